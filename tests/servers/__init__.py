@@ -1,0 +1,171 @@
+"""Local HTTP servers that speak the providers' protocols, for tests through the real SDKs.
+
+A server is a `Protocol` (one module per provider: wire -> Request, Assistant -> wire) and a brain, a function
+Request -> Assistant. The codecs are written from the providers' documents, in the opposite direction of the adapters
+and without their code, so that each checks the other. `mode` says what the server does with a forced tool choice:
+
+- `"honor"`: the brain sees it;
+- `"refuse"`: HTTP 400 in the provider's own words;
+- `"ignore"`: the brain is asked as if nothing had been forced.
+
+Everything sent and received is kept: `server.requests` holds the bodies as JSON.
+"""
+
+import json
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Literal
+
+from think_agent import Assistant, Request
+
+Brain = Callable[[Request], Assistant]
+Mode = Literal["honor", "refuse", "ignore"]
+
+
+@dataclass
+class Reply:
+    """An HTTP answer. With `chunks`, the body is sent piece by piece, each flushed (and each may wait)."""
+
+    status: int = 200
+    body: Any = None
+    chunks: Iterable[bytes] | None = None
+    content_type: str = "application/json"
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+class Protocol:
+    """One provider's protocol. `path` and `body` come as sent; raise ValueError for a request the API would refuse."""
+
+    def accepts(self, path: str, headers: Any) -> Reply | None:
+        """An error Reply for a wrong path or missing credentials; None when the request may be served."""
+        raise NotImplementedError
+
+    def decode(self, path: str, body: dict[str, Any]) -> Request:
+        """The request as the brain sees it. Checks what the API checks: every call answered, ids, roles, shapes."""
+        raise NotImplementedError
+
+    def is_stream(self, path: str, body: dict[str, Any]) -> bool:
+        raise NotImplementedError
+
+    def encode(self, reply: Assistant, body: dict[str, Any]) -> Any:
+        """The whole response as JSON."""
+        raise NotImplementedError
+
+    def encode_stream(self, reply: Assistant, body: dict[str, Any]) -> Iterator[bytes]:
+        """The response as stream chunks, in small pieces: at least two for every text, thought and argument JSON."""
+        raise NotImplementedError
+
+    def refusal(self, message: str) -> Reply:
+        """HTTP 400 in the provider's shape."""
+        raise NotImplementedError
+
+    forced_refusal: str = "tool_choice is not supported"
+
+    def other(self, method: str, path: str, body: Any) -> Reply | None:
+        """Any further endpoint the SDK needs (such as a model listing); None for 404."""
+        return None
+
+
+class ProviderServer:
+    """A running server. Use `serve(protocol, brain)`."""
+
+    def __init__(self, protocol: Protocol, brain: Brain, mode: Mode) -> None:
+        self.protocol = protocol
+        self.brain = brain
+        self.mode: Mode = mode
+        self.requests: list[dict[str, Any]] = []
+        self.headers: list[dict[str, str]] = []
+        self.canned: list[Reply] = []
+        """Replies to give first, in turn, whatever is asked: for errors, and servers that lie."""
+        self.url = ""
+
+    def answer(self, method: str, path: str, headers: Any, raw: bytes) -> Reply:
+        body = json.loads(raw) if raw else None
+        if method != "POST":
+            return self.protocol.other(method, path, body) or Reply(404, {"error": "not found"})
+        extra = self.protocol.other(method, path, body)
+        if extra is not None:
+            return extra
+        self.requests.append(body)
+        self.headers.append({key.lower(): value for key, value in headers.items()})
+        if self.canned:
+            return self.canned.pop(0)
+        if (problem := self.protocol.accepts(path, headers)) is not None:
+            return problem
+        try:
+            request = self.protocol.decode(path, body)
+        except ValueError as error:
+            return self.protocol.refusal(str(error))
+        forced = request.tool_choice not in ("auto", "none")
+        if forced and self.mode == "refuse":
+            return self.protocol.refusal(self.protocol.forced_refusal)
+        if forced and self.mode == "ignore":
+            request = replace(request, tool_choice="auto")
+        reply = self.brain(request)
+        if self.protocol.is_stream(path, body):
+            return Reply(chunks=self.protocol.encode_stream(reply, body), content_type=self.stream_type)
+        return Reply(body=self.protocol.encode(reply, body))
+
+    @property
+    def stream_type(self) -> str:
+        return getattr(self.protocol, "stream_type", "text/event-stream")
+
+
+@contextmanager
+def serve(protocol: Protocol, brain: Brain, mode: Mode = "honor") -> Iterator[ProviderServer]:
+    """A server on a free local port, stopped at the end of the block."""
+    server = ProviderServer(protocol, brain, mode)
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def log_message(self, *args: Any) -> None: ...
+
+        def handle_any(self) -> None:
+            raw = self.rfile.read(int(self.headers.get("content-length") or 0))
+            reply = server.answer(self.command, self.path, self.headers, raw)
+            self.send_response(reply.status)
+            for name, value in reply.headers.items():
+                self.send_header(name, value)
+            self.send_header("content-type", reply.content_type)
+            if reply.chunks is None:
+                text = reply.body if isinstance(reply.body, str) else json.dumps(reply.body)
+                data = text.encode()
+                self.send_header("content-length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+                return
+            self.send_header("connection", "close")
+            self.end_headers()
+            self.close_connection = True
+            for chunk in reply.chunks:
+                self.wfile.write(chunk)
+                self.wfile.flush()
+
+        do_GET = do_POST = do_HEAD = handle_any
+
+    http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    http.daemon_threads = True
+    server.url = f"http://127.0.0.1:{http.server_port}"
+    thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread.start()
+    try:
+        yield server
+    finally:
+        http.shutdown()
+        http.server_close()
+
+
+def in_pieces(text: str, size: int = 7) -> list[str]:
+    """`text` in small pieces, at least two where it has two characters."""
+    size = min(size, max(1, len(text) // 2))
+    return [text[i : i + size] for i in range(0, len(text), size)]
+
+
+def sse(data: Any, event: str | None = None) -> bytes:
+    """One server-sent event."""
+    head = f"event: {event}\n" if event else ""
+    return f"{head}data: {data if isinstance(data, str) else json.dumps(data)}\n\n".encode()

@@ -1,0 +1,65 @@
+"""think-agent: one agent loop, a no-op think tool, and a typed way out, on every provider.
+
+Importing this package does nothing but define names: no SDK is loaded, nothing is printed, no
+folder is made.
+"""
+
+from .agent import Action, Agent, Outcome
+from .errors import (
+    AuthError,
+    BadRequest,
+    BadResponse,
+    ConnectionFailed,
+    ModelError,
+    ModelNotFound,
+    Overloaded,
+    RateLimited,
+    TimedOut,
+)
+from .loop import AskHuman, CallModel, CallTools, Done, Refuse, next_step
+from .messages import Assistant, Force, ToolCall, ToolResult, Usage, User
+from .model import Capabilities, Model, Request, ScriptedModel
+from .providers import connect
+from .streaming import Delta, Notice
+from .think import THINK, THINK_MINIMAL
+from .tools import Tool, tool
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "THINK",
+    "THINK_MINIMAL",
+    "Action",
+    "Agent",
+    "AskHuman",
+    "Assistant",
+    "AuthError",
+    "BadRequest",
+    "BadResponse",
+    "CallModel",
+    "CallTools",
+    "Capabilities",
+    "ConnectionFailed",
+    "Delta",
+    "Done",
+    "Force",
+    "Model",
+    "ModelError",
+    "ModelNotFound",
+    "Notice",
+    "Outcome",
+    "Overloaded",
+    "RateLimited",
+    "Refuse",
+    "Request",
+    "ScriptedModel",
+    "TimedOut",
+    "Tool",
+    "ToolCall",
+    "ToolResult",
+    "Usage",
+    "User",
+    "connect",
+    "next_step",
+    "tool",
+]

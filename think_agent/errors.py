@@ -1,0 +1,69 @@
+"""What can go wrong with a model, in one tree for all providers.
+
+    ModelError
+    ├── AuthError          no key, a wrong key, no permission, no credit
+    ├── RateLimited        too many requests or tokens; `retry_after` says how long to wait, where
+    the provider does
+    ├── Overloaded         the provider is up but cannot serve now
+    ├── BadRequest         the provider refuses the request as it is
+    │   └── ModelNotFound  there is no such model
+    ├── ConnectionFailed   nobody answered, or the line broke
+    ├── TimedOut           no answer within the timeout
+    └── BadResponse        an answer that is none: broken off, not JSON, not of the promised shape
+
+Every message is one line, says what to do next, and never holds a secret. The mistakes a *model*
+makes (bad arguments, unknown tools) are not here: they go back to the model as tool results.
+"""
+
+
+class ModelError(Exception):
+    """Something is wrong between the kit and the model.
+
+    `status` is the HTTP status where there was one. `retry_after` is in seconds. `retryable` means
+    that the same request may succeed later *and* that nobody below has retried it yet.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int | None = None,
+        retry_after: float | None = None,
+        retryable: bool = False,
+    ) -> None:
+        super().__init__(" ".join(message.split()))
+        self.status = status
+        self.retry_after = retry_after
+        self.retryable = retryable
+
+
+class AuthError(ModelError):
+    """No key, a wrong key, no permission or no credit."""
+
+
+class RateLimited(ModelError):
+    """Too many requests or tokens."""
+
+
+class Overloaded(ModelError):
+    """The provider is up but cannot serve the request now."""
+
+
+class BadRequest(ModelError):
+    """The provider refuses the request as it is; the same request will be refused again."""
+
+
+class ModelNotFound(BadRequest):
+    """There is no such model."""
+
+
+class ConnectionFailed(ModelError):
+    """Nobody answered at the address, or the connection broke."""
+
+
+class TimedOut(ModelError):
+    """No answer came within the timeout."""
+
+
+class BadResponse(ModelError):
+    """An answer that cannot be read: broken off, not JSON, not of the promised shape."""

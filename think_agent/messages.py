@@ -1,0 +1,184 @@
+"""What was said and done: the messages of a transcript.
+
+Rule 1: a message is a value. It is frozen, knows no provider and no I/O, and equals another with
+        the same content (`at`, the time the writer stamped on it, does not count).
+Rule 2: a transcript is a sequence of messages and the only state of a run. Everything else is
+        computed from it.
+Rule 3: `to_json` and `from_json` are exact inverses, so what is on disk is what was in memory.
+
+The edge: how a message looks on a provider's wire is the business of `providers/`.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Literal, TypeAlias
+
+Json: TypeAlias = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Force:
+    """A tool choice: the model must call the tool of this name."""
+
+    name: str
+
+
+ToolChoice: TypeAlias = Literal["auto", "required", "none"] | Force
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """One call the model asks for. `arguments` is a dict, or the raw text when the model wrote no
+    JSON object.
+    """
+
+    id: str
+    name: str
+    arguments: Json | str = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens, in one meaning for every provider: input *with* cached, output *with* reasoning."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    reasoning_tokens: int = 0
+
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(Usage)))
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """A message in the user's role. `kind` says who really speaks.
+
+    `"person"` opens a new turn. The others are written by the kit, inside a turn: `"nudge"` after
+    an empty reply, `"limit"` and `"budget"` to ask for closing words when no more is allowed.
+    """
+
+    text: str
+    kind: Literal["person", "nudge", "limit", "budget"] = "person"
+    at: str | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Assistant:
+    """One reply of a model.
+
+    `thinking`: the provider's native reasoning, where it shows any; never part of the answer.
+    `stop_reason`: `"end_turn"`, `"tool_use"`, `"stop_sequence"`, `"max_tokens"`, `"pause_turn"` or
+    `"refusal"`. `native`: the provider's own message as JSON, handed back verbatim to the same
+    provider. `tool_choice`: what was asked of this reply; `enforced`: how that was carried out:
+    `"tool_choice"` (by the provider), `"schema"` (by constrained sampling), `"prompt"` (by asking
+    nicely), None (nothing had to be enforced).
+    """
+
+    text: str = ""
+    thinking: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    stop_reason: str = "end_turn"
+    usage: Usage = Usage()
+    model: str = ""
+    provider: str = ""
+    native: Any = None
+    enforced: Literal["tool_choice", "schema", "prompt"] | None = None
+    tool_choice: ToolChoice = "auto"
+    at: str | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """The answer to one tool call. Errors are answers too: the model is meant to read and mend
+    them.
+    """
+
+    call_id: str
+    name: str
+    content: str
+    is_error: bool = False
+    at: str | None = field(default=None, compare=False)
+
+
+Message: TypeAlias = User | Assistant | ToolResult
+MESSAGES = (User, Assistant, ToolResult)
+
+
+def current_turn(transcript: Sequence[Message]) -> Sequence[Message]:
+    """The messages since a person last spoke, that one included."""
+    for index in range(len(transcript) - 1, -1, -1):
+        message = transcript[index]
+        if isinstance(message, User) and message.kind == "person":
+            return transcript[index:]
+    return transcript
+
+
+def unanswered(reply: Assistant, after: Sequence[Message]) -> tuple[ToolCall, ...]:
+    """The calls of `reply` that have no result among the messages `after` it, in order."""
+    answers = Counter(message.call_id for message in after if isinstance(message, ToolResult))
+    waiting = []
+    for call in reply.tool_calls:
+        if answers[call.id]:
+            answers[call.id] -= 1
+        else:
+            waiting.append(call)
+    return tuple(waiting)
+
+
+def mint_ids(reply: Assistant, history: Sequence[Message]) -> Assistant:
+    """`reply` with an id on every call: where the wire had none, `call_N`, N counted over the whole
+    `history`.
+
+    Counted, not random: the same reply to the same history gets the same ids, streamed or not,
+    resumed or not.
+    """
+    if all(call.id for call in reply.tool_calls):
+        return reply
+    n = sum(len(message.tool_calls) for message in history if isinstance(message, Assistant))
+    calls = (
+        call if call.id else replace(call, id=f"call_{n + i}")
+        for i, call in enumerate(reply.tool_calls)
+    )
+    return replace(reply, tool_calls=tuple(calls))
+
+
+def to_json(message: Message) -> Json:
+    """A message as a JSON object; fields that hold their default are left out."""
+    data: Json = {"type": type(message).__name__.lower()}
+    for f in fields(message):
+        value = getattr(message, f.name)
+        if value != f.default:
+            data[f.name] = _plain(value)
+    return data
+
+
+def from_json(data: Json) -> Message:
+    """The message that `to_json` wrote. Raises ValueError when it is not one."""
+    kinds: dict[str, Callable[..., Message]] = {
+        "user": User,
+        "assistant": Assistant,
+        "toolresult": ToolResult,
+    }
+    known = dict(data)
+    try:
+        make = kinds[known.pop("type")]
+        if "tool_calls" in known:
+            known["tool_calls"] = tuple(ToolCall(**call) for call in known["tool_calls"])
+        if "usage" in known:
+            known["usage"] = Usage(**known["usage"])
+        if isinstance(known.get("tool_choice"), dict):
+            known["tool_choice"] = Force(**known["tool_choice"])
+        return make(**known)
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"not a message of a transcript: {error}") from error
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case ToolCall() | Usage() | Force():
+            return {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
+        case tuple():
+            return [_plain(item) for item in value]
+    return value

@@ -1,0 +1,57 @@
+"""Providers: each speaks one wire protocol through its official SDK, and is a Model.
+
+`connect` is the door. An SDK is imported when its provider is connected, never before.
+"""
+
+import importlib
+from typing import Any
+
+from ..errors import ModelError
+from ..model import Model
+
+# provider: (module and class, pip extra, default model)
+PROVIDERS: dict[str, tuple[str, str, str | None, str]] = {
+    "ollama": ("ollama", "Ollama", None, "qwen2.5:7b"),
+    "anthropic": ("anthropic", "Anthropic", "anthropic", "claude-haiku-5-5"),
+    "openai": ("openai", "OpenAI", "openai", "gpt-5.6-luna"),
+    "gemini": ("gemini", "Gemini", "gemini", "gemini-3.8-flash"),
+    "offline": ("offline", "Offline", None, "stand-in"),
+}
+TIMEOUT = 120.0  # seconds without an answer; two of the SDKs would wait for ever
+
+
+def connect(
+    spec: str,
+    *,
+    base_url: str | None = None,
+    api_key: str | None = None,
+    timeout: float = TIMEOUT,
+    **options: Any,
+) -> Model:
+    """A model by its name: `"provider"` or `"provider:model"`, split at the first colon
+    (`"ollama:qwen2.5:7b"`).
+
+    `timeout` is in seconds. Keys come from the provider's usual environment variable unless
+    `api_key` is given. `options` are the provider's own: see the class in its module (for OpenAI
+    `api="responses"|"chat"`). Raises ValueError for an unknown provider and ModelError when the SDK
+    is not installed or has no key.
+    """
+    provider, _, model = spec.partition(":")
+    if provider not in PROVIDERS:
+        raise ValueError(f"unknown provider {provider!r}; use one of: {', '.join(PROVIDERS)}")
+    module_name, class_name, extra, default = PROVIDERS[provider]
+    try:
+        module = importlib.import_module(f".{module_name}", __name__)
+        make = getattr(module, class_name)
+        made = make(
+            model or default, base_url=base_url, api_key=api_key, timeout=timeout, **options
+        )
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] == __package__.partition(".")[0]:
+            raise
+        raise ModelError(
+            f"the {provider} provider needs an SDK that is not installed ({error.name}); "
+            f'run: pip install "think-agent[{extra}]"'
+        ) from error
+    assert isinstance(made, Model)
+    return made

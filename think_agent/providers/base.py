@@ -1,0 +1,242 @@
+"""What the providers share: asking, asking again, and giving up, written once for all four ways to
+ask.
+
+Rule 1: a provider is `to_wire`, `from_wire`, a fold of stream events, four ways to send, and
+        `translate`, which makes one of our errors of one of the SDK's. Everything it sends and gets
+        is plain JSON.
+Rule 2: a tool choice that the provider refuses is asked again more weakly, once, and remembered for
+        that model (`refused`). The reply's `enforced` tells.
+Rule 3: whether to retry is decided here and nowhere else. An error says by `retryable` that nobody
+        below has tried again; it is tried again up to `retries` times, and never once a part of the
+        reply has been shown.
+Rule 4: a stream that ends without its end event is BadResponse, never half a reply.
+"""
+
+import random
+import re
+import time
+from collections.abc import AsyncIterator, Iterator, Set
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, Literal, Protocol
+
+from ..errors import BadRequest, BadResponse, ModelError
+from ..messages import Assistant, Force, Json, mint_ids
+from ..model import Capabilities, Model, Request
+from ..streaming import Delta
+
+LONGEST_WAIT = 30.0  # seconds; a provider that asks for more is reported instead of waited for
+# By text, for there is no code: as users report it of Anthropic, DeepSeek, DashScope, LM Studio.
+REFUSED_CHOICE = re.compile(r"tool[_ ]?choice|Thinking mode does not support", re.IGNORECASE)
+ONLY_STRINGS = re.compile(r"type: 'object'|Supported string values", re.IGNORECASE)
+
+
+class Fold(Protocol):
+    """Collects the events of one stream into the JSON of the whole response."""
+
+    def feed(self, event: Any) -> list[Delta]:
+        """Take one event; what of it a watcher may see."""
+
+    def result(self) -> Any:
+        """The response as if it had not been streamed. Raises BadResponse when the stream broke
+        off.
+        """
+
+
+class Provider(Model):
+    """The part of a provider that is the same for all.
+
+    `refused`: the kinds of tool choice this model does not take: `"named"`, `"required"`, `"none"`.
+    It starts with what is known of the model and grows by what its server refuses.
+    """
+
+    retries = 2
+
+    def __init__(self, model: str, *, refused: Set[str] = frozenset()) -> None:
+        self.model = model
+        self.refused: Set[str] = frozenset(refused)
+
+    @property
+    def capabilities(self) -> Capabilities:  # type: ignore[override]
+        """What is known of the model so far."""
+        forcing: Literal["tool", "any", "none"] = "tool"
+        if "named" in self.refused:
+            forcing = "none" if "required" in self.refused else "any"
+        return Capabilities(forcing=forcing)
+
+    # What each provider writes.
+
+    def to_wire(self, request: Request) -> Json:
+        """The request as the provider's JSON."""
+        raise NotImplementedError
+
+    def from_wire(self, response: Any) -> Assistant:
+        """The provider's JSON as a reply."""
+        raise NotImplementedError
+
+    def fold(self) -> Fold:
+        """An empty fold for one stream."""
+        raise NotImplementedError
+
+    def translate(self, error: Exception) -> ModelError | None:
+        """One of our errors for one of the SDK's; None for anything else."""
+        raise NotImplementedError
+
+    def send(self, body: Json) -> Any:
+        raise NotImplementedError
+
+    async def asend(self, body: Json) -> Any:
+        raise NotImplementedError
+
+    def events(self, body: Json) -> Iterator[Any]:
+        raise NotImplementedError
+
+    def aevents(self, body: Json) -> AsyncIterator[Any]:
+        raise NotImplementedError
+
+    # What is the same for all.
+
+    def complete(self, request: Request) -> Assistant:
+        asking = _Asking(self, request)
+        while True:
+            try:
+                return asking.reply(self.send(asking.body()))
+            except Exception as error:
+                time.sleep(asking.recover(error))
+
+    async def acomplete(self, request: Request) -> Assistant:
+        import asyncio
+
+        asking = _Asking(self, request)
+        while True:
+            try:
+                return asking.reply(await self.asend(asking.body()))
+            except Exception as error:
+                await asyncio.sleep(asking.recover(error))
+
+    def stream(self, request: Request) -> Iterator[Delta | Assistant]:
+        asking = _Asking(self, request)
+        while True:
+            fold = self.fold()
+            try:
+                for event in self.events(asking.body()):
+                    for delta in asking.feed(fold, event):
+                        asking.shown = True
+                        yield delta
+                yield asking.reply(fold.result())
+                return
+            except Exception as error:
+                time.sleep(asking.recover(error))
+
+    async def astream(self, request: Request) -> AsyncIterator[Delta | Assistant]:
+        import asyncio
+
+        asking = _Asking(self, request)
+        while True:
+            fold = self.fold()
+            try:
+                async for event in self.aevents(asking.body()):
+                    for delta in asking.feed(fold, event):
+                        asking.shown = True
+                        yield delta
+                yield asking.reply(fold.result())
+                return
+            except Exception as error:
+                await asyncio.sleep(asking.recover(error))
+
+
+class _Asking:
+    """One request on its way: what to send next, and what to do about an error."""
+
+    def __init__(self, provider: Provider, request: Request) -> None:
+        self._provider = provider
+        self._request = request
+        self._asked = request
+        self._tries = 0
+        self.shown = False
+
+    def body(self) -> Json:
+        self._asked = weaken(self._request, self._provider.refused)
+        return self._provider.to_wire(self._asked)
+
+    def feed(self, fold: Fold, event: Any) -> list[Delta]:
+        with self._reading():
+            return fold.feed(event)
+
+    def reply(self, response: Any) -> Assistant:
+        with self._reading():
+            reply = self._provider.from_wire(response)
+        return mint_ids(replace(reply, enforced=self._enforced()), self._request.messages)
+
+    def recover(self, error: Exception) -> float:
+        """The seconds to wait before the next try; raises the error in our terms when there is no
+        next try.
+        """
+        ours = error if isinstance(error, ModelError) else self._provider.translate(error)
+        if ours is None:
+            raise error
+        if isinstance(ours, BadRequest) and self._learn(str(ours)):
+            return 0.0
+        wait = (
+            ours.retry_after
+            if ours.retry_after is not None
+            else 0.5 * 2**self._tries * random.uniform(0.75, 1.25)
+        )
+        if (
+            ours.retryable
+            and not self.shown
+            and self._tries < self._provider.retries
+            and wait <= LONGEST_WAIT
+        ):
+            self._tries += 1
+            return wait
+        raise ours from (None if ours is error else error)
+
+    def _learn(self, complaint: str) -> bool:
+        """Was it the tool choice that was refused? Then remember it, and the next body asks more
+        weakly.
+        """
+        asked = self._asked.tool_choice
+        if asked == "auto" or not REFUSED_CHOICE.search(complaint):
+            return False
+        if isinstance(asked, Force):
+            # Some servers only dislike the shape: they force "required", but know no choice that is
+            # an object.
+            self._provider.refused |= (
+                {"named"} if ONLY_STRINGS.search(complaint) else {"named", "required"}
+            )
+        else:
+            self._provider.refused |= {asked}
+        return True
+
+    def _enforced(self) -> Literal["tool_choice", "prompt"] | None:
+        if self._request.tool_choice == "auto":
+            return None
+        return (
+            "prompt" if self._asked.tool_choice == "auto" and self._asked.tools else "tool_choice"
+        )
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        try:
+            yield
+        except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:
+            raise BadResponse(
+                f"{self._provider.name} sent what is no reply ({type(error).__name__}: {error}); "
+                "check that base_url points to the right kind of server"
+            ) from error
+
+
+def weaken(request: Request, refused: Set[str]) -> Request:
+    """The request with the strongest tool choice that its server does not refuse."""
+    match request.tool_choice:
+        case Force() if {"named", "required"} <= refused:
+            return replace(request, tool_choice="auto")
+        case Force(name=name) if "named" in refused:
+            only = [tool for tool in request.tools if tool.name == name]
+            return replace(request, tools=only, tool_choice="required")
+        case "required" if "required" in refused:
+            return replace(request, tool_choice="auto")
+        case "none" if "none" in refused:
+            return replace(request, tools=(), tool_choice="auto")
+    return request

@@ -1,0 +1,44 @@
+"""The offline provider: a scripted stand-in, for machines without any model. No language model is
+at work in it.
+
+connect("offline")                    echoes what was said, by way of one thought
+connect("offline", script=function)   plays a function Request -> Assistant
+"""
+
+from ..messages import Assistant, Force, ToolCall, User
+from ..model import Request, Script, ScriptedModel
+from ..think import NAME
+
+
+class Offline(ScriptedModel):
+    """A ScriptedModel behind the provider name `offline`. `base_url`, `api_key` and `timeout` mean
+    nothing to it.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        timeout: float = 0.0,
+        script: Script | None = None,
+    ) -> None:
+        super().__init__(script or echo, name="offline", model=model)
+
+
+def echo(request: Request) -> Assistant:
+    """The default script: one thought that asks to leave, then an answer that says what it is."""
+    said = next(
+        (m.text for m in reversed(request.messages) if isinstance(m, User) and m.kind == "person"),
+        "",
+    )
+    may_think = request.tool_choice != "none" and any(tool.name == NAME for tool in request.tools)
+    just_asked = isinstance(request.messages[-1], User)
+    if may_think and (request.tool_choice == Force(NAME) or just_asked):
+        notes = {
+            "thought": f"A stand-in has no plan. The request was: {said}",
+            "should_continue": "false",
+        }
+        return Assistant(tool_calls=(ToolCall("", NAME, notes),), stop_reason="tool_use")
+    return Assistant(text=f"[scripted stand-in, no language model] You said: {said}")

@@ -1,0 +1,82 @@
+"""A reply as it forms: Deltas, and the text of a thought read out of half a JSON object.
+
+Rule 1: a Delta only tells; nothing is ever decided by one. The reply that counts is the Assistant
+        at the end of the stream, and it equals what `complete` would have returned.
+Rule 2: four kinds, one per channel, so that a reader can show or hide each: native `thinking`, the
+        `thought` of a think call, a `call` taking shape, and the `answer`, the text meant for the
+        user.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import pydantic_core
+
+THINK = "think"  # the name of the think tool; think.py has the tool itself
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """A piece of a reply. For `thought` and `call`, `name` is the tool's and `call` counts the
+    calls of the reply.
+
+    The `text` of a `call` is raw argument JSON (it may be empty when only the name is known yet);
+    that of a `thought` is decoded.
+    """
+
+    kind: Literal["thinking", "thought", "call", "answer"]
+    text: str
+    name: str = ""
+    call: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something a watcher of the run should know: a choice that was not honored, a reply that was
+    cut.
+    """
+
+    text: str
+
+
+class CallReader:
+    """Reads the argument JSON of one call piece by piece: `feed(piece)` gives the Deltas that it
+    completes.
+    """
+
+    def __init__(self, name: str, call: int = 0) -> None:
+        self._name = name
+        self._call = call
+        self._json = ""
+        self._shown = ""
+
+    def feed(self, piece: str) -> list[Delta]:
+        """The Deltas of the next piece of JSON; for a think call, the part of the thought that is
+        new.
+        """
+        if self._name != THINK:
+            return [Delta("call", piece, self._name, self._call)]
+        self._json += piece
+        text = _partial_thought(self._json)
+        if len(text) <= len(self._shown) or not text.startswith(self._shown):
+            return []
+        new, self._shown = text[len(self._shown) :], text
+        return [Delta("thought", new, self._name, self._call)]
+
+
+def whole_call(name: str, arguments: Any, call: int = 0) -> list[Delta]:
+    """The Deltas of a call that arrived in one piece."""
+    if name == THINK and isinstance(arguments, dict):
+        text = arguments.get("thought", "")
+        return [Delta("thought", text, name, call)] if isinstance(text, str) and text else []
+    text = arguments if isinstance(arguments, str) else pydantic_core.to_json(arguments).decode()
+    return [Delta("call", text, name, call)]
+
+
+def _partial_thought(text: str) -> str:
+    try:
+        data = pydantic_core.from_json(text, allow_partial="trailing-strings")
+    except ValueError:
+        return ""
+    thought = data.get("thought") if isinstance(data, dict) else None
+    return thought if isinstance(thought, str) else ""

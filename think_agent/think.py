@@ -1,0 +1,110 @@
+"""The think tool: a tool that does nothing, and is worth calling for its arguments.
+
+Rule 1: `thought` holds working notes (plan, open questions, a result checked against the rules).
+        The tool never asks for a transcript of internal reasoning; some models refuse that, and
+        native reasoning has a channel of its own.
+Rule 2: `should_continue` is the exit signal: "false" means that one last reply without tools may
+        end the turn. It arrives as a bool or as text in any case; missing or unreadable means
+        *continue* (a default of stop fails silently, a default of continue fails loudly at a
+        limit), and the tool result says what was wrong.
+Rule 3: the loop answers a think call itself, with a short constant that is never empty (an empty
+        tool message is not even sent by some SDKs). No user code runs, no budget of actions is
+        touched.
+
+Source of the idea and of `THINK_MINIMAL`: Anthropic, "The think tool", 2025-03-20.
+"""
+
+from .messages import Assistant, ToolCall
+from .tools import Tool
+
+NAME = "think"
+RECORDED = "Thought recorded."
+_THOUGHT = {
+    "type": "string",
+    "description": "Short working notes: a plan, open questions, a check against the rules.",
+}
+
+THINK = Tool(
+    name=NAME,
+    description=(
+        "Write down working notes. It changes nothing and fetches nothing. Call it before you act: "
+        "note which rules apply, what is still unknown and which step comes next. Call it again "
+        "after a result: check the result against the rules. A few short sentences are enough; "
+        "this is a notepad, not a place to spell out your reasoning. Set should_continue to "
+        '"false" only when everything is done and what is left is to tell the user.'
+    ),
+    parameters={
+        "type": "object",
+        "properties": {
+            "thought": _THOUGHT,
+            "should_continue": {
+                "type": "string",
+                "enum": ["true", "false"],
+                "description": '"true" while more is to be done, "false" when only the answer is left.',
+            },
+        },
+        "required": ["thought", "should_continue"],
+        "additionalProperties": False,
+    },
+)
+"""The extended think tool, with the exit signal. Two flat strings: every provider and SDK carries
+that unharmed.
+"""
+
+THINK_MINIMAL = Tool(
+    name=NAME,
+    description=(
+        "Use this tool to write down working notes about something. It will not obtain new "
+        "information or change anything, only record the note. Use it when a result has to be "
+        "checked or a plan has to be made."
+    ),
+    parameters={
+        "type": "object",
+        "properties": {"thought": _THOUGHT},
+        "required": ["thought"],
+        "additionalProperties": False,
+    },
+)
+"""The think tool as it was first published: a thought and no exit signal, so silence is the only
+way out.
+"""
+
+
+def thought(call: ToolCall) -> str:
+    """The notes in a think call; whatever else the model wrote there, as text. Empty is valid."""
+    if isinstance(call.arguments, str):
+        return call.arguments
+    value = call.arguments.get("thought", "")
+    return value if isinstance(value, str) else str(value)
+
+
+def should_continue(call: ToolCall) -> bool | None:
+    """The exit signal of a think call; None when it is missing or unreadable, which counts as
+    "continue".
+    """
+    value = call.arguments.get("should_continue") if isinstance(call.arguments, dict) else None
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return {"true": True, "false": False}.get(value.strip().lower())
+    return None
+
+
+def wants_to_leave(reply: Assistant) -> bool:
+    """Did the last thought of this reply signal the exit?"""
+    thoughts = [call for call in reply.tool_calls if call.name == NAME]
+    return bool(thoughts) and should_continue(thoughts[-1]) is False
+
+
+def acknowledge(call: ToolCall, tool: Tool, *, in_a_row: int, cap: int) -> str:
+    """The content of the result of a think call. `in_a_row`: turns that only thought, this one
+    included.
+    """
+    said = RECORDED
+    if isinstance(call.arguments, str):
+        said += " Its arguments were not a JSON object; next time send one."
+    elif "should_continue" in tool.parameters["properties"] and should_continue(call) is None:
+        said += ' should_continue was missing or unreadable; it must be "true" or "false".'
+    if in_a_row >= cap and should_continue(call) is not False:
+        said += f" That is {in_a_row} in a row: it is time to act with another tool, or to finish."
+    return said

@@ -1,0 +1,339 @@
+"""A tool: a name, a description, a JSON schema and a Python function.
+
+Rule 1: `@tool` reads the signature once, at declaration. What it cannot describe to a model it
+        refuses there and then, with TypeError; no parameter ever silently becomes a string.
+Rule 2: arguments are validated before the function is called, by pydantic: `"13"` becomes 13 where
+        an int is asked, nonsense becomes an error that names the field and what was expected.
+Rule 3: the model's mistakes and a tool's exceptions come back as an error *result* (`error: …`, no
+        traceback), for the model to read. KeyboardInterrupt and mistakes of the kit are raised.
+
+The edge: whether a call may run at all is decided by policies, before it gets here.
+"""
+
+import inspect
+import re
+from collections.abc import Callable, Coroutine, Iterable
+from dataclasses import dataclass, field
+from typing import Any, get_type_hints, overload
+
+import pydantic
+import pydantic_core
+
+from .messages import Json, ToolCall, ToolResult
+
+NAME = re.compile(
+    r"[a-zA-Z0-9_-]{1,64}"
+)  # what every provider accepts (Anthropic's and OpenAI's pattern)
+MAX_RESULT_CHARS = 20_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """Something a model can call.
+
+    `parameters` is a JSON schema of type object. `function` takes the arguments by keyword and may
+    be async; without one the tool can be shown to a model but not called. `arguments_model`
+    validates before the call; a tool made from a ready schema has none, and its function gets the
+    arguments as the model sent them.
+    """
+
+    name: str
+    description: str
+    parameters: Json
+    function: Callable[..., Any] | None = None
+    arguments_model: type[pydantic.BaseModel] | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if not NAME.fullmatch(self.name):
+            raise ValueError(f"tool name {self.name!r}: use 1 to 64 letters, digits, '_' or '-'")
+        if self.parameters.get("type") != "object":
+            raise ValueError(f"tool {self.name}: parameters must be a JSON schema of type object")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function behind the tool directly, as if it had never been decorated."""
+        return self._callable()(*args, **kwargs)
+
+    def _callable(self) -> Callable[..., Any]:
+        if self.function is None:
+            raise TypeError(
+                f"tool {self.name} has no function to call; pass Tool(..., function=...)"
+            )
+        return self.function
+
+
+@overload
+def tool(function: Callable[..., Any], /) -> Tool: ...
+@overload
+def tool(
+    *, name: str | None = None, description: str | None = None
+) -> Callable[[Callable[..., Any]], Tool]: ...
+def tool(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+) -> Tool | Callable[[Callable[..., Any]], Tool]:
+    """Make a Tool of a typed function, sync or async.
+
+    The description is the docstring; a parameter is described by its line under `Args:` or by
+    `Annotated[int, "age in days"]`. Raises TypeError for parameters without a type or of a type
+    that has no schema.
+    """
+
+    def make(function: Callable[..., Any]) -> Tool:
+        tool_name = name or function.__name__
+        text, notes = _read_docstring(inspect.getdoc(function) or "")
+        model = _arguments_model(tool_name, function, notes)
+        schema = _inline_refs(model.model_json_schema())
+        parameters = {
+            "type": "object",
+            "properties": schema.get("properties", {}),
+            "required": schema.get("required", []),
+            "additionalProperties": False,
+        }
+        return Tool(
+            name=tool_name,
+            description=description or text,
+            parameters=parameters,
+            function=function,
+            arguments_model=model,
+        )
+
+    return make(function) if function else make
+
+
+def index(tools: Iterable[Tool], *, reserved: str | None = None) -> dict[str, Tool]:
+    """Tools by name. Raises ValueError for a name that is taken twice or reserved, TypeError for
+    what is no Tool.
+    """
+    by_name: dict[str, Tool] = {}
+    for item in tools:
+        if not isinstance(item, Tool):
+            raise TypeError(f"{item!r} is not a Tool; decorate the function with @tool")
+        if item.name == reserved:
+            raise ValueError(
+                f"the tool name {reserved!r} is reserved for the think tool of the kit"
+            )
+        if item.name in by_name:
+            raise ValueError(f"two tools are named {item.name!r}; rename one with @tool(name=...)")
+        by_name[item.name] = item
+    return by_name
+
+
+def call(
+    tools: dict[str, Tool], request: ToolCall, *, max_chars: int = MAX_RESULT_CHARS
+) -> ToolResult:
+    """Perform one call. An async function is run to its end here."""
+    try:
+        value = _prepare(tools, request)()
+        if inspect.iscoroutine(value):
+            value = _run_coroutine(value)
+    except Exception as error:
+        return _failure(request, error)
+    return _success(request, value, max_chars)
+
+
+async def acall(
+    tools: dict[str, Tool], request: ToolCall, *, max_chars: int = MAX_RESULT_CHARS
+) -> ToolResult:
+    """`call` without blocking: a sync function runs in a thread, an async one on the loop."""
+    import asyncio
+
+    try:
+        function = _prepare(tools, request)
+        target = tools[request.name].function
+        value = (
+            await function()
+            if inspect.iscoroutinefunction(target)
+            else await asyncio.to_thread(function)
+        )
+        if inspect.iscoroutine(value):  # a plain function that returned a coroutine
+            value = await value
+    except Exception as error:
+        return _failure(request, error)
+    return _success(request, value, max_chars)
+
+
+class ModelMistake(Exception):
+    """The model called a tool wrongly. The text is what it gets to read."""
+
+
+def _prepare(tools: dict[str, Tool], request: ToolCall) -> Callable[[], Any]:
+    """The call, ready to be made, or ModelMistake."""
+    tool = tools.get(request.name)
+    if tool is None:
+        raise ModelMistake(
+            f"there is no tool {request.name!r}. Tools: {', '.join(tools) or 'none'}."
+        )
+    if not isinstance(request.arguments, dict):
+        raise ModelMistake(
+            f"the arguments of {tool.name} are not a JSON object. Send one, such as {{}}."
+        )
+    arguments = (
+        request.arguments
+        if tool.arguments_model is None
+        else _validated(tool.arguments_model, request)
+    )
+    function = tool._callable()
+    return lambda: function(**arguments)
+
+
+def _validated(model: type[pydantic.BaseModel], request: ToolCall) -> dict[str, Any]:
+    try:
+        checked = model.model_validate(request.arguments)
+    except pydantic.ValidationError as error:
+        problems = "; ".join(
+            _problem(item) for item in error.errors(include_url=False, include_context=False)
+        )
+        raise ModelMistake(
+            f"bad arguments for {request.name}: {problems}. Mend them and call again."
+        ) from None
+    # Only what was sent: a default that is left out stays the function's own.
+    return {name: getattr(checked, name) for name in checked.model_fields_set}
+
+
+def _problem(item: Any) -> str:
+    where = ".".join(str(part) for part in item["loc"]) or "arguments"
+    match item["type"]:
+        case "missing":
+            return f"{where}: this field is required"
+        case "extra_forbidden":
+            return f"{where}: there is no such field"
+    return f"{where}: {item['msg']}, got {_short(item['input'])}"
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def _success(request: ToolCall, value: Any, max_chars: int) -> ToolResult:
+    try:
+        text = value if isinstance(value, str) else pydantic_core.to_json(value).decode()
+    except pydantic_core.PydanticSerializationError as error:
+        return _failure(request, TypeError(f"the result cannot be written as JSON: {error}"))
+    return ToolResult(request.id, request.name, _cut(text, max_chars))
+
+
+def _failure(request: ToolCall, error: Exception) -> ToolResult:
+    said = (
+        str(error)
+        if isinstance(error, ModelMistake)
+        else f"{type(error).__name__}: {error}".rstrip(": ")
+    )
+    return ToolResult(
+        request.id, request.name, _cut(f"error: {said}", MAX_RESULT_CHARS), is_error=True
+    )
+
+
+def _cut(text: str, max_chars: int) -> str:
+    if len(text) <= max_chars:
+        return text
+    return (
+        f"{text[:max_chars]}\n[cut: {len(text) - max_chars:,} of {len(text):,} characters left out]"
+    )
+
+
+def _run_coroutine(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    import asyncio
+
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(coroutine)
+    coroutine.close()
+    raise RuntimeError(
+        "an async tool cannot run inside a running event loop; use `await agent.arun(...)`"
+    )
+
+
+def _arguments_model(
+    name: str, function: Callable[..., Any], notes: dict[str, str]
+) -> type[pydantic.BaseModel]:
+    """A pydantic model with one field per parameter."""
+    try:
+        hints = get_type_hints(function, include_extras=True)
+    except NameError as error:
+        raise TypeError(f"tool {name}: a type annotation cannot be resolved: {error}") from error
+    model_fields: dict[str, Any] = {}
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind in (
+            parameter.VAR_POSITIONAL,
+            parameter.VAR_KEYWORD,
+            parameter.POSITIONAL_ONLY,
+        ):
+            raise TypeError(
+                f"tool {name}: parameter {parameter} must be one that can be passed by its name"
+            )
+        if parameter.name not in hints:
+            raise TypeError(f"tool {name}: parameter {parameter.name} has no type annotation")
+        kind = hints[parameter.name]
+        # Annotated[int, "text"] is the plain way to describe a parameter; pydantic wants
+        # Field(description="text").
+        described = next((m for m in getattr(kind, "__metadata__", ()) if isinstance(m, str)), None)
+        default = ... if parameter.default is parameter.empty else parameter.default
+        text = described or notes.get(parameter.name)
+        model_fields[parameter.name] = (kind, pydantic.Field(default, description=text))
+    try:
+        model: type[pydantic.BaseModel] = pydantic.create_model(
+            name, __config__=pydantic.ConfigDict(extra="forbid"), **model_fields
+        )
+        schema = model.model_json_schema()
+    except (pydantic.errors.PydanticUserError, pydantic_core.SchemaError) as error:
+        raise TypeError(
+            f"tool {name}: a parameter's type has no JSON schema: {str(error).splitlines()[0]}"
+        ) from error
+    for field_name, described_as in schema.get("properties", {}).items():
+        if not described_as.keys() - {"title", "description", "default"}:
+            raise TypeError(
+                f"tool {name}: parameter {field_name} needs a type that says more than Any"
+            )
+    return model
+
+
+def _inline_refs(schema: Json) -> Json:
+    """`schema` without `$ref`, `$defs` and titles: several servers and SDKs drop what they would
+    have to look up.
+    """
+    definitions = schema.get("$defs", {})
+
+    def walk(node: Any, seen: tuple[str, ...]) -> Any:
+        if isinstance(node, list):
+            return [walk(item, seen) for item in node]
+        if not isinstance(node, dict):
+            return node
+        if isinstance(ref := node.get("$ref"), str):
+            target = ref.removeprefix("#/$defs/")
+            if target in seen:
+                raise TypeError(
+                    f"a recursive type ({target}) cannot be a tool parameter; pass it as JSON text"
+                )
+            rest = {key: value for key, value in node.items() if key != "$ref"}
+            return {**walk(definitions[target], (*seen, target)), **walk(rest, seen)}
+        return {
+            key: {name: walk(item, seen) for name, item in value.items()}
+            if key == "properties"
+            else walk(value, seen)
+            for key, value in node.items()
+            if key != "$defs" and not (key == "title" and isinstance(value, str))
+        }
+
+    inlined = walk(schema, ())
+    assert isinstance(inlined, dict)
+    return inlined
+
+
+def _read_docstring(text: str) -> tuple[str, dict[str, str]]:
+    """A docstring's text without its `Args:` section, and that section by parameter (Google
+    style).
+    """
+    head, found, rest = text.partition("\nArgs:\n")
+    if not found:
+        return text, {}
+    section, tail = re.match(r"((?:[ \t]+[^\n]*\n?|\n)*)(.*)", rest, re.DOTALL).groups()  # type: ignore[union-attr]
+    entries = re.findall(
+        r"^\s+(\w+)(?:\s*\([^)]*\))?:\s*(.*(?:\n(?!\s+\w+(?:\s*\([^)]*\))?:).+)*)", section, re.M
+    )
+    notes = {name: " ".join(note.split()) for name, note in entries}
+    return "\n".join(part for part in (head.strip(), tail.strip()) if part), notes
