@@ -15,20 +15,47 @@ Rule 4: a stream that ends without its end event is BadResponse, never half a re
 import random
 import re
 import time
-from collections.abc import AsyncIterator, Iterator, Set
+from collections.abc import AsyncIterator, Callable, Iterator, Set
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
+from weakref import WeakKeyDictionary
 
 from ..errors import BadRequest, BadResponse, ModelError
 from ..messages import Assistant, Force, Json, mint_ids
 from ..model import Capabilities, Model, Request
 from ..streaming import Delta
 
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+
 LONGEST_WAIT = 30.0  # seconds; a provider that asks for more is reported instead of waited for
 # By text, for there is no code: as users report it of Anthropic, DeepSeek, DashScope, LM Studio.
 REFUSED_CHOICE = re.compile(r"tool[_ ]?choice|Thinking mode does not support", re.IGNORECASE)
 ONLY_STRINGS = re.compile(r"type: 'object'|Supported string values", re.IGNORECASE)
+
+
+Client = TypeVar("Client")
+
+
+class PerLoop(Generic[Client]):
+    """One async client per event loop, made when first needed.
+
+    A connection pool belongs to the loop it was opened on; `asyncio.run` twice would meet a dead one.
+    """
+
+    def __init__(self, make: Callable[[], Client]) -> None:
+        self._make = make
+        self._clients: WeakKeyDictionary[AbstractEventLoop, Client] = WeakKeyDictionary()
+
+    def get(self) -> Client:
+        """The client of the running loop."""
+        import asyncio
+
+        loop = asyncio.get_running_loop()
+        if loop not in self._clients:
+            self._clients[loop] = self._make()
+        return self._clients[loop]
 
 
 class Fold(Protocol):
