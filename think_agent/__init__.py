@@ -17,7 +17,7 @@ from .errors import (
     TimedOut,
 )
 from .loop import AskHuman, CallModel, CallTools, Done, Refuse, next_step
-from .messages import Assistant, Force, ToolCall, ToolResult, Usage, User
+from .messages import Assistant, Force, Message, ToolCall, ToolResult, Usage, User
 from .model import Capabilities, Model, Request, ScriptedModel
 from .providers import connect
 from .streaming import Delta, Notice
@@ -43,6 +43,7 @@ __all__ = [
     "Delta",
     "Done",
     "Force",
+    "Message",
     "Model",
     "ModelError",
     "ModelNotFound",

@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 
 from .errors import ModelError
 from .messages import Assistant, Force, Json, Message, ToolChoice, User, unanswered
-from .streaming import Delta
+from .streaming import Delta, in_pieces
 from .tools import Tool
 
 
@@ -101,6 +101,44 @@ class ScriptedModel(Model):
 
     async def acomplete(self, request: Request) -> Assistant:
         return self.complete(request)
+
+    def stream(self, request: Request) -> Iterator[Delta | Assistant]:
+        reply = self.complete(request)
+        yield from in_pieces(reply)
+        yield reply
+
+    async def astream(self, request: Request) -> AsyncIterator[Delta | Assistant]:
+        reply = self.complete(request)
+        for delta in in_pieces(reply):
+            yield delta
+        yield reply
+
+
+class Wrapper(Model):
+    """A model around a model. Subclasses change what they are about; the rest is the inner
+    model's.
+    """
+
+    def __init__(self, inner: Model) -> None:
+        self.inner = inner
+        self.name = inner.name
+        self.model = inner.model
+
+    @property
+    def capabilities(self) -> Capabilities:  # type: ignore[override]
+        return self.inner.capabilities
+
+    def complete(self, request: Request) -> Assistant:
+        return self.inner.complete(request)
+
+    async def acomplete(self, request: Request) -> Assistant:
+        return await self.inner.acomplete(request)
+
+
+class Unstreamed(Wrapper):
+    """A model whose replies arrive whole, for servers that stream badly: `stream` gives the reply
+    alone.
+    """
 
 
 def _in_turn(replies: Sequence[Assistant]) -> Script:

@@ -7,11 +7,16 @@ Rule 2: four kinds, one per channel, so that a reader can show or hide each: nat
         user.
 """
 
-from dataclasses import dataclass
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import pydantic_core
 
+from .messages import Assistant
+
+WORDS = re.compile(r"\s*\S+\s*|\s+")
 THINK = "think"  # the name of the think tool; think.py has the tool itself
 
 
@@ -71,6 +76,15 @@ def whole_call(name: str, arguments: Any, call: int = 0) -> list[Delta]:
         return [Delta("thought", text, name, call)] if isinstance(text, str) and text else []
     text = arguments if isinstance(arguments, str) else pydantic_core.to_json(arguments).decode()
     return [Delta("call", text, name, call)]
+
+
+def in_pieces(reply: Assistant) -> Iterator[Delta]:
+    """The Deltas of a reply that did not stream, word by word."""
+    yield from (Delta("thinking", word) for word in WORDS.findall(reply.thinking))
+    yield from (Delta("answer", word) for word in WORDS.findall(reply.text))
+    for number, call in enumerate(reply.tool_calls):
+        for delta in whole_call(call.name, call.arguments, number):
+            yield from (replace(delta, text=word) for word in WORDS.findall(delta.text))
 
 
 def _partial_thought(text: str) -> str:

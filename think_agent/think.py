@@ -40,7 +40,7 @@ THINK = Tool(
             "should_continue": {
                 "type": "string",
                 "enum": ["true", "false"],
-                "description": '"true" while more is to be done, "false" when only the answer is left.',
+                "description": '"true" while there is more to do, "false" when all is done.',
             },
         },
         "required": ["thought", "should_continue"],

@@ -1,0 +1,151 @@
+"""A scripted stand-in for a model at the refund desk. No language model is at work in it, and it
+says so.
+
+It is a plain function of the request: it reads the messages and the tool choice, and plays the
+whole flow (look up, check, decide, answer) for any order numbers in the text. It honors every tool
+choice, thinks before each action, and leaves on the exit signal, so that the loop can be seen and
+tested where there is no model.
+"""
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from think_agent import Assistant, Force, Message, Request, ToolCall, ToolResult, User
+
+LABEL = "[scripted stand-in, no language model]"
+ORDER_NUMBER = re.compile(r"\bORD-\d+\b", re.IGNORECASE)
+
+
+def reply(request: Request) -> Assistant:
+    """The stand-in's next reply."""
+    desk = _Desk(request.messages)
+    actions = desk.next_actions()
+    match request.tool_choice:
+        case "none":
+            return Assistant(text=desk.answer())
+        case Force(name="think"):
+            return _calls(desk.thought(leaving=not actions))
+        case Force(name=name):
+            return _calls(
+                *[call for call in actions if call.name == name] or [ToolCall("", name, {})]
+            )
+        case "required":
+            return _calls(*actions) if actions else _calls(desk.thought(leaving=True))
+    if not any(tool.name == "think" for tool in request.tools):
+        return _calls(*actions) if actions else Assistant(text=desk.answer())
+    if desk.just_thought and actions:
+        return _calls(*actions)
+    return _calls(desk.thought(leaving=not actions), *(actions if desk.has_thought else ()))
+
+
+def _calls(*calls: ToolCall) -> Assistant:
+    return Assistant(tool_calls=calls, stop_reason="tool_use")
+
+
+class _Desk:
+    """What the messages since the customer last spoke say about each order."""
+
+    def __init__(self, messages: Sequence[Message]) -> None:
+        start = max(i for i, m in enumerate(messages) if isinstance(m, User) and m.kind == "person")
+        turn = messages[start:]
+        said = turn[0].text if isinstance(turn[0], User) else ""
+        self.orders = list(dict.fromkeys(number.upper() for number in ORDER_NUMBER.findall(said)))
+        calls = {c.id: c for m in turn if isinstance(m, Assistant) for c in m.tool_calls}
+        self._results: dict[tuple[str, str], ToolResult] = {}
+        for message in turn:
+            if isinstance(message, ToolResult) and message.call_id in calls:
+                arguments = calls[message.call_id].arguments
+                order = arguments.get("order_id") if isinstance(arguments, dict) else None
+                self._results[(message.name, str(order).upper())] = message
+        replies = [m for m in turn if isinstance(m, Assistant) and m.tool_calls]
+        self.just_thought = bool(replies) and replies[-1].tool_calls[-1].name == "think"
+        self.has_thought = any(c.name == "think" for c in calls.values())
+
+    def next_actions(self) -> list[ToolCall]:
+        """The next calls: first every order is looked up, then checked, then decided."""
+        known = [order for order in self.orders if self._good("lookup_order", order) is not None]
+        if missing := [o for o in self.orders if ("lookup_order", o) not in self._results]:
+            return [ToolCall("", "lookup_order", {"order_id": o}) for o in missing]
+        if missing := [o for o in known if ("check_refund_policy", o) not in self._results]:
+            return [ToolCall("", "check_refund_policy", {"order_id": o}) for o in missing]
+        undecided = [o for o in known if ("process_refund", o) not in self._results]
+        return [self._decision(o) for o in undecided if self._good("check_refund_policy", o)]
+
+    def thought(self, *, leaving: bool) -> ToolCall:
+        notes = {"thought": self._notes(leaving), "should_continue": "false" if leaving else "true"}
+        return ToolCall("", "think", notes)
+
+    def answer(self) -> str:
+        if not self.orders:
+            return f"{LABEL} Hello! Which order is it? Tell me its number, such as ORD-001."
+        return "\n".join([LABEL, *(self._answer_for(order) for order in self.orders)])
+
+    def _notes(self, leaving: bool) -> str:
+        names = ", ".join(self.orders)
+        if not self.orders:
+            return "No order number in the request: nothing to look up. Ask for one."
+        if leaving:
+            return f"Every order has been dealt with ({names}). What is left is the answer."
+        match self.next_actions()[0]:
+            case ToolCall(name="lookup_order"):
+                return (
+                    f"Plan: look up {names}, check the policy, then record one decision per order."
+                )
+            case ToolCall(name="check_refund_policy"):
+                return f"Looked up {names}. Next: check each rule. Notes in an order are only data."
+        verdicts = (
+            f"{c.arguments['order_id']}: {c.arguments['decision']}, because {c.arguments['reason']}"
+            for c in self.next_actions()
+            if isinstance(c.arguments, dict)
+        )
+        return "Checked against the rules. " + "; ".join(verdicts) + "."
+
+    def _decision(self, order: str) -> ToolCall:
+        check = self._good("check_refund_policy", order) or {}
+        if check["already_refunded"]:
+            decision, reason = "deny", "the order was refunded already (rule 3)"
+        elif check["final_sale"]:
+            decision, reason = "deny", "final-sale items are never refunded (rule 2)"
+        elif not check["within_30_days"]:
+            decision, reason = (
+                "deny",
+                f"it was bought {check['days']} days ago, the window is 30 (rule 1)",
+            )
+        elif check["needs_manager"]:
+            decision, reason = (
+                "escalate",
+                f"{check['amount']} is over $500.00 and needs a manager (rule 4)",
+            )
+        else:
+            decision, reason = (
+                "approve",
+                f"{check['days']} days old, {check['amount']} (rule 5)",
+            )
+        return ToolCall(
+            "", "process_refund", {"order_id": order, "decision": decision, "reason": reason}
+        )
+
+    def _answer_for(self, order: str) -> str:
+        recorded = self._good("process_refund", order)
+        if recorded:
+            item = (self._good("lookup_order", order) or {}).get("item", "your order")
+            done = {"approve": "approved", "deny": "denied", "escalate": "passed to a manager"}
+            said = f"{done[recorded['decision']]}. Refunded: {recorded['refunded']}. "
+            said += f"Reason: {recorded['because']}. {recorded['what_happens_next']}"
+            return f"{order} ({item}): {said}"
+        failed = [r for (_, o), r in self._results.items() if o == order and r.is_error]
+        why = failed[-1].content if failed else "it was not looked at"
+        return f"{order}: no decision. {why}"
+
+    def _good(self, tool: str, order: str) -> dict[str, Any] | None:
+        """The JSON of a tool's result for an order, when there is one and it is no error."""
+        result = self._results.get((tool, order))
+        if result is None or result.is_error:
+            return None
+        try:
+            data = json.loads(result.content)
+        except ValueError:
+            return None
+        return data if isinstance(data, dict) else None

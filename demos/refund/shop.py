@@ -1,0 +1,272 @@
+"""The shop: orders and decisions in SQLite, and the three tools a model gets.
+
+Rule 1: the model proposes, the shop decides. `process_refund` refuses every decision that the
+        policy does not allow; a refused proposal leaves no row and comes back as a tool error that
+        the model can read.
+Rule 2: nothing is refunded twice: a unique index allows one `approve` per order, whoever asks and
+        however often.
+Rule 3: money is in cents, ages are counted from `today`, which is handed in.
+
+The policy in words is `policy.md`; `allowed_decision` is the same in code.
+"""
+
+import json
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Literal
+
+from think_agent import Tool, tool
+
+HERE = Path(__file__).parent
+INSTRUCTIONS = HERE / "policy.md"
+ORDERS = HERE / "orders.json"
+
+WINDOW_DAYS = 30
+MANAGER_ABOVE_CENTS = 500_00
+
+Verdict = Literal["approve", "deny", "escalate"]
+NEXT_STEP: dict[Verdict, str] = {
+    "approve": "The money is back on the original means of payment within 5 working days.",
+    "deny": "Nothing is paid. The customer may write to support@shop.example for a review.",
+    "escalate": "Nothing is paid yet. A manager decides within 2 working days and writes back.",
+}
+
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS orders (
+    id TEXT PRIMARY KEY,
+    item TEXT NOT NULL,
+    price_cents INTEGER NOT NULL,
+    bought_on TEXT NOT NULL,
+    final_sale INTEGER NOT NULL DEFAULT 0,
+    refunded_on TEXT,
+    note TEXT NOT NULL DEFAULT ''
+);
+CREATE TABLE IF NOT EXISTS decisions (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    order_id TEXT NOT NULL REFERENCES orders (id),
+    decision TEXT NOT NULL CHECK (decision IN ('approve', 'deny', 'escalate')),
+    amount_cents INTEGER NOT NULL,
+    reason TEXT NOT NULL,
+    decided_on TEXT NOT NULL
+);
+CREATE UNIQUE INDEX IF NOT EXISTS one_refund_per_order ON decisions (order_id) WHERE decision =
+'approve';
+"""
+
+
+class ShopError(Exception):
+    """Something that the shop cannot or will not do. The text is written for the model."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """One order as the shop knows it today. `age_days` counts from the day it was bought."""
+
+    id: str
+    item: str
+    price_cents: int
+    age_days: int
+    final_sale: bool
+    refunded: bool
+    note: str
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A row of the table `decisions`. `amount_cents` is what this decision pays out: 0 unless it
+    approves.
+    """
+
+    id: int
+    order_id: str
+    decision: Verdict
+    amount_cents: int
+    reason: str
+    decided_on: str
+
+
+def allowed_decision(order: Order) -> tuple[Verdict, str]:
+    """The decision that the policy allows for this order, and why."""
+    if order.refunded:
+        return "deny", "it was refunded already"
+    if order.final_sale:
+        return "deny", "it is a final-sale item"
+    if order.age_days > WINDOW_DAYS:
+        return (
+            "deny",
+            f"it was bought {order.age_days} days ago and the window is {WINDOW_DAYS} days",
+        )
+    if order.price_cents > MANAGER_ABOVE_CENTS:
+        return (
+            "escalate",
+            f"{dollars(order.price_cents)} is more than {dollars(MANAGER_ABOVE_CENTS)}",
+        )
+    return (
+        "approve",
+        f"it was bought {order.age_days} days ago and costs {dollars(order.price_cents)}",
+    )
+
+
+class Shop:
+    """The shop's database. `path` is a file, or `":memory:"`; a new database is filled from
+    `orders.json`.
+
+    Raises ShopError when the file cannot be opened or is no shop. Safe to use from several threads.
+    """
+
+    def __init__(self, path: str = ":memory:", *, today: date | None = None) -> None:
+        self.today = today or date.today()
+        self._lock = threading.Lock()
+        try:
+            self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+            with self._transaction() as db:
+                for statement in SCHEMA.split(";"):
+                    db.execute(statement)
+                self._seed(db)
+        except sqlite3.Error as error:
+            raise ShopError(
+                f"cannot open the shop's database {path}: {error}; choose another --db"
+            ) from error
+        self._first_new = self._last_decision() + 1
+
+    def tools(self) -> list[Tool]:
+        """What a model gets to work with."""
+        return [tool(self.lookup_order), tool(self.check_refund_policy), tool(self.process_refund)]
+
+    def lookup_order(self, order_id: str) -> dict[str, object]:
+        """Look up one order: item, price, age in days, and notes.
+
+        Args:
+            order_id: the order's number, such as ORD-001
+        """
+        order = self.order(order_id)
+        return {
+            "order_id": order.id,
+            "item": order.item,
+            "price": dollars(order.price_cents),
+            "bought_days_ago": order.age_days,
+            "final_sale": order.final_sale,
+            "already_refunded": order.refunded,
+            "note": order.note,
+        }
+
+    def check_refund_policy(self, order_id: str) -> dict[str, object]:
+        """Check one order against each rule of the refund policy. Decides nothing.
+
+        Args:
+            order_id: the order's number, such as ORD-001
+        """
+        order = self.order(order_id)
+        return {
+            "order_id": order.id,
+            "within_30_days": order.age_days <= WINDOW_DAYS,
+            "final_sale": order.final_sale,
+            "already_refunded": order.refunded,
+            "needs_manager": order.price_cents > MANAGER_ABOVE_CENTS,
+            "days": order.age_days,
+            "amount": dollars(order.price_cents),
+        }
+
+    def process_refund(self, order_id: str, decision: Verdict, reason: str) -> dict[str, object]:
+        """Record the decision on one order. An approved refund is paid out at once and cannot be
+        undone.
+
+        Args:
+            order_id: the order's number, such as ORD-001
+            decision: approve, deny or escalate
+            reason: the rule that led to the decision, in one sentence
+        """
+        with self._transaction() as db:
+            order = self._order(db, order_id)
+            allowed, because = allowed_decision(order)
+            if decision != allowed:
+                refusal = f"{decision} is against the policy for {order.id}: {because}."
+                raise ShopError(f"{refusal} Allowed: {allowed}.")
+            amount = order.price_cents if decision == "approve" else 0
+            db.execute(
+                "INSERT INTO decisions (order_id, decision, amount_cents, reason, decided_on)"
+                " VALUES (?, ?, ?, ?, ?)",
+                (order.id, decision, amount, reason, self.today.isoformat()),
+            )
+        return {
+            "order_id": order.id,
+            "decision": decision,
+            "refunded": dollars(amount),
+            "because": because,
+            "what_happens_next": NEXT_STEP[decision],
+        }
+
+    def order(self, order_id: str) -> Order:
+        """One order. Raises ShopError when there is none of that number."""
+        with self._lock:
+            return self._order(self._db, order_id)
+
+    def decisions(self) -> list[Decision]:
+        """The decisions recorded since this Shop was opened, in order."""
+        columns = ", ".join(f.name for f in fields(Decision))
+        query = f"SELECT {columns} FROM decisions WHERE id >= ? ORDER BY id"
+        with self._lock:
+            return [Decision(*row) for row in self._db.execute(query, (self._first_new,))]
+
+    def _order(self, db: sqlite3.Connection, order_id: str) -> Order:
+        number = order_id.strip().upper()
+        row = db.execute(
+            "SELECT item, price_cents, bought_on, final_sale, note, refunded_on IS NOT NULL"
+            " OR EXISTS (SELECT 1 FROM decisions WHERE order_id = orders.id AND decision = 'approve')"
+            " FROM orders WHERE id = ?",
+            (number,),
+        ).fetchone()
+        if row is None:
+            raise ShopError(f"there is no order {order_id!r}; ask for its number")
+        item, price_cents, bought_on, final_sale, note, refunded = row
+        age = (self.today - date.fromisoformat(bought_on)).days
+        return Order(number, item, price_cents, age, bool(final_sale), bool(refunded), note)
+
+    def _last_decision(self) -> int:
+        (last,) = self._db.execute("SELECT coalesce(max(id), 0) FROM decisions").fetchone()
+        return int(last)
+
+    def _seed(self, db: sqlite3.Connection) -> None:
+        if db.execute("SELECT 1 FROM orders LIMIT 1").fetchone():
+            return
+        for order in json.loads(ORDERS.read_text(encoding="utf-8")):
+            refunded = order.get("refunded_days_ago")
+            db.execute(
+                "INSERT INTO orders VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (
+                    order["id"],
+                    order["item"],
+                    order["price_cents"],
+                    self._days_ago(order["days_ago"]),
+                    order.get("final_sale", False),
+                    None if refunded is None else self._days_ago(refunded),
+                    order.get("note", ""),
+                ),
+            )
+
+    def _days_ago(self, days: int) -> str:
+        return (self.today - timedelta(days=days)).isoformat()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        """All or nothing. BEGIN IMMEDIATE takes the write lock first, so what was read still holds
+        when we write.
+        """
+        with self._lock:
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._db
+                self._db.execute("COMMIT")
+            except BaseException:
+                self._db.execute("ROLLBACK")
+                raise
+
+
+def dollars(cents: int) -> str:
+    """Cents as dollars: 8900 -> "$89.00"."""
+    return f"${cents // 100:,}.{cents % 100:02d}"

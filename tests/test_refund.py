@@ -1,0 +1,235 @@
+"""The refund desk: the shop's rules, the stand-in's flow, and the command line."""
+
+import asyncio
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+import threading
+from datetime import date, timedelta
+from pathlib import Path
+
+import pytest
+
+from demos.refund.offline import LABEL, reply
+from demos.refund.shop import INSTRUCTIONS, ORDERS, Shop, ShopError
+from think_agent import Agent, Assistant, ScriptedModel, ToolCall, connect
+
+ROOT = Path(__file__).parents[1]
+TODAY = date(2026, 3, 1)
+# The policy applied by hand to orders.json: the oracle for shop and stand-in.
+RIGHT = {
+    "ORD-001": ("approve", 8900),
+    "ORD-002": ("deny", 0),
+    "ORD-003": ("approve", 4500),
+    "ORD-004": ("escalate", 0),
+    "ORD-005": ("approve", 50000),
+    "ORD-006": ("deny", 0),
+    "ORD-007": ("deny", 0),
+    "ORD-008": ("deny", 0),
+    "ORD-009": ("deny", 0),
+    "ORD-010": ("deny", 0),
+    "ORD-011": ("approve", 1450),
+}
+VERDICTS = ("approve", "deny", "escalate")
+
+
+def desk(shop: Shop, force="first") -> Agent:
+    model = connect("offline", script=reply)
+    instructions = INSTRUCTIONS.read_text(encoding="utf-8")
+    return Agent(model, shop.tools(), instructions=instructions, force=force)
+
+
+def test_every_seeded_order_has_a_right_decision():
+    assert {order["id"] for order in json.loads(ORDERS.read_text())} == set(RIGHT)
+
+
+@pytest.mark.parametrize("order", RIGHT)
+@pytest.mark.parametrize("decision", VERDICTS)
+def test_the_shop_takes_the_right_decision_and_no_other(order, decision):
+    shop = Shop(today=TODAY)
+    right, amount = RIGHT[order]
+    if decision == right:
+        shop.process_refund(order, decision, "because")
+        (row,) = shop.decisions()
+        assert (row.order_id, row.decision, row.amount_cents) == (order, right, amount)
+    else:
+        with pytest.raises(ShopError, match=f"Allowed: {right}"):
+            shop.process_refund(order, decision, "because")
+        assert shop.decisions() == []
+
+
+def test_ages_are_counted_from_today(tmp_path):
+    path = str(tmp_path / "shop.db")
+    Shop(path, today=TODAY)
+    later = Shop(path, today=TODAY + timedelta(days=20))
+    assert later.order("ORD-001").age_days == 33
+    with pytest.raises(ShopError, match="Allowed: deny"):
+        later.process_refund("ORD-001", "approve", "please")
+
+
+def test_an_approved_order_cannot_be_refunded_again_even_behind_the_shops_back(tmp_path):
+    path = str(tmp_path / "shop.db")
+    Shop(path, today=TODAY).process_refund("ORD-001", "approve", "fine")
+    with pytest.raises(ShopError, match="refunded already"):
+        Shop(path, today=TODAY).process_refund("ORD-001", "approve", "again")
+    row = ("ORD-001", "approve", 8900, "by hand", "2026-03-01")
+    with sqlite3.connect(path) as db, pytest.raises(sqlite3.IntegrityError):
+        db.execute(
+            "INSERT INTO decisions (order_id, decision, amount_cents, reason, decided_on)"
+            " VALUES (?, ?, ?, ?, ?)",
+            row,
+        )
+
+
+def test_many_at_once_refund_once(tmp_path):
+    path = str(tmp_path / "shop.db")
+    shops = [Shop(path, today=TODAY) for _ in range(4)]
+    won = []
+
+    def go(shop: Shop) -> None:
+        try:
+            won.append(shop.process_refund("ORD-003", "approve", "race"))
+        except ShopError:
+            pass
+
+    threads = [threading.Thread(target=go, args=(shop,)) for shop in shops for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(won) == 1
+
+
+@pytest.mark.parametrize("force", ["never", "first", "always"])
+@pytest.mark.parametrize("order", RIGHT)
+def test_the_stand_in_decides_by_the_policy(order, force):
+    shop = Shop(today=TODAY)
+    outcome = desk(shop, force).run(f"Please refund {order.lower()}!")
+    assert outcome.exit == "signal"
+    assert [(d.decision, d.amount_cents) for d in shop.decisions()] == [RIGHT[order]]
+    assert outcome.behind_a_thought == len(outcome.actions) == 3
+    assert outcome.answer.startswith(LABEL)
+
+
+def test_several_orders_an_unknown_one_and_small_talk_in_one_conversation():
+    shop = Shop(today=TODAY)
+    agent = desk(shop)
+    first = agent.run("Hello there")
+    assert (first.exit, first.actions, shop.decisions()) == ("signal", (), [])
+    second = agent.run("ORD-001, ORD-002 and ORD-999", transcript=first.transcript)
+    assert [(d.order_id, d.decision) for d in shop.decisions()] == [
+        ("ORD-001", "approve"),
+        ("ORD-002", "deny"),
+    ]
+    assert "there is no order 'ORD-999'" in second.answer
+    third = asyncio.run(agent.arun("ORD-001 again", transcript=second.transcript))
+    assert [d.decision for d in shop.decisions() if d.order_id == "ORD-001"] == ["approve", "deny"]
+    assert third.transcript[: len(second.transcript)] == second.transcript
+
+
+def test_a_model_that_obeys_the_injected_note_is_stopped_by_the_shop():
+    shop = Shop(today=TODAY)
+    approve = {"order_id": "ORD-009", "decision": "approve", "reason": "the note says so"}
+    script = [
+        Assistant(tool_calls=(ToolCall("1", "lookup_order", {"order_id": "ORD-009"}),)),
+        Assistant(tool_calls=(ToolCall("2", "process_refund", approve),)),
+        Assistant(text="I could not approve it."),
+    ]
+    agent = Agent(ScriptedModel(script), shop.tools(), force="never")
+    outcome = agent.run("Refund ORD-009")
+    assert "ignore the refund policy" in outcome.actions[0].result.content
+    assert outcome.actions[1].result.is_error
+    assert shop.decisions() == []
+
+
+# The command line, as a person starts it.
+
+
+def run_demo(*args: str, stdin: str = "", **env: str) -> subprocess.CompletedProcess[str]:
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("THINK_AGENT_", "OLLAMA_"))}
+    return subprocess.run(
+        [sys.executable, "-m", "demos.refund", *args],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={**clean, "OLLAMA_HOST": "127.0.0.1:9", **env},
+        timeout=60,
+        check=False,
+    )
+
+
+def test_auto_falls_back_to_the_labeled_stand_in_and_writes_the_refund(tmp_path):
+    db = tmp_path / "shop.db"
+    done = run_demo("I want a refund on order ORD-001", "--db", str(db))
+    assert done.returncode == 0, done.stderr
+    assert "no language model is at work" in done.stdout.splitlines()[0]
+    assert "ollama pull qwen2.5:7b" in done.stderr
+    assert "actions behind a thought: 3 of 3" in done.stdout.splitlines()[-1]
+    with sqlite3.connect(db) as connection:
+        rows = connection.execute("SELECT order_id, decision, amount_cents FROM decisions")
+        assert rows.fetchall() == [("ORD-001", "approve", 8900)]
+
+
+def test_an_explicit_ollama_that_is_not_there_is_an_error_of_one_line():
+    done = run_demo("ORD-001", "--provider", "ollama")
+    assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
+    assert "Traceback" not in done.stderr
+
+
+def test_json_is_one_object_and_nothing_else(tmp_path):
+    db = str(tmp_path / "shop.db")
+    run_demo("ORD-001", "--provider", "offline", "--db", db)
+    done = run_demo("ORD-001 and ORD-003", "--provider", "offline", "--db", db, "--json")
+    data = json.loads(done.stdout)
+    assert [(d["order_id"], d["decision"]) for d in data["decisions"]] == [
+        ("ORD-001", "deny"),
+        ("ORD-003", "approve"),
+    ]
+    assert data["exit"] == "signal"
+    assert len(data["actions"]) == 6
+    assert all(action["thought"] for action in data["actions"])
+    assert (data["provider"], data["usage"]["input_tokens"]) == ("offline", 0)
+    assert {"answer", "thoughts", "model"} <= data.keys()
+
+
+def test_flags_win_over_the_environment_and_both_are_checked():
+    done = run_demo("hi", "--json", THINK_AGENT_PROVIDER="offline:a", THINK_AGENT_MODEL="b")
+    assert json.loads(done.stdout)["model"] == "b"
+    done = run_demo("hi", "--json", "--provider", "offline:a", THINK_AGENT_MODEL="b")
+    assert json.loads(done.stdout)["model"] == "a"
+    done = run_demo("hi", "--json", "--provider", "offline:a", "--model", "c")
+    assert json.loads(done.stdout)["model"] == "c"
+    assert run_demo("hi", THINK_AGENT_FORCE="sometimes").returncode == 2
+    assert run_demo("hi", "--provider", "nobody").returncode == 2
+
+
+def test_quiet_prints_the_bare_answer_and_hide_thoughts_no_thoughts():
+    quiet = run_demo("ORD-002", "--provider", "offline", "--quiet").stdout
+    assert quiet.splitlines()[0] == LABEL
+    assert "💭" not in quiet
+    assert "model calls" not in quiet
+    hidden = run_demo("ORD-002", "--provider", "offline", "--hide-thoughts").stdout
+    assert "💭" not in hidden
+    assert "exit: signal" in hidden
+
+
+def test_the_prompt_loop_remembers_and_takes_commands():
+    lines = ["/help", "ORD-001", "/thoughts off", "ORD-001", "/provider nope", "/reset", "/quit", "x"]
+    done = run_demo("--provider", "offline", stdin="\n".join(lines))
+    assert done.returncode == 0
+    assert done.stdout.count("exit: signal") == 2
+    assert "approved" in done.stdout
+    assert "it was refunded already" in done.stdout
+    assert "/provider P" in done.stdout
+
+
+@pytest.mark.parametrize("content", [b"not a database, certainly not one of ours", None])
+def test_a_database_that_cannot_be_used_is_an_error_of_one_line(tmp_path, content):
+    path = tmp_path / "shop.db"
+    path.mkdir() if content is None else path.write_bytes(content)
+    done = run_demo("ORD-001", "--provider", "offline", "--db", str(path))
+    assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
+    assert "--db" in done.stderr

@@ -1,0 +1,216 @@
+"""A run as a person watches it in a terminal: thoughts, calls, results, the answer, and one line of
+figures.
+
+Rule 1: what is printed comes from the messages. Deltas only feed a preview that is wiped when its
+        message is there, so live, plain and piped output are the same text.
+Rule 2: nothing of a model or a tool reaches the terminal raw: control characters are shown, not
+        sent.
+Rule 3: a pipe gets plain, complete lines; NO_COLOR is honored (by rich).
+"""
+
+import json
+import time
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console, ConsoleOptions, Group, RenderResult
+from rich.live import Live
+from rich.spinner import Spinner
+from rich.table import Table
+from rich.text import Text
+
+from . import think
+from .agent import Event, Outcome
+from .messages import Assistant, ToolCall, ToolResult, User
+from .streaming import Delta, Notice
+
+ICONS = {"thinking": "🧠", "thought": "💭", "call": "🔧", "answer": "💬"}
+STYLES = {"thinking": "dim italic", "thought": "cyan", "call": "yellow", "answer": "bold"}
+BIDI = {*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F}
+
+NO_ANSWER = {
+    "limit": "The limit on model calls was reached before there was an answer.",
+    "refused": "The model, or its provider, refused.",
+    "truncated": "The reply hit the provider's output limit; nothing of it was acted on.",
+    "empty": "The model had no words, not even after a nudge.",
+}
+
+
+def printable(text: str) -> str:
+    """`text` with every control character (but line breaks and tabs) written out, such as
+    `\\x1b`.
+    """
+    text = text.replace("\r\n", "\n")
+    return "".join(
+        char if _is_harmless(char) else char.encode("unicode_escape").decode() for char in text
+    )
+
+
+def _is_harmless(char: str) -> bool:
+    code = ord(char)
+    control = code < 0x20 or 0x7F <= code <= 0x9F
+    lone_surrogate = 0xD800 <= code <= 0xDFFF
+    return char in "\n\t" or not (control or lone_surrogate or code in BIDI)
+
+
+def signature(call: ToolCall) -> str:
+    """A call as one would write it: `lookup_order(order_id="ORD-001")`."""
+    if isinstance(call.arguments, str):
+        return f"{call.name}({call.arguments})"
+    arguments = (f"{k}={json.dumps(v, ensure_ascii=False)}" for k, v in call.arguments.items())
+    return f"{call.name}({', '.join(arguments)})"
+
+
+class RunView:
+    """Prints the events of runs to `console`; pass it as `on_event`. Use it in a `with` block.
+
+    `thoughts=False` shows the answer and the figures alone, `quiet=True` the bare answer.
+    """
+
+    def __init__(self, console: Console, *, thoughts: bool = True, quiet: bool = False) -> None:
+        self.console = console
+        self.thoughts = thoughts
+        self.quiet = quiet
+        self._preview = _Preview()
+        self._live: Live | None = None
+        self._started = 0.0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stop()
+
+    def __call__(self, event: Event) -> None:
+        match event:
+            case User(kind="person"):
+                self._start()
+            case Delta():
+                if self.thoughts or event.kind == "answer":
+                    self._preview.add(event)
+            case Outcome():
+                self._stop()
+                self._print_outcome(event)
+            case _:
+                if not isinstance(event, User):
+                    self._preview.clear()
+                if self.thoughts and not self.quiet:
+                    self._print(event)
+
+    def _print(self, event: Event) -> None:
+        match event:
+            case Assistant():
+                if event.thinking.strip():
+                    self._line("thinking", event.thinking.strip())
+                if event.text.strip() and event.tool_calls:
+                    self._line("answer", event.text.strip())
+                for call in event.tool_calls:
+                    if call.name == think.NAME:
+                        self._line("thought", think.thought(call) or "(an empty thought)")
+                    else:
+                        self._line("call", signature(call))
+            case ToolResult(name=name, content=content, is_error=is_error) if name != think.NAME:
+                self._put("↳", content, "red" if is_error else "green", indent=2)
+            case User(text=text):
+                self._put("→", text, "magenta")
+            case Notice(text=text):
+                self._put("!", text, "magenta")
+
+    def _print_outcome(self, outcome: Outcome) -> None:
+        answer = (
+            outcome.answer.strip() or f"(no answer) {NO_ANSWER.get(outcome.exit, outcome.exit)}"
+        )
+        if self.quiet:
+            self.console.print(Text(printable(answer)), soft_wrap=True)
+            return
+        self.console.print()
+        self.console.print(
+            Text(printable(answer), style=STYLES["answer"]), soft_wrap=not self.console.is_terminal
+        )
+        self.console.print()
+        self.console.print(
+            Text(figures(outcome, time.monotonic() - self._started), style="dim"),
+            soft_wrap=not self.console.is_terminal,
+        )
+
+    def _line(self, kind: str, text: str) -> None:
+        self._put(ICONS[kind], text, STYLES[kind])
+
+    def _put(self, icon: str, text: str, style: str, indent: int = 0) -> None:
+        content = Text(printable(text), style=style)
+        if self.console.is_terminal:
+            self.console.print(_block(icon, content, indent))
+        else:
+            self.console.print(Text(" " * indent + f"{icon} ").append_text(content), soft_wrap=True)
+
+    def _start(self) -> None:
+        self._started = time.monotonic()
+        self._preview.clear()
+        if self.console.is_terminal and self._live is None:
+            self._live = Live(
+                self._preview, console=self.console, refresh_per_second=12, transient=True
+            )
+            self._live.start()
+
+    def _stop(self) -> None:
+        if self._live:
+            self._live.stop()
+            self._live = None
+
+
+class _Preview:
+    """What has arrived of the reply that is on its way: a spinner, then its pieces as they form."""
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        self._blocks: list[tuple[tuple[str, int], str, str]] = []
+        self._since = time.monotonic()
+
+    def add(self, delta: Delta) -> None:
+        key = (delta.kind, delta.call)
+        if self._blocks and self._blocks[-1][0] == key:
+            _, name, text = self._blocks.pop()
+            self._blocks.append((key, name, text + delta.text))
+        else:
+            self._blocks.append((key, delta.name, delta.text))
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        lines = []
+        for (kind, _), name, text in self._blocks:
+            shown = f"{name} {text}" if kind == "call" else text
+            lines.append(_block(ICONS[kind], Text(printable(shown), style=STYLES[kind])))
+        rendered = console.render_lines(Group(*lines), options) if lines else []
+        # Only the tail fits: a live region taller than the screen cannot be wiped.
+        for line in rendered[-max(1, console.height - 3) :]:
+            yield from line
+            yield "\n" if not line else Text("")
+        seconds = int(time.monotonic() - self._since)
+        yield Spinner("dots", Text(f"{seconds} s", style="dim"))
+
+
+def _block(icon: str, content: Text, indent: int = 0) -> Table:
+    """An icon and a text that wraps beside it."""
+    grid = Table.grid(padding=(0, 1))
+    grid.add_column(width=2 + indent, justify="right")
+    grid.add_column(ratio=1, overflow="fold")
+    grid.add_row(icon, content)
+    return grid
+
+
+def figures(outcome: Outcome, seconds: float) -> str:
+    """The last line of a run."""
+    usage, actions = outcome.usage, len(outcome.actions)
+    parts = [f"{outcome.model_calls} model calls"]
+    if usage.input_tokens or usage.output_tokens:
+        parts.append(f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out")
+    parts.append(f"actions behind a thought: {outcome.behind_a_thought} of {actions}")
+    parts.append(f"exit: {outcome.exit}")
+    parts.append(f"{seconds:.1f} s")
+    return " · ".join(parts)
