@@ -4,7 +4,7 @@ Importing this package does nothing but define names: no SDK is loaded, nothing 
 folder is made.
 """
 
-from .agent import Action, Agent, Outcome
+from .agent import Agent, Outcome
 from .errors import (
     AuthError,
     BadRequest,
@@ -23,6 +23,7 @@ from .providers import connect
 from .streaming import Delta, Notice
 from .think import THINK, THINK_MINIMAL
 from .tools import Tool, tool
+from .trail import Action
 
 __version__ = "0.1.0"
 

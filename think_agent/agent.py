@@ -15,12 +15,27 @@ from typing import TypeAlias
 
 from . import think as thinking
 from . import tools as toolbox
-from .loop import AskHuman, CallModel, CallTools, Done, Exit, Policy, Refuse, Step, arun, plan, run
+from . import trail
+from .loop import (
+    BROKEN_OFF,
+    AskHuman,
+    CallModel,
+    CallTools,
+    Done,
+    Exit,
+    Policy,
+    Refuse,
+    Step,
+    arun,
+    plan,
+    run,
+)
 from .messages import (
     Assistant,
     Force,
     Message,
     ToolCall,
+    ToolChoice,
     ToolResult,
     Usage,
     User,
@@ -28,23 +43,13 @@ from .messages import (
     mint_ids,
 )
 from .model import Model, Request, honored
-from .policies import Forcing, thoughts_in_a_row
+from .policies import Forcing, gate, mend_format, stop_asking
 from .policies import force as forcing
 from .policies import max_model_calls as call_limit
 from .streaming import Delta, Notice
 from .think import THINK
 from .tools import Tool
-
-
-@dataclass(frozen=True, slots=True)
-class Action:
-    """A tool call that was answered, with the thought it stands behind (None: it stands behind
-    none).
-    """
-
-    call: ToolCall
-    result: ToolResult
-    thought: str | None
+from .trail import Action
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,20 +76,22 @@ class Outcome:
     @property
     def thoughts(self) -> tuple[str, ...]:
         """The thoughts, in order."""
-        calls = (
-            call for reply in self.steps for call in reply.tool_calls if call.name == thinking.NAME
-        )
-        return tuple(thinking.thought(call) for call in calls)
+        return tuple(trail.thoughts(current_turn(self.transcript)))
 
     @property
     def actions(self) -> tuple[Action, ...]:
-        """The tool calls other than `think` that were answered, in order."""
-        return tuple(_actions(current_turn(self.transcript)))
+        """The tool calls other than `think` that were run, in order, each with its thought."""
+        return tuple(trail.actions(current_turn(self.transcript)))
 
     @property
     def behind_a_thought(self) -> int:
         """How many of the actions stand behind a thought."""
         return sum(action.thought is not None for action in self.actions)
+
+    @property
+    def ignored_choices(self) -> int:
+        """How many replies did not do what their tool choice asked."""
+        return trail.ignored_choices(current_turn(self.transcript))
 
 
 Event: TypeAlias = Delta | Notice | Message | Outcome
@@ -131,8 +138,14 @@ class Agent:
         self.think = think
         self.tools = toolbox.index(tools, reserved=thinking.NAME)
         self._shown = (*([think] if think else []), *self.tools.values())
+        guarded = {item.name for item in self.tools.values() if item.think_first}
+        if guarded and not think:
+            raise ValueError(f"{', '.join(guarded)}: think_first needs an agent with a think tool")
         self._policies = (
+            mend_format,
             forcing(force if think else "never"),
+            gate(guarded),
+            stop_asking,
             call_limit(max_model_calls),
             *policies,
         )
@@ -223,7 +236,7 @@ class Agent:
                     else:
                         yield call
             case Refuse(call=call, reason=reason):
-                yield ToolResult(call.id, call.name, f"error: {reason}", is_error=True)
+                yield ToolResult(call.id, call.name, f"error: {reason}", True, refused=True)
             case AskHuman(question=question):
                 raise TypeError(
                     f"a policy asked a person ({question!r}) and this agent has nobody to ask"
@@ -263,33 +276,39 @@ class Agent:
 
     def _think_result(self, call: ToolCall, transcript: Sequence[Message]) -> ToolResult:
         assert self.think is not None
-        in_a_row = thoughts_in_a_row(transcript)
+        in_a_row = trail.thoughts_in_a_row(transcript)
         said = thinking.acknowledge(call, self.think, in_a_row=in_a_row, cap=self._max_thoughts)
         return ToolResult(call.id, call.name, said)
 
 
 def _received(event: Delta | Assistant, request: Request) -> Iterator[Event]:
-    """What the model sent, as it goes into the transcript, with a notice when it did not do what
-    was asked.
+    """What the model sent, as it goes into the transcript: with ids, and checked against the tool
+    choice that was asked.
     """
     if not isinstance(event, Assistant):
         yield event
         return
-    reply = mint_ids(replace(event, tool_choice=request.tool_choice), request.messages)
-    yield reply
-    if honored(request.tool_choice, reply):
+    choice = request.tool_choice
+    reply = mint_ids(replace(event, tool_choice=choice), request.messages)
+    if choice == "auto" or reply.stop_reason in BROKEN_OFF:
+        yield reply
         return
-    if request.tool_choice == "none":
-        yield Notice(f"{reply.model} called tools in its final reply; they were not run.")
-    else:
-        yield Notice(f"{reply.model} was asked for {_asked(request)} and did not do it.")
+    done = honored(choice, reply)
+    if reply.enforced != "prompt":  # a provider that was not asked by tool choice ignored none
+        reply = replace(reply, enforced=(reply.enforced or "tool_choice") if done else "ignored")
+    yield reply
+    if not done:
+        yield Notice(_not_honored(choice, reply, trail.ignored_choices(request.messages)))
 
 
-def _asked(request: Request) -> str:
-    match request.tool_choice:
-        case Force(name=name):
-            return f"a call of {name!r}"
-    return "a tool call"
+def _not_honored(choice: ToolChoice, reply: Assistant, before: int) -> str:
+    if choice == "none":
+        return f"{reply.model} called tools in its final reply; they were not run."
+    asked = f"call {choice.name}" if isinstance(choice, Force) else "call a tool"
+    if reply.enforced == "prompt":
+        return f"{reply.model} cannot be forced, was asked to {asked}, and did not."
+    again = " From now on it is not asked any more." if before == 1 else ""
+    return f"{reply.model} was forced to {asked} and did not: the choice was ignored.{again}"
 
 
 def _outcome(done: Done, messages: Sequence[Message]) -> Outcome:
@@ -297,23 +316,3 @@ def _outcome(done: Done, messages: Sequence[Message]) -> Outcome:
     return Outcome(
         done.answer, done.exit, tuple(messages), sum((reply.usage for reply in replies), Usage())
     )
-
-
-def _actions(turn: Sequence[Message]) -> Iterator[Action]:
-    """Actions with their thoughts. A thought covers what follows it up to the end of the next
-    acting reply.
-    """
-    results: dict[str, ToolResult] = {m.call_id: m for m in turn if isinstance(m, ToolResult)}
-    thought: str | None = None
-    for reply in turn:
-        if not isinstance(reply, Assistant):
-            continue
-        acted = False
-        for call in reply.tool_calls:
-            if call.name == thinking.NAME:
-                thought, acted = thinking.thought(call), False
-            elif call.id in results:
-                yield Action(call, results[call.id], thought)
-                acted = True
-        if acted:
-            thought = None

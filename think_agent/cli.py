@@ -67,8 +67,8 @@ def add_model_flags(parser: argparse.ArgumentParser, *, default: str) -> None:
 
 
 def choose_model(provider: str, model: str | None, base_url: str | None, **stand_in: Any) -> Model:
-    """The model that the flags name; `--model` wins over `--provider P:MODEL`. `auto` is Ollama where it answers and has the model, else the
-    stand-in.
+    """The model that the flags name; `--model` wins over `--provider P:MODEL`. `auto` is Ollama
+    where it answers and has the model, else the stand-in.
 
     `stand_in` goes to the offline provider alone. Says on stderr why it plays a stand-in.
     """

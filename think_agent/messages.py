@@ -30,12 +30,13 @@ ToolChoice: TypeAlias = Literal["auto", "required", "none"] | Force
 @dataclass(frozen=True, slots=True)
 class ToolCall:
     """One call the model asks for. `arguments` is a dict, or the raw text when the model wrote no
-    JSON object.
+    JSON object. `recovered`: it was found in the text of a model that wrote it there.
     """
 
     id: str
     name: str
     arguments: Json | str = field(default_factory=dict)
+    recovered: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +57,12 @@ class User:
     """A message in the user's role. `kind` says who really speaks.
 
     `"person"` opens a new turn. The others are written by the kit, inside a turn: `"nudge"` after
-    an empty reply, `"limit"` and `"budget"` to ask for closing words when no more is allowed.
+    an empty reply, `"format"` after one that a dialect could not read, `"limit"` and `"budget"` to
+    ask for closing words when no more is allowed.
     """
 
     text: str
-    kind: Literal["person", "nudge", "limit", "budget"] = "person"
+    kind: Literal["person", "nudge", "format", "limit", "budget"] = "person"
     at: str | None = field(default=None, compare=False)
 
 
@@ -70,10 +72,11 @@ class Assistant:
 
     `thinking`: the provider's native reasoning, where it shows any; never part of the answer.
     `stop_reason`: `"end_turn"`, `"tool_use"`, `"stop_sequence"`, `"max_tokens"`, `"pause_turn"` or
-    `"refusal"`. `native`: the provider's own message as JSON, handed back verbatim to the same
+    `"refusal"`; or `"malformed"`, from a dialect that could not read the text, with what was wrong
+    in `mistake`. `native`: the provider's own message as JSON, handed back verbatim to the same
     provider. `tool_choice`: what was asked of this reply; `enforced`: how that was carried out:
     `"tool_choice"` (by the provider), `"schema"` (by constrained sampling), `"prompt"` (by asking
-    nicely), None (nothing had to be enforced).
+    nicely), `"ignored"` (it was taken and not done), None (nothing had to be enforced).
     """
 
     text: str = ""
@@ -84,21 +87,23 @@ class Assistant:
     model: str = ""
     provider: str = ""
     native: Any = None
-    enforced: Literal["tool_choice", "schema", "prompt"] | None = None
+    enforced: Literal["tool_choice", "schema", "prompt", "ignored"] | None = None
     tool_choice: ToolChoice = "auto"
+    mistake: str = ""
     at: str | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
     """The answer to one tool call. Errors are answers too: the model is meant to read and mend
-    them.
+    them. `refused` means that a policy answered and the call was never run.
     """
 
     call_id: str
     name: str
     content: str
     is_error: bool = False
+    refused: bool = False
     at: str | None = field(default=None, compare=False)
 
 

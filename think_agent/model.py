@@ -168,8 +168,9 @@ def sendable(messages: Sequence[Message], provider: str) -> tuple[Message, ...]:
         if isinstance(message, Assistant):
             if message.provider != provider:
                 message = replace(message, native=None)
-            if message.tool_calls and unanswered(message, _until_next_reply(messages, index)):
-                message = replace(message, tool_calls=(), native=None)
+            if open_calls := unanswered(message, _until_next_reply(messages, index)):
+                answered = tuple(call for call in message.tool_calls if call not in open_calls)
+                message = replace(message, tool_calls=answered, native=None)
             if not message.text.strip() and not message.tool_calls:
                 continue
         kept.append(message)

@@ -7,15 +7,18 @@ Rule 2: a policy changes only the steps it is about, and hands on the others as 
 Rule 3: factories take numbers and give policies: `max_model_calls(30)` is a policy.
 """
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import replace
 from typing import Literal, TypeAlias
 
 from . import think
-from .loop import CallModel, Done, Policy, Step
-from .messages import Assistant, Force, Message, User, current_turn
+from .loop import CallModel, CallTools, Done, Policy, Refuse, Step
+from .messages import Assistant, Force, Message, ToolResult, User, current_turn
+from .trail import calls_with_thoughts, ignored_choices
 
 Forcing: TypeAlias = Literal["never", "first", "always"]
+
+THINK_FIRST = "not run. Call think first: check this step against the rules. Then call it again."
 
 
 def force(when: Forcing) -> Policy:
@@ -66,6 +69,54 @@ def _owes_a_thought(transcript: Sequence[Message]) -> bool:
     return True
 
 
+def gate(guarded: Set[str], *, patience: int = 3) -> Policy:
+    """Think first: a call of a guarded tool without a thought behind it is refused, not run.
+
+    The model is told to think and to try again, and the next call forces a thought where that is
+    possible. A model that thinks by itself never notices. After `patience` refused replies in a row
+    the run gives up.
+    """
+
+    def policy(step: Step, transcript: Sequence[Message]) -> Step:
+        turn = current_turn(transcript)
+        match step:
+            case CallTools(calls=calls):
+                covered = {call.id: thought for call, thought in calls_with_thoughts(turn)}
+                for index, call in enumerate(calls):
+                    if call.name in guarded and covered[call.id] is None:
+                        return CallTools(calls[:index]) if index else Refuse(call, THINK_FIRST)
+            case CallModel(tool_choice="auto") if refused := _refused_in_a_row(turn, guarded):
+                if refused >= patience:
+                    return Done("gave_up", f"I gave up: {refused} times in a row I acted first.")
+                return replace(step, tool_choice=Force(think.NAME))
+        return step
+
+    return policy
+
+
+def mend_format(step: Step, transcript: Sequence[Message]) -> Step:
+    """A reply that its dialect could not read goes back to the model with what was expected; after
+    three in a row the run gives up.
+    """
+    last = transcript[-1]
+    if not (isinstance(last, Assistant) and last.stop_reason == "malformed"):
+        return step
+    if _malformed_in_a_row(transcript) >= 3:
+        return Done("gave_up", "I gave up: three replies in a row could not be read.")
+    return CallModel(say=User(last.mistake, kind="format"))
+
+
+def stop_asking(step: Step, transcript: Sequence[Message]) -> Step:
+    """A tool choice that was ignored twice is not asked for any more: it costs, and does
+    nothing.
+    """
+    match step:
+        case CallModel(tool_choice=choice) if choice not in ("auto", "none"):
+            if ignored_choices(transcript) >= 2:
+                return replace(step, tool_choice="auto")
+    return step
+
+
 def max_model_calls(limit: int) -> Policy:
     """At most `limit` model calls a turn. The last of them gets no tools: it is there for the
     closing words.
@@ -93,12 +144,27 @@ def _closing_words(limit: int) -> str:
     )
 
 
-def thoughts_in_a_row(transcript: Sequence[Message]) -> int:
-    """How many replies in a row, up to the last one, called nothing but `think`."""
+def _refused_in_a_row(turn: Sequence[Message], guarded: Set[str]) -> int:
+    """How many of the last replies had a guarded call refused; one that only thought ends the
+    row.
+    """
+    count, refused = 0, False
+    for message in reversed(turn):
+        match message:
+            case ToolResult(name=name, refused=True) if name in guarded:
+                refused = True
+            case Assistant(tool_calls=calls) if calls:
+                if not refused:
+                    break
+                count, refused = count + 1, False
+    return count
+
+
+def _malformed_in_a_row(transcript: Sequence[Message]) -> int:
     count = 0
     for message in reversed(current_turn(transcript)):
         if isinstance(message, Assistant):
-            if any(call.name != think.NAME for call in message.tool_calls):
+            if message.stop_reason != "malformed":
                 break
-            count += bool(message.tool_calls)
+            count += 1
     return count

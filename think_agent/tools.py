@@ -14,16 +14,14 @@ import inspect
 import re
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass, field
-from typing import Any, get_type_hints, overload
+from typing import Any, TypedDict, Unpack, get_type_hints, overload
 
 import pydantic
 import pydantic_core
 
 from .messages import Json, ToolCall, ToolResult
 
-NAME = re.compile(
-    r"[a-zA-Z0-9_-]{1,64}"
-)  # what every provider accepts (Anthropic's and OpenAI's pattern)
+NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # what every provider accepts
 MAX_RESULT_CHARS = 20_000
 
 
@@ -34,7 +32,7 @@ class Tool:
     `parameters` is a JSON schema of type object. `function` takes the arguments by keyword and may
     be async; without one the tool can be shown to a model but not called. `arguments_model`
     validates before the call; a tool made from a ready schema has none, and its function gets the
-    arguments as the model sent them.
+    arguments as the model sent them. `think_first`: it runs only behind a thought (policies.gate).
     """
 
     name: str
@@ -42,6 +40,7 @@ class Tool:
     parameters: Json
     function: Callable[..., Any] | None = None
     arguments_model: type[pydantic.BaseModel] | None = field(default=None, repr=False)
+    think_first: bool = False
 
     def __post_init__(self) -> None:
         if not NAME.fullmatch(self.name):
@@ -61,20 +60,22 @@ class Tool:
         return self.function
 
 
+class ToolOptions(TypedDict, total=False):
+    """What `@tool(...)` takes. `name` and `description` replace the function's own."""
+
+    name: str
+    description: str
+    think_first: bool
+
+
 @overload
-def tool(function: Callable[..., Any], /) -> Tool: ...
+def tool(function: Callable[..., Any], /, **options: Unpack[ToolOptions]) -> Tool: ...
 @overload
+def tool(**options: Unpack[ToolOptions]) -> Callable[[Callable[..., Any]], Tool]: ...
 def tool(
-    *, name: str | None = None, description: str | None = None
-) -> Callable[[Callable[..., Any]], Tool]: ...
-def tool(
-    function: Callable[..., Any] | None = None,
-    /,
-    *,
-    name: str | None = None,
-    description: str | None = None,
+    function: Callable[..., Any] | None = None, /, **options: Unpack[ToolOptions]
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
-    """Make a Tool of a typed function, sync or async.
+    """Make a Tool of a typed function, sync or async; also `@tool(think_first=True)` and the like.
 
     The description is the docstring; a parameter is described by its line under `Args:` or by
     `Annotated[int, "age in days"]`. Raises TypeError for parameters without a type or of a type
@@ -82,22 +83,22 @@ def tool(
     """
 
     def make(function: Callable[..., Any]) -> Tool:
-        tool_name = name or function.__name__
+        name = options.get("name") or function.__name__
         text, notes = _read_docstring(inspect.getdoc(function) or "")
-        model = _arguments_model(tool_name, function, notes)
+        model = _arguments_model(name, function, notes)
         schema = _inline_refs(model.model_json_schema())
-        parameters = {
-            "type": "object",
-            "properties": schema.get("properties", {}),
-            "required": schema.get("required", []),
-            "additionalProperties": False,
-        }
         return Tool(
-            name=tool_name,
-            description=description or text,
-            parameters=parameters,
+            name=name,
+            description=options.get("description") or text,
+            parameters={
+                "type": "object",
+                "properties": schema.get("properties", {}),
+                "required": schema.get("required", []),
+                "additionalProperties": False,
+            },
             function=function,
             arguments_model=model,
+            think_first=options.get("think_first", False),
         )
 
     return make(function) if function else make

@@ -136,7 +136,11 @@ class Shop:
 
     def tools(self) -> list[Tool]:
         """What a model gets to work with."""
-        return [tool(self.lookup_order), tool(self.check_refund_policy), tool(self.process_refund)]
+        return [
+            tool(self.lookup_order),
+            tool(self.check_refund_policy),
+            tool(self.process_refund, think_first=True),
+        ]
 
     def lookup_order(self, order_id: str) -> dict[str, object]:
         """Look up one order: item, price, age in days, and notes.
@@ -217,7 +221,8 @@ class Shop:
         number = order_id.strip().upper()
         row = db.execute(
             "SELECT item, price_cents, bought_on, final_sale, note, refunded_on IS NOT NULL"
-            " OR EXISTS (SELECT 1 FROM decisions WHERE order_id = orders.id AND decision = 'approve')"
+            " OR EXISTS (SELECT 1 FROM decisions WHERE decision = 'approve'"
+            " AND order_id = orders.id)"
             " FROM orders WHERE id = ?",
             (number,),
         ).fetchone()

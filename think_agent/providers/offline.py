@@ -1,12 +1,17 @@
 """The offline provider: a scripted stand-in, for machines without any model. No language model is
 at work in it.
 
-connect("offline")                    echoes what was said, by way of one thought
-connect("offline", script=function)   plays a function Request -> Assistant
+    connect("offline")                    echoes what was said, by way of one thought
+    connect("offline", script=function)   plays a function Request -> Assistant
+    connect("offline", pace=0.03)         waits so many seconds between the pieces of a stream
 """
+
+import time
+from collections.abc import Iterator
 
 from ..messages import Assistant, Force, ToolCall, User
 from ..model import Request, Script, ScriptedModel
+from ..streaming import Delta
 from ..think import NAME
 
 
@@ -23,8 +28,15 @@ class Offline(ScriptedModel):
         api_key: str | None = None,
         timeout: float = 0.0,
         script: Script | None = None,
+        pace: float = 0.0,
     ) -> None:
         super().__init__(script or echo, name="offline", model=model)
+        self._pace = pace
+
+    def stream(self, request: Request) -> Iterator[Delta | Assistant]:
+        for event in super().stream(request):
+            time.sleep(self._pace)
+            yield event
 
 
 def echo(request: Request) -> Assistant:

@@ -1,0 +1,353 @@
+"""Anthropic's Messages API, as far as the adapter meets it.
+
+Written from the API's documents and the SDK's request types. As strict as the real one about
+blocks, ids, roles and keys; and as the newest models are about thinking: a signature covers the
+system prompt, the tools, every message before the block and its text, so a replay that changes any
+of these is refused.
+"""
+
+import hashlib
+import itertools
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, get_type_hints
+
+import pydantic
+from anthropic.types import (
+    RedactedThinkingBlockParam,
+    TextBlockParam,
+    ThinkingBlockParam,
+    ToolChoiceParam,
+    ToolParam,
+    ToolResultBlockParam,
+    ToolUseBlockParam,
+    message_create_params,
+)
+
+from think_agent import Assistant, Force, Request, Tool, ToolCall, ToolResult, User
+from think_agent.messages import Message, ToolChoice
+
+from . import Protocol, Reply, in_pieces, sse
+
+BODY_KEYS = set(get_type_hints(message_create_params.MessageCreateParamsStreaming))
+BLOCKS: dict[str, tuple[str, Any]] = {
+    "text": ("user assistant", TextBlockParam),
+    "tool_result": ("user", ToolResultBlockParam),
+    "tool_use": ("assistant", ToolUseBlockParam),
+    "thinking": ("assistant", ThinkingBlockParam),
+    "redacted_thinking": ("assistant", RedactedThinkingBlockParam),
+}
+CHOICE = pydantic.TypeAdapter[Any](ToolChoiceParam)
+ID = re.compile(r"[a-zA-Z0-9_-]+")
+
+Body = dict[str, Any]
+
+
+class AnthropicProtocol(Protocol):
+    """`key`: the only key that is let in; `models`: the only models there are. None: any."""
+
+    forced_refusal = 'tool_choice: type "tool" and "any" are not supported for this model.'
+
+    def __init__(self, *, key: str | None = None, models: tuple[str, ...] | None = None) -> None:
+        self.key = key
+        self.models = models
+        self._numbers = itertools.count(1)
+
+    def accepts(self, path: str, headers: Any) -> Reply | None:
+        if path.partition("?")[0] != "/v1/messages":
+            return error_reply(404, "not_found_error", "Not Found")
+        if not headers.get("anthropic-version"):
+            return self.refusal("anthropic-version: header is required")
+        key = (headers.get("authorization") or "").removeprefix("Bearer ")
+        key = key or headers.get("x-api-key") or ""
+        if not key or self.key not in (None, key):
+            return error_reply(401, "authentication_error", "invalid x-api-key")
+        return None
+
+    def other(self, method: str, path: str, body: Any) -> Reply | None:
+        if method == "POST" and self.models is not None and body.get("model") not in self.models:
+            return error_reply(404, "not_found_error", f"model: {body.get('model')}")
+        return None
+
+    def refusal(self, message: str) -> Reply:
+        return error_reply(400, "invalid_request_error", message)
+
+    def is_stream(self, path: str, body: Body) -> bool:
+        return body.get("stream") is True
+
+    def decode(self, path: str, body: Body) -> Request:
+        check(not (extra := set(body) - BODY_KEYS), f"{extra}: Extra inputs are not permitted")
+        for key, kind in (("model", str), ("max_tokens", int), ("messages", list)):
+            check(isinstance(body.get(key), kind), f"{key}: Field required")
+        check(body["max_tokens"] > 0, "max_tokens: Input should be greater than or equal to 1")
+        check("temperature" not in body, "temperature: not supported in this API version")
+        check(body.get("system") != "", "system: text content blocks must be non-empty")
+        tools = tuple(decode_tool(index, tool) for index, tool in enumerate(body.get("tools", [])))
+        choice = decode_choice(body, {tool.name for tool in tools})
+        check_thinking(body, choice)
+        check_pairs(body["messages"])
+        return Request(
+            decode_messages(body),
+            tools,
+            tool_choice=choice,
+            system=body.get("system", ""),
+            output_schema=body.get("output_config", {}).get("format", {}).get("schema"),
+        )
+
+    def encode(self, reply: Assistant, body: Body) -> Body:
+        content: list[Body] = []
+        if reply.thinking:
+            signature = sign(body, len(body["messages"]), reply.thinking)
+            block = {"type": "thinking", "thinking": reply.thinking, "signature": signature}
+            content.append(block)
+        if reply.text:
+            content.append({"type": "text", "text": reply.text})
+        for call in reply.tool_calls:
+            content.append(
+                {
+                    "type": "tool_use",
+                    "id": call.id or f"toolu_{next(self._numbers):024d}",
+                    "name": call.name,
+                    "input": call.arguments,
+                }
+            )
+        usage = reply.usage
+        return {
+            "id": f"msg_{next(self._numbers):024d}",
+            "type": "message",
+            "role": "assistant",
+            "model": reply.model or body["model"],
+            "content": content,
+            "stop_reason": reply.stop_reason,
+            "stop_sequence": None,
+            "usage": {
+                "input_tokens": usage.input_tokens - usage.cached_tokens,
+                "cache_creation_input_tokens": 0,
+                "cache_read_input_tokens": usage.cached_tokens,
+                "output_tokens": usage.output_tokens,
+                "output_tokens_details": {"thinking_tokens": usage.reasoning_tokens},
+            },
+        }
+
+    def encode_stream(self, reply: Assistant, body: Body) -> Iterator[bytes]:
+        whole = self.encode(reply, body)
+        usage = whole["usage"]
+        start = {
+            **whole,
+            "content": [],
+            "stop_reason": None,
+            "usage": {**usage, "output_tokens": 1, "output_tokens_details": None},
+        }
+        yield event("message_start", message=start)
+        yield event("ping")
+        for index, block in enumerate(whole["content"]):
+            empty, deltas = pieces_of(block)
+            yield event("content_block_start", index=index, content_block=empty)
+            for delta in deltas:
+                yield event("content_block_delta", index=index, delta=delta)
+            yield event("content_block_stop", index=index)
+        stop = {"stop_reason": whole["stop_reason"], "stop_sequence": None}
+        yield event("message_delta", delta=stop, usage=usage)
+        yield event("message_stop")
+
+
+def check(holds: bool, message: str) -> None:
+    """Refuse the request in the words of the API, unless the condition holds."""
+    if not holds:
+        raise ValueError(message)
+
+
+def error_reply(status: int, kind: str, message: str) -> Reply:
+    error = {"type": kind, "message": message}
+    return Reply(status, {"type": "error", "error": error, "request_id": "req_1"})
+
+
+def event(kind: str, **fields: Any) -> bytes:
+    return sse({"type": kind, **fields}, kind)
+
+
+def pieces_of(block: Body) -> tuple[Body, list[Body]]:
+    """A block as it starts in a stream, and the deltas that fill it."""
+    match block["type"]:
+        case "text":
+            pieces = in_pieces(block["text"])
+            return {**block, "text": ""}, [{"type": "text_delta", "text": p} for p in pieces]
+        case "thinking":
+            pieces = in_pieces(block["thinking"])
+            deltas = [{"type": "thinking_delta", "thinking": piece} for piece in pieces]
+            deltas.append({"type": "signature_delta", "signature": block["signature"]})
+            return {**block, "thinking": "", "signature": ""}, deltas
+    arguments = block["input"]
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments)
+    # The first piece is always empty, and the only one of a call without arguments.
+    pieces = ["", *in_pieces(text)] if arguments else [""]
+    return {**block, "input": {}}, [
+        {"type": "input_json_delta", "partial_json": piece} for piece in pieces
+    ]
+
+
+def sign(body: Body, index: int, thinking: str) -> str:
+    """The signature of a thinking block in message number `index`."""
+    covered = [body.get("system"), body.get("tools"), body["messages"][:index], thinking]
+    return hashlib.sha256(json.dumps(covered, sort_keys=True).encode()).hexdigest()
+
+
+def validated(kind: Any, value: Any, where: str) -> None:
+    """`value` as the SDK's TypedDict `kind` has it, without further keys."""
+    check(isinstance(value, dict), f"{where}: Input should be an object")
+    extra = set(value) - set(get_type_hints(kind))
+    check(not extra, f"{where}.{extra}: Extra inputs are not permitted")
+    try:
+        pydantic.TypeAdapter(kind).validate_python(value)
+    except pydantic.ValidationError as error:
+        first = error.errors()[0]
+        path = ".".join(str(part) for part in first["loc"])
+        raise ValueError(f"{where}.{path}: {first['msg']}") from error
+
+
+def decode_tool(index: int, tool: Body) -> Tool:
+    validated(ToolParam, tool, f"tools.{index}.custom")
+    schema = tool["input_schema"]
+    check(schema.get("type") == "object", f"tools.{index}.custom.input_schema.type: Field required")
+    return Tool(name=tool["name"], description=tool.get("description", ""), parameters=schema)
+
+
+def decode_choice(body: Body, names: set[str]) -> ToolChoice:
+    if "tool_choice" not in body:
+        return "auto"
+    check(bool(names), "tool_choice may only be specified while providing `tools`.")
+    try:
+        choice = CHOICE.validate_python(body["tool_choice"])
+    except pydantic.ValidationError as error:
+        raise ValueError(f"tool_choice: {error.errors()[0]['msg']}") from error
+    match choice:
+        case {"type": "tool", "name": name}:
+            check(name in names, f"tool_choice.name: Tool '{name}' not found in provided tools")
+            return Force(name)
+        case {"type": "any"}:
+            return "required"
+        case {"type": "none"}:
+            return "none"
+    return "auto"
+
+
+def check_thinking(body: Body, choice: ToolChoice) -> None:
+    thinking = body.get("thinking", {})
+    if thinking.get("type") != "enabled":
+        return
+    check(
+        body["max_tokens"] > thinking.get("budget_tokens", 0),
+        "`max_tokens` must be greater than `thinking.budget_tokens`.",
+    )
+    check(
+        choice in ("auto", "none"), "Thinking may not be enabled when tool_choice forces tool use."
+    )
+
+
+def check_pairs(messages: list[Body]) -> None:
+    """Every call is answered in the next message, by results that stand first; nothing else is."""
+    check(bool(messages), "messages: at least one message is required")
+    check(
+        messages[-1].get("role") == "user",
+        "This model does not support assistant message prefill. "
+        "The conversation must end with a user message.",
+    )
+    asked: list[str] = []
+    for index, message in enumerate(messages):
+        extra = set(message) - {"role", "content"}
+        check(not extra, f"messages.{index}.{extra}: Extra inputs are not permitted")
+        check(message["role"] in ("user", "assistant"), f"messages.{index}.role: unexpected role")
+        content = message["content"]
+        check(
+            bool(content),
+            f"messages.{index}: all messages must have non-empty content except for the optional "
+            "final assistant message",
+        )
+        check(isinstance(content, list), "this server takes content as blocks only")
+        for at, block in enumerate(content):
+            check_block(message["role"], block, f"messages.{index}.content.{at}")
+        kinds = [block["type"] for block in content]
+        answered = [block["tool_use_id"] for block in content if block["type"] == "tool_result"]
+        check(
+            set(answered) <= set(asked) and len(answered) == len(set(answered)),
+            f"messages.{index}: unexpected `tool_use_id` found in `tool_result` blocks",
+        )
+        check(
+            set(answered) == set(asked),
+            f"messages.{index - 1}: `tool_use` ids were found without `tool_result` blocks "
+            f"immediately after: {', '.join(set(asked) - set(answered))}.",
+        )
+        check(
+            "tool_result" not in kinds[len(answered) :],
+            f"messages.{index}: Did not find {len(answered)} `tool_result` block(s) at the "
+            "beginning of this message",
+        )
+        asked = [block["id"] for block in content if block["type"] == "tool_use"]
+        check(
+            set(kinds[kinds.index("tool_use") :]) == {"tool_use"} if asked else True,
+            f"messages.{index}: `tool_use` ids were found without `tool_result` blocks "
+            f"immediately after: {', '.join(asked)}.",
+        )
+        check(len(asked) == len(set(asked)), "messages: `tool_use` ids must be unique")
+
+
+def check_block(role: str, block: Any, where: str) -> None:
+    kind = block.get("type") if isinstance(block, dict) else None
+    check(kind in BLOCKS, f"{where}: Input tag '{kind}' does not match any of the expected tags")
+    roles, typed = BLOCKS[str(kind)]
+    check(role in roles.split(), f"{where}: `{kind}` blocks are not permitted in {role} messages")
+    validated(typed, block, where)
+    if kind == "text":
+        check(bool(block["text"].strip()), "messages: text content blocks must be non-empty")
+    for key in {"id", "tool_use_id"} & set(block):
+        check(
+            bool(ID.fullmatch(block[key])), f"{where}.{key}: String should match '^{ID.pattern}$'"
+        )
+
+
+def decode_messages(body: Body) -> list[Message]:
+    messages: list[Message] = []
+    names: dict[str, str] = {}
+    for index, message in enumerate(body["messages"]):
+        if message["role"] == "assistant":
+            reply = decode_reply(body, index)
+            names |= {call.id: call.name for call in reply.tool_calls}
+            messages.append(reply)
+            continue
+        for block in message["content"]:
+            if block["type"] == "text":
+                messages.append(User(block["text"]))
+            else:
+                id, content = block["tool_use_id"], block.get("content", "")
+                error = block.get("is_error", False)
+                messages.append(ToolResult(id, names[id], content, is_error=error))
+    return messages
+
+
+def decode_reply(body: Body, index: int) -> Assistant:
+    content = body["messages"][index]["content"]
+    for block in content:
+        if block["type"] == "thinking":
+            check(
+                block["signature"] == sign(body, index, block["thinking"]),
+                f"messages.{index}.content.0: Invalid `signature` in `thinking` block. "
+                "The block is bound to a different conversation.",
+            )
+    kinds = [block["type"] for block in content]
+    if body.get("thinking", {}).get("type") == "enabled" and "tool_use" in kinds:
+        check(
+            kinds[0] in ("thinking", "redacted_thinking"),
+            f"messages.{index}.content.0.type: Expected `thinking` or `redacted_thinking`, "
+            f"but found `{kinds[0]}`.",
+        )
+    return Assistant(
+        text="".join(block["text"] for block in content if block["type"] == "text"),
+        thinking="".join(block["thinking"] for block in content if block["type"] == "thinking"),
+        tool_calls=tuple(
+            ToolCall(block["id"], block["name"], block["input"])
+            for block in content
+            if block["type"] == "tool_use"
+        ),
+        provider="anthropic",
+    )

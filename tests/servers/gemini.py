@@ -1,0 +1,267 @@
+"""The Gemini API (generateContent, streamed or not), as strict as Google documents it.
+
+With `ids`, calls carry an id and a thought signature and both are checked when they come back, as
+Gemini 3 does; without, neither is there, as before Gemini 3. Errors are in Google's words where
+those are known.
+"""
+
+import base64
+import hashlib
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pydantic
+from google.genai import types
+
+from tests.servers import Protocol, Reply, in_pieces
+from think_agent import Assistant, Force, Request, ToolCall, ToolResult, User
+from think_agent.messages import Message, ToolChoice
+from think_agent.tools import Tool
+
+KEY = "AIza-good+key"
+MODEL = "gemini-3.8-flash"
+NOT_BY_THE_MODEL = "skip_thought_signature_validator"
+TYPES: dict[str, Any] = {
+    "contents": list[types.Content],
+    "tools": list[types.Tool],
+    "toolConfig": types.ToolConfig,
+    "systemInstruction": types.Content,
+    "generationConfig": types.GenerationConfig,
+}
+FINISH = {"max_tokens": "MAX_TOKENS", "refusal": "SAFETY"}
+
+
+def error(status: int, message: str, code: str = "INVALID_ARGUMENT", details: Any = None) -> Reply:
+    body: dict[str, Any] = {"code": status, "message": message, "status": code}
+    if details:
+        body["details"] = details
+    return Reply(status, {"error": body})
+
+
+def _must(ok: object, message: str) -> None:
+    if not ok:
+        raise ValueError(message)
+
+
+class GeminiProtocol(Protocol):
+    forced_refusal = "Function calling mode `ANY` is not enabled for api version v1"
+
+    def __init__(self, *, ids: bool = True) -> None:
+        self.ids = ids
+
+    def accepts(self, path: str, headers: Any) -> Reply | None:
+        key = headers.get("x-goog-api-key")
+        if key is None:
+            return error(403, "Method doesn't allow unregistered callers.", "PERMISSION_DENIED")
+        if key != KEY:
+            return error(400, "API key not valid. Please pass a valid API key.")
+        if path not in (
+            f"/v1/models/{MODEL}:generateContent",
+            f"/v1/models/{MODEL}:streamGenerateContent?alt=sse",
+        ):
+            name = path.removeprefix("/v1/").partition(":")[0]
+            return error(404, f"{name} is not found for API version v1.", "NOT_FOUND")
+        return None
+
+    def is_stream(self, path: str, body: dict[str, Any]) -> bool:
+        return ":streamGenerateContent" in path
+
+    # The request.
+
+    def decode(self, path: str, body: dict[str, Any]) -> Request:
+        for name, value in body.items():
+            _must(name in TYPES, f'Invalid JSON payload received. Unknown name "{name}"')
+            try:
+                pydantic.TypeAdapter(TYPES[name]).validate_python(value)
+            except pydantic.ValidationError as problem:
+                where = problem.errors()[0]
+                raise ValueError(f"Invalid JSON payload received: {name} {where['loc']}") from None
+        tools = [self._tool(tool) for tool in self._declarations(body)]
+        config = body.get("generationConfig", {})
+        if "responseJsonSchema" in config:
+            _must(
+                config.get("responseMimeType") == "application/json",
+                "responseJsonSchema needs the response mime type application/json",
+            )
+        system = body.get("systemInstruction")
+        return Request(
+            self._messages(body.get("contents", [])),
+            tools,
+            tool_choice=self._choice(body, {tool.name for tool in tools}),
+            system=system["parts"][0]["text"] if system else "",
+            output_schema=config.get("responseJsonSchema"),
+        )
+
+    def _declarations(self, body: dict[str, Any]) -> list[Any]:
+        if "tools" not in body:
+            _must("toolConfig" not in body, "Function calling config is set without tools.")
+            return []
+        found = [item for tool in body["tools"] for item in tool.get("functionDeclarations", [])]
+        _must(found, "tools[0].tool_type: required one_of 'tool_type' must have one initialized")
+        return found
+
+    def _tool(self, declaration: dict[str, Any]) -> Tool:
+        _must(declaration.get("description"), "function_declarations[0].description is empty")
+        return Tool(
+            name=declaration["name"],
+            description=declaration["description"],
+            parameters=declaration["parametersJsonSchema"],
+        )
+
+    def _choice(self, body: dict[str, Any], declared: set[str]) -> ToolChoice:
+        config = body.get("toolConfig", {}).get("functionCallingConfig", {"mode": "AUTO"})
+        names = config.get("allowedFunctionNames", [])
+        _must(set(names) <= declared, "allowed_function_names: not a declared function")
+        _must(not names or config["mode"] == "ANY", "allowed_function_names needs the mode ANY")
+        if names:
+            return Force(names[0])
+        choices: dict[str, ToolChoice] = {"AUTO": "auto", "ANY": "required", "NONE": "none"}
+        return choices[config["mode"]]
+
+    def _messages(self, contents: list[Any]) -> list[Message]:
+        _must(contents, "GenerateContentRequest.contents: contents is not specified")
+        messages: list[Message] = []
+        waiting: list[ToolCall] = []
+        for content in contents:
+            parts = content.get("parts")
+            _must(parts, "Unable to submit request because it must have a parts field")
+            for part in parts:
+                kinds = part.keys() - {"thought", "thoughtSignature"}
+                _must(len(kinds) == 1, "required oneof field 'data' must have one initialized")
+            answers = [part for part in parts if "functionResponse" in part]
+            if waiting or answers:
+                _must(
+                    waiting and answers,
+                    "Please ensure that function response turn comes immediately after a "
+                    "function call turn.",
+                )
+                messages += self._results(content, waiting)
+                waiting = []
+                continue
+            match content.get("role"):
+                case "user":
+                    text = "".join(part["text"] for part in parts)
+                    _must(text, "Unable to submit request because it has an empty text parameter")
+                    messages.append(User(text))
+                case "model":
+                    _must(messages, "Please ensure that the first content is of the role user.")
+                    reply = self._reply(parts, len(messages))
+                    messages.append(reply)
+                    waiting = list(reply.tool_calls)
+                case _:
+                    raise ValueError("Please use a valid role: user, model.")
+        _must(not waiting, "Please ensure that function calls are answered.")
+        _must(not isinstance(messages[-1], Assistant), "Please end with a user role.")
+        return messages
+
+    def _reply(self, parts: list[Any], turn: int) -> Assistant:
+        calls = []
+        for part in parts:
+            if "functionCall" not in part:
+                continue
+            call = part["functionCall"]
+            signature = part.get("thoughtSignature")
+            if self.ids and not calls:
+                _must(
+                    signature,
+                    "Function call is missing a thought_signature in functionCall parts. "
+                    f"function call `default_api:{call['name']}`",
+                )
+            if signature and signature != NOT_BY_THE_MODEL:
+                _must(signature == self._sign(call), "Thought signature is not valid.")
+            calls.append(
+                ToolCall(call.get("id") or f"{turn}.{len(calls)}", call["name"], call["args"])
+            )
+        return Assistant(
+            text="".join(part.get("text", "") for part in parts if not part.get("thought")),
+            thinking="".join(part.get("text", "") for part in parts if part.get("thought")),
+            tool_calls=tuple(calls),
+        )
+
+    def _results(self, content: dict[str, Any], calls: list[ToolCall]) -> list[Message]:
+        _must(content.get("role") == "user", "Please use the role user for function responses.")
+        _must(
+            len(content["parts"]) == len(calls)
+            and all("functionResponse" in part for part in content["parts"]),
+            "Please ensure that the number of function response parts is equal to the number of "
+            "function call parts of the function call turn.",
+        )
+        results: list[Message] = []
+        for part, call in zip(content["parts"], calls, strict=True):
+            answer = part["functionResponse"]
+            _must(answer["name"] == call.name, f"no function call of the name {answer['name']}")
+            made_here = "." in call.id
+            _must(
+                answer.get("id") == (None if made_here else call.id),
+                f"function response id {answer.get('id')} does not match its function call",
+            )
+            [(key, text)] = answer["response"].items()
+            _must(key in ("output", "error"), "response must have output or error")
+            results.append(ToolResult(call.id, call.name, text, is_error=key == "error"))
+        return results
+
+    # The reply.
+
+    def encode(self, reply: Assistant, body: dict[str, Any]) -> Any:
+        content = {"role": "model", "parts": self._parts(reply, body)}
+        if reply.stop_reason == "refusal":
+            content = {}
+        candidate = {"content": content, "finishReason": self._finish(reply), "index": 0}
+        return {"candidates": [candidate], **self._about(reply)}
+
+    def encode_stream(self, reply: Assistant, body: dict[str, Any]) -> Iterator[bytes]:
+        parts = [] if reply.stop_reason == "refusal" else self._parts(reply, body)
+        for part in parts:
+            pieces = in_pieces(part["text"]) if "text" in part else [None]
+            for piece in pieces:
+                yield self._chunk(reply, part if piece is None else {**part, "text": piece})
+        yield self._chunk(reply, {"text": ""}, finishReason=self._finish(reply))
+
+    def _chunk(self, reply: Assistant, part: dict[str, Any], **more: str) -> bytes:
+        candidate = {"content": {"role": "model", "parts": [part]}, "index": 0, **more}
+        data = json.dumps({"candidates": [candidate], **self._about(reply)})
+        return f"data: {data}\r\n\r\n".encode()
+
+    def _finish(self, reply: Assistant) -> str:
+        return FINISH.get(reply.stop_reason, "STOP")
+
+    def _parts(self, reply: Assistant, body: dict[str, Any]) -> list[dict[str, Any]]:
+        parts: list[dict[str, Any]] = []
+        if reply.thinking:
+            parts.append({"text": reply.thinking, "thought": True})
+        if reply.text:
+            parts.append({"text": reply.text})
+        for number, call in enumerate(reply.tool_calls):
+            made: dict[str, Any] = {"name": call.name, "args": call.arguments}
+            if self.ids:
+                made["id"] = call.id or _digest([body["contents"], number]).hex()[:8]
+            parts.append({"functionCall": made})
+            if self.ids and number == 0:
+                parts[-1]["thoughtSignature"] = self._sign(made)
+        return parts
+
+    def _sign(self, call: dict[str, Any]) -> str:
+        return base64.b64encode(b"\xfb\xff\xbf" + _digest(call)).decode()  # begins with +/+/
+
+    def _about(self, reply: Assistant) -> dict[str, Any]:
+        usage = reply.usage
+        counts = {
+            "promptTokenCount": usage.input_tokens,
+            "cachedContentTokenCount": usage.cached_tokens,
+            "candidatesTokenCount": usage.output_tokens - usage.reasoning_tokens,
+            "thoughtsTokenCount": usage.reasoning_tokens,
+            "totalTokenCount": usage.input_tokens + usage.output_tokens,
+        }
+        return {
+            "usageMetadata": {name: count for name, count in counts.items() if count},
+            "modelVersion": reply.model or MODEL,
+            "responseId": "r1",
+        }
+
+    def refusal(self, message: str) -> Reply:
+        return error(400, message)
+
+
+def _digest(value: Any) -> bytes:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).digest()

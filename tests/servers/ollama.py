@@ -1,0 +1,182 @@
+"""The wire of Ollama's native API (`/api/chat`, `/api/show`), stricter than the real one.
+
+Where the real server silently drops or ignores what it does not understand, this one answers 400:
+a request that means something else to the server than to its sender is a bug.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from think_agent import Assistant, Message, Request, Tool, ToolCall, ToolResult, User
+
+from . import Protocol, Reply, in_pieces
+
+FIELDS = {"model", "messages", "tools", "stream", "format", "options", "think", "keep_alive"}
+MESSAGE_FIELDS = {
+    "system": {"role", "content"},
+    "user": {"role", "content"},
+    "assistant": {"role", "content", "thinking", "tool_calls"},
+    "tool": {"role", "content", "tool_name"},
+}
+
+
+@dataclass
+class OllamaServer(Protocol):
+    """`capabilities`: what `/api/show` says of the model; None: there is no such endpoint.
+    `models`: those that are there; None: any. `key`: the bearer token asked for, if any.
+    """
+
+    capabilities: tuple[str, ...] | None = ("completion", "tools", "thinking")
+    models: tuple[str, ...] | None = None
+    key: str | None = None
+    shown: list[str] = field(default_factory=list)
+    """The models that `/api/show` was asked for."""
+
+    stream_type = "application/x-ndjson"
+
+    def accepts(self, path: str, headers: Any) -> Reply | None:
+        if path != "/api/chat":
+            return Reply(404, "404 page not found", content_type="text/plain")
+        if self.key and headers.get("authorization") != f"Bearer {self.key}":
+            return Reply(401, {"error": "unauthorized"})
+        return None
+
+    def other(self, method: str, path: str, body: Any) -> Reply | None:
+        if (method, path) != ("POST", "/api/show"):
+            return None
+        self.shown.append(body["model"])
+        if self.capabilities is None:
+            return Reply(404, "404 page not found", content_type="text/plain")
+        if self.models is not None and body["model"] not in self.models:
+            return Reply(404, {"error": f"model '{body['model']}' not found"})
+        return Reply(body={"capabilities": list(self.capabilities), "model_info": {}})
+
+    def decode(self, path: str, body: dict[str, Any]) -> Request:
+        if self.models is not None and body["model"] not in self.models:
+            raise ValueError(f'model "{body["model"]}" not found, try pulling it first')
+        can = self.capabilities or ()
+        if can and body.get("tools") and "tools" not in can:
+            raise ValueError(f"registry.ollama.ai/library/{body['model']} does not support tools")
+        if body.get("think") and "thinking" not in can:
+            raise ValueError(f'"{body["model"]}" does not support thinking')
+        _require(not body.keys() - FIELDS, f"unknown fields {body.keys() - FIELDS}")
+        _require(not (body.get("tools") and body.get("format")), "format with tools")
+        _require(isinstance(body["options"]["num_ctx"], int), "num_ctx is no number")
+        wire = list(body["messages"])
+        system = wire.pop(0)["content"] if wire and wire[0]["role"] == "system" else ""
+        return Request(
+            _messages(wire),
+            tuple(_tool(tool) for tool in body.get("tools") or ()),
+            system=system,
+            output_schema=body.get("format"),
+        )
+
+    def is_stream(self, path: str, body: dict[str, Any]) -> bool:
+        return bool(body.get("stream", True))
+
+    def encode(self, reply: Assistant, body: dict[str, Any]) -> Any:
+        message: dict[str, Any] = {"role": "assistant", "content": reply.text}
+        if reply.thinking:
+            message["thinking"] = reply.thinking
+        if reply.tool_calls:
+            message["tool_calls"] = [
+                _call(index, call) for index, call in enumerate(reply.tool_calls)
+            ]
+        return {**_head(body), "message": message, **_tail(reply)}
+
+    def encode_stream(self, reply: Assistant, body: dict[str, Any]) -> Iterator[bytes]:
+        for piece in in_pieces(reply.thinking):
+            yield _line(body, {"content": "", "thinking": piece})
+        for piece in in_pieces(reply.text):
+            yield _line(body, {"content": piece})
+        for index, call in enumerate(reply.tool_calls):  # each whole, one a line
+            yield _line(body, {"content": "", "tool_calls": [_call(index, call)]})
+        yield _line(body, {"content": ""}, **_tail(reply))
+
+    def refusal(self, message: str) -> Reply:
+        return Reply(404 if "try pulling" in message else 400, {"error": message})
+
+
+def _messages(wire: list[dict[str, Any]]) -> list[Message]:
+    messages: list[Message] = []
+    waiting: list[ToolCall] = []
+    for number, item in enumerate(wire):
+        role = item["role"]
+        _require(role in MESSAGE_FIELDS and role != "system", f"role {role} in message {number}")
+        extra = item.keys() - MESSAGE_FIELDS[role]
+        _require(not extra, f"unknown fields {extra} in message {number}")
+        _require(bool(item.get("content") or item.get("tool_calls")), f"message {number} is empty")
+        if role == "tool":
+            _require(bool(waiting), f"message {number} answers no call")
+            call = waiting.pop(0)
+            _require(item.get("tool_name") == call.name, f"message {number} is not for {call.name}")
+            messages.append(ToolResult(call.id, call.name, item["content"]))
+            continue
+        _require(not waiting, f"calls without a result before message {number}")
+        if role == "user":
+            messages.append(User(item["content"]))
+            continue
+        waiting = [
+            _read_call(f"sent_{number}_{index}", call)
+            for index, call in enumerate(item.get("tool_calls") or ())
+        ]
+        messages.append(
+            Assistant(
+                text=item.get("content", ""),
+                thinking=item.get("thinking", ""),
+                tool_calls=tuple(waiting),
+            )
+        )
+    _require(not waiting, "calls without a result at the end")
+    _require(bool(messages) and not isinstance(messages[-1], Assistant), "nothing is asked")
+    return messages
+
+
+def _read_call(call_id: str, wire: dict[str, Any]) -> ToolCall:
+    function = wire["function"]
+    _require(isinstance(function["arguments"], dict), "arguments must be an object")
+    return ToolCall(call_id, function["name"], function["arguments"])
+
+
+def _tool(wire: dict[str, Any]) -> Tool:
+    _require(wire.keys() == {"type", "function"} and wire["type"] == "function", "no function tool")
+    function = wire["function"]
+    _require(function.keys() == {"name", "description", "parameters"}, "malformed function")
+    parameters = function["parameters"]
+    _require(set(parameters.get("required", ())) <= set(parameters["properties"]), "required")
+    return Tool(**function)
+
+
+def _head(body: dict[str, Any]) -> dict[str, Any]:
+    return {"model": body["model"], "created_at": "2026-11-21T12:00:00Z"}
+
+
+def _tail(reply: Assistant) -> dict[str, Any]:
+    counts = {
+        "prompt_eval_count": reply.usage.input_tokens,
+        "eval_count": reply.usage.output_tokens,
+    }
+    return {
+        "done": True,
+        "done_reason": "length" if reply.stop_reason == "max_tokens" else "stop",
+        "total_duration": 1000,
+        **{name: count for name, count in counts.items() if count},  # zeros are left out
+    }
+
+
+def _line(body: dict[str, Any], message: dict[str, Any], **tail: Any) -> bytes:
+    message = {"role": "assistant", **message}
+    line = {**_head(body), "message": message, "done": False, **tail}
+    return json.dumps(line).encode() + b"\n"
+
+
+def _call(index: int, call: ToolCall) -> dict[str, Any]:
+    function = {"index": index, "name": call.name, "arguments": call.arguments}
+    return {"id": call.id or f"call_{index:08d}", "function": function}
+
+
+def _require(condition: bool, problem: str) -> None:
+    if not condition:
+        raise ValueError(f"invalid request: {problem}")

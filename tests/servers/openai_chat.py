@@ -1,0 +1,194 @@
+"""A local server that speaks OpenAI's Chat Completions, with reasoning as DeepSeek shows it.
+
+It remembers the reasoning of replies with calls and wants it back, as DeepSeek does.
+"""
+
+from collections.abc import Iterator
+
+from openai.types.chat import ChatCompletionMessageParam, ChatCompletionToolUnionParam
+from openai.types.chat.completion_create_params import CompletionCreateParamsBase
+from pydantic import TypeAdapter
+
+from tests.servers import in_pieces, sse
+from tests.servers.openai import OpenAIProtocol, arguments_of, check_strict, conforms, text_of
+from think_agent import Assistant, Request, ToolCall, ToolResult, User
+from think_agent.messages import Json, Message
+
+MESSAGE: TypeAdapter[ChatCompletionMessageParam] = TypeAdapter(ChatCompletionMessageParam)
+TOOL: TypeAdapter[ChatCompletionToolUnionParam] = TypeAdapter(ChatCompletionToolUnionParam)
+REASONING_LOST = "The `reasoning_content` in the thinking mode must be passed back to the API."
+
+
+class Chat(OpenAIProtocol):
+    path = "/chat/completions"
+    body_type = CompletionCreateParamsBase
+    forced_refusal = "Thinking mode does not support this tool_choice"
+
+    def __init__(self, key: str | None = None, models: set[str] | None = None) -> None:
+        super().__init__(key, models)
+        self.reasoning: dict[str, str] = {}
+        """By the id of the first call of the reply."""
+
+    def decode(self, path: str, body: Json) -> Request:
+        self.check_body(body)
+        if "stream_options" in body and not body.get("stream"):
+            raise ValueError(
+                "The 'stream_options' parameter is only allowed when 'stream' is enabled."
+            )
+        for index, tool in enumerate(body.get("tools", ())):
+            conforms(TOOL, tool, f"tools[{index}]")
+        tools = self.tools([tool["function"] for tool in body.get("tools", ())])
+        choice = body.get("tool_choice")
+        name = choice["function"]["name"] if isinstance(choice, dict) else None
+        system, messages = self.messages(body["messages"])
+        schema = None
+        if "response_format" in body:
+            schema = body["response_format"]["json_schema"]["schema"]
+            check_strict(schema)
+        tool_choice = self.choice(body, name, tools)
+        return Request(
+            messages, tools, tool_choice=tool_choice, system=system, output_schema=schema
+        )
+
+    def messages(self, wire: list[Json]) -> tuple[str, tuple[Message, ...]]:
+        system = ""
+        messages: list[Message] = []
+        waiting: dict[str, str] = {}
+        for index, item in enumerate(wire):
+            conforms(MESSAGE, item, f"messages[{index}]")
+            if waiting and item["role"] != "tool":
+                raise ValueError(unanswered(waiting))
+            match item["role"]:
+                case "system":
+                    if index:
+                        raise ValueError("System message must be at the beginning.")
+                    system = item["content"]
+                case "user":
+                    messages.append(User(item["content"]))
+                case "tool":
+                    if item["tool_call_id"] not in waiting:
+                        raise ValueError(
+                            "Invalid parameter: messages with role 'tool' must be a response to a "
+                            "preceeding message with 'tool_calls'."
+                        )
+                    name = waiting.pop(item["tool_call_id"])
+                    messages.append(ToolResult(item["tool_call_id"], name, item["content"]))
+                case "assistant":
+                    reply = self.assistant(item, index)
+                    messages.append(reply)
+                    waiting = {call.id: call.name for call in reply.tool_calls}
+                case role:
+                    raise ValueError(f"Invalid value: '{role}'.")
+        if waiting:
+            raise ValueError(unanswered(waiting))
+        if not messages:
+            raise ValueError("[] is too short - 'messages'")
+        return system, tuple(messages)
+
+    def assistant(self, item: Json, index: int) -> Assistant:
+        if item.get("tool_calls") == []:
+            raise ValueError(f"[] is too short - 'messages.{index}.tool_calls'")
+        calls = tuple(
+            ToolCall(
+                call["id"], call["function"]["name"], arguments_of(call["function"]["arguments"])
+            )
+            for call in item.get("tool_calls", ())
+        )
+        text = item.get("content") or item.get("refusal") or ""
+        if not text and not calls:
+            raise ValueError("Invalid value for 'content': expected a string, got null.")
+        thinking = item.get("reasoning_content", "")
+        if calls and thinking != self.reasoning.get(calls[0].id, ""):
+            raise ValueError(REASONING_LOST)
+        return Assistant(text, thinking, calls)
+
+    def encode(self, reply: Assistant, body: Json) -> Json:
+        message: Json = {
+            "role": "assistant",
+            "content": reply.text or None,
+            "refusal": None,
+            "annotations": [],
+        }
+        if reply.stop_reason == "refusal":
+            message |= {"content": None, "refusal": reply.text}
+        if reply.thinking:
+            message["reasoning_content"] = reply.thinking
+        if calls := self.calls(reply, body):
+            message["tool_calls"] = calls
+        choice = {
+            "index": 0,
+            "message": message,
+            "logprobs": None,
+            "finish_reason": finish_reason(reply, body),
+        }
+        return {**head(body, "chat.completion"), "choices": [choice], "usage": usage(reply)}
+
+    def encode_stream(self, reply: Assistant, body: Json) -> Iterator[bytes]:
+        def chunk(delta: Json, finish: str | None = None) -> bytes:
+            choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
+            return sse({**head(body, "chat.completion.chunk"), "choices": [choice], "usage": None})
+
+        yield chunk({"role": "assistant", "content": "" if reply.text else None, "refusal": None})
+        for piece in in_pieces(reply.thinking):
+            yield chunk({"reasoning_content": piece})
+        for piece in in_pieces(reply.text):
+            yield chunk({"refusal" if reply.stop_reason == "refusal" else "content": piece})
+        for index, call in enumerate(self.calls(reply, body)):
+            function = call["function"]
+            first = {**call, "index": index, "function": {**function, "arguments": ""}}
+            yield chunk({"tool_calls": [first]})
+            for piece in in_pieces(function["arguments"]):
+                yield chunk({"tool_calls": [{"index": index, "function": {"arguments": piece}}]})
+        yield chunk({}, finish_reason(reply, body))
+        if body.get("stream_options", {}).get("include_usage"):
+            yield sse({**head(body, "chat.completion.chunk"), "choices": [], "usage": usage(reply)})
+        yield sse("[DONE]")
+
+    def calls(self, reply: Assistant, body: Json) -> list[Json]:
+        earlier = sum(len(message.get("tool_calls", ())) for message in body["messages"])
+        calls = [
+            {
+                "id": call.id or f"call_chat{earlier + index}",
+                "type": "function",
+                "function": {"name": call.name, "arguments": text_of(call.arguments)},
+            }
+            for index, call in enumerate(reply.tool_calls)
+        ]
+        if calls:
+            self.reasoning[calls[0]["id"]] = reply.thinking
+        return calls
+
+
+def unanswered(waiting: dict[str, str]) -> str:
+    return (
+        "An assistant message with 'tool_calls' must be followed by tool messages responding to "
+        "each 'tool_call_id'. The following tool_call_ids did not have response messages: "
+        f"{', '.join(waiting)}"
+    )
+
+
+def head(body: Json, kind: str) -> Json:
+    return {
+        "id": "chatcmpl-local",
+        "object": kind,
+        "created": 1,
+        "model": f"{body['model']}-2026-01-01",
+    }
+
+
+def finish_reason(reply: Assistant, body: Json) -> str:
+    if reply.stop_reason == "max_tokens":
+        return "length"
+    forced = isinstance(body.get("tool_choice"), dict)
+    return "tool_calls" if reply.tool_calls and not forced else "stop"  # as the API has it
+
+
+def usage(reply: Assistant) -> Json:
+    used = reply.usage
+    return {
+        "prompt_tokens": used.input_tokens,
+        "completion_tokens": used.output_tokens,
+        "total_tokens": used.input_tokens + used.output_tokens,
+        "prompt_tokens_details": {"cached_tokens": used.cached_tokens},
+        "completion_tokens_details": {"reasoning_tokens": used.reasoning_tokens},
+    }

@@ -1,0 +1,87 @@
+"""Arbitrary messages and scripts, for the property tests.
+
+A script is a list of replies that is played round and round, so no run can outlast it. Its place
+is read from the request (how many replies are in it already), never from a counter: the same
+history always gets the same reply, run, streamed or resumed.
+"""
+
+from collections.abc import Callable, Sequence
+
+from hypothesis import strategies as st
+
+from think_agent import Assistant, Force, Request, ToolCall, ToolResult, Usage, User
+
+texts = st.text(max_size=12)
+answers = st.sampled_from(["", " \n", "Done.", "Refunded."]) | texts
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=6),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=6,
+)
+objects = st.dictionaries(texts, json_values, max_size=3)
+stop_reasons = st.sampled_from(
+    ["end_turn", "tool_use", "stop_sequence", "max_tokens", "pause_turn", "refusal", "unheard of"]
+)
+tool_choices = st.sampled_from(["auto", "required", "none"]) | st.builds(Force, texts)
+times = st.none() | st.just("2026-01-01T00:00:00Z")
+ids = st.sampled_from(["", "a", "b", "call_0", "call_1"])  # missing, doubled, like minted ones
+
+exit_signals = st.one_of(
+    st.booleans(),
+    st.sampled_from(["true", "false", " FALSE ", "False", "no", "0", ""]),
+    json_values,
+)
+think_arguments = st.one_of(
+    st.fixed_dictionaries({"thought": texts, "should_continue": exit_signals}),
+    st.fixed_dictionaries({}, optional={"thought": json_values, "should_continue": exit_signals}),
+    texts,
+)
+think_calls = st.builds(ToolCall, ids, st.just("think"), think_arguments)
+action_calls = st.one_of(
+    st.builds(ToolCall, ids, st.just("add"), st.fixed_dictionaries({"n": st.integers(0, 9)})),
+    st.builds(ToolCall, ids, st.sampled_from(["add", "fail", "unknown", ""]), objects | texts),
+)
+calls = think_calls | action_calls
+
+replies = st.builds(
+    Assistant,
+    text=answers,
+    thinking=texts,
+    tool_calls=st.lists(calls, max_size=3).map(tuple),
+    stop_reason=st.just("end_turn") | stop_reasons,
+    usage=st.builds(Usage, *[st.integers(0, 99)] * 4),
+)
+scripts = st.lists(replies, min_size=1, max_size=5)
+
+users = st.builds(
+    User, texts, kind=st.sampled_from(["person", "nudge", "limit", "budget"]), at=times
+)
+results = st.builds(
+    ToolResult, ids, texts, texts, is_error=st.booleans(), refused=st.booleans(), at=times
+)
+assistants = st.builds(
+    Assistant,
+    text=texts,
+    thinking=texts,
+    tool_calls=st.lists(calls, max_size=3).map(tuple),
+    stop_reason=stop_reasons,
+    usage=st.builds(Usage, *[st.integers(0, 99)] * 4),
+    model=texts,
+    provider=texts,
+    native=json_values,
+    enforced=st.sampled_from(["tool_choice", "schema", "prompt", "ignored", None]),
+    tool_choice=tool_choices,
+    at=times,
+)
+messages = users | assistants | results
+transcripts = st.lists(messages, max_size=8)
+
+
+def cyclic(script: Sequence[Assistant]) -> Callable[[Request], Assistant]:
+    """The script as a function of the request: replies in turn, and from the start again."""
+
+    def reply(request: Request) -> Assistant:
+        said = sum(isinstance(message, Assistant) for message in request.messages)
+        return script[said % len(script)]
+
+    return reply

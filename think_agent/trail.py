@@ -1,0 +1,104 @@
+"""What a turn did, read out of its transcript: which action stands behind which thought, and how
+that thought came.
+
+Rule 1: a thought covers the calls after it, up to the end of the next reply that acts. Calls of one
+        reply were decided together, so one thought before them covers them all; after them a new
+        one is owed.
+Rule 2: a refused call was never run and is no action.
+Rule 3: a thought is `gated` when it followed a refusal, `forced` by tool choice or by `schema` when
+        that was asked and done, and `volunteered` otherwise.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from . import think
+from .messages import Assistant, Force, Message, ToolCall, ToolResult, current_turn
+
+How: TypeAlias = Literal["forced", "schema", "gated", "volunteered"]
+
+
+@dataclass(frozen=True, slots=True)
+class Thought:
+    """A thought, and how it came about."""
+
+    text: str
+    how: How
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """A tool call that was run, with the thought it stands behind (None: it stands behind none)."""
+
+    call: ToolCall
+    result: ToolResult
+    thought: str | None = None
+    how: How | None = None
+
+
+def calls_with_thoughts(turn: Sequence[Message]) -> Iterator[tuple[ToolCall, Thought | None]]:
+    """Every call of a turn but the think calls, each with the thought that covers it."""
+    thought: Thought | None = None
+    refused = False
+    for message in turn:
+        match message:
+            case ToolResult():
+                refused = refused or message.refused
+            case Assistant():
+                acted = False
+                for call in message.tool_calls:
+                    if call.name == think.NAME:
+                        thought = Thought(think.thought(call), _how(message, refused))
+                        acted = refused = False
+                    else:
+                        yield call, thought
+                        acted = True
+                if acted:
+                    thought = None
+
+
+def actions(turn: Sequence[Message]) -> Iterator[Action]:
+    """The actions of a turn, in order."""
+    results = {message.call_id: message for message in turn if isinstance(message, ToolResult)}
+    for call, thought in calls_with_thoughts(turn):
+        result = results.get(call.id)
+        if result and not result.refused:
+            text, how = (thought.text, thought.how) if thought else (None, None)
+            yield Action(call, result, text, how)
+
+
+def thoughts(turn: Sequence[Message]) -> Iterator[str]:
+    """The thoughts of a turn, in order."""
+    for message in turn:
+        if isinstance(message, Assistant):
+            yield from (think.thought(c) for c in message.tool_calls if c.name == think.NAME)
+
+
+def thoughts_in_a_row(transcript: Sequence[Message]) -> int:
+    """How many replies in a row, up to the last one, called nothing but `think`."""
+    count = 0
+    for message in reversed(current_turn(transcript)):
+        if isinstance(message, Assistant):
+            if any(call.name != think.NAME for call in message.tool_calls):
+                break
+            count += bool(message.tool_calls)
+    return count
+
+
+def ignored_choices(messages: Sequence[Message]) -> int:
+    """How many replies did not do what their tool choice asked, though the provider had taken
+    it.
+    """
+    return sum(isinstance(m, Assistant) and m.enforced == "ignored" for m in messages)
+
+
+def _how(reply: Assistant, refused: bool) -> How:
+    if refused:
+        return "gated"
+    if isinstance(reply.tool_choice, Force) or reply.tool_choice == "required":
+        if reply.enforced == "tool_choice" and reply.tool_choice == Force(think.NAME):
+            return "forced"
+        if reply.enforced == "schema":
+            return "schema"
+    return "volunteered"
