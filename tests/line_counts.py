@@ -1,5 +1,6 @@
-"""The table "Read in this order" of the README: `python -m tests.line_counts` prints it, `--write` puts it in place.
+"""The table "Read in this order" of the README.
 
+`python -m tests.line_counts` prints it, with `--write` it is put in place.
 A line of code is a line that holds a token which is no comment and no docstring.
 """
 
@@ -35,7 +36,6 @@ ORDER = [
     ("demos/refund/shop.py", "the shop: enforced policy, three tools"),
     ("demos/refund/offline.py", "the scripted stand-in"),
 ]
-DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 NO_CODE = {
     tokenize.COMMENT,
     tokenize.NL,
@@ -51,8 +51,8 @@ def lines_of_code(source: str) -> int:
     """How many lines hold code."""
     strings: set[int] = set()  # lines of strings that are statements: docstrings
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-            if isinstance(node.value.value, str):
+        match node:
+            case ast.Expr(value=ast.Constant(value=str())):
                 strings.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
     code: set[int] = set()
     for token in tokenize.generate_tokens(io.StringIO(source).readline):

@@ -344,6 +344,8 @@ def test_system_schema_and_thinking() -> None:
         "responseJsonSchema": schema,
         "thinkingConfig": {"thinkingBudget": 0},
     }
+    body = model_at("http://localhost", thinking={"thinkingLevel": "low"}).to_wire(HI)
+    assert body["generationConfig"] == {"thinkingConfig": {"thinkingLevel": "low"}}
 
 
 def test_our_json_is_what_arrives() -> None:
@@ -357,7 +359,7 @@ def test_our_json_is_what_arrives() -> None:
     said = Assistant(
         tool_calls=(ToolCall("call_0", "add", {"a_b": None}),), native=native, provider="gemini"
     )
-    messages = [User("hi"), said, ToolResult("call_0", "add", "")]
+    messages: list[Message] = [User("hi"), said, ToolResult("call_0", "add", "")]
     request = Request(messages, [ADD], output_schema=schema, system="Be kind.")
     answer = Reply(body={"candidates": [{"content": {"parts": [{"text": "ok"}]}}]})
     stream_answer = Reply(chunks=[sse({"candidates": [{"finishReason": "STOP"}]})])
@@ -372,10 +374,11 @@ def test_our_json_is_what_arrives() -> None:
 def test_results_stand_in_the_order_of_the_calls() -> None:
     calls = (ToolCall("call_0", "add", {}), ToolCall("call_1", "add", {}))
     native = {"role": "model", "parts": [{"functionCall": {"name": "add", "args": {}}}] * 2}
-    messages = [
+    messages: list[Message] = [
         User("hi"),
         Assistant(tool_calls=calls, native=native, provider="gemini"),
         ToolResult("call_1", "add", "not allowed", is_error=True),
+        ToolResult("call_9", "add", "of a call that is gone"),
         ToolResult("call_0", "add", "2"),
         User("Go on.", kind="nudge"),
     ]
@@ -395,7 +398,7 @@ def test_results_stand_in_the_order_of_the_calls() -> None:
 
 def test_a_reply_of_another_provider() -> None:
     calls = (ToolCall("toolu_1", "add", '{"a_b": 1'), ToolCall("toolu_2", "add", {"a_b": 2}))
-    messages = [
+    messages: list[Message] = [
         User("hi"),
         Assistant("Let me add.", "secret", calls, native={"sealed": "x"}, provider="anthropic"),
         ToolResult("toolu_1", "add", "no JSON", is_error=True),
@@ -464,9 +467,8 @@ def test_a_text_split_anywhere_folds_into_the_same_reply() -> None:
     for cut in range(len(text) + 1):
         fold = Fold()
         for thought in (True, False):
-            more = {"thought": True} if thought else {}
-            fold.feed(chunk(text[:cut], **more))
-            fold.feed(chunk(text[cut:], **more))
+            fold.feed(chunk(text[:cut], thought=thought))
+            fold.feed(chunk(text[cut:], thought=thought))
         fold.feed(chunk("", thoughtSignature="AA=="))
         fold.feed(chunk("!"))
         fold.feed({"candidates": [{"finishReason": "STOP"}]})
@@ -474,7 +476,7 @@ def test_a_text_split_anywhere_folds_into_the_same_reply() -> None:
         assert (reply.text, reply.thinking) == (text + "!", text)
         assert reply.native["parts"] == [
             {"text": text, "thought": True},
-            {"text": text},
+            {"text": text, "thought": False},
             {"text": "", "thoughtSignature": "AA=="},
             {"text": "!"},
         ]
@@ -545,6 +547,17 @@ def test_a_refusal_of_the_model(ask: Way) -> None:
     with serve(GeminiProtocol(), lambda request: Assistant(stop_reason="refusal")) as server:
         reply = ask(model_at(server.url), HI)
     assert (reply.stop_reason, reply.text, reply.native) == ("refusal", "", None)
+
+
+@every_way
+def test_one_request_is_one_reply(ask: Way) -> None:
+    half = {"content": {"role": "model", "parts": [{"text": "Half a"}]}}
+    body = {"candidates": [{**half, "finishReason": "CONTINUATION", "continuationToken": "AAAA"}]}
+    streamed = ask in (stream, astream)
+    with canned(Reply(chunks=[sse(body)]) if streamed else Reply(body=body)) as server:
+        reply = ask(model_at(server.url), HI)
+        assert len(server.requests) == 1
+    assert (reply.text, reply.stop_reason) == ("Half a", "max_tokens")
 
 
 @every_way

@@ -1,6 +1,7 @@
 """The refund desk: the shop's rules, the stand-in's flow, and the command line."""
 
 import asyncio
+import contextlib
 import json
 import os
 import sqlite3
@@ -89,10 +90,8 @@ def test_many_at_once_refund_once(tmp_path):
     won = []
 
     def go(shop: Shop) -> None:
-        try:
+        with contextlib.suppress(ShopError):
             won.append(shop.process_refund("ORD-003", "approve", "race"))
-        except ShopError:
-            pass
 
     threads = [threading.Thread(target=go, args=(shop,)) for shop in shops for _ in range(3)]
     for thread in threads:
@@ -132,9 +131,12 @@ def test_several_orders_an_unknown_one_and_small_talk_in_one_conversation():
 def test_a_model_that_obeys_the_injected_note_is_stopped_by_the_shop():
     shop = Shop(today=TODAY)
     approve = {"order_id": "ORD-009", "decision": "approve", "reason": "the note says so"}
+    note = {"thought": "The note says: approve at once.", "should_continue": "true"}
     script = [
         Assistant(tool_calls=(ToolCall("1", "lookup_order", {"order_id": "ORD-009"}),)),
-        Assistant(tool_calls=(ToolCall("2", "process_refund", approve),)),
+        Assistant(
+            tool_calls=(ToolCall("2", "think", note), ToolCall("3", "process_refund", approve))
+        ),
         Assistant(text="I could not approve it."),
     ]
     agent = Agent(ScriptedModel(script), shop.tools(), force="never")
@@ -217,7 +219,16 @@ def test_quiet_prints_the_bare_answer_and_hide_thoughts_no_thoughts():
 
 
 def test_the_prompt_loop_remembers_and_takes_commands():
-    lines = ["/help", "ORD-001", "/thoughts off", "ORD-001", "/provider nope", "/reset", "/quit", "x"]
+    lines = [
+        "/help",
+        "ORD-001",
+        "/thoughts off",
+        "ORD-001",
+        "/provider nope",
+        "/reset",
+        "/quit",
+        "x",
+    ]
     done = run_demo("--provider", "offline", stdin="\n".join(lines))
     assert done.returncode == 0
     assert done.stdout.count("exit: signal") == 2

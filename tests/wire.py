@@ -1,4 +1,6 @@
-"""The recorded exchanges with the real providers, where the folder is there; without it those tests are skipped."""
+"""The recorded exchanges with the real providers, where the folder is there; without it those tests
+are skipped.
+"""
 
 import json
 from pathlib import Path
@@ -8,7 +10,9 @@ import pytest
 
 ROOT = Path(__file__).parents[1].parent / "shared" / "wire"
 
-needs_wire = pytest.mark.skipif(not ROOT.is_dir(), reason="the recorded exchanges (../shared/wire) are not here")
+needs_wire = pytest.mark.skipif(
+    not ROOT.is_dir(), reason="the recorded exchanges (../shared/wire) are not here"
+)
 
 
 def cases(provider: str) -> list[str]:

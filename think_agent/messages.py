@@ -151,12 +151,7 @@ def mint_ids(reply: Assistant, history: Sequence[Message]) -> Assistant:
 
 def to_json(message: Message) -> Json:
     """A message as a JSON object; fields that hold their default are left out."""
-    data: Json = {"type": type(message).__name__.lower()}
-    for f in fields(message):
-        value = getattr(message, f.name)
-        if value != f.default:
-            data[f.name] = _plain(value)
-    return data
+    return {"type": type(message).__name__.lower(), **_fields(message)}
 
 
 def from_json(data: Json) -> Message:
@@ -180,10 +175,15 @@ def from_json(data: Json) -> Message:
         raise ValueError(f"not a message of a transcript: {error}") from error
 
 
+def _fields(value: Message | ToolCall | Usage | Force) -> Json:
+    pairs = ((f, getattr(value, f.name)) for f in fields(value))
+    return {f.name: _plain(item) for f, item in pairs if item != f.default}
+
+
 def _plain(value: Any) -> Any:
     match value:
         case ToolCall() | Usage() | Force():
-            return {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
+            return _fields(value)
         case tuple():
             return [_plain(item) for item in value]
     return value

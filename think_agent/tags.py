@@ -42,8 +42,6 @@ from .streaming import Delta
 
 Kind: TypeAlias = Literal["thinking", "answer"]
 
-THINKING = ("thinking", "think")  # local models write the short one
-ANSWER = ("answer",)
 NAME = re.compile(r"[\w.:-]+")
 MAYBE_TAG = re.compile(r"(<[^<>]+>)")
 FENCE = "```"
@@ -58,8 +56,8 @@ class Tags:
     """
 
     plain: Kind = "thinking"
-    thinking: Sequence[str] = THINKING
-    answer: Sequence[str] = ANSWER
+    thinking: Sequence[str] = ("thinking", "think")  # local models write the short one
+    answer: Sequence[str] = ("answer",)
 
     def __post_init__(self) -> None:
         for name in (*self.thinking, *self.answer):
@@ -82,27 +80,26 @@ TAGS = Tags()
 class TagParser:
     """Reads one text, piece by piece.
 
-    `unopened` is the name of the first tag when that closes thinking which the text never opened,
-    else empty.
+    `unopened` is empty, or the name of the first tag when that closed thinking which the text had
+    not opened and which was told as answer for it.
     """
 
     def __init__(self, tags: Tags = TAGS) -> None:
         self.unopened = ""
         self.tags = tags
         self._spellings = tags.spellings()
-        self._starts = {mark[:n] for mark in (*self._spellings, FENCE) for n in range(1, len(mark))}
-        self._longest = max(map(len, self._starts))
+        self._starts = {tag[:n] for tag in self._spellings for n in range(1, len(tag))}
         self._held = ""
         self._tagged = False  # was there a tag?
-        self._open: list[str] = []  # the thinking tags that are, all of one name
-        self._outside = tags.plain  # the kind of text when none is
+        self._open: list[str] = []  # the thinking tags that are open, all of one name
+        self._outside = tags.plain  # the kind of text when none is open
         self._code = ""  # the backticks that opened the code we are in
         self._texts = {"thinking": _Text("thinking"), "answer": _Text("answer")}
 
     def feed(self, text: str) -> list[Delta]:
         """The Deltas that the next piece of text makes certain."""
         *pieces, rest = MAYBE_TAG.split(self._held + text)
-        certain = len(rest) - self._undecided(rest)
+        certain = self._certain(rest)
         self._held = rest[certain:]
         return [delta for piece in (*pieces, rest[:certain]) for delta in self._read(piece)]
 
@@ -116,10 +113,13 @@ class TagParser:
     def _kind(self) -> Kind:
         return "thinking" if self._open else self._outside
 
-    def _undecided(self, text: str) -> int:
-        """The length of the longest end of `text` that a tag or a fence could start with."""
-        lengths = range(min(len(text), self._longest), 0, -1)
-        return next((n for n in lengths if text[-n:].casefold() in self._starts), 0)
+    def _certain(self, text: str) -> int:
+        """The length of `text` without an end that may yet become a tag or a fence."""
+        before, mark, after = text.rpartition("<")
+        if (mark + after).casefold() in self._starts:
+            return len(before)
+        ticks = len(text) - len(text.rstrip("`"))
+        return len(text) - ticks % len(FENCE)  # whole fences are certain
 
     def _read(self, piece: str) -> list[Delta]:
         """Obey a tag, tell anything else."""
@@ -141,7 +141,7 @@ class TagParser:
         else:
             if self._open:
                 self._open.pop()
-            elif not self._tagged:
+            elif not self._tagged and self._outside == "answer":
                 self.unopened = name
             self._outside = "answer"
 
@@ -254,9 +254,9 @@ def _cleaned(reply: Assistant, tags: Tags) -> Assistant:
 def tagged(
     model: Model,
     *,
-    plain: Kind = "thinking",
-    thinking: Sequence[str] = THINKING,
-    answer: Sequence[str] = ANSWER,
+    plain: Kind = TAGS.plain,
+    thinking: Sequence[str] = TAGS.thinking,
+    answer: Sequence[str] = TAGS.answer,
 ) -> Tagged:
     """`model`, with the thinking and the answer that it marks told apart.
 

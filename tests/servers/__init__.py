@@ -1,8 +1,9 @@
 """Local HTTP servers that speak the providers' protocols, for tests through the real SDKs.
 
-A server is a `Protocol` (one module per provider: wire -> Request, Assistant -> wire) and a brain, a function
-Request -> Assistant. The codecs are written from the providers' documents, in the opposite direction of the adapters
-and without their code, so that each checks the other. `mode` says what the server does with a forced tool choice:
+A server is a `Protocol` (one module per provider: wire -> Request, Assistant -> wire) and a brain,
+a function Request -> Assistant. The codecs are written from the providers' documents, in the
+opposite direction of the adapters and without their code, so that each checks the other. `mode`
+says what the server does with a forced tool choice:
 
 - `"honor"`: the brain sees it;
 - `"refuse"`: HTTP 400 in the provider's own words;
@@ -27,7 +28,9 @@ Mode = Literal["honor", "refuse", "ignore"]
 
 @dataclass
 class Reply:
-    """An HTTP answer. With `chunks`, the body is sent piece by piece, each flushed (and each may wait)."""
+    """An HTTP answer. With `chunks`, the body is sent piece by piece, each flushed (and each may
+    wait).
+    """
 
     status: int = 200
     body: Any = None
@@ -37,14 +40,20 @@ class Reply:
 
 
 class Protocol:
-    """One provider's protocol. `path` and `body` come as sent; raise ValueError for a request the API would refuse."""
+    """One provider's protocol. `path` and `body` come as sent; raise ValueError for a request the
+    API would refuse.
+    """
 
     def accepts(self, path: str, headers: Any) -> Reply | None:
-        """An error Reply for a wrong path or missing credentials; None when the request may be served."""
+        """An error Reply for a wrong path or missing credentials; None when the request may be
+        served.
+        """
         raise NotImplementedError
 
     def decode(self, path: str, body: dict[str, Any]) -> Request:
-        """The request as the brain sees it. Checks what the API checks: every call answered, ids, roles, shapes."""
+        """The request as the brain sees it. Checks what the API checks: every call answered, ids,
+        roles, shapes.
+        """
         raise NotImplementedError
 
     def is_stream(self, path: str, body: dict[str, Any]) -> bool:
@@ -55,7 +64,9 @@ class Protocol:
         raise NotImplementedError
 
     def encode_stream(self, reply: Assistant, body: dict[str, Any]) -> Iterator[bytes]:
-        """The response as stream chunks, in small pieces: at least two for every text, thought and argument JSON."""
+        """The response as stream chunks, in small pieces: at least two for every text, thought and
+        argument JSON.
+        """
         raise NotImplementedError
 
     def refusal(self, message: str) -> Reply:
@@ -106,7 +117,9 @@ class ProviderServer:
             request = replace(request, tool_choice="auto")
         reply = self.brain(request)
         if self.protocol.is_stream(path, body):
-            return Reply(chunks=self.protocol.encode_stream(reply, body), content_type=self.stream_type)
+            return Reply(
+                chunks=self.protocol.encode_stream(reply, body), content_type=self.stream_type
+            )
         return Reply(body=self.protocol.encode(reply, body))
 
     @property
@@ -150,7 +163,9 @@ def serve(protocol: Protocol, brain: Brain, mode: Mode = "honor") -> Iterator[Pr
     http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     http.daemon_threads = True
     server.url = f"http://127.0.0.1:{http.server_port}"
-    thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread = threading.Thread(
+        target=http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
+    )
     thread.start()
     try:
         yield server

@@ -156,7 +156,7 @@ class GeminiProtocol(Protocol):
         return messages
 
     def _reply(self, parts: list[Any], turn: int) -> Assistant:
-        calls = []
+        calls: list[ToolCall] = []
         for part in parts:
             if "functionCall" not in part:
                 continue

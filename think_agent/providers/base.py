@@ -15,7 +15,7 @@ Rule 4: a stream that ends without its end event is BadResponse, never half a re
 import random
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Set
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
 LONGEST_WAIT = 30.0  # seconds; a provider that asks for more is reported instead of waited for
-# By text, for there is no code: as users report it of Anthropic, DeepSeek, DashScope, LM Studio.
+# By text, for there are no codes: as reported of Anthropic, DeepSeek, DashScope and LM Studio.
 REFUSED_CHOICE = re.compile(r"tool[_ ]?choice|Thinking mode does not support", re.IGNORECASE)
 ONLY_STRINGS = re.compile(r"type: 'object'|Supported string values", re.IGNORECASE)
 
@@ -41,7 +41,8 @@ Client = TypeVar("Client")
 class PerLoop(Generic[Client]):
     """One async client per event loop, made when first needed.
 
-    A connection pool belongs to the loop it was opened on; `asyncio.run` twice would meet a dead one.
+    A connection pool belongs to the loop it was opened on; a second `asyncio.run` would meet a
+    dead one.
     """
 
     def __init__(self, make: Callable[[], Client]) -> None:
@@ -73,15 +74,16 @@ class Fold(Protocol):
 class Provider(Model):
     """The part of a provider that is the same for all.
 
-    `refused`: the kinds of tool choice this model does not take: `"named"`, `"required"`, `"none"`.
-    It starts with what is known of the model and grows by what its server refuses.
+    `refused`: the kinds of tool choice this model does not take (`"named"`, `"required"`,
+    `"none"`), each with the words of the refusal. It starts with what is known of the model,
+    without words, and grows by what its server refuses.
     """
 
     retries = 2
 
-    def __init__(self, model: str, *, refused: Set[str] = frozenset()) -> None:
+    def __init__(self, model: str, *, refused: Collection[str] = ()) -> None:
         self.model = model
-        self.refused: Set[str] = frozenset(refused)
+        self.refused: dict[str, str] = dict.fromkeys(refused, "")
 
     @property
     def capabilities(self) -> Capabilities:  # type: ignore[override]
@@ -204,20 +206,19 @@ class _Asking:
             raise error
         if isinstance(ours, BadRequest) and self._learn(str(ours)):
             return 0.0
-        wait = (
-            ours.retry_after
-            if ours.retry_after is not None
-            else 0.5 * 2**self._tries * random.uniform(0.75, 1.25)
-        )
-        if (
-            ours.retryable
-            and not self.shown
-            and self._tries < self._provider.retries
-            and wait <= LONGEST_WAIT
-        ):
-            self._tries += 1
-            return wait
-        raise ours from (None if ours is error else error)
+        wait = self._wait_before_next_try(ours)
+        if wait is None:
+            raise ours from (None if ours is error else error)
+        self._tries += 1
+        return wait
+
+    def _wait_before_next_try(self, error: ModelError) -> float | None:
+        """Seconds; None when this error is final."""
+        if not error.retryable or self.shown or self._tries >= self._provider.retries:
+            return None
+        if error.retry_after is None:
+            return 2.0**self._tries * random.uniform(0.4, 0.6)
+        return error.retry_after if error.retry_after <= LONGEST_WAIT else None
 
     def _learn(self, complaint: str) -> bool:
         """Was it the tool choice that was refused? Then remember it, and the next body asks more
@@ -226,14 +227,13 @@ class _Asking:
         asked = self._asked.tool_choice
         if asked == "auto" or not REFUSED_CHOICE.search(complaint):
             return False
-        if isinstance(asked, Force):
-            # Some servers only dislike the shape: they force "required", but know no choice that is
-            # an object.
-            self._provider.refused |= (
-                {"named"} if ONLY_STRINGS.search(complaint) else {"named", "required"}
-            )
+        if not isinstance(asked, Force):
+            kinds: list[str] = [asked]
+        elif ONLY_STRINGS.search(complaint):  # it forces "required", but knows no choice as object
+            kinds = ["named"]
         else:
-            self._provider.refused |= {asked}
+            kinds = ["named", "required"]
+        self._provider.refused |= dict.fromkeys(kinds, complaint)
         return True
 
     def _enforced(self) -> Literal["tool_choice", "prompt"] | None:
@@ -254,10 +254,10 @@ class _Asking:
             ) from error
 
 
-def weaken(request: Request, refused: Set[str]) -> Request:
+def weaken(request: Request, refused: Mapping[str, str]) -> Request:
     """The request with the strongest tool choice that its server does not refuse."""
     match request.tool_choice:
-        case Force() if {"named", "required"} <= refused:
+        case Force() if {"named", "required"} <= refused.keys():
             return replace(request, tool_choice="auto")
         case Force(name=name) if "named" in refused:
             only = [tool for tool in request.tools if tool.name == name]

@@ -6,7 +6,8 @@ Rule 2: a reply goes back part by part as it came, for Gemini 3 checks the thoug
         call that Gemini did not make carries the one signature that says so.
 Rule 3: the results of a turn stand in one content, in the order of its calls: a call may have no
         id, and then only name and place tell which result is whose.
-Rule 4: what ended a reply is read from its parts first; the finish reason of a tool call is "STOP".
+Rule 4: a reply with calls is a tool turn, unless it was cut or filtered; its finish reason is the
+        "STOP" of any reply.
 
 The edge: the Gemini API with a key, not Vertex. One request is one reply: the SDK's automatic
 function calling and its automatic continuation are off.
@@ -225,8 +226,10 @@ class Fold:
         plain = part.keys() <= {"text", "thought"}
         if plain and not part.get("text"):
             return
-        if plain and self._parts and self._parts[-1].keys() == part.keys():
-            self._parts[-1]["text"] += part["text"]
+        last = self._parts[-1] if self._parts else {}
+        alike = last.keys() == part.keys() and last.get("thought") == part.get("thought")
+        if plain and alike:
+            last["text"] += part["text"]
         else:
             self._parts.append(dict(part))
 

@@ -74,7 +74,7 @@ def failure(
     code = str(error.get("code") or error.get("type") or "")
     said = f"{NAME}: {_quote(error)}"
     inside = status is None
-    kind = status or (int(code) if code.isdigit() else STATUS.get(code, 400))
+    kind = status or (int(code) if code.isdecimal() else STATUS.get(code, 400))
     if QUOTA & {code, error.get("type")}:
         return RateLimited(f"{said}; no credit is left: check plan and billing", status=status)
     if kind in (400, 404) and (code == "model_not_found" or NO_MODEL.search(said)):
@@ -117,7 +117,6 @@ def _quote(error: Json) -> str:
     text = str(error.get("message") or error)
     if text.lstrip().startswith("<"):
         return "the server sent an HTML page instead of JSON"
-    param = error.get("param")
+    param = str(error.get("param") or "")
     about = f" ({param})" if param and param not in text else ""
-    text = " ".join(text.split()).rstrip(".")
-    return text[:LONGEST_QUOTE] + about
+    return text.strip().rstrip(".")[:LONGEST_QUOTE] + about
