@@ -192,7 +192,6 @@ def test_mistakes_are_actions_too():
     assert [(a.call.name, a.result.is_error) for a in outcome.actions] == [("lokk", True)]
 
 
-@pytest.mark.xfail(strict=True, reason="results are looked up by id over the whole turn")
 def test_actions_with_the_same_id_have_their_own_results():
     one = ToolCall("x", "look", {"order_id": "1"})
     two = ToolCall("x", "pay", {"order_id": "2"})
@@ -201,7 +200,6 @@ def test_actions_with_the_same_id_have_their_own_results():
         assert [a.result.name for a in outcome.actions] == ["look", "pay"]
 
 
-@pytest.mark.xfail(strict=True, reason="a call that never ran passes for one of the same id")
 def test_a_stray_call_with_a_used_id_is_no_action():
     look_1 = ToolCall("x", "look", {"order_id": "1"})
     pay_1 = ToolCall("x", "pay", {"order_id": "1"})
@@ -230,21 +228,18 @@ def test_forcing_is_checked_at_once():
         agent(force="always", think=THINK_MINIMAL)
 
 
-@pytest.mark.xfail(strict=True, reason="think=None silently turns every `force` into 'never'")
 @pytest.mark.parametrize("force", ["always", "sometimes"])
 def test_forcing_a_think_tool_that_is_not_there_is_refused(force):
     with pytest.raises(ValueError, match="force"):
         agent(think=None, force=force)
 
 
-@pytest.mark.xfail(strict=True, reason="the loop knows the think tool by its name alone")
 def test_a_think_tool_of_another_name_is_refused():
     notes = Tool(name="notes", description="", parameters=THINK.parameters)
     with pytest.raises(ValueError, match="think"):
         agent(think=notes)
 
 
-@pytest.mark.xfail(strict=True, reason="found only when the model calls it, and told to the model")
 def test_a_tool_that_cannot_be_called_is_refused():
     with pytest.raises(TypeError, match="no function"):
         agent(tools=[Tool(name="shown", description="", parameters={"type": "object"})])
@@ -281,7 +276,6 @@ def test_a_long_result_is_cut_as_the_agent_says():
     assert outcome.actions[0].result.content == "x" * 10 + "\n[cut: 90 of 100 characters left out]"
 
 
-@pytest.mark.xfail(strict=True, reason="_failure cuts by the constant, not by max_chars")
 def test_a_long_error_is_cut_as_the_agent_says():
     @tool
     def dump() -> str:
@@ -418,7 +412,6 @@ def test_sync_async_and_streamed_are_the_same(make):
     assert all(seen == watched[0] for seen in watched)
 
 
-@pytest.mark.xfail(strict=True, reason="whole_call writes JSON that UTF-8 has to carry")
 def test_half_an_emoji_in_the_arguments_streams_as_it_runs():
     """`"\\ud83d"` is valid JSON, and small models do break emoji in two."""
     broken = says(ToolCall("", "look", {"order_id": "\ud83d"}))

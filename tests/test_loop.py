@@ -186,7 +186,6 @@ def test_no_readable_signal_means_continue(arguments):
     assert next_step([ASK, says(call), *done(call)]) == CallModel()
 
 
-@pytest.mark.xfail(strict=True, reason="a think call that was refused still signals the exit")
 def test_a_thought_that_was_refused_signals_nothing():
     """As with Agent(think=None): the model is told that there is no such tool."""
     refused = ToolResult(LEAVE.id, "think", "error: there is no tool 'think'.", is_error=True)
@@ -289,7 +288,6 @@ def test_a_turn_that_is_over_asks_nothing_of_the_world():
     assert list(run(transcript, next_step, None, None)) == [Done("silence", "Hi.")]
 
 
-@pytest.mark.xfail(strict=True, reason="a step of which nothing comes is planned for ever")
 def test_a_model_that_says_nothing_at_all_is_an_error():
     """As with a `complete` that forgot its return, or a stream without its Assistant."""
     silent = run([ASK], next_step, lambda step: [step], lambda effect: ["a delta"])

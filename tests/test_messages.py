@@ -94,7 +94,6 @@ def test_minting_gives_every_call_an_id_and_changes_nothing_else(reply, history)
         assert not old.id or new.id == old.id
 
 
-@pytest.mark.xfail(strict=True, reason="mint_ids can mint an id that a neighbor or the past has")
 @pytest.mark.parametrize(
     ("history", "calls"),
     [

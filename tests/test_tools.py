@@ -463,7 +463,6 @@ def test_exceptions_are_the_same_asynchronously():
     assert said == {"error: ValueError: no such order"}
 
 
-@pytest.mark.xfail(strict=True, reason="acall waits for ever: no future takes a StopIteration")
 def test_a_stop_iteration_from_a_sync_tool_does_not_hang_the_async_run():
     """As raised by `next(o for o in orders if o.id == order_id)`, the commonest slip in a tool."""
 
@@ -522,7 +521,6 @@ def test_a_sync_tool_does_not_block_the_event_loop():
 # What must be raised, for the model can do nothing about it
 
 
-@pytest.mark.xfail(strict=True, reason="the model is told to use agent.arun; the caller is not")
 def test_an_async_tool_in_a_sync_run_under_an_event_loop_is_the_callers_mistake():
     async def main():
         ask(tool(double), n=4)
@@ -534,19 +532,16 @@ def test_an_async_tool_in_a_sync_run_under_an_event_loop_is_the_callers_mistake(
 # Names and defaults that get lost on the way through pydantic
 
 
-@pytest.mark.xfail(strict=True, reason="Field(description=None) overrides the annotated one")
 def test_a_description_by_pydantic_field_is_kept():
     schema = taking(Annotated[int, pydantic.Field(description="age in days")]).parameters
     assert schema["properties"]["value"]["description"] == "age in days"
 
 
-@pytest.mark.xfail(strict=True, reason="_inline_refs strips `title` inside default values too")
 def test_a_default_with_a_title_is_shown_whole():
     schema = taking(dict[str, str], default={"title": "a", "b": "c"}).parameters
     assert schema["properties"]["value"]["default"] == {"title": "a", "b": "c"}
 
 
-@pytest.mark.xfail(strict=True, reason="pydantic refuses it, or getattr finds its own attribute")
 @pytest.mark.parametrize("name", ["model_fields_set", "model_dump", "model_config"])
 def test_a_parameter_may_have_the_name_of_something_in_pydantic(name):
     module: dict[str, Any] = {}
@@ -556,7 +551,6 @@ def test_a_parameter_may_have_the_name_of_something_in_pydantic(name):
     assert ask(made, **{name: "mine"}).content == "mine"
 
 
-@pytest.mark.xfail(strict=True, reason="pydantic warns that the field shadows an old method")
 @pytest.mark.parametrize("name", ["json", "copy", "schema"])
 def test_common_parameter_names_give_no_warning(name):
     module: dict[str, Any] = {}
@@ -566,7 +560,6 @@ def test_common_parameter_names_give_no_warning(name):
     assert ask(tool(module["echo"]), **{name: "x"}).content == "x"
 
 
-@pytest.mark.xfail(strict=True, reason="SyntaxError and AttributeError come through as they are")
 @pytest.mark.parametrize("source", ["def f(n: 'int |'): ...", "def f(n: 'os.x'): ..."])
 def test_whatever_is_wrong_with_a_declaration_is_a_type_error(source):
     module: dict[str, Any] = {"os": json}
@@ -575,7 +568,6 @@ def test_whatever_is_wrong_with_a_declaration_is_a_type_error(source):
         tool(module["f"])
 
 
-@pytest.mark.xfail(strict=True, reason="a tool that returns '' gives an empty tool message")
 def test_a_result_is_never_empty():
     """An empty tool message is not even sent by some SDKs (think.py, Rule 3)."""
 

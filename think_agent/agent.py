@@ -31,6 +31,7 @@ from .loop import (
     run,
 )
 from .messages import (
+    THINK_NAME,
     Assistant,
     Force,
     Message,
@@ -133,17 +134,22 @@ class Agent:
             raise ValueError(
                 "force='always' needs the exit signal: with THINK_MINIMAL a run could never end"
             )
+        if think is None and force == "always":
+            raise ValueError("force='always' needs a think tool; think=None leaves none to force")
+        if think is not None and think.name != THINK_NAME:
+            raise ValueError(f"the think tool must be named {THINK_NAME!r}, not {think.name!r}")
+        forced = forcing(force)
         self.model = model
         self.instructions = instructions
         self.think = think
-        self.tools = toolbox.index(tools, reserved=thinking.NAME)
+        self.tools = toolbox.index(tools, reserved=THINK_NAME)
         self._shown = (*([think] if think else []), *self.tools.values())
         guarded = {item.name for item in self.tools.values() if item.think_first}
         if guarded and not think:
             raise ValueError(f"{', '.join(guarded)}: think_first needs an agent with a think tool")
         self._policies = (
             mend_format,
-            forcing(force if think else "never"),
+            forced if think else forcing("never"),
             gate(guarded),
             stop_asking,
             call_limit(max_model_calls),
@@ -231,7 +237,7 @@ class Agent:
                 )
             case CallTools(calls=calls):
                 for call in calls:
-                    if call.name == thinking.NAME and self.think:
+                    if call.name == THINK_NAME and self.think:
                         yield self._think_result(call, transcript)
                     else:
                         yield call

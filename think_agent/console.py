@@ -21,7 +21,7 @@ from rich.text import Text
 
 from . import think
 from .agent import Event, Outcome
-from .messages import Assistant, ToolCall, ToolResult, User
+from .messages import THINK_NAME, Assistant, ToolCall, ToolResult, User
 from .streaming import Delta, Notice
 
 ICONS = {"thinking": "🧠", "thought": "💭", "call": "🔧", "answer": "💬"}
@@ -110,11 +110,11 @@ class RunView:
                 if event.text.strip() and event.tool_calls:
                     self._line("answer", event.text.strip())
                 for call in event.tool_calls:
-                    if call.name == think.NAME:
+                    if call.name == THINK_NAME:
                         self._line("thought", think.thought(call) or "(an empty thought)")
                     else:
                         self._line("call", signature(call))
-            case ToolResult(name=name, content=content, is_error=is_error) if name != think.NAME:
+            case ToolResult(name=name, content=content, is_error=is_error) if name != THINK_NAME:
                 self._put("↳", content, "red" if is_error else "green", indent=2)
             case User(text=text):
                 self._put("→", text, "magenta")

@@ -22,7 +22,7 @@ from collections.abc import (
     MutableSequence,
     Sequence,
 )
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 from .messages import (
@@ -34,6 +34,7 @@ from .messages import (
     ToolResult,
     User,
     current_turn,
+    paired,
     unanswered,
 )
 from .think import wants_to_leave
@@ -109,9 +110,8 @@ def next_step(transcript: Sequence[Message]) -> Step:
     """What comes next. The transcript must hold at least what a person said."""
     turn = current_turn(transcript)
     reply, before, after = _last_reply(turn)
-    if reply is None or (
-        after and isinstance(after[-1], User)
-    ):  # nothing said yet since somebody spoke
+    spoken_since = bool(after) and isinstance(after[-1], User)
+    if reply is None or spoken_since:  # nothing said yet, to the person or to the kit
         return CallModel("none" if _way_out(turn) else "auto")
     if reply.stop_reason in BROKEN_OFF:  # half a reply is never acted on
         return Done(BROKEN_OFF[reply.stop_reason], reply.text)
@@ -119,12 +119,11 @@ def next_step(transcript: Sequence[Message]) -> Step:
     if exit or not reply.tool_calls:  # the last reply; calls that stray into it are never run
         if reply.text.strip():
             return Done(exit or "silence", reply.text)
-        return (
-            Done("empty") if NUDGE in before else CallModel("none" if exit else "auto", say=NUDGE)
-        )
+        nudged = any(isinstance(m, User) and m.kind == "nudge" for m in before)  # once a turn
+        return Done("empty") if nudged else CallModel("none" if exit else "auto", say=NUDGE)
     if waiting := unanswered(reply, after):
         return CallTools(waiting)
-    return CallModel("none" if wants_to_leave(reply) else "auto")
+    return CallModel("none" if _signaled(reply, after) else "auto")
 
 
 def plan(transcript: Sequence[Message], policies: Iterable[Policy] = ()) -> Step:
@@ -152,11 +151,14 @@ def run(
     message among them.
     """
     while not isinstance(step := plan(transcript), Done):
+        before = len(transcript)
         for effect in effects(step):
             for event in do(effect):
                 if isinstance(event, MESSAGES):
                     transcript.append(event)
                 yield event
+        if len(transcript) == before:  # the same step would be planned for ever
+            raise RuntimeError(f"nothing came of {step}; a model must give an Assistant")
     yield step
 
 
@@ -168,11 +170,14 @@ async def arun(
 ) -> AsyncIterator[Any]:
     """`run`, for a `do` that waits."""
     while not isinstance(step := plan(transcript), Done):
+        before = len(transcript)
         for effect in effects(step):
             async for event in do(effect):
                 if isinstance(event, MESSAGES):
                     transcript.append(event)
                 yield event
+        if len(transcript) == before:  # the same step would be planned for ever
+            raise RuntimeError(f"nothing came of {step}; a model must give an Assistant")
     yield step
 
 
@@ -189,15 +194,19 @@ def _last_reply(
 
 def _way_out(before: Sequence[Message]) -> Exit | None:
     """Why the reply that follows these messages is the final one; None when it is not."""
-    answered = False
+    results: list[Message] = []
     for message in reversed(before):
         match message:
             case User(kind="limit" | "budget" as kind):
                 return kind
             case ToolResult():
-                answered = True
-            case Assistant() if (
-                answered
-            ):  # an unanswered one is an earlier, empty attempt at the final reply
-                return "signal" if wants_to_leave(message) else None
+                results.insert(0, message)
+            case Assistant() if results:  # one without was an empty attempt at the final reply
+                return "signal" if _signaled(message, results) else None
     return None
+
+
+def _signaled(reply: Assistant, results: Sequence[Message]) -> bool:
+    """Did the last thought of this reply that was not refused signal the exit?"""
+    heard = (call for call, result in paired(reply, results) if not (result and result.is_error))
+    return wants_to_leave(replace(reply, tool_calls=tuple(heard)))

@@ -9,12 +9,13 @@ Rule 3: `to_json` and `from_json` are exact inverses, so what is on disk is what
 The edge: how a message looks on a provider's wire is the business of `providers/`.
 """
 
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
+from itertools import takewhile
 from typing import Any, Literal, TypeAlias
 
 Json: TypeAlias = dict[str, Any]
+THINK_NAME = "think"  # the tool itself is in think.py
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,16 +121,26 @@ def current_turn(transcript: Sequence[Message]) -> Sequence[Message]:
     return transcript
 
 
-def unanswered(reply: Assistant, after: Sequence[Message]) -> tuple[ToolCall, ...]:
-    """The calls of `reply` that have no result among the messages `after` it, in order."""
-    answers = Counter(message.call_id for message in after if isinstance(message, ToolResult))
-    waiting = []
+def paired(
+    reply: Assistant, after: Iterable[Message]
+) -> tuple[tuple[ToolCall, ToolResult | None], ...]:
+    """The calls of `reply`, each with its result among the messages `after` it and before the next
+    reply (None: it has none yet). Ids may repeat: a result answers the first open call of its id.
+    """
+    between = takewhile(lambda message: not isinstance(message, Assistant), after)
+    results = [message for message in between if isinstance(message, ToolResult)]
+    pairs = []
     for call in reply.tool_calls:
-        if answers[call.id]:
-            answers[call.id] -= 1
-        else:
-            waiting.append(call)
-    return tuple(waiting)
+        result = next((r for r in results if r.call_id == call.id), None)
+        if result:
+            results.remove(result)
+        pairs.append((call, result))
+    return tuple(pairs)
+
+
+def unanswered(reply: Assistant, after: Iterable[Message]) -> tuple[ToolCall, ...]:
+    """The calls of `reply` that have no result among the messages `after` it, in order."""
+    return tuple(call for call, result in paired(reply, after) if result is None)
 
 
 def mint_ids(reply: Assistant, history: Sequence[Message]) -> Assistant:
@@ -142,10 +153,13 @@ def mint_ids(reply: Assistant, history: Sequence[Message]) -> Assistant:
     if all(call.id for call in reply.tool_calls):
         return reply
     n = sum(len(message.tool_calls) for message in history if isinstance(message, Assistant))
-    calls = (
-        call if call.id else replace(call, id=f"call_{n + i}")
-        for i, call in enumerate(reply.tool_calls)
-    )
+    taken = {c.id for m in (*history, reply) if isinstance(m, Assistant) for c in m.tool_calls}
+    calls = []
+    for number, call in enumerate(reply.tool_calls, n):
+        while not call.id and f"call_{number}" in taken:
+            number += 1
+        calls.append(call if call.id else replace(call, id=f"call_{number}"))
+        taken.add(calls[-1].id)
     return replace(reply, tool_calls=tuple(calls))
 
 

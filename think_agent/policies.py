@@ -11,9 +11,8 @@ from collections.abc import Sequence, Set
 from dataclasses import replace
 from typing import Literal, TypeAlias
 
-from . import think
 from .loop import CallModel, CallTools, Done, Policy, Refuse, Step
-from .messages import Assistant, Force, Message, ToolResult, User, current_turn
+from .messages import THINK_NAME, Assistant, Force, Message, ToolResult, User, current_turn
 from .trail import calls_with_thoughts, ignored_choices
 
 Forcing: TypeAlias = Literal["never", "first", "always"]
@@ -44,7 +43,7 @@ def force(when: Forcing) -> Policy:
 
 def _force_first(step: Step, transcript: Sequence[Message]) -> Step:
     if step == CallModel() and _is_opening(transcript):
-        return CallModel(Force(think.NAME))
+        return CallModel(Force(THINK_NAME))
     return step
 
 
@@ -52,7 +51,7 @@ def _force_always(step: Step, transcript: Sequence[Message]) -> Step:
     if not (isinstance(step, CallModel) and step.tool_choice == "auto"):
         return step
     return replace(
-        step, tool_choice=Force(think.NAME) if _owes_a_thought(transcript) else "required"
+        step, tool_choice=Force(THINK_NAME) if _owes_a_thought(transcript) else "required"
     )
 
 
@@ -65,7 +64,7 @@ def _owes_a_thought(transcript: Sequence[Message]) -> bool:
     """Has nothing been thought since the last action of this turn, or since its start?"""
     for message in reversed(current_turn(transcript)):
         if isinstance(message, Assistant) and message.tool_calls:
-            return message.tool_calls[-1].name != think.NAME
+            return message.tool_calls[-1].name != THINK_NAME
     return True
 
 
@@ -81,14 +80,15 @@ def gate(guarded: Set[str], *, patience: int = 3) -> Policy:
         turn = current_turn(transcript)
         match step:
             case CallTools(calls=calls):
-                covered = {call.id: thought for call, thought in calls_with_thoughts(turn)}
+                tried = calls_with_thoughts(turn)
+                bare = [call for call, result, thought in tried if not (result or thought)]
                 for index, call in enumerate(calls):
-                    if call.name in guarded and covered[call.id] is None:
+                    if call.name in guarded and call in bare:
                         return CallTools(calls[:index]) if index else Refuse(call, THINK_FIRST)
             case CallModel(tool_choice="auto") if refused := _refused_in_a_row(turn, guarded):
                 if refused >= patience:
                     return Done("gave_up", f"I gave up: {refused} times in a row I acted first.")
-                return replace(step, tool_choice=Force(think.NAME))
+                return replace(step, tool_choice=Force(THINK_NAME))
         return step
 
     return policy

@@ -7,6 +7,7 @@ Rule 2: four kinds, one per channel, so that a reader can show or hide each: nat
         user.
 """
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -14,10 +15,9 @@ from typing import Any, Literal
 
 import pydantic_core
 
-from .messages import Assistant
+from .messages import THINK_NAME, Assistant
 
 WORDS = re.compile(r"\s*\S+\s*|\s+")
-THINK = "think"  # the name of the think tool; think.py has the tool itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class CallReader:
         """The Deltas of the next piece of JSON; for a think call, the part of the thought that is
         new.
         """
-        if self._name != THINK:
+        if self._name != THINK_NAME:
             return [Delta("call", piece, self._name, self._call)]
         self._json += piece
         text = _partial_thought(self._json)
@@ -71,10 +71,10 @@ class CallReader:
 
 def whole_call(name: str, arguments: Any, call: int = 0) -> list[Delta]:
     """The Deltas of a call that arrived in one piece."""
-    if name == THINK and isinstance(arguments, dict):
+    if name == THINK_NAME and isinstance(arguments, dict):
         text = arguments.get("thought", "")
         return [Delta("thought", text, name, call)] if isinstance(text, str) and text else []
-    text = arguments if isinstance(arguments, str) else pydantic_core.to_json(arguments).decode()
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
     return [Delta("call", text, name, call)]
 
 

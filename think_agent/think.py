@@ -14,10 +14,9 @@ Rule 3: the loop answers a think call itself, with a short constant that is neve
 Source of the idea and of `THINK_MINIMAL`: Anthropic, "The think tool", 2025-03-20.
 """
 
-from .messages import Assistant, ToolCall
+from .messages import THINK_NAME, Assistant, ToolCall
 from .tools import Tool
 
-NAME = "think"
 RECORDED = "Thought recorded."
 _THOUGHT = {
     "type": "string",
@@ -25,7 +24,7 @@ _THOUGHT = {
 }
 
 THINK = Tool(
-    name=NAME,
+    name=THINK_NAME,
     description=(
         "Write down working notes. It changes nothing and fetches nothing. Call it before you act: "
         "note which rules apply, what is still unknown and which step comes next. Call it again "
@@ -52,7 +51,7 @@ that unharmed.
 """
 
 THINK_MINIMAL = Tool(
-    name=NAME,
+    name=THINK_NAME,
     description=(
         "Use this tool to write down working notes about something. It will not obtain new "
         "information or change anything, only record the note. Use it when a result has to be "
@@ -92,7 +91,7 @@ def should_continue(call: ToolCall) -> bool | None:
 
 def wants_to_leave(reply: Assistant) -> bool:
     """Did the last thought of this reply signal the exit?"""
-    thoughts = [call for call in reply.tool_calls if call.name == NAME]
+    thoughts = [call for call in reply.tool_calls if call.name == THINK_NAME]
     return bool(thoughts) and should_continue(thoughts[-1]) is False
 
 

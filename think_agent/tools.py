@@ -14,14 +14,14 @@ import inspect
 import re
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass, field
-from typing import Any, TypedDict, Unpack, get_type_hints, overload
+from typing import Annotated, Any, TypedDict, Unpack, get_type_hints, overload
 
 import pydantic
 import pydantic_core
 
 from .messages import Json, ToolCall, ToolResult
 
-NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # what every provider accepts
+TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # what every provider accepts
 MAX_RESULT_CHARS = 20_000
 
 
@@ -43,7 +43,7 @@ class Tool:
     think_first: bool = False
 
     def __post_init__(self) -> None:
-        if not NAME.fullmatch(self.name):
+        if not TOOL_NAME.fullmatch(self.name):
             raise ValueError(f"tool name {self.name!r}: use 1 to 64 letters, digits, '_' or '-'")
         if self.parameters.get("type") != "object":
             raise ValueError(f"tool {self.name}: parameters must be a JSON schema of type object")
@@ -118,6 +118,7 @@ def index(tools: Iterable[Tool], *, reserved: str | None = None) -> dict[str, To
             )
         if item.name in by_name:
             raise ValueError(f"two tools are named {item.name!r}; rename one with @tool(name=...)")
+        item._callable()  # one that cannot be called is refused here, not when the model tries
         by_name[item.name] = item
     return by_name
 
@@ -130,8 +131,10 @@ def call(
         value = _prepare(tools, request)()
         if inspect.iscoroutine(value):
             value = _run_coroutine(value)
-    except Exception as error:
-        return _failure(request, error)
+    except Misuse:
+        raise
+    except Exception as error:  # whatever a tool raises is an answer for the model (rule 3)
+        return _failure(request, error, max_chars)
     return _success(request, value, max_chars)
 
 
@@ -147,13 +150,27 @@ async def acall(
         value = (
             await function()
             if inspect.iscoroutinefunction(target)
-            else await asyncio.to_thread(function)
+            else await asyncio.to_thread(_caught, function)
         )
+        if isinstance(value, StopIteration):
+            raise value
         if inspect.iscoroutine(value):  # a plain function that returned a coroutine
             value = await value
     except Exception as error:
-        return _failure(request, error)
+        return _failure(request, error, max_chars)
     return _success(request, value, max_chars)
+
+
+def _caught(function: Callable[[], Any]) -> Any:
+    """`function()`, with a StopIteration returned, for no future takes one: it would hang."""
+    try:
+        return function()
+    except StopIteration as error:
+        return error
+
+
+class Misuse(RuntimeError):
+    """The kit was called wrongly: nothing that a model could mend."""
 
 
 class ModelMistake(Exception):
@@ -191,7 +208,10 @@ def _validated(model: type[pydantic.BaseModel], request: ToolCall) -> dict[str, 
             f"bad arguments for {request.name}: {problems}. Mend them and call again."
         ) from None
     # Only what was sent: a default that is left out stays the function's own.
-    return {name: getattr(checked, name) for name in checked.model_fields_set}
+    return {
+        model.model_fields[name].alias or name: getattr(checked, name)
+        for name in checked.model_fields_set
+    }
 
 
 def _problem(item: Any) -> str:
@@ -213,19 +233,19 @@ def _success(request: ToolCall, value: Any, max_chars: int) -> ToolResult:
     try:
         text = value if isinstance(value, str) else pydantic_core.to_json(value).decode()
     except pydantic_core.PydanticSerializationError as error:
-        return _failure(request, TypeError(f"the result cannot be written as JSON: {error}"))
-    return ToolResult(request.id, request.name, _cut(text, max_chars))
+        return _failure(
+            request, TypeError(f"the result cannot be written as JSON: {error}"), max_chars
+        )
+    return ToolResult(request.id, request.name, _cut(text or "(empty)", max_chars))
 
 
-def _failure(request: ToolCall, error: Exception) -> ToolResult:
+def _failure(request: ToolCall, error: Exception, max_chars: int) -> ToolResult:
     said = (
         str(error)
         if isinstance(error, ModelMistake)
         else f"{type(error).__name__}: {error}".rstrip(": ")
     )
-    return ToolResult(
-        request.id, request.name, _cut(f"error: {said}", MAX_RESULT_CHARS), is_error=True
-    )
+    return ToolResult(request.id, request.name, _cut(f"error: {said}", max_chars), is_error=True)
 
 
 def _cut(text: str, max_chars: int) -> str:
@@ -244,7 +264,7 @@ def _run_coroutine(coroutine: Coroutine[Any, Any, Any]) -> Any:
     except RuntimeError:
         return asyncio.run(coroutine)
     coroutine.close()
-    raise RuntimeError(
+    raise Misuse(
         "an async tool cannot run inside a running event loop; use `await agent.arun(...)`"
     )
 
@@ -255,7 +275,7 @@ def _arguments_model(
     """A pydantic model with one field per parameter."""
     try:
         hints = get_type_hints(function, include_extras=True)
-    except NameError as error:
+    except (NameError, SyntaxError, AttributeError, TypeError) as error:
         raise TypeError(f"tool {name}: a type annotation cannot be resolved: {error}") from error
     model_fields: dict[str, Any] = {}
     for parameter in inspect.signature(function).parameters.values():
@@ -275,7 +295,13 @@ def _arguments_model(
         described = next((m for m in getattr(kind, "__metadata__", ()) if isinstance(m, str)), None)
         default = ... if parameter.default is parameter.empty else parameter.default
         text = described or notes.get(parameter.name)
-        model_fields[parameter.name] = (kind, pydantic.Field(default, description=text))
+        if text:
+            kind = Annotated[kind, pydantic.Field(description=text)]
+        # The field's own name is neutral: a parameter may be called `json` or `model_config`.
+        model_fields[f"argument_{len(model_fields)}"] = (
+            kind,
+            pydantic.Field(default, alias=parameter.name),
+        )
     try:
         model: type[pydantic.BaseModel] = pydantic.create_model(
             name, __config__=pydantic.ConfigDict(extra="forbid"), **model_fields
@@ -315,6 +341,8 @@ def _inline_refs(schema: Json) -> Json:
         return {
             key: {name: walk(item, seen) for name, item in value.items()}
             if key == "properties"
+            else value
+            if key == "default"
             else walk(value, seen)
             for key, value in node.items()
             if key != "$defs" and not (key == "title" and isinstance(value, str))

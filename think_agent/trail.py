@@ -14,7 +14,16 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from . import think
-from .messages import Assistant, Force, Message, ToolCall, ToolResult, current_turn
+from .messages import (
+    THINK_NAME,
+    Assistant,
+    Force,
+    Message,
+    ToolCall,
+    ToolResult,
+    current_turn,
+    paired,
+)
 
 How: TypeAlias = Literal["forced", "schema", "gated", "volunteered"]
 
@@ -37,22 +46,27 @@ class Action:
     how: How | None = None
 
 
-def calls_with_thoughts(turn: Sequence[Message]) -> Iterator[tuple[ToolCall, Thought | None]]:
-    """Every call of a turn but the think calls, each with the thought that covers it."""
+def calls_with_thoughts(
+    turn: Sequence[Message],
+) -> Iterator[tuple[ToolCall, ToolResult | None, Thought | None]]:
+    """Every call of a turn but the think calls, each with its result, if it has one yet, and the
+    thought that covers it.
+    """
     thought: Thought | None = None
     refused = False
-    for message in turn:
+    for place, message in enumerate(turn):
         match message:
             case ToolResult():
                 refused = refused or message.refused
             case Assistant():
                 acted = False
-                for call in message.tool_calls:
-                    if call.name == think.NAME:
+                after = (turn[i] for i in range(place + 1, len(turn)))
+                for call, result in paired(message, after):
+                    if call.name == THINK_NAME:
                         thought = Thought(think.thought(call), _how(message, refused))
                         acted = refused = False
                     else:
-                        yield call, thought
+                        yield call, result, thought
                         acted = True
                 if acted:
                     thought = None
@@ -60,9 +74,7 @@ def calls_with_thoughts(turn: Sequence[Message]) -> Iterator[tuple[ToolCall, Tho
 
 def actions(turn: Sequence[Message]) -> Iterator[Action]:
     """The actions of a turn, in order."""
-    results = {message.call_id: message for message in turn if isinstance(message, ToolResult)}
-    for call, thought in calls_with_thoughts(turn):
-        result = results.get(call.id)
+    for call, result, thought in calls_with_thoughts(turn):
         if result and not result.refused:
             text, how = (thought.text, thought.how) if thought else (None, None)
             yield Action(call, result, text, how)
@@ -72,7 +84,7 @@ def thoughts(turn: Sequence[Message]) -> Iterator[str]:
     """The thoughts of a turn, in order."""
     for message in turn:
         if isinstance(message, Assistant):
-            yield from (think.thought(c) for c in message.tool_calls if c.name == think.NAME)
+            yield from (think.thought(c) for c in message.tool_calls if c.name == THINK_NAME)
 
 
 def thoughts_in_a_row(transcript: Sequence[Message]) -> int:
@@ -80,7 +92,7 @@ def thoughts_in_a_row(transcript: Sequence[Message]) -> int:
     count = 0
     for message in reversed(current_turn(transcript)):
         if isinstance(message, Assistant):
-            if any(call.name != think.NAME for call in message.tool_calls):
+            if any(call.name != THINK_NAME for call in message.tool_calls):
                 break
             count += bool(message.tool_calls)
     return count
@@ -97,7 +109,7 @@ def _how(reply: Assistant, refused: bool) -> How:
     if refused:
         return "gated"
     if isinstance(reply.tool_choice, Force) or reply.tool_choice == "required":
-        if reply.enforced == "tool_choice" and reply.tool_choice == Force(think.NAME):
+        if reply.enforced == "tool_choice" and reply.tool_choice == Force(THINK_NAME):
             return "forced"
         if reply.enforced == "schema":
             return "schema"

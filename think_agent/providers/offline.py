@@ -9,10 +9,9 @@ at work in it.
 import time
 from collections.abc import Iterator
 
-from ..messages import Assistant, Force, ToolCall, User
+from ..messages import THINK_NAME, Assistant, Force, ToolCall, User
 from ..model import Request, Script, ScriptedModel
 from ..streaming import Delta
-from ..think import NAME
 
 
 class Offline(ScriptedModel):
@@ -45,12 +44,14 @@ def echo(request: Request) -> Assistant:
         (m.text for m in reversed(request.messages) if isinstance(m, User) and m.kind == "person"),
         "",
     )
-    may_think = request.tool_choice != "none" and any(tool.name == NAME for tool in request.tools)
+    may_think = request.tool_choice != "none" and any(
+        tool.name == THINK_NAME for tool in request.tools
+    )
     just_asked = isinstance(request.messages[-1], User)
-    if may_think and (request.tool_choice == Force(NAME) or just_asked):
+    if may_think and (request.tool_choice == Force(THINK_NAME) or just_asked):
         notes = {
             "thought": f"A stand-in has no plan. The request was: {said}",
             "should_continue": "false",
         }
-        return Assistant(tool_calls=(ToolCall("", NAME, notes),), stop_reason="tool_use")
+        return Assistant(tool_calls=(ToolCall("", THINK_NAME, notes),), stop_reason="tool_use")
     return Assistant(text=f"[scripted stand-in, no language model] You said: {said}")
