@@ -1,13 +1,16 @@
-"""What the command lines of this project share: flags with environment variables, the choice of a
-model, errors.
+"""The command `think-agent`, and what the command lines of this project share: flags with
+environment variables, the choice of a model, errors.
 
 Rule 1: every flag is also an environment variable, `--base-url` as `THINK_AGENT_BASE_URL`; the flag
         wins.
 Rule 2: an error that a user can meet is one line on stderr that says what to do, never a traceback.
 Rule 3: the exit code tells how it ended (`EXIT_CODES`).
+Rule 4: a subcommand is a module with `add_arguments(parser)` and `main(args) -> exit code`, listed
+        in `COMMANDS` and imported only when a command line is read.
 """
 
 import argparse
+import importlib
 import os
 import sys
 from collections.abc import Callable
@@ -25,6 +28,11 @@ exit codes:
   2    a flag or an environment variable is wrong
   3    the run ended without a regular answer (limit, truncated, refused, empty, ...)
   130  stopped by Ctrl-C"""
+
+# command: what it does; each is the module of that name
+COMMANDS = {
+    "probe": "ask an endpoint what it really does: tools, forcing, schemas, streaming",
+}
 
 STAND_IN = "scripted stand-in: no language model is at work"
 
@@ -126,3 +134,23 @@ def guarded(main: Callable[[], int]) -> int:
     except BrokenPipeError:  # the reader of our pipe went away; nothing more can be said to it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+
+
+def main() -> int:
+    """The command `think-agent`."""
+    return guarded(_command)
+
+
+def _command() -> int:
+    parser = argparse.ArgumentParser(
+        prog="think-agent",
+        epilog=EXIT_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=__version__)
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for name, help in COMMANDS.items():
+        module = importlib.import_module(f".{name}", __package__)
+        module.add_arguments(commands.add_parser(name, help=help, description=module.__doc__))
+    args = parser.parse_args()
+    return int(importlib.import_module(f".{args.command}", __package__).main(args))

@@ -15,6 +15,8 @@ Every message is one line, says what to do next, and never holds a secret. The m
 makes (bad arguments, unknown tools) are not here: they go back to the model as tool results.
 """
 
+LONGEST_QUOTE = 300  # characters
+
 
 class ModelError(Exception):
     """Something is wrong between the kit and the model.
@@ -35,6 +37,14 @@ class ModelError(Exception):
         self.status = status
         self.retry_after = retry_after
         self.retryable = retryable
+
+
+def quote(said: str, secret: str | None = None) -> str:
+    """A provider's own words for use in a message: one line, not too long, and without the key."""
+    if secret and len(secret) > 8:  # shorter ones are made up for local servers, and are no secrets
+        said = said.replace(secret, "***")
+    said = " ".join(said.split())
+    return said if len(said) <= LONGEST_QUOTE else said[:LONGEST_QUOTE] + "..."
 
 
 class AuthError(ModelError):

@@ -29,6 +29,7 @@ from ..errors import (
     Overloaded,
     RateLimited,
     TimedOut,
+    quote,
 )
 from ..messages import (
     Assistant,
@@ -366,8 +367,7 @@ def _error_answer(error: anthropic.APIStatusError) -> ModelError:
     in_stream = error.status_code == 200
     status = STATUS.get(error.type or "", 500) if in_stream else error.status_code
     key = error.request.headers.get("authorization", "").removeprefix("Bearer ")
-    said = str(error.api_message or error.message).replace(key or "***", "***")
-    said = " ".join(said.split())[:300]
+    said = quote(str(error.api_message or error.message), key)
     kind: type[ModelError]
     match status:
         case 401 | 402 | 403:

@@ -36,6 +36,7 @@ from ..errors import (
     Overloaded,
     RateLimited,
     TimedOut,
+    quote,
 )
 from ..messages import (
     Assistant,
@@ -340,8 +341,7 @@ class Gemini(Provider):
             if isinstance(error, errors.APIError)
             else str(error)
         )
-        said = " ".join(said.replace(self._key, "***").split())[:300]
-        return _translate(error, said, self.model)
+        return _translate(error, quote(said, self._key), self.model)
 
 
 def _body(response: types.GenerateContentResponse) -> Any:

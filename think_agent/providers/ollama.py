@@ -32,6 +32,7 @@ from ..errors import (
     Overloaded,
     RateLimited,
     TimedOut,
+    quote,
 )
 from ..messages import Assistant, Json, Message, ToolCall, ToolResult, Usage, User
 from ..model import Request, sendable
@@ -229,10 +230,7 @@ class Ollama(Provider):
 
     def translate(self, error: Exception) -> ModelError | None:
         said = str(error.error if isinstance(error, ollama.ResponseError) else error)
-        if self._key and len(self._key) > 8:  # shorter ones are made up, such as "ollama"
-            said = said.replace(self._key, "***")
-        said = " ".join(said.split())[:300]
-        return _translate(error, said, self.model, self._address)
+        return _translate(error, quote(said, self._key), self.model, self._address)
 
 
 def _message_to_wire(message: Message) -> Json:

@@ -132,21 +132,15 @@ class OpenAI(base.Provider):
             raise broken from error
 
     def translate(self, error: Exception) -> ModelError | None:
-        ours = self._translated(error)
-        if ours and len(self._key) > 8:  # shorter ones are made up, such as "x", and no secrets
-            ours.args = (str(ours).replace(self._key, "***"),)
-        return ours
-
-    def _translated(self, error: Exception) -> ModelError | None:
         match error:
             case openai.APIConnectionError():
                 return self._unreached(error)
             case openai.APIStatusError():
                 wait = _seconds(error.response.headers.get("retry-after"))
                 said = error.body or error.message
-                return failure(said, status=error.status_code, retry_after=wait)
+                return failure(said, status=error.status_code, retry_after=wait, secret=self._key)
             case openai.APIError():  # an error event in a stream
-                return failure(error.body or error.message)
+                return failure(error.body or error.message, secret=self._key)
             case openai.OpenAIError():
                 return BadRequest(f"openai: {error}; check the OPENAI_ settings")
             case httpx2.InvalidURL():

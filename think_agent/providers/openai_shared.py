@@ -22,11 +22,11 @@ from ..errors import (
     Overloaded,
     RateLimited,
     TimedOut,
+    quote,
 )
 from ..messages import Json, ToolCall
 
 NAME = "openai"
-LONGEST_QUOTE = 300  # characters of the provider's own words in a message of ours
 
 # The HTTP status that a code would have had; every other code speaks of the request itself.
 STATUS = {
@@ -66,13 +66,17 @@ def written(call: ToolCall, before: str | None) -> str:
 
 
 def failure(
-    error: Any, *, status: int | None = None, retry_after: float | None = None
+    error: Any,
+    *,
+    status: int | None = None,
+    retry_after: float | None = None,
+    secret: str | None = None,
 ) -> ModelError:
     """Our error for the provider's `error` JSON. No `status` means that HTTP said 200."""
     if not isinstance(error, dict):
         error = {"message": error}
     code = str(error.get("code") or error.get("type") or "")
-    said = f"{NAME}: {_quote(error)}"
+    said = f"{NAME}: {_quote(error, secret)}"
     inside = status is None
     kind = status or (int(code) if code.isdecimal() else STATUS.get(code, 400))
     if QUOTA & {code, error.get("type")}:
@@ -112,11 +116,11 @@ def broken_off() -> BadResponse:
     )
 
 
-def _quote(error: Json) -> str:
+def _quote(error: Json, secret: str | None) -> str:
     """The provider's own words, in short."""
     text = str(error.get("message") or error)
     if text.lstrip().startswith("<"):
         return "the server sent an HTML page instead of JSON"
     param = str(error.get("param") or "")
     about = f" ({param})" if param and param not in text else ""
-    return text.strip().rstrip(".")[:LONGEST_QUOTE] + about
+    return quote(text.strip().rstrip("."), secret) + about
