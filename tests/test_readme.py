@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from tests import line_counts
+from tests import readme
 
-TEXT = line_counts.README.read_text()
+TEXT = readme.README.read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```python\n(.*?)^```", TEXT, re.DOTALL | re.MULTILINE)
 
 
@@ -15,16 +15,15 @@ def test_every_code_block_runs(number):
     exec(compile(BLOCKS[number], f"README block {number + 1}", "exec"), {"__name__": "readme"})
 
 
-def test_the_line_counts_are_true():
-    table = TEXT.split(line_counts.BEGIN)[1].split(line_counts.END)[0]
-    assert table == line_counts.table(), "run: python -m tests.line_counts --write"
+def test_the_made_parts_are_up_to_date():
+    assert readme.written(TEXT) == TEXT, "run: python -m tests.readme --write"
 
 
 def test_every_module_is_in_the_reading_order():
-    listed = {path for path, _ in line_counts.ORDER}
+    listed = {path for path, _ in readme.ORDER}
     core = {
         f"think_agent/{path.name}"
-        for path in (line_counts.ROOT / "think_agent").glob("*.py")
+        for path in (readme.ROOT / "think_agent").glob("*.py")
         if path.name not in ("__init__.py", "__main__.py", "cli.py")
     }
     assert core <= listed

@@ -16,6 +16,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from . import __version__
 from .errors import ModelError
 from .loop import Exit
 from .model import Model
@@ -102,12 +103,8 @@ def choose_model(provider: str, model: str | None, base_url: str | None, **stand
 
 
 def _trouble_with_ollama(spec: str, base_url: str | None) -> str | None:
-    from .providers.ollama import Ollama
-
-    model = connect(spec, base_url=base_url, timeout=2.0)
-    assert isinstance(model, Ollama)
     try:
-        model.check()
+        connect(spec, base_url=base_url, timeout=2.0).check()
     except ModelError as error:
         return str(error)
     return None
@@ -142,15 +139,11 @@ def main() -> int:
 
 
 def _command() -> int:
-    parser = argparse.ArgumentParser(
-        prog="think-agent",
-        epilog=EXIT_CODES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = argparse.ArgumentParser(prog="think-agent")
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, help in COMMANDS.items():
         module = importlib.import_module(f".{name}", __package__)
-        module.add_arguments(commands.add_parser(name, help=help, description=module.__doc__))
+        module.add_arguments(commands.add_parser(name, help=help, description=help))
     args = parser.parse_args()
     return int(importlib.import_module(f".{args.command}", __package__).main(args))

@@ -19,20 +19,21 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from . import think
+from . import think, trail
 from .agent import Event, Outcome
-from .messages import THINK_NAME, Assistant, ToolCall, ToolResult, User
+from .messages import MESSAGES, THINK_NAME, Assistant, Message, ToolCall, ToolResult, User
 from .streaming import Delta, Notice
 
 ICONS = {"thinking": "🧠", "thought": "💭", "call": "🔧", "answer": "💬"}
 STYLES = {"thinking": "dim italic", "thought": "cyan", "call": "yellow", "answer": "bold"}
 BIDI = {*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F}
 
-NO_ANSWER = {
-    "limit": "The limit on model calls was reached before there was an answer.",
-    "refused": "The model, or its provider, refused.",
-    "truncated": "The reply hit the provider's output limit; nothing of it was acted on.",
-    "empty": "The model had no words, not even after a nudge.",
+IRREGULAR = {  # what to add to an answer, or to say instead of one
+    "limit": "(The limit on model calls was reached.)",
+    "gave_up": "(The run gave up.)",
+    "refused": "(The model, or its provider, refused.)",
+    "truncated": "(The reply hit the provider's output limit; nothing of it was acted on.)",
+    "empty": "(The model had no words, not even after a nudge.)",
 }
 
 
@@ -74,6 +75,8 @@ class RunView:
         self._preview = _Preview()
         self._live: Live | None = None
         self._started = 0.0
+        self.messages: list[Message] = []
+        """What was said and done since the run began: all there is of a run that was stopped."""
 
     def __enter__(self) -> Self:
         return self
@@ -84,9 +87,20 @@ class RunView:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._stop()
+        self.stop()
+
+    def stopped(self) -> None:
+        """Say what had been done when a person stopped the run."""
+        self.stop()
+        done = [f"  ✓ {signature(action.call)}" for action in trail.actions(self.messages)]
+        said = "\n".join(["Stopped. Done so far:", *done]) if done else "Stopped. Nothing was done."
+        self._plain(said, "yellow")
 
     def __call__(self, event: Event) -> None:
+        if isinstance(event, User) and event.kind == "person":
+            self.messages.clear()
+        if isinstance(event, MESSAGES):
+            self.messages.append(event)
         match event:
             case User(kind="person"):
                 self._start()
@@ -94,7 +108,7 @@ class RunView:
                 if self.thoughts or event.kind == "answer":
                     self._preview.add(event)
             case Outcome():
-                self._stop()
+                self.stop()
                 self._print_outcome(event)
             case _:
                 if not isinstance(event, User):
@@ -122,21 +136,20 @@ class RunView:
                 self._put("!", text, "magenta")
 
     def _print_outcome(self, outcome: Outcome) -> None:
-        answer = (
-            outcome.answer.strip() or f"(no answer) {NO_ANSWER.get(outcome.exit, outcome.exit)}"
-        )
+        said = [outcome.answer.strip(), IRREGULAR.get(outcome.exit, "")]
+        answer = "\n".join(part for part in said if part)
         if self.quiet:
-            self.console.print(Text(printable(answer)), soft_wrap=True)
+            self._plain(answer)
             return
         self.console.print()
-        self.console.print(
-            Text(printable(answer), style=STYLES["answer"]), soft_wrap=not self.console.is_terminal
-        )
+        self._plain(answer, STYLES["answer"])
         self.console.print()
-        self.console.print(
-            Text(figures(outcome, time.monotonic() - self._started), style="dim"),
-            soft_wrap=not self.console.is_terminal,
-        )
+        self._plain(figures(outcome, time.monotonic() - self._started), "dim")
+
+    def _plain(self, text: str, style: str = "") -> None:
+        """Text that a terminal wraps at words and a pipe does not wrap at all."""
+        wraps = not self.console.is_terminal
+        self.console.print(Text(printable(text), style=style), soft_wrap=wraps)
 
     def _line(self, kind: str, text: str) -> None:
         self._put(ICONS[kind], text, STYLES[kind])
@@ -157,7 +170,8 @@ class RunView:
             )
             self._live.start()
 
-    def _stop(self) -> None:
+    def stop(self) -> None:
+        """Take the preview away; what was printed stays."""
         if self._live:
             self._live.stop()
             self._live = None

@@ -63,6 +63,9 @@ class Model:
 
         return await asyncio.to_thread(self.complete, request)
 
+    def check(self) -> None:
+        """Raise the ModelError that a run would meet at once, where that can be told in advance."""
+
     def stream(self, request: Request) -> Iterator[Delta | Assistant]:
         """The reply as it forms: Deltas, and at last the Assistant that `complete` would have
         returned.
@@ -133,6 +136,9 @@ class Wrapper(Model):
 
     async def acomplete(self, request: Request) -> Assistant:
         return await self.inner.acomplete(request)
+
+    def check(self) -> None:
+        self.inner.check()
 
 
 class Unstreamed(Wrapper):

@@ -274,8 +274,9 @@ def _usage(reply: Assistant, seen: Sight) -> Verdict:
 
 
 def _start_seen(reply: Assistant, seen: Sight) -> Verdict:
-    of = "about 5,000 tokens"
-    return ("yes", of) if MARKER in reply.text.upper() else ("no", f"its first line, of {of}")
+    if MARKER in reply.text.upper():
+        return "yes", "about 5,000 tokens"
+    return "no", "the first line of about 5,000 tokens was not repeated"
 
 
 # row: (the question that it is read from, how)
@@ -350,6 +351,7 @@ def _never_sent(refusals: Mapping[str, str]) -> dict[str, str]:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The flags of `think-agent probe`."""
+    parser.epilog = "exit codes: 0 there is a table, 1 nobody answered, 2 a flag is wrong"
     add_model_flags(parser, default="ollama")
     add_flag(parser, "--json", action="store_true", help="print one JSON object and nothing else")
 
@@ -388,7 +390,9 @@ def as_json(model: Model, rows: Sequence[Row], advice: Advice) -> Json:
 STYLES: dict[Result, str] = {"yes": "green", "unknown": "dim"}
 
 
-def table(model: Model, rows: Sequence[Row], advice: Advice, *, plain: bool) -> Iterator[Text | Table]:
+def table(
+    model: Model, rows: Sequence[Row], advice: Advice, *, plain: bool
+) -> Iterator[Text | Table]:
     """What is printed: one line a row, which wraps on a terminal and not in a pipe."""
     yield Text(printable(f"{model.name}:{model.model}"), style="bold")
     grid = Table.grid(padding=(0, 2))

@@ -91,9 +91,13 @@ def main() -> int:
     if not args.quiet:
         greet(console, agent.model)
     with RunView(console, thoughts=not args.hide_thoughts, quiet=args.quiet) as view:
-        if args.text:
+        if not args.text:
+            return converse(args, shop, agent, view)
+        try:
             return exit_code(agent.run(args.text, on_event=view).exit)
-        return converse(args, shop, agent, view)
+        except KeyboardInterrupt:
+            view.stopped()
+            return 130
 
 
 def make_agent(args: argparse.Namespace, shop: Shop, provider: str) -> Agent:
@@ -122,7 +126,7 @@ def converse(args: argparse.Namespace, shop: Shop, agent: Agent, view: RunView) 
     while True:
         try:
             text = ask()
-        except EOFError:
+        except (EOFError, KeyboardInterrupt):
             return 0
         command, _, rest = text.partition(" ")
         match command, rest.strip():
@@ -146,7 +150,11 @@ def converse(args: argparse.Namespace, shop: Shop, agent: Agent, view: RunView) 
                 try:
                     transcript = agent.run(text, transcript=transcript, on_event=view).transcript
                 except ModelError as error:
+                    view.stop()
                     console.print(f"error: {error}", style="red", markup=False)
+                except KeyboardInterrupt:  # ends the turn; what was done stays in the conversation
+                    view.stopped()
+                    transcript = [*transcript, *view.messages]
 
 
 def ask() -> str:

@@ -1,1 +1,1 @@
-"""Ways to speak of tools with models that have no tool calling: a dialect wraps a Model and is one."""
+"""Ways to speak of tools without tool calling: a dialect wraps a Model and is a Model."""

@@ -54,4 +54,16 @@ def connect(
             f'run: pip install "think-agent[{extra}]"'
         ) from error
     assert isinstance(made, Model)
-    return made
+    return _cleaned(made, provider, base_url)
+
+
+def _cleaned(model: Model, provider: str, base_url: str | None) -> Model:
+    """What local servers let slip into the text, put where it belongs: reasoning and calls."""
+    from ..dialects.text_calls import recovered
+    from ..tags import tagged
+
+    if provider == "ollama":
+        model = tagged(model, plain="answer", answer=())
+    if provider == "ollama" or (base_url and provider != "offline"):
+        model = recovered(model)
+    return model

@@ -1,18 +1,19 @@
-"""The table "Read in this order" of the README.
+"""The parts of the README that a command makes: the table of line counts, and what the demo prints.
 
-`python -m tests.line_counts` prints it, with `--write` it is put in place.
+`python -m tests.readme` prints them, with `--write` they are put in place.
 A line of code is a line that holds a token which is no comment and no docstring.
 """
 
 import ast
 import io
+import re
+import subprocess
 import sys
 import tokenize
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
-BEGIN, END = "<!-- line counts: python -m tests.line_counts -->\n", "<!-- end -->"
 ORDER = [
     ("think_agent/messages.py", "what was said and done, as values"),
     ("think_agent/loop.py", "the steps, `next_step`, `run`, `arun`"),
@@ -29,9 +30,14 @@ ORDER = [
     ("think_agent/providers/ollama.py", "Ollama"),
     ("think_agent/providers/anthropic.py", "Anthropic"),
     ("think_agent/providers/openai.py", "OpenAI: client and errors"),
+    ("think_agent/providers/openai_shared.py", "what its two APIs have in common"),
     ("think_agent/providers/openai_responses.py", "OpenAI's Responses API"),
     ("think_agent/providers/openai_chat.py", "Chat Completions, and who else speaks it"),
     ("think_agent/providers/gemini.py", "Gemini"),
+    ("think_agent/dialects/text_calls.py", "calls that a model wrote into its text"),
+    ("think_agent/dialects/json_plan.py", "a turn as one JSON object under a schema"),
+    ("think_agent/dialects/react.py", "Thought / Action / Final Answer in plain text"),
+    ("think_agent/probe.py", "what an endpoint really does"),
     ("think_agent/console.py", "a run in a terminal"),
     ("demos/refund/shop.py", "the shop: enforced policy, three tools"),
     ("demos/refund/offline.py", "the scripted stand-in"),
@@ -71,13 +77,31 @@ def table() -> str:
     return "| file | what it holds | lines of code |\n|---|---|---|\n" + "".join(rows)
 
 
+def demo() -> str:
+    """What the demo prints in a pipe, as a text block. Seconds are not compared: they read 0.0."""
+    command = [sys.executable, "-m", "demos.refund", "I want a refund on order ORD-001"]
+    done = subprocess.run(
+        [*command, "--provider", "offline"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    return "```text\n" + re.sub(r"[0-9.]+ s$", "0.0 s", done.stdout, flags=re.MULTILINE) + "```\n"
+
+
+def written(text: str) -> str:
+    """The README `text` with every made part made anew."""
+    for pattern, made in (
+        (r"(<!-- line counts: [^\n]*-->\n).*?(?=<!-- end -->)", table()),
+        (r"(<!-- demo: [^\n]*-->\n)```text\n.*?```\n", demo()),
+    ):
+        text = re.sub(pattern, lambda m, made=made: m[1] + made, text, flags=re.DOTALL)
+    return text
+
+
 def main() -> None:
-    if "--write" not in sys.argv:
-        print(table(), end="")
-        return
-    text = README.read_text()
-    head, rest = text.split(BEGIN)
-    README.write_text(head + BEGIN + table() + END + rest.split(END, 1)[1])
+    text = written(README.read_text(encoding="utf-8"))
+    if "--write" in sys.argv:
+        README.write_text(text, encoding="utf-8")
+    else:
+        print(text, end="")
 
 
 if __name__ == "__main__":
