@@ -309,6 +309,10 @@ leaves = st.one_of(
 )
 
 
+def has_no_null(schema):
+    return "null" not in json.dumps(schema) and schema != {} and "anyOf" not in schema
+
+
 def objects_of(parts):
     return st.dictionaries(names, parts, max_size=3).flatmap(
         lambda properties: st.builds(
@@ -334,10 +338,6 @@ parts = st.recursive(
     ),
     max_leaves=5,
 )
-
-
-def has_no_null(schema):
-    return "null" not in json.dumps(schema) and schema != {} and "anyOf" not in schema
 
 
 tool_sets = st.lists(objects_of(parts), min_size=1, max_size=3).flatmap(
@@ -679,7 +679,7 @@ def test_a_stream_shows_what_the_reply_then_says(turn, size):
         if call.name != "think":
             told = [e for e in events[:-1] if e.kind == "call" and e.call == number]
             assert {e.name for e in told} == {call.name}
-            assert [e.text for e in told][0] == ""
+            assert next(e.text for e in told) == ""
 
 
 def test_deltas_come_as_early_as_the_format_allows():

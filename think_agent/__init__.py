@@ -17,7 +17,7 @@ from .errors import (
     TimedOut,
 )
 from .loop import AskHuman, CallModel, CallTools, Done, Refuse, next_step
-from .messages import Assistant, Force, Message, ToolCall, ToolResult, Usage, User
+from .messages import Assistant, Force, Message, Started, ToolCall, ToolResult, Usage, User, Verdict
 from .model import Capabilities, Model, Request, ScriptedModel
 from .providers import connect
 from .streaming import Delta, Notice
@@ -55,12 +55,14 @@ __all__ = [
     "Refuse",
     "Request",
     "ScriptedModel",
+    "Started",
     "TimedOut",
     "Tool",
     "ToolCall",
     "ToolResult",
     "Usage",
     "User",
+    "Verdict",
     "connect",
     "next_step",
     "tool",

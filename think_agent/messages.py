@@ -108,8 +108,33 @@ class ToolResult:
     at: str | None = field(default=None, compare=False)
 
 
-Message: TypeAlias = User | Assistant | ToolResult
-MESSAGES = (User, Assistant, ToolResult)
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A call with side effects is about to run. One without a result after it may have happened."""
+
+    call_id: str
+    name: str
+    at: str | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a person decided when asked: about a call, or (no `call_id`) about going on at all.
+
+    `"yes"`: do it, with `arguments` instead of the model's where they are given. `"no"`: do not, and
+    the model reads `reason`. `"quit"`: end the run. `by` is whoever decided, as the caller names it.
+    """
+
+    decision: Literal["yes", "no", "quit"]
+    call_id: str = ""
+    reason: str = ""
+    by: str = ""
+    arguments: Json | None = None
+    at: str | None = field(default=None, compare=False)
+
+
+Message: TypeAlias = User | Assistant | ToolResult | Started | Verdict
+MESSAGES = (User, Assistant, ToolResult, Started, Verdict)
 
 
 def current_turn(transcript: Sequence[Message]) -> Sequence[Message]:
@@ -174,6 +199,8 @@ def from_json(data: Json) -> Message:
         "user": User,
         "assistant": Assistant,
         "toolresult": ToolResult,
+        "started": Started,
+        "verdict": Verdict,
     }
     known = dict(data)
     try:

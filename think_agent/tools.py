@@ -23,6 +23,9 @@ from .messages import Json, ToolCall, ToolResult
 
 TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # what every provider accepts
 MAX_RESULT_CHARS = 20_000
+KEY = (
+    "idempotency_key"  # a parameter of this name is filled in by the kit and hidden from the model
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +43,7 @@ class Tool:
     parameters: Json
     function: Callable[..., Any] | None = None
     arguments_model: type[pydantic.BaseModel] | None = field(default=None, repr=False)
+    takes_key: bool = False
     think_first: bool = False
 
     def __post_init__(self) -> None:
@@ -85,6 +89,7 @@ def tool(
     def make(function: Callable[..., Any]) -> Tool:
         name = options.get("name") or function.__name__
         text, notes = _read_docstring(inspect.getdoc(function) or "")
+        takes_key = KEY in inspect.signature(function).parameters
         model = _arguments_model(name, function, notes)
         schema = _inline_refs(model.model_json_schema())
         return Tool(
@@ -98,6 +103,7 @@ def tool(
             },
             function=function,
             arguments_model=model,
+            takes_key=takes_key,
             think_first=options.get("think_first", False),
         )
 
@@ -287,6 +293,8 @@ def _arguments_model(
             raise TypeError(
                 f"tool {name}: parameter {parameter} must be one that can be passed by its name"
             )
+        if parameter.name == KEY:
+            continue
         if parameter.name not in hints:
             raise TypeError(f"tool {name}: parameter {parameter.name} has no type annotation")
         kind = hints[parameter.name]

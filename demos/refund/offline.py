@@ -133,7 +133,7 @@ class _Desk:
             item = (self._good("lookup_order", order) or {}).get("item", "your order")
             done = {"approve": "approved", "deny": "denied", "escalate": "passed to a manager"}
             said = f"{done[recorded['decision']]}. Refunded: {recorded['refunded']}. "
-            said += f"Reason: {recorded['because']}. {recorded['what_happens_next']}"
+            said += f"Reason: {recorded['reason']}. {recorded['what_happens_next']}"
             return f"{order} ({item}): {said}"
         failed = [r for (_, o), r in self._results.items() if o == order and r.is_error]
         why = failed[-1].content if failed else "it was not looked at"

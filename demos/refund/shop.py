@@ -5,7 +5,11 @@ Rule 1: the model proposes, the shop decides. `process_refund` refuses every dec
         the model can read.
 Rule 2: nothing is refunded twice: a unique index allows one `approve` per order, whoever asks and
         however often.
-Rule 3: money is in cents, ages are counted from `today`, which is handed in.
+Rule 3: nothing is recorded twice: a decision carries the key of the call that made it, and a call
+        that is repeated with its key after a crash gets the first one's result.
+Rule 4: money is in cents, ages are counted from `today`, which is handed in.
+
+`enforce=False` takes rule 1 away, so that an evaluation can see what a model would do by itself.
 
 The policy in words is `policy.md`; `allowed_decision` is the same in code.
 """
@@ -52,7 +56,8 @@ CREATE TABLE IF NOT EXISTS decisions (
     decision TEXT NOT NULL CHECK (decision IN ('approve', 'deny', 'escalate')),
     amount_cents INTEGER NOT NULL,
     reason TEXT NOT NULL,
-    decided_on TEXT NOT NULL
+    decided_on TEXT NOT NULL,
+    idempotency_key TEXT UNIQUE
 );
 CREATE UNIQUE INDEX IF NOT EXISTS one_refund_per_order ON decisions (order_id) WHERE decision =
 'approve';
@@ -119,8 +124,11 @@ class Shop:
     Raises ShopError when the file cannot be opened or is no shop. Safe to use from several threads.
     """
 
-    def __init__(self, path: str = ":memory:", *, today: date | None = None) -> None:
+    def __init__(
+        self, path: str = ":memory:", *, today: date | None = None, enforce: bool = True
+    ) -> None:
         self.today = today or date.today()
+        self.enforce = enforce
         self._lock = threading.Lock()
         try:
             self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
@@ -176,7 +184,9 @@ class Shop:
             "amount": dollars(order.price_cents),
         }
 
-    def process_refund(self, order_id: str, decision: Verdict, reason: str) -> dict[str, object]:
+    def process_refund(
+        self, order_id: str, decision: Verdict, reason: str, idempotency_key: str | None = None
+    ) -> dict[str, object]:
         """Record the decision on one order. An approved refund is paid out at once and cannot be
         undone.
 
@@ -186,24 +196,24 @@ class Shop:
             reason: the rule that led to the decision, in one sentence
         """
         with self._transaction() as db:
+            if repeated := self._recorded(db, idempotency_key):
+                return _receipt(*repeated)
             order = self._order(db, order_id)
             allowed, because = allowed_decision(order)
-            if decision != allowed:
+            if self.enforce and decision != allowed:
                 refusal = f"{decision} is against the policy for {order.id}: {because}."
                 raise ShopError(f"{refusal} Allowed: {allowed}.")
             amount = order.price_cents if decision == "approve" else 0
-            db.execute(
-                "INSERT INTO decisions (order_id, decision, amount_cents, reason, decided_on)"
-                " VALUES (?, ?, ?, ?, ?)",
-                (order.id, decision, amount, reason, self.today.isoformat()),
-            )
-        return {
-            "order_id": order.id,
-            "decision": decision,
-            "refunded": dollars(amount),
-            "because": because,
-            "what_happens_next": NEXT_STEP[decision],
-        }
+            try:
+                db.execute(
+                    "INSERT INTO decisions"
+                    " (order_id, decision, amount_cents, reason, decided_on, idempotency_key)"
+                    " VALUES (?, ?, ?, ?, ?, ?)",
+                    (order.id, decision, amount, reason, self.today.isoformat(), idempotency_key),
+                )
+            except sqlite3.IntegrityError:  # the index: it holds also where the policy does not
+                raise ShopError(f"{order.id} was refunded already") from None
+        return _receipt(order.id, decision, amount, reason)
 
     def order(self, order_id: str) -> Order:
         """One order. Raises ShopError when there is none of that number."""
@@ -231,6 +241,14 @@ class Shop:
         item, price_cents, bought_on, final_sale, note, refunded = row
         age = (self.today - date.fromisoformat(bought_on)).days
         return Order(number, item, price_cents, age, bool(final_sale), bool(refunded), note)
+
+    def _recorded(
+        self, db: sqlite3.Connection, key: str | None
+    ) -> tuple[str, Verdict, int, str] | None:
+        """What a call with this key recorded before, if it did."""
+        query = "SELECT order_id, decision, amount_cents, reason FROM decisions"
+        row = db.execute(f"{query} WHERE idempotency_key = ?", (key,)).fetchone() if key else None
+        return tuple(row) if row else None
 
     def _last_decision(self) -> int:
         (last,) = self._db.execute("SELECT coalesce(max(id), 0) FROM decisions").fetchone()
@@ -270,6 +288,17 @@ class Shop:
             except BaseException:
                 self._db.execute("ROLLBACK")
                 raise
+
+
+def _receipt(order_id: str, decision: Verdict, cents: int, reason: str) -> dict[str, object]:
+    """What the model gets to read about a recorded decision."""
+    return {
+        "order_id": order_id,
+        "decision": decision,
+        "refunded": dollars(cents),
+        "reason": reason,
+        "what_happens_next": NEXT_STEP[decision],
+    }
 
 
 def dollars(cents: int) -> str:

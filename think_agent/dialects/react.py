@@ -21,15 +21,15 @@ Rule 5: a tool choice is asked for in words, in the last message (`enforced="pro
         system prompt stays the same bytes for a whole run, and what was asked once stays asked.
 Rule 6: the transcript keeps the model's own words in `native`, and they are what it sees again.
 
-What counts as an Action Input: a JSON object, over several lines or in a fence as it may be, with
-anything after it; for a tool with one parameter, or with one that is required, also its bare value;
-nothing, for a tool without required ones. "Action: None" is no action, "Action: think" is a thought.
+What counts as an Action Input: a JSON object, on several lines or in a fence as it may be, whatever
+follows it; for a tool with one parameter, or one required one, also its bare value; for a tool
+without required parameters also nothing. Where one is needed and missing, Rule 2 applies: half an
+Action is not run. "Action: None" is no action, "Action: think" is a thought.
 
-The edge: an undeclared tool is a call all the same, and the loop answers that there is no such
-tool. A label at the start of a line *inside* a JSON string would have to be escaped (`\\n`), as JSON
-asks; raw, it counts as a label, and the reply as unreadable. In the final call plain words are the
-answer, wherever they stand outside of Thoughts and Actions. A Thought that no think tool can take
-goes to `thinking`.
+The edge: an undeclared tool is a call all the same, and the loop answers that there is none. A raw
+line break in a JSON string, followed by a label, ends the Action Input; JSON wants it escaped. In
+the final call plain words are the answer, wherever they stand outside of Thoughts and Actions. A
+Thought that no think tool can take goes to `thinking`.
 """
 
 import json
@@ -47,6 +47,7 @@ from ..messages import (
     ToolCall,
     ToolChoice,
     ToolResult,
+    Usage,
     User,
     from_json,
     mint_ids,
@@ -77,7 +78,7 @@ Sections: TypeAlias = Sequence[tuple[str, str]]
 FORMAT = """\
 # How to reply
 
-You work in turns. Write each reply as plain text in this format, every label at the start of a line:
+You work in turns. Write each reply in this format, as plain text, each label on a line of its own:
 
 Thought: short working notes: which rules apply, what is still unknown, which step comes next
 Action: the name of one tool
@@ -275,16 +276,10 @@ def told_already(request: Request) -> Assistant | None:
             case ToolResult(name=name) if name == THINK_NAME:
                 continue
             case Assistant(native={"react": dict(before)}, tool_calls=calls) if before and calls:
-                label, words = split(_assistant(before).text)[-1]
-                if label == "final answer" and words:
-                    return Assistant(
-                        text=words,
-                        model=message.model,
-                        provider=message.provider,
-                        native={NATIVE: {}},  # nobody was asked
-                        enforced="prompt",
-                        tool_choice="none",
-                    )
+                words = dict(split(_assistant(before).text)).get("final answer", "")
+                told = replace(message, text=words, thinking="", tool_calls=(), usage=Usage())
+                nobody_asked = {NATIVE: {}}
+                return replace(told, native=nobody_asked, tool_choice="none") if words else None
         return None
     return None
 
@@ -322,6 +317,7 @@ def _acted(reply: Assistant, sections: Sections, tools: Sequence[Tool]) -> Assis
             case "action":
                 name, inline = _named(text)
                 given = given if after == "action input" else inline
+                given = "" if given.lower() in NOTHING else given
                 if name == THINK_NAME and name in known:
                     if given or not notes:  # else the Thought before it was meant
                         calls.append(ToolCall("", name, signal | _notes(given)))
@@ -375,10 +371,10 @@ def _arguments(name: str, given: str, tool: Tool | None) -> Json | str:
         return value
     bare = FENCE.sub("", given).strip()
     if tool is None:  # the loop will say so
-        return bare
+        return bare or {}
     properties = tool.parameters.get("properties", {})
     required = tool.parameters.get("required", [])
-    missing = bare.lower() in NOTHING
+    missing = not bare
     if missing and not required:
         return {}
     if not missing and not bare.startswith("{"):
