@@ -312,9 +312,9 @@ def test_a_policy_may_end_the_run():
     assert (outcome.exit, outcome.answer, outcome.actions) == ("budget", "Too dear.", ())
 
 
-def test_a_question_to_nobody_is_an_error():
-    with pytest.raises(TypeError, match="nobody to ask"):
-        agent(policies=[lambda step, transcript: AskHuman("May I?")]).run("go")
+def test_a_question_to_nobody_pauses_the_run():
+    outcome = agent(policies=[lambda step, transcript: AskHuman("May I?")]).run("go")
+    assert (outcome.exit, outcome.answer) == ("needs_human", "May I?")
 
 
 # Events

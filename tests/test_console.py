@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from think_agent import Agent, Assistant, ScriptedModel, ToolCall, tool
-from think_agent.console import RunView, printable, signature
+from think_agent.console import RunView, printable
+from think_agent.trail import signature
 
 ROOT = Path(__file__).parents[1]
 HOSTILE = "\x1b[2J\x1b]0;owned\x07[red]bold[/red] \x9b31m \u202ereversed \ud800 \r\x00 :smile:"

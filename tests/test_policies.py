@@ -139,7 +139,7 @@ def test_beyond_the_limit_the_turn_is_over():
     closing = [*ACTED, step_said(ACTED)]
     assert limited(2, [*closing, Assistant("So far.")]) == Done("limit", "So far.")
     assert limited(2, [*closing, Assistant()]) == Done("empty")  # no call is left for a nudge
-    assert limited(1, ACTED) == Done("limit")  # resumed under a lower limit
+    assert limited(1, ACTED).exit == "limit"  # resumed under a lower limit
     assert limited(2, [*LEFT, Assistant()]) == Done("empty")
 
 
@@ -165,8 +165,8 @@ def test_thoughts_in_a_row():
 
 
 @tool
-def pay() -> str:
-    return "paid"
+def pay(n: int) -> str:
+    return f"paid {n}"
 
 
 def dutiful(actions):
@@ -181,7 +181,7 @@ def dutiful(actions):
                 go_on = "true" if acted < actions else "false"
                 return turn(ToolCall("", "think", {"thought": "x", "should_continue": go_on}))[0]
             case _:
-                return turn(ToolCall("", "pay"))[0]
+                return turn(ToolCall("", "pay", {"n": acted}))[0]
 
     return ScriptedModel(reply)
 
@@ -214,7 +214,7 @@ def test_the_model_is_told_when_it_only_thinks():
     outcome = agent.run("go")
     told = [m.content for m in outcome.transcript if isinstance(m, ToolResult)]
     assert ["in a row" in content for content in told] == [False, True, True, True]
-    assert outcome.exit == "empty"  # it thought even in its closing words
+    assert outcome.exit == "limit"  # it thought even in its closing words
 
 
 def test_policies_keep_nothing():

@@ -233,7 +233,7 @@ def test_the_prompt_loop_remembers_and_takes_commands():
     assert done.returncode == 0
     assert done.stdout.count("exit: signal") == 2
     assert "approved" in done.stdout
-    assert "it was refunded already" in done.stdout
+    assert "the order was refunded already" in done.stdout
     assert "/provider P" in done.stdout
 
 

@@ -8,7 +8,6 @@ Rule 2: nothing of a model or a tool reaches the terminal raw: control character
 Rule 3: a pipe gets plain, complete lines; NO_COLOR is honored (by rich).
 """
 
-import json
 import time
 from types import TracebackType
 from typing import Self
@@ -21,7 +20,7 @@ from rich.text import Text
 
 from . import think, trail
 from .agent import Event, Outcome
-from .messages import MESSAGES, THINK_NAME, Assistant, Message, ToolCall, ToolResult, User
+from .messages import MESSAGES, THINK_NAME, Assistant, Message, ToolResult, User
 from .streaming import Delta, Notice
 
 ICONS = {"thinking": "🧠", "thought": "💭", "call": "🔧", "answer": "💬"}
@@ -54,14 +53,6 @@ def _is_harmless(char: str) -> bool:
     return char in "\n\t" or not (control or lone_surrogate or code in BIDI)
 
 
-def signature(call: ToolCall) -> str:
-    """A call as one would write it: `lookup_order(order_id="ORD-001")`."""
-    if isinstance(call.arguments, str):
-        return f"{call.name}({call.arguments})"
-    arguments = (f"{k}={json.dumps(v, ensure_ascii=False)}" for k, v in call.arguments.items())
-    return f"{call.name}({', '.join(arguments)})"
-
-
 class RunView:
     """Prints the events of runs to `console`; pass it as `on_event`. Use it in a `with` block.
 
@@ -92,8 +83,8 @@ class RunView:
     def stopped(self) -> None:
         """Say what had been done when a person stopped the run."""
         self.stop()
-        done = [f"  ✓ {signature(action.call)}" for action in trail.actions(self.messages)]
-        said = "\n".join(["Stopped. Done so far:", *done]) if done else "Stopped. Nothing was done."
+        done = trail.report(self.messages)
+        said = f"Stopped. Done so far:\n{done}" if done else "Stopped. Nothing was done."
         self._plain(said, "yellow")
 
     def __call__(self, event: Event) -> None:
@@ -127,7 +118,7 @@ class RunView:
                     if call.name == THINK_NAME:
                         self._line("thought", think.thought(call) or "(an empty thought)")
                     else:
-                        self._line("call", signature(call))
+                        self._line("call", trail.signature(call))
             case ToolResult(name=name, content=content, is_error=is_error) if name != THINK_NAME:
                 self._put("↳", content, "red" if is_error else "green", indent=2)
             case User(text=text):

@@ -47,6 +47,10 @@ def quote(said: str, secret: str | None = None) -> str:
     return said if len(said) <= LONGEST_QUOTE else said[:LONGEST_QUOTE] + "..."
 
 
+class TranscriptError(Exception):
+    """A transcript file cannot be used: opened, read, written or gone on with."""
+
+
 class AuthError(ModelError):
     """No key, a wrong key, no permission or no credit."""
 

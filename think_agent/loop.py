@@ -79,10 +79,13 @@ class Refuse:
 
 @dataclass(frozen=True, slots=True)
 class AskHuman:
-    """A person has to decide before the run can go on."""
+    """A person has to decide before the run can go on: about `call`, which stands behind `thought`,
+    or about going on at all.
+    """
 
     question: str
     call: ToolCall | None = None
+    thought: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,12 +58,12 @@ class User:
     """A message in the user's role. `kind` says who really speaks.
 
     `"person"` opens a new turn. The others are written by the kit, inside a turn: `"nudge"` after
-    an empty reply, `"format"` after one that a dialect could not read, `"limit"` and `"budget"` to
-    ask for closing words when no more is allowed.
+    an empty reply, `"format"` after one that a dialect could not read, `"repeat"` after the same
+    action again and again, `"limit"` and `"budget"` to ask for closing words.
     """
 
     text: str
-    kind: Literal["person", "nudge", "format", "limit", "budget"] = "person"
+    kind: Literal["person", "nudge", "format", "repeat", "limit", "budget"] = "person"
     at: str | None = field(default=None, compare=False)
 
 
@@ -91,6 +91,7 @@ class Assistant:
     enforced: Literal["tool_choice", "schema", "prompt", "ignored"] | None = None
     tool_choice: ToolChoice = "auto"
     mistake: str = ""
+    dialect: str = ""
     at: str | None = field(default=None, compare=False)
 
 
@@ -121,8 +122,8 @@ class Started:
 class Verdict:
     """What a person decided when asked: about a call, or (no `call_id`) about going on at all.
 
-    `"yes"`: do it, with `arguments` instead of the model's where they are given. `"no"`: do not, and
-    the model reads `reason`. `"quit"`: end the run. `by` is whoever decided, as the caller names it.
+    `"yes"`: do it, with `arguments` instead of the model's where they are given. `"no"`: do not,
+    and the model reads `reason`. `"quit"`: end the run. `by` names who decided.
     """
 
     decision: Literal["yes", "no", "quit"]
@@ -133,7 +134,8 @@ class Verdict:
     at: str | None = field(default=None, compare=False)
 
 
-Message: TypeAlias = User | Assistant | ToolResult | Started | Verdict
+Spoken: TypeAlias = User | Assistant | ToolResult  # what a model gets to see
+Message: TypeAlias = Spoken | Started | Verdict
 MESSAGES = (User, Assistant, ToolResult, Started, Verdict)
 
 

@@ -12,7 +12,18 @@ from dataclasses import KW_ONLY, dataclass, replace
 from typing import Literal, TypeAlias
 
 from .errors import ModelError
-from .messages import Assistant, Force, Json, Message, ToolChoice, User, unanswered
+from .messages import (
+    Assistant,
+    Force,
+    Json,
+    Message,
+    Spoken,
+    Started,
+    ToolChoice,
+    User,
+    Verdict,
+    unanswered,
+)
 from .streaming import Delta, in_pieces
 from .tools import Tool
 
@@ -161,18 +172,21 @@ def _in_turn(replies: Sequence[Assistant]) -> Script:
     return script
 
 
-def sendable(messages: Sequence[Message], provider: str) -> tuple[Message, ...]:
+def sendable(messages: Sequence[Message], provider: str) -> tuple[Spoken, ...]:
     """`messages` as `provider` may see them. Every adapter starts from this.
 
-    - `native` blobs of another provider are dropped: signatures do not travel.
+    - `native` blobs of another provider, or of a dialect, are dropped: signatures do not travel.
     - Calls that were never answered (a truncated reply, a call that strayed into a final one) are
       dropped, and the native blob with them: every provider refuses a call without its result.
+    - What only the kit reads (Started, Verdict) is left out.
     - An assistant message with nothing left to say is left out: providers refuse empty ones.
     """
-    kept: list[Message] = []
+    kept: list[Spoken] = []
     for index, message in enumerate(messages):
+        if isinstance(message, (Started, Verdict)):
+            continue
         if isinstance(message, Assistant):
-            if message.provider != provider:
+            if message.provider != provider or message.dialect:
                 message = replace(message, native=None)
             if open_calls := unanswered(message, _until_next_reply(messages, index)):
                 answered = tuple(call for call in message.tool_calls if call not in open_calls)

@@ -11,8 +11,10 @@ The edge: whether a call may run at all is decided by policies, before it gets h
 """
 
 import inspect
+import queue
 import re
-from collections.abc import Callable, Coroutine, Iterable
+import threading
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, TypedDict, Unpack, get_type_hints, overload
 
@@ -35,7 +37,16 @@ class Tool:
     `parameters` is a JSON schema of type object. `function` takes the arguments by keyword and may
     be async; without one the tool can be shown to a model but not called. `arguments_model`
     validates before the call; a tool made from a ready schema has none, and its function gets the
-    arguments as the model sent them. `think_first`: it runs only behind a thought (policies.gate).
+    arguments as the model sent them.
+
+    - `think_first`: it runs only behind a thought (`policies.gate`).
+    - `idempotent`: running it twice is as good as once, so after a crash it is simply run again.
+      `takes_key`: its function has a parameter `idempotency_key`, which the kit fills in: stable
+      across resumes, and hidden from the model.
+    - `needs_approval`: a person is asked first, always or when the predicate says so of the
+      arguments (`policies.approval`).
+    - `timeout`: seconds after which the model gets an error instead of a result. A sync function
+      cannot be stopped: it goes on in its thread, and what it returns is dropped.
     """
 
     name: str
@@ -45,6 +56,9 @@ class Tool:
     arguments_model: type[pydantic.BaseModel] | None = field(default=None, repr=False)
     takes_key: bool = False
     think_first: bool = False
+    idempotent: bool = False
+    needs_approval: bool | Callable[[Json], bool] = False
+    timeout: float | None = None
 
     def __post_init__(self) -> None:
         if not TOOL_NAME.fullmatch(self.name):
@@ -70,6 +84,9 @@ class ToolOptions(TypedDict, total=False):
     name: str
     description: str
     think_first: bool
+    idempotent: bool
+    needs_approval: bool | Callable[[Json], bool]
+    timeout: float | None
 
 
 @overload
@@ -105,6 +122,9 @@ def tool(
             arguments_model=model,
             takes_key=takes_key,
             think_first=options.get("think_first", False),
+            idempotent=options.get("idempotent", False),
+            needs_approval=options.get("needs_approval", False),
+            timeout=options.get("timeout"),
         )
 
     return make(function) if function else make
@@ -130,13 +150,21 @@ def index(tools: Iterable[Tool], *, reserved: str | None = None) -> dict[str, To
 
 
 def call(
-    tools: dict[str, Tool], request: ToolCall, *, max_chars: int = MAX_RESULT_CHARS
+    tools: Mapping[str, Tool],
+    request: ToolCall,
+    *,
+    key: str = "",
+    max_chars: int = MAX_RESULT_CHARS,
 ) -> ToolResult:
-    """Perform one call. An async function is run to its end here."""
+    """Perform one call. An async function is run to its end here. `key` is for a tool that takes an
+    idempotency key.
+    """
     try:
-        value = _prepare(tools, request)()
+        function = _prepare(tools, request, key)
+        timeout = tools[request.name].timeout
+        value = function() if timeout is None else _within(timeout, function)
         if inspect.iscoroutine(value):
-            value = _run_coroutine(value)
+            value = _run_coroutine(value, timeout)
     except Misuse:
         raise
     except Exception as error:  # whatever a tool raises is an answer for the model (rule 3)
@@ -145,26 +173,58 @@ def call(
 
 
 async def acall(
-    tools: dict[str, Tool], request: ToolCall, *, max_chars: int = MAX_RESULT_CHARS
+    tools: Mapping[str, Tool],
+    request: ToolCall,
+    *,
+    key: str = "",
+    max_chars: int = MAX_RESULT_CHARS,
 ) -> ToolResult:
     """`call` without blocking: a sync function runs in a thread, an async one on the loop."""
     import asyncio
 
     try:
-        function = _prepare(tools, request)
-        target = tools[request.name].function
-        value = (
-            await function()
-            if inspect.iscoroutinefunction(target)
-            else await asyncio.to_thread(_caught, function)
-        )
-        if isinstance(value, StopIteration):
-            raise value
-        if inspect.iscoroutine(value):  # a plain function that returned a coroutine
-            value = await value
-    except Exception as error:
+        function = _prepare(tools, request, key)
+        async with asyncio.timeout(tools[request.name].timeout):
+            if inspect.iscoroutinefunction(tools[request.name].function):
+                value = await function()
+            else:
+                value = await asyncio.to_thread(_caught, function)
+            if isinstance(value, StopIteration):
+                raise value
+            if inspect.iscoroutine(value):  # a plain function that returned a coroutine
+                value = await value
+    except Exception as error:  # as in `call`
         return _failure(request, error, max_chars)
     return _success(request, value, max_chars)
+
+
+def mistake(tools: Mapping[str, Tool], request: ToolCall) -> str | None:
+    """What is wrong with a call, in words for the model; None when it can be run."""
+    try:
+        _prepare(tools, request, "")
+    except ModelMistake as error:
+        return str(error)
+    return None
+
+
+def _within(seconds: float, function: Callable[[], Any]) -> Any:
+    """`function()`, in a thread that is left alone when it takes too long."""
+    box: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
+
+    def work() -> None:
+        try:
+            box.put((function(), None))
+        except BaseException as error:
+            box.put((None, error))
+
+    threading.Thread(target=work, daemon=True).start()
+    try:
+        value, error = box.get(timeout=seconds)
+    except queue.Empty:
+        raise TimeoutError from None
+    if error:
+        raise error
+    return value
 
 
 def _caught(function: Callable[[], Any]) -> Any:
@@ -183,7 +243,7 @@ class ModelMistake(Exception):
     """The model called a tool wrongly. The text is what it gets to read."""
 
 
-def _prepare(tools: dict[str, Tool], request: ToolCall) -> Callable[[], Any]:
+def _prepare(tools: Mapping[str, Tool], request: ToolCall, key: str) -> Callable[[], Any]:
     """The call, ready to be made, or ModelMistake."""
     tool = tools.get(request.name)
     if tool is None:
@@ -199,6 +259,8 @@ def _prepare(tools: dict[str, Tool], request: ToolCall) -> Callable[[], Any]:
         if tool.arguments_model is None
         else _validated(tool.arguments_model, request)
     )
+    if tool.takes_key:
+        arguments = {**arguments, KEY: key}
     function = tool._callable()
     return lambda: function(**arguments)
 
@@ -246,11 +308,13 @@ def _success(request: ToolCall, value: Any, max_chars: int) -> ToolResult:
 
 
 def _failure(request: ToolCall, error: Exception, max_chars: int) -> ToolResult:
-    said = (
-        str(error)
-        if isinstance(error, ModelMistake)
-        else f"{type(error).__name__}: {error}".rstrip(": ")
-    )
+    match error:
+        case ModelMistake():
+            said = str(error)
+        case TimeoutError() if not str(error):
+            said = "no result in time; it may have happened all the same. Check before repeating."
+        case _:
+            said = f"{type(error).__name__}: {error}".rstrip(": ")
     return ToolResult(request.id, request.name, _cut(f"error: {said}", max_chars), is_error=True)
 
 
@@ -262,13 +326,13 @@ def _cut(text: str, max_chars: int) -> str:
     )
 
 
-def _run_coroutine(coroutine: Coroutine[Any, Any, Any]) -> Any:
+def _run_coroutine(coroutine: Coroutine[Any, Any, Any], timeout: float | None) -> Any:
     import asyncio
 
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(coroutine)
+        return asyncio.run(asyncio.wait_for(coroutine, timeout))
     coroutine.close()
     raise Misuse(
         "an async tool cannot run inside a running event loop; use `await agent.arun(...)`"

@@ -9,6 +9,7 @@ Rule 3: a thought is `gated` when it followed a refusal, `forced` by tool choice
         that was asked and done, and `volunteered` otherwise.
 """
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -78,6 +79,32 @@ def actions(turn: Sequence[Message]) -> Iterator[Action]:
         if result and not result.refused:
             text, how = (thought.text, thought.how) if thought else (None, None)
             yield Action(call, result, text, how)
+
+
+def thought_behind(call: ToolCall, turn: Sequence[Message]) -> str:
+    """The thought that covers a call which has no result yet; empty when there is none."""
+    for tried, result, thought in calls_with_thoughts(turn):
+        if tried == call and result is None:
+            return thought.text if thought else ""
+    return ""
+
+
+def signature(call: ToolCall) -> str:
+    """A call as one would write it: `lookup_order(order_id="ORD-001")`."""
+    if isinstance(call.arguments, str):
+        return f"{call.name}({call.arguments})"
+    arguments = (f"{k}={json.dumps(v, ensure_ascii=False)}" for k, v in call.arguments.items())
+    return f"{call.name}({', '.join(arguments)})"
+
+
+def report(turn: Sequence[Message]) -> str:
+    """What a turn did, a line per action: ✓ or ✗, the call, and what went wrong."""
+    lines = []
+    for action in actions(turn):
+        failed = action.result.is_error
+        why = f" ({action.result.content})" if failed else ""
+        lines.append(f"{'✗' if failed else '✓'} {signature(action.call)}{why}")
+    return "\n".join(lines)
 
 
 def thoughts(turn: Sequence[Message]) -> Iterator[str]:

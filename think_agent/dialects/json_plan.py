@@ -196,7 +196,9 @@ def spoken(messages: Sequence[Message], provider: str) -> tuple[Message, ...]:
             case Assistant(native=dict() as native) if NATIVE in native:
                 said.append(from_json(native[NATIVE]))
             case Assistant(tool_calls=calls) if calls:
-                said.append(replace(message, text=_written(message), tool_calls=(), native=None))
+                said.append(
+                    replace(message, text=_written(message), tool_calls=(), native=None, dialect="")
+                )
             case Assistant():
                 said.append(message)
             case User() | ToolResult():
@@ -265,11 +267,11 @@ def _has_signal(tools: Sequence[Tool]) -> bool:
 def read(inner: Assistant, request: Request, several: bool) -> Assistant:
     """The reply that the text of `inner` amounts to."""
     if inner.tool_calls:  # it was shown no tools
-        inner = replace(inner, tool_calls=(), native=None)
+        inner = replace(inner, tool_calls=(), native=None, dialect="")
     said = inner if request.tool_choice == "auto" else replace(inner, enforced="schema")
     if not _wants_plan(request):
         return said
-    said = replace(said, native={NATIVE: to_json(inner)})
+    said = replace(said, native={NATIVE: to_json(inner)}, dialect="json")
     if inner.stop_reason in BROKEN_OFF:
         return said
     try:
@@ -410,11 +412,14 @@ class PlanReader:
         return text[len(shown) :]
 
     def _calls_of(self, plan: Json) -> Iterator[Delta]:
-        """Of every action its tool, once that is written out, and its arguments, once they are."""
+        """Of every action its tool and its arguments, each once it is written out."""
         actions = plan.get("actions")
         for number, action in enumerate(actions if isinstance(actions, list) else ()):
-            if isinstance(action, dict) and "arguments" in action:
-                name, call = str(action.get("tool")), number + self._has_think
-                yield Delta("call", "", name, call)
-                if next(reversed(plan)) != "actions" or number + 1 < len(plan["actions"]):
-                    yield from whole_call(name, action["arguments"], call)
+            # What stands last may still grow.
+            is_whole = number + 1 < len(plan["actions"]) or next(reversed(plan)) != "actions"
+            if isinstance(action, dict) and "tool" in action:
+                name, call = str(action["tool"]), number + self._has_think
+                if is_whole or next(reversed(action)) != "tool":
+                    yield Delta("call", "", name, call)
+                if is_whole:
+                    yield from whole_call(name, action.get("arguments"), call)

@@ -47,7 +47,6 @@ from ..messages import (
     ToolCall,
     ToolChoice,
     ToolResult,
-    Usage,
     User,
     from_json,
     mint_ids,
@@ -69,16 +68,16 @@ LABEL = re.compile(
 LONGEST = 64  # characters that a label has at most, and then some
 AROUND = " \t#>*_`:：0123456789"  # what may stand around the words of a label
 ACTION = re.compile(r"[\s`*\"'\[(<]*([\w.-]*\w)[`*\"'>]*[\])]?\.?[`*\"'>]*(.*)", re.DOTALL)
-INLINE = re.compile(r"[(\[](.*)[)\]]", re.DOTALL)
+INLINE = re.compile(r"[(\[](.*)[)\]]\.?", re.DOTALL)
 FENCE = re.compile(r"\A```[\w-]*\s*|```\Z")
 LINE = re.compile(r"[^\n]*\n|[^\n]+")
-NOTHING = ("", "none", "null", "n/a", "{}")
+NOTHING = ("", "none", "null", "n/a")
 Sections: TypeAlias = Sequence[tuple[str, str]]
 
 FORMAT = """\
 # How to reply
 
-You work in turns. Write each reply in this format, as plain text, each label on a line of its own:
+You work in turns. Every reply is plain text in this format, each label at the start of a line:
 
 Thought: short working notes: which rules apply, what is still unknown, which step comes next
 Action: the name of one tool
@@ -164,7 +163,7 @@ def asked(request: Request, provider: str) -> Request:
             case Assistant():
                 calls |= {call.id: call for call in message.tool_calls}
                 messages.append(
-                    replace(message, text=_written(message), tool_calls=(), native=None)
+                    replace(message, text=_written(message), tool_calls=(), native=None, dialect="")
                 )
     if not request.tools:
         return replace(request, messages=tuple(messages), tool_choice="auto")
@@ -250,6 +249,7 @@ def read(inner: Assistant, request: Request) -> Assistant:
         inner,
         tool_calls=(),
         native={NATIVE: to_json(inner)},
+        dialect="react",
         enforced=None if request.tool_choice == "auto" else "prompt",
         tool_choice=request.tool_choice,
     )
@@ -277,9 +277,16 @@ def told_already(request: Request) -> Assistant | None:
                 continue
             case Assistant(native={"react": dict(before)}, tool_calls=calls) if before and calls:
                 words = dict(split(_assistant(before).text)).get("final answer", "")
-                told = replace(message, text=words, thinking="", tool_calls=(), usage=Usage())
-                nobody_asked = {NATIVE: {}}
-                return replace(told, native=nobody_asked, tool_choice="none") if words else None
+                told = Assistant(
+                    text=words,
+                    model=message.model,
+                    provider=message.provider,
+                    native={NATIVE: {}},  # nobody was asked
+                    dialect="react",
+                    enforced="prompt",
+                    tool_choice="none",
+                )
+                return told if words else None
         return None
     return None
 
@@ -362,7 +369,8 @@ def _named(text: str) -> tuple[str, str]:
 
 def _notes(given: str) -> Json:
     """The arguments of an Action with the tool think: JSON, or plain notes."""
-    return _object(given) or {"thought": given}
+    value = _object(given)
+    return {"thought": given} if value is None else value
 
 
 def _arguments(name: str, given: str, tool: Tool | None) -> Json | str:
@@ -394,8 +402,9 @@ def _object(text: str) -> Json | None:
 
 
 def _unquoted(text: str, schema: Json) -> Any:
+    """A bare value, with the quotes of JSON taken off when they are around all of it."""
     found = json_at(text, 0) if text.startswith('"') else None
-    return typed(found[0] if found else text, schema)
+    return typed(found[0] if found and found[1] == len(text) else text, schema)
 
 
 # Splitting a text at its labels, and telling a stream on.

@@ -35,7 +35,7 @@ from ..messages import (
     Assistant,
     Force,
     Json,
-    Message,
+    Spoken,
     ToolCall,
     ToolChoice,
     ToolResult,
@@ -261,7 +261,7 @@ def _choice_to_wire(choice: ToolChoice) -> Json:
     return {"type": choice}
 
 
-def _messages_to_wire(messages: Sequence[Message]) -> list[Json]:
+def _messages_to_wire(messages: Sequence[Spoken]) -> list[Json]:
     """In two roles, by turns: all results of a reply, and what is said after them, are one user
     message.
     """
@@ -278,7 +278,7 @@ def _messages_to_wire(messages: Sequence[Message]) -> list[Json]:
     return wire
 
 
-def _blocks(message: Message, ids: dict[str, str]) -> list[Json]:
+def _blocks(message: Spoken, ids: dict[str, str]) -> list[Json]:
     """The content of a message. `ids` keeps what the calls of other providers are called here."""
     match message:
         case User(text=text):

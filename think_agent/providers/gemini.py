@@ -42,7 +42,7 @@ from ..messages import (
     Assistant,
     Force,
     Json,
-    Message,
+    Spoken,
     ToolCall,
     ToolChoice,
     ToolResult,
@@ -106,7 +106,7 @@ def _choice(choice: ToolChoice) -> Json:
     return {"mode": choice.upper()}
 
 
-def _contents(messages: Sequence[Message]) -> list[Json]:
+def _contents(messages: Sequence[Spoken]) -> list[Json]:
     contents: list[Json] = []
     for index, message in enumerate(messages):
         match message:
@@ -135,7 +135,7 @@ def _model_content(message: Assistant) -> Json:
     return {"role": "model", "parts": parts}
 
 
-def _results(content: Json, calls: Sequence[ToolCall], after: Sequence[Message]) -> Json:
+def _results(content: Json, calls: Sequence[ToolCall], after: Sequence[Spoken]) -> Json:
     """The content that answers the calls of `content`."""
     order = {call.id: number for number, call in enumerate(calls)}
     results: list[ToolResult] = []

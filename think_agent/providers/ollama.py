@@ -34,7 +34,7 @@ from ..errors import (
     TimedOut,
     quote,
 )
-from ..messages import Assistant, Json, Message, ToolCall, ToolResult, Usage, User
+from ..messages import Assistant, Json, Spoken, ToolCall, ToolResult, Usage, User
 from ..model import Request, sendable
 from ..streaming import Delta, whole_call
 from ..tools import Tool
@@ -233,7 +233,7 @@ class Ollama(Provider):
         return _translate(error, quote(said, self._key), self.model, self._address)
 
 
-def _message_to_wire(message: Message) -> Json:
+def _message_to_wire(message: Spoken) -> Json:
     match message:
         case User(text=text):
             return {"role": "user", "content": text}
@@ -300,7 +300,7 @@ def _translate(error: Exception, said: str, model: str, address: str) -> ModelEr
             return ConnectionFailed(
                 f"ollama: the connection to {address} broke ({said}); ask again", retryable=True
             )
-        case pydantic.ValidationError(title="Tool" | "Message" | "ChatRequest"):
+        case pydantic.ValidationError(title="Tool" | "Spoken" | "ChatRequest"):
             return BadRequest(f"ollama: the SDK cannot send the request ({said}); mend the tools")
     # The SDK takes an answer apart without looking at what it is: anything may come of that.
     if any(_of_sdk(frame) for frame, _ in traceback.walk_tb(error.__traceback__)):

@@ -14,7 +14,7 @@ from ..messages import (
     Assistant,
     Force,
     Json,
-    Message,
+    Spoken,
     ToolCall,
     ToolChoice,
     ToolResult,
@@ -150,7 +150,7 @@ class _Call:
         return {**self._wire, "function": function}
 
 
-def _message(message: Message) -> Json:
+def _message(message: Spoken) -> Json:
     match message:
         case User(text=text):
             return {"role": "user", "content": text}

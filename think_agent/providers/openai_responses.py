@@ -14,7 +14,7 @@ from ..messages import (
     Assistant,
     Force,
     Json,
-    Message,
+    Spoken,
     ToolCall,
     ToolChoice,
     ToolResult,
@@ -118,7 +118,7 @@ class Fold:
         return {**self._response, "output": [items[index] for index in sorted(items)]}
 
 
-def _items(message: Message) -> list[Json]:
+def _items(message: Spoken) -> list[Json]:
     match message:
         case User(text=text):
             return [{"role": "user", "content": text}]

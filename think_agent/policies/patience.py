@@ -1,0 +1,103 @@
+"""How much goes wrong before the run stops: failures, repeats, replies that cannot be read.
+
+Rule 1: the model is told first; only what goes on after that ends the run.
+Rule 2: where a person is there, the person is asked before the run gives up.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal, TypeAlias
+
+from ..loop import AskHuman, CallModel, Done, Policy, Step
+from ..messages import Assistant, Message, User, Verdict, current_turn
+from ..trail import Action, actions, report
+
+OnToolError: TypeAlias = Literal["tell_model", "fail_fast"]
+
+
+def patience(
+    limit: int = 3, *, on_tool_error: OnToolError = "tell_model", ask: bool = False
+) -> Policy:
+    """After `limit` failed actions in a row a person is asked whether to go on (`ask`), or the run
+    gives up, with a summary of what was tried. `on_tool_error="fail_fast"` gives up at the first.
+    """
+    if on_tool_error not in ("tell_model", "fail_fast"):
+        raise ValueError(f"on_tool_error={on_tool_error!r}: use 'tell_model' or 'fail_fast'")
+
+    def policy(step: Step, transcript: Sequence[Message]) -> Step:
+        if not (isinstance(step, CallModel) and step.tool_choice != "none"):
+            return step
+        turn = current_turn(transcript)
+        if on_tool_error == "fail_fast" and any(a.result.is_error for a in actions(turn)):
+            return Done("gave_up", f"I gave up at the first error:\n{report(turn)}")
+        failed = _failed_in_a_row(turn)
+        if failed < limit:
+            return step
+        tried = f"{failed} actions in a row failed:\n{report(turn)}"
+        if not ask:
+            return Done("gave_up", f"I gave up. {tried}")
+        return AskHuman(f"{tried}\nGo on?")
+
+    return policy
+
+
+def no_repeats(limit: int = 3) -> Policy:
+    """The same action with the same arguments and the same result, `limit` times in a turn, is
+    pointed out to the model; once more, and the run gives up. What was thought does not matter.
+    """
+
+    def policy(step: Step, transcript: Sequence[Message]) -> Step:
+        if not (isinstance(step, CallModel) and step.tool_choice != "none"):
+            return step
+        turn = current_turn(transcript)
+        done = [_what(action) for action in actions(turn)]
+        if not done or (times := done.count(done[-1])) < limit:
+            return step
+        if times > limit:
+            return Done("gave_up", f"I gave up: I kept repeating myself.\n{report(turn)}")
+        if any(isinstance(m, User) and m.kind == "repeat" for m in turn):
+            return step
+        name = done[-1][0]
+        said = f"You have called {name} {times} times with the same arguments and the same result."
+        return replace(step, say=User(f"{said} Do something else, or finish.", kind="repeat"))
+
+    return policy
+
+
+def mend_format(step: Step, transcript: Sequence[Message]) -> Step:
+    """A reply that its dialect could not read goes back to the model with what was expected; after
+    three in a row the run gives up.
+    """
+    last = transcript[-1]
+    if not (isinstance(last, Assistant) and last.stop_reason == "malformed"):
+        return step
+    if _malformed_in_a_row(transcript) >= 3:
+        return Done("gave_up", "I gave up: three replies in a row could not be read.")
+    return CallModel(last.tool_choice, say=User(last.mistake, kind="format"))
+
+
+def _failed_in_a_row(turn: Sequence[Message]) -> int:
+    """Failed actions since the last one that worked, or since a person said to go on."""
+    for index in range(len(turn) - 1, -1, -1):
+        message = turn[index]
+        if isinstance(message, Verdict) and not message.call_id:
+            turn = turn[index:]
+            break
+    count = 0
+    for action in actions(turn):
+        count = count + 1 if action.result.is_error else 0
+    return count
+
+
+def _what(action: Action) -> tuple[str, str, str]:
+    return action.call.name, repr(action.call.arguments), action.result.content
+
+
+def _malformed_in_a_row(transcript: Sequence[Message]) -> int:
+    count = 0
+    for message in reversed(current_turn(transcript)):
+        if isinstance(message, Assistant):
+            if message.stop_reason != "malformed":
+                break
+            count += 1
+    return count

@@ -1,0 +1,181 @@
+"""A transcript on disk: append-only JSONL, one message a line, readable by `jq` and by the next
+process.
+
+Rule 1: a message is on the disk (flushed and fsynced) before the next step is planned.
+Rule 2: the first line is a header: schema version, an id, and what the run was made of. No key is
+        ever in it.
+Rule 3: a torn last line is cut off on open, for nothing was built on it. Any other line that cannot
+        be read is an error that names the line; nothing is skipped.
+Rule 4: one process at a time: the file is locked while it is open.
+Rule 5: a write that fails leaves the file as it was before.
+
+    {"type": "transcript", "version": 1, "id": "…", "created": "…", "model": "…", "tools": "…",
+    "instructions": "…"} {"type": "user", "text": "I want a refund on order ORD-001", "at":
+    "2026-11-21T23:37:47.120+00:00"} …
+    {"type": "ended", "exit": "signal", "at": "…"}          after each run; for readers, the loop
+    does not need it
+"""
+
+import json
+import os
+import uuid
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from .errors import TranscriptError
+from .messages import Json, Message, from_json, to_json
+
+VERSION = 1
+
+
+def utc_now() -> str:
+    """The time as it is stamped on messages: ISO, in UTC, to the millisecond."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+class Transcript(list[Message]):
+    """The messages of a file, in a `with` block. `append` writes before it returns.
+
+    `made_of` describes the agent (model, fingerprints of tools and instructions); it goes into the
+    header of a new file and is compared with that of an old one: `changed` lists what is different
+    now. `cut` is the number of bytes of a torn last line that were cut off.
+    """
+
+    def __init__(self, path: str | Path, made_of: Mapping[str, str], *, now: str) -> None:
+        super().__init__()
+        self.path = Path(path)
+        self.cut = 0
+        self._file = _open(self.path)
+        try:
+            _lock(self._file, self.path)
+            header = self._load() or self._write_header(made_of, now)
+        except BaseException:
+            os.close(self._file)
+            raise
+        self.id: str = header["id"]
+        self.changed = [name for name, value in made_of.items() if header.get(name) != value]
+
+    def append(self, message: Message) -> None:
+        """Write, then remember."""
+        self._write(to_json(message))
+        super().append(message)
+
+    def ended(self, exit: str, now: str) -> None:
+        """Note how a run ended, for whoever reads the file."""
+        self._write({"type": "ended", "exit": exit, "at": now})
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        os.close(self._file)  # which releases the lock, too
+
+    def _load(self) -> Json | None:
+        """Read the file; its header, or None when there is nothing in it yet."""
+        data = os.pread(self._file, os.fstat(self._file).st_size, 0)
+        *lines, tail = data.split(b"\n")
+        if tail and _is_json(tail):  # whole, but for the line break
+            os.write(self._file, b"\n")
+            lines.append(tail)
+        elif tail or (lines and not _is_json(lines[-1])):
+            torn = tail or lines.pop() + b"\n"
+            self.cut = len(torn)
+            os.ftruncate(self._file, len(data) - len(torn))
+        if not lines:
+            return None
+        header = self._read(lines[0], 1)
+        if header.get("type") != "transcript" or header.get("version") != VERSION:
+            raise TranscriptError(
+                f"{self.path}, line 1: not a transcript of version {VERSION}; choose another file"
+            )
+        for number, line in enumerate(lines[1:], start=2):
+            record = self._read(line, number)
+            if record.get("type") != "ended":
+                try:
+                    super().append(from_json(record))
+                except ValueError as error:
+                    raise self._corrupt(number, str(error)) from error
+        return header
+
+    def _read(self, line: bytes, number: int) -> Json:
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise self._corrupt(number, str(error)) from error
+        if not isinstance(record, dict):
+            raise self._corrupt(number, "not a JSON object")
+        return record
+
+    def _corrupt(self, number: int, problem: str) -> TranscriptError:
+        return TranscriptError(
+            f"{self.path}, line {number}: cannot be read ({problem}); mend it or restore a copy"
+        )
+
+    def _write_header(self, made_of: Mapping[str, str], now: str) -> Json:
+        header = {
+            "type": "transcript",
+            "version": VERSION,
+            "id": uuid.uuid4().hex,
+            "created": now,
+            **made_of,
+        }
+        self._write(header)
+        return header
+
+    def _write(self, record: Json) -> None:
+        # ASCII alone: a lone surrogate in a model's words must not make the line unwritable.
+        line = json.dumps(record, separators=(",", ":")).encode() + b"\n"
+        size = os.fstat(self._file).st_size
+        try:
+            written = os.write(self._file, line)
+            if written < len(line):
+                raise OSError("the disk took only a part of it; make room")
+            os.fsync(self._file)
+        except OSError as error:
+            os.ftruncate(self._file, size)
+            raise TranscriptError(
+                f"{self.path}: cannot be written ({error}); the run stops here"
+            ) from error
+        if os.fstat(self._file).st_nlink == 0:
+            raise TranscriptError(
+                f"{self.path}: was deleted while the run was writing to it; start again"
+            )
+
+
+def _open(path: Path) -> int:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+    except OSError as error:
+        raise TranscriptError(
+            f"{path}: cannot be opened ({error.strerror}); choose another file"
+        ) from error
+
+
+def _lock(file: int, path: Path) -> None:
+    try:
+        import fcntl
+    except ImportError:  # Windows: the file is used without a lock
+        return
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        raise TranscriptError(
+            f"{path}: another process is using it; wait until it has ended"
+        ) from error
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return True
