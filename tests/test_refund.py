@@ -244,3 +244,85 @@ def test_a_database_that_cannot_be_used_is_an_error_of_one_line(tmp_path, conten
     done = run_demo("ORD-001", "--provider", "offline", "--db", str(path))
     assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
     assert "--db" in done.stderr
+
+
+# Files, limits and people at the command line
+
+
+def test_a_transcript_is_kept_and_a_finished_run_resumes_to_its_own_answer(tmp_path):
+    kept, db = str(tmp_path / "runs" / "a.jsonl"), str(tmp_path / "shop.db")
+    first = run_demo(
+        "ORD-001", "--provider", "offline", "--quiet", "--transcript", kept, "--db", db
+    )
+    again = run_demo("--resume", kept, "--provider", "offline", "--quiet", "--db", db)
+    assert (again.returncode, again.stdout) == (0, first.stdout)
+    more = run_demo("ORD-001", "--provider", "offline", "--quiet", "--transcript", kept, "--db", db)
+    assert "refunded already" in more.stdout  # the conversation goes on in the file
+    with sqlite3.connect(db) as connection:
+        rows = connection.execute("SELECT decision FROM decisions").fetchall()
+    assert rows == [("approve",), ("deny",)]
+
+
+def test_a_refund_over_the_limit_waits_for_a_person_and_goes_on_by_the_verdict(tmp_path):
+    kept, db = str(tmp_path / "b.jsonl"), str(tmp_path / "shop.db")
+    common = ("--provider", "offline", "--db", db)
+    paused = run_demo("ORD-004", "--approve", "ask", "--transcript", kept, *common)
+    assert paused.returncode == 3
+    assert "exit: needs_human" in paused.stdout
+    refused = run_demo("ORD-001", "--transcript", kept, *common)
+    assert (refused.returncode, "resume it first" in refused.stderr) == (1, True)
+    resumed = run_demo("--resume", kept, "--approve", "always-under", "600", *common)
+    assert (resumed.returncode, "said yes" in resumed.stdout) == (0, True)
+    with sqlite3.connect(db) as connection:
+        rows = connection.execute("SELECT order_id, decision, amount_cents FROM decisions")
+        assert rows.fetchall() == [("ORD-004", "approve", 58000)]
+
+
+def test_approval_by_rule_may_also_say_no():
+    done = run_demo("ORD-004", "--provider", "offline", "--approve", "always-under", "100")
+    assert "said no ($580.00 is not under $100)" in done.stdout
+
+
+def test_settings_come_from_file_environment_and_flag_the_later_over_the_earlier(tmp_path):
+    config = tmp_path / "agent.toml"
+    config.write_text('[think_agent]\nforce = "always"\npatience = 5\nmax_actions = 9\n')
+    done = run_demo(
+        "x", "--provider", "offline", "--config", str(config), "--show-config", "--max-actions=2",
+        THINK_AGENT_PATIENCE="7",
+    )  # fmt: skip
+    rows = {line.split()[0]: line.split()[1:] for line in done.stdout.splitlines()}
+    assert rows["force"] == ["always", str(config)]
+    assert rows["patience"] == ["7", "THINK_AGENT_PATIENCE"]
+    assert rows["max_actions"] == ["2", "flag"]
+    assert rows["dialect"] == ["auto", "default"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[think_agent]\nbogus = 1", "unknown bogus"),
+        ("[think_agent]\nforce = 'often'", "use one of never, first, always"),
+        ("[think_agent]\npatience = true", "patience='true' is not whole"),
+        ("[think_agent]\nmax_cost = 1.5", "needs prices"),
+        ("not toml", "not valid TOML"),
+    ],
+)
+def test_a_wrong_setting_is_one_line_that_names_its_place(tmp_path, text, said):
+    config = tmp_path / "agent.toml"
+    config.write_text(text)
+    done = run_demo("x", "--provider", "offline", "--config", str(config))
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
+    assert said in done.stderr
+
+
+def test_a_limit_ends_the_run_with_its_own_exit_code():
+    done = run_demo("ORD-001", "--provider", "offline", "--max-model-calls", "3")
+    assert (done.returncode, "exit: limit" in done.stdout) == (3, True)
+    wrong = run_demo("ORD-001", "--provider", "offline", "--max-model-calls", "true")
+    assert (wrong.returncode, len(wrong.stderr.splitlines())) == (2, 1)
+
+
+def test_the_audit_page_is_written(tmp_path):
+    page = tmp_path / "out.html"
+    run_demo("ORD-001", "--provider", "offline", "--html", str(page))
+    assert "ORD-001" in page.read_text(encoding="utf-8")

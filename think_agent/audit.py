@@ -16,7 +16,7 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -45,9 +45,10 @@ from .audit_report import (
     verdict_text,
     warnings,
 )
-from .cli import UserError, add_flag
 from .console import ICONS, printable
+from .errors import TranscriptError
 from .messages import Json, Message, from_json
+from .settings import UserError, add_flag
 
 __all__ = ["Record", "Report", "add_arguments", "main", "read", "report", "to_html"]
 __all__ += ["to_json_report", "to_text"]
@@ -70,10 +71,13 @@ class Record:
 
 
 def read(path: str | Path) -> Record:
-    """Read a transcript, whatever its state. Raises OSError when there is no such file and
-    ValueError when nothing in it can be read.
+    """Read a transcript, whatever its state. Raises TranscriptError when there is no such file, or
+    nothing in it can be read.
     """
-    lines = Path(path).read_bytes().split(b"\n")
+    try:
+        lines = Path(path).read_bytes().split(b"\n")
+    except OSError as error:
+        raise TranscriptError(f"{path}: {error.strerror}; choose another file") from error
     places = [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
     header: Json = {}
     found: list[Entry] = []
@@ -92,7 +96,9 @@ def read(path: str | Path) -> Record:
             else:
                 found.append(Unreadable(number, line.decode(errors="backslashreplace"), problem))
     if not header and all(isinstance(entry, Unreadable) for entry in found):
-        raise ValueError(f"{path}: not a transcript: no line of it is a message")
+        raise TranscriptError(
+            f"{path}: no line of it is a message; choose a file that --transcript wrote"
+        )
     if not header:
         said.insert(0, "The file has no header: nothing says when and with what it was made.")
     elif header.get("version") != VERSION:
@@ -198,7 +204,8 @@ def _step_lines(step: Step, turn: Turn) -> Iterator[str]:
         yield f"    {ICONS['answer']} {_indented(reply.text.strip(), 7)}"
     for call in step.calls:
         if isinstance(call, Thought):
-            yield f"    {ICONS['thought']} [{call.number}] {_indented(call.text, 7)} ({HOW[call.how]})"
+            how = f"(thought {call.number}, {HOW[call.how]})"
+            yield f"    {ICONS['thought']} {_indented(call.text, 7)} {how}"
         else:
             yield from _action_lines(call)
 
@@ -246,31 +253,25 @@ def main(args: argparse.Namespace) -> int:
     if args.html and Path(args.html).absolute() == Path(args.transcript).absolute():
         raise UserError(f"--html {args.html}: that is the transcript; choose another file")
     fields = [name.strip() for name in args.redact.split(",") if name.strip()]
+    record = read(args.transcript)
     try:
-        record = read(args.transcript)
         made = report(record.entries, header=record.header, warnings=record.warnings, redact=fields)
         if args.html:
-            _write(Path(args.html), to_html(made))
+            _write(args.html, to_html(made))
             print(f"wrote {args.html}", file=sys.stderr)
-    except (OSError, ValueError) as error:
-        print(f"error: {_one_line(error)}", file=sys.stderr)
-        return 1
-    if args.json:
-        print(json.dumps(to_json_report(made)))
-    elif args.text or not args.html:
-        print(to_text(made), end="")
+        if args.json:
+            print(json.dumps(to_json_report(made)))
+        elif args.text or not args.html:
+            print(to_text(made), end="")
+    except RecursionError as error:
+        raise TranscriptError(f"{args.transcript}: some JSON in it is nested too deep") from error
     return 0
 
 
-def _write(path: Path, page: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with open(
-        os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8"
-    ) as file:
-        file.write(page)
-
-
-def _one_line(error: Exception) -> str:
-    if isinstance(error, OSError):
-        return f"{error.filename}: {error.strerror}; choose another file"
-    return str(error)
+def _write(path: str, page: str) -> None:
+    try:
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with open(file, "w", encoding="utf-8") as out:
+            out.write(page)
+    except OSError as error:
+        raise TranscriptError(f"{path}: {error.strerror}; choose another file") from error

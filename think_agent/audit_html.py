@@ -13,6 +13,7 @@ import base64
 import hashlib
 import html
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -37,7 +38,7 @@ from .audit_report import (
     warnings,
 )
 from .console import printable
-from .messages import to_json
+from .messages import Usage, to_json
 from .redact import parsed
 from .trail import How
 
@@ -109,23 +110,34 @@ def _title(report: Report) -> str:
 def _summary(report: Report) -> Iterator[Html]:
     yield tag("h1", "Audit of a run")
     named = [f"Run {report.header['id']}"] if report.header.get("id") else []
-    created = [f"begun {report.header['created']}"] if report.header.get("created") else []
+    created = [f"begun {_when(report.header['created'])}"] if report.header.get("created") else []
     if named or created:
         yield tag("p", " · ".join([*named, *created]), class_="id")
     if report.turns:
         yield _exit(report.turns[-1].exit)
+    usage = report.usage
     facts = [
         ("Model", ", ".join(report.models) or "not said", ""),
         ("Actions behind a thought", _of(report), behind(report)),
         ("Model calls", str(len(report.steps)), ""),
-        ("Tokens", tokens(report.usage), ""),
+        ("Tokens", f"{usage.input_tokens:,} in", _more_tokens(usage)),
         ("Time", duration(report.seconds) or "not recorded", ""),
     ]
     yield tag("dl", *(_fact(*fact) for fact in facts), class_="facts")
 
 
+def _more_tokens(usage: Usage) -> str:
+    cached = f", {usage.cached_tokens:,} of the input cached" if usage.cached_tokens else ""
+    return f"{usage.output_tokens:,} out{cached}"
+
+
 def _of(report: Report) -> str:
     return f"{report.behind_a_thought} of {len(report.actions)}"
+
+
+def _when(at: object) -> str:
+    """An ISO time as a person reads it; anything else as it is."""
+    return re.sub(r"^(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d).*(?:Z|\+00:00)$", r"\1 \2 UTC", str(at))
 
 
 def _fact(name: str, value: str, more: str) -> Html:
@@ -180,7 +192,7 @@ def _turn(turn: Turn, report: Report) -> Html:
     items = []
     if turn.request:
         said = tag("blockquote", _text(turn.request.text), class_="request")
-        items.append(tag("li", rail.row("person first", "?", said, _raw([to_json(turn.request)]))))
+        items.append(tag("li", rail.row("person", "?", said, _raw([to_json(turn.request)]))))
     for entry in turn.entries:
         match entry:
             case Step():
@@ -223,7 +235,7 @@ def _step(step: Step, rail: _Rail, turn: Turn, report: Report) -> Iterator[Html]
                 yield _action(call, rail)
     found = [tag("li", warning) for warning in step.warnings]
     warns = [tag("ul", *found, class_="warns")] if found else []
-    yield rail.row("", "", *warns, _raw(step.raw))
+    yield rail.row("tail" if found else "tail bare", "", *warns, _raw(step.raw))
 
 
 def _head(step: Step, report: Report) -> Iterator[Html]:
@@ -235,7 +247,9 @@ def _head(step: Step, report: Report) -> Iterator[Html]:
         f"took {duration(step.seconds)}" if step.seconds is not None else "",
         tokens(reply.usage) if reply.usage.input_tokens or reply.usage.output_tokens else "",
         f"{reply.provider}:{reply.model}" if len(report.models) > 1 else "",
-        asked(reply) + (f" ({carried_out})" if carried_out else ""),
+        asked(reply) + (f" ({carried_out})" if carried_out else "")
+        if reply.tool_choice != "auto"
+        else "",
     ]
     yield tag("p", " · ".join(part for part in parts if part), class_="meta")
 
@@ -251,7 +265,7 @@ def _thought(thought: Thought, rail: _Rail) -> Html:
     )
     card = tag("div", label, _text(thought.text or "(an empty thought)"), class_="card")
     anchor = tag("div", card, id=f"thought-{thought.number}")
-    return rail.row("thought", str(thought.number), anchor, thought=thought.number)
+    return rail.row("thought", " ", anchor, thought=thought.number)
 
 
 def _action(action: Action, rail: _Rail) -> Html:
@@ -295,6 +309,8 @@ def _value(value: Any, name: str) -> Html:
 
 
 def _text(text: str, name: str = "text") -> Html:
+    if not text:
+        return tag("div", "(empty)", class_="empty")
     return tag("div", text, **_box("text", text, name))
 
 

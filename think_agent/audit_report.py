@@ -363,7 +363,7 @@ class _Layout:
                 started = entry
             if isinstance(entry, Verdict) and entry.call_id == call.id:
                 verdict = entry
-            if entry is result:
+            if entry is result and not entry.refused:
                 seconds = self._took(place)
         return Action(
             call,
@@ -496,8 +496,8 @@ def warnings(report: Report) -> Iterator[tuple[int, str]]:
 
 def behind(report: Report) -> str:
     """How the thoughts came that the actions stand behind: `1 forced by tool choice, 2 …`."""
-    words = {**HOW, "none": "behind none"}
-    return ", ".join(f"{n} {words[how]}" for how, n in report.came_about.items())
+    found = Counter(HOW[action.how] if action.how else "behind none" for action in report.actions)
+    return ", ".join(f"{number} {how}" for how, number in found.items())
 
 
 def tokens(usage: Usage) -> str:

@@ -1,8 +1,7 @@
 """The command `think-agent`, and what the command lines of this project share: flags with
 environment variables, the choice of a model, errors.
 
-Rule 1: every flag is also an environment variable, `--base-url` as `THINK_AGENT_BASE_URL`; the flag
-        wins.
+Rule 1: every flag is also an environment variable and an entry of a TOML file (`settings.py`).
 Rule 2: an error that a user can meet is one line on stderr that says what to do, never a traceback.
 Rule 3: the exit code tells how it ended (`EXIT_CODES`).
 Rule 4: a subcommand is a module with `add_arguments(parser)` and `main(args) -> exit code`, listed
@@ -12,23 +11,26 @@ Rule 4: a subcommand is a module with `add_arguments(parser)` and `main(args) ->
 import argparse
 import importlib
 import os
+import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from . import __version__
-from .errors import ModelError
+from .errors import BadRequest, ModelError, TranscriptError
 from .loop import Exit
 from .model import Model
+from .policies import Price
 from .providers import PROVIDERS, connect
+from .settings import Parser, Untyped, UserError, add_flag, positive, whole
 
 EXIT_CODES = """\
 exit codes:
   0    an answer was given (exit "signal" or "silence")
   1    the model could not be reached or read, or a file could not be used
   2    a flag or an environment variable is wrong
-  3    the run ended without a regular answer (limit, truncated, refused, empty, ...)
-  130  stopped by Ctrl-C"""
+  3    the run ended without a regular answer (limit, needs_human, refused, empty, ...)
+  130  stopped by Ctrl-C or SIGTERM"""
 
 # command: what it does; each is the module of that name
 COMMANDS = {
@@ -36,33 +38,6 @@ COMMANDS = {
 }
 
 STAND_IN = "scripted stand-in: no language model is at work"
-
-
-class UserError(Exception):
-    """Something the user has to mend. The text is one line that says how."""
-
-
-class FromEnvironment(str):
-    """The value of a flag that nobody typed: it came from an environment variable."""
-
-    __slots__ = ()
-
-
-def add_flag(parser: argparse.ArgumentParser, flag: str, **options: Any) -> None:
-    """`parser.add_argument(flag, ...)`, with its environment variable as the default."""
-    variable = "THINK_AGENT_" + flag.removeprefix("--").replace("-", "_").upper()
-    value = os.environ.get(variable, "")
-    if options.get("action") == "store_true":
-        if value.lower() not in ("", "0", "false", "no", "1", "true", "yes"):
-            parser.error(f"{variable}={value!r}: use 1 or 0")
-        options["default"] = value.lower() in ("1", "true", "yes")
-    elif value:
-        choices = options.get("choices")
-        if choices and value not in choices:
-            parser.error(f"{variable}={value!r}: use one of {', '.join(choices)}")
-        options["default"] = FromEnvironment(value)
-    options["help"] = f"{options.get('help', '')} [{variable}]".strip()
-    parser.add_argument(flag, **options)
 
 
 def add_model_flags(parser: argparse.ArgumentParser, *, default: str) -> None:
@@ -75,6 +50,52 @@ def add_model_flags(parser: argparse.ArgumentParser, *, default: str) -> None:
     )
 
 
+def add_limit_flags(parser: argparse.ArgumentParser) -> None:
+    """The limits of a turn, as `Agent` takes them."""
+    for name, help in (
+        ("--max-model-calls", "model calls a turn (default 30)"),
+        ("--max-actions", "tool calls a turn, thoughts not counted"),
+        ("--max-tokens", "tokens a turn, input and output"),
+        ("--patience", "failed actions in a row (default 3)"),
+        ("--keep-turns", "turns of the conversation that a request shows"),
+    ):
+        add_flag(parser, name, metavar="N", type=whole, help=help)
+    add_flag(parser, "--max-seconds", metavar="S", type=positive, help="seconds a turn")
+    add_flag(
+        parser,
+        "--max-cost",
+        metavar="X",
+        type=positive,
+        help="cost a turn; needs prices in --config",
+    )
+    add_flag(
+        parser,
+        "--on-tool-error",
+        choices=("tell_model", "fail_fast"),
+        default="tell_model",
+        help="what a failed tool means",
+    )
+
+
+def limits(args: argparse.Namespace, config: Mapping[str, Any]) -> dict[str, Any]:
+    """The limits among the flags, as keywords of `Agent`."""
+    names = "max_model_calls max_actions max_tokens max_seconds max_cost patience keep_turns"
+    given = {name: getattr(args, name) for name in names.split() if getattr(args, name) is not None}
+    if "max_cost" in given:
+        given["prices"] = _prices(config)
+    return {**given, "on_tool_error": args.on_tool_error}
+
+
+def _prices(config: Mapping[str, Any]) -> dict[str, Price]:
+    try:
+        return {model: Price(**price) for model, price in config["prices"].items()}
+    except (KeyError, TypeError, AttributeError) as error:
+        raise UserError(
+            '--max-cost needs prices: [think_agent.prices."MODEL"] with input and output, per '
+            "million tokens, in the file of --config"
+        ) from error
+
+
 def choose_model(provider: str, model: str | None, base_url: str | None, **stand_in: Any) -> Model:
     """The model that the flags name; `--model` wins over `--provider P:MODEL`. `auto` is Ollama
     where it answers and has the model, else the stand-in.
@@ -82,8 +103,8 @@ def choose_model(provider: str, model: str | None, base_url: str | None, **stand
     `stand_in` goes to the offline provider alone. Says on stderr why it plays a stand-in.
     """
     name, _, named_model = provider.partition(":")
-    typed_spec = named_model and not isinstance(provider, FromEnvironment)
-    if model is None or (typed_spec and isinstance(model, FromEnvironment)):
+    typed_spec = named_model and not isinstance(provider, Untyped)
+    if model is None or (typed_spec and isinstance(model, Untyped)):
         model = named_model
     if name == "auto":
         spec = f"ollama:{model}" if model else "ollama"
@@ -102,6 +123,31 @@ def choose_model(provider: str, model: str | None, base_url: str | None, **stand
     return connect(spec, **stand_in) if name == "offline" else connect(spec, base_url=base_url)
 
 
+def speak(model: Model, dialect: str) -> Model:
+    """`model` in a dialect. `auto` is native tool calling where the model has it, else json, else
+    react; what is not native is said on stderr.
+    """
+    if dialect == "auto":
+        dialect = "native"
+        try:
+            model.check()
+        except BadRequest as error:
+            if "does not support tools" not in str(error):
+                raise
+            dialect = "json" if model.capabilities.structured_output else "react"
+            print(f"{model.model} has no tool calling: speaking {dialect}.", file=sys.stderr)
+    match dialect:
+        case "json":
+            from .dialects.json_plan import json_plan
+
+            return json_plan(model)
+        case "react":
+            from .dialects.react import react
+
+            return react(model)
+    return model
+
+
 def _trouble_with_ollama(spec: str, base_url: str | None) -> str | None:
     try:
         connect(spec, base_url=base_url, timeout=2.0).check()
@@ -117,12 +163,13 @@ def exit_code(exit: Exit) -> int:
 
 def guarded(main: Callable[[], int]) -> int:
     """Run `main`, with errors as one line and the documented exit codes."""
+    signal.signal(signal.SIGTERM, _stop)
     try:
         return main()
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    except ModelError as error:
+    except (ModelError, TranscriptError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
@@ -133,13 +180,17 @@ def guarded(main: Callable[[], int]) -> int:
         return 0
 
 
+def _stop(number: int, frame: object) -> None:
+    raise KeyboardInterrupt  # SIGTERM ends a run as Ctrl-C does: between steps, with the file whole
+
+
 def main() -> int:
     """The command `think-agent`."""
     return guarded(_command)
 
 
 def _command() -> int:
-    parser = argparse.ArgumentParser(prog="think-agent")
+    parser = Parser(prog="think-agent")
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, help in COMMANDS.items():

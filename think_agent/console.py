@@ -20,7 +20,7 @@ from rich.text import Text
 
 from . import think, trail
 from .agent import Event, Outcome
-from .messages import MESSAGES, THINK_NAME, Assistant, Message, ToolResult, User
+from .messages import MESSAGES, THINK_NAME, Assistant, Message, ToolResult, User, Verdict
 from .streaming import Delta, Notice
 
 ICONS = {"thinking": "🧠", "thought": "💭", "call": "🔧", "answer": "💬"}
@@ -28,8 +28,11 @@ STYLES = {"thinking": "dim italic", "thought": "cyan", "call": "yellow", "answer
 BIDI = {*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F}
 
 IRREGULAR = {  # what to add to an answer, or to say instead of one
-    "limit": "(The limit on model calls was reached.)",
+    "limit": "(A limit was reached.)",
+    "budget": "(The budget of tokens or money was used up.)",
     "gave_up": "(The run gave up.)",
+    "declined": "(A person stopped the run.)",
+    "needs_human": "(Paused: a person has to decide. Go on with --resume and --approve ask.)",
     "refused": "(The model, or its provider, refused.)",
     "truncated": "(The reply hit the provider's output limit; nothing of it was acted on.)",
     "empty": "(The model had no words, not even after a nudge.)",
@@ -65,7 +68,7 @@ class RunView:
         self.quiet = quiet
         self._preview = _Preview()
         self._live: Live | None = None
-        self._started = 0.0
+        self._started = time.monotonic()
         self.messages: list[Message] = []
         """What was said and done since the run began: all there is of a run that was stopped."""
 
@@ -90,11 +93,12 @@ class RunView:
     def __call__(self, event: Event) -> None:
         if isinstance(event, User) and event.kind == "person":
             self.messages.clear()
+            self._started = time.monotonic()
         if isinstance(event, MESSAGES):
             self.messages.append(event)
         match event:
             case User(kind="person"):
-                self._start()
+                self.start()
             case Delta():
                 if self.thoughts or event.kind == "answer":
                     self._preview.add(event)
@@ -123,6 +127,8 @@ class RunView:
                 self._put("↳", content, "red" if is_error else "green", indent=2)
             case User(text=text):
                 self._put("→", text, "magenta")
+            case Verdict(decision=decision, reason=reason, by=by):
+                self._put("☑", f"{by or 'a person'} said {decision}. {reason}".strip(), "magenta")
             case Notice(text=text):
                 self._put("!", text, "magenta")
 
@@ -152,8 +158,8 @@ class RunView:
         else:
             self.console.print(Text(" " * indent + f"{icon} ").append_text(content), soft_wrap=True)
 
-    def _start(self) -> None:
-        self._started = time.monotonic()
+    def start(self) -> None:
+        """Show the preview of the reply that is on its way; only a terminal has one."""
         self._preview.clear()
         if self.console.is_terminal and self._live is None:
             self._live = Live(

@@ -6,27 +6,34 @@ Without a text it asks for one, again and again, and remembers the conversation.
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from typing import Any
 
 from rich.console import Console
 
-from think_agent import Agent, Message, Model, ModelError, Outcome, __version__
+from think_agent import Agent, AskHuman, Message, Model, ModelError, Outcome, Verdict, __version__
+from think_agent.audit import report, to_html
 from think_agent.cli import (
     EXIT_CODES,
     STAND_IN,
-    UserError,
-    add_flag,
+    add_limit_flags,
     add_model_flags,
     choose_model,
     exit_code,
     guarded,
+    limits,
+    speak,
 )
 from think_agent.console import RunView
 from think_agent.model import Unstreamed
+from think_agent.people import at_the_terminal
+from think_agent.settings import Parser, UserError, add_flag, read_config, show
+from think_agent.settings import arguments as words
+from think_agent.split import split
 
-from .offline import reply
-from .shop import INSTRUCTIONS, Shop, ShopError
+from .offline import MANAGER_PRESENT, reply
+from .shop import INSTRUCTIONS, Shop, ShopError, dollars
 
 EXAMPLES = [
     "I want a refund on order ORD-001",
@@ -39,10 +46,18 @@ HELP = """\
 /provider P       go on with another provider (P or P:MODEL)
 /reset            forget the conversation
 /quit             leave (Ctrl-D does, too)"""
+MANAGER = f"""
+
+# Today
+
+For rule 4 {MANAGER_PRESENT}: propose `approve` instead of `escalate`; the manager is asked then.
+"""
 
 
-def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
+def arguments(config: dict[str, Any], file: str) -> Parser:
+    parser = Parser(
+        config=config,
+        file=file,
         prog="python -m demos.refund",
         description="Decide refund requests, with every thought in view.",
         epilog=EXIT_CODES,
@@ -50,7 +65,17 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("text", nargs="?", help="the request; without it, a prompt")
     parser.add_argument("--version", action="version", version=__version__)
+    parser.add_argument("--config", metavar="FILE", help="a TOML file with [think_agent]")
+    parser.add_argument("--show-config", action="store_true", help="print the settings and stop")
     add_model_flags(parser, default="auto")
+    add_flag(parser, "--thinker", metavar="P[:MODEL]", help="another model for the thoughts")
+    add_flag(
+        parser,
+        "--dialect",
+        choices=("auto", "native", "json", "react"),
+        default="auto",
+        help="how tools are spoken",
+    )
     add_flag(
         parser,
         "--force",
@@ -58,103 +83,169 @@ def arguments() -> argparse.Namespace:
         default="first",
         help="when to force a thought",
     )
+    add_limit_flags(parser)
     add_flag(
         parser,
-        "--db",
-        metavar="PATH",
-        default=":memory:",
-        help="the shop's SQLite file (default: in memory)",
+        "--approve",
+        metavar="ask|never|always-under AMOUNT",
+        default="never",
+        help="who approves refunds over $500: you, nobody (they are escalated), or a rule",
     )
+    add_flag(parser, "--db", metavar="PATH", default=":memory:", help="the shop's SQLite file")
+    add_flag(parser, "--transcript", metavar="PATH", help="keep the transcript in this file")
+    add_flag(parser, "--resume", metavar="PATH", help="go on with the run in this file")
+    add_flag(parser, "--html", metavar="PATH", help="write the audit page of the run there")
     add_flag(parser, "--json", action="store_true", help="print one JSON object and nothing else")
     add_flag(parser, "--quiet", action="store_true", help="print the bare answer")
-    add_flag(
-        parser, "--hide-thoughts", action="store_true", help="show the answer and the figures alone"
-    )
+    add_flag(parser, "--hide-thoughts", action="store_true", help="show answer and figures alone")
     add_flag(parser, "--no-stream", action="store_true", help="wait for whole replies")
-    return parser.parse_args()
+    parser.refuse_unknown()
+    return parser
+
+
+class Desk:
+    """The demo: its settings, its shop, and the agent that works there."""
+
+    def __init__(self, args: argparse.Namespace, config: dict[str, Any]) -> None:
+        self.args = args
+        self.config = config
+        self.console = Console(highlight=False)
+        self.view = RunView(self.console, thoughts=not args.hide_thoughts, quiet=args.quiet)
+        self.approve = self._approve_mode()
+        try:
+            self.shop = Shop(args.db, manager=args.approve != "never")
+        except ShopError as error:
+            raise ModelError(str(error)) from error
+        self.agent = self.make_agent(args.provider)
+
+    def make_agent(self, provider: str) -> Agent:
+        args = self.args
+        pace = 0.02 if sys.stdout.isatty() else 0.0  # so that the stand-in can be watched, too
+        stand_in = {"script": reply, "pace": pace}
+        model = choose_model(provider, args.model, args.base_url, **stand_in)
+        model = speak(model, args.dialect)
+        if args.thinker:
+            thinker = choose_model(args.thinker, None, None, **stand_in)
+            model = split(thinker=speak(thinker, args.dialect), actor=model)
+        instructions = INSTRUCTIONS.read_text(encoding="utf-8")
+        return Agent(
+            Unstreamed(model) if args.no_stream else model,
+            self.shop.tools(),
+            instructions=instructions + (MANAGER if self.shop.manager else ""),
+            force=args.force,
+            approve=self.approve,
+            **limits(args, self.config),
+        )
+
+    def run(self) -> int:
+        """One request, or the conversation."""
+        if self.args.json:
+            outcome = self.work(self.args.text, None)
+            print(json.dumps(as_json(outcome, self.shop, self.agent.model)))
+            return exit_code(outcome.exit)
+        if not self.args.quiet:
+            self.greet()
+        with self.view:
+            if not self.args.text and not self.args.resume:
+                return self.converse()
+            try:
+                return exit_code(self.work(self.args.text, self.view).exit)
+            except KeyboardInterrupt:
+                self.view.stopped()
+                return 130
+
+    def work(
+        self, text: str | None, on_event: RunView | None, transcript: Sequence[Message] = ()
+    ) -> Outcome:
+        """One turn: a new one, or, without a text, the one that `--resume` names."""
+        if text is None:
+            outcome = self.agent.resume(self.args.resume, on_event=on_event)
+        else:
+            kept = self.args.transcript or transcript
+            outcome = self.agent.run(text, transcript=kept, on_event=on_event)
+        if self.args.html:
+            write(self.args.html, to_html(report(outcome.transcript, exit=outcome.exit)))
+        return outcome
+
+    def converse(self) -> int:
+        """The prompt loop. An error ends the turn, not the conversation."""
+        say = self.console.print
+        say("Type a request, or /help. For example:", *(f"  {e}" for e in EXAMPLES), sep="\n")
+        transcript: Sequence[Message] = ()
+        while True:
+            try:
+                text = ask()
+            except (EOFError, KeyboardInterrupt):
+                return 0
+            command, _, rest = text.partition(" ")
+            try:
+                match command, rest.strip():
+                    case "", _:
+                        continue
+                    case "/quit", _:
+                        return 0
+                    case "/reset", _:
+                        transcript = ()
+                    case "/thoughts", "on" | "off" as switch:
+                        self.view.thoughts = switch == "on"
+                    case "/provider", str(provider) if provider:
+                        self.agent = self.make_agent(provider)
+                        self.greet()
+                    case str(), _ if command.startswith("/"):
+                        say(HELP, markup=False)
+                    case _:
+                        transcript = self.work(text, self.view, transcript).transcript
+            except (ModelError, UserError) as error:
+                self.view.stop()
+                say(f"error: {error}", style="red", markup=False)
+            except KeyboardInterrupt:  # ends the turn; what was done stays in the conversation
+                self.view.stopped()
+                transcript = [*transcript, *self.view.messages]
+
+    def greet(self) -> None:
+        model = self.agent.model
+        if model.name == "offline":
+            self.console.print(f"[reverse] {STAND_IN} [/reverse]", soft_wrap=True)
+        self.console.print(f"refund desk · {model.name}:{model.model}", style="dim", soft_wrap=True)
+
+    def _approve_mode(self) -> Callable[[AskHuman], Verdict] | None:
+        """Who approves: None where nobody is there to be asked."""
+        match self.args.approve.split():
+            case ["never"]:
+                return None
+            case ["ask"]:
+                return at_the_terminal(self.view) if sys.stdin.isatty() else None
+            case ["always-under", amount] if amount.replace(".", "", 1).isdigit():
+                return self._approve_under(float(amount))
+        raise UserError("--approve: use ask, never, or always-under AMOUNT (in dollars)")
+
+    def _approve_under(self, amount: float) -> Callable[[AskHuman], Verdict]:
+        def approve(question: AskHuman) -> Verdict:
+            by = f"--approve always-under {amount:g}"
+            arguments = question.call.arguments if question.call else None
+            if not isinstance(arguments, dict):
+                return Verdict("no", by=by, reason="only refunds are approved by rule")
+            price = self.shop.order(str(arguments["order_id"])).price_cents
+            if price < amount * 100:
+                return Verdict("yes", by=by)
+            return Verdict("no", by=by, reason=f"{dollars(price)} is not under ${amount:g}")
+
+        return approve
 
 
 def main() -> int:
-    args = arguments()
-    if args.json and not args.text:
+    argv = words()
+    file, config = read_config(argv)
+    parser = arguments(config, file)
+    args = parser.parse_args(argv)
+    if args.show_config:
+        print(show(args, parser.sources(argv)))
+        return 0
+    if args.json and not (args.text or args.resume):
         raise UserError('--json needs a request: python -m demos.refund --json "..."')
-    try:
-        shop = Shop(args.db)
-    except ShopError as error:
-        raise ModelError(str(error)) from error
-    agent = make_agent(args, shop, args.provider)
-    if args.json:
-        outcome = agent.run(args.text)
-        print(json.dumps(as_json(outcome, shop, agent.model)))
-        return exit_code(outcome.exit)
-    console = Console(highlight=False)
-    if not args.quiet:
-        greet(console, agent.model)
-    with RunView(console, thoughts=not args.hide_thoughts, quiet=args.quiet) as view:
-        if not args.text:
-            return converse(args, shop, agent, view)
-        try:
-            return exit_code(agent.run(args.text, on_event=view).exit)
-        except KeyboardInterrupt:
-            view.stopped()
-            return 130
-
-
-def make_agent(args: argparse.Namespace, shop: Shop, provider: str) -> Agent:
-    pace = 0.02 if sys.stdout.isatty() else 0.0  # so that the stand-in can be watched, too
-    model = choose_model(provider, args.model, args.base_url, script=reply, pace=pace)
-    instructions = INSTRUCTIONS.read_text(encoding="utf-8")
-    model = Unstreamed(model) if args.no_stream else model
-    return Agent(model, shop.tools(), instructions=instructions, force=args.force)
-
-
-def greet(console: Console, model: Model) -> None:
-    if model.name == "offline":
-        console.print(f"[reverse] {STAND_IN} [/reverse]", soft_wrap=True)
-    console.print(f"refund desk · {model.name}:{model.model}", style="dim", soft_wrap=True)
-
-
-def converse(args: argparse.Namespace, shop: Shop, agent: Agent, view: RunView) -> int:
-    """The prompt loop. An error ends the turn, not the conversation."""
-    console = view.console
-    console.print(
-        "Type a request, or /help. For example:",
-        *(f"  {example}" for example in EXAMPLES),
-        sep="\n",
-    )
-    transcript: Sequence[Message] = ()
-    while True:
-        try:
-            text = ask()
-        except (EOFError, KeyboardInterrupt):
-            return 0
-        command, _, rest = text.partition(" ")
-        match command, rest.strip():
-            case "", _:
-                continue
-            case "/quit", _:
-                return 0
-            case "/reset", _:
-                transcript = ()
-            case "/thoughts", "on" | "off" as switch:
-                view.thoughts = switch == "on"
-            case "/provider", str(provider) if provider:
-                try:
-                    agent = make_agent(args, shop, provider)
-                    greet(console, agent.model)
-                except (ModelError, UserError) as error:
-                    console.print(f"error: {error}", style="red", markup=False)
-            case str(), _ if command.startswith("/"):
-                console.print(HELP, markup=False)
-            case _:
-                try:
-                    transcript = agent.run(text, transcript=transcript, on_event=view).transcript
-                except ModelError as error:
-                    view.stop()
-                    console.print(f"error: {error}", style="red", markup=False)
-                except KeyboardInterrupt:  # ends the turn; what was done stays in the conversation
-                    view.stopped()
-                    transcript = [*transcript, *view.messages]
+    if args.text and args.resume:
+        raise UserError("--resume goes on with a run: leave the request out")
+    return Desk(args, config).run()
 
 
 def ask() -> str:
@@ -162,6 +253,14 @@ def ask() -> str:
     if sys.stdin.isatty():
         import readline  # noqa: F401 - importing it is what gives input() its history
     return input("\n> ").strip()
+
+
+def write(path: str, text: str) -> None:
+    try:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written ({error.strerror}); check --html") from error
 
 
 def as_json(outcome: Outcome, shop: Shop, model: Model) -> dict[str, object]:
@@ -178,6 +277,7 @@ def as_json(outcome: Outcome, shop: Shop, model: Model) -> dict[str, object]:
                 "result": action.result.content,
                 "is_error": action.result.is_error,
                 "thought": action.thought,
+                "how": action.how,
             }
             for action in outcome.actions
         ],

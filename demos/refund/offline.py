@@ -15,12 +15,13 @@ from typing import Any
 from think_agent import Assistant, Force, Message, Request, ToolCall, ToolResult, User
 
 LABEL = "[scripted stand-in, no language model]"
+MANAGER_PRESENT = "a manager is present"
 ORDER_NUMBER = re.compile(r"\bORD-\d+\b", re.IGNORECASE)
 
 
 def reply(request: Request) -> Assistant:
     """The stand-in's next reply."""
-    desk = _Desk(request.messages)
+    desk = _Desk(request.messages, request.system)
     actions = desk.next_actions()
     match request.tool_choice:
         case "none":
@@ -47,7 +48,8 @@ def _calls(*calls: ToolCall) -> Assistant:
 class _Desk:
     """What the messages since the customer last spoke say about each order."""
 
-    def __init__(self, messages: Sequence[Message]) -> None:
+    def __init__(self, messages: Sequence[Message], system: str) -> None:
+        self._manager = MANAGER_PRESENT in system
         start = max(i for i, m in enumerate(messages) if isinstance(m, User) and m.kind == "person")
         turn = messages[start:]
         said = turn[0].text if isinstance(turn[0], User) else ""
@@ -113,7 +115,7 @@ class _Desk:
                 "deny",
                 f"it was bought {check['days']} days ago, the window is 30 (rule 1)",
             )
-        elif check["needs_manager"]:
+        elif check["needs_manager"] and not self._manager:
             decision, reason = (
                 "escalate",
                 f"{check['amount']} is over $500.00 and needs a manager (rule 4)",

@@ -10,6 +10,8 @@ Rule 3: nothing is recorded twice: a decision carries the key of the call that m
 Rule 4: money is in cents, ages are counted from `today`, which is handed in.
 
 `enforce=False` takes rule 1 away, so that an evaluation can see what a model would do by itself.
+`manager=True` says that a manager approves each refund over the limit before it gets here, so that
+such a refund may be approved instead of escalated.
 
 The policy in words is `policy.md`; `allowed_decision` is the same in code.
 """
@@ -125,10 +127,16 @@ class Shop:
     """
 
     def __init__(
-        self, path: str = ":memory:", *, today: date | None = None, enforce: bool = True
+        self,
+        path: str = ":memory:",
+        *,
+        today: date | None = None,
+        enforce: bool = True,
+        manager: bool = False,
     ) -> None:
         self.today = today or date.today()
         self.enforce = enforce
+        self.manager = manager
         self._lock = threading.Lock()
         try:
             self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
@@ -145,10 +153,22 @@ class Shop:
     def tools(self) -> list[Tool]:
         """What a model gets to work with."""
         return [
-            tool(self.lookup_order),
-            tool(self.check_refund_policy),
-            tool(self.process_refund, think_first=True),
+            tool(self.lookup_order, idempotent=True),
+            tool(self.check_refund_policy, idempotent=True),
+            tool(self.process_refund, think_first=True, needs_approval=self.needs_manager),
         ]
+
+    def needs_manager(self, arguments: dict[str, object]) -> bool:
+        """Is this a refund that a manager has to approve?"""
+        try:
+            order = self.order(str(arguments["order_id"]))
+        except ShopError:
+            return False
+        return (
+            self.manager
+            and arguments["decision"] == "approve"
+            and allowed_decision(order)[0] == "escalate"
+        )
 
     def lookup_order(self, order_id: str) -> dict[str, object]:
         """Look up one order: item, price, age in days, and notes.
@@ -200,7 +220,8 @@ class Shop:
                 return _receipt(*repeated)
             order = self._order(db, order_id)
             allowed, because = allowed_decision(order)
-            if self.enforce and decision != allowed:
+            by_manager = self.manager and (allowed, decision) == ("escalate", "approve")
+            if self.enforce and decision != allowed and not by_manager:
                 refusal = f"{decision} is against the policy for {order.id}: {because}."
                 raise ShopError(f"{refusal} Allowed: {allowed}.")
             amount = order.price_cents if decision == "approve" else 0

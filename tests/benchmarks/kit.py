@@ -1,0 +1,58 @@
+"""Our side of the benchmark: the same conversation with an Agent.
+
+`python -m tests.benchmarks.kit PROVIDER URL` holds one conversation and prints the seconds that the
+imports took.
+"""
+
+import functools
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from .conversation import FUNCTIONS, INSTRUCTIONS, KEY, MODEL, REQUEST, THINK
+
+
+def agent_for(provider: str, url: str, *, waits: bool) -> Any:
+    from think_agent import Agent, Tool, connect, tool
+
+    name, _, api = provider.partition("-")
+    options = {"api": api} if api else {}
+    base_url = f"{url}/v1" if name == "openai" else url
+    model = connect(f"{name}:{MODEL}", base_url=base_url, api_key=KEY, **options)
+    functions = [waiting(f) if waits else f for f in FUNCTIONS.values()]
+    tools = [tool(f, think_first=f.__name__ == "process_refund") for f in functions]
+    return Agent(model, tools, instructions=INSTRUCTIONS, think=Tool(**THINK))
+
+
+def waiting(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function` as an async one; a sync tool would run in a thread, so as not to block."""
+
+    @functools.wraps(function)
+    async def wait(**arguments: Any) -> Any:
+        return function(**arguments)
+
+    return wait
+
+
+def talker(provider: str, url: str) -> Callable[[], str]:
+    """Holds one conversation at each call; the agent stays."""
+    agent = agent_for(provider, url, waits=False)
+    return lambda: str(agent.run(REQUEST).answer)
+
+
+def async_talker(provider: str, url: str) -> Callable[[], Awaitable[str]]:
+    """`talker`, for an event loop."""
+    agent = agent_for(provider, url, waits=True)
+
+    async def talk() -> str:
+        return str((await agent.arun(REQUEST)).answer)
+
+    return talk
+
+
+if __name__ == "__main__":
+    start = time.perf_counter()
+    talk = talker(sys.argv[1], sys.argv[2])
+    print(time.perf_counter() - start)
+    talk()
