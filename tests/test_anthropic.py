@@ -13,7 +13,7 @@ from typing import Any
 import anthropic
 import pytest
 
-from tests.servers import ProviderServer, Reply, serve
+from tests.servers import ProviderServer, Reply, bare, serve
 from tests.servers.anthropic import AnthropicProtocol, event
 from tests.wire import cases, load, needs_wire
 from think_agent import (
@@ -58,7 +58,7 @@ def _only_our_credentials(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
 
 
 def model_at(url: str, name: str = MODEL, **options: Any) -> Anthropic:
-    model = connect(f"anthropic:{name}", base_url=url, api_key=KEY, **options)
+    model = bare(connect(f"anthropic:{name}", base_url=url, api_key=KEY, **options))
     assert isinstance(model, Anthropic)
     return model
 

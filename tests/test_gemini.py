@@ -13,7 +13,7 @@ import pytest
 from google import genai
 from google.genai import types
 
-from tests.servers import ProviderServer, Reply, serve, sse
+from tests.servers import ProviderServer, Reply, bare, serve, sse
 from tests.servers.gemini import KEY, MODEL, GeminiProtocol, error
 from tests.wire import cases, load, needs_wire
 from think_agent import (
@@ -49,7 +49,9 @@ HI = Request([User("hi")])
 
 
 def model_at(url: str, model: str = MODEL, **options: Any) -> Gemini:
-    made = connect(f"gemini:{model}", **{"base_url": url, "api_key": KEY, "timeout": 5, **options})
+    made = bare(
+        connect(f"gemini:{model}", **{"base_url": url, "api_key": KEY, "timeout": 5, **options})
+    )
     assert isinstance(made, Gemini)
     made.retries = 0
     return made

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import re
 from copy import deepcopy
 from dataclasses import replace
 
@@ -11,6 +10,7 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
+from demos.refund.dialects import speaking
 from demos.refund.offline import reply
 from demos.refund.shop import Shop
 from tests.servers import serve
@@ -751,68 +751,9 @@ def test_a_mistake_goes_back_and_three_end_the_run():
 
 def planner(request: Request) -> Assistant:
     """The stand-in of the refund desk, speaking JSON plans under the schema it is given."""
-    schema = request.output_schema
-    keys = schema["properties"]
-    choice = "none" if list(keys) == ["response"] else "auto"
-    if "actions" not in keys and "reasoning" in keys:
-        choice = Force("think")
-    said = reply(Request(heard(request.messages), (THINK,), tool_choice=choice))
-    thoughts = [c.arguments for c in said.tool_calls if c.name == "think"]
-    actions = [action(call, keys) for call in said.tool_calls if call.name != "think"]
-    one_a_turn = "at most one" in request.system
-    whole = {
-        "understanding": "",
-        "reasoning": thoughts[0]["thought"] if thoughts else "As planned.",
-        "task_complete": bool(thoughts) and thoughts[0]["should_continue"] == "false",
-        "actions": actions[:1] if one_a_turn else actions,
-        "response": said.text,
-    }
-    written = {key: whole[key] for key in keys}
-    jsonschema.validate(written, schema)
-    return Assistant(text=json.dumps(written), usage=Usage(100, 10))
-
-
-def action(call, keys):
-    """A call as strict modes have it: what is left out is null."""
-    items = keys["actions"]["items"]["anyOf"] if "actions" in keys else []
-    known = [
-        item["properties"] for item in items if call.name in item["properties"]["tool"]["enum"]
-    ]
-    asked = known[0]["arguments"]["required"] if known else ()
-    return {"tool": call.name, "arguments": {**dict.fromkeys(asked), **call.arguments}}
-
-
-RESULT = re.compile(r"(?:^|\n\n)Result of (\S+) \((\S+)\):\n")
-
-
-def heard(messages):
-    """The conversation as the stand-in knows it: plans as calls, results as results."""
-    waiting = []
-    for number, message in enumerate(messages):
-        if isinstance(message, Assistant):
-            said = json.loads(message.text)
-            done = [ToolCall("", a["tool"], a["arguments"]) for a in said.get("actions", [])]
-            thought = ToolCall(f"t{number}", "think", {"thought": said.get("reasoning")})
-            waiting.append(
-                replace(message, tool_calls=(thought, *done) if "reasoning" in said else ())
-            )
-            continue
-        start, *results = RESULT.split(message.text)
-        if results:
-            calls = list(waiting[-1].tool_calls)
-            ids = results[1::3]
-            calls[1:] = [replace(c, id=i) for c, i in zip(calls[1:], ids, strict=True)]
-            waiting[-1] = replace(waiting[-1], tool_calls=tuple(calls))
-        if start == "Thought recorded.":
-            waiting.append(ToolResult(waiting[-1].tool_calls[0].id, "think", start))
-        else:
-            waiting.append(User(message.text))
-        waiting += [ToolResult(*triple) for triple in zip(*thirds(results), strict=True)]
-    return waiting
-
-
-def thirds(results):
-    return results[1::3], results[0::3], results[2::3]
+    said = speaking(reply, "json")(request)
+    jsonschema.validate(json.loads(said.text), request.output_schema)
+    return replace(said, usage=Usage(100, 10))
 
 
 def planning(provider: str, server, several: bool = False) -> Model:

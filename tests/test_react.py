@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import re
 import time
 from dataclasses import replace
 
@@ -11,6 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from demos.refund import offline
+from demos.refund.dialects import speaking
 from demos.refund.shop import INSTRUCTIONS, Shop
 from tests.servers import serve
 from tests.servers.ollama import OllamaServer
@@ -434,71 +434,10 @@ def test_hostile_texts_take_linear_time(piece):
 # Whole runs.
 
 
-class Desk:
-    """The stand-in of the refund demo, speaking the dialect: it sees text and writes text.
-
-    Its brain reads what was said back into messages, so a word that got lost is a wrong decision.
-    """
-
-    def __init__(self, brain=offline.reply):
-        self._brain = brain
-
-    def __call__(self, asked_request):
-        messages = []
-        for message in asked_request.messages:
-            messages += self._heard(message, messages)
-        last = asked_request.messages[-1].text
-        choice = "auto"
-        if "Now write a Thought" in last.rpartition("\n\n")[2]:
-            choice = Force("think")
-        if "Now write the Final Answer" in last.rpartition("\n\n")[2]:
-            choice = "none"
-        shop_tools = Shop().tools()
-        reply = self._brain(Request(messages, (THINK, *shop_tools), tool_choice=choice))
-        return Assistant(text=self._written(reply, messages), usage=Usage(10, 5))
-
-    def _heard(self, message, before):
-        if isinstance(message, Assistant):
-            found = re.findall(r"^Action: (.*)\nAction Input: (.*)$", message.text, re.M)
-            made = [ToolCall("", name, json.loads(text)) for name, text in found]
-            notes = re.findall(r"^Thought: (.*)$", message.text, re.M)
-            made = [ToolCall("", "think", {"thought": note}) for note in notes] + made
-            start = sum(len(m.tool_calls) for m in before if isinstance(m, Assistant))
-            numbered = (replace(call, id=str(n)) for n, call in enumerate(made, start))
-            return [Assistant(text=message.text, tool_calls=tuple(numbered))]
-        heard = []
-        last_calls = before[-1].tool_calls if before else ()
-        for part in message.text.split("\n\n"):
-            result = re.fullmatch(r"Observation \((\S+?)(?: (\{.*?\}))?\): (.*)", part, re.S)
-            if result is None:
-                if not part.startswith("Now write"):
-                    heard.append(User(part))
-                continue
-            name = "think" if result[1] == "thought" else result[1]
-            (call,) = (
-                call
-                for call in last_calls
-                if call.name == name
-                and (name == "think" or json.loads(result[2]) == call.arguments)
-            )
-            is_error = result[3].startswith("error")
-            refused = "not run" in result[3]
-            heard.append(ToolResult(call.id, name, result[3], is_error, refused=refused))
-        return heard
-
-    def _written(self, reply, messages):
-        if not reply.tool_calls:
-            return reply.text
-        lines = []
-        for call in reply.tool_calls:
-            if call.name == "think":
-                lines.append(f"Thought: {call.arguments['thought']}")
-                if call.arguments["should_continue"] == "false":
-                    answer = self._brain(Request(messages, tool_choice="none")).text
-                    lines.append(f"Final Answer: {answer}")
-            else:
-                lines.append(f"Action: {call.name}\nAction Input: {json.dumps(call.arguments)}")
-        return "\n".join([*lines, "Observation: whatever"])
+def clerk(asked_request):
+    """The stand-in of the refund desk in plain text; it makes up an Observation each time."""
+    said = speaking(offline.reply, "react")(asked_request)
+    return replace(said, text=f"{said.text}\nObservation: whatever", usage=Usage(10, 5))
 
 
 RIGHT = {"ORD-001": "approve", "ORD-002": "deny", "ORD-003": "approve", "ORD-004": "escalate"}
@@ -541,7 +480,7 @@ def run_astreamed(agent, text):
 @pytest.mark.parametrize("way", [run_plain, run_async, run_streamed, run_astreamed])
 @pytest.mark.parametrize("force", ["never", "first", "always"])
 def test_the_orders_are_decided_right_in_plain_text(force, way):
-    shop, model, heard = Shop(), *listened_to(Desk())
+    shop, model, heard = Shop(), *listened_to(clerk)
     outcome = way(agent_for(model, shop, force=force), "Please refund " + " and ".join(RIGHT))
     assert {d.order_id: d.decision for d in shop.decisions()} == RIGHT
     assert outcome.exit == "signal"
@@ -552,7 +491,7 @@ def test_the_orders_are_decided_right_in_plain_text(force, way):
 
 
 def test_the_answer_of_the_way_out_is_the_answer_and_nobody_is_asked_twice():
-    model, heard = listened_to(Desk())
+    model, heard = listened_to(clerk)
     outcome = agent_for(model, Shop()).run("Please refund ORD-001")
     assert outcome.exit == "signal"
     assert "ORD-001" in outcome.answer
@@ -582,7 +521,7 @@ def test_a_way_out_without_words_is_asked_for_them():
 
 @pytest.mark.parametrize(("protocol", "spec"), [(OllamaServer, "ollama"), (Chat, "openai:local")])
 def test_a_run_goes_through_a_real_server(protocol, spec):
-    with serve(protocol(), Desk()) as server:
+    with serve(protocol(), clerk) as server:
         url = server.url + "/v1" if spec.startswith("openai") else server.url
         model = react(connect(spec, base_url=url, api_key="a-test-key"))
         shop = Shop()

@@ -50,8 +50,17 @@ from .errors import TranscriptError
 from .messages import Json, Message, from_json
 from .settings import UserError, add_flag
 
-__all__ = ["Record", "Report", "add_arguments", "main", "read", "report", "to_html"]
-__all__ += ["to_json_report", "to_text"]
+__all__ = [
+    "Record",
+    "Report",
+    "add_arguments",
+    "main",
+    "read",
+    "report",
+    "to_html",
+    "to_json_report",
+    "to_text",
+]
 
 VERSION = 1  # of the file format; transcript.py writes it
 

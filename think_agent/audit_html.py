@@ -92,7 +92,12 @@ def to_html(report: Report) -> str:
     policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
     body = [
         tag("header", *_summary(report)),
-        tag("main", *_warnings(report), *(_turn(turn, report) for turn in report.turns)),
+        tag(
+            "main",
+            *_requests(report),
+            *_warnings(report),
+            *(_turn(turn, report) for turn in report.turns),
+        ),
         tag("footer", *_footer(report)),
     ]
     # One pass: a "$" in what is filled in stays what it is.
@@ -102,9 +107,7 @@ def to_html(report: Report) -> str:
 
 
 def _title(report: Report) -> str:
-    request = next((turn.request.text for turn in report.turns if turn.request), "")
-    words = " ".join(request.split())
-    return f"Audit: {words[:80]}" if words else "Audit of a run"
+    return f"Audit: {_title_of(report.turns[0])}" if report.turns else "Audit of a run"
 
 
 def _summary(report: Report) -> Iterator[Html]:
@@ -146,9 +149,12 @@ def _fact(name: str, value: str, more: str) -> Html:
 
 
 def _exit(exit: str | None) -> Html:
+    return tag("p", _exit_name(exit), EXITS.get(exit or "", ""), class_="exit")
+
+
+def _exit_name(exit: str | None) -> Html:
     good = "good" if exit in ("signal", "silence") else "bad"
-    name = f"Exit: {exit}" if exit else "Not ended"
-    return tag("p", tag("strong", name, class_=good), EXITS.get(exit or "", ""), class_="exit")
+    return tag("strong", f"Exit: {exit}" if exit else "Not ended", class_=good)
 
 
 def _warnings(report: Report) -> Iterator[Html]:
@@ -160,6 +166,21 @@ def _warnings(report: Report) -> Iterator[Html]:
         )
         title = tag("h2", "Worth a look", id="look")
         yield tag("section", title, tag("ul", *lines), class_="look", aria_labelledby="look")
+
+
+def _requests(report: Report) -> Iterator[Html]:
+    """A way to each request of a conversation, with how it ended."""
+    if len(report.turns) > 1:
+        items = (
+            tag("li", _link(f"request-{turn.number}", _title_of(turn)), _exit_name(turn.exit))
+            for turn in report.turns
+        )
+        yield tag("nav", tag("ol", *items), class_="requests", aria_label="Requests")
+
+
+def _title_of(turn: Turn) -> str:
+    words = " ".join(turn.request.text.split()) if turn.request else ""
+    return words[:80] or f"Request {turn.number}"
 
 
 def _link(target: str, text: str) -> Html:
@@ -242,20 +263,19 @@ def _head(step: Step, report: Report) -> Iterator[Html]:
     yield tag("h3", f"Step {step.number}")
     reply = step.reply
     carried_out = CARRIED_OUT.get(reply.enforced or "")
+    told = asked(reply) + (f" ({carried_out})" if carried_out else "")
     parts = [
         f"at {duration(step.elapsed)}" if step.elapsed is not None else "",
         f"took {duration(step.seconds)}" if step.seconds is not None else "",
         tokens(reply.usage) if reply.usage.input_tokens or reply.usage.output_tokens else "",
         f"{reply.provider}:{reply.model}" if len(report.models) > 1 else "",
-        asked(reply) + (f" ({carried_out})" if carried_out else "")
-        if reply.tool_choice != "auto"
-        else "",
+        told if reply.tool_choice != "auto" else "",
     ]
     yield tag("p", " · ".join(part for part in parts if part), class_="meta")
 
 
 def _thought(thought: Thought, rail: _Rail) -> Html:
-    signal = {False: "signals the exit", True: "", None: ""}[thought.should_continue]
+    signal = "signals the exit" if thought.should_continue is False else ""
     notes = [HOW[thought.how], signal, "recovered from text" if thought.recovered else ""]
     label = tag(
         "div",
@@ -278,7 +298,8 @@ def _action(action: Action, rail: _Rail) -> Html:
     else:
         why = tag("span", "behind no thought", class_="meta")
     recovered = [tag("span", "recovered from text", class_="meta")] if call.recovered else []
-    took = [tag("span", duration(action.seconds), class_="meta")] if action.seconds else []
+    time = duration(action.seconds)
+    took = [tag("span", time, class_="meta")] if time else []
     title = tag("h4", tag("code", call.name or "(no name)"))
     status = tag("span", f"{mark} {words}", class_=f"status {bad}")
     parts = [tag("div", title, status, *took, *recovered, why, class_="label")]
@@ -345,4 +366,9 @@ def _footer(report: Report) -> Iterator[Html]:
     yield tag("h2", "How a thought came")
     yield tag("dl", *(joined([tag("dt", HOW[how]), tag("dd", LEGEND[how])]) for how in HOW))
     if report.header:
-        yield tag("details", tag("summary", "Header of the file"), _json(report.header, "header"))
+        yield tag(
+            "details",
+            tag("summary", "Header of the file"),
+            _json(report.header, "header"),
+            class_="raw",
+        )

@@ -348,7 +348,7 @@ class _Layout:
 
     def _thought(self, reply: Assistant, call: ToolCall, result: ToolResult | None) -> Thought:
         self.thoughts += 1
-        how, self._refused = trail._how(reply, self._refused), False
+        how, self._refused = trail.how_it_came(reply, self._refused), False
         note = result.content.removeprefix(think.RECORDED).strip() if result else ""
         signal = think.should_continue(call)
         return Thought(self.thoughts, think.thought(call), how, signal, note, call.recovered)

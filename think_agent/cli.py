@@ -34,6 +34,7 @@ exit codes:
 
 # command: what it does; each is the module of that name
 COMMANDS = {
+    "audit": "show a transcript: as text, as JSON, as one HTML page",
     "probe": "ask an endpoint what it really does: tools, forcing, schemas, streaming",
 }
 

@@ -25,7 +25,8 @@ from .streaming import Delta, Notice
 
 ICONS = {"thinking": "🧠", "thought": "💭", "call": "🔧", "answer": "💬"}
 STYLES = {"thinking": "dim italic", "thought": "cyan", "call": "yellow", "answer": "bold"}
-BIDI = {*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F}
+# Characters that reorder, break or hide text.
+UNSEEN = {0x200B, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2060, 0x206A), 0x061C, 0xFEFF}
 
 IRREGULAR = {  # what to add to an answer, or to say instead of one
     "limit": "(A limit was reached.)",
@@ -53,7 +54,7 @@ def _is_harmless(char: str) -> bool:
     code = ord(char)
     control = code < 0x20 or 0x7F <= code <= 0x9F
     lone_surrogate = 0xD800 <= code <= 0xDFFF
-    return char in "\n\t" or not (control or lone_surrogate or code in BIDI)
+    return char in "\n\t" or not (control or lone_surrogate or code in UNSEEN)
 
 
 class RunView:

@@ -17,7 +17,7 @@ def recent(transcript: Sequence[Message], keep_turns: int | None) -> tuple[Messa
     """The last `keep_turns` turns of a transcript; None keeps all."""
     if keep_turns is None:
         return tuple(transcript)
-    if isinstance(keep_turns, bool) or keep_turns < 1:
+    if isinstance(keep_turns, bool) or not isinstance(keep_turns, int) or keep_turns < 1:
         raise ValueError(f"keep_turns={keep_turns!r}: use a whole number from 1")
     starts = [i for i, m in enumerate(transcript) if isinstance(m, User) and m.kind == "person"]
     if len(starts) <= keep_turns or any(
@@ -28,12 +28,13 @@ def recent(transcript: Sequence[Message], keep_turns: int | None) -> tuple[Messa
 
 
 def _is_signed(native: Any) -> bool:
-    match native:
-        case dict():
-            return any(
-                (key in SIGNED and bool(value)) or _is_signed(value)
-                for key, value in native.items()
-            )
-        case list():
-            return any(_is_signed(item) for item in native)
+    open_parts = [native]  # a list, not recursion: what a model writes may be nested deeply
+    while open_parts:
+        match open_parts.pop():
+            case dict() as part:
+                if any(part.get(key) for key in SIGNED):
+                    return True
+                open_parts += part.values()
+            case list() as part:
+                open_parts += part
     return False

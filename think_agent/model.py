@@ -172,10 +172,10 @@ def _in_turn(replies: Sequence[Assistant]) -> Script:
     return script
 
 
-def sendable(messages: Sequence[Message], provider: str) -> tuple[Spoken, ...]:
+def sendable(messages: Sequence[Message], provider: str, dialect: str = "") -> tuple[Spoken, ...]:
     """`messages` as `provider` may see them. Every adapter starts from this.
 
-    - `native` blobs of another provider, or of a dialect, are dropped: signatures do not travel.
+    - `native` blobs of another provider or dialect are dropped: signatures do not travel.
     - Calls that were never answered (a truncated reply, a call that strayed into a final one) are
       dropped, and the native blob with them: every provider refuses a call without its result.
     - What only the kit reads (Started, Verdict) is left out.
@@ -186,7 +186,7 @@ def sendable(messages: Sequence[Message], provider: str) -> tuple[Spoken, ...]:
         if isinstance(message, (Started, Verdict)):
             continue
         if isinstance(message, Assistant):
-            if message.provider != provider or message.dialect:
+            if (message.provider, message.dialect) != (provider, dialect):
                 message = replace(message, native=None)
             if open_calls := unanswered(message, _until_next_reply(messages, index)):
                 answered = tuple(call for call in message.tool_calls if call not in open_calls)

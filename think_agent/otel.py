@@ -137,7 +137,7 @@ class Spans:
         """A span that begins where the last message ended, under the one of the agent."""
         parent = trace.set_span_in_context(self._agent) if self._agent else None
         span = self._tracer.start_span(
-            f"{operation} {name}".strip(), parent, kind, start_time=self._since
+            _visible(f"{operation} {name}".strip()), parent, kind, start_time=self._since
         )
         span.set_attribute("gen_ai.operation.name", operation)
         if self._agent_name:
@@ -175,9 +175,9 @@ class Spans:
         span = self._start("execute_tool", result.name, SpanKind.INTERNAL)
         span.set_attributes(
             {
-                "gen_ai.tool.name": result.name,
+                "gen_ai.tool.name": _visible(result.name),
                 "gen_ai.tool.type": "function",
-                "gen_ai.tool.call.id": result.call_id,
+                "gen_ai.tool.call.id": _visible(result.call_id),
             }
         )
         if result.is_error:  # its words are content, too, so they are no status description

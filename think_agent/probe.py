@@ -27,13 +27,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from .cli import UserError, add_flag, add_model_flags, choose_model
+from .cli import add_model_flags, choose_model
 from .console import printable
 from .errors import ModelError
 from .messages import Assistant, Force, Json, ToolCall, ToolResult, User
 from .model import Model, Request, Wrapper, honored
 from .policies import Forcing
 from .providers.base import Provider
+from .settings import UserError, add_flag
 from .streaming import Delta
 from .think import THINK
 from .tools import Tool

@@ -64,7 +64,7 @@ def calls_with_thoughts(
                 after = (turn[i] for i in range(place + 1, len(turn)))
                 for call, result in paired(message, after):
                     if call.name == THINK_NAME:
-                        thought = Thought(think.thought(call), _how(message, refused))
+                        thought = Thought(think.thought(call), how_it_came(message, refused))
                         acted = refused = False
                     else:
                         yield call, result, thought
@@ -132,7 +132,8 @@ def ignored_choices(messages: Sequence[Message]) -> int:
     return sum(isinstance(m, Assistant) and m.enforced == "ignored" for m in messages)
 
 
-def _how(reply: Assistant, refused: bool) -> How:
+def how_it_came(reply: Assistant, refused: bool) -> How:
+    """How the thoughts of `reply` came about; `refused`: a call was refused right before it."""
     if refused:
         return "gated"
     if isinstance(reply.tool_choice, Force) or reply.tool_choice == "required":

@@ -5,19 +5,22 @@ Rule 1: a message is on the disk (flushed and fsynced) before the next step is p
 Rule 2: the first line is a header: schema version, an id, and what the run was made of. No key is
         ever in it.
 Rule 3: a torn last line is cut off on open, for nothing was built on it. Any other line that cannot
-        be read is an error that names the line; nothing is skipped.
+        be read is an error that names the line; nothing is skipped, and the file is not touched.
 Rule 4: one process at a time: the file is locked while it is open.
 Rule 5: a write that fails leaves the file as it was before.
 
-    {"type": "transcript", "version": 1, "id": "…", "created": "…", "model": "…", "tools": "…",
-    "instructions": "…"} {"type": "user", "text": "I want a refund on order ORD-001", "at":
-    "2026-11-21T23:37:47.120+00:00"} …
-    {"type": "ended", "exit": "signal", "at": "…"}          after each run; for readers, the loop
-    does not need it
+    {"type": "transcript", "version": 1, "id": "…", "created": "…", "model": "…", "tools": "…", …}
+    {"type": "user", "text": "I want a refund on ORD-001", "at": "2026-11-21T23:37:47.120+00:00"}
+    …
+    {"type": "ended", "exit": "signal", "at": "…"}
+
+The last one stands after each run. It is for readers; the loop does not need it.
 """
 
+import contextlib
 import json
 import os
+import stat
 import uuid
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -29,6 +32,7 @@ from .errors import TranscriptError
 from .messages import Json, Message, from_json, to_json
 
 VERSION = 1
+HEADER = b'{"type":"transcript"'  # how the first line begins
 
 
 def utc_now() -> str:
@@ -80,22 +84,35 @@ class Transcript(list[Message]):
 
     def _load(self) -> Json | None:
         """Read the file; its header, or None when there is nothing in it yet."""
-        data = os.pread(self._file, os.fstat(self._file).st_size, 0)
+        with open(self._file, "rb", closefd=False) as file:
+            data = file.read()
         *lines, tail = data.split(b"\n")
+        torn = b""
         if tail and _is_json(tail):  # whole, but for the line break
-            os.write(self._file, b"\n")
             lines.append(tail)
         elif tail or (lines and not _is_json(lines[-1])):
             torn = tail or lines.pop() + b"\n"
-            self.cut = len(torn)
-            os.ftruncate(self._file, len(data) - len(torn))
+        header = self._read_all(lines)
+        if header is None and not HEADER.startswith(torn[: len(HEADER)]):
+            raise self._foreign()
+        try:  # only now that all of it could be read
+            if torn:
+                os.ftruncate(self._file, len(data) - len(torn))
+            elif tail:
+                os.write(self._file, b"\n")
+        except OSError as error:
+            raise self._unwritable(error) from error
+        self.cut = len(torn)
+        return header
+
+    def _read_all(self, lines: list[bytes]) -> Json | None:
         if not lines:
             return None
         header = self._read(lines[0], 1)
-        if header.get("type") != "transcript" or header.get("version") != VERSION:
-            raise TranscriptError(
-                f"{self.path}, line 1: not a transcript of version {VERSION}; choose another file"
-            )
+        if (header.get("type"), header.get("version")) != ("transcript", VERSION):
+            raise self._foreign()
+        if not isinstance(header.get("id"), str):
+            raise self._corrupt(1, "it has no id")
         for number, line in enumerate(lines[1:], start=2):
             record = self._read(line, number)
             if record.get("type") != "ended":
@@ -114,6 +131,14 @@ class Transcript(list[Message]):
             raise self._corrupt(number, "not a JSON object")
         return record
 
+    def _foreign(self) -> TranscriptError:
+        return TranscriptError(
+            f"{self.path}, line 1: not a transcript of version {VERSION}; choose another file"
+        )
+
+    def _unwritable(self, problem: object) -> TranscriptError:
+        return TranscriptError(f"{self.path}: cannot be written ({problem}); the run stops here")
+
     def _corrupt(self, number: int, problem: str) -> TranscriptError:
         return TranscriptError(
             f"{self.path}, line {number}: cannot be read ({problem}); mend it or restore a copy"
@@ -128,11 +153,20 @@ class Transcript(list[Message]):
             **made_of,
         }
         self._write(header)
+        with contextlib.suppress(OSError):  # the folder's entry, too; not every system can
+            folder = os.open(self.path.parent, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
         return header
 
     def _write(self, record: Json) -> None:
         # ASCII alone: a lone surrogate in a model's words must not make the line unwritable.
-        line = json.dumps(record, separators=(",", ":")).encode() + b"\n"
+        try:
+            line = json.dumps(record, separators=(",", ":")).encode() + b"\n"
+        except RecursionError as error:  # no reader could make a message of it again
+            raise self._unwritable("it is nested too deeply") from error
         size = os.fstat(self._file).st_size
         try:
             written = os.write(self._file, line)
@@ -141,9 +175,7 @@ class Transcript(list[Message]):
             os.fsync(self._file)
         except OSError as error:
             os.ftruncate(self._file, size)
-            raise TranscriptError(
-                f"{self.path}: cannot be written ({error}); the run stops here"
-            ) from error
+            raise self._unwritable(error) from error
         if os.fstat(self._file).st_nlink == 0:
             raise TranscriptError(
                 f"{self.path}: was deleted while the run was writing to it; start again"
@@ -153,11 +185,16 @@ class Transcript(list[Message]):
 def _open(path: Path) -> int:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
-    except OSError as error:
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+    except (OSError, ValueError) as error:  # ValueError: there is a NUL in the path
+        problem = error.strerror if isinstance(error, OSError) else error
         raise TranscriptError(
-            f"{path}: cannot be opened ({error.strerror}); choose another file"
+            f"{path}: cannot be opened ({problem}); choose another file"
         ) from error
+    if not stat.S_ISREG(os.fstat(file).st_mode):  # a pipe or a device keeps nothing
+        os.close(file)
+        raise TranscriptError(f"{path}: not a regular file; choose another")
+    return file
 
 
 def _lock(file: int, path: Path) -> None:

@@ -32,6 +32,7 @@ from think_agent.settings import Parser, UserError, add_flag, read_config, show
 from think_agent.settings import arguments as words
 from think_agent.split import split
 
+from .dialects import speaking
 from .offline import MANAGER_PRESENT, reply
 from .shop import INSTRUCTIONS, Shop, ShopError, dollars
 
@@ -121,7 +122,7 @@ class Desk:
     def make_agent(self, provider: str) -> Agent:
         args = self.args
         pace = 0.02 if sys.stdout.isatty() else 0.0  # so that the stand-in can be watched, too
-        stand_in = {"script": reply, "pace": pace}
+        stand_in = {"script": speaking(reply, args.dialect), "pace": pace}
         model = choose_model(provider, args.model, args.base_url, **stand_in)
         model = speak(model, args.dialect)
         if args.thinker:

@@ -207,8 +207,10 @@ def sender(provider: str, url: str, *, waits: bool) -> Send:
             from google import genai
             from google.genai import types
 
-            gemini = genai.Client(api_key=KEY, http_options=types.HttpOptions(base_url=url))
-            return gemini.aio.models.generate_content if waits else gemini.models.generate_content
+            api = genai.Client(api_key=KEY, http_options=types.HttpOptions(base_url=url))
+            models = api.aio.models if waits else api.models
+            # The client is kept in sight: it closes its connections when it is collected.
+            return lambda *, client=api, **arguments: models.generate_content(**arguments)
         case "ollama":
             import ollama
 

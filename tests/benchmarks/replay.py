@@ -5,13 +5,12 @@ writes bytes: the replies are encoded before the first request. Which reply is d
 number of tool results in the request, so a conversation may come over any connection.
 
 `python -m tests.benchmarks.replay [SECONDS]` prints its port and answers each request after so many
-seconds. GET / tells how many bytes were asked so far, and POST /reset forgets them.
+seconds. GET / tells how many bytes of requests for a reply have come since the last GET.
 """
 
 import asyncio
 import json
 import sys
-from typing import Any
 
 from tests.servers import Protocol
 from tests.servers.anthropic import AnthropicProtocol
@@ -21,7 +20,7 @@ from tests.servers.openai_chat import Chat
 from tests.servers.openai_responses import Responses
 from think_agent import Assistant, ToolCall, Usage
 
-from .conversation import ANSWER, CALLS, MODEL, REQUEST
+from .conversation import ANSWER, CALLS, MODEL
 
 # The end of a path, the protocol behind it, and what stands in a request once per tool result.
 PROTOCOLS: list[tuple[bytes, type[Protocol], bytes]] = [
@@ -31,3 +30,76 @@ PROTOCOLS: list[tuple[bytes, type[Protocol], bytes]] = [
     (b":generateContent", GeminiProtocol, b'"functionResponse"'),
     (b"/api/chat", OllamaServer, b'"tool_name"'),
 ]
+
+
+def encoded(protocol: Protocol) -> list[bytes]:
+    """The eight replies, whole HTTP answers."""
+    body = {"model": MODEL, "messages": [], "input": [], "contents": []}
+    usage = Usage(input_tokens=1200, output_tokens=40)
+    replies = [
+        Assistant(
+            tool_calls=(ToolCall(f"call_{number}", name, arguments),),
+            stop_reason="tool_use",
+            usage=usage,
+        )
+        for number, (name, arguments) in enumerate(CALLS)
+    ]
+    replies.append(Assistant(text=ANSWER, usage=usage))
+    return [answer(protocol.encode(reply, body)) for reply in replies]
+
+
+def answer(content: object) -> bytes:
+    data = json.dumps(content).encode()
+    head = f"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {len(data)}"
+    return head.encode() + b"\r\n\r\n" + data
+
+
+class Connection(asyncio.Protocol):
+    """One kept connection. (asyncio sets TCP_NODELAY by itself.)"""
+
+    replies = [(path, marker, encoded(protocol())) for path, protocol, marker in PROTOCOLS]
+    shown = answer({"capabilities": ["completion", "tools"], "model_info": {}})  # Ollama's check
+    delay = 0.0
+    asked = 0  # bytes, on all connections
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+        self.buffer = b""
+
+    def data_received(self, data: bytes) -> None:
+        self.buffer += data
+        head, found, body = self.buffer.partition(b"\r\n\r\n")
+        if not found:
+            return
+        _, length, rest = head.lower().partition(b"\r\ncontent-length:")
+        if len(body) < (int(rest.partition(b"\r\n")[0]) if length else 0):
+            return
+        reply, self.buffer = self.reply_to(head, body), b""
+        if self.delay:
+            asyncio.get_running_loop().call_later(self.delay, self.transport.write, reply)
+        else:
+            self.transport.write(reply)
+
+    def reply_to(self, head: bytes, body: bytes) -> bytes:
+        _, path, _ = head.split(b" ", 2)
+        if path == b"/":
+            asked, Connection.asked = Connection.asked, 0
+            return answer(asked)
+        for end, marker, replies in self.replies:
+            if path.partition(b"?")[0].endswith(end):
+                Connection.asked += len(head) + 4 + len(body)
+                return replies[body.count(marker)]
+        return self.shown
+
+
+async def main() -> None:
+    Connection.delay = float(sys.argv[1]) if sys.argv[1:] else 0.0
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(Connection, "127.0.0.1", 0, backlog=1000)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await server.serve_forever()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

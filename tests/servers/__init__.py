@@ -21,7 +21,8 @@ from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Literal
 
-from think_agent import Assistant, Request
+from think_agent import Assistant, Model, Request
+from think_agent.model import Wrapper
 
 Brain = Callable[[Request], Assistant]
 Mode = Literal["honor", "refuse", "ignore"]
@@ -195,3 +196,10 @@ def sse(data: Any, event: str | None = None) -> bytes:
     """One server-sent event."""
     head = f"event: {event}\n" if event else ""
     return f"{head}data: {data if isinstance(data, str) else json.dumps(data)}\n\n".encode()
+
+
+def bare(model: Model) -> Model:
+    """The adapter itself, without the readers of text that `connect` puts around it."""
+    while isinstance(model, Wrapper):
+        model = model.inner
+    return model

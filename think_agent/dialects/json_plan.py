@@ -191,7 +191,7 @@ should_continue "false" is task_complete true."""
 def spoken(messages: Sequence[Message], provider: str) -> tuple[Message, ...]:
     """`messages` as a conversation in plain text, the model's own words as it wrote them."""
     said: list[Message] = []
-    for message in sendable(messages, provider):
+    for message in sendable(messages, provider, "json"):
         match message:
             case Assistant(native=dict() as native) if NATIVE in native:
                 said.append(from_json(native[NATIVE]))

@@ -149,7 +149,7 @@ def asked(request: Request, provider: str) -> Request:
     """The request that the model inside gets: words, and no tools."""
     messages: list[User | Assistant] = []
     calls: dict[str, ToolCall] = {}
-    for message in sendable(request.messages, provider):
+    for message in sendable(request.messages, provider, "react"):
         match message:
             case User(text=text):
                 _say(messages, text)

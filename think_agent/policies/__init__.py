@@ -18,6 +18,7 @@ from .limits import (
     max_model_calls,
     max_seconds,
     max_tokens,
+    whole,
 )
 from .patience import OnToolError, mend_format, no_repeats, patience
 
@@ -42,4 +43,5 @@ __all__ = [
     "nobody",
     "patience",
     "stop_asking",
+    "whole",
 ]

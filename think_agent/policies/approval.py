@@ -5,13 +5,24 @@ Rule 1: no verdict, no run. The question is a step (AskHuman), the verdict a mes
 Rule 2: "no" is an answer for the model, with the person's reason; "quit" ends the run.
 Rule 3: a call that was started and has no result may have happened. It is repeated only where that
         is harmless: the tool is idempotent, or takes an idempotency key. Else a person is asked.
+Rule 4: a verdict is about the one call that is next, for ids may repeat: a yes never covers two.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
 from ..loop import AskHuman, CallTools, Done, Policy, Refuse, Step
-from ..messages import Assistant, Json, Message, Started, ToolCall, Verdict, current_turn
+from ..messages import (
+    Assistant,
+    Json,
+    Message,
+    Started,
+    ToolCall,
+    ToolResult,
+    Verdict,
+    current_turn,
+)
 from ..tools import Tool, mistake
 from ..trail import signature, thought_behind
 
@@ -24,16 +35,16 @@ def approval(tools: Mapping[str, Tool]) -> Policy:
     def policy(step: Step, transcript: Sequence[Message]) -> Step:
         if not isinstance(step, CallTools):
             return step
-        since = _since_reply(transcript)
         for index, call in enumerate(step.calls):
             if not _needs_approval(tools, call):
                 continue
-            verdict = _verdict_on(call, since)
-            if verdict and verdict.decision == "yes":
-                continue
             if index:  # what stands before it is done first
                 return CallTools(step.calls[:index])
-            return _by_verdict(verdict, call, f"Run {signature(call)}?", transcript)
+            verdict = _verdict_on(call, _since_answer(transcript))
+            if verdict is None:
+                return _ask("Run {}?", call, transcript)
+            if verdict.decision != "yes":
+                return Refuse(call, f"not run: {_said_no(verdict)}.")
         return step
 
     return policy
@@ -45,7 +56,7 @@ def care(tools: Mapping[str, Tool]) -> Policy:
     def policy(step: Step, transcript: Sequence[Message]) -> Step:
         if not isinstance(step, CallTools):
             return step
-        call, since = step.calls[0], _since_reply(transcript)
+        call, since = step.calls[0], _since_answer(transcript)
         started = [
             i for i, m in enumerate(since) if isinstance(m, Started) and m.call_id == call.id
         ]
@@ -53,21 +64,24 @@ def care(tools: Mapping[str, Tool]) -> Policy:
         if not started or tool is None or tool.idempotent or tool.takes_key:
             return step
         verdict = _verdict_on(call, since[started[-1] :])
-        if verdict and verdict.decision == "yes":
-            return step
-        question = (
-            f"{signature(call)} was started and has no result: it may have happened. Run it again?"
-        )
-        return _by_verdict(verdict, call, question, transcript)
+        if verdict is None:
+            question = "{} was started and has no result: it may have happened. Run it again?"
+            return _ask(question, call, transcript)
+        if verdict.decision != "yes":
+            doubt = "it was started before a crash and may have happened"
+            return Refuse(call, f"not run again: {doubt}. {_said_no(verdict)}.")
+        return step
 
     return policy
 
 
 def declined(step: Step, transcript: Sequence[Message]) -> Step:
-    """A person who quits ends the run, whatever was planned."""
+    """A person who quits, or says no to going on, ends the run, whatever was planned."""
     if not isinstance(step, Done):
         for message in current_turn(transcript):
-            if isinstance(message, Verdict) and message.decision == "quit":
+            if isinstance(message, Verdict) and (
+                message.decision == "quit" or (message.decision == "no" and not message.call_id)
+            ):
                 return Done(
                     "declined", f"Stopped by {message.by or 'a person'}. {message.reason}".strip()
                 )
@@ -80,20 +94,24 @@ def nobody(step: Step, transcript: Sequence[Message]) -> Step:
 
 
 def edited(call: ToolCall, transcript: Sequence[Message]) -> ToolCall:
-    """The call as it is to be run: with the arguments that a person put in, where one did."""
-    verdict = _verdict_on(call, _since_reply(transcript))
-    if verdict is None or verdict.arguments is None:
-        return call
-    return ToolCall(call.id, call.name, verdict.arguments, call.recovered)
+    """The call as it is to be run: with the arguments that a person put in, where one did. A later
+    yes, after a crash, does not take them back.
+    """
+    for message in reversed(_since_answer(transcript)):
+        match message:
+            case Verdict(call_id=call.id, arguments=dict() as arguments):
+                return replace(call, arguments=arguments)
+    return call
 
 
-def _by_verdict(
-    verdict: Verdict | None, call: ToolCall, question: str, transcript: Sequence[Message]
-) -> Step:
-    if verdict is None:
-        return AskHuman(question, call, thought_behind(call, current_turn(transcript)))
-    reason = verdict.reason or "no reason given"
-    return Refuse(call, f"not run: {verdict.by or 'a person'} said no ({reason}).")
+def _ask(question: str, call: ToolCall, transcript: Sequence[Message]) -> AskHuman:
+    thought = thought_behind(call, current_turn(transcript))
+    call = edited(call, transcript)
+    return AskHuman(question.format(signature(call)), call, thought)
+
+
+def _said_no(verdict: Verdict) -> str:
+    return f"{verdict.by or 'a person'} said no ({verdict.reason or 'no reason given'})"
 
 
 def _needs_approval(tools: Mapping[str, Tool], call: ToolCall) -> bool:
@@ -115,8 +133,11 @@ def _verdict_on(call: ToolCall, messages: Sequence[Message]) -> Verdict | None:
     return None
 
 
-def _since_reply(transcript: Sequence[Message]) -> Sequence[Message]:
+def _since_answer(transcript: Sequence[Message]) -> Sequence[Message]:
+    """What was noted about the call that is next: calls are answered in order, so all that stands
+    after the last answer, or the reply, is about it.
+    """
     for index in range(len(transcript) - 1, -1, -1):
-        if isinstance(transcript[index], Assistant):
+        if isinstance(transcript[index], (Assistant, ToolResult)):
             return transcript[index + 1 :]
     return transcript

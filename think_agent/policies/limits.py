@@ -42,7 +42,7 @@ class Price:
 
 def max_model_calls(limit: int) -> Policy:
     """At most `limit` model calls a turn, the closing one included."""
-    _whole("max_model_calls", limit)
+    whole("max_model_calls", limit)
 
     def reached(turn: Sequence[Message]) -> str | None:
         return f"{limit} model calls" if _calls(turn) >= limit - 1 else None
@@ -61,7 +61,7 @@ def max_model_calls(limit: int) -> Policy:
 
 def max_actions(limit: int) -> Policy:
     """At most `limit` actions a turn. Thoughts are no actions: they have a budget of their own."""
-    _whole("max_actions", limit)
+    whole("max_actions", limit)
 
     def reached(turn: Sequence[Message]) -> str | None:
         return f"{limit} actions" if _count(turn) >= limit else None
@@ -84,7 +84,7 @@ def max_seconds(limit: float, *, since: str = "") -> Policy:
     """At most `limit` seconds of work, looked at before each model call. Waiting for a person does
     not count, nor what was before `since`: the time (ISO) at which this process took the run up.
     """
-    _amount("max_seconds", limit)
+    amount("max_seconds", limit)
 
     def reached(turn: Sequence[Message]) -> str | None:
         return f"{limit:g} seconds" if _seconds(turn, since) >= limit else None
@@ -94,7 +94,7 @@ def max_seconds(limit: float, *, since: str = "") -> Policy:
 
 def max_tokens(limit: int) -> Policy:
     """At most `limit` tokens a turn, input and output together."""
-    _whole("max_tokens", limit)
+    whole("max_tokens", limit)
 
     def reached(turn: Sequence[Message]) -> str | None:
         used = _usage(turn)
@@ -107,7 +107,7 @@ def max_cost(limit: float, prices: Mapping[str, Price]) -> Policy:
     """At most `limit` spent a turn. `prices` is by model name; a reply of a model that is not in it
     raises KeyError, for money that cannot be counted cannot be limited.
     """
-    _amount("max_cost", limit)
+    amount("max_cost", limit)
 
     def reached(turn: Sequence[Message]) -> str | None:
         spent = sum(_price(prices, m.model).of(m.usage) for m in turn if isinstance(m, Assistant))
@@ -181,11 +181,13 @@ def _price(prices: Mapping[str, Price], model: str) -> Price:
     return prices[max(names, key=len)]
 
 
-def _whole(name: str, value: object) -> None:
+def whole(name: str, value: object) -> None:
+    """Raises ValueError for what is no number to count with, which a bool is not."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise ValueError(f"{name}={value!r}: use a whole number from 1")
 
 
-def _amount(name: str, value: object) -> None:
+def amount(name: str, value: object) -> None:
+    """`whole`, for what can be measured."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
         raise ValueError(f"{name}={value!r}: use a number above 0")

@@ -1,0 +1,169 @@
+"""The fleet at a terminal.
+
+python -m demos.fleet enqueue 20        twenty customers, an order and a conversation each
+python -m demos.fleet work              a worker; start as many as you like, and kill them
+python -m demos.fleet status            where each conversation stands
+python -m demos.fleet status ORD-1001   the transcript of one that is over, as JSON lines
+"""
+
+import argparse
+import os
+import socket
+import sqlite3
+import sys
+import time
+from collections import Counter
+
+from think_agent import Assistant, ModelError, Request
+from think_agent.cli import EXIT_CODES, add_model_flags, choose_model, guarded
+from think_agent.settings import Parser, UserError, add_flag, positive, whole
+
+from ..refund.offline import reply
+from ..refund.shop import INSTRUCTIONS, Shop, ShopError
+
+FIRST = 1001  # the number of the first order made here; the shop's own are below
+
+
+def arguments() -> Parser:
+    parser = Parser(
+        prog="python -m demos.fleet",
+        description="Run the refund desk on many machines.",
+        epilog=EXIT_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    enqueue_ = commands.add_parser("enqueue", help="queue conversations")
+    enqueue_.add_argument("count", type=whole, help="how many, each about an order of its own")
+    enqueue_.set_defaults(run=enqueue)
+    work_ = commands.add_parser("work", help="be a worker, until Ctrl-C")
+    work_.set_defaults(run=work)
+    status_ = commands.add_parser("status", help="show where each conversation stands")
+    status_.add_argument("id", nargs="?", help="print the transcript of this one")
+    status_.set_defaults(run=status)
+    for command in (enqueue_, work_, status_):
+        add_flag(
+            command,
+            "--fleet",
+            metavar="URL",
+            default="sqlite:///fleet.db",
+            help="the engine's database: sqlite:///FILE or postgresql://USER:PASSWORD@HOST/NAME",
+        )
+    for command in (enqueue_, work_):
+        add_flag(command, "--db", metavar="PATH", default="shop.db", help="the shop's SQLite file")
+    add_model_flags(work_, default="auto")
+    add_flag(work_, "--name", metavar="N", help="the worker's name (default: the host and process)")
+    add_flag(
+        work_, "--concurrency", metavar="N", type=whole, default=4, help="conversations at a time"
+    )
+    add_flag(
+        work_, "--per-minute", metavar="N", type=whole, help="conversations the fleet may begin"
+    )
+    add_flag(
+        work_,
+        "--silence",
+        metavar="S",
+        type=positive,
+        default=600.0,
+        help="take over what another worker has been silent about for S seconds",
+    )
+    add_flag(work_, "--pace", metavar="S", type=float, default=0.5, help="how slow the stand-in is")
+    work_.add_argument("--until-done", action="store_true", help="stop when nothing is left")
+    return parser
+
+
+def enqueue(args: argparse.Namespace) -> int:
+    from . import fleet
+
+    orders = new_orders(args.db, args.count)
+    with fleet.client(args.fleet) as client:
+        fleet.enqueue(client, orders)
+    print(f"queued {len(orders)} conversations: {orders[0]} to {orders[-1]}")
+    return 0
+
+
+def work(args: argparse.Namespace) -> int:
+    from dbos import DBOS
+
+    from . import fleet
+
+    def unhurried(request: Request) -> Assistant:
+        time.sleep(args.pace)
+        return reply(request)
+
+    worker = args.name or f"{socket.gethostname()}-{os.getpid()}"
+    model = choose_model(args.provider, args.model, args.base_url, script=unhurried)
+    model.check()
+    instructions = INSTRUCTIONS.read_text(encoding="utf-8")
+    agent = fleet.DurableAgent(model, shop(args.db).tools(), instructions=instructions)
+    with fleet.client(args.fleet) as client:
+        print(f"worker {worker}: {model.name}:{model.model}", flush=True)
+        fleet.begin_work(
+            args.fleet,
+            agent,
+            worker=worker,
+            concurrency=args.concurrency,
+            per_minute=args.per_minute,
+        )
+        try:
+            while not (args.until_done and fleet.is_done(client)):
+                for taken in fleet.take_over(args.silence):
+                    print(f"{taken}: silent for {args.silence:g} s, taken over", flush=True)
+                time.sleep(0.5)
+        finally:  # what is under way may end; what does not is taken over by another worker
+            DBOS.destroy(workflow_completion_timeout_sec=10)
+    return 0
+
+
+def status(args: argparse.Namespace) -> int:
+    from . import fleet
+
+    with fleet.client(args.fleet) as client:
+        runs = client.list_workflows(queue_name=fleet.NAME, workflow_ids=args.id and [args.id])
+    if args.id:
+        if not runs or not runs[0].output:
+            raise UserError(f"{args.id}: no conversation of that number is over; see status")
+        print(*runs[0].output["transcript"], sep="\n")
+        return 0
+    for run in runs:
+        end = run.output["exit"] if run.output else run.error or ""
+        print(f"{run.workflow_id:10} {run.status:10} {run.executor_id or '-':20} {end}")
+    counts = Counter(run.status for run in runs)
+    print(", ".join(f"{n} {state}" for state, n in counts.items()) or "nothing queued")
+    return 0
+
+
+def shop(path: str) -> Shop:
+    try:
+        return Shop(path)
+    except ShopError as error:
+        raise ModelError(str(error)) from error
+
+
+def new_orders(path: str, count: int) -> list[str]:
+    """Orders for so many new customers, who bought what the first four did; their numbers."""
+    shop(path)  # which makes the file where there is none
+    with sqlite3.connect(path) as db:
+        (made,) = db.execute(
+            "SELECT count(*) FROM orders WHERE id >= ?", (f"ORD-{FIRST}",)
+        ).fetchone()
+        numbers = range(FIRST + made, FIRST + made + count)
+        db.executemany(
+            "INSERT INTO orders SELECT ?, item, price_cents, bought_on, final_sale, refunded_on, note"
+            " FROM orders WHERE id = ?",
+            [(f"ORD-{number}", f"ORD-00{number % 4 + 1}") for number in numbers],
+        )
+    return [f"ORD-{number}" for number in numbers]
+
+
+def main() -> int:
+    args = arguments().parse_args()
+    try:
+        return int(args.run(args))
+    except ImportError as error:
+        if error.name != "dbos":
+            raise
+        raise UserError('the fleet needs DBOS; run: pip install "think-agent[fleet]"') from error
+
+
+if __name__ == "__main__":
+    sys.exit(guarded(main))

@@ -1,0 +1,105 @@
+"""The refund desk on many machines: a conversation is a workflow, and workers take them from a
+queue.
+
+Rule 1: everything the workers share is the engine's database: SQLite for one machine, Postgres for
+        several. A worker keeps nothing.
+Rule 2: a worker runs `concurrency` conversations at a time. The whole fleet begins at most
+        `per_minute`: a provider's quota, divided by the model calls of a conversation (six here).
+Rule 3: a conversation is taken over when it has been silent, with no step finished, for longer than
+        any step should take. Silence does not tell a dead worker from a slow one, so both may be at
+        it for a while. That is safe: the engine keeps whichever record of a step comes first and
+        parks the other, and the shop sees the same idempotency key twice.
+Rule 4: a worker that is started again under its old name takes up its own at once.
+
+The edge: the shop stands for a company's service. Here it is a SQLite file, so workers on several
+machines need a shop that all of them can reach.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from dbos import DBOS, DBOSClient, DBOSPortableJSONSerializer, error
+from sqlalchemy.exc import SQLAlchemyError
+
+from think_agent.engine import DurableAgent, lines
+from think_agent.messages import Json
+from think_agent.settings import UserError
+
+NAME = "refund-desk"  # of the application, its queue and its workflow
+READABLE = DBOSPortableJSONSerializer()  # the default is pickle, which nobody can read
+
+
+@contextmanager
+def client(url: str) -> Iterator[DBOSClient]:
+    """The fleet's database, seen from outside; it is made where there is none."""
+    try:
+        DBOS.migrate(url)
+        made = DBOSClient(system_database_url=url, serializer=READABLE, application_name=NAME)
+    except (SQLAlchemyError, error.DBOSException) as problem:
+        cause = str(getattr(problem, "orig", problem)).strip().splitlines()[0]
+        raise UserError(f"--fleet: the database cannot be used ({cause})") from problem
+    try:
+        yield made
+    finally:
+        made.destroy()
+
+
+def enqueue(fleet: DBOSClient, orders: Sequence[str]) -> None:
+    """A conversation for each order. Its id is the order's number, so it is queued once at most."""
+    for order in orders:
+        text = f"I want a refund on order {order}"
+        fleet.enqueue({"workflow_name": NAME, "queue_name": NAME, "workflow_id": order}, text)
+
+
+def begin_work(
+    url: str, agent: DurableAgent, *, worker: str, concurrency: int, per_minute: int | None
+) -> None:
+    """Make this process a worker. The engine's threads work until `DBOS.destroy`."""
+    DBOS(
+        config={
+            "name": NAME,
+            "system_database_url": url,
+            "serializer": READABLE,
+            "executor_id": worker,
+            "application_version": agent.version,
+            "log_level": "CRITICAL",
+        }
+    )
+
+    @DBOS.workflow(name=NAME)
+    def conversation(text: str) -> Json:
+        outcome = agent.run(text)
+        print(f"{DBOS.workflow_id}: {outcome.exit}", flush=True)
+        return {"exit": outcome.exit, "transcript": lines(outcome.transcript)}
+
+    DBOS.launch()
+    DBOS.register_queue(
+        NAME,
+        worker_concurrency=concurrency,
+        limiter={"limit": per_minute, "period": 60.0} if per_minute else None,
+        polling_interval_sec=0.2,
+        on_conflict="always_update",
+    )
+
+
+def take_over(silence: float) -> list[str]:
+    """Queue again what other workers have been silent about for so many seconds."""
+    silent = []
+    under_way = DBOS.list_workflows(
+        status="PENDING", queue_name=NAME, app_version=DBOS.application_version, load_input=False
+    )
+    for run in under_way:
+        steps = DBOS.list_workflow_steps(run.workflow_id, load_output=False)
+        signs = [run.dequeued_at or 0, *(step["completed_at_epoch_ms"] or 0 for step in steps)]
+        seconds = time.time() - max(signs) / 1000
+        if run.executor_id != DBOS.executor_id and seconds > silence:
+            DBOS.resume_workflow(run.workflow_id, queue_name=NAME)
+            silent.append(run.workflow_id)
+    return silent
+
+
+def is_done(fleet: DBOSClient) -> bool:
+    """Is nothing waiting, and nothing under way?"""
+    waiting = ["ENQUEUED", "DELAYED", "PENDING"]
+    return not fleet.list_workflows(queue_name=NAME, status=waiting, limit=1, load_input=False)

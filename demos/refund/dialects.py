@@ -1,0 +1,185 @@
+"""A script that speaks as a model without tool calling would: JSON plans, or Thought and Action.
+
+    script                       Request with tools -> Assistant with tool calls
+    speaking(script, "json")     Request with text  -> Assistant with the text of a JSON plan
+    speaking(script, "react")    Request with text  -> Assistant with Thoughts and Actions
+
+Rule 1: it is the other side of `think_agent/dialects`, written from what those put into a request
+        (system text, user texts, output schema) and without their code, so each checks the other.
+Rule 2: what was said is read back into messages with calls and results, the script is played on
+        them, and its reply is written in the dialect. A word that got lost is a wrong decision.
+Rule 3: a request in which no dialect is spoken is played as it is.
+
+The edge: the script is shown the think tool alone; what else it may call, it knows by heart. Words
+behind a result are taken for the kit's (a limit, a nudge) until the script has given its answer.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from think_agent import (
+    THINK,
+    Assistant,
+    Force,
+    Message,
+    Request,
+    ToolCall,
+    ToolResult,
+    User,
+)
+from think_agent.messages import Json, ToolChoice
+from think_agent.model import Script
+from think_agent.think import RECORDED, should_continue, thought
+
+PLAN_RESULT = re.compile(r"Result of (\S+) \(\S+\):\n(.*)", re.DOTALL)
+OBSERVATION = re.compile(r"Observation \((\S+?)(?: \{.*?\})?\): (.*)", re.DOTALL)
+WRITTEN = re.compile(r"^(Thought|Action): (.*)(?:\nAction Input: (.*))?$", re.MULTILINE)
+ORDERED = "Now write "  # how a tool choice begins in the react dialect
+SIGNAL = "until you are asked for the answer"  # so the json dialect has the exit signal
+
+
+def speaking(script: Script, dialect: str) -> Script:
+    """`script` in a dialect: `"json"` or `"react"`; in any other it needs no translation."""
+    match dialect:
+        case "json":
+            return lambda request: _in_json(script, request)
+        case "react":
+            return lambda request: _in_react(script, request)
+    return script
+
+
+# JSON plans: the tool choice is in the schema.
+
+
+def _in_json(script: Script, request: Request) -> Assistant:
+    keys = (request.output_schema or {}).get("properties", {})
+    if "response" not in keys and "reasoning" not in keys:
+        return script(request)
+    choice: ToolChoice = "auto"
+    if list(keys) == ["response"]:
+        choice = "none"
+    elif "response" not in keys:
+        choice = Force("think")
+    heard = Request(_heard(request.messages), (THINK,), tool_choice=choice, system=request.system)
+    reply = script(heard)
+    thoughts = [call for call in reply.tool_calls if call.name == "think"]
+    actions = [_as_action(call, keys) for call in reply.tool_calls if call.name != "think"]
+    complete = not reply.tool_calls or any(should_continue(call) is False for call in thoughts)
+    answer = reply.text
+    if complete and SIGNAL not in request.system:  # the way out is silence: the answer goes along
+        answer = answer or script(replace(heard, tool_choice="none")).text
+    plan = {
+        "understanding": "",
+        "reasoning": "\n".join(thought(call) for call in thoughts) or _earlier(heard.messages),
+        "task_complete": complete,
+        "actions": actions[:1] if "at most one" in request.system else actions,
+        "response": answer,
+    }
+    return _said(reply, json.dumps({key: plan[key] for key in keys}, ensure_ascii=False))
+
+
+def _earlier(heard: Sequence[Message]) -> str:
+    """The reasoning of a reply that acts upon the thought just before it."""
+    last = heard[-1]
+    return "As planned." if isinstance(last, ToolResult) and last.name == "think" else ""
+
+
+def _as_action(call: ToolCall, keys: Json) -> Json:
+    """A call as the schema has it: every argument is there, and one that is left out is null."""
+    branches = keys["actions"]["items"]["anyOf"] if "actions" in keys else ()
+    shapes = (branch["properties"] for branch in branches)
+    shape = next((s for s in shapes if call.name in s["tool"]["enum"]), None)
+    asked = shape["arguments"].get("required", ()) if shape else ()
+    assert isinstance(call.arguments, dict)
+    return {"tool": call.name, "arguments": {**dict.fromkeys(asked), **call.arguments}}
+
+
+def _calls_in_plan(text: str) -> Iterator[tuple[str, Json]]:
+    try:
+        plan = json.loads(text)
+    except ValueError:  # plain words: the final answer
+        return
+    if "reasoning" in plan:
+        yield "think", {"thought": plan["reasoning"]}
+    for action in plan.get("actions", ()):
+        yield action["tool"], action["arguments"]
+
+
+# Thought, Action, Final Answer: the tool choice is a sentence at the end.
+
+
+def _in_react(script: Script, request: Request) -> Assistant:
+    if "Final Answer:" not in request.system:
+        return script(request)
+    last = request.messages[-1]
+    asked = last.text.rpartition("\n\n")[2] if isinstance(last, User) else ""
+    choice: ToolChoice = "auto"
+    if asked.startswith(ORDERED + "a Thought"):
+        choice = Force("think")
+    elif asked.startswith(ORDERED + "the Final Answer"):
+        choice = "none"
+    heard = Request(_heard(request.messages), (THINK,), tool_choice=choice, system=request.system)
+    reply = script(heard)
+    if not reply.tool_calls:
+        return _said(reply, f"Final Answer: {reply.text}")
+    lines = []
+    for call in reply.tool_calls:
+        if call.name == "think":
+            lines.append(f"Thought: {thought(call)}")
+            if should_continue(call) is False:
+                lines.append(f"Final Answer: {script(replace(heard, tool_choice='none')).text}")
+        else:
+            lines.append(f"Action: {call.name}\nAction Input: {json.dumps(call.arguments)}")
+    return _said(reply, "\n".join(lines))
+
+
+def _calls_in_text(text: str) -> Iterator[tuple[str, Json]]:
+    for label, value, given in WRITTEN.findall(text):
+        yield ("think", {"thought": value}) if label == "Thought" else (value, json.loads(given))
+
+
+# What both have in common.
+
+
+def _said(reply: Assistant, text: str) -> Assistant:
+    return replace(reply, text=text, tool_calls=(), stop_reason="end_turn")
+
+
+def _heard(messages: Sequence[Message]) -> list[Message]:
+    """The conversation as the script knows it: calls as calls, results as results."""
+    heard: list[Message] = []
+    waiting: list[ToolCall] = []
+    over = True  # whether what is said next opens a turn
+    for number, message in enumerate(messages):
+        if isinstance(message, Assistant):
+            read = _calls_in_plan if message.text.startswith("{") else _calls_in_text
+            waiting = [
+                ToolCall(f"{number}.{place}", name, arguments)
+                for place, (name, arguments) in enumerate(read(message.text))
+            ]
+            over = not waiting or "\nFinal Answer:" in message.text
+            heard.append(replace(message, tool_calls=tuple(waiting)))
+        elif isinstance(message, User):
+            results, words = _results_and_words(message.text, waiting)
+            heard += results
+            if words:
+                heard.append(User(words, kind="person" if over else "nudge"))
+    return heard
+
+
+def _results_and_words(text: str, waiting: list[ToolCall]) -> tuple[list[ToolResult], str]:
+    """The results in a message, each given to the first call of its name, and what else it says."""
+    results, words = [], []
+    for part in text.split("\n\n"):
+        found = PLAN_RESULT.fullmatch(part) or OBSERVATION.fullmatch(part)
+        if found or part.startswith(RECORDED):
+            name, content = found.groups() if found else ("think", part)
+            name = "think" if name == "thought" else name
+            call = next(call for call in waiting if call.name == name)
+            waiting.remove(call)
+            results.append(ToolResult(call.id, name, content, content.startswith("error")))
+        elif not part.startswith(ORDERED):
+            words.append(part)
+    return results, "\n\n".join(words)

@@ -1,0 +1,118 @@
+"""An agent on a durable engine, DBOS: runs that survive the process and the machine they run on.
+
+    agent = DurableAgent(model, tools, instructions=...)
+
+    @DBOS.workflow()
+    def conversation(text: str) -> list[str]:
+        return lines(agent.run(text).transcript)
+
+Rule 1: each model call and each action is a step: its message is in the engine's database before
+        the next one is planned. The rest of a run is the pure loop, so a workflow that starts over
+        on another machine gets its finished steps from the record, plans the same, and goes on
+        where it stopped.
+Rule 2: what a step records is the line that a transcript file would hold. The transcript is the
+        only state here, too.
+Rule 3: whatever else could differ the second time is a step as well: the clock.
+Rule 4: a step that was running when its process died runs again. An action keeps its idempotency
+        key then, made of the workflow's id and the number of the step. A tool that takes no key and
+        changes the world may do it twice: give it one.
+Rule 5: a model that is out of reach or out of quota is asked again, for four minutes, and then the
+        workflow fails with its error.
+
+The edge: plain `run` alone, inside a workflow; no transcript path, for the engine keeps it.
+`approve` is called in the workflow, not in a step: one that waits for a person does so with
+`DBOS.recv`. The same tools and instructions must be there when a run goes on: see `version`.
+"""
+
+import json
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from dbos import DBOS, StepOptions
+
+from . import __version__
+from .agent import Agent, Effect, Event, Perform, _fingerprint
+from .errors import ConnectionFailed, Overloaded, RateLimited, TimedOut
+from .messages import MESSAGES, Message, from_json, to_json
+from .model import Model, Request
+from .tools import Tool
+from .transcript import utc_now
+
+PASSING = (ConnectionFailed, Overloaded, RateLimited, TimedOut)  # may be over in a minute
+
+
+def _is_passing(error: BaseException) -> bool:
+    return isinstance(error, PASSING)
+
+
+ASK_THE_MODEL: StepOptions = {
+    "name": "model",
+    "retries_allowed": True,
+    "should_retry": _is_passing,
+    "interval_seconds": 2.0,  # and twice as long each time: the SDK below has tried in vain already
+    "max_attempts": 8,
+}
+
+
+class DurableAgent(Agent):
+    """An Agent whose runs are to be called in DBOS workflows. It takes what Agent takes, but for
+    `now`.
+    """
+
+    def __init__(self, model: Model, tools: Iterable[Tool] = (), **settings: Any) -> None:
+        super().__init__(model, tools, now=now, **settings)
+
+    @property
+    def version(self) -> str:
+        """For DBOS's `application_version`: a run begun under one version goes on under no other.
+
+        It covers what the loop depends on: the kit, the tools and the instructions. It does not
+        cover the model, so workers with different providers may share a fleet.
+        """
+        made_of = self._made_of()
+        return f"{__version__}-{_fingerprint(made_of['tools'] + made_of['instructions'])}"
+
+    def _do(self, streamed: bool) -> Callable[[Effect], Iterator[Event]]:
+        perform = super()._do(streamed=False)  # a recorded reply has no deltas
+
+        def do(effect: Effect) -> Iterator[Event]:
+            match effect:
+                case Request():
+                    options = ASK_THE_MODEL
+                case Perform(call=call):
+                    options = StepOptions(name=call.name)
+                case _:
+                    yield from perform(effect)
+                    return
+
+            def step() -> str:
+                keyed = effect
+                if isinstance(effect, Perform):
+                    keyed = replace(effect, key=f"{DBOS.workflow_id}-{DBOS.step_id}")
+                [line] = lines(event for event in perform(keyed) if isinstance(event, MESSAGES))
+                return line
+
+            yield from_json(json.loads(DBOS.run_step(options, step)))
+
+        return do
+
+    def _ado(self, streamed: bool) -> Callable[[Effect], AsyncIterator[Event]]:
+        raise TypeError("a durable run is a plain one: use agent.run(...) in the workflow")
+
+
+def now() -> str:
+    """The time, as a step: the same again when the workflow starts over. Inside a step, the time
+    of day.
+    """
+    return DBOS.run_step({"name": "now"}, utc_now)
+
+
+def lines(messages: Iterable[Message]) -> list[str]:
+    """Messages as the lines of a transcript file."""
+    return [json.dumps(to_json(message), separators=(",", ":")) for message in messages]
+
+
+def read(recorded: Sequence[str]) -> list[Message]:
+    """The messages of `lines`."""
+    return [from_json(json.loads(line)) for line in recorded]
