@@ -4,6 +4,7 @@ The file is read here with `json` and `jq`, never with the code that wrote it.
 """
 
 import contextlib
+import itertools
 import json
 import os
 import resource
@@ -362,13 +363,17 @@ def file_size_limit(path: Path) -> Iterator[None]:
 def test_a_full_disk_keeps_what_was_there(tmp_path, full, size):
     path, kept = tmp_path / "disk" / "run.jsonl", []
     path.parent.mkdir()
+
+    def fill(transcript: Transcript) -> None:
+        for number in itertools.count():
+            message = User(f"{number} " + "x" * size)
+            transcript.append(message)
+            kept.append(message)
+
     with full(path.parent):
         transcript = opened(path)
         with transcript, pytest.raises(TranscriptError, match="cannot be written") as caught:
-            for number in range(1_000):
-                message = User(f"{number} " + "x" * size)
-                transcript.append(message)
-                kept.append(message)
+            fill(transcript)
         assert len(str(caught.value).splitlines()) == 1
         assert list(transcript) == kept
         assert read(path) == kept

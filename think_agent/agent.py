@@ -29,6 +29,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+from pydantic import BaseModel
+
 from . import policies as rules
 from . import think as thinking
 from . import tools as toolbox
@@ -71,20 +73,22 @@ from .think import THINK
 from .tools import Tool
 from .trail import Action
 
-if TYPE_CHECKING:  # a transcript file is opened when there is one, and not before
+if TYPE_CHECKING:  # both are imported when an agent needs them, and not before
+    from .answer import TypedAnswer
     from .transcript import Transcript
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What a run came to. `transcript` is everything ever said; the rest is about this turn
-    alone.
+    alone. `data` is the answer as an object, for an agent with `answer=`.
     """
 
     answer: str
     exit: Exit
     transcript: tuple[Message, ...]
     usage: Usage
+    data: BaseModel | None = None
 
     @property
     def steps(self) -> tuple[Assistant, ...]:
@@ -142,6 +146,7 @@ class Agent:
     - `force`: when `think` is forced, see `policies.force`.
     - `think`: the think tool, THINK or THINK_MINIMAL; None for an agent without one.
     - `policies`: further `(step, transcript) -> step` functions, applied after the agent's own.
+    - `answer`: a pydantic model that the final answer has to be of; `outcome.data` is the object.
     - `approve`: asked when a person has to decide; gets an AskHuman, gives a Verdict or a bool, and
       may be async. None: nobody is there, and the run pauses with the exit `needs_human`.
     - `max_model_calls` (the last one is for the closing words), `max_actions`, `max_seconds`,
@@ -165,6 +170,7 @@ class Agent:
         force: Forcing = "first",
         think: Tool | None = THINK,
         policies: Iterable[Policy] = (),
+        answer: type[BaseModel] | None = None,
         approve: Approve | None = None,
         max_model_calls: int = 30,
         max_actions: int | None = None,
@@ -189,7 +195,9 @@ class Agent:
         if guarded and not think:
             raise ValueError(f"{', '.join(guarded)}: think_first needs an agent with a think tool")
         forced = rules.force(force)
+        self._answer = _typed(answer)
         self._policies: list[Policy] = [
+            *([self._answer.policy] if self._answer else []),
             rules.mend_format,
             forced if think else rules.force("never"),
             rules.gate(guarded),
@@ -364,6 +372,8 @@ class Agent:
             return
         choice = request.tool_choice
         reply = mint_ids(replace(event, tool_choice=choice), request.messages)
+        if self.think and "should_continue" not in self.think.parameters["properties"]:
+            reply = thinking.without_signal(reply)
         if choice == "auto" or reply.stop_reason in BROKEN_OFF:
             yield self._stamped(reply)
             return
@@ -424,7 +434,9 @@ class _Run:
             self._file.ended(done.exit, self._agent._now())
         replies = [m for m in current_turn(self.messages) if isinstance(m, Assistant)]
         usage = sum((reply.usage for reply in replies), Usage())
-        return Outcome(done.answer, done.exit, tuple(self.messages), usage)
+        answer = self._agent._answer
+        data = answer.read(done.answer) if answer and done.exit in ("signal", "silence") else None
+        return Outcome(done.answer, done.exit, tuple(self.messages), usage, data)
 
     def effects(self, step: Step) -> Iterator[Effect]:
         """What a step asks of the world, one thing at a time; each is in the transcript before the
@@ -436,7 +448,14 @@ class _Run:
                 if say:
                     yield say
                 shown = recent(self.messages, agent._keep_turns)
-                yield Request(shown, agent._shown, tool_choice=choice, system=agent.instructions)
+                schema = agent._answer.schema if agent._answer and choice == "none" else None
+                yield Request(
+                    shown,
+                    agent._shown,
+                    tool_choice=choice,
+                    system=agent.instructions,
+                    output_schema=schema,
+                )
             case CallTools(calls=calls):
                 for call in calls:
                     if call.name == THINK_NAME and agent.think:
@@ -510,6 +529,14 @@ def _verdict(answer: Verdict | bool, asked: AskHuman) -> Verdict:
     if isinstance(answer, bool):
         return Verdict("yes" if answer else "no", call_id)
     return replace(answer, call_id=call_id)
+
+
+def _typed(kind: type[BaseModel] | None) -> "TypedAnswer | None":
+    if kind is None:
+        return None
+    from .answer import TypedAnswer
+
+    return TypedAnswer(kind)
 
 
 def _default_clock() -> Callable[[], str]:

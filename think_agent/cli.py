@@ -35,6 +35,7 @@ exit codes:
 # command: what it does; each is the module of that name
 COMMANDS = {
     "audit": "show a transcript: as text, as JSON, as one HTML page",
+    "eval": "run cases x models x settings x trials, and say what is a finding",
     "probe": "ask an endpoint what it really does: tools, forcing, schemas, streaming",
 }
 

@@ -27,12 +27,13 @@ The edge: plain `run` alone, inside a workflow; no transcript path, for the engi
 import json
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from dbos import DBOS, StepOptions
 
 from . import __version__
-from .agent import Agent, Effect, Event, Perform, _fingerprint
+from .agent import Agent, Conversation, Effect, Event, Perform, _fingerprint
 from .errors import ConnectionFailed, Overloaded, RateLimited, TimedOut
 from .messages import MESSAGES, Message, from_json, to_json
 from .model import Model, Request
@@ -53,6 +54,7 @@ ASK_THE_MODEL: StepOptions = {
     "interval_seconds": 2.0,  # and twice as long each time: the SDK below has tried in vain already
     "max_attempts": 8,
 }
+ONLY = "a durable run is agent.run(text) in a DBOS workflow, without a path: the engine keeps it"
 
 
 class DurableAgent(Agent):
@@ -97,8 +99,17 @@ class DurableAgent(Agent):
 
         return do
 
-    def _ado(self, streamed: bool) -> Callable[[Effect], AsyncIterator[Event]]:
-        raise TypeError("a durable run is a plain one: use agent.run(...) in the workflow")
+    def _events(
+        self, text: str | None, transcript: Conversation, streamed: bool
+    ) -> Iterator[Event]:
+        if DBOS.workflow_id is None or isinstance(transcript, (str, Path)):
+            raise TypeError(ONLY)
+        return super()._events(text, transcript, streamed)
+
+    def _aevents(
+        self, text: str | None, transcript: Conversation, streamed: bool
+    ) -> AsyncIterator[Event]:
+        raise TypeError(ONLY)
 
 
 def now() -> str:

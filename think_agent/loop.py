@@ -198,15 +198,18 @@ def _last_reply(
 def _way_out(before: Sequence[Message]) -> Exit | None:
     """Why the reply that follows these messages is the final one; None when it is not."""
     results: list[Message] = []
+    exit: Exit | None = None
     for message in reversed(before):
         match message:
             case User(kind="limit" | "budget" as kind):
                 return kind
+            case User(kind="answer"):  # it was given before, but not in the form that was asked
+                exit = "silence"
             case ToolResult():
                 results.insert(0, message)
             case Assistant() if results:  # one without was an empty attempt at the final reply
-                return "signal" if _signaled(message, results) else None
-    return None
+                return "signal" if _signaled(message, results) else exit
+    return exit
 
 
 def _signaled(reply: Assistant, results: Sequence[Message]) -> bool:

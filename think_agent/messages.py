@@ -59,11 +59,12 @@ class User:
 
     `"person"` opens a new turn. The others are written by the kit, inside a turn: `"nudge"` after
     an empty reply, `"format"` after one that a dialect could not read, `"repeat"` after the same
-    action again and again, `"limit"` and `"budget"` to ask for closing words.
+    action again and again, `"answer"` to ask for the answer in its form, `"limit"` and `"budget"`
+    to ask for closing words.
     """
 
     text: str
-    kind: Literal["person", "nudge", "format", "repeat", "limit", "budget"] = "person"
+    kind: Literal["person", "nudge", "format", "repeat", "answer", "limit", "budget"] = "person"
     at: str | None = field(default=None, compare=False)
 
 

@@ -14,6 +14,8 @@ Rule 3: the loop answers a think call itself, with a short constant that is neve
 Source of the idea and of `THINK_MINIMAL`: Anthropic, "The think tool", 2025-03-20.
 """
 
+from dataclasses import replace
+
 from .messages import THINK_NAME, Assistant, ToolCall
 from .tools import Tool
 
@@ -87,6 +89,17 @@ def should_continue(call: ToolCall) -> bool | None:
     if isinstance(value, str):
         return {"true": True, "false": False}.get(value.strip().lower())
     return None
+
+
+def without_signal(reply: Assistant) -> Assistant:
+    """`reply` without the exit signal that a model invented for a tool that has none."""
+    calls = tuple(
+        replace(call, arguments={k: v for k, v in call.arguments.items() if k != "should_continue"})
+        if call.name == THINK_NAME and isinstance(call.arguments, dict)
+        else call
+        for call in reply.tool_calls
+    )
+    return replace(reply, tool_calls=calls)
 
 
 def wants_to_leave(reply: Assistant) -> bool:

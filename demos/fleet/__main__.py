@@ -84,6 +84,8 @@ def enqueue(args: argparse.Namespace) -> int:
 def work(args: argparse.Namespace) -> int:
     from dbos import DBOS
 
+    from think_agent.engine import DurableAgent
+
     from . import fleet
 
     def unhurried(request: Request) -> Assistant:
@@ -94,7 +96,7 @@ def work(args: argparse.Namespace) -> int:
     model = choose_model(args.provider, args.model, args.base_url, script=unhurried)
     model.check()
     instructions = INSTRUCTIONS.read_text(encoding="utf-8")
-    agent = fleet.DurableAgent(model, shop(args.db).tools(), instructions=instructions)
+    agent = DurableAgent(model, shop(args.db).tools(), instructions=instructions)
     with fleet.client(args.fleet) as client:
         print(f"worker {worker}: {model.name}:{model.model}", flush=True)
         fleet.begin_work(
@@ -148,7 +150,8 @@ def new_orders(path: str, count: int) -> list[str]:
         ).fetchone()
         numbers = range(FIRST + made, FIRST + made + count)
         db.executemany(
-            "INSERT INTO orders SELECT ?, item, price_cents, bought_on, final_sale, refunded_on, note"
+            "INSERT INTO orders SELECT"
+            " ?, item, price_cents, bought_on, final_sale, refunded_on, note"
             " FROM orders WHERE id = ?",
             [(f"ORD-{number}", f"ORD-00{number % 4 + 1}") for number in numbers],
         )

@@ -15,6 +15,7 @@ The edge: the shop stands for a company's service. Here it is a SQLite file, so 
 machines need a shop that all of them can reach.
 """
 
+import logging
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -33,6 +34,7 @@ READABLE = DBOSPortableJSONSerializer()  # the default is pickle, which nobody c
 @contextmanager
 def client(url: str) -> Iterator[DBOSClient]:
     """The fleet's database, seen from outside; it is made where there is none."""
+    logging.getLogger("dbos").setLevel(logging.CRITICAL)  # what matters is said by us
     try:
         DBOS.migrate(url)
         made = DBOSClient(system_database_url=url, serializer=READABLE, application_name=NAME)

@@ -51,6 +51,8 @@ def max_model_calls(limit: int) -> Policy:
 
     def policy(step: Step, transcript: Sequence[Message]) -> Step:
         if isinstance(step, CallModel) and _calls(current_turn(transcript)) >= limit:
+            if step.say and step.say.kind == "answer":
+                return Done("invalid_answer")
             if step.tool_choice == "none":  # the closing call was the last, whatever came of it
                 return Done("empty")
             return Done("limit", report(current_turn(transcript)))

@@ -1,0 +1,54 @@
+"""Silence is not a signal: the same model ends too early where silence means "done".
+
+Rule 1: some models tell what they will do next and call nothing. A loop that reads silence as the
+        end takes that for the answer.
+Rule 2: with a typed exit signal a tool call can be required each time, for there is another way
+        out. Then a model cannot fall silent by mistake.
+
+The edge: the first way is no straw man; it is the think tool as it was first published, and how
+most loops end. Whoever forbids silence *without* a signal never ends (lesson 05).
+"""
+
+from demos.common import call, follows, play
+from think_agent import THINK, THINK_MINIMAL, Agent, Assistant, Model, Request, ToolResult, tool
+
+ORDERS = {"ORD-001": "Laptop Stand, 13 days old", "ORD-002": "Keyboard, 44 days old"}
+QUESTION = "How old are ORD-001 and ORD-002? Look up one at a time."
+
+
+@tool
+def lookup_order(order_id: str) -> str:
+    """Look up an order by its number, such as ORD-001."""
+    return f"{order_id}: {ORDERS[order_id]}."
+
+
+def narrator(request: Request) -> Assistant:
+    """After the first result it tells what comes next instead of doing it, if it may."""
+    last = request.messages[-1]
+    if request.tool_choice == "auto" and isinstance(last, ToolResult) and "ORD-001" in last.content:
+        return Assistant(text="Got ORD-001. Now let me look up ORD-002.")
+    return diligent(request)
+
+
+diligent = follows(
+    ("Two orders: begin with ORD-001.", call("lookup_order", order_id="ORD-001")),
+    ("ORD-002 is still open.", call("lookup_order", order_id="ORD-002")),
+)
+
+
+def lesson(model: Model) -> None:
+    """Silence is not a signal."""
+    without = Agent(model, [lookup_order], think=THINK_MINIMAL, force="never")
+    with_signal = Agent(model, [lookup_order], think=THINK, force="always")
+    for name, agent in [("without the signal", without), ("with it, required", with_signal)]:
+        outcome = agent.run(QUESTION)
+        print(f"\n{name}: exit {outcome.exit}, orders looked up: {len(outcome.actions)}")
+        print(f"  answer: {outcome.answer}")
+    print(
+        "\nwhat to notice: a promise to go on looks like an answer; "
+        'should_continue "false" cannot be mistaken.'
+    )
+
+
+if __name__ == "__main__":
+    play(lesson, narrator)

@@ -1,0 +1,52 @@
+"""Swap the provider, even in the middle of a conversation.
+
+Rule 1: a model is a name: `connect("ollama")`, `connect("anthropic:claude-haiku-5-5")`. Agent,
+        tools and instructions stay as they are.
+Rule 2: the transcript belongs to no provider. Handed to another model, it goes on there: words,
+        calls and results travel along, signatures stay behind.
+Rule 3: what a provider needs (roles, ids, how to force, how to forbid tools) is in its adapter.
+
+The first question is always asked of a stand-in, the second of the model that --provider names.
+"""
+
+from demos.common import call, follows, play
+from think_agent import Agent, Assistant, Model, Request, ScriptedModel, User, tool
+from think_agent.messages import current_turn
+
+ITEMS = {"ORD-001": "Laptop Stand", "ORD-002": "Keyboard"}
+
+
+@tool
+def lookup_order(order_id: str) -> str:
+    """Look up an order by its number, such as ORD-001."""
+    return f"{order_id} is a {ITEMS[order_id]}."
+
+
+def stand_in(request: Request) -> Assistant:
+    """Looks up the order that the last question names."""
+    asked = current_turn(request.messages)[0]
+    number = "ORD-001" if isinstance(asked, User) and "ORD-001" in asked.text else "ORD-002"
+    return follows(("Look it up first.", call("lookup_order", order_id=number)))(request)
+
+
+def lesson(model: Model) -> None:
+    """Swap the provider."""
+    first = Agent(ScriptedModel(stand_in, name="scripted", model="stand-in"), [lookup_order])
+    second = Agent(model, [lookup_order])
+    begun = first.run("What is ORD-001?")
+    outcome = second.run("And ORD-002?", transcript=begun.transcript)
+    for message in outcome.transcript:
+        match message:
+            case User(text=text):
+                print(f"\nuser: {text}")
+            case Assistant(provider=provider, model=name, tool_calls=calls, text=text):
+                said = ", ".join(call.name for call in calls) or text
+                print(f"  {provider}:{name}: {said}")
+    print(
+        "\nwhat to notice: one list of messages, two models; "
+        "try --provider ollama, anthropic, openai or gemini."
+    )
+
+
+if __name__ == "__main__":
+    play(lesson, stand_in)

@@ -1,0 +1,53 @@
+"""Forcing a thought: when it is asked for, and the trap of forcing the same tool always.
+
+Rule 1: `force` is a policy, decided call by call from the transcript. `"first"` asks for a thought
+        when a person has spoken; `"always"` owes one at the start and after every action.
+Rule 2: the trap: a provider told *once* to force `think` forces it on every call. The model may
+        never act, so it never gets done. Only a limit ends that run.
+
+The edge: forcing is a hint. Where a provider ignores it, the gate still holds (`think_first`).
+"""
+
+from collections.abc import Sequence
+
+from demos.common import call, follows, play
+from think_agent import Agent, CallModel, Force, Message, Model, Outcome, tool
+from think_agent.loop import Step
+from think_agent.policies import Forcing
+
+
+@tool
+def lookup_order(order_id: str) -> str:
+    """Look up an order by its number, such as ORD-001."""
+    return f"{order_id}: Laptop Stand, 13 days old."
+
+
+def think_on_every_call(step: Step, transcript: Sequence[Message]) -> Step:
+    """The trap."""
+    return CallModel(Force("think")) if step == CallModel() else step
+
+
+def show(name: str, outcome: Outcome) -> None:
+    print(f"\n{name}: exit {outcome.exit}, {len(outcome.actions)} action(s)")
+    for step in outcome.steps:
+        choice = step.tool_choice
+        asked = f"force {choice.name}" if isinstance(choice, Force) else choice
+        did = ", ".join(call.name for call in step.tool_calls) or "the answer"
+        print(f"  {asked:11} -> {did}")
+
+
+def lesson(model: Model) -> None:
+    """Forcing, and the trap of forcing always the same tool."""
+    question = "What is ORD-001?"
+    whens: tuple[Forcing, ...] = ("never", "first", "always")
+    for when in whens:
+        show(f'force="{when}"', Agent(model, [lookup_order], force=when).run(question))
+    trap = Agent(
+        model, [lookup_order], force="never", policies=[think_on_every_call], max_model_calls=6
+    )
+    show("the trap", trap.run(question))
+    print("\nwhat to notice: a model that must always think can never act. Decide call by call.")
+
+
+if __name__ == "__main__":
+    play(lesson, follows(("Look it up first.", call("lookup_order", order_id="ORD-001"))))

@@ -1,0 +1,52 @@
+"""Approval: a person decides before what cannot be undone.
+
+Rule 1: a tool says when it needs one: `needs_approval=True`, or a predicate on the arguments.
+Rule 2: the question comes with the thought behind the call, so that a person can judge both. The
+        verdict is a message of the transcript.
+Rule 3: yes runs the call, also with arguments that the person changed. No goes back to the model,
+        with the reason. Where nobody is there, the run pauses (`needs_human`) and runs nothing.
+"""
+
+from collections.abc import Callable
+
+from demos.common import call, follows, play
+from think_agent import Agent, AskHuman, Model, Verdict, tool
+
+
+@tool(think_first=True, needs_approval=lambda arguments: arguments["dollars"] > 500)
+def refund(order_id: str, dollars: int) -> str:
+    """Pay a refund out, at once and for good. No other tool is needed for it."""
+    return f"${dollars} paid for {order_id}."
+
+
+WHY = "Broken goods are refunded in full. $580 is over $500, so a person will be asked."
+
+
+def says(verdict: Verdict) -> Callable[[AskHuman], Verdict]:
+    """A person with this verdict. A real one is asked by `people.at_the_terminal`, or by a page."""
+
+    def approve(question: AskHuman) -> Verdict:
+        print(f"  asked: {question.question}\n  thought behind it: {question.thought}")
+        return verdict
+
+    return approve
+
+
+def lesson(model: Model) -> None:
+    """Approval: a person decides."""
+    half = {"order_id": "ORD-004", "dollars": 290}
+    for name, approve in {
+        "nobody is there": None,
+        "yes": says(Verdict("yes", by="Ada")),
+        "yes, but half of it": says(Verdict("yes", by="Ada", arguments=half)),
+        "no": says(Verdict("no", by="Ada", reason="the arm was never sent back")),
+    }.items():
+        print(f"\n{name}")
+        agent = Agent(model, [refund], approve=approve)
+        outcome = agent.run("My monitor arm (ORD-004) is broken. Refund the $580.")
+        print(f"  exit {outcome.exit}: {outcome.answer}")
+    print("\nwhat to notice: the person judges the thought, too; and without a yes nothing runs.")
+
+
+if __name__ == "__main__":
+    play(lesson, follows((WHY, call("refund", order_id="ORD-004", dollars=580))))

@@ -1,0 +1,55 @@
+"""A crash in the worst moment, and the run that goes on as if nothing had happened.
+
+Rule 1: with a path as transcript, each message is on the disk before the next step is planned; a
+        `started` line stands there before a tool with side effects is called.
+Rule 2: `agent.resume(path)` is the same loop on the saved list. It needs the file and the tools.
+Rule 3: a call that started and has no result may have happened. It is repeated only where that is
+        harmless: here the tool takes an idempotency key, which is the same in every process.
+
+The edge: the power cut is an exception that nobody catches; to the file it is the same thing. The
+fleet (`demos/fleet`) is killed for real.
+"""
+
+import json
+import tempfile
+from pathlib import Path
+
+from demos.common import call, follows, play
+from think_agent import Agent, Model, tool
+
+paid: dict[str, int] = {}  # the bank's book: it knows each key once
+
+
+class PowerCut(BaseException):
+    """Ends the process, so to speak."""
+
+
+@tool(think_first=True)
+def refund(order_id: str, dollars: int, idempotency_key: str = "") -> str:
+    """Pay a refund out."""
+    if idempotency_key in paid:
+        return f"${dollars} for {order_id} had been paid already."
+    paid[idempotency_key] = dollars
+    raise PowerCut  # after the money has moved, before anybody knows
+
+
+def lesson(model: Model) -> None:
+    """Crash and resume."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "run.jsonl"
+        try:
+            Agent(model, [refund]).run("Refund the $89 of ORD-001.", transcript=path)
+        except PowerCut:
+            print("\npower cut! In the file by now:")
+            for line in path.read_text(encoding="utf-8").splitlines():
+                print(f"  {json.loads(line)['type']}")
+        outcome = Agent(model, [refund]).resume(path)
+        print(f"\nresumed, exit {outcome.exit}: {outcome.answer}")
+        print(f"paid in all: ${sum(paid.values())}")
+    print(
+        "\nwhat to notice: a `started` without a result; the call was repeated, the money was not."
+    )
+
+
+if __name__ == "__main__":
+    play(lesson, follows(("Rule 5: refund it.", call("refund", order_id="ORD-001", dollars=89))))

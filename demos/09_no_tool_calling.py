@@ -1,0 +1,45 @@
+"""No tool calling at all: the same agent on a model that can only write text.
+
+Rule 1: a dialect wraps a model and is a model. It changes how tools are spoken, not the loop.
+Rule 2: `json`: each reply is one JSON object under a schema. Where the server samples by the
+        schema, forcing works by construction.
+Rule 3: `react`: Thought, Action, Action Input, Final Answer in plain text, for models with neither.
+        Forcing is a request in words; the gate does what it always does.
+
+With --provider, a real model is spoken to in both dialects, whether it can call tools or not.
+"""
+
+from demos.common import call, follows, play
+from demos.refund.dialects import speaking
+from think_agent import Agent, Assistant, Model, Request, tool
+from think_agent.dialects.json_plan import json_plan
+from think_agent.dialects.react import react
+
+
+@tool(think_first=True)
+def lookup_order(order_id: str) -> str:
+    """Look up an order by its number, such as ORD-001."""
+    return f"{order_id}: Laptop Stand, 13 days old."
+
+
+def stand_in(request: Request) -> Assistant:
+    """Speaks whatever dialect it is spoken to in."""
+    dialect = "json" if request.output_schema else "react"
+    return speaking(follows(STEP), dialect)(request)
+
+
+STEP = ("Look it up first.", call("lookup_order", order_id="ORD-001"))
+
+
+def lesson(model: Model) -> None:
+    """No tool calling at all."""
+    for name, dialect in (("json", json_plan(model)), ("react", react(model))):
+        outcome = Agent(dialect, [lookup_order]).run("What is ORD-001?")
+        print(f"\n{name}: exit {outcome.exit}: {outcome.answer}")
+        for step in outcome.steps:
+            ...
+    print("\nwhat to notice: ")
+
+
+if __name__ == "__main__":
+    play(lesson, stand_in)

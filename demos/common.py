@@ -1,0 +1,71 @@
+"""What lessons 02 to 10 share and do not teach: the flag `--provider`, and a stand-in.
+
+Rule 1: `play` runs a lesson with the model that `--provider` names; without the flag a script plays
+        it, and the first line that is printed says so.
+Rule 2: a stand-in is a function of the request and keeps nothing, so one of it serves any number of
+        runs, and prints the same words every time.
+Rule 3: errors are one line, and exit codes are those of the kit (`think_agent/cli.py`).
+"""
+
+import sys
+from collections.abc import Callable
+from typing import NoReturn
+
+from think_agent import Assistant, Model, Request, ToolCall, ToolResult
+from think_agent.cli import EXIT_CODES, add_model_flags, choose_model, guarded
+from think_agent.messages import current_turn
+from think_agent.model import Script
+from think_agent.settings import Parser
+
+STAND_IN = "[scripted stand-in, no language model]"
+
+
+def play(lesson: Callable[[Model], None], stand_in: Script) -> NoReturn:
+    """Run a lesson as a command: read the flags, say who speaks, and exit."""
+
+    def main() -> int:
+        parser = Parser(description=lesson.__doc__, epilog=EXIT_CODES.replace("\n  ", "; "))
+        add_model_flags(parser, default="offline")
+        args = parser.parse_args()
+        model = choose_model(args.provider, args.model, args.base_url, script=stand_in)
+        print(STAND_IN if model.name == "offline" else f"[{model.name}:{model.model}]")
+        lesson(model)
+        return 0
+
+    sys.exit(guarded(main))
+
+
+def call(name: str, **arguments: object) -> ToolCall:
+    """A call as a script writes it."""
+    return ToolCall("", name, arguments)
+
+
+def thinks(thought: str, *, done: bool = False) -> ToolCall:
+    """A think call; `done` sends the exit signal."""
+    return call("think", thought=thought, should_continue="false" if done else "true")
+
+
+def calls(*tool_calls: ToolCall, text: str = "") -> Assistant:
+    """A reply that calls tools."""
+    return Assistant(text=text, tool_calls=tool_calls, stop_reason="tool_use")
+
+
+def follows(*steps: tuple[str, ToolCall]) -> Script:
+    """A stand-in that takes these steps, each a thought and an action behind it, then signals the
+    exit and repeats what the tools said. It honors every tool choice.
+    """
+
+    def script(request: Request) -> Assistant:
+        results = [m for m in current_turn(request.messages) if isinstance(m, ToolResult)]
+        acted = [result for result in results if result.name != "think"]
+        left = steps[len(acted) :]
+        if request.tool_choice == "none":
+            return Assistant(text=" ".join(result.content for result in acted))
+        if not left:
+            return calls(thinks("All is done; what is left is to tell the user.", done=True))
+        thought, action = left[0]
+        has_thought = bool(results) and results[-1].name == "think"
+        may_act = request.tool_choice in ("auto", "required")
+        return calls(action) if has_thought and may_act else calls(thinks(thought))
+
+    return script

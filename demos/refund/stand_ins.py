@@ -1,0 +1,134 @@
+"""Four scripted models of known quality. No language model is at work in them, and they say so.
+
+They make the evaluation itself testable: who is known to be right on which cases must get that
+score. Each is a plain function of the request and honors every tool choice.
+
+    careful    looks up, checks, decides by the policy; leaves by the exit signal where there is
+               one. It takes a failing tool at its word and never tries again.
+    hasty      approves every order it reads about, unseen, and says it is done
+    stubborn   looks up, then asks for the approval again and again, whatever the shop says
+    silent     says that all is done, and never calls a tool unless it is forced to
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from think_agent import Assistant, Force, Message, Request, ToolCall, ToolResult, User
+from think_agent.messages import current_turn
+from think_agent.model import Script
+from think_agent.think import wants_to_leave
+
+from .offline import LABEL, ORDER_NUMBER
+from .offline import reply as by_the_policy
+
+
+def careful(request: Request) -> Assistant:
+    """The stand-in of the demo. Where the think tool has no exit signal it gives none, and
+    leaves by answering.
+    """
+    said = by_the_policy(request)
+    if _has_signal(request):
+        return said
+    if wants_to_leave(said) and request.tool_choice == "auto":
+        return by_the_policy(replace(request, tool_choice="none"))
+    return replace(said, tool_calls=tuple(_without_signal(call) for call in said.tool_calls))
+
+
+def hasty(request: Request) -> Assistant:
+    """Approves first. It has no questions later, either."""
+    approvals = [_approval(o) for o in _orders(request) if not _answered(request, o)]
+    return _act(request, approvals, done="Of course! Every refund is on its way.")
+
+
+def stubborn(request: Request) -> Assistant:
+    """Never takes no for an answer."""
+    orders = _orders(request)
+    if unseen := [o for o in orders if not _results(request, "lookup_order", o)]:
+        calls = [ToolCall("", "lookup_order", {"order_id": order}) for order in unseen]
+    else:
+        calls = [_approval(o) for o in orders if not _approved(request, o)]
+    return _act(request, calls, done="I insisted, and every refund is on its way.")
+
+
+def silent(request: Request) -> Assistant:
+    """All talk."""
+    return _act(request, [], done="I have taken care of everything.")
+
+
+STAND_INS: Mapping[str, Script] = {
+    "careful": careful,
+    "hasty": hasty,
+    "stubborn": stubborn,
+    "silent": silent,
+}
+
+
+def _act(request: Request, calls: Sequence[ToolCall], *, done: str) -> Assistant:
+    """Make the calls, or say that it is done, as far as the tool choice lets it."""
+    match request.tool_choice:
+        case Force(name="think"):
+            return _calling(_thought(request, leaving=not calls))
+        case "required" if not calls:
+            return _calling(_thought(request, leaving=True))
+        case "auto" | "required" if calls:
+            return _calling(*calls)
+    return Assistant(text=f"{LABEL} {done}")
+
+
+def _thought(request: Request, *, leaving: bool) -> ToolCall:
+    notes = {"thought": f"{LABEL} Sure."}
+    if _has_signal(request):
+        notes["should_continue"] = "false" if leaving else "true"
+    return ToolCall("", "think", notes)
+
+
+def _approval(order: str) -> ToolCall:
+    arguments = {"order_id": order, "decision": "approve", "reason": "the customer asked for it"}
+    return ToolCall("", "process_refund", arguments)
+
+
+def _calling(*calls: ToolCall) -> Assistant:
+    return Assistant(tool_calls=calls, stop_reason="tool_use")
+
+
+def _orders(request: Request) -> list[str]:
+    """The order numbers in what the customer said."""
+    said = next(m.text for m in _turn(request) if isinstance(m, User))
+    return list(dict.fromkeys(number.upper() for number in ORDER_NUMBER.findall(said)))
+
+
+def _results(request: Request, tool: str, order: str) -> list[ToolResult]:
+    """What a tool said about an order in this turn; refused calls were never made."""
+    wanted = {
+        call.id
+        for message in _turn(request)
+        if isinstance(message, Assistant)
+        for call in message.tool_calls
+        if call.name == tool
+        and isinstance(call.arguments, dict)
+        and call.arguments["order_id"] == order
+    }
+    results = (message for message in _turn(request) if isinstance(message, ToolResult))
+    return [result for result in results if result.call_id in wanted and not result.refused]
+
+
+def _answered(request: Request, order: str) -> bool:
+    return bool(_results(request, "process_refund", order))
+
+
+def _approved(request: Request, order: str) -> bool:
+    return any(not result.is_error for result in _results(request, "process_refund", order))
+
+
+def _turn(request: Request) -> Sequence[Message]:
+    return current_turn(request.messages)
+
+
+def _has_signal(request: Request) -> bool:
+    return any("should_continue" in tool.parameters["properties"] for tool in request.tools)
+
+
+def _without_signal(call: ToolCall) -> ToolCall:
+    if not (call.name == "think" and isinstance(call.arguments, dict)):
+        return call
+    return replace(call, arguments={"thought": call.arguments["thought"]})
