@@ -6,7 +6,8 @@ Rule 2: with a typed exit signal a tool call can be required each time, for ther
         out. Then a model cannot fall silent by mistake.
 
 The edge: the first way is no straw man; it is the think tool as it was first published, and how
-most loops end. Whoever forbids silence *without* a signal never ends (lesson 05).
+most loops end. Where a provider cannot be forced (Ollama), the second may fall silent, too; then
+`exit` tells the one from the other.
 """
 
 from demos.common import call, follows, play
@@ -22,18 +23,18 @@ def lookup_order(order_id: str) -> str:
     return f"{order_id}: {ORDERS[order_id]}."
 
 
-def narrator(request: Request) -> Assistant:
+diligent = follows(
+    ("Two orders: begin with ORD-001.", call("lookup_order", order_id="ORD-001")),
+    ("ORD-002 is still open.", call("lookup_order", order_id="ORD-002")),
+)
+
+
+def stand_in(request: Request) -> Assistant:
     """After the first result it tells what comes next instead of doing it, if it may."""
     last = request.messages[-1]
     if request.tool_choice == "auto" and isinstance(last, ToolResult) and "ORD-001" in last.content:
         return Assistant(text="Got ORD-001. Now let me look up ORD-002.")
     return diligent(request)
-
-
-diligent = follows(
-    ("Two orders: begin with ORD-001.", call("lookup_order", order_id="ORD-001")),
-    ("ORD-002 is still open.", call("lookup_order", order_id="ORD-002")),
-)
 
 
 def lesson(model: Model) -> None:
@@ -51,4 +52,4 @@ def lesson(model: Model) -> None:
 
 
 if __name__ == "__main__":
-    play(lesson, narrator)
+    play(lesson, stand_in)

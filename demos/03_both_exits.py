@@ -31,17 +31,17 @@ def lesson(model: Model) -> None:
     """Both ways out, step by step."""
     agent = Agent(model, [lookup_order], force="never")
     for text in ("What is ORD-001?", "Thank you!"):
-        print(f"\n{text}")
+        print(f"\n{text}  (what comes next, after so many messages)")
         transcript = agent.run(text).transcript
         for length in range(1, len(transcript) + 1):
             match next_step(transcript[:length]):
                 case CallModel(tool_choice=choice):
-                    print(f"  {length} said so far -> CallModel({choice!r})")
+                    print(f"  after {length}: CallModel({choice!r})")
                 case CallTools(calls=calls):
                     names = ", ".join(signature(call) for call in calls)
-                    print(f"  {length} said so far -> CallTools: {names}")
+                    print(f"  after {length}: CallTools: {names}")
                 case Done(exit=exit, answer=answer):
-                    print(f"  {length} said so far -> Done({exit!r}): {answer}")
+                    print(f"  after {length}: Done({exit!r}): {answer}")
     print(
         "\nwhat to notice: the run is over, and the same function still tells every step of it; "
         "the transcript is the only state."

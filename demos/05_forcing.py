@@ -36,6 +36,9 @@ def show(name: str, outcome: Outcome) -> None:
         print(f"  {asked:11} -> {did}")
 
 
+stand_in = follows(("Look it up first.", call("lookup_order", order_id="ORD-001")))
+
+
 def lesson(model: Model) -> None:
     """Forcing, and the trap of forcing always the same tool."""
     question = "What is ORD-001?"
@@ -50,4 +53,4 @@ def lesson(model: Model) -> None:
 
 
 if __name__ == "__main__":
-    play(lesson, follows(("Look it up first.", call("lookup_order", order_id="ORD-001"))))
+    play(lesson, stand_in)

@@ -19,6 +19,9 @@ def lookup_order(order_id: str) -> str:
     return f"{order_id}: Laptop Stand, 13 days old."
 
 
+stand_in = follows(("Look it up first.", call("lookup_order", order_id="ORD-001")))
+
+
 def lesson(model: Model) -> None:
     """Streaming thoughts."""
     channel = ""
@@ -42,4 +45,4 @@ def lesson(model: Model) -> None:
 
 
 if __name__ == "__main__":
-    play(lesson, follows(("Look it up first.", call("lookup_order", order_id="ORD-001"))))
+    play(lesson, stand_in)

@@ -20,6 +20,7 @@ def refund(order_id: str, dollars: int) -> str:
 
 
 WHY = "Broken goods are refunded in full. $580 is over $500, so a person will be asked."
+stand_in = follows((WHY, call("refund", order_id="ORD-004", dollars=580)))
 
 
 def says(verdict: Verdict) -> Callable[[AskHuman], Verdict]:
@@ -49,4 +50,4 @@ def lesson(model: Model) -> None:
 
 
 if __name__ == "__main__":
-    play(lesson, follows((WHY, call("refund", order_id="ORD-004", dollars=580))))
+    play(lesson, stand_in)

@@ -33,6 +33,9 @@ def refund(order_id: str, dollars: int, idempotency_key: str = "") -> str:
     raise PowerCut  # after the money has moved, before anybody knows
 
 
+stand_in = follows(("Rule 5: refund it.", call("refund", order_id="ORD-001", dollars=89)))
+
+
 def lesson(model: Model) -> None:
     """Crash and resume."""
     with tempfile.TemporaryDirectory() as folder:
@@ -52,4 +55,4 @@ def lesson(model: Model) -> None:
 
 
 if __name__ == "__main__":
-    play(lesson, follows(("Rule 5: refund it.", call("refund", order_id="ORD-001", dollars=89))))
+    play(lesson, stand_in)

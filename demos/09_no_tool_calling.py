@@ -14,6 +14,9 @@ from demos.refund.dialects import speaking
 from think_agent import Agent, Assistant, Model, Request, tool
 from think_agent.dialects.json_plan import json_plan
 from think_agent.dialects.react import react
+from think_agent.trail import signature
+
+STEP = ("Look it up first.", call("lookup_order", order_id="ORD-001"))
 
 
 @tool(think_first=True)
@@ -23,22 +26,24 @@ def lookup_order(order_id: str) -> str:
 
 
 def stand_in(request: Request) -> Assistant:
-    """Speaks whatever dialect it is spoken to in."""
+    """Sees text, writes text, in the dialect that it is spoken to in."""
     dialect = "json" if request.output_schema else "react"
     return speaking(follows(STEP), dialect)(request)
 
 
-STEP = ("Look it up first.", call("lookup_order", order_id="ORD-001"))
-
-
 def lesson(model: Model) -> None:
-    """No tool calling at all."""
+    """No tool calling at all: the same agent in two dialects."""
     for name, dialect in (("json", json_plan(model)), ("react", react(model))):
         outcome = Agent(dialect, [lookup_order]).run("What is ORD-001?")
-        print(f"\n{name}: exit {outcome.exit}: {outcome.answer}")
+        print(f"\n{name}")
         for step in outcome.steps:
-            ...
-    print("\nwhat to notice: ")
+            (own,) = step.native.values()  # the message as the model wrote it
+            wrote = own.get("text", "(nothing: it was not asked again)")
+            read = ", ".join(signature(call) for call in step.tool_calls) or "the answer"
+            print("  the model writes  " + wrote.replace("\n", "\n" + 20 * " "))
+            print("  the loop reads    " + read)
+        print(f"  exit {outcome.exit}: {outcome.answer}")
+    print("\nwhat to notice: the loop cannot tell. A dialect is a translator, and nothing more.")
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ Rule 2: a stand-in is a function of the request and keeps nothing, so one of it 
 Rule 3: errors are one line, and exit codes are those of the kit (`think_agent/cli.py`).
 """
 
+import argparse
 import sys
 from collections.abc import Callable
 from typing import NoReturn
@@ -24,7 +25,11 @@ def play(lesson: Callable[[Model], None], stand_in: Script) -> NoReturn:
     """Run a lesson as a command: read the flags, say who speaks, and exit."""
 
     def main() -> int:
-        parser = Parser(description=lesson.__doc__, epilog=EXIT_CODES.replace("\n  ", "; "))
+        parser = Parser(
+            description=sys.modules[lesson.__module__].__doc__,
+            epilog=EXIT_CODES,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
         add_model_flags(parser, default="offline")
         args = parser.parse_args()
         model = choose_model(args.provider, args.model, args.base_url, script=stand_in)
@@ -40,16 +45,6 @@ def call(name: str, **arguments: object) -> ToolCall:
     return ToolCall("", name, arguments)
 
 
-def thinks(thought: str, *, done: bool = False) -> ToolCall:
-    """A think call; `done` sends the exit signal."""
-    return call("think", thought=thought, should_continue="false" if done else "true")
-
-
-def calls(*tool_calls: ToolCall, text: str = "") -> Assistant:
-    """A reply that calls tools."""
-    return Assistant(text=text, tool_calls=tool_calls, stop_reason="tool_use")
-
-
 def follows(*steps: tuple[str, ToolCall]) -> Script:
     """A stand-in that takes these steps, each a thought and an action behind it, then signals the
     exit and repeats what the tools said. It honors every tool choice.
@@ -61,11 +56,11 @@ def follows(*steps: tuple[str, ToolCall]) -> Script:
         left = steps[len(acted) :]
         if request.tool_choice == "none":
             return Assistant(text=" ".join(result.content for result in acted))
-        if not left:
-            return calls(thinks("All is done; what is left is to tell the user.", done=True))
-        thought, action = left[0]
         has_thought = bool(results) and results[-1].name == "think"
-        may_act = request.tool_choice in ("auto", "required")
-        return calls(action) if has_thought and may_act else calls(thinks(thought))
+        if left and has_thought and request.tool_choice in ("auto", "required"):
+            return Assistant(tool_calls=(left[0][1],), stop_reason="tool_use")
+        why = left[0][0] if left else "All is done; what is left is to tell the user."
+        note = call("think", thought=why, should_continue="true" if left else "false")
+        return Assistant(tool_calls=(note,), stop_reason="tool_use")
 
     return script

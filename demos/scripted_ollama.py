@@ -10,12 +10,11 @@ The edge: like the lesson, it imports nothing of the kit.
 
 import argparse
 import json
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 import ollama
 
@@ -25,15 +24,21 @@ MODEL = "qwen2.5:7b"
 STAND_IN = "[scripted stand-in, no language model]"
 
 
+class OneLine(argparse.ArgumentParser):
+    """Errors without the usage."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"error: {message}\n")
+
+
 @contextmanager
 def ollama_or_stand_in() -> Iterator[tuple[ollama.Client, str]]:
     """A client, and the model to ask."""
-    parser = argparse.ArgumentParser()
+    parser = OneLine()
     parser.add_argument("--provider", default="auto", metavar="auto|offline|ollama[:MODEL]")
     provider, _, model = parser.parse_args().provider.partition(":")
     if provider not in ("auto", "offline", "ollama"):
-        print("error: this lesson is on Ollama: use --provider ollama[:MODEL]", file=sys.stderr)
-        sys.exit(2)
+        parser.error("this lesson is on Ollama: use --provider ollama[:MODEL]")
     if provider != "offline":
         client = ollama.Client()
         try:
@@ -41,8 +46,7 @@ def ollama_or_stand_in() -> Iterator[tuple[ollama.Client, str]]:
         except (ConnectionError, ollama.ResponseError) as error:
             if provider == "ollama":
                 advice = f"run `ollama serve` and `ollama pull {model or MODEL}`"
-                print(f"error: {str(error).split('. ')[0]}; {advice}", file=sys.stderr)
-                sys.exit(1)
+                parser.exit(1, f"error: {str(error).split('. ')[0]}; {advice}\n")
         else:
             print(f"[ollama:{model or MODEL}]")
             yield client, model or MODEL

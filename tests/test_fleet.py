@@ -12,9 +12,11 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 import uuid
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 
@@ -22,13 +24,14 @@ pytest.importorskip("dbos", reason='needs DBOS: pip install "think-agent[fleet]"
 
 from dbos import DBOS, DBOSPortableJSONSerializer
 
+from demos.fleet import fleet as desks
 from demos.refund.offline import reply
 from demos.refund.shop import INSTRUCTIONS, Shop
-from tests.servers import serve
+from tests.servers import Reply, serve
 from tests.servers.ollama import OllamaServer
 from think_agent import Agent, Assistant, ScriptedModel, ToolCall, connect, tool
-from think_agent.engine import DurableAgent, lines, read
-from think_agent.errors import Overloaded
+from think_agent.engine import ASK_THE_MODEL, DurableAgent, lines, read
+from think_agent.errors import AuthError, Overloaded
 
 POSTGRES = os.environ.get("THINK_AGENT_TEST_POSTGRES", "")
 BOUGHT = ["ORD-001", "ORD-002", "ORD-003", "ORD-004"]  # what the new orders are copies of, in turn
@@ -101,7 +104,8 @@ class Fleet:
             ).fetchall()
 
     def transcript(self, order):
-        return read(self.command("status", order).splitlines())
+        with desks.client(self.environment["THINK_AGENT_FLEET"]) as client:
+            return read(client.retrieve_workflow(order).get_result()["transcript"])
 
 
 def wait_until(true):
@@ -112,40 +116,78 @@ def wait_until(true):
 
 
 def test_another_worker_finishes_what_a_killed_one_began(tmp_path, url):
-    def slow(request):
-        time.sleep(0.15)
+    killed = threading.Event()
+
+    def half_way(request):
+        if len(server.requests) > 8:  # three conversations at a time, each of six calls
+            killed.wait(60)
         return reply(request)
 
     fleet = Fleet(tmp_path, url)
-    with serve(OllamaServer(), slow) as server:
+    with serve(OllamaServer(), half_way) as server:
         assert "ORD-1001 to ORD-1008" in fleet.command("enqueue", "8")
         model = ("--provider", "ollama", "--base-url", server.url)
         with fleet.worker("first", *model, "--concurrency", "3") as first:
-            wait_until(lambda: len(server.requests) > 8)  # three conversations are half-way
-            with fleet.worker("second", *model, "--silence", "1.5", "--until-done") as second:
-                assert second.stdout.readline().startswith("worker second")
-                first.send_signal(signal.SIGKILL)
-                said, err = second.communicate(timeout=90)
-                assert (second.returncode, err) == (0, "")
-        assert said.count("taken over") in (1, 2, 3)
-        assert fleet.decisions() == sorted(NEW_ORDERS.items())
+            wait_until(lambda: len(server.requests) == 11)
+            first.send_signal(signal.SIGKILL)
+            first.wait()
+        killed.set()
+        with fleet.worker("second", *model, "--silence", "1", "--until-done") as second:
+            said, err = second.communicate(timeout=90)
+        assert (second.returncode, err) == (0, "")
+        assert said.count("taken over") == 3
+        used = len(server.requests)
         undisturbed = Agent(
             connect("ollama", base_url=server.url),
             Shop(str(tmp_path / "undisturbed.db")).tools(),
             instructions=INSTRUCTIONS.read_text(encoding="utf-8"),
         )
-        used = len(server.requests)
-        outcome = undisturbed.run("I want a refund on order ORD-001")
-        each = len(server.requests) - used
-        # Only what was in flight when the worker died is asked a second time.
-        assert 8 * each <= used <= 8 * each + 3
-        for order in NEW_ORDERS:
-            found = fleet.transcript(order)
-            assert [type(m) for m in found] == [type(m) for m in outcome.transcript]
-            times = [message.at for message in found]
-            assert times == sorted(times)
-        as_if = "\n".join(lines(outcome.transcript)).replace("ORD-001", "ORD-1004")
-        assert fleet.transcript("ORD-1004") == read(as_if.splitlines())
+        outcomes = {o: undisturbed.run(f"I want a refund on order {o}") for o in RIGHT}
+    assert fleet.decisions() == sorted(NEW_ORDERS.items())
+    # Only what was in flight when the worker died was asked a second time.
+    assert used == 8 * outcomes["ORD-001"].model_calls + 3
+    for order in NEW_ORDERS:
+        found = fleet.transcript(order)
+        copied = BOUGHT[int(order[-1]) % 4]
+        assert "\n".join(map(repr, untimed(found))).replace(order, copied) == "\n".join(
+            map(repr, untimed(outcomes[copied].transcript))
+        )
+        times = [message.at for message in found]
+        assert times == sorted(times)
+
+
+def untimed(messages):
+    return [replace(message, at=None) for message in messages]
+
+
+def test_a_worker_that_was_only_slow_does_no_harm(tmp_path):
+    """It is frozen, its conversation is taken over and ended, and then it goes on."""
+    frozen = threading.Event()
+
+    def half_way(request):
+        if len(server.requests) == 4:  # the next reply records a decision
+            frozen.wait(60)
+        return reply(request)
+
+    fleet = Fleet(tmp_path, f"sqlite:///{tmp_path}/fleet.db")
+    with serve(OllamaServer(), half_way) as server:
+        fleet.command("enqueue", "1")
+        model = ("--provider", "ollama", "--base-url", server.url)
+        with fleet.worker("first", *model) as first:
+            wait_until(lambda: len(server.requests) == 4)
+            first.send_signal(signal.SIGSTOP)
+            frozen.set()
+            done = fleet.command("work", *model, "--silence", "1", "--until-done")
+            assert "taken over" in done
+            first.send_signal(signal.SIGCONT)
+            time.sleep(1)
+            assert first.poll() is None
+            first.send_signal(signal.SIGTERM)
+            said, err = first.communicate(timeout=60)
+            assert (first.returncode, err) == (130, "stopped\n")
+            assert "signal" not in said  # its own end was not the one that counts
+    assert fleet.decisions() == [("ORD-1001", "deny")]
+    assert [m.name for m in fleet.transcript("ORD-1001") if m_is_refund(m)] == ["process_refund"]
 
 
 KILLED_AFTER_THE_DEED = """
@@ -196,6 +238,28 @@ def test_a_deed_whose_record_was_lost_is_not_done_again(tmp_path, url):
 
 def m_is_refund(message):
     return getattr(message, "name", "") == "process_refund"
+
+
+def test_what_failed_is_tried_again_from_where_it_failed(tmp_path):
+    def quota_is_out_once(request):
+        if len(server.requests) == 3:
+            server.canned.append(Reply(401, {"error": "unauthorized"}))  # to the fourth
+        return reply(request)
+
+    fleet = Fleet(tmp_path, f"sqlite:///{tmp_path}/fleet.db")
+    fleet.command("enqueue", "1")
+    with serve(OllamaServer(), quota_is_out_once) as server:
+        work = ("work", "--provider", "ollama", "--base-url", server.url, "--until-done")
+        assert "ORD-1001: failed (" in fleet.command(*work)
+        failed = fleet.command("status")
+        assert "ERROR" in failed
+        assert "unauthorized" in failed
+        assert len(server.requests) == 4
+        assert "ORD-1001" in fleet.command("retry")
+        assert "ORD-1001: signal" in fleet.command(*work)
+        assert len(server.requests) == 1 + 6
+    assert fleet.decisions() == [("ORD-1001", "deny")]
+    assert "nothing had failed" in fleet.command("retry")
 
 
 def test_the_fleet_begins_no_more_than_its_share_of_a_minute(tmp_path):
@@ -267,6 +331,31 @@ def test_a_model_that_is_out_of_reach_is_asked_again(engine):
     assert answer.text == "Here I am."
 
 
+def test_a_model_that_stays_out_of_reach_fails_the_workflow_with_its_own_error(engine, monkeypatch):
+    asked = []
+
+    def busy(request):
+        asked.append(request)
+        raise Overloaded("busy; try again")
+
+    monkeypatch.setitem(ASK_THE_MODEL, "interval_seconds", 0.001)
+    with pytest.raises(Overloaded, match="busy; try again"):
+        engine(DurableAgent(ScriptedModel(busy)), "hello").get_result()
+    assert len(asked) == ASK_THE_MODEL["max_attempts"]
+
+
+def test_a_model_that_refuses_is_not_asked_again(engine):
+    asked = []
+
+    def refuse(request):
+        asked.append(request)
+        raise AuthError("no key; set one")
+
+    with pytest.raises(AuthError, match="no key; set one"):
+        engine(DurableAgent(ScriptedModel(refuse)), "hello").get_result()
+    assert len(asked) == 1
+
+
 def test_a_person_is_waited_for_in_the_workflow(engine):
     opened = []
 
@@ -293,9 +382,11 @@ def test_a_person_is_waited_for_in_the_workflow(engine):
     assert opened == ["red"]
 
 
-def test_a_run_that_would_not_be_durable_is_refused():
+def test_a_run_that_would_not_be_durable_is_refused(tmp_path, engine):
     agent = DurableAgent(ScriptedModel([Assistant(text="hi")]))
-    with pytest.raises(TypeError, match=r"use agent\.run"):
+    with pytest.raises(TypeError, match="in a DBOS workflow"):
+        agent.run("hello")
+    with pytest.raises(TypeError, match="in a DBOS workflow"):
         asyncio.run(agent.arun("hello"))
 
 

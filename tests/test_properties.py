@@ -31,7 +31,7 @@ from think_agent import (
 )
 from think_agent.messages import Message, mint_ids
 from think_agent.model import honored
-from think_agent.think import acknowledge
+from think_agent.think import acknowledge, without_signal
 from think_agent.tools import call
 from think_agent.trail import thoughts_in_a_row
 
@@ -235,6 +235,8 @@ def perform(agent: Agent, transcript: list[Message]) -> Done:
                 if choice != "auto" and reply.stop_reason not in BROKEN_OFF:
                     done = "tool_choice" if honored(choice, reply) else "ignored"
                     reply = replace(reply, enforced=done)
+                if agent.think is THINK_MINIMAL:  # which has no signal to send
+                    reply = without_signal(reply)
                 transcript.append(mint_ids(reply, transcript))
             case CallTools(calls=calls):
                 for asked in calls:

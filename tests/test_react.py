@@ -425,10 +425,10 @@ def test_what_is_written_in_the_dialect_is_read_back(actions, notes):
     "piece", [*LABELS, "\n", " ", "*", "Action Input: {\n", "Action: a\n", "["]
 )
 def test_hostile_texts_take_linear_time(piece):
-    start = time.perf_counter()
+    start = time.process_time()
     assert split(piece * (100_000 // len(piece)))
     reply_to(piece * (100_000 // len(piece)))
-    assert time.perf_counter() - start < 2
+    assert time.process_time() - start < 2
 
 
 # Whole runs.

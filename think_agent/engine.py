@@ -30,7 +30,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dbos import DBOS, StepOptions
+from dbos import DBOS, StepOptions, error
 
 from . import __version__
 from .agent import Agent, Conversation, Effect, Event, Perform, _fingerprint
@@ -43,8 +43,8 @@ from .transcript import utc_now
 PASSING = (ConnectionFailed, Overloaded, RateLimited, TimedOut)  # may be over in a minute
 
 
-def _is_passing(error: BaseException) -> bool:
-    return isinstance(error, PASSING)
+def _is_passing(problem: BaseException) -> bool:
+    return isinstance(problem, PASSING)
 
 
 ASK_THE_MODEL: StepOptions = {
@@ -95,7 +95,11 @@ class DurableAgent(Agent):
                 [line] = lines(event for event in perform(keyed) if isinstance(event, MESSAGES))
                 return line
 
-            yield from_json(json.loads(DBOS.run_step(options, step)))
+            try:
+                line = DBOS.run_step(options, step)
+            except error.DBOSMaxStepRetriesExceeded as failed:
+                raise failed.errors[-1] from None
+            yield from_json(json.loads(line))
 
         return do
 

@@ -40,7 +40,9 @@ def arguments() -> Parser:
     status_ = commands.add_parser("status", help="show where each conversation stands")
     status_.add_argument("id", nargs="?", help="print the transcript of this one")
     status_.set_defaults(run=status)
-    for command in (enqueue_, work_, status_):
+    retry_ = commands.add_parser("retry", help="queue again what failed, from where it failed")
+    retry_.set_defaults(run=retry)
+    for command in (enqueue_, work_, status_, retry_):
         add_flag(
             command,
             "--fleet",
@@ -131,6 +133,14 @@ def status(args: argparse.Namespace) -> int:
         print(f"{run.workflow_id:10} {run.status:10} {run.executor_id or '-':20} {end}")
     counts = Counter(run.status for run in runs)
     print(", ".join(f"{n} {state}" for state, n in counts.items()) or "nothing queued")
+    return 0
+
+
+def retry(args: argparse.Namespace) -> int:
+    from . import fleet
+
+    with fleet.client(args.fleet) as client:
+        print(f"queued again: {', '.join(fleet.retry(client)) or 'nothing had failed'}")
     return 0
 
 

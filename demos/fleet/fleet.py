@@ -23,6 +23,7 @@ from contextlib import contextmanager
 from dbos import DBOS, DBOSClient, DBOSPortableJSONSerializer, error
 from sqlalchemy.exc import SQLAlchemyError
 
+from think_agent import ModelError
 from think_agent.engine import DurableAgent, lines
 from think_agent.messages import Json
 from think_agent.settings import UserError
@@ -71,7 +72,11 @@ def begin_work(
 
     @DBOS.workflow(name=NAME)
     def conversation(text: str) -> Json:
-        outcome = agent.run(text)
+        try:
+            outcome = agent.run(text)
+        except ModelError as problem:
+            print(f"{DBOS.workflow_id}: failed ({problem})", flush=True)
+            raise
         print(f"{DBOS.workflow_id}: {outcome.exit}", flush=True)
         return {"exit": outcome.exit, "transcript": lines(outcome.transcript)}
 
@@ -105,3 +110,12 @@ def is_done(fleet: DBOSClient) -> bool:
     """Is nothing waiting, and nothing under way?"""
     waiting = ["ENQUEUED", "DELAYED", "PENDING"]
     return not fleet.list_workflows(queue_name=NAME, status=waiting, limit=1, load_input=False)
+
+
+def retry(fleet: DBOSClient) -> list[str]:
+    """Queue the failed conversations again, from the step that failed: what was done stays done."""
+    failed = fleet.list_workflows(queue_name=NAME, status="ERROR", load_input=False)
+    for run in failed:
+        last = max(step["function_id"] for step in fleet.list_workflow_steps(run.workflow_id))
+        fleet.rewind_workflow(run.workflow_id, start_step=last, queue_name=NAME)
+    return [run.workflow_id for run in failed]

@@ -36,6 +36,7 @@ from think_agent.think import RECORDED, should_continue, thought
 PLAN_RESULT = re.compile(r"Result of (\S+) \(\S+\):\n(.*)", re.DOTALL)
 OBSERVATION = re.compile(r"Observation \((\S+?)(?: \{.*?\})?\): (.*)", re.DOTALL)
 WRITTEN = re.compile(r"^(Thought|Action): (.*)(?:\nAction Input: (.*))?$", re.MULTILINE)
+ENDS = re.compile(r'"task_complete": true|^Final Answer:', re.MULTILINE)
 ORDERED = "Now write "  # how a tool choice begins in the react dialect
 SIGNAL = "until you are asked for the answer"  # so the json dialect has the exit signal
 
@@ -91,9 +92,9 @@ def _as_action(call: ToolCall, keys: Json) -> Json:
     branches = keys["actions"]["items"]["anyOf"] if "actions" in keys else ()
     shapes = (branch["properties"] for branch in branches)
     shape = next((s for s in shapes if call.name in s["tool"]["enum"]), None)
-    asked = shape["arguments"].get("required", ()) if shape else ()
+    names = shape["arguments"].get("required", ()) if shape else ()
     assert isinstance(call.arguments, dict)
-    return {"tool": call.name, "arguments": {**dict.fromkeys(asked), **call.arguments}}
+    return {"tool": call.name, "arguments": {**dict.fromkeys(names), **call.arguments}}
 
 
 def _calls_in_plan(text: str) -> Iterator[tuple[str, Json]]:
@@ -159,7 +160,7 @@ def _heard(messages: Sequence[Message]) -> list[Message]:
                 ToolCall(f"{number}.{place}", name, arguments)
                 for place, (name, arguments) in enumerate(read(message.text))
             ]
-            over = not waiting or "\nFinal Answer:" in message.text
+            over = not waiting or bool(ENDS.search(message.text))
             heard.append(replace(message, tool_calls=tuple(waiting)))
         elif isinstance(message, User):
             results, words = _results_and_words(message.text, waiting)
@@ -179,7 +180,8 @@ def _results_and_words(text: str, waiting: list[ToolCall]) -> tuple[list[ToolRes
             name = "think" if name == "thought" else name
             call = next(call for call in waiting if call.name == name)
             waiting.remove(call)
-            results.append(ToolResult(call.id, name, content, content.startswith("error")))
+            failed, refused = content.startswith("error"), content.startswith("error: not run")
+            results.append(ToolResult(call.id, name, content, failed, refused))
         elif not part.startswith(ORDERED):
             words.append(part)
     return results, "\n\n".join(words)

@@ -19,7 +19,8 @@ def agent_for(provider: str, url: str, *, waits: bool) -> Any:
     name, _, api = provider.partition("-")
     options = {"api": api} if api else {}
     base_url = f"{url}/v1" if name == "openai" else url
-    model = connect(f"{name}:{MODEL}", base_url=base_url, api_key=KEY, **options)
+    key = None if name == "ollama" else KEY
+    model = connect(f"{name}:{MODEL}", base_url=base_url, api_key=key, **options)
     functions = [waiting(f) if waits else f for f in FUNCTIONS.values()]
     tools = [tool(f, think_first=f.__name__ == "process_refund") for f in functions]
     return Agent(model, tools, instructions=INSTRUCTIONS, think=Tool(**THINK))

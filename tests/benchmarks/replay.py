@@ -54,11 +54,13 @@ def answer(content: object) -> bytes:
     return head.encode() + b"\r\n\r\n" + data
 
 
+REPLIES = [(path, marker, encoded(protocol())) for path, protocol, marker in PROTOCOLS]
+SHOWN = answer({"capabilities": ["completion", "tools"], "model_info": {}})  # Ollama's check
+
+
 class Connection(asyncio.Protocol):
     """One kept connection. (asyncio sets TCP_NODELAY by itself.)"""
 
-    replies = [(path, marker, encoded(protocol())) for path, protocol, marker in PROTOCOLS]
-    shown = answer({"capabilities": ["completion", "tools"], "model_info": {}})  # Ollama's check
     delay = 0.0
     asked = 0  # bytes, on all connections
 
@@ -86,11 +88,11 @@ class Connection(asyncio.Protocol):
         if path == b"/":
             asked, Connection.asked = Connection.asked, 0
             return answer(asked)
-        for end, marker, replies in self.replies:
+        for end, marker, replies in REPLIES:
             if path.partition(b"?")[0].endswith(end):
                 Connection.asked += len(head) + 4 + len(body)
                 return replies[body.count(marker)]
-        return self.shown
+        return SHOWN
 
 
 async def main() -> None:

@@ -14,6 +14,7 @@ The edge: when to retry, and what to do about a refused tool choice, is in `base
 import json
 import re
 from collections.abc import AsyncIterator, Iterator, Sequence
+from functools import cache
 from typing import Any
 
 import anthropic
@@ -48,6 +49,7 @@ from .base import PerLoop, Provider
 
 NAME = "anthropic"
 PATH = "/v1/messages"
+_tls = cache(httpx2.create_ssl_context)  # reading the certificates takes 30 ms; once will do
 # These answer 400 to any forced tool use. A date may follow the name, but no digit right away:
 # claude-fable-5-20260801 is another model.
 REFUSES_FORCING = re.compile(r"claude-(fable-5-[12]|mythos-5-[12]|opus-5-5|sonnet-5-5)(?!\d)")
@@ -74,7 +76,8 @@ def to_wire(request: Request, model: str, *, max_tokens: int, thinking: Json | N
             {"name": tool.name, "description": tool.description, "input_schema": tool.parameters}
             for tool in request.tools
         ]
-        body["tool_choice"] = _choice_to_wire(request.tool_choice)
+        if request.tool_choice != "auto":  # the default
+            body["tool_choice"] = _choice_to_wire(request.tool_choice)
     if request.output_schema is not None:
         output = {"type": "json_schema", "schema": request.output_schema}
         body["output_config"] = {"format": output}
@@ -208,8 +211,12 @@ class Anthropic(Provider):
             # The SDK would find out at the first request, by a TypeError.
             raise AuthError("anthropic: no API key; set ANTHROPIC_API_KEY or pass api_key=")
         self._client = client
-        self._async_client = PerLoop(
-            lambda: anthropic.AsyncAnthropic(api_key=client.api_key, **settings)
+        self._async_clients = PerLoop(
+            lambda: anthropic.AsyncAnthropic(
+                api_key=client.api_key,
+                http_client=anthropic.DefaultAsyncHttpxClient(verify=_tls()),
+                **settings,
+            )
         )
 
     def to_wire(self, request: Request) -> Json:
@@ -225,7 +232,8 @@ class Anthropic(Provider):
         return self._client.post(PATH, body=body, cast_to=object)
 
     async def asend(self, body: Json) -> Any:
-        return await self._async_client.get().post(PATH, body=body, cast_to=object)
+        with self._async_clients.client() as client:
+            return await client.post(PATH, body=body, cast_to=object)
 
     def events(self, body: Json) -> Iterator[Any]:
         with self._client.post(
@@ -238,15 +246,16 @@ class Anthropic(Provider):
             yield from stream
 
     async def aevents(self, body: Json) -> AsyncIterator[Any]:
-        async with await self._async_client.get().post(
-            PATH,
-            body={**body, "stream": True},
-            cast_to=object,
-            stream=True,
-            stream_cls=anthropic.AsyncStream[object],
-        ) as stream:
-            async for event in stream:
-                yield event
+        with self._async_clients.client() as client:
+            async with await client.post(
+                PATH,
+                body={**body, "stream": True},
+                cast_to=object,
+                stream=True,
+                stream_cls=anthropic.AsyncStream[object],
+            ) as stream:
+                async for event in stream:
+                    yield event
 
     def translate(self, error: Exception) -> ModelError | None:
         return translate(error)
@@ -294,8 +303,8 @@ def _blocks(message: Spoken, ids: dict[str, str]) -> list[Json]:
             return blocks
         case ToolResult(call_id=id, content=content, is_error=is_error):
             result: Json = {"type": "tool_result", "tool_use_id": ids.get(id, id)}
-            result |= {"content": content if content.strip() else "(empty)", "is_error": is_error}
-            return [result]
+            result["content"] = content if content.strip() else "(empty)"
+            return [{**result, "is_error": True} if is_error else result]
 
 
 def _mended(block: Json) -> Json:

@@ -18,7 +18,7 @@ import os
 import re
 import weakref
 from collections.abc import AsyncIterator, Iterator, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import httpx2
@@ -67,6 +67,7 @@ FILTERED = {
 }
 REFUSED_MODE = re.compile(r"function[ _]?calling[ _]?(config|mode)", re.IGNORECASE)
 RETRY_DELAY = re.compile(r"'retryDelay': '([\d.]+)s'")
+_tls = cache(httpx2.create_ssl_context)  # reading the certificates takes 30 ms; once will do
 TO_STANDARD_BASE64 = str.maketrans("-_", "+/")
 
 
@@ -85,7 +86,8 @@ def to_wire(request: Request, thinking: Json | None = None) -> Json:
             for tool in request.tools
         ]
         body["tools"] = [{"functionDeclarations": declarations}]
-        body["toolConfig"] = {"functionCallingConfig": _choice(request.tool_choice)}
+        if request.tool_choice != "auto":  # the default
+            body["toolConfig"] = {"functionCallingConfig": _choice(request.tool_choice)}
     generation: Json = {}
     if request.output_schema is not None:
         generation["responseMimeType"] = "application/json"
@@ -275,7 +277,7 @@ class Gemini(Provider):
         self._base_url = base_url
         self._timeout = timeout
         self._thinking = thinking
-        self._async_client = PerLoop(self._connect)
+        self._async_clients = PerLoop(self._connect)
 
     @cached_property
     def _client(self) -> genai.Client:
@@ -284,13 +286,12 @@ class Gemini(Provider):
     def _connect(self) -> genai.Client:
         # Left to itself the SDK picks one of three HTTP libraries, each with errors of its own, by
         # what is installed. This is the one that `_translate` knows.
-        tls = httpx2.create_ssl_context()
-        http = httpx2.Client(verify=tls)
+        http = httpx2.Client(verify=_tls())
         options = types.HttpOptions(
             base_url=self._base_url,
             timeout=round(self._timeout * 1000),  # milliseconds
             httpx_client=http,
-            httpx_async_client=httpx2.AsyncClient(verify=tls),
+            httpx_async_client=httpx2.AsyncClient(verify=_tls()),
         )
         client = genai.Client(enterprise=False, api_key=self._key, http_options=options)
         weakref.finalize(client, http.close)  # the SDK closes only what it has made
@@ -321,8 +322,9 @@ class Gemini(Provider):
         return _body(self._client.models.generate_content(**self._arguments(body, raw=True)))
 
     async def asend(self, body: Json) -> Any:
-        models = self._async_client.get().aio.models
-        return _body(await models.generate_content(**self._arguments(body, raw=True)))
+        with self._async_clients.client() as client:
+            models = client.aio.models
+            return _body(await models.generate_content(**self._arguments(body, raw=True)))
 
     def events(self, body: Json) -> Iterator[Json]:
         models = self._client.models
@@ -330,10 +332,11 @@ class Gemini(Provider):
             yield _as_sent(chunk)
 
     async def aevents(self, body: Json) -> AsyncIterator[Json]:
-        models = self._async_client.get().aio.models
-        chunks = await models.generate_content_stream(**self._arguments(body, raw=False))
-        async for chunk in chunks:
-            yield _as_sent(chunk)
+        with self._async_clients.client() as client:
+            models = client.aio.models
+            chunks = await models.generate_content_stream(**self._arguments(body, raw=False))
+            async for chunk in chunks:
+                yield _as_sent(chunk)
 
     def translate(self, error: Exception) -> ModelError | None:
         said = (

@@ -15,7 +15,7 @@ import json
 import os
 import traceback
 from collections.abc import AsyncIterator, Iterator, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from types import FrameType
 
 import httpx
@@ -42,6 +42,7 @@ from .base import PerLoop, Provider
 
 NAME = "ollama"
 KEPT = {"type", "items", "description", "enum"}  # what the SDK sends of a property's schema
+_tls = cache(httpx.create_ssl_context)  # reading the certificates takes 30 ms; once will do
 BUSY = ("overloaded", "busy", "no slots available")
 ADVICE = {  # by text, for there are no codes
     "does not support tools": "pick one that does, such as qwen2.5:7b",
@@ -167,7 +168,7 @@ class Ollama(Provider):
         if self._key:
             self._settings["headers"] = {"authorization": f"Bearer {self._key}"}
         self._options: Json = {"num_ctx": num_ctx, "think": think, "keep_alive": keep_alive}
-        self._async_client = PerLoop(lambda: ollama.AsyncClient(**self._settings))
+        self._async_clients = PerLoop(lambda: ollama.AsyncClient(**self._settings, verify=_tls()))
         self._checked = False
 
     @cached_property
@@ -176,6 +177,14 @@ class Ollama(Provider):
 
     def check(self) -> None:
         """Raise the error a run would meet: no server, no such model, or one without tools."""
+        self._checked = True  # already now, so that of many requests at once only one asks
+        try:
+            self._ask_for_tools()
+        except Exception:
+            self._checked = False
+            raise
+
+    def _ask_for_tools(self) -> None:
         capabilities: Sequence[str] | None = None
         try:
             capabilities = self._client.show(self.model).capabilities
@@ -189,7 +198,6 @@ class Ollama(Provider):
                 raise ours from error
         if capabilities and "tools" not in capabilities:
             raise _error_answer(400, f"model {self.model!r} does not support tools", self.model)
-        self._checked = True
 
     async def _acheck(self) -> None:
         import asyncio
@@ -213,7 +221,8 @@ class Ollama(Provider):
     async def asend(self, body: Json) -> Json:
         if "tools" in body and not self._checked:
             await self._acheck()
-        response = await self._async_client.get().chat(**body)
+        with self._async_clients.client() as client:
+            response = await client.chat(**body)
         return response.model_dump(exclude_none=True)
 
     def events(self, body: Json) -> Iterator[Json]:
@@ -225,8 +234,9 @@ class Ollama(Provider):
     async def aevents(self, body: Json) -> AsyncIterator[Json]:
         if "tools" in body and not self._checked:
             await self._acheck()
-        async for chunk in await self._async_client.get().chat(**body, stream=True):
-            yield chunk.model_dump(exclude_none=True)
+        with self._async_clients.client() as client:
+            async for chunk in await client.chat(**body, stream=True):
+                yield chunk.model_dump(exclude_none=True)
 
     def translate(self, error: Exception) -> ModelError | None:
         said = str(error.error if isinstance(error, ollama.ResponseError) else error)

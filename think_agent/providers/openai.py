@@ -16,7 +16,7 @@ import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, Literal, Protocol
 from urllib.parse import urlsplit
 
@@ -30,6 +30,7 @@ from . import base, openai_chat, openai_responses
 from .openai_shared import NAME, failure
 
 OFFICIAL = "https://api.openai.com/v1"
+_tls = cache(httpx2.create_ssl_context)  # reading the certificates takes 30 ms; once will do
 
 
 class Dialect(Protocol):
@@ -71,7 +72,10 @@ class OpenAI(base.Provider):
         self._timeout = timeout
         self._async_clients = base.PerLoop(
             lambda: openai.AsyncOpenAI(
-                base_url=self._url, api_key=self._key or "not-needed", timeout=timeout
+                base_url=self._url,
+                api_key=self._key or "not-needed",
+                timeout=timeout,
+                http_client=openai.DefaultAsyncHttpxClient(verify=_tls()),
             )
         )
 
@@ -95,8 +99,8 @@ class OpenAI(base.Provider):
         return self._client.post(self._dialect.PATH, body=body, cast_to=object)
 
     async def asend(self, body: Json) -> Any:
-        client = self._async_clients.get()
-        return await client.post(self._dialect.PATH, body=body, cast_to=object)
+        with self._async_clients.client() as client:
+            return await client.post(self._dialect.PATH, body=body, cast_to=object)
 
     def events(self, body: Json) -> Iterator[Any]:
         stream = self._client.post(
@@ -110,17 +114,18 @@ class OpenAI(base.Provider):
             yield from stream
 
     async def aevents(self, body: Json) -> AsyncIterator[Any]:
-        stream = await self._async_clients.get().post(
-            self._dialect.PATH,
-            body={**body, **self._dialect.STREAMED},
-            cast_to=object,
-            stream=True,
-            stream_cls=openai.AsyncStream[object],
-        )
-        async with stream:
-            with self._after_the_first_byte():
-                async for event in stream:
-                    yield event
+        with self._async_clients.client() as client:
+            stream = await client.post(
+                self._dialect.PATH,
+                body={**body, **self._dialect.STREAMED},
+                cast_to=object,
+                stream=True,
+                stream_cls=openai.AsyncStream[object],
+            )
+            async with stream:
+                with self._after_the_first_byte():
+                    async for event in stream:
+                        yield event
 
     @contextmanager
     def _after_the_first_byte(self) -> Iterator[None]:

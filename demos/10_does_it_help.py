@@ -1,0 +1,59 @@
+"""Does it help? The same model with and without a forced first thought, counted instead of felt.
+
+Rule 1: what counts is what was done. A case is right when the shop's rows are exactly those that
+        the case expects; nobody reads the answers.
+Rule 2: a share has an interval, and a difference a p-value, for few cases prove little.
+Rule 3: one thing differs between the settings that are compared, here `force`.
+
+The edge: the stand-in is *made* to profit from a plan (it is careful after one, and hasty without),
+so its figures say nothing about any model. With --provider they do; that is some 150 model calls.
+`think-agent eval demos/refund/cases.jsonl` does it at scale: more settings, trials, a plot.
+"""
+
+import asyncio
+from pathlib import Path
+
+from demos.common import play
+from demos.refund.stand_ins import careful, hasty
+from think_agent import Assistant, Force, Model, Request
+from think_agent.eval import load_suite, read_cases
+from think_agent.evaluate import Job, attempt
+from think_agent.messages import current_turn
+from think_agent.policies import Forcing
+from think_agent.scores import Setting, compare, score
+
+CASES = Path(__file__).parent / "refund" / "cases.jsonl"
+FORCES: tuple[Forcing, ...] = ("never", "first")
+
+
+def stand_in(request: Request) -> Assistant:
+    """Careful when its first reply to the customer was a thought, hasty otherwise."""
+    replies = [m for m in current_turn(request.messages) if isinstance(m, Assistant)]
+    plans = request.tool_choice == Force("think")
+    if replies:
+        plans = replies[0].tool_calls[0].name == "think"
+    return careful(request) if plans else hasty(request)
+
+
+def lesson(model: Model) -> None:
+    """Does it help?"""
+    suite = load_suite("demos.refund.suite", CASES)
+    cases = read_cases(CASES)[::5]  # a few of each kind
+    results = {}
+    for force in FORCES:
+        setting = Setting(model.name, force=force)
+        jobs = [Job(setting, case, 1) for case in cases]
+        results[setting] = [asyncio.run(attempt(job, model, suite)) for job in jobs]
+        figures = score(results[setting])
+        low, high = figures.interval
+        print(f'\nforce="{force}": right on {figures.right} of {len(cases)} cases')
+        print(f"  95 % interval     {low:.0%} to {high:.0%}")
+        print(f"  wrong writes      {figures.wrong_writes} tried")
+        print(f"  model calls       {figures.calls:.1f} a case")
+    (pair,) = compare(results)
+    print(f"\nbetter without: {pair.first_better}, with: {pair.second_better}; p = {pair.p:.2g}")
+    print("\nwhat to notice: how wide the intervals are, and what a thought costs in calls.")
+
+
+if __name__ == "__main__":
+    play(lesson, stand_in)

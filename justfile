@@ -1,0 +1,41 @@
+# Every habit of this project, one command each. `just` lists them.
+
+python := ".venv/bin/python"
+
+_list:
+    @just --list
+
+# a virtual environment with all that development needs
+setup:
+    python3 -m venv .venv
+    {{python}} -m pip install --quiet -e ".[dev]"
+
+# the tests: no key, no network, no Ollama
+test *words:
+    {{python}} -m pytest {{words}}
+
+# lint, format and types
+lint:
+    {{python}} -m ruff check .
+    {{python}} -m ruff format --check .
+    {{python}} -m mypy --strict think_agent demos
+
+# the refund desk
+demo *words:
+    {{python}} -m demos.refund {{words}}
+
+# the parts of the README that a command makes
+readme:
+    {{python}} -m tests.readme --write
+
+# what the kit costs, beside a hand-written loop
+bench *words:
+    {{python}} -m tests.benchmarks.overhead {{words}}
+
+# 200 random kills of the refund desk
+soak:
+    {{python}} -m tests.soak
+
+# everything, as CI does it
+ci:
+    .ci/run
