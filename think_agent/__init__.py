@@ -4,7 +4,7 @@ Importing this package does nothing but define names: no SDK is loaded, nothing 
 folder is made.
 """
 
-from .agent import Agent, Outcome
+from .agent import Agent
 from .errors import (
     AuthError,
     BadRequest,
@@ -19,6 +19,7 @@ from .errors import (
 from .loop import AskHuman, CallModel, CallTools, Done, Refuse, next_step
 from .messages import Assistant, Force, Message, Started, ToolCall, ToolResult, Usage, User, Verdict
 from .model import Capabilities, Model, Request, ScriptedModel
+from .outcome import Outcome
 from .providers import connect
 from .streaming import Delta, Notice
 from .think import THINK, THINK_MINIMAL

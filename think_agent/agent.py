@@ -1,141 +1,49 @@
-"""An Agent: a model, tools, instructions and policies, put to work by the loop; an Outcome: what
-came of it.
+"""An Agent: a model, tools, instructions and policies, put to work by the loop.
 
 Rule 1: an agent keeps no conversation. The transcript is handed in and handed back, so
         `agent.run("and ORD-003?", transcript=outcome.transcript)` goes on where the last run ended.
         With a path it is a file, and `agent.resume(path)` goes on where a crash ended it.
-Rule 2: what a step asks of the world is listed once (`_Run.effects`) and performed in two ways:
-        `_do` and `_ado`.
-Rule 3: an Outcome is computed from the transcript; what it counts is what happened since a person
-        last spoke.
+Rule 2: what a step asks of the world is listed once (`running.py`) and done in two ways: `perform`
+        and `aperform`.
 """
 
 import hashlib
 import inspect
 import json
-import uuid
 from collections.abc import (
+    AsyncGenerator,
     AsyncIterator,
     Awaitable,
     Callable,
+    Generator,
     Iterable,
     Iterator,
     Mapping,
-    MutableSequence,
     Sequence,
 )
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from contextlib import aclosing, closing, contextmanager
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from pydantic import BaseModel
 
 from . import policies as rules
-from . import think as thinking
 from . import tools as toolbox
-from . import trail
-from .context import recent
 from .errors import TranscriptError
-from .loop import (
-    BROKEN_OFF,
-    AskHuman,
-    CallModel,
-    CallTools,
-    Done,
-    Exit,
-    Policy,
-    Refuse,
-    Step,
-    arun,
-    plan,
-    run,
-)
-from .messages import (
-    THINK_NAME,
-    Assistant,
-    Force,
-    Message,
-    Started,
-    ToolCall,
-    ToolChoice,
-    ToolResult,
-    Usage,
-    User,
-    Verdict,
-    current_turn,
-    mint_ids,
-)
-from .model import Model, Request, honored
+from .loop import AskHuman, Done, Policy, Step, arun, plan, run
+from .messages import MESSAGES, THINK_NAME, Message, Verdict
+from .model import Model, Request
+from .outcome import Outcome
 from .policies import Forcing, OnToolError, Price
-from .streaming import Delta, Notice
+from .running import Effect, Event, Perform, Run, received, verdict
 from .think import THINK
 from .tools import Tool
-from .trail import Action
 
-if TYPE_CHECKING:  # both are imported when an agent needs them, and not before
+if TYPE_CHECKING:  # imported when an agent needs it, and not before
     from .answer import TypedAnswer
-    from .transcript import Transcript
 
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What a run came to. `transcript` is everything ever said; the rest is about this turn
-    alone. `data` is the answer as an object, for an agent with `answer=`.
-    """
-
-    answer: str
-    exit: Exit
-    transcript: tuple[Message, ...]
-    usage: Usage
-    data: BaseModel | None = None
-
-    @property
-    def steps(self) -> tuple[Assistant, ...]:
-        """The replies of the model, in order."""
-        return tuple(m for m in current_turn(self.transcript) if isinstance(m, Assistant))
-
-    @property
-    def model_calls(self) -> int:
-        """How often the model was asked."""
-        return len(self.steps)
-
-    @property
-    def thoughts(self) -> tuple[str, ...]:
-        """The thoughts, in order."""
-        return tuple(trail.thoughts(current_turn(self.transcript)))
-
-    @property
-    def actions(self) -> tuple[Action, ...]:
-        """The tool calls other than `think` that were run, in order, each with its thought."""
-        return tuple(trail.actions(current_turn(self.transcript)))
-
-    @property
-    def behind_a_thought(self) -> int:
-        """How many of the actions stand behind a thought."""
-        return sum(action.thought is not None for action in self.actions)
-
-    @property
-    def report(self) -> str:
-        """A line per action: ✓ or ✗, the call, and what went wrong."""
-        return trail.report(current_turn(self.transcript))
-
-    @property
-    def ignored_choices(self) -> int:
-        """How many replies did not do what their tool choice asked."""
-        return trail.ignored_choices(current_turn(self.transcript))
-
-
-@dataclass(frozen=True, slots=True)
-class Perform:
-    """One call to be run. `key` is the same for it in every process that takes the run up."""
-
-    call: ToolCall
-    key: str
-
-
-Event: TypeAlias = Delta | Notice | Message | Outcome
-Effect: TypeAlias = Message | Request | Perform | AskHuman
 Approve: TypeAlias = Callable[[AskHuman], Verdict | bool | Awaitable[Verdict | bool]]
 Conversation: TypeAlias = Sequence[Message] | str | Path | None
 
@@ -187,6 +95,10 @@ class Agent:
         now: Callable[[], str] | None = None,
     ) -> None:
         _check(think, force)
+        rules.whole("max_thoughts_in_a_row", max_thoughts_in_a_row)
+        rules.whole("max_result_chars", max_result_chars)
+        if keep_turns is not None:
+            rules.whole("keep_turns", keep_turns)
         self.model = model
         self.instructions = instructions
         self.think = think
@@ -201,8 +113,6 @@ class Agent:
             rules.mend_format,
             forced if think else rules.force("never"),
             rules.gate(guarded),
-            rules.care(self.tools),
-            rules.approval(self.tools),
             rules.stop_asking,
             rules.patience(patience, on_tool_error=on_tool_error, ask=approve is not None),
             rules.no_repeats(max_repeats),
@@ -217,6 +127,8 @@ class Agent:
         if max_seconds is not None:
             rules.max_seconds(max_seconds)  # a limit that cannot be is refused here
         self._max_seconds = max_seconds
+        # A person is asked last: never about a call that a limit would then refuse.
+        self._policies += [rules.care(self.tools), rules.approval(self.tools)]
         self._policies += [*policies, rules.declined, rules.last_words]
         if approve is None:
             self._policies.append(rules.nobody)
@@ -254,18 +166,24 @@ class Agent:
         return await _alast(self._aevents(text, transcript, on_event is not None), on_event)
 
     def resume(
-        self, path: str | Path, *, on_event: Callable[[Event], None] | None = None
+        self,
+        transcript: Sequence[Message] | str | Path,
+        *,
+        on_event: Callable[[Event], None] | None = None,
     ) -> Outcome:
         """Go on with a run that a crash, Ctrl-C or a question to a person ended. It needs nothing
-        but the file and the same tools.
+        but the file, or the transcript in memory, and the same tools.
         """
-        return _last(self._events(None, path, on_event is not None), on_event)
+        return _last(self._events(None, transcript, on_event is not None), on_event)
 
     async def aresume(
-        self, path: str | Path, *, on_event: Callable[[Event], None] | None = None
+        self,
+        transcript: Sequence[Message] | str | Path,
+        *,
+        on_event: Callable[[Event], None] | None = None,
     ) -> Outcome:
         """`resume` without blocking the event loop."""
-        return await _alast(self._aevents(None, path, on_event is not None), on_event)
+        return await _alast(self._aevents(None, transcript, on_event is not None), on_event)
 
     def stream(self, text: str, *, transcript: Conversation = None) -> Iterator[Event]:
         """The events of a whole run as they happen; the last one is the Outcome."""
@@ -281,219 +199,93 @@ class Agent:
 
     def _events(
         self, text: str | None, transcript: Conversation, streamed: bool
-    ) -> Iterator[Event]:
-        with self._opened(transcript) as this:
+    ) -> Generator[Event, None, None]:
+        with self._opened(transcript, new=text is not None) as this:
             yield from this.begin(text)
-            for event in run(this.messages, this.plan, this.effects, self._do(streamed)):
+            do = partial(self.perform, streamed=streamed)
+            for event in run(this.messages, this.plan, this.effects, do):
                 yield this.end(event) if isinstance(event, Done) else event
 
     async def _aevents(
         self, text: str | None, transcript: Conversation, streamed: bool
-    ) -> AsyncIterator[Event]:
-        with self._opened(transcript) as this:
+    ) -> AsyncGenerator[Event, None]:
+        with self._opened(transcript, new=text is not None) as this:
             for event in this.begin(text):
                 yield event
-            async for event in arun(this.messages, this.plan, this.effects, self._ado(streamed)):
+            do = partial(self.aperform, streamed=streamed)
+            async for event in arun(this.messages, this.plan, this.effects, do):
                 yield this.end(event) if isinstance(event, Done) else event
 
     @contextmanager
-    def _opened(self, transcript: Conversation) -> Iterator["_Run"]:
+    def _opened(self, transcript: Conversation, *, new: bool) -> Iterator[Run]:
         if not isinstance(transcript, (str, Path)):
-            yield _Run(self, list(transcript or ()))
+            yield Run(self, list(transcript or ()))
             return
+        if not new and not Path(transcript).exists():  # a mistyped path makes no file
+            raise TranscriptError(f"{transcript}: there is no such file; nothing to resume")
         from .transcript import Transcript
 
         with Transcript(transcript, self._made_of(), now=self._now()) as file:
-            yield _Run(self, file, file)
+            yield Run(self, file, file)
 
     def _made_of(self) -> dict[str, str]:
         """What a later process compares itself with."""
         shown = [(tool.name, tool.description, tool.parameters) for tool in self._shown]
         return {
             "model": f"{self.model.name}:{self.model.model}",
-            "tools": _fingerprint(json.dumps(shown, sort_keys=True)),
-            "instructions": _fingerprint(self.instructions),
+            "tools": fingerprint(json.dumps(shown, sort_keys=True)),
+            "instructions": fingerprint(self.instructions),
         }
 
-    def _do(self, streamed: bool) -> Callable[[Effect], Iterator[Event]]:
-        def do(effect: Effect) -> Iterator[Event]:
-            match effect:
-                case Request() if streamed:
-                    for event in self.model.stream(effect):
-                        yield from self._received(event, effect)
-                case Request():
-                    yield from self._received(self.model.complete(effect), effect)
-                case Perform(call=call, key=key):
-                    yield self._stamped(
-                        toolbox.call(self.tools, call, key=key, max_chars=self._max_chars)
-                    )
-                case AskHuman():
-                    assert self._approve
-                    answer = self._approve(effect)
-                    if inspect.isawaitable(answer):
-                        raise TypeError("approve= is async: use `await agent.arun(...)`")
-                    yield self._stamped(_verdict(answer, effect))
-                case message:
-                    yield self._stamped(message)
-
-        return do
-
-    def _ado(self, streamed: bool) -> Callable[[Effect], AsyncIterator[Event]]:
-        async def do(effect: Effect) -> AsyncIterator[Event]:
-            match effect:
-                case Request() if streamed:
-                    async for event in self.model.astream(effect):
-                        for received in self._received(event, effect):
-                            yield received
-                case Request():
-                    for received in self._received(await self.model.acomplete(effect), effect):
-                        yield received
-                case Perform(call=call, key=key):
-                    yield self._stamped(
-                        await toolbox.acall(self.tools, call, key=key, max_chars=self._max_chars)
-                    )
-                case AskHuman():
-                    assert self._approve
-                    answer = self._approve(effect)
-                    if inspect.isawaitable(answer):
-                        answer = await answer
-                    yield self._stamped(_verdict(answer, effect))
-                case message:
-                    yield self._stamped(message)
-
-        return do
-
-    def _received(self, event: Delta | Assistant, request: Request) -> Iterator[Event]:
-        """What the model sent, as it goes into the transcript: with ids, and checked against the
-        tool choice that was asked.
+    def perform(self, effect: Effect, *, streamed: bool = False) -> Iterator[Event]:
+        """Do one thing that a step asks of the world: gives the message it came to, and whatever
+        else a watcher may see. An engine that records steps overrides this, and nothing else.
         """
-        if not isinstance(event, Assistant):
-            yield event
-            return
-        choice = request.tool_choice
-        reply = mint_ids(replace(event, tool_choice=choice), request.messages)
-        if self.think and "should_continue" not in self.think.parameters["properties"]:
-            reply = thinking.without_signal(reply)
-        if choice == "auto" or reply.stop_reason in BROKEN_OFF:
-            yield self._stamped(reply)
-            return
-        done = honored(choice, reply)
-        if reply.enforced != "prompt":  # a provider that was not asked by tool choice ignored none
-            how = (reply.enforced or "tool_choice") if done else "ignored"
-            reply = replace(reply, enforced=how)
-        yield self._stamped(reply)
-        if not done:
-            yield Notice(_not_honored(choice, reply, trail.ignored_choices(request.messages)))
-
-    def _stamped(self, message: Message) -> Message:
-        return replace(message, at=self._now())
-
-
-class _Run:
-    """One run on its way: the transcript it writes to, and what its steps ask of the world."""
-
-    def __init__(
-        self,
-        agent: Agent,
-        messages: MutableSequence[Message],
-        file: "Transcript | None" = None,
-    ) -> None:
-        self._agent = agent
-        self.messages = messages
-        self._policies = agent._policies
-        if agent._max_seconds is not None:
-            since = rules.max_seconds(agent._max_seconds, since=agent._now())
-            self._policies = [*agent._policies[:-1], since, agent._policies[-1]]
-        self._file = file
-        self._id = file.id if file is not None else uuid.uuid4().hex
-
-    def plan(self, transcript: Sequence[Message]) -> Step:
-        return plan(transcript, self._policies)
-
-    def begin(self, text: str | None) -> Iterator[Event]:
-        """Take the person's message in; None goes on with what is there."""
-        if self._file is not None and self._file.changed:
-            changed = ", ".join(self._file.changed)
-            yield Notice(f"{self._file.path}: changed since it was begun: {changed}.")
-        if self._file is not None and self._file.cut:
-            yield Notice(f"{self._file.path}: a torn last line was cut off.")
-        if text is None:
-            if not self.messages:
-                raise TranscriptError("there is nothing to resume: the transcript is empty")
-            return
-        if self._file is not None and self.messages and self._is_open():
-            raise TranscriptError(
-                f"{self._file.path}: its last run is not over; resume it first, or choose another"
-            )
-        message = User(text, at=self._agent._now())
-        self.messages.append(message)
-        yield message
-
-    def end(self, done: Done) -> Outcome:
-        if self._file is not None:
-            self._file.ended(done.exit, self._agent._now())
-        replies = [m for m in current_turn(self.messages) if isinstance(m, Assistant)]
-        usage = sum((reply.usage for reply in replies), Usage())
-        answer = self._agent._answer
-        data = answer.read(done.answer) if answer and done.exit in ("signal", "silence") else None
-        return Outcome(done.answer, done.exit, tuple(self.messages), usage, data)
-
-    def effects(self, step: Step) -> Iterator[Effect]:
-        """What a step asks of the world, one thing at a time; each is in the transcript before the
-        next is listed.
-        """
-        agent = self._agent
-        match step:
-            case CallModel(tool_choice=choice, say=say):
-                if say:
-                    yield say
-                shown = recent(self.messages, agent._keep_turns)
-                schema = agent._answer.schema if agent._answer and choice == "none" else None
-                yield Request(
-                    shown,
-                    agent._shown,
-                    tool_choice=choice,
-                    system=agent.instructions,
-                    output_schema=schema,
-                )
-            case CallTools(calls=calls):
-                for call in calls:
-                    if call.name == THINK_NAME and agent.think:
-                        yield self._think_result(call, agent.think)
-                        continue
-                    call = rules.edited(call, self.messages)
-                    if self._file is not None and not self._is_harmless(call):
-                        yield Started(call.id, call.name)
-                    yield Perform(call, self._key())
-            case Refuse(call=call, reason=reason):
-                yield ToolResult(call.id, call.name, f"error: {reason}", True, refused=True)
+        match effect:
+            case Request() if streamed:
+                for event in self.model.stream(effect):
+                    yield from self._stamped(received(event, effect, self.think))
+            case Request():
+                reply = self.model.complete(effect)
+                yield from self._stamped(received(reply, effect, self.think))
+            case Perform(call=call, key=key):
+                result = toolbox.call(self.tools, call, key=key, max_chars=self._max_chars)
+                yield from self._stamped([result])
             case AskHuman():
-                yield step
+                assert self._approve
+                answer = self._approve(effect)
+                if inspect.isawaitable(answer):
+                    raise TypeError("approve= is async: use `await agent.arun(...)`")
+                yield from self._stamped([verdict(answer, effect)])
+            case message:
+                yield from self._stamped([message])
 
-    def _is_open(self) -> bool:
-        step = self.plan(self.messages)
-        return not isinstance(step, Done) or step.exit == "needs_human"
+    async def aperform(self, effect: Effect, *, streamed: bool = False) -> AsyncIterator[Event]:
+        """`perform` without blocking the event loop."""
+        events: Iterable[Event]
+        match effect:
+            case Request() if streamed:
+                async for piece in self.model.astream(effect):
+                    for event in self._stamped(received(piece, effect, self.think)):
+                        yield event
+                return
+            case Request():
+                events = received(await self.model.acomplete(effect), effect, self.think)
+            case Perform(call=call, key=key):
+                limit = self._max_chars
+                events = [await toolbox.acall(self.tools, call, key=key, max_chars=limit)]
+            case AskHuman():
+                assert self._approve
+                answer = self._approve(effect)
+                events = [verdict(await answer if inspect.isawaitable(answer) else answer, effect)]
+            case message:
+                events = [message]
+        for event in self._stamped(events):
+            yield event
 
-    def _is_harmless(self, call: ToolCall) -> bool:
-        """May it be run again without a second thought?"""
-        tool = self._agent.tools.get(call.name)
-        return tool is None or tool.idempotent or bool(toolbox.mistake(self._agent.tools, call))
-
-    def _key(self) -> str:
-        """By the place of the call in the transcript, which no crash changes."""
-        answered = 0
-        for index in range(len(self.messages) - 1, -1, -1):
-            message = self.messages[index]
-            answered += isinstance(message, ToolResult)
-            if isinstance(message, Assistant):
-                return f"{self._id}-{index}-{answered}"
-        raise AssertionError("a call without a reply")
-
-    def _think_result(self, call: ToolCall, tool: Tool) -> ToolResult:
-        in_a_row = trail.thoughts_in_a_row(self.messages)
-        cap = self._agent._max_thoughts
-        said = thinking.acknowledge(call, tool, in_a_row=in_a_row, cap=cap)
-        return ToolResult(call.id, call.name, said)
+    def _stamped(self, events: Iterable[Event]) -> Iterator[Event]:
+        for event in events:
+            yield replace(event, at=self._now()) if isinstance(event, MESSAGES) else event
 
 
 def _check(think: Tool | None, force: Forcing) -> None:
@@ -508,27 +300,26 @@ def _check(think: Tool | None, force: Forcing) -> None:
         )
 
 
-def _last(events: Iterator[Event], on_event: Callable[[Event], None] | None) -> Outcome:
-    for event in events:
-        if on_event:
-            on_event(event)
+def _last(
+    events: Generator[Event, None, None], on_event: Callable[[Event], None] | None
+) -> Outcome:
+    with closing(events):  # a watcher that raises, or Ctrl-C in one, must free the file, too
+        for event in events:
+            if on_event:
+                on_event(event)
     assert isinstance(event, Outcome)
     return event
 
 
-async def _alast(events: AsyncIterator[Event], on_event: Callable[[Event], None] | None) -> Outcome:
-    async for event in events:
-        if on_event:
-            on_event(event)
+async def _alast(
+    events: AsyncGenerator[Event, None], on_event: Callable[[Event], None] | None
+) -> Outcome:
+    async with aclosing(events):
+        async for event in events:
+            if on_event:
+                on_event(event)
     assert isinstance(event, Outcome)
     return event
-
-
-def _verdict(answer: Verdict | bool, asked: AskHuman) -> Verdict:
-    call_id = asked.call.id if asked.call else ""
-    if isinstance(answer, bool):
-        return Verdict("yes" if answer else "no", call_id)
-    return replace(answer, call_id=call_id)
 
 
 def _typed(kind: type[BaseModel] | None) -> "TypedAnswer | None":
@@ -545,15 +336,5 @@ def _default_clock() -> Callable[[], str]:
     return utc_now
 
 
-def _fingerprint(text: str) -> str:
+def fingerprint(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-
-
-def _not_honored(choice: ToolChoice, reply: Assistant, before: int) -> str:
-    if choice == "none":
-        return f"{reply.model} called tools in its final reply; they were not run."
-    asked = f"call {choice.name}" if isinstance(choice, Force) else "call a tool"
-    if reply.enforced == "prompt":
-        return f"{reply.model} cannot be forced, was asked to {asked}, and did not."
-    again = " From now on it is not asked any more." if before == 1 else ""
-    return f"{reply.model} was forced to {asked} and did not: the choice was ignored.{again}"

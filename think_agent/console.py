@@ -19,8 +19,9 @@ from rich.table import Table
 from rich.text import Text
 
 from . import think, trail
-from .agent import Event, Outcome
 from .messages import MESSAGES, THINK_NAME, Assistant, Message, ToolResult, User, Verdict
+from .outcome import Outcome
+from .running import Event
 from .streaming import Delta, Notice
 
 ICONS = {"thinking": "🧠", "thought": "💭", "call": "🔧", "answer": "💬"}

@@ -25,7 +25,7 @@ The edge: plain `run` alone, inside a workflow; no transcript path, for the engi
 """
 
 import json
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -33,10 +33,11 @@ from typing import Any
 from dbos import DBOS, StepOptions, error
 
 from . import __version__
-from .agent import Agent, Conversation, Effect, Event, Perform, _fingerprint
+from .agent import Agent, Conversation, fingerprint
 from .errors import ConnectionFailed, Overloaded, RateLimited, TimedOut
 from .messages import MESSAGES, Message, from_json, to_json
 from .model import Model, Request
+from .running import Effect, Event, Perform
 from .tools import Tool
 from .transcript import utc_now
 
@@ -73,46 +74,43 @@ class DurableAgent(Agent):
         cover the model, so workers with different providers may share a fleet.
         """
         made_of = self._made_of()
-        return f"{__version__}-{_fingerprint(made_of['tools'] + made_of['instructions'])}"
+        return f"{__version__}-{fingerprint(made_of['tools'] + made_of['instructions'])}"
 
-    def _do(self, streamed: bool) -> Callable[[Effect], Iterator[Event]]:
-        perform = super()._do(streamed=False)  # a recorded reply has no deltas
+    def perform(self, effect: Effect, *, streamed: bool = False) -> Iterator[Event]:
+        """As a step, where it reaches into the world. A recorded reply has no deltas."""
+        match effect:
+            case Request():
+                options = ASK_THE_MODEL
+            case Perform(call=call):
+                options = StepOptions(name=call.name)
+            case _:
+                yield from super().perform(effect)
+                return
 
-        def do(effect: Effect) -> Iterator[Event]:
-            match effect:
-                case Request():
-                    options = ASK_THE_MODEL
-                case Perform(call=call):
-                    options = StepOptions(name=call.name)
-                case _:
-                    yield from perform(effect)
-                    return
+        def step() -> str:
+            keyed = effect
+            if isinstance(effect, Perform):
+                keyed = replace(effect, key=f"{DBOS.workflow_id}-{DBOS.step_id}")
+            came = super(DurableAgent, self).perform(keyed)
+            [line] = lines(event for event in came if isinstance(event, MESSAGES))
+            return line
 
-            def step() -> str:
-                keyed = effect
-                if isinstance(effect, Perform):
-                    keyed = replace(effect, key=f"{DBOS.workflow_id}-{DBOS.step_id}")
-                [line] = lines(event for event in perform(keyed) if isinstance(event, MESSAGES))
-                return line
-
-            try:
-                line = DBOS.run_step(options, step)
-            except error.DBOSMaxStepRetriesExceeded as failed:
-                raise failed.errors[-1] from None
-            yield from_json(json.loads(line))
-
-        return do
+        try:
+            line = DBOS.run_step(options, step)
+        except error.DBOSMaxStepRetriesExceeded as failed:
+            raise failed.errors[-1] from None
+        yield from_json(json.loads(line))
 
     def _events(
         self, text: str | None, transcript: Conversation, streamed: bool
-    ) -> Iterator[Event]:
+    ) -> Generator[Event, None, None]:
         if DBOS.workflow_id is None or isinstance(transcript, (str, Path)):
             raise TypeError(ONLY)
         return super()._events(text, transcript, streamed)
 
     def _aevents(
         self, text: str | None, transcript: Conversation, streamed: bool
-    ) -> AsyncIterator[Event]:
+    ) -> AsyncGenerator[Event, None]:
         raise TypeError(ONLY)
 
 

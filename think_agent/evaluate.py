@@ -25,10 +25,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
-from .agent import Agent, Outcome
+from .agent import Agent
 from .errors import AuthError, ConnectionFailed, ModelError, ModelNotFound, TranscriptError
 from .messages import Json
 from .model import Model, Script, honored
+from .outcome import Outcome
 from .scores import Result, Setting, from_json, to_json
 from .settings import UserError
 from .think import THINK, THINK_MINIMAL

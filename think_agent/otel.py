@@ -38,7 +38,6 @@ except ImportError as error:
     ) from error
 
 from . import __version__
-from .agent import Event, Outcome
 from .errors import ModelError
 from .messages import (
     MESSAGES,
@@ -54,6 +53,8 @@ from .messages import (
     User,
     Verdict,
 )
+from .outcome import Outcome
+from .running import Event
 from .streaming import Delta
 
 CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"

@@ -246,6 +246,8 @@ def _reread(event: Delta | Assistant, parser: TagParser) -> Iterator[Delta | Ass
 
 
 def _cleaned(reply: Assistant, tags: Tags) -> Assistant:
+    if not reply.text:  # calls alone, as most replies are
+        return reply
     thinking, answer = split_tags(reply.text, tags)
     both = (text for text in (reply.thinking, thinking) if text)
     return replace(reply, text=answer, thinking="\n".join(both))

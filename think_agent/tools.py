@@ -10,6 +10,8 @@ Rule 3: the model's mistakes and a tool's exceptions come back as an error *resu
 The edge: whether a call may run at all is decided by policies, before it gets here.
 """
 
+import contextlib
+import contextvars
 import inspect
 import queue
 import re
@@ -44,7 +46,7 @@ class Tool:
       `takes_key`: its function has a parameter `idempotency_key`, which the kit fills in: stable
       across resumes, and hidden from the model.
     - `needs_approval`: a person is asked first, always or when the predicate says so of the
-      arguments (`policies.approval`).
+      validated arguments (`policies.approval`).
     - `timeout`: seconds after which the model gets an error instead of a result. A sync function
       cannot be stopped: it goes on in its thread, and what it returns is dropped.
     """
@@ -63,6 +65,8 @@ class Tool:
     def __post_init__(self) -> None:
         if not TOOL_NAME.fullmatch(self.name):
             raise ValueError(f"tool name {self.name!r}: use 1 to 64 letters, digits, '_' or '-'")
+        if self.timeout is not None and (isinstance(self.timeout, bool) or not self.timeout > 0):
+            raise ValueError(f"tool {self.name}: timeout={self.timeout!r}: use seconds above 0")
         if self.parameters.get("type") != "object":
             raise ValueError(f"tool {self.name}: parameters must be a JSON schema of type object")
 
@@ -187,8 +191,10 @@ async def acall(
         async with asyncio.timeout(tools[request.name].timeout):
             if inspect.iscoroutinefunction(tools[request.name].function):
                 value = await function()
-            else:
+            elif tools[request.name].timeout is None:
                 value = await asyncio.to_thread(_caught, function)
+            else:  # not in the loop's pool: asyncio.run would wait there for a tool that hangs
+                value = await _in_a_thread_of_its_own(_caught, function)
             if isinstance(value, StopIteration):
                 raise value
             if inspect.iscoroutine(value):  # a plain function that returned a coroutine
@@ -207,6 +213,41 @@ def mistake(tools: Mapping[str, Tool], request: ToolCall) -> str | None:
     return None
 
 
+async def _in_a_thread_of_its_own(
+    work: Callable[[Callable[[], Any]], Any], function: Callable[[], Any]
+) -> Any:
+    import asyncio
+
+    loop, context = asyncio.get_running_loop(), contextvars.copy_context()
+    future: asyncio.Future[Any] = loop.create_future()
+
+    def deliver(value: Any, error: BaseException | None) -> None:
+        if not future.done():  # nobody waits for it any more
+            future.set_exception(error) if error else future.set_result(value)
+
+    def thread() -> None:
+        value, failure = None, None
+        try:
+            value = context.run(work, function)
+        except BaseException as error:
+            failure = error
+        with contextlib.suppress(RuntimeError):  # the loop is closed: too late
+            loop.call_soon_threadsafe(deliver, value, failure)
+
+    threading.Thread(target=thread, daemon=True).start()
+    return await future
+
+
+def as_received(tools: Mapping[str, Tool], request: ToolCall) -> Json | None:
+    """The arguments as the function will get them: validated, `"580"` an int where one is asked;
+    None for a call that cannot be run.
+    """
+    if mistake(tools, request) or not isinstance(request.arguments, dict):
+        return None
+    model = tools[request.name].arguments_model
+    return request.arguments if model is None else _validated(model, request)
+
+
 def _within(seconds: float, function: Callable[[], Any]) -> Any:
     """`function()`, in a thread that is left alone when it takes too long."""
     box: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
@@ -217,7 +258,8 @@ def _within(seconds: float, function: Callable[[], Any]) -> Any:
         except BaseException as error:
             box.put((None, error))
 
-    threading.Thread(target=work, daemon=True).start()
+    context = contextvars.copy_context()  # as asyncio.to_thread does
+    threading.Thread(target=context.run, args=(work,), daemon=True).start()
     try:
         value, error = box.get(timeout=seconds)
     except queue.Empty:

@@ -102,9 +102,15 @@ def report(turn: Sequence[Message]) -> str:
     lines = []
     for action in actions(turn):
         failed = action.result.is_error
-        why = f" ({action.result.content})" if failed else ""
-        lines.append(f"{'✗' if failed else '✓'} {signature(action.call)}{why}")
+        why = f" ({_in_short(action.result.content)})" if failed else ""
+        lines.append(f"{'✗' if failed else '✓'} {_in_short(signature(action.call))}{why}")
     return "\n".join(lines)
+
+
+def _in_short(text: str) -> str:
+    """On one line, and not too long: a model may put anything into a name or an argument."""
+    text = " ".join(text.split())
+    return text if len(text) <= 200 else text[:200] + "…"
 
 
 def thoughts(turn: Sequence[Message]) -> Iterator[str]:

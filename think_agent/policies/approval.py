@@ -23,7 +23,7 @@ from ..messages import (
     Verdict,
     current_turn,
 )
-from ..tools import Tool, mistake
+from ..tools import Tool, as_received
 from ..trail import signature, thought_behind
 
 Needs: TypeAlias = bool | Callable[[Json], bool]
@@ -116,14 +116,13 @@ def _said_no(verdict: Verdict) -> str:
 
 def _needs_approval(tools: Mapping[str, Tool], call: ToolCall) -> bool:
     tool = tools.get(call.name)
-    if tool is None or not tool.needs_approval or mistake(tools, call):
+    if tool is None or not tool.needs_approval:
+        return False
+    arguments = as_received(tools, call)
+    if arguments is None:
         return False  # a call that cannot run needs nobody's approval
-    assert isinstance(call.arguments, dict)
-    return (
-        tool.needs_approval
-        if isinstance(tool.needs_approval, bool)
-        else tool.needs_approval(call.arguments)
-    )
+    needs = tool.needs_approval
+    return needs if isinstance(needs, bool) else needs(arguments)
 
 
 def _verdict_on(call: ToolCall, messages: Sequence[Message]) -> Verdict | None:

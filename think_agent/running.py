@@ -1,0 +1,205 @@
+"""One run on its way: what its steps ask of the world, and what becomes of the answers.
+
+Rule 1: a step is taken apart into effects here, once, for sync and async alike; `Agent.perform` and
+        `Agent.aperform` do one effect each.
+Rule 2: each effect is in the transcript before the next is listed, so a crash between two of them
+        loses neither.
+"""
+
+import uuid
+from collections.abc import Iterator, MutableSequence, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeAlias
+
+from . import policies as rules
+from . import think as thinking
+from . import tools as toolbox
+from . import trail
+from .context import recent
+from .errors import TranscriptError
+from .loop import BROKEN_OFF, AskHuman, CallModel, CallTools, Done, Refuse, Step, plan
+from .messages import (
+    THINK_NAME,
+    Assistant,
+    Force,
+    Message,
+    Started,
+    ToolCall,
+    ToolChoice,
+    ToolResult,
+    Usage,
+    User,
+    Verdict,
+    current_turn,
+    mint_ids,
+)
+from .model import Request, honored
+from .outcome import Outcome
+from .streaming import Delta, Notice
+from .tools import Tool
+
+if TYPE_CHECKING:
+    from .agent import Agent
+    from .transcript import Transcript
+
+
+@dataclass(frozen=True, slots=True)
+class Perform:
+    """One call to be run. `key` is the same for it in every process that takes the run up."""
+
+    call: ToolCall
+    key: str
+
+
+Event: TypeAlias = Delta | Notice | Message | Outcome
+Effect: TypeAlias = Message | Request | Perform | AskHuman
+
+
+class Run:
+    """One run on its way: the transcript it writes to, and what its steps ask of the world."""
+
+    def __init__(
+        self,
+        agent: "Agent",
+        messages: MutableSequence[Message],
+        file: "Transcript | None" = None,
+    ) -> None:
+        self._agent = agent
+        self.messages = messages
+        self._policies = agent._policies
+        if agent._max_seconds is not None:
+            since = rules.max_seconds(agent._max_seconds, since=agent._now())
+            self._policies = [*agent._policies[:-1], since, agent._policies[-1]]
+        self._file = file
+        self._id = file.id if file is not None else uuid.uuid4().hex
+
+    def plan(self, transcript: Sequence[Message]) -> Step:
+        return plan(transcript, self._policies)
+
+    def begin(self, text: str | None) -> Iterator[Event]:
+        """Take the person's message in; None goes on with what is there."""
+        if self._file is not None and self._file.changed:
+            changed = ", ".join(self._file.changed)
+            yield Notice(f"{self._file.path}: changed since it was begun: {changed}.")
+        if self._file is not None and self._file.cut:
+            yield Notice(f"{self._file.path}: a torn last line was cut off.")
+        if text is None:
+            if not self.messages:
+                raise TranscriptError(
+                    "there is nothing to resume: the transcript is empty; give a request"
+                )
+            return
+        if self._file is not None and self.messages and self._is_open():
+            raise TranscriptError(
+                f"{self._file.path}: its last run is not over; resume it first, or choose another"
+            )
+        message = User(text, at=self._agent._now())
+        self.messages.append(message)
+        yield message
+
+    def end(self, done: Done) -> Outcome:
+        if self._file is not None:
+            self._file.ended(done.exit, self._agent._now())
+        replies = [m for m in current_turn(self.messages) if isinstance(m, Assistant)]
+        usage = sum((reply.usage for reply in replies), Usage())
+        answer = self._agent._answer
+        data = answer.read(done.answer) if answer and done.exit in ("signal", "silence") else None
+        return Outcome(done.answer, done.exit, tuple(self.messages), usage, data)
+
+    def effects(self, step: Step) -> Iterator[Effect]:
+        """What a step asks of the world, one thing at a time; each is in the transcript before the
+        next is listed.
+        """
+        agent = self._agent
+        match step:
+            case CallModel(tool_choice=choice, say=say):
+                if say:
+                    yield say
+                shown = recent(self.messages, agent._keep_turns)
+                schema = agent._answer.schema if agent._answer and choice == "none" else None
+                yield Request(
+                    shown,
+                    agent._shown,
+                    tool_choice=choice,
+                    system=agent.instructions,
+                    output_schema=schema,
+                )
+            case CallTools(calls=calls):
+                for call in calls:
+                    if call.name == THINK_NAME and agent.think:
+                        yield self._think_result(call, agent.think)
+                        continue
+                    call = rules.edited(call, self.messages)
+                    if self._file is not None and not self._is_harmless(call):
+                        yield Started(call.id, call.name)
+                    yield Perform(call, self._key())
+            case Refuse(call=call, reason=reason):
+                yield ToolResult(call.id, call.name, f"error: {reason}", True, refused=True)
+            case AskHuman():
+                yield step
+
+    def _is_open(self) -> bool:
+        step = self.plan(self.messages)
+        return not isinstance(step, Done) or step.exit == "needs_human"
+
+    def _is_harmless(self, call: ToolCall) -> bool:
+        """May it be run again without a second thought?"""
+        tool = self._agent.tools.get(call.name)
+        return tool is None or tool.idempotent or bool(toolbox.mistake(self._agent.tools, call))
+
+    def _key(self) -> str:
+        """By the place of the call in the transcript, which no crash changes."""
+        answered = 0
+        for index in range(len(self.messages) - 1, -1, -1):
+            message = self.messages[index]
+            answered += isinstance(message, ToolResult)
+            if isinstance(message, Assistant):
+                return f"{self._id}-{index}-{answered}"
+        raise AssertionError("a call without a reply")
+
+    def _think_result(self, call: ToolCall, tool: Tool) -> ToolResult:
+        in_a_row = trail.thoughts_in_a_row(self.messages)
+        cap = self._agent._max_thoughts
+        said = thinking.acknowledge(call, tool, in_a_row=in_a_row, cap=cap)
+        return ToolResult(call.id, call.name, said)
+
+
+def received(event: Delta | Assistant, request: Request, think: Tool | None) -> Iterator[Event]:
+    """What the model sent, as it goes into the transcript: with ids, and checked against the tool
+    choice that was asked.
+    """
+    if not isinstance(event, Assistant):
+        yield event
+        return
+    choice = request.tool_choice
+    reply = mint_ids(replace(event, tool_choice=choice), request.messages)
+    if think and "should_continue" not in think.parameters["properties"]:
+        reply = thinking.without_signal(reply)
+    if choice == "auto" or reply.stop_reason in BROKEN_OFF:
+        yield reply
+        return
+    done = honored(choice, reply)
+    if reply.enforced != "prompt":  # a provider that was not asked by tool choice ignored none
+        how = (reply.enforced or "tool_choice") if done else "ignored"
+        reply = replace(reply, enforced=how)
+    yield reply
+    if not done:
+        yield Notice(_not_honored(choice, reply, trail.ignored_choices(request.messages)))
+
+
+def verdict(answer: Verdict | bool, asked: AskHuman) -> Verdict:
+    """What a person answered, as a message about the call it was about."""
+    call_id = asked.call.id if asked.call else ""
+    if isinstance(answer, bool):
+        return Verdict("yes" if answer else "no", call_id)
+    return replace(answer, call_id=call_id)
+
+
+def _not_honored(choice: ToolChoice, reply: Assistant, before: int) -> str:
+    if choice == "none":
+        return f"{reply.model} called tools in its final reply; they were not run."
+    asked = f"call {choice.name}" if isinstance(choice, Force) else "call a tool"
+    if reply.enforced == "prompt":
+        return f"{reply.model} cannot be forced, was asked to {asked}, and did not."
+    again = " From now on it is not asked any more." if before == 1 else ""
+    return f"{reply.model} was forced to {asked} and did not: the choice was ignored.{again}"
