@@ -1,7 +1,6 @@
 """A tool: a name, a description, a JSON schema and a Python function.
 
-Rule 1: `@tool` reads the signature once, at declaration. What it cannot describe to a model it
-        refuses there and then, with TypeError; no parameter ever silently becomes a string.
+Rule 1: `@tool` reads the signature once, at declaration (schema.py).
 Rule 2: arguments are validated before the function is called, by pydantic: `"13"` becomes 13 where
         an int is asked, nonsense becomes an error that names the field and what was expected.
 Rule 3: the model's mistakes and a tool's exceptions come back as an error *result* (`error: …`, no
@@ -18,18 +17,16 @@ import re
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, TypedDict, Unpack, get_type_hints, overload
+from typing import Any, TypedDict, Unpack, overload
 
 import pydantic
 import pydantic_core
 
 from .messages import Json, ToolCall, ToolResult
+from .schema import KEY, arguments_model, inline_refs, read_docstring
 
 TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # what every provider accepts
 MAX_RESULT_CHARS = 20_000
-KEY = (
-    "idempotency_key"  # a parameter of this name is filled in by the kit and hidden from the model
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,10 +106,10 @@ def tool(
 
     def make(function: Callable[..., Any]) -> Tool:
         name = options.get("name") or function.__name__
-        text, notes = _read_docstring(inspect.getdoc(function) or "")
+        text, notes = read_docstring(inspect.getdoc(function) or "")
         takes_key = KEY in inspect.signature(function).parameters
-        model = _arguments_model(name, function, notes)
-        schema = _inline_refs(model.model_json_schema())
+        model = arguments_model(name, function, notes)
+        schema = inline_refs(model.model_json_schema())
         return Tool(
             name=name,
             description=options.get("description") or text,
@@ -379,104 +376,3 @@ def _run_coroutine(coroutine: Coroutine[Any, Any, Any], timeout: float | None) -
     raise Misuse(
         "an async tool cannot run inside a running event loop; use `await agent.arun(...)`"
     )
-
-
-def _arguments_model(
-    name: str, function: Callable[..., Any], notes: dict[str, str]
-) -> type[pydantic.BaseModel]:
-    """A pydantic model with one field per parameter."""
-    try:
-        hints = get_type_hints(function, include_extras=True)
-    except (NameError, SyntaxError, AttributeError, TypeError) as error:
-        raise TypeError(f"tool {name}: a type annotation cannot be resolved: {error}") from error
-    model_fields: dict[str, Any] = {}
-    for parameter in inspect.signature(function).parameters.values():
-        if parameter.kind in (
-            parameter.VAR_POSITIONAL,
-            parameter.VAR_KEYWORD,
-            parameter.POSITIONAL_ONLY,
-        ):
-            raise TypeError(
-                f"tool {name}: parameter {parameter} must be one that can be passed by its name"
-            )
-        if parameter.name == KEY:
-            continue
-        if parameter.name not in hints:
-            raise TypeError(f"tool {name}: parameter {parameter.name} has no type annotation")
-        kind = hints[parameter.name]
-        # Annotated[int, "text"] is the plain way to describe a parameter; pydantic wants
-        # Field(description="text").
-        described = next((m for m in getattr(kind, "__metadata__", ()) if isinstance(m, str)), None)
-        default = ... if parameter.default is parameter.empty else parameter.default
-        text = described or notes.get(parameter.name)
-        if text:
-            kind = Annotated[kind, pydantic.Field(description=text)]
-        # The field's own name is neutral: a parameter may be called `json` or `model_config`.
-        model_fields[f"argument_{len(model_fields)}"] = (
-            kind,
-            pydantic.Field(default, alias=parameter.name),
-        )
-    try:
-        model: type[pydantic.BaseModel] = pydantic.create_model(
-            name, __config__=pydantic.ConfigDict(extra="forbid"), **model_fields
-        )
-        schema = model.model_json_schema()
-    except (pydantic.errors.PydanticUserError, pydantic_core.SchemaError) as error:
-        raise TypeError(
-            f"tool {name}: a parameter's type has no JSON schema: {str(error).splitlines()[0]}"
-        ) from error
-    for field_name, described_as in schema.get("properties", {}).items():
-        if not described_as.keys() - {"title", "description", "default"}:
-            raise TypeError(
-                f"tool {name}: parameter {field_name} needs a type that says more than Any"
-            )
-    return model
-
-
-def _inline_refs(schema: Json) -> Json:
-    """`schema` without `$ref`, `$defs` and titles: several servers and SDKs drop what they would
-    have to look up.
-    """
-    definitions = schema.get("$defs", {})
-
-    def walk(node: Any, seen: tuple[str, ...]) -> Any:
-        if isinstance(node, list):
-            return [walk(item, seen) for item in node]
-        if not isinstance(node, dict):
-            return node
-        if isinstance(ref := node.get("$ref"), str):
-            target = ref.removeprefix("#/$defs/")
-            if target in seen:
-                raise TypeError(
-                    f"a recursive type ({target}) cannot be a tool parameter; pass it as JSON text"
-                )
-            rest = {key: value for key, value in node.items() if key != "$ref"}
-            return {**walk(definitions[target], (*seen, target)), **walk(rest, seen)}
-        return {
-            key: {name: walk(item, seen) for name, item in value.items()}
-            if key == "properties"
-            else value
-            if key == "default"
-            else walk(value, seen)
-            for key, value in node.items()
-            if key != "$defs" and not (key == "title" and isinstance(value, str))
-        }
-
-    inlined = walk(schema, ())
-    assert isinstance(inlined, dict)
-    return inlined
-
-
-def _read_docstring(text: str) -> tuple[str, dict[str, str]]:
-    """A docstring's text without its `Args:` section, and that section by parameter (Google
-    style).
-    """
-    head, found, rest = text.partition("\nArgs:\n")
-    if not found:
-        return text, {}
-    section, tail = re.match(r"((?:[ \t]+[^\n]*\n?|\n)*)(.*)", rest, re.DOTALL).groups()  # type: ignore[union-attr]
-    entries = re.findall(
-        r"^\s+(\w+)(?:\s*\([^)]*\))?:\s*(.*(?:\n(?!\s+\w+(?:\s*\([^)]*\))?:).+)*)", section, re.M
-    )
-    notes = {name: " ".join(note.split()) for name, note in entries}
-    return "\n".join(part for part in (head.strip(), tail.strip()) if part), notes
