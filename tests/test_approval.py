@@ -410,3 +410,39 @@ def test_the_model_never_sees_the_key():
     outcome = agent.run("Pay")
     assert outcome.actions[0].result.is_error
     assert bank.keys == []
+
+
+def test_what_a_person_changed_is_what_the_record_and_the_model_see():
+    paid = []
+
+    @tool(needs_approval=True)
+    def pay(cents: int) -> str:
+        paid.append(cents)
+        return f"paid {cents}"
+
+    script = [
+        Assistant(tool_calls=(ToolCall("1", "pay", {"cents": 58000}),)),
+        Assistant("Paid."),
+    ]
+    agent = Agent(
+        ScriptedModel(script),
+        [pay],
+        force="never",
+        approve=lambda question: Verdict("yes", by="Ada", arguments={"cents": 100}),
+    )
+    outcome = agent.run("pay")
+    assert paid == [100]
+    assert [action.call.arguments for action in outcome.actions] == [{"cents": 100}]
+    assert outcome.report == "✓ pay(cents=100)"
+    assert "A person changed this call to pay(cents=100)" in outcome.actions[0].result.content
+
+
+def test_half_a_character_in_a_result_does_not_block_the_run():
+    @tool
+    def names() -> list[str]:
+        return ["caf\udce9.txt"]
+
+    script = [Assistant(tool_calls=(ToolCall("1", "names"),)), Assistant("ok")]
+    outcome = Agent(ScriptedModel(script), [names], force="never").run("list")
+    outcome.actions[0].result.content.encode()
+    assert "caf" in outcome.actions[0].result.content

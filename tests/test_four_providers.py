@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
+from demos.refund.dialects import speaking
 from demos.refund.offline import reply
 from demos.refund.shop import INSTRUCTIONS, Shop
 from tests.servers import Mode, Protocol, ProviderServer, serve
@@ -18,6 +19,7 @@ from tests.servers.ollama import OllamaServer
 from tests.servers.openai_chat import Chat
 from tests.servers.openai_responses import Responses
 from think_agent import Agent, Assistant, Model, Outcome, Request, ToolCall, connect
+from think_agent.cli import speak
 
 KEY = "AIza-good+key"  # the one the Gemini server lets in; the others take any
 SPEAKS: dict[str, tuple[Callable[[], Protocol], str, dict[str, str]]] = {
@@ -184,3 +186,21 @@ def test_a_model_that_thinks_only_when_told_to_can_refund(provider, mode):
         outcome = desk(model_of(provider, server), shop).run("Refund ORD-001")
     assert [d.decision for d in shop.decisions()] == ["approve"]
     assert [action.how for action in outcome.actions] == ["gated"]
+
+
+@pytest.mark.parametrize("dialect", ["json", "react"])
+@pytest.mark.parametrize(
+    ("provider", "mode"),
+    [(p, "honor") for p in SPEAKS] + [(p, m) for p in ("ollama", "openai-chat") for m in MODES[1:]],
+)
+def test_the_orders_are_decided_right_in_every_dialect(provider, mode, dialect):
+    """A dialect sends no tool choice, so what a server makes of one changes nothing."""
+    with serve(SPEAKS[provider][0](), speaking(reply, dialect), mode) as server:
+        shop = Shop()
+        agent = desk(speak(model_of(provider, server), dialect), shop)
+        outcome = agent.run("Please refund ORD-001, ORD-002, ORD-003 and ORD-004")
+    assert {d.order_id: d.decision for d in shop.decisions()} == RIGHT
+    assert outcome.exit == "signal"
+    assert all(action.thought for action in outcome.actions)
+    hows = {action.how for action in outcome.actions}
+    assert hows <= ({"schema", "volunteered"} if dialect == "json" else {"volunteered"})

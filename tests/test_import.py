@@ -11,7 +11,7 @@ import think_agent
 PACKAGE = Path(think_agent.__file__).parent
 SDKS = ["ollama", "anthropic", "openai", "google.genai"]
 HEAVY = ["httpx", "httpx2", "httpcore", "requests", "aiohttp", "asyncio", "rich", "sqlite3"]
-CORE = ["messages", "loop", "think", "tools", "schema", "model", "agent", "running", "outcome", "policies", "trail"]
+CORE = """messages loop think tools schema model agent running outcome policies trail""".split()
 INNER = {*CORE, "errors", "streaming", "context"}  # what the core may import
 
 

@@ -241,7 +241,7 @@ def test_the_longest_name_in_the_price_table_counts():
 
 
 def test_money_that_cannot_be_counted_is_an_error():
-    with pytest.raises(KeyError, match="add it to prices"):
+    with pytest.raises(ValueError, match="add it to prices"):
         agent(max_cost=1, prices={"another": PRICES["script"]}).run("go")
 
 

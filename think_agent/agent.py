@@ -37,7 +37,7 @@ from .messages import MESSAGES, THINK_NAME, Message, Verdict
 from .model import Model, Request
 from .outcome import Outcome
 from .policies import Forcing, OnToolError, Price
-from .running import Effect, Event, Perform, Run, received, verdict
+from .running import Effect, Event, Perform, Run, performed, received, verdict
 from .think import THINK
 from .tools import Tool
 
@@ -124,6 +124,7 @@ class Agent:
             self._policies.append(rules.max_tokens(max_tokens))
         if max_cost is not None:
             self._policies.append(rules.max_cost(max_cost, prices or {}))
+            rules.price(prices or {}, model.model)  # a model without one is refused here
         if max_seconds is not None:
             rules.max_seconds(max_seconds)  # a limit that cannot be is refused here
         self._max_seconds = max_seconds
@@ -250,7 +251,7 @@ class Agent:
                 yield from self._stamped(received(reply, effect, self.think))
             case Perform(call=call, key=key):
                 result = toolbox.call(self.tools, call, key=key, max_chars=self._max_chars)
-                yield from self._stamped([result])
+                yield from self._stamped([performed(effect, result)])
             case AskHuman():
                 assert self._approve
                 answer = self._approve(effect)
@@ -273,7 +274,8 @@ class Agent:
                 events = received(await self.model.acomplete(effect), effect, self.think)
             case Perform(call=call, key=key):
                 limit = self._max_chars
-                events = [await toolbox.acall(self.tools, call, key=key, max_chars=limit)]
+                result = await toolbox.acall(self.tools, call, key=key, max_chars=limit)
+                events = [performed(effect, result)]
             case AskHuman():
                 assert self._approve
                 answer = self._approve(effect)

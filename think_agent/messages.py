@@ -99,7 +99,8 @@ class Assistant:
 @dataclass(frozen=True, slots=True)
 class ToolResult:
     """The answer to one tool call. Errors are answers too: the model is meant to read and mend
-    them. `refused` means that a policy answered and the call was never run.
+    them. `refused` means that a policy answered and the call was never run; `arguments` is what it
+    was run with where a person changed them.
     """
 
     call_id: str
@@ -107,6 +108,7 @@ class ToolResult:
     content: str
     is_error: bool = False
     refused: bool = False
+    arguments: Json | None = None
     at: str | None = field(default=None, compare=False)
 
 

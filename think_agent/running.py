@@ -49,6 +49,7 @@ class Perform:
 
     call: ToolCall
     key: str
+    edited: bool = False
 
 
 Event: TypeAlias = Delta | Notice | Message | Outcome
@@ -129,10 +130,10 @@ class Run:
                     if call.name == THINK_NAME and agent.think:
                         yield self._think_result(call, agent.think)
                         continue
-                    call = rules.edited(call, self.messages)
+                    asked, call = call, rules.edited(call, self.messages)
                     if self._file is not None and not self._is_harmless(call):
                         yield Started(call.id, call.name)
-                    yield Perform(call, self._key())
+                    yield Perform(call, self._key(), edited=call != asked)
             case Refuse(call=call, reason=reason):
                 yield ToolResult(call.id, call.name, f"error: {reason}", True, refused=True)
             case AskHuman():
@@ -185,6 +186,15 @@ def received(event: Delta | Assistant, request: Request, think: Tool | None) -> 
     yield reply
     if not done:
         yield Notice(_not_honored(choice, reply, trail.ignored_choices(request.messages)))
+
+
+def performed(effect: Perform, result: ToolResult) -> ToolResult:
+    """The result as the model gets it: a person's change of its arguments is told, and recorded."""
+    if not effect.edited or not isinstance(effect.call.arguments, dict):
+        return result
+    note = f"(A person changed this call to {trail.signature(effect.call)}.)"
+    content = f"{note}\n{result.content}"
+    return replace(result, content=content, arguments=effect.call.arguments)
 
 
 def verdict(answer: Verdict | bool, asked: AskHuman) -> Verdict:

@@ -12,6 +12,7 @@ The edge: whether a call may run at all is decided by policies, before it gets h
 import contextlib
 import contextvars
 import inspect
+import json
 import queue
 import re
 import threading
@@ -338,12 +339,21 @@ def _short(value: Any) -> str:
 
 def _success(request: ToolCall, value: Any, max_chars: int) -> ToolResult:
     try:
-        text = value if isinstance(value, str) else pydantic_core.to_json(value).decode()
+        text = value if isinstance(value, str) else _as_json(value)
     except pydantic_core.PydanticSerializationError as error:
         return _failure(
             request, TypeError(f"the result cannot be written as JSON: {error}"), max_chars
         )
     return ToolResult(request.id, request.name, _cut(text or "(empty)", max_chars))
+
+
+def _as_json(value: Any) -> str:
+    try:
+        return pydantic_core.to_json(value).decode()
+    except pydantic_core.PydanticSerializationError as error:
+        if "surrogates not allowed" not in str(error):
+            raise
+        return json.dumps(pydantic_core.to_jsonable_python(value), ensure_ascii=False)
 
 
 def _failure(request: ToolCall, error: Exception, max_chars: int) -> ToolResult:
@@ -358,6 +368,8 @@ def _failure(request: ToolCall, error: Exception, max_chars: int) -> ToolResult:
 
 
 def _cut(text: str, max_chars: int) -> str:
+    # Half a character, as `os.listdir` may give, could be sent to nobody, now or ever after.
+    text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if len(text) <= max_chars:
         return text
     return (

@@ -11,7 +11,7 @@ Rule 3: a thought is `gated` when it followed a refusal, `forced` by tool choice
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from . import think
@@ -39,7 +39,7 @@ class Thought:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """A tool call that was run, with the thought it stands behind (None: it stands behind none)."""
+    """A tool call as it was run, with the thought it stands behind (None: behind none)."""
 
     call: ToolCall
     result: ToolResult
@@ -77,6 +77,8 @@ def actions(turn: Sequence[Message]) -> Iterator[Action]:
     """The actions of a turn, in order."""
     for call, result, thought in calls_with_thoughts(turn):
         if result and not result.refused:
+            if result.arguments is not None:
+                call = replace(call, arguments=result.arguments)
             text, how = (thought.text, thought.how) if thought else (None, None)
             yield Action(call, result, text, how)
 

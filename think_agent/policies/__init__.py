@@ -18,6 +18,7 @@ from .limits import (
     max_model_calls,
     max_seconds,
     max_tokens,
+    price,
     whole,
 )
 from .patience import OnToolError, mend_format, no_repeats, patience
@@ -42,6 +43,7 @@ __all__ = [
     "no_repeats",
     "nobody",
     "patience",
+    "price",
     "stop_asking",
     "whole",
 ]

@@ -30,6 +30,12 @@ class Price:
     output: float
     cached_input: float | None = None  # None: as much as other input
 
+    def __post_init__(self) -> None:
+        for name in ("input", "output", "cached_input"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or (value is not None and value < 0):
+                raise ValueError(f"price {name}={value!r}: use a number from 0")
+
     def of(self, usage: Usage) -> float:
         """The cost of a usage."""
         cached = self.input if self.cached_input is None else self.cached_input
@@ -107,12 +113,12 @@ def max_tokens(limit: int) -> Policy:
 
 def max_cost(limit: float, prices: Mapping[str, Price]) -> Policy:
     """At most `limit` spent a turn. `prices` is by model name; a reply of a model that is not in it
-    raises KeyError, for money that cannot be counted cannot be limited.
+    raises ValueError, for money that cannot be counted cannot be limited.
     """
     amount("max_cost", limit)
 
     def reached(turn: Sequence[Message]) -> str | None:
-        spent = sum(_price(prices, m.model).of(m.usage) for m in turn if isinstance(m, Assistant))
+        spent = sum(price(prices, m.model).of(m.usage) for m in turn if isinstance(m, Assistant))
         return f"{limit:g} in costs" if spent >= limit else None
 
     return _closing("budget", reached)
@@ -120,12 +126,12 @@ def max_cost(limit: float, prices: Mapping[str, Price]) -> Policy:
 
 def last_words(step: Step, transcript: Sequence[Message]) -> Step:
     """A turn that was closed by a limit ends by it also when the model had no closing words."""
-    if step == Done("empty"):
+    if isinstance(step, Done) and step.exit in ("empty", "truncated"):
         turn = current_turn(transcript)
         for message in turn:
             match message:
                 case User(kind="limit" | "budget" as exit):
-                    return Done(exit, report(turn))
+                    return Done(exit, step.answer or report(turn))
     return step
 
 
@@ -173,13 +179,13 @@ def _seconds(turn: Sequence[Message], since: str) -> float:
     return total
 
 
-def _price(prices: Mapping[str, Price], model: str) -> Price:
+def price(prices: Mapping[str, Price], model: str) -> Price:
     """By the whole name, or by the name without what the provider appended (a date, mostly)."""
     if model in prices:
         return prices[model]
     names = [name for name in prices if model.startswith(name)]
     if not names:
-        raise KeyError(f"no price for the model {model!r}; add it to prices=")
+        raise ValueError(f"no price for the model {model!r}; add it to prices=")
     return prices[max(names, key=len)]
 
 

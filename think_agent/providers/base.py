@@ -208,7 +208,7 @@ class _Asking:
         """The seconds to wait before the next try; raises the error in our terms when there is no
         next try.
         """
-        ours = error if isinstance(error, ModelError) else self._provider.translate(error)
+        ours = error if isinstance(error, ModelError) else self._translated(error)
         if ours is None:
             raise error
         if isinstance(ours, BadRequest) and self._learn(str(ours)):
@@ -218,6 +218,12 @@ class _Asking:
             raise ours from (None if ours is error else error)
         self._tries += 1
         return wait
+
+    def _translated(self, error: Exception) -> ModelError | None:
+        if isinstance(error, UnicodeEncodeError):
+            what = "the request has half a character (a lone surrogate) in it; take it out"
+            return BadRequest(f"{self._provider.name}: {what}")
+        return self._provider.translate(error)
 
     def _wait_before_next_try(self, error: ModelError) -> float | None:
         """Seconds; None when this error is final."""
