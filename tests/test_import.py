@@ -11,7 +11,8 @@ import think_agent
 PACKAGE = Path(think_agent.__file__).parent
 SDKS = ["ollama", "anthropic", "openai", "google.genai"]
 HEAVY = ["httpx", "httpx2", "httpcore", "requests", "aiohttp", "asyncio", "rich", "sqlite3"]
-CORE = """messages loop think tools schema model agent running outcome policies trail""".split()
+CORE = ["messages", "loop", "think", "tools", "schema", "model", "agent", "running", "outcome"]
+CORE += ["policies", "trail"]
 INNER = {*CORE, "errors", "streaming", "context"}  # what the core may import
 
 

@@ -7,12 +7,23 @@ import pytest
 from tests import readme
 
 TEXT = readme.README.read_text(encoding="utf-8")
-BLOCKS = re.findall(r"^```python\n(.*?)^```", TEXT, re.DOTALL | re.MULTILINE)
+PYTHON = re.compile(r"(<!-- goes on -->\n)?```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
-@pytest.mark.parametrize("number", range(len(BLOCKS)))
+def programs() -> list[str]:
+    """The code blocks, those that go on with the one before joined to it."""
+    found: list[str] = []
+    for goes_on, code in PYTHON.findall(TEXT):
+        if goes_on:
+            found[-1] += code
+        else:
+            found.append(code)
+    return found
+
+
+@pytest.mark.parametrize("number", range(len(programs())))
 def test_every_code_block_runs(number):
-    exec(compile(BLOCKS[number], f"README block {number + 1}", "exec"), {"__name__": "readme"})
+    exec(compile(programs()[number], f"README block {number + 1}", "exec"), {"__name__": "readme"})
 
 
 def test_the_made_parts_are_up_to_date():
