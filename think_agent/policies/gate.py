@@ -26,7 +26,7 @@ def gate(guarded: Set[str], *, patience: int = 3) -> Policy:
     def policy(step: Step, transcript: Sequence[Message]) -> Step:
         turn = current_turn(transcript)
         match step:
-            case CallTools(calls=calls):
+            case CallTools(calls=calls) if any(call.name in guarded for call in calls):
                 tried = calls_with_thoughts(turn)
                 bare = [call for call, result, thought in tried if not (result or thought)]
                 for index, call in enumerate(calls):

@@ -9,7 +9,16 @@ from dataclasses import replace
 from typing import Literal, TypeAlias
 
 from ..loop import AskHuman, CallModel, CallTools, Done, Policy, Refuse, Step
-from ..messages import THINK_NAME, Assistant, Json, Message, User, Verdict, current_turn
+from ..messages import (
+    THINK_NAME,
+    Assistant,
+    Json,
+    Message,
+    ToolResult,
+    User,
+    Verdict,
+    current_turn,
+)
 from ..trail import Action, actions, report
 from .limits import whole
 
@@ -66,6 +75,8 @@ def no_repeats(limit: int = 3) -> Policy:
         if not (isinstance(step, CallModel) and step.tool_choice != "none"):
             return step
         turn = current_turn(transcript)
+        if not _may_repeat(turn, limit):
+            return step
         done = [_what(action) for action in actions(turn)]
         if not done or (times := done.count(done[-1])) < limit:
             return step
@@ -96,15 +107,23 @@ def mend_format(step: Step, transcript: Sequence[Message]) -> Step:
 
 def _failed_in_a_row(turn: Sequence[Message]) -> int:
     """Failed actions since the last one that worked, or since a person said to go on."""
-    for index in range(len(turn) - 1, -1, -1):
-        message = turn[index]
-        if isinstance(message, Verdict) and not message.call_id:
-            turn = turn[index:]
-            break
     count = 0
-    for action in actions(turn):
-        count = count + 1 if action.result.is_error else 0
+    for message in reversed(turn):
+        match message:
+            case Verdict(call_id=""):
+                break
+            case ToolResult(refused=False, name=name) if name != THINK_NAME:
+                if not message.is_error:
+                    break
+                count += 1
     return count
+
+
+def _may_repeat(turn: Sequence[Message], limit: int) -> bool:
+    """A quick look first: are there as many results like the last one?"""
+    results = [m for m in turn if isinstance(m, ToolResult) and m.name != THINK_NAME]
+    contents = [result.content for result in results if not result.refused]
+    return bool(contents) and contents.count(contents[-1]) >= limit
 
 
 def _what(action: Action) -> tuple[str, Json | str, str]:
