@@ -111,20 +111,13 @@ class _Desk:
         elif check["final_sale"]:
             decision, reason = "deny", "final-sale items are never refunded (rule 2)"
         elif not check["within_30_days"]:
-            decision, reason = (
-                "deny",
-                f"it was bought {check['days']} days ago, the window is 30 (rule 1)",
-            )
-        elif check["needs_manager"] and not self._manager:
-            decision, reason = (
-                "escalate",
-                f"{check['amount']} is over $500.00 and needs a manager (rule 4)",
-            )
+            decision = "deny"
+            reason = f"it was bought {check['days']} days ago, the window is 30 (rule 1)"
+        elif check["needs_manager"]:
+            decision = "approve" if self._manager else "escalate"
+            reason = f"{check['amount']} is over $500.00 and needs a manager (rule 4)"
         else:
-            decision, reason = (
-                "approve",
-                f"{check['days']} days old, {check['amount']} (rule 5)",
-            )
+            decision, reason = "approve", f"{check['days']} days old, {check['amount']} (rule 5)"
         return ToolCall(
             "", "process_refund", {"order_id": order, "decision": decision, "reason": reason}
         )
