@@ -193,7 +193,7 @@ def performed(effect: Perform, result: ToolResult) -> ToolResult:
     if not effect.edited or not isinstance(effect.call.arguments, dict):
         return result
     note = f"(A person changed this call to {trail.signature(effect.call)}.)"
-    content = f"{note}\n{result.content}"
+    content = f"{result.content}\n{note}"
     return replace(result, content=content, arguments=effect.call.arguments)
 
 

@@ -140,7 +140,7 @@ class _Desk:
         if result is None or result.is_error:
             return None
         try:
-            data = json.loads(result.content)
+            data, _ = json.JSONDecoder().raw_decode(result.content)  # a note may follow
         except ValueError:
             return None
         return data if isinstance(data, dict) else None
