@@ -262,6 +262,24 @@ def test_the_known_scores_in_figures(known):
     assert careful.honored == careful.forced == 73
 
 
+@pytest.mark.parametrize("dialect", ["json", "react"])
+def test_a_known_model_gets_its_known_score_in_a_dialect(tmp_path, dialect, capsys):
+    path = tmp_path / "r.jsonl"
+    spec = "offline:careful,offline:hasty,offline:silent"
+    assert evaluate(CASES, "--provider", spec, "--dialect", dialect, "--out", path) == 0
+    assert "skipped" not in capsys.readouterr().err
+    right = {name: set() for name in ("careful", "hasty", "silent")}
+    for one in results_in(path):
+        assert one.setting.dialect == dialect
+        assert one.behind_a_thought == one.actions
+        if one.right:
+            right[one.setting.provider.removeprefix("offline:")].add(one.case)
+    # A json plan has one action a turn, and the gate wants a thought before each but the first.
+    several = {case["id"] for case in LINES if len(case["expected"]) > 1}
+    hasty = KNOWN["hasty"] - several if dialect == "json" else KNOWN["hasty"]
+    assert right == {"careful": KNOWN["careful"], "hasty": hasty, "silent": KNOWN["silent"]}
+
+
 def test_wrong_writes_are_proposals_that_the_shop_refused(known):
     broken = {case["id"] for case in LINES if "tools" in case}
     for case in LINES:
@@ -511,7 +529,7 @@ def prepare(case, *, trust_model):
 '''
 
 
-def test_a_suite_is_the_module_beside_its_cases(tmp_path, monkeypatch):
+def test_a_suite_is_the_module_beside_its_cases(tmp_path, monkeypatch, capsys):
     monkeypatch.delitem(sys.modules, "suite", raising=False)
     (tmp_path / "suite.py").write_text(SWITCH)
     lines = [
@@ -525,6 +543,9 @@ def test_a_suite_is_the_module_beside_its_cases(tmp_path, monkeypatch):
     assert evaluate(cases, "--provider", spec, "--force", "never", "--out", path) == 0
     right = {(one.setting.provider, one.case) for one in results_in(path) if one.right}
     assert right == {("offline:once", "a"), ("offline:once", "c"), ("offline:never", "b")}
+    assert evaluate(cases, "--provider", "offline:once", "--dialect", "json", "--out", path) == 2
+    error = capsys.readouterr().err
+    assert "skipped offline:once json force=first flag=on: this suite's stand-ins speak no" in error
     monkeypatch.delitem(sys.modules, "suite")
 
 
@@ -542,7 +563,6 @@ def test_a_suite_is_the_module_beside_its_cases(tmp_path, monkeypatch):
         (("--flag", "maybe"), "on, off"),
         (("--dialect", "morse"), "native, json, react"),
         (("--force", "always", "--flag", "off"), "nothing is left to run"),
-        (("--dialect", "json"), "nothing is left to run"),
         (("--suite", "no.such.module"), "run it where that can be imported"),
         (("--suite", "demos.refund.shop"), "a suite has prepare"),
     ],

@@ -20,7 +20,7 @@ from dataclasses import replace
 
 import pytest
 
-pytest.importorskip("dbos", reason='needs DBOS: pip install "think-agent[fleet]"')
+pytest.importorskip("dbos", reason='needs DBOS: pip install ".[fleet]"')
 
 from dbos import DBOS, DBOSPortableJSONSerializer
 
@@ -289,7 +289,7 @@ def test_what_a_user_can_get_wrong_is_one_line(tmp_path):
     code, _, err = fleet.do("-c", without)
     assert (code, err) == (
         2,
-        'error: the fleet needs DBOS; run: pip install "think-agent[fleet]"\n',
+        'error: the fleet needs DBOS; in the clone run: pip install ".[fleet]"\n',
     )
 
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-pytest.importorskip("opentelemetry.sdk", reason='needs pip install "think-agent[otel]"')
+pytest.importorskip("opentelemetry.sdk", reason='needs pip install ".[otel]"')
 
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -225,4 +225,4 @@ def test_nothing_of_it_is_imported_unless_used():
     code = "import sys; sys.modules['opentelemetry'] = None; import think_agent.otel"
     done = subprocess.run([sys.executable, "-c", code], timeout=60, capture_output=True, text=True)
     last = done.stderr.strip().splitlines()[-1]
-    assert 'pip install "think-agent[otel]"' in last
+    assert 'pip install ".[otel]"' in last

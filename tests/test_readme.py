@@ -1,6 +1,8 @@
 """The README says what is so: its code runs and its figures are true."""
 
 import re
+import subprocess
+import sys
 
 import pytest
 
@@ -38,3 +40,18 @@ def test_every_module_is_in_the_reading_order():
         if path.name not in ("__init__.py", "__main__.py", "cli.py")
     }
     assert core <= listed
+
+
+def test_your_own_agent_is_made_as_the_section_says(tmp_path):
+    """The first two blocks are `pantry.py`, the third is its test."""
+    section = TEXT.split("## Write your own agent")[1].split("\n## ")[0]
+    tools, agent, test = (code for _, code in PYTHON.findall(section))
+    (tmp_path / "pantry.py").write_text(tools + agent)
+    (tmp_path / "test_pantry.py").write_text("from pantry import STOCK, make_agent\n" + test)
+    run = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_pantry.py"]
+    done = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "1 passed" in done.stdout, done.stdout
+    own = subprocess.run(
+        [sys.executable, "pantry.py"], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert "Do we need coffee?" in own.stdout

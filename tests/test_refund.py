@@ -302,7 +302,7 @@ def test_settings_come_from_file_environment_and_flag_the_later_over_the_earlier
     [
         ("[think_agent]\nbogus = 1", "unknown bogus"),
         ("[think_agent]\nforce = 'often'", "use one of never, first, always"),
-        ("[think_agent]\npatience = true", "patience='true' is not whole"),
+        ("[think_agent]\npatience = true", "use a whole number from 1"),
         ("[think_agent]\nmax_cost = 1.5", "needs prices"),
         ("not toml", "not valid TOML"),
     ],

@@ -173,7 +173,7 @@ def test_other_tools_or_instructions_are_told(tmp_path):
     paying_agent().run("Pay", transcript=path)
     events: list = []
     paying_agent(instructions="Be fair.").resume(path, on_event=events.append)
-    (notice,) = [event for event in events if isinstance(event, Notice)]
+    notice, _ = [event for event in events if isinstance(event, Notice)]
     assert notice.text.endswith("changed since it was begun: instructions.")
 
 

@@ -38,7 +38,7 @@ from .model import Model, Request
 from .outcome import Outcome
 from .policies import Forcing, OnToolError, Price
 from .running import Effect, Event, Perform, Run, performed, received, verdict
-from .think import THINK
+from .think import THINK, has_signal
 from .tools import Tool
 
 if TYPE_CHECKING:  # imported when an agent needs it, and not before
@@ -53,7 +53,8 @@ class Agent:
 
     - `force`: when `think` is forced, see `policies.force`.
     - `think`: the think tool, THINK or THINK_MINIMAL; None for an agent without one.
-    - `policies`: further `(step, transcript) -> step` functions, applied after the agent's own.
+    - `policies`: further `(step, transcript) -> step` functions, applied after the agent's own but
+      for `max_seconds` and those that only end a run (`declined`, `last_words`, `nobody`).
     - `answer`: a pydantic model that the final answer has to be of; `outcome.data` is the object.
     - `approve`: asked when a person has to decide; gets an AskHuman, gives a Verdict or a bool, and
       may be async. None: nobody is there, and the run pauses with the exit `needs_human`.
@@ -94,7 +95,7 @@ class Agent:
         keep_turns: int | None = None,
         now: Callable[[], str] | None = None,
     ) -> None:
-        _check(think, force)
+        _check_think(think, force)
         rules.whole("max_thoughts_in_a_row", max_thoughts_in_a_row)
         rules.whole("max_result_chars", max_result_chars)
         if keep_turns is not None:
@@ -195,52 +196,14 @@ class Agent:
         return self._aevents(text, transcript, True)
 
     def next_step(self, transcript: Sequence[Message]) -> Step:
-        """What this agent would do next: `loop.next_step` after all of its policies."""
+        """What this agent would do next: `loop.next_step` after all of its policies but for
+        `max_seconds`, which counts from the start of a run.
+        """
         return plan(transcript, self._policies)
-
-    def _events(
-        self, text: str | None, transcript: Conversation, streamed: bool
-    ) -> Generator[Event, None, None]:
-        with self._opened(transcript, new=text is not None) as this:
-            yield from this.begin(text)
-            do = partial(self.perform, streamed=streamed)
-            for event in run(this.messages, this.plan, this.effects, do):
-                yield this.end(event) if isinstance(event, Done) else event
-
-    async def _aevents(
-        self, text: str | None, transcript: Conversation, streamed: bool
-    ) -> AsyncGenerator[Event, None]:
-        with self._opened(transcript, new=text is not None) as this:
-            for event in this.begin(text):
-                yield event
-            do = partial(self.aperform, streamed=streamed)
-            async for event in arun(this.messages, this.plan, this.effects, do):
-                yield this.end(event) if isinstance(event, Done) else event
-
-    @contextmanager
-    def _opened(self, transcript: Conversation, *, new: bool) -> Iterator[Run]:
-        if not isinstance(transcript, (str, Path)):
-            yield Run(self, list(transcript or ()))
-            return
-        if not new and not Path(transcript).exists():  # a mistyped path makes no file
-            raise TranscriptError(f"{transcript}: there is no such file; nothing to resume")
-        from .transcript import Transcript
-
-        with Transcript(transcript, self._made_of(), now=self._now()) as file:
-            yield Run(self, file, file)
-
-    def _made_of(self) -> dict[str, str]:
-        """What a later process compares itself with."""
-        shown = [(tool.name, tool.description, tool.parameters) for tool in self._shown]
-        return {
-            "model": f"{self.model.name}:{self.model.model}",
-            "tools": fingerprint(json.dumps(shown, sort_keys=True)),
-            "instructions": fingerprint(self.instructions),
-        }
 
     def perform(self, effect: Effect, *, streamed: bool = False) -> Iterator[Event]:
         """Do one thing that a step asks of the world: gives the message it came to, and whatever
-        else a watcher may see. An engine that records steps overrides this, and nothing else.
+        else a watcher may see. An engine that records steps overrides this.
         """
         match effect:
             case Request() if streamed:
@@ -285,18 +248,59 @@ class Agent:
         for event in self._stamped(events):
             yield event
 
+    def _events(
+        self, text: str | None, transcript: Conversation, streamed: bool
+    ) -> Generator[Event, None, None]:
+        with self._opened(transcript, new=text is not None) as this:
+            yield from this.begin(text)
+            do = partial(self.perform, streamed=streamed)
+            for event in run(this.messages, this.plan, this.effects, do):
+                yield from this.end(event) if isinstance(event, Done) else (event,)
+
+    async def _aevents(
+        self, text: str | None, transcript: Conversation, streamed: bool
+    ) -> AsyncGenerator[Event, None]:
+        with self._opened(transcript, new=text is not None) as this:
+            for event in this.begin(text):
+                yield event
+            do = partial(self.aperform, streamed=streamed)
+            async for event in arun(this.messages, this.plan, this.effects, do):
+                for told in this.end(event) if isinstance(event, Done) else (event,):
+                    yield told
+
+    @contextmanager
+    def _opened(self, transcript: Conversation, *, new: bool) -> Iterator[Run]:
+        if not isinstance(transcript, (str, Path)):
+            yield Run(self, list(transcript or ()))
+            return
+        if not new and not Path(transcript).exists():  # a mistyped path makes no file
+            raise TranscriptError(f"{transcript}: there is no such file; nothing to resume")
+        from .transcript import Transcript
+
+        with Transcript(transcript, self._made_of(), now=self._now()) as file:
+            yield Run(self, file, file)
+
+    def _made_of(self) -> dict[str, str]:
+        """What a later process compares itself with."""
+        shown = [(tool.name, tool.description, tool.parameters) for tool in self._shown]
+        return {
+            "model": f"{self.model.name}:{self.model.model}",
+            "tools": fingerprint(json.dumps(shown, sort_keys=True)),
+            "instructions": fingerprint(self.instructions),
+        }
+
     def _stamped(self, events: Iterable[Event]) -> Iterator[Event]:
         for event in events:
             yield replace(event, at=self._now()) if isinstance(event, MESSAGES) else event
 
 
-def _check(think: Tool | None, force: Forcing) -> None:
+def _check_think(think: Tool | None, force: Forcing) -> None:
     if think is None:
         if force == "always":
             raise ValueError("force='always' needs a think tool; think=None leaves none to force")
     elif think.name != THINK_NAME:
         raise ValueError(f"the think tool must be named {THINK_NAME!r}, not {think.name!r}")
-    elif force == "always" and "should_continue" not in think.parameters["properties"]:
+    elif force == "always" and not has_signal(think):
         raise ValueError(
             "force='always' needs the exit signal: with THINK_MINIMAL a run could never end"
         )
@@ -339,4 +343,5 @@ def _default_clock() -> Callable[[], str]:
 
 
 def fingerprint(text: str) -> str:
+    """A short digest, to tell whether a text has changed."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]

@@ -53,12 +53,11 @@ class TypedAnswer:
         try:
             self.read(step.answer)
         except ModelMistake as problem:
-            asked = sum(
-                isinstance(m, User) and m.kind == "answer" for m in current_turn(transcript)
-            )
-            if asked > (step.exit == "silence"):
+            turn, in_silence = current_turn(transcript), step.exit == "silence"
+            asked = sum(isinstance(m, User) and m.kind == "answer" for m in turn)
+            if asked >= (2 if in_silence else 1):  # silence was asked for the form first
                 return Done("invalid_answer", step.answer)
-            if step.exit == "silence" and not asked:
+            if in_silence and not asked:
                 return CallModel("none", say=User(ASK, kind="answer"))
             said = f"Your answer does not fit: {problem}. Mend that. {ASK}"
             return CallModel("none", say=User(said, kind="answer"))

@@ -54,14 +54,14 @@ def add_model_flags(parser: argparse.ArgumentParser, *, default: str) -> None:
 
 def add_limit_flags(parser: argparse.ArgumentParser) -> None:
     """The limits of a turn, as `Agent` takes them."""
-    for name, help in (
-        ("--max-model-calls", "model calls a turn (default 30)"),
-        ("--max-actions", "tool calls a turn, thoughts not counted"),
-        ("--max-tokens", "tokens a turn, input and output"),
-        ("--patience", "failed actions in a row (default 3)"),
-        ("--keep-turns", "turns of the conversation that a request shows"),
+    for name, default, help in (
+        ("--max-model-calls", 30, "model calls a turn"),
+        ("--max-actions", None, "tool calls a turn, thoughts not counted"),
+        ("--max-tokens", None, "tokens a turn, input and output"),
+        ("--patience", 3, "failed actions in a row"),
+        ("--keep-turns", None, "turns of the conversation that a request shows"),
     ):
-        add_flag(parser, name, metavar="N", type=whole, help=help)
+        add_flag(parser, name, metavar="N", type=whole, default=default, help=help)
     add_flag(parser, "--max-seconds", metavar="S", type=positive, help="seconds a turn")
     add_flag(
         parser,
@@ -113,9 +113,10 @@ def choose_model(provider: str, model: str | None, base_url: str | None, **stand
         trouble = _trouble_with_ollama(spec, base_url)
         if not trouble:
             return connect(spec, base_url=base_url)
+        pull = f"`ollama pull {PROVIDERS['ollama'].default_model}`"
         print(
-            f"{trouble}\nPlaying a {STAND_IN}. For the real thing run `ollama serve` and "
-            f"`ollama pull {PROVIDERS['ollama'][3]}`, or --provider anthropic, openai or gemini.",
+            f"{trouble}\nPlaying a {STAND_IN}. For the real thing run `ollama serve` and {pull}, "
+            "or --provider anthropic, openai or gemini.",
             file=sys.stderr,
         )
         return connect("offline", **stand_in)

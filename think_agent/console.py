@@ -9,7 +9,6 @@ Rule 3: a pipe gets plain, complete lines; NO_COLOR is honored (by rich).
 """
 
 import time
-from types import TracebackType
 from typing import Self
 
 from rich.console import Console, ConsoleOptions, Group, RenderResult
@@ -42,13 +41,9 @@ IRREGULAR = {  # what to add to an answer, or to say instead of one
 
 
 def printable(text: str) -> str:
-    """`text` with every control character (but line breaks and tabs) written out, such as
-    `\\x1b`.
-    """
+    """`text` with control characters, but for line breaks and tabs, written out as `\\x1b`."""
     text = text.replace("\r\n", "\n")
-    return "".join(
-        char if _is_harmless(char) else char.encode("unicode_escape").decode() for char in text
-    )
+    return "".join(char if _is_harmless(char) else _written_out(char) for char in text)
 
 
 def _is_harmless(char: str) -> bool:
@@ -56,6 +51,10 @@ def _is_harmless(char: str) -> bool:
     control = code < 0x20 or 0x7F <= code <= 0x9F
     lone_surrogate = 0xD800 <= code <= 0xDFFF
     return char in "\n\t" or not (control or lone_surrogate or code in UNSEEN)
+
+
+def _written_out(char: str) -> str:
+    return char.encode("unicode_escape").decode()
 
 
 class RunView:
@@ -77,12 +76,7 @@ class RunView:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self.stop()
 
     def stopped(self) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .messages import Assistant, Message, User
+from .policies import whole
 
 SIGNED = {"signature", "thoughtSignature", "encrypted_content", "data"}
 
@@ -17,14 +18,15 @@ def recent(transcript: Sequence[Message], keep_turns: int | None) -> tuple[Messa
     """The last `keep_turns` turns of a transcript; None keeps all."""
     if keep_turns is None:
         return tuple(transcript)
-    if isinstance(keep_turns, bool) or not isinstance(keep_turns, int) or keep_turns < 1:
-        raise ValueError(f"keep_turns={keep_turns!r}: use a whole number from 1")
+    whole("keep_turns", keep_turns)
     starts = [i for i, m in enumerate(transcript) if isinstance(m, User) and m.kind == "person"]
-    if len(starts) <= keep_turns or any(
-        isinstance(m, Assistant) and _is_signed(m.native) for m in transcript
-    ):
+    if len(starts) <= keep_turns or _has_signed_thinking(transcript):
         return tuple(transcript)
     return tuple(transcript[starts[-keep_turns] :])
+
+
+def _has_signed_thinking(transcript: Sequence[Message]) -> bool:
+    return any(isinstance(m, Assistant) and _is_signed(m.native) for m in transcript)
 
 
 def _is_signed(native: Any) -> bool:

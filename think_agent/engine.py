@@ -21,16 +21,28 @@ Rule 5: a model that is out of reach or out of quota is asked again, for four mi
 
 The edge: plain `run` alone, inside a workflow; no transcript path, for the engine keeps it.
 `approve` is called in the workflow, not in a step: one that waits for a person does so with
-`DBOS.recv`. The same tools and instructions must be there when a run goes on: see `version`.
+`DBOS.recv`. The same tools and instructions must be there when a run goes on: see `version`. The
+last part is what the processes of any fleet share; `demos/fleet` and `eval_engine.py` use it.
 """
 
 import json
+import logging
+import time
 from collections.abc import AsyncGenerator, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dbos import DBOS, StepOptions, error
+from dbos import (
+    DBOS,
+    DBOSClient,
+    DBOSConfig,
+    DBOSPortableJSONSerializer,
+    StepOptions,
+    error,
+)
+from sqlalchemy.exc import SQLAlchemyError
 
 from . import __version__
 from .agent import Agent, Conversation, fingerprint
@@ -38,6 +50,7 @@ from .errors import ConnectionFailed, Overloaded, RateLimited, TimedOut
 from .messages import MESSAGES, Message, from_json, to_json
 from .model import Model, Request
 from .running import Effect, Event, Perform
+from .settings import UserError
 from .tools import Tool
 from .transcript import utc_now
 
@@ -129,3 +142,59 @@ def lines(messages: Iterable[Message]) -> list[str]:
 def read(recorded: Sequence[str]) -> list[Message]:
     """The messages of `lines`."""
     return [from_json(json.loads(line)) for line in recorded]
+
+
+# What the processes of a fleet share: the engine's database, and care for one another's work.
+
+READABLE = DBOSPortableJSONSerializer()  # the default is pickle, which nobody can read
+
+
+@contextmanager
+def client(url: str, name: str) -> Iterator[DBOSClient]:
+    """The database of the application `name`, seen from outside; it is made where there is none.
+
+    Raises UserError where it cannot be used.
+    """
+    logging.getLogger("dbos").setLevel(logging.CRITICAL)  # what matters is said by us
+    try:
+        DBOS.migrate(url)
+        made = DBOSClient(system_database_url=url, serializer=READABLE, application_name=name)
+    except (SQLAlchemyError, error.DBOSException) as problem:
+        cause = str(getattr(problem, "orig", problem)).strip().splitlines()[0]
+        raise UserError(f"--fleet: the database cannot be used ({cause})") from problem
+    try:
+        yield made
+    finally:
+        made.destroy()
+
+
+def config(url: str, name: str, *, worker: str, version: str) -> DBOSConfig:
+    """What makes a process a worker, as `DBOS(config=...)`. One that is started again under its
+    old name takes up its own work at once.
+    """
+    return {
+        "name": name,
+        "system_database_url": url,
+        "serializer": READABLE,
+        "executor_id": worker,
+        "application_version": version,
+        "log_level": "CRITICAL",
+    }
+
+
+def take_over(queue: str, silence: float) -> list[str]:
+    """Queue again what other workers have been silent about, with no step finished, for so many
+    seconds. Whose it was does no harm by going on: the first record of a step counts.
+    """
+    silent = []
+    under_way = DBOS.list_workflows(
+        status="PENDING", queue_name=queue, app_version=DBOS.application_version, load_input=False
+    )
+    for run in under_way:
+        steps = DBOS.list_workflow_steps(run.workflow_id, load_output=False)
+        signs = [run.dequeued_at or 0, *(step["completed_at_epoch_ms"] or 0 for step in steps)]
+        seconds = time.time() - max(signs) / 1000
+        if run.executor_id != DBOS.executor_id and seconds > silence:
+            DBOS.resume_workflow(run.workflow_id, queue_name=queue)
+            silent.append(run.workflow_id)
+    return silent

@@ -2,8 +2,7 @@
 
     ModelError
     ├── AuthError          no key, a wrong key, no permission, no credit
-    ├── RateLimited        too many requests or tokens; `retry_after` says how long to wait, where
-    the provider does
+    ├── RateLimited        too many requests or tokens; `retry_after` where the provider says it
     ├── Overloaded         the provider is up but cannot serve now
     ├── BadRequest         the provider refuses the request as it is
     │   └── ModelNotFound  there is no such model
@@ -11,8 +10,9 @@
     ├── TimedOut           no answer within the timeout
     └── BadResponse        an answer that is none: broken off, not JSON, not of the promised shape
 
-Every message is one line, says what to do next, and never holds a secret. The mistakes a *model*
-makes (bad arguments, unknown tools) are not here: they go back to the model as tool results.
+Every message is one line, says what to do next, and never holds a secret. Beside the tree stands
+TranscriptError, for a file. The mistakes a *model* makes (bad arguments, unknown tools) are not
+here: they go back to the model as tool results.
 """
 
 LONGEST_QUOTE = 300  # characters
@@ -37,18 +37,6 @@ class ModelError(Exception):
         self.status = status
         self.retry_after = retry_after
         self.retryable = retryable
-
-
-def quote(said: str, secret: str | None = None) -> str:
-    """A provider's own words for use in a message: one line, not too long, and without the key."""
-    if secret and len(secret) > 8:  # shorter ones are made up for local servers, and are no secrets
-        said = said.replace(secret, "***")
-    said = " ".join(said.split())
-    return said if len(said) <= LONGEST_QUOTE else said[:LONGEST_QUOTE] + "..."
-
-
-class TranscriptError(Exception):
-    """A transcript file cannot be used: opened, read, written or gone on with."""
 
 
 class AuthError(ModelError):
@@ -81,3 +69,15 @@ class TimedOut(ModelError):
 
 class BadResponse(ModelError):
     """An answer that cannot be read: broken off, not JSON, not of the promised shape."""
+
+
+class TranscriptError(Exception):
+    """A transcript file cannot be used: opened, read, written or gone on with."""
+
+
+def quote(said: str, secret: str | None = None) -> str:
+    """A provider's own words for use in a message: one line, not too long, and without the key."""
+    if secret and len(secret) > 8:  # shorter ones are made up for local servers, and are no secrets
+        said = said.replace(secret, "***")
+    said = " ".join(said.split())
+    return said if len(said) <= LONGEST_QUOTE else said[:LONGEST_QUOTE] + "..."

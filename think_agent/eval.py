@@ -4,6 +4,8 @@ Rule 1: a suite is the module `suite.py` beside the cases file, or the one that 
 Rule 2: all that can be wrong with flags, cases and files is found before the first model is asked.
 Rule 3: settings take turns, trial by trial and case by case, so a server's bad hour hits all.
 Rule 4: the table goes to stdout, everything else to stderr.
+Rule 5: without `--engine` a run is this process and its results file; with it, a durable engine
+        hands out the trials (`eval_engine.py`). The results are the same.
 """
 
 import argparse
@@ -12,9 +14,10 @@ import importlib
 import itertools
 import json
 import signal
+import socket
 import sys
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import cast, get_args
@@ -23,12 +26,12 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from .cli import STAND_IN, choose_model, speak
-from .evaluate import Case, Job, Results, Suite, attempt, fingerprint, run_all
+from .evaluate import Case, Job, Results, Speaks, Suite, attempt, fingerprint, run_all
 from .model import Model
 from .policies import Forcing, Price
 from .providers import connect
 from .scores import Dialect, Flag, Result, Setting, plot, score, tables
-from .settings import UserError, add_flag, whole
+from .settings import UserError, add_flag, positive, whole
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -78,13 +81,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_flag(parser, "--plot", metavar="PATH", help="the plot (default: beside --out, as .png)")
     add_flag(parser, "--prices", metavar="TOML", help="dollars per million tokens, by model")
     add_flag(parser, "--suite", metavar="MODULE", help="default: the suite.py beside the cases")
+    add_flag(
+        parser,
+        "--engine",
+        choices=("none", "dbos"),
+        default="none",
+        help="dbos: machines with the same database and the same command share the runs",
+    )
+    add_flag(
+        parser,
+        "--fleet",
+        metavar="URL",
+        help="the engine's database: postgresql://USER:PASSWORD@HOST/NAME or sqlite:///FILE "
+        "(default: beside --out, as .db)",
+    )
+    add_flag(
+        parser,
+        "--silence",
+        metavar="S",
+        type=positive,
+        default=1800.0,
+        help="with --engine: take over a run that another machine has had for S seconds",
+    )
 
 
 def main(args: argparse.Namespace) -> int:
     """Run what is not done yet, and report on all of it."""
     cases = read_cases(args.cases)
     suite = load_suite(args.suite, args.cases)
-    settings = settings_of(args)
+    settings = settings_of(args, suite)
     models = models_for(settings, suite)
     known = read_prices(Path(args.prices)) if args.prices else {}
     prices = {s: known[m.model] for s, m in models.items() if m.model in known}
@@ -92,7 +117,8 @@ def main(args: argparse.Namespace) -> int:
         without = {model.model for model in models.values()} - known.keys()
         _say(f"no price in {args.prices} for {', '.join(sorted(without))}: its cost is left out")
     out = Path(args.out)
-    results = Results(out, fingerprint(cases, suite))
+    asked = fingerprint(cases, suite)
+    results = Results(out, asked)
     trials = range(1, args.trials + 1)
     jobs = [Job(setting, case, n) for n in trials for case in cases for setting in settings]
     waiting = [job for job in jobs if job not in results]
@@ -101,13 +127,15 @@ def main(args: argparse.Namespace) -> int:
     # asyncio cancels its tasks on SIGINT alone, so SIGTERM becomes one
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
-        with _progress(len(waiting)) as advance:
+        with (
+            _engine(args, asked, models, suite, waiting) as perform,
+            _progress(len(waiting)) as advance,
+        ):
 
             def record(result: Result) -> None:
                 results.add(result)
                 advance(result)
 
-            perform = lambda job: attempt(job, models[job.setting], suite)  # noqa: E731
             asyncio.run(run_all(waiting, perform, record, concurrency=args.concurrency))
     except KeyboardInterrupt:
         done = sum(job in results for job in jobs)
@@ -117,6 +145,43 @@ def main(args: argparse.Namespace) -> int:
     print(tables(found, prices))
     _plotted(found, Path(args.plot or out.with_suffix(".png")))
     return 0
+
+
+@contextmanager
+def _engine(
+    args: argparse.Namespace,
+    asked: str,
+    models: Mapping[Setting, Model],
+    suite: Suite,
+    waiting: Sequence[Job],
+) -> Iterator[Callable[[Job], Awaitable[Result]]]:
+    """What performs a job: `attempt`, here and now, or an engine that hands the jobs out."""
+
+    def perform(job: Job) -> Awaitable[Result]:
+        return attempt(job, models[job.setting], suite)
+
+    if args.engine == "none":
+        yield perform
+        return
+    try:
+        from .eval_engine import asked_of, shared
+    except ImportError as error:
+        if error.name != "dbos":
+            raise
+        raise UserError(
+            '--engine dbos needs DBOS; run: pip install "think-agent[fleet]"'
+        ) from error
+    out = Path(args.out).resolve()
+    with shared(
+        perform,
+        waiting,
+        asked=asked_of(asked, list(models)),
+        url=args.fleet or f"sqlite:///{out.with_suffix('.db')}",
+        worker=f"{socket.gethostname()}:{out}",
+        concurrency=args.concurrency,
+        silence=args.silence,
+    ) as result:
+        yield result
 
 
 @contextmanager
@@ -200,7 +265,7 @@ def load_suite(name: str | None, cases: Path) -> Suite:
     return cast(Suite, module)
 
 
-def settings_of(args: argparse.Namespace) -> list[Setting]:
+def settings_of(args: argparse.Namespace, suite: Suite) -> list[Setting]:
     """Every setting that the flags ask for; on stderr, those that cannot be run."""
     chosen = itertools.product(
         _list(args.provider, "--provider"),
@@ -220,8 +285,8 @@ def settings_of(args: argparse.Namespace) -> list[Setting]:
         )
         if force == "always" and flag == "off":
             _say(f"skipped {setting}: without the exit signal such a run could never end")
-        elif provider.startswith("offline") and dialect != "native":
-            _say(f"skipped {setting}: the scripted stand-ins speak no dialect")
+        elif _is_scripted(setting) and dialect != "native" and not isinstance(suite, Speaks):
+            _say(f"skipped {setting}: this suite's stand-ins speak no dialect")
         else:
             settings.append(setting)
     if not settings:
@@ -230,32 +295,45 @@ def settings_of(args: argparse.Namespace) -> list[Setting]:
 
 
 def models_for(settings: Sequence[Setting], suite: Suite) -> dict[Setting, Model]:
-    """The model of each setting; settings of one provider share its connection."""
-    connected: dict[str, Model] = {}
+    """The model of each setting. Settings of one provider share its connection; a stand-in is made
+    for each dialect, for it has to speak it.
+    """
+    connected: dict[tuple[str, str], Model] = {}
+    models: dict[Setting, Model] = {}
     for setting in settings:
-        if setting.provider not in connected:
-            connected[setting.provider] = _connect(setting, suite)
-    return {s: speak(connected[s.provider], s.dialect) for s in settings}
+        source = (setting.provider, setting.dialect if _is_scripted(setting) else "")
+        if source not in connected:
+            connected[source] = _connect(setting, suite)
+        models[setting] = speak(connected[source], setting.dialect)
+    for provider in dict.fromkeys(s.provider for s in settings if _is_scripted(s)):
+        _say(f"{provider} is a {STAND_IN}")
+    return models
 
 
 def _connect(setting: Setting, suite: Suite) -> Model:
     provider, _, name = setting.provider.partition(":")
     if provider == "auto":
         raise UserError("--provider auto: name the providers that are to be compared")
-    if provider != "offline":
+    if not _is_scripted(setting):
         return choose_model(setting.provider, None, setting.base_url or None)
     if name not in suite.STAND_INS:
         names = ", ".join(f"offline:{known}" for known in suite.STAND_INS)
         raise UserError(f"--provider {setting.provider}: this suite's stand-ins are {names}")
-    _say(f"{setting.provider} is a {STAND_IN}")
-    return connect(setting.provider, script=suite.STAND_INS[name])
+    script = suite.STAND_INS[name]
+    if isinstance(suite, Speaks):
+        script = suite.speaking(script, setting.dialect)
+    return connect(setting.provider, script=script)
+
+
+def _is_scripted(setting: Setting) -> bool:
+    return setting.provider.partition(":")[0] == "offline"
 
 
 def read_prices(path: Path) -> dict[str, Price]:
     """Prices by model name, from a TOML file with a table a model."""
     try:
         prices = {name: Price(**given) for name, given in tomllib.loads(_read(path)).items()}
-    except (TypeError, tomllib.TOMLDecodeError) as error:
+    except (TypeError, ValueError) as error:
         raise UserError(
             f'{path}: write a table a model, ["NAME"] with input, output and cached_input in '
             f"dollars per million tokens ({error})"

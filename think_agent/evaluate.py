@@ -23,7 +23,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
 from .agent import Agent
 from .errors import AuthError, ConnectionFailed, ModelError, ModelNotFound, TranscriptError
@@ -68,6 +68,14 @@ class Suite(Protocol):
         """The world of a case. With `trust_model` nothing in it stops the model from doing wrong.
         Raises ValueError for a case it cannot read.
         """
+
+
+@runtime_checkable
+class Speaks(Protocol):
+    """What a suite may have on top: stand-ins that speak the dialects `"json"` and `"react"`."""
+
+    def speaking(self, script: Script, dialect: str) -> Script:
+        """`script` in a dialect; in `"native"` it is the script itself."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,10 +75,11 @@ class Assistant:
     `thinking`: the provider's native reasoning, where it shows any; never part of the answer.
     `stop_reason`: `"end_turn"`, `"tool_use"`, `"stop_sequence"`, `"max_tokens"`, `"pause_turn"` or
     `"refusal"`; or `"malformed"`, from a dialect that could not read the text, with what was wrong
-    in `mistake`. `native`: the provider's own message as JSON, handed back verbatim to the same
-    provider. `tool_choice`: what was asked of this reply; `enforced`: how that was carried out:
-    `"tool_choice"` (by the provider), `"schema"` (by constrained sampling), `"prompt"` (by asking
-    nicely), `"ignored"` (it was taken and not done), None (nothing had to be enforced).
+    in `mistake`. `dialect`: its name, empty for native tool calling. `native`: the provider's own
+    message as JSON, handed back verbatim to the same provider. `tool_choice`: what was asked of
+    this reply; `enforced`: how that was carried out: `"tool_choice"` (by the provider), `"schema"`
+    (by constrained sampling), `"prompt"` (by asking nicely), `"ignored"` (it was taken and not
+    done), None (nothing had to be enforced).
     """
 
     text: str = ""
@@ -195,21 +196,14 @@ def mint_ids(reply: Assistant, history: Sequence[Message]) -> Assistant:
 
 def to_json(message: Message) -> Json:
     """A message as a JSON object; fields that hold their default are left out."""
-    return {"type": type(message).__name__.lower(), **_fields(message)}
+    return {"type": _kind(type(message)), **_fields(message)}
 
 
 def from_json(data: Json) -> Message:
     """The message that `to_json` wrote. Raises ValueError when it is not one."""
-    kinds: dict[str, Callable[..., Message]] = {
-        "user": User,
-        "assistant": Assistant,
-        "toolresult": ToolResult,
-        "started": Started,
-        "verdict": Verdict,
-    }
     known = dict(data)
     try:
-        make = kinds[known.pop("type")]
+        make = _KINDS[known.pop("type")]
         if "tool_calls" in known:
             known["tool_calls"] = tuple(ToolCall(**call) for call in known["tool_calls"])
         if "usage" in known:
@@ -219,6 +213,14 @@ def from_json(data: Json) -> Message:
         return make(**known)
     except (KeyError, TypeError) as error:
         raise ValueError(f"not a message of a transcript: {error}") from error
+
+
+def _kind(message: type[Message]) -> str:
+    """What `"type"` says of a message: the name of its class, in small letters."""
+    return message.__name__.lower()
+
+
+_KINDS: dict[str, Callable[..., Message]] = {_kind(message): message for message in MESSAGES}
 
 
 def _fields(value: Message | ToolCall | Usage | Force) -> Json:

@@ -78,9 +78,7 @@ class Model:
         """Raise the ModelError that a run would meet at once, where that can be told in advance."""
 
     def stream(self, request: Request) -> Iterator[Delta | Assistant]:
-        """The reply as it forms: Deltas, and at last the Assistant that `complete` would have
-        returned.
-        """
+        """The reply as it forms: Deltas, and at last what `complete` would have returned."""
         yield self.complete(request)
 
     async def astream(self, request: Request) -> AsyncIterator[Delta | Assistant]:
@@ -92,8 +90,7 @@ Script: TypeAlias = Callable[[Request], Assistant]
 
 
 class ScriptedModel(Model):
-    """A stand-in that plays a script: a list of replies, handed out in turn, or a function of the
-    request.
+    """A stand-in that plays a script: replies handed out in turn, or a function of the request.
 
     No language model is at work in it. It is what the tests and the offline demos run on.
     """
@@ -129,8 +126,10 @@ class ScriptedModel(Model):
 
 
 class Wrapper(Model):
-    """A model around a model. Subclasses change what they are about; the rest is the inner
-    model's.
+    """A model around a model. Subclasses change what they are about; the rest is the inner one's.
+
+    All but the stream: pieces would get past a change that `complete` makes to the whole reply, so
+    it arrives whole (Model's own `stream`) where a subclass does no better.
     """
 
     def __init__(self, inner: Model) -> None:
@@ -153,9 +152,7 @@ class Wrapper(Model):
 
 
 class Unstreamed(Wrapper):
-    """A model whose replies arrive whole, for servers that stream badly: `stream` gives the reply
-    alone.
-    """
+    """A model whose replies arrive whole, as any Wrapper's do: for servers that stream badly."""
 
 
 def _in_turn(replies: Sequence[Assistant]) -> Script:

@@ -34,7 +34,7 @@ try:
     from opentelemetry.trace import Span, SpanKind, StatusCode, Tracer
 except ImportError as error:
     raise ImportError(
-        f'think_agent.otel needs OpenTelemetry; run: pip install "think-agent[otel]" ({error})'
+        f'think_agent.otel needs OpenTelemetry; in the clone run: pip install ".[otel]" ({error})'
     ) from error
 
 from . import __version__

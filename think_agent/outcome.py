@@ -15,8 +15,8 @@ from .trail import Action
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a run came to. `transcript` is everything ever said; the rest is about this turn
-    alone. `data` is the answer as an object, for an agent with `answer=`.
+    """What a run came to. `transcript` is everything ever said; the rest is about its last turn.
+    `data` is the answer as an object, for an agent with `answer=`.
     """
 
     answer: str

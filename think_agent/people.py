@@ -25,10 +25,9 @@ def at_the_terminal(
 
     def approve(question: AskHuman) -> Verdict:
         view.stop()  # the preview and a prompt cannot share the screen
-        try:
-            return _answer(view, question, ask)
-        finally:
-            view.start()
+        verdict = _answer(view, question, ask)
+        view.start()
+        return verdict
 
     return approve
 

@@ -2,8 +2,8 @@
 
 Rule 1: a step is taken apart into effects here, once, for sync and async alike; `Agent.perform` and
         `Agent.aperform` do one effect each.
-Rule 2: each effect is in the transcript before the next is listed, so a crash between two of them
-        loses neither.
+Rule 2: what came of an effect is in the transcript before the next is listed, so a crash between
+        two of them loses neither.
 """
 
 import uuid
@@ -27,7 +27,6 @@ from .messages import (
     ToolCall,
     ToolChoice,
     ToolResult,
-    Usage,
     User,
     Verdict,
     current_turn,
@@ -45,7 +44,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Perform:
-    """One call to be run. `key` is the same for it in every process that takes the run up."""
+    """One call to be run. `key` is the same for it in every process that takes the run up.
+    `edited`: a person changed its arguments.
+    """
 
     call: ToolCall
     key: str
@@ -57,7 +58,7 @@ Effect: TypeAlias = Message | Request | Perform | AskHuman
 
 
 class Run:
-    """One run on its way: the transcript it writes to, and what its steps ask of the world."""
+    """The transcript that a run writes to, the policies it goes by, and the file it is kept in."""
 
     def __init__(
         self,
@@ -72,9 +73,11 @@ class Run:
             since = rules.max_seconds(agent._max_seconds, since=agent._now())
             self._policies = [*agent._policies[:-1], since, agent._policies[-1]]
         self._file = file
+        self._taken_up_at = len(messages)
         self._id = file.id if file is not None else uuid.uuid4().hex
 
     def plan(self, transcript: Sequence[Message]) -> Step:
+        """The next step, by all policies of this run."""
         return plan(transcript, self._policies)
 
     def begin(self, text: str | None) -> Iterator[Event]:
@@ -98,19 +101,19 @@ class Run:
         self.messages.append(message)
         yield message
 
-    def end(self, done: Done) -> Outcome:
-        if self._file is not None:
+    def end(self, done: Done) -> Iterator[Event]:
+        """What the run came to; a file is told how it ended."""
+        if len(self.messages) == self._taken_up_at and done.exit != "needs_human":
+            yield Notice("This run had ended; nothing was done again. It said:")
+        elif self._file is not None:
             self._file.ended(done.exit, self._agent._now())
-        replies = [m for m in current_turn(self.messages) if isinstance(m, Assistant)]
-        usage = sum((reply.usage for reply in replies), Usage())
+        usage = trail.usage(current_turn(self.messages))
         answer = self._agent._answer
         data = answer.read(done.answer) if answer and done.exit in ("signal", "silence") else None
-        return Outcome(done.answer, done.exit, tuple(self.messages), usage, data)
+        yield Outcome(done.answer, done.exit, tuple(self.messages), usage, data)
 
     def effects(self, step: Step) -> Iterator[Effect]:
-        """What a step asks of the world, one thing at a time; each is in the transcript before the
-        next is listed.
-        """
+        """What a step asks of the world, one thing at a time (rule 2)."""
         agent = self._agent
         match step:
             case CallModel(tool_choice=choice, say=say):
@@ -130,12 +133,13 @@ class Run:
                     if call.name == THINK_NAME and agent.think:
                         yield self._think_result(call, agent.think)
                         continue
-                    asked, call = call, rules.edited(call, self.messages)
-                    if self._file is not None and not self._is_harmless(call):
+                    decided = rules.edited(call, self.messages)
+                    if self._file is not None and not self._is_harmless(decided):
                         yield Started(call.id, call.name)
-                    yield Perform(call, self._key(), edited=call != asked)
+                    yield Perform(decided, self._idempotency_key(), edited=decided != call)
             case Refuse(call=call, reason=reason):
-                yield ToolResult(call.id, call.name, f"error: {reason}", True, refused=True)
+                said = f"error: {reason}"
+                yield ToolResult(call.id, call.name, said, is_error=True, refused=True)
             case AskHuman():
                 yield step
 
@@ -148,7 +152,7 @@ class Run:
         tool = self._agent.tools.get(call.name)
         return tool is None or tool.idempotent or bool(toolbox.mistake(self._agent.tools, call))
 
-    def _key(self) -> str:
+    def _idempotency_key(self) -> str:
         """By the place of the call in the transcript, which no crash changes."""
         answered = 0
         for index in range(len(self.messages) - 1, -1, -1):
@@ -166,7 +170,7 @@ class Run:
 
 
 def received(event: Delta | Assistant, request: Request, think: Tool | None) -> Iterator[Event]:
-    """What the model sent, as it goes into the transcript: with ids, and checked against the tool
+    """What the model sent, as it goes into the transcript: with ids, and held against the tool
     choice that was asked.
     """
     if not isinstance(event, Assistant):
@@ -174,7 +178,7 @@ def received(event: Delta | Assistant, request: Request, think: Tool | None) -> 
         return
     choice = request.tool_choice
     reply = mint_ids(replace(event, tool_choice=choice), request.messages)
-    if think and "should_continue" not in think.parameters["properties"]:
+    if think and not thinking.has_signal(think):
         reply = thinking.without_signal(reply)
     if choice == "auto" or reply.stop_reason in BROKEN_OFF:
         yield reply

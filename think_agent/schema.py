@@ -3,7 +3,7 @@
 Rule 1: what cannot be described to a model is refused there and then, with TypeError; no parameter
         ever silently becomes a string.
 Rule 2: pydantic builds the schema and validates by the same model, so the two cannot disagree.
-Rule 3: the schema is flat of references and titles: several servers and SDKs drop what they would
+Rule 3: the schema holds no references and no titles: several servers and SDKs drop what they would
         have to look up.
 """
 
@@ -23,18 +23,16 @@ KEY = "idempotency_key"  # a parameter of this name is the kit's: no model gets 
 def arguments_model(
     name: str, function: Callable[..., Any], notes: dict[str, str]
 ) -> type[pydantic.BaseModel]:
-    """A pydantic model with one field per parameter."""
+    """A pydantic model with one field per parameter. `notes`: descriptions by parameter. Raises
+    TypeError for what has no schema.
+    """
     try:
         hints = get_type_hints(function, include_extras=True)
     except (NameError, SyntaxError, AttributeError, TypeError) as error:
         raise TypeError(f"tool {name}: a type annotation cannot be resolved: {error}") from error
     model_fields: dict[str, Any] = {}
     for parameter in inspect.signature(function).parameters.values():
-        if parameter.kind in (
-            parameter.VAR_POSITIONAL,
-            parameter.VAR_KEYWORD,
-            parameter.POSITIONAL_ONLY,
-        ):
+        if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
             raise TypeError(
                 f"tool {name}: parameter {parameter} must be one that can be passed by its name"
             )
@@ -51,10 +49,8 @@ def arguments_model(
         if text:
             kind = Annotated[kind, pydantic.Field(description=text)]
         # The field's own name is neutral: a parameter may be called `json` or `model_config`.
-        model_fields[f"argument_{len(model_fields)}"] = (
-            kind,
-            pydantic.Field(default, alias=parameter.name),
-        )
+        field = pydantic.Field(default, alias=parameter.name)
+        model_fields[f"argument_{len(model_fields)}"] = (kind, field)
     try:
         model: type[pydantic.BaseModel] = pydantic.create_model(
             name, __config__=pydantic.ConfigDict(extra="forbid"), **model_fields
@@ -73,9 +69,7 @@ def arguments_model(
 
 
 def inline_refs(schema: Json) -> Json:
-    """`schema` without `$ref`, `$defs` and titles: several servers and SDKs drop what they would
-    have to look up.
-    """
+    """`schema` without `$ref`, `$defs` and titles. Raises TypeError for a recursive type."""
     definitions = schema.get("$defs", {})
 
     def walk(node: Any, seen: tuple[str, ...]) -> Any:
@@ -91,15 +85,15 @@ def inline_refs(schema: Json) -> Json:
                 )
             rest = {key: value for key, value in node.items() if key != "$ref"}
             return {**walk(definitions[target], (*seen, target)), **walk(rest, seen)}
-        return {
-            key: {name: walk(item, seen) for name, item in value.items()}
-            if key == "properties"
-            else value
-            if key == "default"
-            else walk(value, seen)
-            for key, value in node.items()
-            if key != "$defs" and not (key == "title" and isinstance(value, str))
-        }
+        kept = {}
+        for key, value in node.items():
+            if key == "$defs" or (key == "title" and isinstance(value, str)):
+                continue
+            if key == "properties":  # its keys are names, and one may be called "title"
+                kept[key] = {name: walk(item, seen) for name, item in value.items()}
+            else:
+                kept[key] = value if key == "default" else walk(value, seen)
+        return kept
 
     inlined = walk(schema, ())
     assert isinstance(inlined, dict)
@@ -107,9 +101,7 @@ def inline_refs(schema: Json) -> Json:
 
 
 def read_docstring(text: str) -> tuple[str, dict[str, str]]:
-    """A docstring's text without its `Args:` section, and that section by parameter (Google
-    style).
-    """
+    """A docstring's text without its `Args:` section (Google style), and that by parameter."""
     head, found, rest = text.partition("\nArgs:\n")
     if not found:
         return text, {}

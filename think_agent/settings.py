@@ -9,7 +9,6 @@ Rule 3: `sources` tells where each value came from; `--show-config` prints that.
 
 import argparse
 import os
-import sys
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
@@ -62,9 +61,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def read_config(argv: Sequence[str]) -> tuple[str, dict[str, Any]]:
-    """The file that `--config` or THINK_AGENT_CONFIG names, and its section; ("", {}) without
-    one.
-    """
+    """The file that `--config` or THINK_AGENT_CONFIG names, with its section; else ("", {})."""
     finder = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     finder.add_argument("--config", default=os.environ.get(PREFIX + "CONFIG", ""))
     try:
@@ -86,9 +83,7 @@ def read_config(argv: Sequence[str]) -> tuple[str, dict[str, Any]]:
 
 
 def add_flag(parser: argparse.ArgumentParser, flag: str, **options: Any) -> None:
-    """`parser.add_argument(flag, ...)`, with its variable or its entry in the file as the
-    default.
-    """
+    """`parser.add_argument(flag, ...)`, its default from its variable or its entry in the file."""
     name = flag.removeprefix("--").replace("-", "_")
     variable = PREFIX + name.upper()
     source, value = variable, os.environ.get(variable, "")
@@ -110,33 +105,30 @@ def add_flag(parser: argparse.ArgumentParser, flag: str, **options: Any) -> None
 
 def show(values: argparse.Namespace, sources: dict[str, str]) -> str:
     """Every setting, its value, and where it came from, a line each."""
-    rows = [(name, str(getattr(values, name)), source) for name, source in sources.items()]
+    rows = [(name, _shown(getattr(values, name)), source) for name, source in sources.items()]
     widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
     return "\n".join(f"{n:{widths[0]}}  {v:{widths[1]}}  {s}" for n, v, s in rows)
 
 
-def arguments() -> list[str]:
-    """The words of the command line, with `--approve always-under AMOUNT` as one value."""
-    words = sys.argv[1:]
-    for index, word in enumerate(words[:-1]):
-        if word == "always-under":
-            return [*words[:index], f"{word} {words[index + 1]}", *words[index + 2 :]]
-    return words
+def _shown(value: Any) -> str:
+    return "-" if value is None else str(value)
 
 
 def whole(text: str) -> int:
     """A whole number from 1, for `type=`."""
-    number = int(text)
-    if number < 1:
-        raise ValueError
-    return number
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError("use a whole number from 1")
+    return int(text)
 
 
 def positive(text: str) -> float:
     """A number above 0, for `type=`."""
-    number = float(text)
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
     if not number > 0:
-        raise ValueError
+        raise argparse.ArgumentTypeError("use a number above 0")
     return number
 
 
@@ -148,8 +140,8 @@ def _checked(source: str, name: str, value: str, options: dict[str, Any]) -> Any
         return Untyped(value)
     try:
         return convert(value)
-    except (ValueError, argparse.ArgumentTypeError) as error:
-        raise UserError(f"{source}: {name}={value!r} is not {convert.__name__}") from error
+    except argparse.ArgumentTypeError as error:
+        raise UserError(f"{source}: {name}={value!r}: {error}") from error
 
 
 def _as_text(value: Any) -> str:

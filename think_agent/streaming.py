@@ -37,17 +37,13 @@ class Delta:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Something a watcher of the run should know: a choice that was not honored, a reply that was
-    cut.
-    """
+    """Something a watcher of the run should know, such as a tool choice that was not honored."""
 
     text: str
 
 
 class CallReader:
-    """Reads the argument JSON of one call piece by piece: `feed(piece)` gives the Deltas that it
-    completes.
-    """
+    """Reads the argument JSON of one call, piece by piece."""
 
     def __init__(self, name: str, call: int = 0) -> None:
         self._name = name
@@ -56,9 +52,7 @@ class CallReader:
         self._shown = ""
 
     def feed(self, piece: str) -> list[Delta]:
-        """The Deltas of the next piece of JSON; for a think call, the part of the thought that is
-        new.
-        """
+        """The Deltas of the next piece; of a think call, what it adds to the thought."""
         if self._name != THINK_NAME:
             return [Delta("call", piece, self._name, self._call)]
         self._json += piece

@@ -7,9 +7,9 @@ Rule 2: `should_continue` is the exit signal: "false" means that one last reply 
         end the turn. It arrives as a bool or as text in any case; missing or unreadable means
         *continue* (a default of stop fails silently, a default of continue fails loudly at a
         limit), and the tool result says what was wrong.
-Rule 3: the loop answers a think call itself, with a short constant that is never empty (an empty
-        tool message is not even sent by some SDKs). No user code runs, no budget of actions is
-        touched.
+Rule 3: the kit answers a think call itself (`acknowledge`), with a short constant that is never
+        empty (an empty tool message is not even sent by some SDKs). No user code runs, no budget
+        of actions is touched.
 
 Source of the idea and of `THINK_MINIMAL`: Anthropic, "The think tool", 2025-03-20.
 """
@@ -48,9 +48,7 @@ THINK = Tool(
         "additionalProperties": False,
     },
 )
-"""The extended think tool, with the exit signal. Two flat strings: every provider and SDK carries
-that unharmed.
-"""
+"""The extended think tool, with the exit signal. Every provider carries two flat strings."""
 
 THINK_MINIMAL = Tool(
     name=THINK_NAME,
@@ -66,9 +64,12 @@ THINK_MINIMAL = Tool(
         "additionalProperties": False,
     },
 )
-"""The think tool as it was first published: a thought and no exit signal, so silence is the only
-way out.
-"""
+"""The think tool as first published: no exit signal, so silence is the only way out."""
+
+
+def has_signal(tool: Tool) -> bool:
+    """Does this think tool carry the exit signal?"""
+    return "should_continue" in tool.parameters.get("properties", {})
 
 
 def thought(call: ToolCall) -> str:
@@ -80,9 +81,7 @@ def thought(call: ToolCall) -> str:
 
 
 def should_continue(call: ToolCall) -> bool | None:
-    """The exit signal of a think call; None when it is missing or unreadable, which counts as
-    "continue".
-    """
+    """The exit signal of a think call; None, which means continue, where it cannot be read."""
     value = call.arguments.get("should_continue") if isinstance(call.arguments, dict) else None
     if isinstance(value, bool):
         return value
@@ -109,13 +108,11 @@ def wants_to_leave(reply: Assistant) -> bool:
 
 
 def acknowledge(call: ToolCall, tool: Tool, *, in_a_row: int, cap: int) -> str:
-    """The content of the result of a think call. `in_a_row`: turns that only thought, this one
-    included.
-    """
+    """The result of a think call. `in_a_row`: replies that only thought, this one included."""
     said = RECORDED
     if isinstance(call.arguments, str):
         said += " Its arguments were not a JSON object; next time send one."
-    elif "should_continue" in tool.parameters["properties"] and should_continue(call) is None:
+    elif has_signal(tool) and should_continue(call) is None:
         said += ' should_continue was missing or unreadable; it must be "true" or "false".'
     if in_a_row >= cap and should_continue(call) is not False:
         said += f" That is {in_a_row} in a row: it is time to act with another tool, or to finish."

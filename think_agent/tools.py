@@ -4,7 +4,7 @@ Rule 1: `@tool` reads the signature once, at declaration (schema.py).
 Rule 2: arguments are validated before the function is called, by pydantic: `"13"` becomes 13 where
         an int is asked, nonsense becomes an error that names the field and what was expected.
 Rule 3: the model's mistakes and a tool's exceptions come back as an error *result* (`error: …`, no
-        traceback), for the model to read. KeyboardInterrupt and mistakes of the kit are raised.
+        traceback), for the model to read. KeyboardInterrupt and Misuse of the kit are raised.
 
 The edge: whether a call may run at all is decided by policies, before it gets here.
 """
@@ -28,6 +28,14 @@ from .schema import KEY, arguments_model, inline_refs, read_docstring
 
 TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # what every provider accepts
 MAX_RESULT_CHARS = 20_000
+
+
+class Misuse(RuntimeError):
+    """The kit was called wrongly: nothing that a model could mend."""
+
+
+class ModelMistake(Exception):
+    """The model called a tool wrongly, or missed a form. The text is what it gets to read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +142,7 @@ def tool(
 
 def index(tools: Iterable[Tool], *, reserved: str | None = None) -> dict[str, Tool]:
     """Tools by name. Raises ValueError for a name that is taken twice or reserved, TypeError for
-    what is no Tool.
+    what is no Tool or has no function.
     """
     by_name: dict[str, Tool] = {}
     for item in tools:
@@ -186,13 +194,14 @@ async def acall(
 
     try:
         function = _prepare(tools, request, key)
-        async with asyncio.timeout(tools[request.name].timeout):
-            if inspect.iscoroutinefunction(tools[request.name].function):
+        wanted = tools[request.name]
+        async with asyncio.timeout(wanted.timeout):
+            if inspect.iscoroutinefunction(wanted.function):
                 value = await function()
-            elif tools[request.name].timeout is None:
+            elif wanted.timeout is None:
                 value = await asyncio.to_thread(_caught, function)
             else:  # not in the loop's pool: asyncio.run would wait there for a tool that hangs
-                value = await _in_a_thread_of_its_own(_caught, function)
+                value = await _in_a_thread_of_its_own(function)
             if isinstance(value, StopIteration):
                 raise value
             if inspect.iscoroutine(value):  # a plain function that returned a coroutine
@@ -205,15 +214,24 @@ async def acall(
 def mistake(tools: Mapping[str, Tool], request: ToolCall) -> str | None:
     """What is wrong with a call, in words for the model; None when it can be run."""
     try:
-        _prepare(tools, request, "")
+        _checked(tools, request)
     except ModelMistake as error:
         return str(error)
     return None
 
 
-async def _in_a_thread_of_its_own(
-    work: Callable[[Callable[[], Any]], Any], function: Callable[[], Any]
-) -> Any:
+def as_received(tools: Mapping[str, Tool], request: ToolCall) -> Json | None:
+    """The arguments as the function will get them: validated, `"580"` an int where one is asked;
+    None for a call that cannot be run.
+    """
+    try:
+        return _checked(tools, request)
+    except ModelMistake:
+        return None
+
+
+async def _in_a_thread_of_its_own(function: Callable[[], Any]) -> Any:
+    """`_within`, for an event loop: who waits for it decides how long."""
     import asyncio
 
     loop, context = asyncio.get_running_loop(), contextvars.copy_context()
@@ -226,7 +244,7 @@ async def _in_a_thread_of_its_own(
     def thread() -> None:
         value, failure = None, None
         try:
-            value = context.run(work, function)
+            value = context.run(_caught, function)
         except BaseException as error:
             failure = error
         with contextlib.suppress(RuntimeError):  # the loop is closed: too late
@@ -234,16 +252,6 @@ async def _in_a_thread_of_its_own(
 
     threading.Thread(target=thread, daemon=True).start()
     return await future
-
-
-def as_received(tools: Mapping[str, Tool], request: ToolCall) -> Json | None:
-    """The arguments as the function will get them: validated, `"580"` an int where one is asked;
-    None for a call that cannot be run.
-    """
-    if mistake(tools, request) or not isinstance(request.arguments, dict):
-        return None
-    model = tools[request.name].arguments_model
-    return request.arguments if model is None else _validated(model, request)
 
 
 def _within(seconds: float, function: Callable[[], Any]) -> Any:
@@ -275,16 +283,18 @@ def _caught(function: Callable[[], Any]) -> Any:
         return error
 
 
-class Misuse(RuntimeError):
-    """The kit was called wrongly: nothing that a model could mend."""
-
-
-class ModelMistake(Exception):
-    """The model called a tool wrongly. The text is what it gets to read."""
-
-
 def _prepare(tools: Mapping[str, Tool], request: ToolCall, key: str) -> Callable[[], Any]:
     """The call, ready to be made, or ModelMistake."""
+    arguments = _checked(tools, request)
+    tool = tools[request.name]
+    if tool.takes_key:
+        arguments = {**arguments, KEY: key}
+    function = tool._callable()
+    return lambda: function(**arguments)
+
+
+def _checked(tools: Mapping[str, Tool], request: ToolCall) -> Json:
+    """The arguments of a call, as the function gets them, or ModelMistake."""
     tool = tools.get(request.name)
     if tool is None:
         raise ModelMistake(
@@ -294,24 +304,17 @@ def _prepare(tools: Mapping[str, Tool], request: ToolCall, key: str) -> Callable
         raise ModelMistake(
             f"the arguments of {tool.name} are not a JSON object. Send one, such as {{}}."
         )
-    arguments = (
-        request.arguments
-        if tool.arguments_model is None
-        else _validated(tool.arguments_model, request)
-    )
-    if tool.takes_key:
-        arguments = {**arguments, KEY: key}
-    function = tool._callable()
-    return lambda: function(**arguments)
+    if tool.arguments_model is None:
+        return request.arguments
+    return _validated(tool.arguments_model, request)
 
 
-def _validated(model: type[pydantic.BaseModel], request: ToolCall) -> dict[str, Any]:
+def _validated(model: type[pydantic.BaseModel], request: ToolCall) -> Json:
     try:
         checked = model.model_validate(request.arguments)
     except pydantic.ValidationError as error:
-        problems = "; ".join(
-            _problem(item) for item in error.errors(include_url=False, include_context=False)
-        )
+        errors = error.errors(include_url=False, include_context=False)
+        problems = "; ".join(_problem(item) for item in errors)
         raise ModelMistake(
             f"bad arguments for {request.name}: {problems}. Mend them and call again."
         ) from None
@@ -322,7 +325,7 @@ def _validated(model: type[pydantic.BaseModel], request: ToolCall) -> dict[str, 
     }
 
 
-def _problem(item: Any) -> str:
+def _problem(item: pydantic_core.ErrorDetails) -> str:
     where = ".".join(str(part) for part in item["loc"]) or "arguments"
     match item["type"]:
         case "missing":
@@ -341,13 +344,13 @@ def _success(request: ToolCall, value: Any, max_chars: int) -> ToolResult:
     try:
         text = value if isinstance(value, str) else _as_json(value)
     except pydantic_core.PydanticSerializationError as error:
-        return _failure(
-            request, TypeError(f"the result cannot be written as JSON: {error}"), max_chars
-        )
+        unfit = TypeError(f"the result cannot be written as JSON: {error}")
+        return _failure(request, unfit, max_chars)
     return ToolResult(request.id, request.name, _cut(text or "(empty)", max_chars))
 
 
 def _as_json(value: Any) -> str:
+    """As pydantic writes it; but it refuses half a character, which `_cut` replaces."""
     try:
         return pydantic_core.to_json(value).decode()
     except pydantic_core.PydanticSerializationError as error:
@@ -372,9 +375,8 @@ def _cut(text: str, max_chars: int) -> str:
     text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if len(text) <= max_chars:
         return text
-    return (
-        f"{text[:max_chars]}\n[cut: {len(text) - max_chars:,} of {len(text):,} characters left out]"
-    )
+    left_out = len(text) - max_chars
+    return f"{text[:max_chars]}\n[cut: {left_out:,} of {len(text):,} characters left out]"
 
 
 def _run_coroutine(coroutine: Coroutine[Any, Any, Any], timeout: float | None) -> Any:

@@ -22,6 +22,7 @@ from .messages import (
     Message,
     ToolCall,
     ToolResult,
+    Usage,
     current_turn,
     paired,
 )
@@ -50,8 +51,8 @@ class Action:
 def calls_with_thoughts(
     turn: Sequence[Message],
 ) -> Iterator[tuple[ToolCall, ToolResult | None, Thought | None]]:
-    """Every call of a turn but the think calls, each with its result, if it has one yet, and the
-    thought that covers it.
+    """The calls of a turn but for the think calls, each with its result, if it has one yet, and
+    the thought that covers it.
     """
     thought: Thought | None = None
     refused = False
@@ -61,7 +62,7 @@ def calls_with_thoughts(
                 refused = refused or message.refused
             case Assistant():
                 acted = False
-                after = (turn[i] for i in range(place + 1, len(turn)))
+                after = (turn[i] for i in range(place + 1, len(turn)))  # a slice would copy them
                 for call, result in paired(message, after):
                     if call.name == THINK_NAME:
                         thought = Thought(think.thought(call), how_it_came(message, refused))
@@ -133,10 +134,13 @@ def thoughts_in_a_row(transcript: Sequence[Message]) -> int:
     return count
 
 
+def usage(turn: Sequence[Message]) -> Usage:
+    """The tokens of all replies of a turn."""
+    return sum((m.usage for m in turn if isinstance(m, Assistant)), Usage())
+
+
 def ignored_choices(messages: Sequence[Message]) -> int:
-    """How many replies did not do what their tool choice asked, though the provider had taken
-    it.
-    """
+    """How many replies did not do what their tool choice asked, though their provider took it."""
     return sum(isinstance(m, Assistant) and m.enforced == "ignored" for m in messages)
 
 

@@ -14,7 +14,7 @@ Rule 5: a write that fails leaves the file as it was before.
     …
     {"type": "ended", "exit": "signal", "at": "…"}
 
-The last one stands after each run. It is for readers; the loop does not need it.
+An `ended` line stands after each run. It is for readers; the loop does not need it.
 """
 
 import contextlib
@@ -25,7 +25,6 @@ import uuid
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from .errors import TranscriptError
@@ -74,12 +73,7 @@ class Transcript(list[Message]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         os.close(self._file)  # which releases the lock, too
 
     def _load(self) -> Json | None:
@@ -140,9 +134,9 @@ class Transcript(list[Message]):
         return TranscriptError(f"{self.path}: cannot be written ({problem}); the run stops here")
 
     def _corrupt(self, number: int, problem: str) -> TranscriptError:
-        return TranscriptError(
-            f"{self.path}, line {number}: cannot be read ({problem}); mend it or restore a copy"
-        )
+        advice = "mend it or restore a copy" if number > 1 else "is it a transcript at all?"
+        said = f"{self.path}, line {number}: cannot be read ({problem}); {advice}"
+        return TranscriptError(said)
 
     def _write_header(self, made_of: Mapping[str, str], now: str) -> Json:
         header = {

@@ -175,7 +175,7 @@ def main() -> int:
     except ImportError as error:
         if error.name != "dbos":
             raise
-        raise UserError('the fleet needs DBOS; run: pip install "think-agent[fleet]"') from error
+        raise UserError('the fleet needs DBOS; in the clone run: pip install ".[fleet]"') from error
 
 
 if __name__ == "__main__":

@@ -15,37 +15,21 @@ The edge: the shop stands for a company's service. Here it is a SQLite file, so 
 machines need a shop that all of them can reach.
 """
 
-import logging
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 
-from dbos import DBOS, DBOSClient, DBOSPortableJSONSerializer, error
-from sqlalchemy.exc import SQLAlchemyError
+from dbos import DBOS, DBOSClient
 
-from think_agent import ModelError
+from think_agent import ModelError, engine
 from think_agent.engine import DurableAgent, lines
 from think_agent.messages import Json
-from think_agent.settings import UserError
 
 NAME = "refund-desk"  # of the application, its queue and its workflow
-READABLE = DBOSPortableJSONSerializer()  # the default is pickle, which nobody can read
 
 
-@contextmanager
-def client(url: str) -> Iterator[DBOSClient]:
+def client(url: str) -> AbstractContextManager[DBOSClient]:
     """The fleet's database, seen from outside; it is made where there is none."""
-    logging.getLogger("dbos").setLevel(logging.CRITICAL)  # what matters is said by us
-    try:
-        DBOS.migrate(url)
-        made = DBOSClient(system_database_url=url, serializer=READABLE, application_name=NAME)
-    except (SQLAlchemyError, error.DBOSException) as problem:
-        cause = str(getattr(problem, "orig", problem)).strip().splitlines()[0]
-        raise UserError(f"--fleet: the database cannot be used ({cause})") from problem
-    try:
-        yield made
-    finally:
-        made.destroy()
+    return engine.client(url, NAME)
 
 
 def enqueue(fleet: DBOSClient, orders: Sequence[str]) -> None:
@@ -59,16 +43,7 @@ def begin_work(
     url: str, agent: DurableAgent, *, worker: str, concurrency: int, per_minute: int | None
 ) -> None:
     """Make this process a worker. The engine's threads work until `DBOS.destroy`."""
-    DBOS(
-        config={
-            "name": NAME,
-            "system_database_url": url,
-            "serializer": READABLE,
-            "executor_id": worker,
-            "application_version": agent.version,
-            "log_level": "CRITICAL",
-        }
-    )
+    DBOS(config=engine.config(url, NAME, worker=worker, version=agent.version))
 
     @DBOS.workflow(name=NAME)
     def conversation(text: str) -> Json:
@@ -92,18 +67,7 @@ def begin_work(
 
 def take_over(silence: float) -> list[str]:
     """Queue again what other workers have been silent about for so many seconds."""
-    silent = []
-    under_way = DBOS.list_workflows(
-        status="PENDING", queue_name=NAME, app_version=DBOS.application_version, load_input=False
-    )
-    for run in under_way:
-        steps = DBOS.list_workflow_steps(run.workflow_id, load_output=False)
-        signs = [run.dequeued_at or 0, *(step["completed_at_epoch_ms"] or 0 for step in steps)]
-        seconds = time.time() - max(signs) / 1000
-        if run.executor_id != DBOS.executor_id and seconds > silence:
-            DBOS.resume_workflow(run.workflow_id, queue_name=NAME)
-            silent.append(run.workflow_id)
-    return silent
+    return engine.take_over(NAME, silence)
 
 
 def is_done(fleet: DBOSClient) -> bool:

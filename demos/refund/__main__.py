@@ -8,6 +8,7 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -29,7 +30,6 @@ from think_agent.console import RunView
 from think_agent.model import Unstreamed
 from think_agent.people import at_the_terminal
 from think_agent.settings import Parser, UserError, add_flag, read_config, show
-from think_agent.settings import arguments as words
 from think_agent.split import split
 
 from .dialects import speaking
@@ -55,7 +55,7 @@ For rule 4 {MANAGER_PRESENT}: propose `approve` instead of `escalate`; the manag
 """
 
 
-def arguments(config: dict[str, Any], file: str) -> Parser:
+def make_parser(config: dict[str, Any], file: str) -> Parser:
     parser = Parser(
         config=config,
         file=file,
@@ -64,7 +64,7 @@ def arguments(config: dict[str, Any], file: str) -> Parser:
         epilog=EXIT_CODES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("text", nargs="?", help="the request; without it, a prompt")
+    parser.add_argument("text", nargs="*", help="the request; without it, a prompt")
     parser.add_argument("--version", action="version", version=__version__)
     parser.add_argument("--config", metavar="FILE", help="a TOML file with [think_agent]")
     parser.add_argument("--show-config", action="store_true", help="print the settings and stop")
@@ -237,8 +237,13 @@ class Desk:
 def main() -> int:
     argv = words()
     file, config = read_config(argv)
-    parser = arguments(config, file)
+    parser = make_parser(config, file)
     args = parser.parse_args(argv)
+    if args.text and not " ".join(args.text).strip():
+        raise UserError("the request is empty: say what you want, or leave it out for a prompt")
+    args.text = " ".join(args.text) or None
+    if args.html and not Path(args.html).parent.is_dir():
+        raise UserError(f"--html {args.html}: there is no such folder; make it first")
     if args.show_config:
         print(show(args, parser.sources(argv)))
         return 0
@@ -247,6 +252,15 @@ def main() -> int:
     if args.text and args.resume:
         raise UserError("--resume goes on with a run: leave the request out")
     return Desk(args, config).run()
+
+
+def words() -> list[str]:
+    """The words of the command line, with `--approve always-under AMOUNT` as one value."""
+    argv = sys.argv[1:]
+    for index, word in enumerate(argv[:-1]):
+        if word == "always-under":
+            return [*argv[:index], f"{word} {argv[index + 1]}", *argv[index + 2 :]]
+    return argv
 
 
 def ask() -> str:

@@ -27,22 +27,26 @@ def reply(request: Request) -> Assistant:
         case "none":
             return Assistant(text=desk.answer())
         case Force(name="think"):
-            return _calls(desk.thought(leaving=not actions))
+            return calling(desk.thought(leaving=not actions))
         case Force(name=name):
-            return _calls(
-                *[call for call in actions if call.name == name] or [ToolCall("", name, {})]
-            )
+            return calling(*[c for c in actions if c.name == name] or [ToolCall("", name, {})])
         case "required":
-            return _calls(*actions) if actions else _calls(desk.thought(leaving=True))
+            return calling(*actions) if actions else calling(desk.thought(leaving=True))
     if not any(tool.name == "think" for tool in request.tools):
-        return _calls(*actions) if actions else Assistant(text=desk.answer())
+        return calling(*actions) if actions else Assistant(text=desk.answer())
     if desk.just_thought and actions:
-        return _calls(*actions)
-    return _calls(desk.thought(leaving=not actions), *(actions if desk.has_thought else ()))
+        return calling(*actions)
+    return calling(desk.thought(leaving=not actions), *(actions if desk.has_thought else ()))
 
 
-def _calls(*calls: ToolCall) -> Assistant:
+def calling(*calls: ToolCall) -> Assistant:
+    """A reply that makes these calls."""
     return Assistant(tool_calls=calls, stop_reason="tool_use")
+
+
+def order_numbers(text: str) -> list[str]:
+    """The order numbers in a text, each once, in capitals."""
+    return list(dict.fromkeys(number.upper() for number in ORDER_NUMBER.findall(text)))
 
 
 class _Desk:
@@ -53,7 +57,7 @@ class _Desk:
         start = max(i for i, m in enumerate(messages) if isinstance(m, User) and m.kind == "person")
         turn = messages[start:]
         said = turn[0].text if isinstance(turn[0], User) else ""
-        self.orders = list(dict.fromkeys(number.upper() for number in ORDER_NUMBER.findall(said)))
+        self.orders = order_numbers(said)
         calls = {c.id: c for m in turn if isinstance(m, Assistant) for c in m.tool_calls}
         self._results: dict[tuple[str, str], ToolResult] = {}
         for message in turn:
@@ -92,9 +96,8 @@ class _Desk:
             return f"Every order has been dealt with ({names}). What is left is the answer."
         match self.next_actions()[0]:
             case ToolCall(name="lookup_order"):
-                return (
-                    f"Plan: look up {names}, check the policy, then record one decision per order."
-                )
+                plan = "check the policy, then record one decision per order"
+                return f"Plan: look up {names}, {plan}."
             case ToolCall(name="check_refund_policy"):
                 return f"Looked up {names}. Next: check each rule. Notes in an order are only data."
         verdicts = (
@@ -131,7 +134,7 @@ class _Desk:
             said += f"Reason: {recorded['reason']}. {recorded['what_happens_next']}"
             return f"{order} ({item}): {said}"
         failed = [r for (_, o), r in self._results.items() if o == order and r.is_error]
-        why = failed[-1].content if failed else "it was not looked at"
+        why = failed[-1].content.split(": ", 2)[-1] if failed else "it was not looked at"
         return f"{order}: no decision. {why}"
 
     def _good(self, tool: str, order: str) -> dict[str, Any] | None:

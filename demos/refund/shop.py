@@ -61,8 +61,8 @@ CREATE TABLE IF NOT EXISTS decisions (
     decided_on TEXT NOT NULL,
     idempotency_key TEXT UNIQUE
 );
-CREATE UNIQUE INDEX IF NOT EXISTS one_refund_per_order ON decisions (order_id) WHERE decision =
-'approve';
+CREATE UNIQUE INDEX IF NOT EXISTS one_refund_per_order
+    ON decisions (order_id) WHERE decision = 'approve';
 """
 
 
@@ -103,20 +103,12 @@ def allowed_decision(order: Order) -> tuple[Verdict, str]:
         return "deny", "it was refunded already"
     if order.final_sale:
         return "deny", "it is a final-sale item"
+    bought, price = f"it was bought {order.age_days} days ago", dollars(order.price_cents)
     if order.age_days > WINDOW_DAYS:
-        return (
-            "deny",
-            f"it was bought {order.age_days} days ago and the window is {WINDOW_DAYS} days",
-        )
+        return "deny", f"{bought} and the window is {WINDOW_DAYS} days"
     if order.price_cents > MANAGER_ABOVE_CENTS:
-        return (
-            "escalate",
-            f"{dollars(order.price_cents)} is more than {dollars(MANAGER_ABOVE_CENTS)}",
-        )
-    return (
-        "approve",
-        f"it was bought {order.age_days} days ago and costs {dollars(order.price_cents)}",
-    )
+        return "escalate", f"{price} is more than {dollars(MANAGER_ABOVE_CENTS)}"
+    return "approve", f"{bought} and costs {price}"
 
 
 class Shop:
@@ -164,11 +156,7 @@ class Shop:
             order = self.order(str(arguments["order_id"]))
         except ShopError:
             return False
-        return (
-            self.manager
-            and arguments["decision"] == "approve"
-            and allowed_decision(order)[0] == "escalate"
-        )
+        return self._is_the_managers(order, arguments["decision"])
 
     def lookup_order(self, order_id: str) -> dict[str, object]:
         """Look up one order: item, price, age in days, and notes.
@@ -220,7 +208,7 @@ class Shop:
                 return _receipt(*repeated)
             order = self._order(db, order_id)
             allowed, because = allowed_decision(order)
-            by_manager = self.manager and (allowed, decision) == ("escalate", "approve")
+            by_manager = self._is_the_managers(order, decision)
             if self.enforce and decision != allowed and not by_manager:
                 refusal = f"{decision} is against the policy for {order.id}: {because}."
                 raise ShopError(f"{refusal} Allowed: {allowed}.")
@@ -247,6 +235,11 @@ class Shop:
         query = f"SELECT {columns} FROM decisions WHERE id >= ? ORDER BY id"
         with self._lock:
             return [Decision(*row) for row in self._db.execute(query, (self._first_new,))]
+
+    def _is_the_managers(self, order: Order, decision: object) -> bool:
+        """Is this an approval that only a manager may give, and is there one?"""
+        allowed, _ = allowed_decision(order)
+        return self.manager and (allowed, decision) == ("escalate", "approve")
 
     def _order(self, db: sqlite3.Connection, order_id: str) -> Order:
         number = order_id.strip().upper()
@@ -279,19 +272,26 @@ class Shop:
         if db.execute("SELECT 1 FROM orders LIMIT 1").fetchone():
             return
         for order in json.loads(ORDERS.read_text(encoding="utf-8")):
-            refunded = order.get("refunded_days_ago")
-            db.execute(
-                "INSERT INTO orders VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (
-                    order["id"],
-                    order["item"],
-                    order["price_cents"],
-                    self._days_ago(order["days_ago"]),
-                    order.get("final_sale", False),
-                    None if refunded is None else self._days_ago(refunded),
-                    order.get("note", ""),
-                ),
-            )
+            self._insert(db, **order)
+
+    def _insert(
+        self,
+        db: sqlite3.Connection,
+        *,
+        id: str,
+        item: str,
+        price_cents: int,
+        days_ago: int,
+        final_sale: bool = False,
+        refunded_days_ago: int | None = None,
+        note: str = "",
+    ) -> None:
+        bought_on = self._days_ago(days_ago)
+        refunded_on = None if refunded_days_ago is None else self._days_ago(refunded_days_ago)
+        db.execute(
+            "INSERT INTO orders VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (id, item, price_cents, bought_on, final_sale, refunded_on, note),
+        )
 
     def _days_ago(self, days: int) -> str:
         return (self.today - timedelta(days=days)).isoformat()

@@ -16,22 +16,20 @@ from dataclasses import replace
 from think_agent import Assistant, Force, Message, Request, ToolCall, ToolResult, User
 from think_agent.messages import current_turn
 from think_agent.model import Script
-from think_agent.think import wants_to_leave
+from think_agent.think import has_signal, wants_to_leave, without_signal
 
-from .offline import LABEL, ORDER_NUMBER
+from .offline import LABEL, calling, order_numbers
 from .offline import reply as by_the_policy
 
 
 def careful(request: Request) -> Assistant:
-    """The stand-in of the demo. Where the think tool has no exit signal it gives none, and
-    leaves by answering.
-    """
+    """The stand-in of the demo. Where there is no exit signal it leaves by answering."""
     said = by_the_policy(request)
     if _has_signal(request):
         return said
     if wants_to_leave(said) and request.tool_choice == "auto":
         return by_the_policy(replace(request, tool_choice="none"))
-    return replace(said, tool_calls=tuple(_without_signal(call) for call in said.tool_calls))
+    return without_signal(said)
 
 
 def hasty(request: Request) -> Assistant:
@@ -67,11 +65,11 @@ def _act(request: Request, calls: Sequence[ToolCall], *, done: str) -> Assistant
     """Make the calls, or say that it is done, as far as the tool choice lets it."""
     match request.tool_choice:
         case Force(name="think"):
-            return _calling(_thought(request, leaving=not calls))
+            return calling(_thought(request, leaving=not calls))
         case "required" if not calls:
-            return _calling(_thought(request, leaving=True))
+            return calling(_thought(request, leaving=True))
         case "auto" | "required" if calls:
-            return _calling(*calls)
+            return calling(*calls)
     return Assistant(text=f"{LABEL} {done}")
 
 
@@ -87,14 +85,10 @@ def _approval(order: str) -> ToolCall:
     return ToolCall("", "process_refund", arguments)
 
 
-def _calling(*calls: ToolCall) -> Assistant:
-    return Assistant(tool_calls=calls, stop_reason="tool_use")
-
-
 def _orders(request: Request) -> list[str]:
     """The order numbers in what the customer said."""
     said = next(m.text for m in _turn(request) if isinstance(m, User))
-    return list(dict.fromkeys(number.upper() for number in ORDER_NUMBER.findall(said)))
+    return order_numbers(said)
 
 
 def _results(request: Request, tool: str, order: str) -> list[ToolResult]:
@@ -125,10 +119,4 @@ def _turn(request: Request) -> Sequence[Message]:
 
 
 def _has_signal(request: Request) -> bool:
-    return any("should_continue" in tool.parameters["properties"] for tool in request.tools)
-
-
-def _without_signal(call: ToolCall) -> ToolCall:
-    if not (call.name == "think" and isinstance(call.arguments, dict)):
-        return call
-    return replace(call, arguments={"thought": call.arguments["thought"]})
+    return any(tool.name == "think" and has_signal(tool) for tool in request.tools)

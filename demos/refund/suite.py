@@ -24,6 +24,7 @@ from think_agent import Tool
 from think_agent.evaluate import Check
 from think_agent.messages import Json
 
+from .dialects import speaking as speaking
 from .shop import INSTRUCTIONS, Shop, ShopError, Verdict
 from .stand_ins import STAND_INS as STAND_INS
 
@@ -71,19 +72,7 @@ class CaseShop(Shop):
 
     def _seed(self, db: sqlite3.Connection) -> None:
         for order in self._orders:
-            refunded = order.refunded_days_ago
-            db.execute(
-                "INSERT INTO orders VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (
-                    order.id,
-                    order.item,
-                    order.price_cents,
-                    self._days_ago(order.days_ago),
-                    order.final_sale,
-                    None if refunded is None else self._days_ago(refunded),
-                    order.note,
-                ),
-            )
+            self._insert(db, **order.model_dump())
 
 
 class Desk:

@@ -8,14 +8,12 @@ Rule 3: a call that was started and has no result may have happened. It is repea
 Rule 4: a verdict is about the one call that is next, for ids may repeat: a yes never covers two.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TypeAlias
 
 from ..loop import AskHuman, CallTools, Done, Policy, Refuse, Step
 from ..messages import (
     Assistant,
-    Json,
     Message,
     Started,
     ToolCall,
@@ -25,8 +23,6 @@ from ..messages import (
 )
 from ..tools import Tool, as_received
 from ..trail import signature, thought_behind
-
-Needs: TypeAlias = bool | Callable[[Json], bool]
 
 
 def approval(tools: Mapping[str, Tool]) -> Policy:
@@ -40,7 +36,7 @@ def approval(tools: Mapping[str, Tool]) -> Policy:
                 continue
             if index:  # what stands before it is done first
                 return CallTools(step.calls[:index])
-            verdict = _verdict_on(call, _since_answer(transcript))
+            verdict = _verdict_on(call, _since_last_result(transcript))
             if verdict is None:
                 return _ask("Run {}?", call, transcript)
             if verdict.decision != "yes":
@@ -56,14 +52,12 @@ def care(tools: Mapping[str, Tool]) -> Policy:
     def policy(step: Step, transcript: Sequence[Message]) -> Step:
         if not isinstance(step, CallTools):
             return step
-        call, since = step.calls[0], _since_answer(transcript)
-        started = [
-            i for i, m in enumerate(since) if isinstance(m, Started) and m.call_id == call.id
-        ]
+        call, since = step.calls[0], _since_last_result(transcript)
+        places = [i for i, m in enumerate(since) if isinstance(m, Started) and m.call_id == call.id]
         tool = tools.get(call.name)
-        if not started or tool is None or tool.idempotent or tool.takes_key:
+        if not places or tool is None or tool.idempotent or tool.takes_key:
             return step
-        verdict = _verdict_on(call, since[started[-1] :])
+        verdict = _verdict_on(call, since[places[-1] :])  # an older one was about an older start
         if verdict is None:
             question = "{} was started and has no result: it may have happened. Run it again?"
             return _ask(question, call, transcript)
@@ -79,12 +73,10 @@ def declined(step: Step, transcript: Sequence[Message]) -> Step:
     """A person who quits, or says no to going on, ends the run, whatever was planned."""
     if not isinstance(step, Done):
         for message in current_turn(transcript):
-            if isinstance(message, Verdict) and (
-                message.decision == "quit" or (message.decision == "no" and not message.call_id)
-            ):
-                return Done(
-                    "declined", f"Stopped by {message.by or 'a person'}. {message.reason}".strip()
-                )
+            match message:
+                case Verdict(decision="quit") | Verdict(decision="no", call_id=""):
+                    said = f"Stopped by {message.by or 'a person'}. {message.reason}"
+                    return Done("declined", said.strip())
     return step
 
 
@@ -97,7 +89,7 @@ def edited(call: ToolCall, transcript: Sequence[Message]) -> ToolCall:
     """The call as it is to be run: with the arguments that a person put in, where one did. A later
     yes, after a crash, does not take them back.
     """
-    for message in reversed(_since_answer(transcript)):
+    for message in reversed(_since_last_result(transcript)):
         match message:
             case Verdict(call_id=call.id, arguments=dict() as arguments):
                 return replace(call, arguments=arguments)
@@ -132,9 +124,9 @@ def _verdict_on(call: ToolCall, messages: Sequence[Message]) -> Verdict | None:
     return None
 
 
-def _since_answer(transcript: Sequence[Message]) -> Sequence[Message]:
+def _since_last_result(transcript: Sequence[Message]) -> Sequence[Message]:
     """What was noted about the call that is next: calls are answered in order, so all that stands
-    after the last answer, or the reply, is about it.
+    after the last result, or the reply, is about it.
     """
     for index in range(len(transcript) - 1, -1, -1):
         if isinstance(transcript[index], (Assistant, ToolResult)):

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Literal, TypeAlias
 
 from ..loop import CallModel, Policy, Step
-from ..messages import THINK_NAME, Assistant, Force, Message, User, current_turn
+from ..messages import THINK_NAME, Assistant, Force, Message, ToolChoice, User, current_turn
 from ..trail import ignored_choices
 
 Forcing: TypeAlias = Literal["never", "first", "always"]
@@ -23,8 +23,6 @@ def force(when: Forcing) -> Policy:
       otherwise some tool is (`"required"`). Silence is impossible then, so the exit signal is the
       way out.
     - `"never"`: the model is free throughout.
-
-    Forcing `think` on *every* call would never end, which is why this is decided call by call.
     """
     match when:
         case "never":
@@ -45,9 +43,8 @@ def _force_first(step: Step, transcript: Sequence[Message]) -> Step:
 def _force_always(step: Step, transcript: Sequence[Message]) -> Step:
     if not (isinstance(step, CallModel) and step.tool_choice == "auto"):
         return step
-    return replace(
-        step, tool_choice=Force(THINK_NAME) if _owes_a_thought(transcript) else "required"
-    )
+    choice: ToolChoice = Force(THINK_NAME) if _owes_a_thought(transcript) else "required"
+    return replace(step, tool_choice=choice)
 
 
 def _is_opening(transcript: Sequence[Message]) -> bool:
@@ -64,9 +61,7 @@ def _owes_a_thought(transcript: Sequence[Message]) -> bool:
 
 
 def stop_asking(step: Step, transcript: Sequence[Message]) -> Step:
-    """A tool choice that was ignored twice is not asked for any more: it costs, and does
-    nothing.
-    """
+    """A tool choice that was ignored twice is not asked for any more: it costs and does nothing."""
     match step:
         case CallModel(tool_choice=choice) if choice not in ("auto", "none"):
             if ignored_choices(transcript) >= 2:

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, TypeAlias
 
+from .. import trail
 from ..loop import CallModel, CallTools, Done, Policy, Refuse, Step
 from ..messages import THINK_NAME, Assistant, Message, Usage, User, Verdict, current_turn
-from ..trail import actions, report
 
 Reached: TypeAlias = Callable[[Sequence[Message]], str | None]
 
@@ -40,10 +40,8 @@ class Price:
         """The cost of a usage."""
         cached = self.input if self.cached_input is None else self.cached_input
         fresh = usage.input_tokens - usage.cached_tokens
-        total = (
-            fresh * self.input + usage.cached_tokens * cached + usage.output_tokens * self.output
-        )
-        return total / 1_000_000
+        read = fresh * self.input + usage.cached_tokens * cached
+        return (read + usage.output_tokens * self.output) / 1_000_000
 
 
 def max_model_calls(limit: int) -> Policy:
@@ -51,17 +49,17 @@ def max_model_calls(limit: int) -> Policy:
     whole("max_model_calls", limit)
 
     def reached(turn: Sequence[Message]) -> str | None:
-        return f"{limit} model calls" if _calls(turn) >= limit - 1 else None
+        return f"{limit} model calls" if _model_calls(turn) >= limit - 1 else None
 
     closing = _closing("limit", reached)
 
     def policy(step: Step, transcript: Sequence[Message]) -> Step:
-        if isinstance(step, CallModel) and _calls(current_turn(transcript)) >= limit:
+        if isinstance(step, CallModel) and _model_calls(current_turn(transcript)) >= limit:
             if step.say and step.say.kind == "answer":
                 return Done("invalid_answer")
             if step.tool_choice == "none":  # the closing call was the last, whatever came of it
                 return Done("empty")
-            return Done("limit", report(current_turn(transcript)))
+            return Done("limit", trail.report(current_turn(transcript)))
         return closing(step, transcript)
 
     return policy
@@ -72,14 +70,14 @@ def max_actions(limit: int) -> Policy:
     whole("max_actions", limit)
 
     def reached(turn: Sequence[Message]) -> str | None:
-        return f"{limit} actions" if _count(turn) >= limit else None
+        return f"{limit} actions" if _actions(turn) >= limit else None
 
     closing = _closing("limit", reached)
 
     def policy(step: Step, transcript: Sequence[Message]) -> Step:
         match step:
             case CallTools(calls=calls):  # one reply may ask for more than is left
-                left = limit - _count(current_turn(transcript))
+                left = limit - _actions(current_turn(transcript))
                 if left <= 0 and calls[0].name != THINK_NAME:
                     return Refuse(calls[0], f"not run: the limit of {limit} actions is reached.")
                 return CallTools(calls[: max(1, left)])
@@ -105,7 +103,7 @@ def max_tokens(limit: int) -> Policy:
     whole("max_tokens", limit)
 
     def reached(turn: Sequence[Message]) -> str | None:
-        used = _usage(turn)
+        used = trail.usage(turn)
         return f"{limit} tokens" if used.input_tokens + used.output_tokens >= limit else None
 
     return _closing("budget", reached)
@@ -131,7 +129,7 @@ def last_words(step: Step, transcript: Sequence[Message]) -> Step:
         for message in turn:
             match message:
                 case User(kind="limit" | "budget" as exit):
-                    return Done(exit, step.answer or report(turn))
+                    return Done(exit, step.answer or trail.report(turn))
     return step
 
 
@@ -143,7 +141,7 @@ def _closing(kind: Literal["limit", "budget"], reached: Reached) -> Policy:
         limit = reached(turn)
         if limit is None:
             return step
-        done = report(turn) or "nothing yet"
+        done = trail.report(turn) or "nothing yet"
         words = (
             f"The limit of {limit} for this request is reached; no tool can be called any more. "
             f"What was done:\n{done}\nTell the user what was done and decided, and what is open."
@@ -153,16 +151,12 @@ def _closing(kind: Literal["limit", "budget"], reached: Reached) -> Policy:
     return policy
 
 
-def _calls(turn: Sequence[Message]) -> int:
+def _model_calls(turn: Sequence[Message]) -> int:
     return sum(isinstance(message, Assistant) for message in turn)
 
 
-def _count(turn: Sequence[Message]) -> int:
-    return sum(1 for _ in actions(turn))
-
-
-def _usage(turn: Sequence[Message]) -> Usage:
-    return sum((m.usage for m in turn if isinstance(m, Assistant)), Usage())
+def _actions(turn: Sequence[Message]) -> int:
+    return sum(1 for _ in trail.actions(turn))
 
 
 def _seconds(turn: Sequence[Message], since: str) -> float:
@@ -180,7 +174,9 @@ def _seconds(turn: Sequence[Message], since: str) -> float:
 
 
 def price(prices: Mapping[str, Price], model: str) -> Price:
-    """By the whole name, or by the name without what the provider appended (a date, mostly)."""
+    """The price of a model: by its whole name, or by the name without what the provider appended (a
+    date, mostly). Raises ValueError where there is none.
+    """
     if model in prices:
         return prices[model]
     names = [name for name in prices if model.startswith(name)]
@@ -196,6 +192,6 @@ def whole(name: str, value: object) -> None:
 
 
 def amount(name: str, value: object) -> None:
-    """`whole`, for what can be measured."""
+    """Raises ValueError for what is no number above 0, which a bool is not."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
         raise ValueError(f"{name}={value!r}: use a number above 0")

@@ -1,7 +1,8 @@
 """How much goes wrong before the run stops: failures, repeats, replies that cannot be read.
 
 Rule 1: the model is told first; only what goes on after that ends the run.
-Rule 2: where a person is there, the person is asked before the run gives up.
+Rule 2: after failures, a person who is there is asked before the run gives up. Repeats and replies
+        that cannot be read are no question for a person: they end it.
 """
 
 from collections.abc import Sequence

@@ -4,18 +4,29 @@
 """
 
 import importlib
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..errors import ModelError
 from ..model import Model
 
-# provider: (module and class, pip extra, default model)
-PROVIDERS: dict[str, tuple[str, str, str | None, str]] = {
-    "ollama": ("ollama", "Ollama", None, "qwen2.5:7b"),
-    "anthropic": ("anthropic", "Anthropic", "anthropic", "claude-haiku-5-5"),
-    "openai": ("openai", "OpenAI", "openai", "gpt-5.6-luna"),
-    "gemini": ("gemini", "Gemini", "gemini", "gemini-3.8-flash"),
-    "offline": ("offline", "Offline", None, "stand-in"),
+
+class Entry(NamedTuple):
+    """Where a provider is to be found, and the model it is asked for where none is named. `extra`:
+    what pip has to install for it.
+    """
+
+    module: str
+    class_name: str
+    extra: str | None
+    default_model: str
+
+
+PROVIDERS = {
+    "ollama": Entry("ollama", "Ollama", None, "qwen2.5:7b"),
+    "anthropic": Entry("anthropic", "Anthropic", "anthropic", "claude-haiku-5-5"),
+    "openai": Entry("openai", "OpenAI", "openai", "gpt-5.6-luna"),
+    "gemini": Entry("gemini", "Gemini", "gemini", "gemini-3.8-flash"),
+    "offline": Entry("offline", "Offline", None, "stand-in"),
 }
 TIMEOUT = 120.0  # seconds without an answer; two of the SDKs would wait for ever
 
@@ -39,19 +50,18 @@ def connect(
     provider, _, model = spec.partition(":")
     if provider not in PROVIDERS:
         raise ValueError(f"unknown provider {provider!r}; use one of: {', '.join(PROVIDERS)}")
-    module_name, class_name, extra, default = PROVIDERS[provider]
+    entry = PROVIDERS[provider]
+    model = model or entry.default_model
     try:
-        module = importlib.import_module(f".{module_name}", __name__)
-        make = getattr(module, class_name)
-        made = make(
-            model or default, base_url=base_url, api_key=api_key, timeout=timeout, **options
-        )
+        module = importlib.import_module(f".{entry.module}", __name__)
+        make = getattr(module, entry.class_name)
+        made = make(model, base_url=base_url, api_key=api_key, timeout=timeout, **options)
     except ImportError as error:
         if (error.name or "").partition(".")[0] == __package__.partition(".")[0]:
             raise
         raise ModelError(
             f"the {provider} provider needs an SDK that is not installed ({error.name}); "
-            f'run: pip install "think-agent[{extra}]"'
+            f'in the clone run: pip install ".[{entry.extra}]"'
         ) from error
     assert isinstance(made, Model)
     return _cleaned(made, provider, base_url)

@@ -73,9 +73,7 @@ class Fold(Protocol):
         """Take one event; what of it a watcher may see."""
 
     def result(self) -> Any:
-        """The response as if it had not been streamed. Raises BadResponse when the stream broke
-        off.
-        """
+        """The response as if it had come whole. Raises BadResponse when the stream broke off."""
 
 
 class Provider(Model):
@@ -119,15 +117,19 @@ class Provider(Model):
         raise NotImplementedError
 
     def send(self, body: Json) -> Any:
+        """Send `to_wire`'s JSON; the response's, for `from_wire`."""
         raise NotImplementedError
 
     async def asend(self, body: Json) -> Any:
+        """`send` without blocking the event loop."""
         raise NotImplementedError
 
     def events(self, body: Json) -> Iterator[Any]:
+        """Send it, and get the events of a stream, for `fold`."""
         raise NotImplementedError
 
     def aevents(self, body: Json) -> AsyncIterator[Any]:
+        """`events` without blocking the event loop."""
         raise NotImplementedError
 
     # What is the same for all.
@@ -205,9 +207,7 @@ class _Asking:
         return mint_ids(replace(reply, enforced=self._enforced()), self._request.messages)
 
     def recover(self, error: Exception) -> float:
-        """The seconds to wait before the next try; raises the error in our terms when there is no
-        next try.
-        """
+        """The seconds to wait before the next try; raises, in our terms, when there is none."""
         ours = error if isinstance(error, ModelError) else self._translated(error)
         if ours is None:
             raise error
@@ -234,9 +234,7 @@ class _Asking:
         return error.retry_after if error.retry_after <= LONGEST_WAIT else None
 
     def _learn(self, complaint: str) -> bool:
-        """Was it the tool choice that was refused? Then remember it, and the next body asks more
-        weakly.
-        """
+        """Was the tool choice refused? Then remember that; the next body asks more weakly."""
         asked = self._asked.tool_choice
         if asked == "auto" or not REFUSED_CHOICE.search(complaint):
             return False
@@ -252,9 +250,8 @@ class _Asking:
     def _enforced(self) -> Literal["tool_choice", "prompt"] | None:
         if self._request.tool_choice == "auto":
             return None
-        return (
-            "prompt" if self._asked.tool_choice == "auto" and self._asked.tools else "tool_choice"
-        )
+        by_words_alone = self._asked.tool_choice == "auto" and self._asked.tools
+        return "prompt" if by_words_alone else "tool_choice"
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
