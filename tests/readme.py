@@ -60,6 +60,7 @@ ORDER = [
     ("think_agent/statistics.py", "intervals and paired comparisons"),
     ("think_agent/eval.py", "the command `think-agent eval`"),
     ("think_agent/engine.py", "the same agent on a durable engine"),
+    ("think_agent/eval_engine.py", "an evaluation shared by machines"),
     ("think_agent/settings.py", "flags, environment, TOML"),
     ("think_agent/console.py", "a run in a terminal"),
     ("think_agent/people.py", "asking a person at a terminal"),

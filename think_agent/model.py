@@ -22,7 +22,7 @@ from .messages import (
     ToolChoice,
     User,
     Verdict,
-    unanswered,
+    paired,
 )
 from .streaming import Delta, in_pieces
 from .tools import Tool
@@ -185,8 +185,9 @@ def sendable(messages: Sequence[Message], provider: str, dialect: str = "") -> t
         if isinstance(message, Assistant):
             if (message.provider, message.dialect) != (provider, dialect):
                 message = replace(message, native=None)
-            if open_calls := unanswered(message, _until_next_reply(messages, index)):
-                answered = tuple(call for call in message.tool_calls if call not in open_calls)
+            pairs = paired(message, _until_next_reply(messages, index))
+            answered = tuple(call for call, result in pairs if result)
+            if answered != message.tool_calls:
                 message = replace(message, tool_calls=answered, native=None)
             if not message.text.strip() and not message.tool_calls:
                 continue

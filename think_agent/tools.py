@@ -206,6 +206,8 @@ async def acall(
                 raise value
             if inspect.iscoroutine(value):  # a plain function that returned a coroutine
                 value = await value
+    except Misuse:
+        raise
     except Exception as error:  # as in `call`
         return _failure(request, error, max_chars)
     return _success(request, value, max_chars)

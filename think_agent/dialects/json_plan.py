@@ -49,6 +49,7 @@ from ..messages import (
 )
 from ..model import Capabilities, Model, Request, Wrapper, sendable
 from ..streaming import Delta, whole_call
+from ..think import has_signal
 from ..tools import ModelMistake, Tool
 from .schemas import closed, fitted, one_of, reduced
 
@@ -257,8 +258,7 @@ def _has_think(tools: Sequence[Tool]) -> bool:
 
 def _has_signal(tools: Sequence[Tool]) -> bool:
     """Is there a think tool with the exit signal?"""
-    think = [tool.parameters for tool in tools if tool.name == THINK_NAME]
-    return any("should_continue" in parameters.get("properties", {}) for parameters in think)
+    return any(tool.name == THINK_NAME and has_signal(tool) for tool in tools)
 
 
 # Reading: Assistant -> Assistant.

@@ -54,7 +54,7 @@ from ..messages import (
 )
 from ..model import Capabilities, Model, Request, Wrapper, sendable
 from ..streaming import CallReader, Delta
-from ..think import thought
+from ..think import has_signal, thought
 from ..tools import Tool
 from .text_calls import json_at, typed
 
@@ -351,7 +351,7 @@ def _acted(reply: Assistant, sections: Sections, tools: Sequence[Tool]) -> Assis
 
 def _has_signal(tools: Mapping[str, Tool]) -> bool:
     think = tools.get(THINK_NAME)
-    return think is not None and "should_continue" in think.parameters["properties"]
+    return think is not None and has_signal(think)
 
 
 def _named(text: str) -> tuple[str, str]:
