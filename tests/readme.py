@@ -49,6 +49,7 @@ ORDER = [
     ("think_agent/dialects/schemas.py", "tool parameters that every provider takes"),
     ("think_agent/dialects/json_plan.py", "a turn as one JSON object under a schema"),
     ("think_agent/dialects/react.py", "Thought / Action / Final Answer in plain text"),
+    ("think_agent/dialects/labels.py", "the labels of that format, found as they arrive"),
     ("think_agent/probe.py", "what an endpoint really does"),
     ("think_agent/audit_report.py", "a transcript, laid out for the eye"),
     ("think_agent/audit_html.py", "the audit page"),

@@ -35,8 +35,8 @@ Thought that no think tool can take goes to `thinking`.
 import json
 import re
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from dataclasses import replace
+from typing import Any
 
 from ..loop import BROKEN_OFF
 from ..messages import (
@@ -56,24 +56,14 @@ from ..model import Capabilities, Model, Request, Wrapper, sendable
 from ..streaming import CallReader, Delta
 from ..think import has_signal, thought
 from ..tools import Tool
+from .labels import Piece, Sections, Splitter, split
 from .text_calls import json_at, typed
 
 NATIVE = "react"  # the key of the model's own reply in `Assistant.native`
-NAMES = ("thought", "action", "action input", "observation", "final answer")
-LABEL = re.compile(
-    r"[ \t]{0,8}(?:[#>]{1,6}[ \t]{0,4})?[*_`]{0,3}(thought|action(?:[ _]input)?|observation"
-    r"|final[ _]answer)[ \t]{0,4}\d{0,3}[ \t]{0,4}[*_`]{0,3}[ \t]{0,4}[:：][*_]{0,3}",
-    re.IGNORECASE,
-)
-LONGEST = 64  # characters that a label has at most, and then some
-AROUND = " \t#>*_`:：0123456789"  # what may stand around the words of a label
 ACTION = re.compile(r"[\s`*\"'\[(<]*([\w.-]*\w)[`*\"'>]*[\])]?\.?[`*\"'>]*(.*)", re.DOTALL)
 INLINE = re.compile(r"[(\[](.*)[)\]]\.?", re.DOTALL)
 FENCE = re.compile(r"\A```[\w-]*\s*|```\Z")
-LINE = re.compile(r"[^\n]*\n|[^\n]+")
 NOTHING = ("", "none", "null", "n/a")
-Sections: TypeAlias = Sequence[tuple[str, str]]
-
 FORMAT = """\
 # How to reply
 
@@ -291,19 +281,6 @@ def told_already(request: Request) -> Assistant | None:
     return None
 
 
-def split(text: str) -> Sections:
-    """A reply as `(label, text)` pairs, in order. The first has the label "", for the text before
-    all labels.
-    """
-    splitter = _Splitter()
-    sections: list[tuple[str, list[str]]] = [("", [])]
-    for piece in (*splitter.feed(text), *splitter.close()):
-        if piece.new:
-            sections.append((piece.label, []))
-        sections[-1][1].append(piece.text)
-    return [(label, "".join(texts).strip()) for label, texts in sections]
-
-
 def _is_final(request: Request) -> bool:
     return request.tool_choice == "none" or not request.tools
 
@@ -410,67 +387,13 @@ def _unquoted(text: str, schema: Json) -> Any:
 # Splitting a text at its labels, and telling a stream on.
 
 
-@dataclass(frozen=True, slots=True)
-class _Piece:
-    """A piece of the section `label`; `new`: its first."""
-
-    label: str
-    text: str
-    new: bool = False
-
-
-class _Splitter:
-    """Splits a text at its labels, piece by piece. The beginning of a line waits as long as it may
-    become a label.
-    """
-
-    def __init__(self) -> None:
-        self._label = ""  # of the section we are in
-        self._beginning: str | None = ""  # of the line; None once it is known what it is
-
-    def feed(self, text: str) -> Iterator[_Piece]:
-        for part in LINE.findall(text):
-            if self._beginning is None:
-                yield from self._tell(part)
-            else:
-                self._beginning += part
-                if not _may_be_label(self._beginning):
-                    yield from self.close()
-
-    def close(self) -> Iterator[_Piece]:
-        """What waited, as nothing follows that could change it."""
-        line = self._beginning or ""
-        label = LABEL.match(line)
-        name = label[1].lower().replace("_", " ") if label else ""
-        if label and not self._is_deaf_to(name):
-            self._label = name
-            yield _Piece(name, "", new=True)
-            line = line[label.end() :]
-        yield from self._tell(line)
-
-    def _tell(self, text: str) -> Iterator[_Piece]:
-        if text and self._label != "observation":
-            yield _Piece(self._label, text)
-        self._beginning = "" if text.endswith("\n") else None
-
-    def _is_deaf_to(self, name: str) -> bool:
-        ended = self._label == "observation"
-        return ended or (self._label == "final answer" and name != "observation")
-
-
-def _may_be_label(line: str) -> bool:
-    words = line.strip(AROUND).replace("_", " ").lower()
-    short = len(line) < LONGEST and "\n" not in line
-    return short and any(name.startswith(words) for name in NAMES)
-
-
 class _Teller:
     """Makes Deltas of the sections as they form: thoughts, calls, and the answer."""
 
     def __init__(self, request: Request) -> None:
         self._request = request
         self._thinks = any(tool.name == THINK_NAME for tool in request.tools)
-        self._splitter = _Splitter()
+        self._splitter = Splitter()
         self._told = ""  # of this section
         self._space = ""  # that waits for more text
         self._calls = 0  # counted so far
@@ -491,7 +414,7 @@ class _Teller:
                     yield from self._read(piece)
                 yield read(event, self._request)
 
-    def _read(self, piece: _Piece) -> Iterator[Delta]:
+    def _read(self, piece: Piece) -> Iterator[Delta]:
         if piece.new:
             self._told = self._space = ""
             if piece.label == "action":
