@@ -7,7 +7,6 @@ Rule 2: what a step asks of the world is listed once (`running.py`) and done in 
         and `aperform`.
 """
 
-import hashlib
 import inspect
 import json
 from collections.abc import (
@@ -27,8 +26,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from pydantic import BaseModel
-
 from . import policies as rules
 from . import tools as toolbox
 from .errors import TranscriptError
@@ -42,6 +39,8 @@ from .think import THINK, has_signal
 from .tools import Tool
 
 if TYPE_CHECKING:  # imported when an agent needs it, and not before
+    from pydantic import BaseModel
+
     from .answer import TypedAnswer
 
 Approve: TypeAlias = Callable[[AskHuman], Verdict | bool | Awaitable[Verdict | bool]]
@@ -79,7 +78,7 @@ class Agent:
         force: Forcing = "first",
         think: Tool | None = THINK,
         policies: Iterable[Policy] = (),
-        answer: type[BaseModel] | None = None,
+        answer: "type[BaseModel] | None" = None,
         approve: Approve | None = None,
         max_model_calls: int = 30,
         max_actions: int | None = None,
@@ -328,7 +327,7 @@ async def _alast(
     return event
 
 
-def _typed(kind: type[BaseModel] | None) -> "TypedAnswer | None":
+def _typed(kind: "type[BaseModel] | None") -> "TypedAnswer | None":
     if kind is None:
         return None
     from .answer import TypedAnswer
@@ -344,4 +343,6 @@ def _default_clock() -> Callable[[], str]:
 
 def fingerprint(text: str) -> str:
     """A short digest, to tell whether a text has changed."""
+    import hashlib  # a tenth of the time that importing the kit takes, for files alone
+
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]

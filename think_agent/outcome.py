@@ -4,13 +4,15 @@ Rule 1: `transcript` is everything ever said; whatever is counted is about the l
 """
 
 from dataclasses import dataclass
-
-from pydantic import BaseModel
+from typing import TYPE_CHECKING
 
 from . import trail
 from .loop import Exit
 from .messages import Assistant, Message, Usage, current_turn
 from .trail import Action
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +25,7 @@ class Outcome:
     exit: Exit
     transcript: tuple[Message, ...]
     usage: Usage
-    data: BaseModel | None = None
+    data: "BaseModel | None" = None
 
     @property
     def steps(self) -> tuple[Assistant, ...]:

@@ -22,7 +22,7 @@ KEY = "idempotency_key"  # a parameter of this name is the kit's: no model gets 
 
 def arguments_model(
     name: str, function: Callable[..., Any], notes: dict[str, str]
-) -> type[pydantic.BaseModel]:
+) -> "type[pydantic.BaseModel]":
     """A pydantic model with one field per parameter. `notes`: descriptions by parameter. Raises
     TypeError for what has no schema.
     """

@@ -61,7 +61,7 @@ class Tool:
     description: str
     parameters: Json
     function: Callable[..., Any] | None = None
-    arguments_model: type[pydantic.BaseModel] | None = field(default=None, repr=False)
+    arguments_model: "type[pydantic.BaseModel] | None" = field(default=None, repr=False)
     takes_key: bool = False
     think_first: bool = False
     idempotent: bool = False
@@ -311,7 +311,7 @@ def _checked(tools: Mapping[str, Tool], request: ToolCall) -> Json:
     return _validated(tool.arguments_model, request)
 
 
-def _validated(model: type[pydantic.BaseModel], request: ToolCall) -> Json:
+def _validated(model: "type[pydantic.BaseModel]", request: ToolCall) -> Json:
     try:
         checked = model.model_validate(request.arguments)
     except pydantic.ValidationError as error:
