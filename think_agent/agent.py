@@ -8,7 +8,7 @@ Rule 2: what a step asks of the world is listed once (`running.py`) and done in 
 """
 
 import inspect
-import json
+import os
 from collections.abc import (
     AsyncGenerator,
     AsyncIterator,
@@ -23,14 +23,13 @@ from collections.abc import (
 from contextlib import aclosing, closing, contextmanager
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from . import policies as rules
 from . import tools as toolbox
 from .errors import TranscriptError
 from .loop import AskHuman, Done, Policy, Step, arun, plan, run
-from .messages import MESSAGES, THINK_NAME, Message, Verdict
+from .messages import MESSAGES, THINK_NAME, Message, Verdict, json_text
 from .model import Model, Request
 from .outcome import Outcome
 from .policies import Forcing, OnToolError, Price
@@ -44,7 +43,7 @@ if TYPE_CHECKING:  # imported when an agent needs it, and not before
     from .answer import TypedAnswer
 
 Approve: TypeAlias = Callable[[AskHuman], Verdict | bool | Awaitable[Verdict | bool]]
-Conversation: TypeAlias = Sequence[Message] | str | Path | None
+Conversation: TypeAlias = Sequence[Message] | str | os.PathLike[str] | None
 
 
 class Agent:
@@ -168,7 +167,7 @@ class Agent:
 
     def resume(
         self,
-        transcript: Sequence[Message] | str | Path,
+        transcript: Sequence[Message] | str | os.PathLike[str],
         *,
         on_event: Callable[[Event], None] | None = None,
     ) -> Outcome:
@@ -179,7 +178,7 @@ class Agent:
 
     async def aresume(
         self,
-        transcript: Sequence[Message] | str | Path,
+        transcript: Sequence[Message] | str | os.PathLike[str],
         *,
         on_event: Callable[[Event], None] | None = None,
     ) -> Outcome:
@@ -269,10 +268,10 @@ class Agent:
 
     @contextmanager
     def _opened(self, transcript: Conversation, *, new: bool) -> Iterator[Run]:
-        if not isinstance(transcript, (str, Path)):
+        if not isinstance(transcript, (str, os.PathLike)):
             yield Run(self, list(transcript or ()))
             return
-        if not new and not Path(transcript).exists():  # a mistyped path makes no file
+        if not new and not os.path.exists(transcript):  # a mistyped path makes no file
             raise TranscriptError(f"{transcript}: there is no such file; nothing to resume")
         from .transcript import Transcript
 
@@ -284,7 +283,7 @@ class Agent:
         shown = [(tool.name, tool.description, tool.parameters) for tool in self._shown]
         return {
             "model": f"{self.model.name}:{self.model.model}",
-            "tools": fingerprint(json.dumps(shown, sort_keys=True)),
+            "tools": fingerprint(json_text(shown)),
             "instructions": fingerprint(self.instructions),
         }
 

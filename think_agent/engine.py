@@ -27,11 +27,11 @@ last part is what the processes of any fleet share; `demos/fleet` and `eval_engi
 
 import json
 import logging
+import os
 import time
 from collections.abc import AsyncGenerator, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from dbos import (
@@ -117,7 +117,7 @@ class DurableAgent(Agent):
     def _events(
         self, text: str | None, transcript: Conversation, streamed: bool
     ) -> Generator[Event, None, None]:
-        if DBOS.workflow_id is None or isinstance(transcript, (str, Path)):
+        if DBOS.workflow_id is None or isinstance(transcript, (str, os.PathLike)):
             raise TypeError(ONLY)
         return super()._events(text, transcript, streamed)
 

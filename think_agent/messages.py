@@ -143,6 +143,13 @@ Message: TypeAlias = Spoken | Started | Verdict
 MESSAGES = (User, Assistant, ToolResult, Started, Verdict)
 
 
+def json_text(value: Any) -> str:
+    """`value` as JSON, in whatever characters it has."""
+    import json  # so that importing the kit stays light
+
+    return json.dumps(value, ensure_ascii=False)
+
+
 def current_turn(transcript: Sequence[Message]) -> Sequence[Message]:
     """The messages since a person last spoke, that one included."""
     for index in range(len(transcript) - 1, -1, -1):

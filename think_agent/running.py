@@ -6,7 +6,7 @@ Rule 2: what came of an effect is in the transcript before the next is listed, s
         two of them loses neither.
 """
 
-import uuid
+import os
 from collections.abc import Iterator, MutableSequence, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
@@ -74,7 +74,7 @@ class Run:
             self._policies = [*agent._policies[:-1], since, agent._policies[-1]]
         self._file = file
         self._taken_up_at = len(messages)
-        self._id = file.id if file is not None else uuid.uuid4().hex
+        self._id = file.id if file is not None else os.urandom(16).hex()
 
     def plan(self, transcript: Sequence[Message]) -> Step:
         """The next step, by all policies of this run."""

@@ -7,7 +7,6 @@ Rule 2: four kinds, one per channel, so that a reader can show or hide each: nat
         user.
 """
 
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -15,7 +14,7 @@ from typing import Any, Literal
 
 import pydantic_core
 
-from .messages import THINK_NAME, Assistant
+from .messages import THINK_NAME, Assistant, json_text
 
 WORDS = re.compile(r"\s*\S+\s*|\s+")
 
@@ -68,7 +67,7 @@ def whole_call(name: str, arguments: Any, call: int = 0) -> list[Delta]:
     if name == THINK_NAME and isinstance(arguments, dict):
         text = arguments.get("thought", "")
         return [Delta("thought", text, name, call)] if isinstance(text, str) and text else []
-    text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+    text = arguments if isinstance(arguments, str) else json_text(arguments)
     return [Delta("call", text, name, call)]
 
 

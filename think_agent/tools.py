@@ -12,10 +12,7 @@ The edge: whether a call may run at all is decided by policies, before it gets h
 import contextlib
 import contextvars
 import inspect
-import json
-import queue
 import re
-import threading
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypedDict, Unpack, overload
@@ -23,7 +20,7 @@ from typing import Any, TypedDict, Unpack, overload
 import pydantic
 import pydantic_core
 
-from .messages import Json, ToolCall, ToolResult
+from .messages import Json, ToolCall, ToolResult, json_text
 from .schema import KEY, arguments_model, inline_refs, read_docstring
 
 TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # what every provider accepts
@@ -235,6 +232,7 @@ def as_received(tools: Mapping[str, Tool], request: ToolCall) -> Json | None:
 async def _in_a_thread_of_its_own(function: Callable[[], Any]) -> Any:
     """`_within`, for an event loop: who waits for it decides how long."""
     import asyncio
+    import threading
 
     loop, context = asyncio.get_running_loop(), contextvars.copy_context()
     future: asyncio.Future[Any] = loop.create_future()
@@ -258,6 +256,9 @@ async def _in_a_thread_of_its_own(function: Callable[[], Any]) -> Any:
 
 def _within(seconds: float, function: Callable[[], Any]) -> Any:
     """`function()`, in a thread that is left alone when it takes too long."""
+    import queue
+    import threading
+
     box: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
 
     def work() -> None:
@@ -358,7 +359,7 @@ def _as_json(value: Any) -> str:
     except pydantic_core.PydanticSerializationError as error:
         if "surrogates not allowed" not in str(error):
             raise
-        return json.dumps(pydantic_core.to_jsonable_python(value), ensure_ascii=False)
+        return json_text(pydantic_core.to_jsonable_python(value))
 
 
 def _failure(request: ToolCall, error: Exception, max_chars: int) -> ToolResult:

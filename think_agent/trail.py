@@ -9,7 +9,6 @@ Rule 3: a thought is `gated` when it followed a refusal, `forced` by tool choice
         that was asked and done, and `volunteered` otherwise.
 """
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
@@ -24,6 +23,7 @@ from .messages import (
     ToolResult,
     Usage,
     current_turn,
+    json_text,
     paired,
 )
 
@@ -96,7 +96,7 @@ def signature(call: ToolCall) -> str:
     """A call as one would write it: `lookup_order(order_id="ORD-001")`."""
     if isinstance(call.arguments, str):
         return f"{call.name}({call.arguments})"
-    arguments = (f"{k}={json.dumps(v, ensure_ascii=False)}" for k, v in call.arguments.items())
+    arguments = (f"{k}={json_text(v)}" for k, v in call.arguments.items())
     return f"{call.name}({', '.join(arguments)})"
 
 

@@ -47,7 +47,9 @@ class Transcript(list[Message]):
     now. `cut` is the number of bytes of a torn last line that were cut off.
     """
 
-    def __init__(self, path: str | Path, made_of: Mapping[str, str], *, now: str) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], made_of: Mapping[str, str], *, now: str
+    ) -> None:
         super().__init__()
         self.path = Path(path)
         self.cut = 0

@@ -12,7 +12,6 @@ Rule 4: there are no prices in here: they change. The caller brings the table.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Literal, TypeAlias
 
 from .. import trail
@@ -160,6 +159,8 @@ def _actions(turn: Sequence[Message]) -> int:
 
 
 def _seconds(turn: Sequence[Message], since: str) -> float:
+    from datetime import datetime
+
     total, before = 0.0, datetime.fromisoformat(since) if since else None
     for message in turn:
         if message.at is None:
