@@ -153,14 +153,13 @@ class Run:
         return tool is None or tool.idempotent or bool(toolbox.mistake(self._agent.tools, call))
 
     def _idempotency_key(self) -> str:
-        """By the place of the call in the transcript, which no crash changes."""
-        answered = 0
-        for index in range(len(self.messages) - 1, -1, -1):
-            message = self.messages[index]
-            answered += isinstance(message, ToolResult)
+        """By the number of the reply and of its call, which no crash and no verdict changes."""
+        replies, answered = 0, 0
+        for message in self.messages:
             if isinstance(message, Assistant):
-                return f"{self._id}-{index}-{answered}"
-        raise AssertionError("a call without a reply")
+                replies, answered = replies + 1, 0
+            answered += isinstance(message, ToolResult)
+        return f"{self._id}-{replies}-{answered}"
 
     def _think_result(self, call: ToolCall, tool: Tool) -> ToolResult:
         in_a_row = trail.thoughts_in_a_row(self.messages)
