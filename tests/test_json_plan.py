@@ -577,6 +577,43 @@ def test_max_items_is_not_sent_where_it_is_refused():
     assert ["maxItems" in json.dumps(schema) for schema in schemas] == [False, True]
 
 
+def test_the_longest_text_is_a_bound_of_every_text_that_is_free_and_of_nothing_else():
+    schemas = []
+
+    def see(request):
+        schemas.append(request.output_schema)
+        return Assistant(text=json.dumps(plan(reasoning="far too long")))
+
+    note = Tool(
+        name="note",
+        description="Note.",
+        parameters={"type": "object", "properties": {"text": {"type": "string"}}},
+    )
+    model = json_plan(ScriptedModel(see), longest=8)
+    said = model.complete(Request(ASKED, (*TOOLS, note)))
+    assert calls(said)[1] == ("look", {"id": 7})  # a server that does not keep to it is forgiven
+
+    (schema,) = schemas
+    short = {"understanding": "12345678", "reasoning": "", "task_complete": False, "response": ""}
+    acts = [
+        {"tool": "look", "arguments": {"id": 7, "how": "near"}},
+        {"tool": "note", "arguments": {"text": "12345678"}},
+    ]
+    for action in acts:
+        jsonschema.validate({**short, "actions": [action]}, schema)
+    for key in ("understanding", "reasoning", "response"):
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate({**short, "actions": [], key: "123456789"}, schema)
+    long = {"tool": "note", "arguments": {"text": "123456789"}}
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({**short, "actions": [long]}, schema)
+
+    model.complete(Request(ASKED, TOOLS, tool_choice="none", output_schema={"type": "string"}))
+    assert schemas[1] == {"type": "string"}  # an answer is no plan
+    with pytest.raises(ValueError, match="longest=0"):
+        json_plan(model, longest=0)
+
+
 def test_a_request_without_tools_goes_through_as_it_is():
     seen = []
 

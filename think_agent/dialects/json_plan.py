@@ -51,7 +51,7 @@ from ..model import Capabilities, Model, Request, Wrapper, sendable
 from ..streaming import Delta, whole_call
 from ..think import has_signal
 from ..tools import ModelMistake, Tool
-from .schemas import closed, fitted, one_of, reduced
+from .schemas import closed, fitted, one_of, reduced, shortened
 
 NATIVE = "json_plan"  # where `Assistant.native` holds the model's own reply
 KEYS = ("understanding", "reasoning", "task_complete", "actions", "response")
@@ -60,11 +60,12 @@ TAKES_NO_MAX_ITEMS = {"anthropic"}
 
 
 class JsonPlan(Wrapper):
-    """A model that is spoken to in JSON plans. `several`: a plan may hold more than one action."""
+    """A model that is spoken to in JSON plans; the arguments are those of `json_plan`."""
 
-    def __init__(self, inner: Model, *, several: bool = False) -> None:
+    def __init__(self, inner: Model, *, several: bool = False, longest: int | None = None) -> None:
         super().__init__(inner)
         self.several = several
+        self.longest = longest
 
     @property
     def capabilities(self) -> Capabilities:  # type: ignore[override]
@@ -96,12 +97,22 @@ class JsonPlan(Wrapper):
 
     def _asked(self, request: Request) -> Request:
         bounded = self.name not in TAKES_NO_MAX_ITEMS
-        return asked(request, self.name, self.several, bounded=bounded)
+        told = asked(request, self.name, self.several, bounded=bounded)
+        if self.longest is None or not _wants_plan(request):
+            return told
+        return replace(told, output_schema=shortened(told.output_schema, self.longest))
 
 
-def json_plan(model: Model, *, several: bool = False) -> Model:
-    """`model`, spoken to in JSON plans: one action a turn, or `several`."""
-    return JsonPlan(model, several=several)
+def json_plan(model: Model, *, several: bool = False, longest: int | None = None) -> Model:
+    """`model`, spoken to in JSON plans: one action a turn, or `several`.
+
+    `longest`: the most characters of each text in a plan, for small models that talk until they are
+    cut. It is the schema's `maxLength`: llama.cpp and Ollama keep to it, OpenAI and Anthropic
+    answer 400.
+    """
+    if longest is not None and longest < 1:
+        raise ValueError(f"longest={longest}: use a number of characters from 1")
+    return JsonPlan(model, several=several, longest=longest)
 
 
 # Asking: Request -> Request.

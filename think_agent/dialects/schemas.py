@@ -68,6 +68,18 @@ def reduced(root: Json, *, strict: bool) -> Json:
     return walk({"properties": {}, **root}, ())
 
 
+def shortened(schema: Any, longest: int) -> Any:
+    """`schema` with a `maxLength`, in characters, on every text that may be anything."""
+    if isinstance(schema, list):
+        return [shortened(item, longest) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    free = schema.get("type") == "string" and "enum" not in schema
+    return {key: shortened(value, longest) for key, value in schema.items()} | (
+        {"maxLength": longest} if free else {}
+    )
+
+
 def fitted(value: Any, schema: Json, at: str = "") -> Any:
     """`value`, found at the place `at`, as `schema` has it: without the nulls of properties that
     are not required. Raises ModelMistake.
