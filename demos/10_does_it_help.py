@@ -16,7 +16,7 @@ from pathlib import Path
 from demos.common import play
 from demos.refund.stand_ins import careful, hasty
 from think_agent import Assistant, Force, Model, Request
-from think_agent.eval import load_suite, read_cases
+from think_agent.eval_input import load_suite, read_cases
 from think_agent.evaluate import Job, attempt
 from think_agent.messages import current_turn
 from think_agent.policies import Forcing

@@ -378,12 +378,14 @@ def test_what_a_user_can_get_wrong_is_one_line(tmp_path):
         [str(tmp_path)],
         [str(tmp_path / "junk")],
         [str(tmp_path / "empty")],
-        [str(path), "--html", str(tmp_path)],
-        [str(path), "--html", "/nowhere/x.html"],
     ):
         with pytest.raises(TranscriptError) as error:
             run_audit(*words)
         assert "\n" not in str(error.value)
+    with pytest.raises(TranscriptError, match=r"no folder .*nowhere; make it first, or"):
+        run_audit(str(path), "--html", str(tmp_path / "nowhere" / "x.html"))
+    with pytest.raises(TranscriptError, match="that is a folder; name a file in it"):
+        run_audit(str(path), "--html", str(tmp_path))
     for words in ([str(path), "--html", str(path)], [str(path), "--json", "--text"]):
         with pytest.raises(UserError):
             run_audit(*words)

@@ -1,8 +1,10 @@
 """The evaluation: known models get known scores, nothing is run twice, noise is called noise."""
 
 import asyncio
+import io
 import itertools
 import json
+import math
 import re
 import signal
 import subprocess
@@ -13,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 from scipy.stats import binomtest
 
 from demos.refund import offline
@@ -24,11 +27,13 @@ from tests.test_four_providers import KEY, SPEAKS
 from tests.test_json_plan import planner
 from think_agent import ModelError, Usage
 from think_agent.cli import guarded
-from think_agent.eval import add_arguments, main, read_prices
+from think_agent.eval import add_arguments, main
+from think_agent.eval_input import read_prices
+from think_agent.eval_tables import fitting, markdown, report, show
 from think_agent.evaluate import Case, Job, run_all
 from think_agent.policies import Price
 from think_agent.providers import PROVIDERS
-from think_agent.scores import Result, Setting, compare, from_json, score, tables, to_json
+from think_agent.scores import Result, Setting, compare, from_json, score, to_json
 from think_agent.settings import Parser, UserError
 from think_agent.statistics import holm, mcnemar, pass_hat_k, wilson
 
@@ -160,10 +165,44 @@ def test_settings_are_compared_where_one_thing_differs():
 
 def test_markdown_rows_have_as_many_cells_as_their_header():
     odd = Setting("openai:a|b")
-    report = tables({odd: [result("a", True, setting=odd)], Setting("p"): [result("a", False)]})
-    for table in re.findall(r"(?:^\|.*\n?)+", report, re.MULTILINE):
+    found = {odd: [result("a", True, setting=odd)], Setting("p"): [result("a", False)]}
+    text = markdown(report(found))
+    for table in re.findall(r"(?:^\|.*\n?)+", text, re.MULTILINE):
         assert len({len(re.findall(r"(?<!\\)\|", line)) for line in table.splitlines()}) == 1
-    assert "not shown" in report
+    assert "not shown" in text
+
+
+FORCES = ("never", "first", "always")
+
+
+def many_results(count):
+    settings = [Setting(f"provider-{n}", force=force) for n in range(count) for force in FORCES]
+    return {s: [result(case, True, setting=s, exit="signal") for case in "ab"] for s in settings}
+
+
+@pytest.mark.parametrize("width", [40, 60, 100, 140])
+@pytest.mark.parametrize("count", [1, 4])
+def test_a_terminal_gets_all_of_the_tables_and_no_line_wider_than_itself(width, count):
+    sections = report(many_results(count))
+    out = io.StringIO()
+    show(sections, Console(file=out, force_terminal=True, width=width, color_system=None))
+    lines = out.getvalue().splitlines()
+    assert max(map(len, lines)) <= width
+    words = " ".join(" ".join(lines).replace("|", " ").split())
+    for section in sections:
+        assert section.name in words
+        for cell in itertools.chain(*section.rows):
+            assert all(word in words for word in cell.split()), cell
+
+
+def test_a_table_that_does_not_fit_is_turned_and_dealt_out():
+    rows = [["#", "right", "calls"], ["#1", "1/2", "3.0"], ["#2", "2/2", "4.0"], ["#3", "0/2", "-"]]
+    assert list(fitting(rows, 24)) == [rows]
+    first = [["#", "#1", "#2"], ["right", "1/2", "2/2"], ["calls", "3.0", "4.0"]]
+    second = [["#", "#3"], ["right", "0/2"], ["calls", "-"]]
+    assert [[list(row) for row in part] for part in fitting(rows, 21)] == [first, second]
+    assert len(list(fitting(rows, 5))) == 3  # one beside the other: the least there is
+    assert list(fitting([], 60)) == []
 
 
 def test_a_result_is_the_same_after_the_file():
@@ -623,21 +662,45 @@ def test_files_out_of_reach_are_one_line(few, tmp_path, capsys):
     assert evaluate(tmp_path / "none.jsonl", *suite) == 2
     assert evaluate(few, *suite, "--prices", tmp_path / "none.toml") == 2
     assert evaluate(few, *suite, "--out", tmp_path) == 1
+    assert evaluate(few, *suite, "--out", few / "r.jsonl") == 1
+    assert evaluate(few, *suite, "--out", tmp_path / "r.jsonl", "--plot", tmp_path) == 1
     lines = capsys.readouterr().err.splitlines()
-    assert len([line for line in lines if line.startswith("error: ")]) == 3
-    assert {line for line in lines if not line.startswith("error: ")} == {
-        "offline:silent is a scripted stand-in: no language model is at work"
-    }
+    assert len(lines) == 5
+    assert all(line.startswith("error: ") for line in lines)
+    assert not (tmp_path / "r.jsonl").exists()
 
 
 @pytest.mark.parametrize(
-    "text", ["[m]\ninput = 1", "[m]\ninput = 'a'\noutput = 1", "[m]\ninput = -1\noutput = 1", "["]
+    "text",
+    [
+        "[m]\ninput = 1",
+        "[m]\ninput = 'a'\noutput = 1",
+        "[m]\ninput = -1\noutput = 1",
+        "[m]\ninput = 1\noutput = nan",
+        "[m]\ninput = 1\noutput = 1\ncached_input = inf",
+        "m = 5",
+    ],
 )
 def test_wrong_prices_are_refused(tmp_path, text):
     path = tmp_path / "prices.toml"
     path.write_text(text)
-    with pytest.raises(UserError, match=r"prices\.toml"):
+    with pytest.raises(UserError, match=r'prices\.toml: write a table \["m"\] with input'):
         read_prices(path)
+    path.write_text("[")
+    with pytest.raises(UserError, match=r"prices\.toml: not valid TOML"):
+        read_prices(path)
+
+
+@pytest.mark.parametrize("value", [-1, -0.01, math.nan, math.inf, -math.inf, True, "1", None])
+def test_a_price_is_a_number_from_0(value):
+    for name in ("input", "output", "cached_input"):
+        given = {"input": 1, "output": 1, name: value}
+        if (name, value) == ("cached_input", None):
+            assert Price(**given).of(Usage(1_000_000, 0, 1_000_000)) == 1
+            continue
+        with pytest.raises(ValueError, match=f"price {name}=.*: use a number from 0"):
+            Price(**given)
+    assert Price(input=0, output=0, cached_input=0).of(Usage(9, 9, 9)) == 0
 
 
 # The plot.
@@ -652,7 +715,12 @@ def test_a_plot_is_drawn_beside_the_results(few, tmp_path):
         "#2 offline:silent" in (tmp_path / "p.svg").read_text()
         or "<svg" in (tmp_path / "p.svg").read_text()
     )
-    assert evaluate(few, *given, "--out", tmp_path / "r.jsonl", "--plot", "p.nonsense") == 2
+    deep = tmp_path / "made" / "for" / "p.pdf"
+    assert evaluate(few, *given, "--out", tmp_path / "r.jsonl", "--plot", deep) == 0
+    assert deep.read_bytes().startswith(b"%PDF")
+    fresh = tmp_path / "fresh.jsonl"
+    assert evaluate(few, *given, "--out", fresh, "--plot", "p.nonsense") == 2
+    assert not fresh.exists()  # found before anything was run
 
 
 def test_without_matplotlib_there_is_the_table_and_a_hint(few, tmp_path, monkeypatch, capsys):

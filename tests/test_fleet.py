@@ -259,7 +259,7 @@ def test_what_failed_is_tried_again_from_where_it_failed(tmp_path):
         assert "ORD-1001: signal" in fleet.command(*work)
         assert len(server.requests) == 1 + 6
     assert fleet.decisions() == [("ORD-1001", "deny")]
-    assert "nothing had failed" in fleet.command("retry")
+    assert fleet.command("retry") == "nothing had failed; nothing was queued\n"
 
 
 def test_the_fleet_begins_no_more_than_its_share_of_a_minute(tmp_path):
@@ -284,6 +284,10 @@ def test_what_a_user_can_get_wrong_is_one_line(tmp_path):
     fleet = Fleet(tmp_path, f"sqlite:///{tmp_path}/fleet.db")
     code, _, err = fleet.do("-m", "demos.fleet", "status", "ORD-7")
     assert (code, err.count("\n")) == (2, 1)
+    for command in (["enqueue", "2"], ["work"]):  # before a model is looked for
+        code, out, err = fleet.do("-m", "demos.fleet", *command, "--db", str(tmp_path))
+        assert (code, out, err.count("\n")) == (1, "", 1)
+        assert "choose another --db" in err
     without = "import sys, runpy; sys.modules['dbos'] = None; sys.argv = ['fleet', 'status']; "
     without += "runpy.run_module('demos.fleet', run_name='__main__')"
     code, _, err = fleet.do("-c", without)

@@ -237,6 +237,59 @@ def test_the_prompt_loop_remembers_and_takes_commands():
     assert "/provider P" in done.stdout
 
 
+@pytest.mark.parametrize("flag", ["--transcript", "--resume", "--html", "--db"])
+@pytest.mark.parametrize("wrong", ["folder", "below a file", "not ours", "not there"])
+def test_a_path_that_will_not_do_is_all_there_is_to_read(tmp_path, flag, wrong):
+    """No banner, and no word of Ollama, which is looked for later."""
+    if (flag, wrong) in {("--html", "not ours"), ("--transcript", "not there")}:
+        return  # these will do
+    ours = tmp_path / "file.txt"
+    ours.write_text("Dear diary,\n" * 99)
+    path = {
+        "folder": tmp_path,
+        "below a file": ours / "x",
+        "not ours": ours,
+        "not there": tmp_path / "nope" / "x",
+    }[wrong]
+    done = run_demo(*([] if flag == "--resume" else ["ORD-001"]), flag, str(path))
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (1, "", 1)
+    assert flag in done.stderr
+    assert str(path) in done.stderr
+    assert list(tmp_path.iterdir()) == [ours]
+
+
+@pytest.mark.parametrize(
+    "first", ['{"id": "x", "version": 1, "type": "transcript"}\n', '{"type":"tran', ""]
+)
+def test_what_may_be_a_transcript_is_left_to_the_run(tmp_path, first):
+    path = tmp_path / "run.jsonl"
+    path.write_text(first)
+    done = run_demo("ORD-001", "--provider", "offline", "--transcript", str(path))
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("provider", "variable"),
+    [
+        ("anthropic", "ANTHROPIC_API_KEY"),
+        ("openai", "OPENAI_API_KEY"),
+        ("gemini", "GEMINI_API_KEY"),
+    ],
+)
+def test_a_missing_key_says_which_variable_to_set(provider, variable, monkeypatch):
+    for name in ("ANTHROPIC", "OPENAI", "GEMINI", "GOOGLE"):
+        monkeypatch.delenv(f"{name}_API_KEY", raising=False)
+    done = run_demo("hi", "--provider", provider)
+    said = f"error: {provider}: no API key; set the environment variable {variable} (in code: api_"
+    assert (done.returncode, done.stderr.startswith(said)) == (1, True)
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_the_exit_codes_in_the_help_fit_a_narrow_terminal():
+    done = run_demo("--help", COLUMNS="60")
+    assert max(map(len, done.stdout.splitlines())) <= 60
+
+
 @pytest.mark.parametrize("content", [b"not a database, certainly not one of ours", None])
 def test_a_database_that_cannot_be_used_is_an_error_of_one_line(tmp_path, content):
     path = tmp_path / "shop.db"
@@ -304,6 +357,11 @@ def test_settings_come_from_file_environment_and_flag_the_later_over_the_earlier
         ("[think_agent]\nforce = 'often'", "use one of never, first, always"),
         ("[think_agent]\npatience = true", "use a whole number from 1"),
         ("[think_agent]\nmax_cost = 1.5", "needs prices"),
+        ("[think_agent]\nmax_cost = 1.5\nprices = 5", "write a table"),
+        (
+            "[think_agent]\nmax_cost = 1.5\nprices.m = {input = -1, output = 1}",
+            "cached_input, per million tokens (price input=-1: use a number from 0)",
+        ),
         ("not toml", "not valid TOML"),
     ],
 )

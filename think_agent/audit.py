@@ -15,7 +15,6 @@ Rule 3: what is written is as private as the transcript: file mode 0600, and `--
 import argparse
 import json
 import os
-import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -45,9 +44,10 @@ from .audit_report import (
     verdict_text,
     warnings,
 )
-from .console import ICONS, printable
+from .console import ICONS, printable, say
 from .errors import TranscriptError
 from .messages import Json, Message, from_json
+from .paths import check_output
 from .settings import UserError, add_flag
 
 __all__ = [
@@ -261,13 +261,15 @@ def main(args: argparse.Namespace) -> int:
         raise UserError("--text and --json: choose one of them")
     if args.html and Path(args.html).absolute() == Path(args.transcript).absolute():
         raise UserError(f"--html {args.html}: that is the transcript; choose another file")
+    if args.html:
+        check_output("--html", args.html)
     fields = [name.strip() for name in args.redact.split(",") if name.strip()]
     record = read(args.transcript)
     try:
         made = report(record.entries, header=record.header, warnings=record.warnings, redact=fields)
         if args.html:
             _write(args.html, to_html(made))
-            print(f"wrote {args.html}", file=sys.stderr)
+            say(f"wrote {args.html}")
         if args.json:
             print(json.dumps(to_json_report(made)))
         elif args.text or not args.html:
@@ -283,4 +285,4 @@ def _write(path: str, page: str) -> None:
         with open(file, "w", encoding="utf-8") as out:
             out.write(page)
     except OSError as error:
-        raise TranscriptError(f"{path}: {error.strerror}; choose another file") from error
+        raise TranscriptError(f"--html {path}: {error.strerror}; choose another path") from error

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from . import __version__
+from .console import say
 from .errors import BadRequest, ModelError, TranscriptError
 from .loop import Exit
 from .model import Model
@@ -27,9 +28,9 @@ from .settings import Parser, Untyped, UserError, add_flag, positive, whole
 EXIT_CODES = """\
 exit codes:
   0    an answer was given (exit "signal" or "silence")
-  1    the model could not be reached or read, or a file could not be used
+  1    a model or a file is out of reach
   2    a flag or an environment variable is wrong
-  3    the run ended without a regular answer (limit, needs_human, refused, empty, ...)
+  3    no regular answer (limit, needs_human, refused, ...)
   130  stopped by Ctrl-C or SIGTERM"""
 
 # command: what it does; each is the module of that name
@@ -84,18 +85,28 @@ def limits(args: argparse.Namespace, config: Mapping[str, Any]) -> dict[str, Any
     names = "max_model_calls max_actions max_tokens max_seconds max_cost patience keep_turns"
     given = {name: getattr(args, name) for name in names.split() if getattr(args, name) is not None}
     if "max_cost" in given:
-        given["prices"] = _prices(config)
+        if "prices" not in config:
+            raise UserError(
+                '--max-cost needs prices: [think_agent.prices."MODEL"] with input and output, per '
+                "million tokens, in the file of --config"
+            )
+        given["prices"] = prices(config["prices"], "--config, prices")
     return {**given, "on_tool_error": args.on_tool_error}
 
 
-def _prices(config: Mapping[str, Any]) -> dict[str, Price]:
-    try:
-        return {model: Price(**price) for model, price in config["prices"].items()}
-    except (KeyError, TypeError, AttributeError) as error:
-        raise UserError(
-            '--max-cost needs prices: [think_agent.prices."MODEL"] with input and output, per '
-            "million tokens, in the file of --config"
-        ) from error
+def prices(tables: Any, place: str) -> dict[str, Price]:
+    """Prices by model, from TOML: a table a model. `place` is where they stand, for errors."""
+    known: dict[str, Price] = {}
+    for model, table in tables.items() if isinstance(tables, dict) else [("MODEL", tables)]:
+        try:
+            known[model] = Price(**table)
+        except (TypeError, ValueError) as error:
+            problem = str(error).removeprefix("Price.__init__() ")
+            raise UserError(
+                f'{place}: write a table ["{model}"] with input, output and, if there is one, '
+                f"cached_input, per million tokens ({problem})"
+            ) from error
+    return known
 
 
 def choose_model(provider: str, model: str | None, base_url: str | None, **stand_in: Any) -> Model:
@@ -114,10 +125,10 @@ def choose_model(provider: str, model: str | None, base_url: str | None, **stand
         if not trouble:
             return connect(spec, base_url=base_url)
         pull = f"`ollama pull {PROVIDERS['ollama'].default_model}`"
-        print(
-            f"{trouble}\nPlaying a {STAND_IN}. For the real thing run `ollama serve` and {pull}, "
-            "or --provider anthropic, openai or gemini.",
-            file=sys.stderr,
+        say(trouble)
+        say(
+            f"Playing a {STAND_IN}. For the real thing run `ollama serve` and {pull}, "
+            "or --provider anthropic, openai or gemini."
         )
         return connect("offline", **stand_in)
     if name not in PROVIDERS:
@@ -138,7 +149,7 @@ def speak(model: Model, dialect: str) -> Model:
             if "does not support tools" not in str(error):
                 raise
             dialect = "json" if model.capabilities.structured_output else "react"
-            print(f"{model.model} has no tool calling: speaking {dialect}.", file=sys.stderr)
+            say(f"{model.model} has no tool calling: speaking {dialect}.")
     match dialect:
         case "json":
             from .dialects.json_plan import json_plan
@@ -170,13 +181,13 @@ def guarded(main: Callable[[], int]) -> int:
     try:
         return main()
     except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
+        say(f"error: {error}")
         return 2
     except (ModelError, TranscriptError) as error:
-        print(f"error: {error}", file=sys.stderr)
+        say(f"error: {error}")
         return 1
     except KeyboardInterrupt:
-        print("stopped", file=sys.stderr)
+        say("stopped")
         return 130
     except BrokenPipeError:  # the reader of our pipe went away; nothing more can be said to it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

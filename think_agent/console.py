@@ -6,9 +6,12 @@ Rule 1: what is printed comes from the messages. Deltas only feed a preview that
 Rule 2: nothing of a model or a tool reaches the terminal raw: control characters are shown, not
         sent.
 Rule 3: a pipe gets plain, complete lines; NO_COLOR is honored (by rich).
+Rule 4: what is about the run and no part of it (`say`) goes to stderr.
 """
 
+import sys
 import time
+from collections.abc import Mapping
 from typing import Self
 
 from rich.console import Console, ConsoleOptions, Group, RenderResult
@@ -18,6 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 from . import think, trail
+from .loop import AskHuman
 from .messages import MESSAGES, THINK_NAME, Assistant, Message, ToolResult, User, Verdict
 from .outcome import Outcome
 from .running import Event
@@ -39,6 +43,14 @@ IRREGULAR = {  # what to add to an answer, or to say instead of one
     "truncated": "(The reply hit the provider's output limit; nothing of it was acted on.)",
     "empty": "(The model had no words, not even after a nudge.)",
 }
+
+
+def say(line: str) -> None:
+    """A line on stderr for the person: a terminal wraps it at words, a pipe gets it whole."""
+    if sys.stderr.isatty():
+        Console(stderr=True).print(Text(printable(line)))
+    else:
+        print(printable(line), file=sys.stderr)
 
 
 def printable(text: str) -> str:
@@ -73,6 +85,8 @@ class RunView:
         self._started = time.monotonic()
         self.messages: list[Message] = []
         """What was said and done since the run began: all there is of a run that was stopped."""
+        self.asking: AskHuman | None = None
+        """The question that waits for a person, while it does."""
 
     def __enter__(self) -> Self:
         return self
@@ -81,15 +95,24 @@ class RunView:
         self.stop()
 
     def stopped(self) -> None:
-        """Say what had been done when a person stopped the run."""
+        """Say what had been done when a person stopped the run, and what had not been."""
         self.stop()
-        done = trail.report(self.messages)
-        said = f"Stopped. Done so far:\n{done}" if done else "Stopped. Nothing was done."
-        self._plain(said, "yellow")
+        done = trail.report(self.messages).splitlines()
+        self.print("Stopped. Done so far:" if done else "Stopped. Nothing was done.", "yellow")
+        for line in done:
+            mark, _, action = line.partition(" ")
+            self._put(mark, action, "yellow")
+        if self.asking:
+            self.print(
+                "Not done, because it waited for your answer; nothing was written:", "yellow"
+            )
+            call = self.asking.call
+            self._put("?", trail.signature(call) if call else self.asking.question, "yellow")
 
     def __call__(self, event: Event) -> None:
         if isinstance(event, User) and event.kind == "person":
             self.messages.clear()
+            self.asking = None
             self._started = time.monotonic()
         if isinstance(event, MESSAGES):
             self.messages.append(event)
@@ -133,17 +156,30 @@ class RunView:
         said = [outcome.answer.strip(), IRREGULAR.get(outcome.exit, "")]
         answer = "\n".join(part for part in said if part)
         if self.quiet:
-            self._plain(answer)
+            self.print(answer)
             return
         self.console.print()
-        self._plain(answer, STYLES["answer"])
+        self.print(answer, STYLES["answer"])
         self.console.print()
-        self._plain(figures(outcome, time.monotonic() - self._started), "dim")
+        self.print(figures(outcome, time.monotonic() - self._started), "dim")
 
-    def _plain(self, text: str, style: str = "") -> None:
+    def print(self, text: str, style: str = "") -> None:
         """Text that a terminal wraps at words and a pipe does not wrap at all."""
-        wraps = not self.console.is_terminal
-        self.console.print(Text(printable(text), style=style), soft_wrap=wraps)
+        whole = not self.console.is_terminal
+        self.console.print(Text(printable(text), style=style), soft_wrap=whole)
+
+    def table(self, rows: Mapping[str, str]) -> None:
+        """A line each: a name, and what it means. What is too long goes on under itself."""
+        width = max(map(len, rows)) + 2
+        grid = Table.grid()
+        grid.add_column(width=width)
+        grid.add_column(ratio=1)
+        for name, meaning in rows.items():
+            grid.add_row(Text(printable(name)), Text(printable(meaning)))
+            if not self.console.is_terminal:
+                self.print(name.ljust(width) + meaning)
+        if self.console.is_terminal:
+            self.console.print(grid)
 
     def _line(self, kind: str, text: str) -> None:
         self._put(ICONS[kind], text, STYLES[kind])

@@ -1,36 +1,34 @@
 """The command `think-agent eval`: from flags to a table and a plot.
 
-Rule 1: a suite is the module `suite.py` beside the cases file, or the one that `--suite` names.
-Rule 2: all that can be wrong with flags, cases and files is found before the first model is asked.
-Rule 3: settings take turns, trial by trial and case by case, so a server's bad hour hits all.
-Rule 4: the table goes to stdout, everything else to stderr.
-Rule 5: without `--engine` a run is this process and its results file; with it, a durable engine
+Rule 1: all that can be wrong with flags, cases and files is found before the first model is asked
+        (`eval_input.py`).
+Rule 2: settings take turns, trial by trial and case by case, so a server's bad hour hits all.
+Rule 3: the table (`eval_tables.py`) goes to stdout, everything else to stderr.
+Rule 4: without `--engine` a run is this process and its results file; with it, a durable engine
         hands out the trials (`eval_engine.py`). The results are the same.
 """
 
 import argparse
 import asyncio
-import importlib
-import itertools
-import json
 import signal
 import socket
-import sys
-import tomllib
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import cast, get_args
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from . import eval_tables
 from .cli import STAND_IN, choose_model, speak
-from .evaluate import Case, Job, Results, Speaks, Suite, attempt, fingerprint, run_all
+from .console import say
+from .errors import TranscriptError
+from .eval_input import is_scripted, load_suite, read_cases, read_prices, settings_of
+from .evaluate import Job, Results, Speaks, Suite, attempt, fingerprint, run_all
 from .model import Model
-from .policies import Forcing, Price
+from .paths import check_output
 from .providers import connect
-from .scores import Dialect, Flag, Result, Setting, plot, score, tables
+from .scores import PLOTS, Result, Setting, plot, score
 from .settings import UserError, add_flag, positive, whole
 
 
@@ -107,23 +105,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Run what is not done yet, and report on all of it."""
+    out = Path(args.out)
+    picture = Path(args.plot or out.with_suffix(".png"))
+    check_output("--out", str(out), makes_folders=True)
+    check_output("--plot", str(picture), makes_folders=True)
+    if picture.suffix.lower() not in PLOTS:
+        raise UserError(f"--plot {picture}: use a name that ends in {', '.join(PLOTS)}")
     cases = read_cases(args.cases)
+    known = read_prices(Path(args.prices)) if args.prices else {}
     suite = load_suite(args.suite, args.cases)
     settings = settings_of(args, suite)
     models = models_for(settings, suite)
-    known = read_prices(Path(args.prices)) if args.prices else {}
     prices = {s: known[m.model] for s, m in models.items() if m.model in known}
     if known and len(prices) < len(settings):
         without = {model.model for model in models.values()} - known.keys()
-        _say(f"no price in {args.prices} for {', '.join(sorted(without))}: its cost is left out")
-    out = Path(args.out)
+        say(f"no price in {args.prices} for {', '.join(sorted(without))}: its cost is left out")
     asked = fingerprint(cases, suite)
     results = Results(out, asked)
     trials = range(1, args.trials + 1)
     jobs = [Job(setting, case, n) for n in trials for case in cases for setting in settings]
     waiting = [job for job in jobs if job not in results]
     if len(waiting) < len(jobs):
-        _say(f"{len(jobs) - len(waiting)} of {len(jobs)} runs are done already, in {out}")
+        say(f"{len(jobs) - len(waiting)} of {len(jobs)} runs are done already, in {out}")
     # asyncio cancels its tasks on SIGINT alone, so SIGTERM becomes one
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
@@ -139,11 +142,16 @@ def main(args: argparse.Namespace) -> int:
             asyncio.run(run_all(waiting, perform, record, concurrency=args.concurrency))
     except KeyboardInterrupt:
         done = sum(job in results for job in jobs)
-        _say(f"stopped: {done} of {len(jobs)} runs are done; the same command goes on")
+        say(f"stopped: {done} of {len(jobs)} runs are done; the same command goes on")
         return 130
     found = {s: [results[job] for job in jobs if job.setting == s] for s in settings}
-    print(tables(found, prices))
-    _plotted(found, Path(args.plot or out.with_suffix(".png")))
+    console = Console(highlight=False)
+    report = eval_tables.report(found, prices)
+    if console.is_terminal:
+        eval_tables.show(report, console)
+    else:
+        print(eval_tables.markdown(report))
+    _plotted(found, picture)
     return 0
 
 
@@ -194,7 +202,8 @@ def _progress(total: int) -> Iterator[Callable[[Result], None]]:
         TimeRemainingColumn(),
         TextColumn("{task.description}"),
     )
-    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
+    unseen = not console.is_terminal or not total
+    with Progress(*columns, console=console, disable=unseen) as progress:
         task = progress.add_task("", total=total)
         right = ran = 0
 
@@ -208,90 +217,14 @@ def _progress(total: int) -> Iterator[Callable[[Result], None]]:
 
 def _plotted(results: Mapping[Setting, Sequence[Result]], path: Path) -> None:
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         plot([score(own) for own in results.values()], path)
     except ImportError:
-        _say('no plot: matplotlib is not installed; run: pip install "think-agent[eval]"')
-    except (OSError, ValueError) as error:
-        raise UserError(f"--plot {path}: {error}; choose another path, such as eval.png") from error
+        say('no plot: matplotlib is not installed; run: pip install "think-agent[eval]"')
+    except OSError as error:
+        raise TranscriptError(f"--plot {path}: {error.strerror}; choose another path") from error
     else:
-        _say(f"plot: {path}")
-
-
-# What is to be run.
-
-
-def read_cases(path: Path) -> list[Case]:
-    """The cases of a JSONL file. Raises UserError with the line of the first that is none."""
-    cases: list[Case] = []
-    for number, line in enumerate(_read(path).split("\n"), 1):
-        if not line.strip():
-            continue
-        try:
-            data = json.loads(line)
-            case = Case(data["id"], data["kind"], data["text"], data)
-        except (ValueError, TypeError, KeyError) as error:
-            raise UserError(
-                f"{path}, line {number}: a case is a JSON object with id, kind and text ({error!r})"
-            ) from error
-        if any(case.id == other.id for other in cases):
-            raise UserError(f"{path}, line {number}: the id {case.id!r} is taken; choose another")
-        cases.append(case)
-    if not cases:
-        raise UserError(f"{path}: there are no cases in it; write one JSON object a line")
-    return cases
-
-
-def load_suite(name: str | None, cases: Path) -> Suite:
-    """The suite module `name`, or the `suite.py` beside the cases file, by its name in its
-    package.
-    """
-    root = Path.cwd()
-    if name is None:
-        file = cases.resolve().with_name("suite.py")
-        if not file.exists():
-            raise UserError(
-                f"{cases}: there is no suite.py beside it; name one with --suite MODULE"
-            )
-        root, name = file.parent, file.stem
-        while (root / "__init__.py").exists():
-            root, name = root.parent, f"{root.name}.{name}"
-    sys.path.insert(0, str(root))  # a suite is the user's own code, as with `python -m`
-    try:
-        module = importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        raise UserError(f"--suite {name}: {error}; run it where that can be imported") from error
-    if not (hasattr(module, "prepare") and hasattr(module, "STAND_INS")):
-        raise UserError(f"--suite {name}: a suite has prepare(case, trust_model) and STAND_INS")
-    return cast(Suite, module)
-
-
-def settings_of(args: argparse.Namespace, suite: Suite) -> list[Setting]:
-    """Every setting that the flags ask for; on stderr, those that cannot be run."""
-    chosen = itertools.product(
-        _list(args.provider, "--provider"),
-        _list(args.dialect, "--dialect", get_args(Dialect)),
-        _list(args.force, "--force", get_args(Forcing)),
-        _list(args.flag, "--flag", get_args(Flag)),
-    )
-    settings = []
-    for provider, dialect, force, flag in chosen:
-        setting = Setting(
-            provider,
-            cast(Dialect, dialect),
-            cast(Forcing, force),
-            cast(Flag, flag),
-            args.trust_model,
-            args.base_url or "",
-        )
-        if force == "always" and flag == "off":
-            _say(f"skipped {setting}: without the exit signal such a run could never end")
-        elif _is_scripted(setting) and dialect != "native" and not isinstance(suite, Speaks):
-            _say(f"skipped {setting}: this suite's stand-ins speak no dialect")
-        else:
-            settings.append(setting)
-    if not settings:
-        raise UserError("nothing is left to run; choose other values of --force, --flag, --dialect")
-    return settings
+        say(f"plot: {path}")
 
 
 def models_for(settings: Sequence[Setting], suite: Suite) -> dict[Setting, Model]:
@@ -301,12 +234,12 @@ def models_for(settings: Sequence[Setting], suite: Suite) -> dict[Setting, Model
     connected: dict[tuple[str, str], Model] = {}
     models: dict[Setting, Model] = {}
     for setting in settings:
-        source = (setting.provider, setting.dialect if _is_scripted(setting) else "")
+        source = (setting.provider, setting.dialect if is_scripted(setting) else "")
         if source not in connected:
             connected[source] = _connect(setting, suite)
         models[setting] = speak(connected[source], setting.dialect)
-    for provider in dict.fromkeys(s.provider for s in settings if _is_scripted(s)):
-        _say(f"{provider} is a {STAND_IN}")
+    for provider in dict.fromkeys(s.provider for s in settings if is_scripted(s)):
+        say(f"{provider} is a {STAND_IN}")
     return models
 
 
@@ -314,7 +247,7 @@ def _connect(setting: Setting, suite: Suite) -> Model:
     provider, _, name = setting.provider.partition(":")
     if provider == "auto":
         raise UserError("--provider auto: name the providers that are to be compared")
-    if not _is_scripted(setting):
+    if not is_scripted(setting):
         return choose_model(setting.provider, None, setting.base_url or None)
     if name not in suite.STAND_INS:
         names = ", ".join(f"offline:{known}" for known in suite.STAND_INS)
@@ -323,45 +256,3 @@ def _connect(setting: Setting, suite: Suite) -> Model:
     if isinstance(suite, Speaks):
         script = suite.speaking(script, setting.dialect)
     return connect(setting.provider, script=script)
-
-
-def _is_scripted(setting: Setting) -> bool:
-    return setting.provider.partition(":")[0] == "offline"
-
-
-def read_prices(path: Path) -> dict[str, Price]:
-    """Prices by model name, from a TOML file with a table a model."""
-    try:
-        prices = {name: Price(**given) for name, given in tomllib.loads(_read(path)).items()}
-    except (TypeError, ValueError) as error:
-        raise UserError(
-            f'{path}: write a table a model, ["NAME"] with input, output and cached_input in '
-            f"dollars per million tokens ({error})"
-        ) from error
-    for name, price in prices.items():
-        for value in (price.input, price.output, price.cached_input or 0.0):
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= 0:
-                raise UserError(f"{path}: {name}: {value!r} is no price; use a number from 0")
-    return prices
-
-
-def _list(given: str, flag: str, known: Sequence[str] = ()) -> list[str]:
-    """The values of a flag that takes several, each once."""
-    values = list(dict.fromkeys(value.strip() for value in given.split(",") if value.strip()))
-    wrong = [value for value in values if known and value not in known]
-    if wrong or not values:
-        raise UserError(f"{flag} {given!r}: use {', '.join(known) or 'a list with commas'}")
-    return values
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror}; check the path") from error
-    except UnicodeDecodeError as error:
-        raise UserError(f"{path}: is not UTF-8 text ({error}); save it as such") from error
-
-
-def _say(line: str) -> None:
-    print(line, file=sys.stderr)

@@ -2,16 +2,14 @@
 
 The question comes with the call, its arguments and the thought behind it. The person says y(es),
 n(o) with a reason for the model, e(dit) the arguments as JSON, or q(uit). End of input is no answer
-and quits.
+and quits. Ctrl-C stops the run with the question open: whoever resumes it is asked again.
 """
 
 import getpass
 import json
 from collections.abc import Callable
 
-from rich.text import Text
-
-from .console import RunView, printable
+from .console import RunView
 from .loop import AskHuman
 from .messages import Json, Verdict
 
@@ -25,7 +23,15 @@ def at_the_terminal(
 
     def approve(question: AskHuman) -> Verdict:
         view.stop()  # the preview and a prompt cannot share the screen
-        verdict = _answer(view, question, ask)
+        view.asking = question
+        try:
+            verdict = _answer(view, question, ask)
+        except KeyboardInterrupt:
+            view.print("")  # the terminal has put ^C behind the prompt
+            raise
+        except EOFError:
+            verdict = Verdict("quit", by=_who(), reason="end of input")
+        view.asking = None
         view.start()
         return verdict
 
@@ -34,17 +40,14 @@ def at_the_terminal(
 
 def _answer(view: RunView, question: AskHuman, ask: Callable[[str], str]) -> Verdict:
     by = _who()
-    _say(view, question.question, "bold magenta")
+    view.print(question.question, "bold magenta")
     if question.thought:
-        _say(view, f"the thought behind it: {question.thought}", "cyan")
+        view.print(f"the thought behind it: {question.thought}", "cyan")
     arguments = question.call.arguments if question.call else None
     if isinstance(arguments, dict):
-        _say(view, json.dumps(arguments, indent=2, ensure_ascii=False))
+        view.print(json.dumps(arguments, indent=2, ensure_ascii=False))
     while True:
-        try:
-            word, _, rest = ask(f"{CHOICES} > ").strip().partition(" ")
-        except EOFError:
-            return Verdict("quit", by=by, reason="end of input")
+        word, _, rest = ask(f"{CHOICES} > ").strip().partition(" ")
         match word.lower():
             case "y" | "yes":
                 return Verdict("yes", by=by)
@@ -63,16 +66,12 @@ def _edited(view: RunView, text: str) -> Json | None:
     try:
         value = json.loads(text)
     except ValueError as error:
-        _say(view, f"not JSON: {error}", "red")
+        view.print(f"not JSON: {error}", "red")
         return None
     if not isinstance(value, dict):
-        _say(view, 'not a JSON object, such as {"decision": "deny"}', "red")
+        view.print('not a JSON object, such as {"decision": "deny"}', "red")
         return None
     return value
-
-
-def _say(view: RunView, text: str, style: str = "") -> None:
-    view.console.print(Text(printable(text), style=style))
 
 
 def _who() -> str:

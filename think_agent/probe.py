@@ -18,8 +18,8 @@ The edge: one try a row. What a small model did once it may do otherwise the nex
 
 import argparse
 import json
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import Literal, TypeAlias
 
@@ -28,7 +28,7 @@ from rich.table import Table
 from rich.text import Text
 
 from .cli import add_model_flags, choose_model
-from .console import printable
+from .console import printable, say
 from .errors import ModelError
 from .messages import Assistant, Force, Json, ToolCall, ToolResult, User
 from .model import Model, Request, Wrapper, honored
@@ -142,8 +142,10 @@ def planned(model: Model) -> list[str]:
     return [name for name in QUESTIONS if name not in _never_sent(_refusals(model))]
 
 
-def observe(model: Model) -> dict[str, Seen]:
-    """Ask. Raises ModelError when not even the plain question is answered."""
+def observe(model: Model, answered: Callable[[str], None] | None = None) -> dict[str, Seen]:
+    """Ask. `answered` hears of each question that is done. Raises ModelError when not even the
+    plain one is answered, which is the first.
+    """
     refusals = _refusals(model)
     never = _never_sent(refusals)
     seen = {name: Seen(refused="") for name in never}
@@ -158,6 +160,8 @@ def observe(model: Model) -> dict[str, Seen]:
             seen[name] = Seen(error=str(error))
         if name in refusals:
             seen[name] = replace(seen[name], refused=refusals[name])
+        if answered:
+            answered(name)
     return seen
 
 
@@ -362,12 +366,8 @@ def main(args: argparse.Namespace) -> int:
     if args.provider.partition(":")[0] in ("auto", "offline"):
         raise UserError(f"--provider {args.provider}: name a real one, there is nothing to probe")
     model = choose_model(args.provider, args.model, args.base_url)
-    print(
-        f"probe: {len(planned(model))} calls to {model.name}:{model.model}, short ones but for one "
-        "of about 5,000 tokens; what it refuses is asked twice",
-        file=sys.stderr,
-    )
-    rows = judge(observe(model))
+    with _progress(model) as answered:
+        rows = judge(observe(model, answered))
     advice = recommend(rows)
     if args.json:
         print(json.dumps(as_json(model, rows, advice)))
@@ -376,6 +376,24 @@ def main(args: argparse.Namespace) -> int:
     for line in table(model, rows, advice, plain=not console.is_terminal):
         console.print(line, soft_wrap=not console.is_terminal)
     return 0
+
+
+@contextmanager
+def _progress(model: Model) -> Iterator[Callable[[str], None]]:
+    """Says what it costs before the first call; a terminal shows how far it is."""
+    spec, questions = f"{model.name}:{model.model}", planned(model)
+    say(
+        f"probe: {len(questions)} calls to {spec}, short ones but for one of about 5,000 tokens; "
+        "what it refuses is asked twice"
+    )
+    console = Console(stderr=True, highlight=False)
+    with console.status(Text(printable(f"asking {spec}"))) as line:
+
+        def answered(name: str) -> None:
+            done = f"{questions.index(name) + 1} of {len(questions)} done"
+            line.update(Text(printable(f"asking {spec}: {done}")))
+
+        yield answered
 
 
 def as_json(model: Model, rows: Sequence[Row], advice: Advice) -> Json:

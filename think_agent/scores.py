@@ -1,7 +1,7 @@
-"""The results of an evaluation, and what they add up to: figures per setting, tables, a plot.
+"""The results of an evaluation, and what they add up to: figures per setting, comparisons, a plot.
 
-Rule 1: everything here is a function of results; nothing is run, so a table can be made again from
-        a file and tested by values.
+Rule 1: everything here is a function of results; nothing is run, so all of it can be made again
+        from a file and tested by values. As tables: `eval_tables.py`.
 Rule 2: the case is the unit of evidence. Repeated trials of a case say how steady a model is, not
         how it does on other cases, so intervals and comparisons count each case once.
 Rule 3: settings are compared only where a single thing differs between them, on the same cases,
@@ -14,7 +14,7 @@ local server makes them longer.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from itertools import combinations
 from pathlib import Path
@@ -28,13 +28,7 @@ Dialect: TypeAlias = Literal["native", "json", "react"]
 Flag: TypeAlias = Literal["on", "off"]
 
 NO_USAGE = Usage()
-CLEAR = 0.05  # a p-value below it is called a difference
-DECISIONS = ("#", "provider", "dialect", "force", "flag", "right", "accuracy", "95 % interval")
-EFFORT = (
-    *("#", "actions behind a thought", "forced calls honored", "exits"),
-    *("calls", "tokens in", "out", "cached", "cost", "seconds"),
-)
-PAIRS = ("pair", "what differs", "first better", "second better", "p", "difference")
+PLOTS = (".png", ".svg", ".pdf")  # how the name of a plot may end
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,42 +174,10 @@ def compare(results: Mapping[Setting, Sequence[Result]]) -> list[Comparison]:
     return [Comparison(*pair, p) for pair, p in zip(found, adjusted, strict=True)]
 
 
-def tables(
-    results: Mapping[Setting, Sequence[Result]], prices: Mapping[Setting, Price] | None = None
-) -> str:
-    """The report in Markdown: decisions, what they took, kinds of cases, comparisons."""
-    scores = [score(own, (prices or {}).get(setting)) for setting, own in results.items()]
-    number = {setting: f"#{n}" for n, setting in enumerate(results, 1)}
-    k = max(result.trial for own in results.values() for result in own)
-    parts = [
-        "**Decisions** (right: what was done is what the case expects; 95 % Wilson interval)",
-        _markdown(
-            [*DECISIONS, f"pass^{k}", "wrong writes"],
-            (_decisions(number[s.setting], s) for s in scores),
-        ),
-        "**What it took** (calls, tokens, cost and seconds are averages of a run)",
-        _markdown(EFFORT, (_effort(number[s.setting], s) for s in scores)),
-        "**Right, by kind of case**",
-        _markdown(["kind", *number.values()], _kinds(results)),
-    ]
-    if comparisons := compare(results):
-        parts += [
-            "**Paired comparisons** (one thing differs; on how many cases either did better; exact"
-            " McNemar test, p adjusted by Holm)",
-            _markdown(PAIRS, (_comparison(number, c) for c in comparisons)),
-        ]
-    if any(setting.trust_model for setting in results):
-        parts.insert(
-            0, "The world's own enforcement was switched off: this is the models' judgment."
-        )
-    return "\n\n".join(parts)
-
-
 def plot(scores: Sequence[Score], path: Path) -> None:
     """Accuracy against model calls, a point a setting, as PNG, SVG or PDF by the path's suffix.
 
-    Raises ImportError where matplotlib is not installed, OSError or ValueError where the path does
-    not do.
+    Raises ImportError where matplotlib is not installed, OSError where the file cannot be written.
     """
     from matplotlib.figure import Figure  # not pyplot, which looks for a display
 
@@ -242,68 +204,6 @@ def plot(scores: Sequence[Score], path: Path) -> None:
     figure.savefig(path, dpi=150)
 
 
-def _decisions(number: str, one: Score) -> list[str]:
-    setting = one.setting
-    low, high = one.interval
-    return [
-        *(number, setting.provider, setting.dialect, setting.force, setting.flag),
-        f"{one.right}/{one.trials}",
-        f"{one.accuracy:.1%}",
-        f"{low:.1%} to {high:.1%}",
-        f"{one.pass_k:.1%}",
-        f"{one.wrong_writes}",
-    ]
-
-
-def _effort(number: str, one: Score) -> list[str]:
-    return [
-        number,
-        _of(one.behind_a_thought, one.actions),
-        _of(one.honored, one.forced),
-        ", ".join(f"{name} {count}" for name, count in one.exits.most_common()),
-        f"{one.calls:.1f}",
-        *(f"{n:,.0f}" for n in (one.input_tokens, one.output_tokens, one.cached_tokens)),
-        "-" if one.cost is None else f"${one.cost:.4f}",
-        f"{one.seconds:.2f}",
-    ]
-
-
-def _kinds(results: Mapping[Setting, Sequence[Result]]) -> Iterator[list[str]]:
-    kinds = dict.fromkeys(result.kind for own in results.values() for result in own)
-    for kind in kinds:
-        columns = [
-            [result.right for result in own if result.kind == kind] for own in results.values()
-        ]
-        yield [kind, *(f"{sum(column)}/{len(column)}" for column in columns)]
-
-
-def _comparison(number: Mapping[Setting, str], pair: Comparison) -> list[str]:
-    changed = [
-        f"{f.name}: {getattr(pair.first, f.name)} / {getattr(pair.second, f.name)}"
-        for f in fields(Setting)
-        if getattr(pair.first, f.name) != getattr(pair.second, f.name)
-    ]
-    return [
-        f"{number[pair.first]}, {number[pair.second]}",
-        *changed,
-        f"{pair.first_better}",
-        f"{pair.second_better}",
-        f"{pair.p:.2g}" if pair.p >= 0.001 else "< 0.001",
-        "yes" if pair.p < CLEAR else "not shown",
-    ]
-
-
-def _markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A Markdown table whose columns line up, so that it also reads in a terminal."""
-    lines = [[cell.replace("|", "\\|") for cell in row] for row in (header, *rows)]
-    widths = [max(len(cell) for cell in column) for column in zip(*lines, strict=True)]
-    lines.insert(1, ["-" * width for width in widths])
-    padded = (
-        [cell.ljust(width) for cell, width in zip(line, widths, strict=True)] for line in lines
-    )
-    return "\n".join(f"| {' | '.join(line)} |" for line in padded)
-
-
 def _by_case(results: Iterable[Result]) -> dict[str, list[bool]]:
     """Whether each trial was right, by case."""
     by_case: defaultdict[str, list[bool]] = defaultdict(list)
@@ -319,7 +219,3 @@ def _share(trials: Sequence[bool]) -> float:
 def _mean(values: Iterable[float]) -> float:
     items = list(values)
     return sum(items) / len(items)
-
-
-def _of(part: int, whole: int) -> str:
-    return f"{part}/{whole} ({part / whole:.0%})" if whole else "-"

@@ -14,8 +14,9 @@ import sys
 import time
 from collections import Counter
 
-from think_agent import Assistant, ModelError, Request
+from think_agent import Assistant, Request
 from think_agent.cli import EXIT_CODES, add_model_flags, choose_model, guarded
+from think_agent.errors import TranscriptError
 from think_agent.settings import Parser, UserError, add_flag, positive, whole
 
 from ..refund.offline import reply
@@ -76,8 +77,8 @@ def arguments() -> Parser:
 def enqueue(args: argparse.Namespace) -> int:
     from . import fleet
 
-    orders = new_orders(args.db, args.count)
     with fleet.client(args.fleet) as client:
+        orders = new_orders(args.db, args.count)
         fleet.enqueue(client, orders)
     print(f"queued {len(orders)} conversations: {orders[0]} to {orders[-1]}")
     return 0
@@ -95,11 +96,12 @@ def work(args: argparse.Namespace) -> int:
         return reply(request)
 
     worker = args.name or f"{socket.gethostname()}-{os.getpid()}"
-    model = choose_model(args.provider, args.model, args.base_url, script=unhurried)
-    model.check()
+    tools = shop(args.db).tools()
     instructions = INSTRUCTIONS.read_text(encoding="utf-8")
-    agent = DurableAgent(model, shop(args.db).tools(), instructions=instructions)
     with fleet.client(args.fleet) as client:
+        model = choose_model(args.provider, args.model, args.base_url, script=unhurried)
+        model.check()
+        agent = DurableAgent(model, tools, instructions=instructions)
         print(f"worker {worker}: {model.name}:{model.model}", flush=True)
         fleet.begin_work(
             args.fleet,
@@ -140,7 +142,10 @@ def retry(args: argparse.Namespace) -> int:
     from . import fleet
 
     with fleet.client(args.fleet) as client:
-        print(f"queued again: {', '.join(fleet.retry(client)) or 'nothing had failed'}")
+        again = fleet.retry(client)
+    print(
+        f"queued again: {', '.join(again)}" if again else "nothing had failed; nothing was queued"
+    )
     return 0
 
 
@@ -148,7 +153,7 @@ def shop(path: str) -> Shop:
     try:
         return Shop(path)
     except ShopError as error:
-        raise ModelError(str(error)) from error
+        raise TranscriptError(str(error)) from error
 
 
 def new_orders(path: str, count: int) -> list[str]:

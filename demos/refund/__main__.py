@@ -5,16 +5,17 @@ Without a text it asks for one, again and again, and remembers the conversation.
 
 import argparse
 import json
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.text import Text
 
 from think_agent import Agent, AskHuman, Message, Model, ModelError, Outcome, Verdict, __version__
-from think_agent.audit import report, to_html
+from think_agent.audit import read, report, to_html
 from think_agent.cli import (
     EXIT_CODES,
     STAND_IN,
@@ -26,8 +27,11 @@ from think_agent.cli import (
     limits,
     speak,
 )
-from think_agent.console import RunView
+from think_agent.console import RunView, printable
+from think_agent.errors import TranscriptError
+from think_agent.messages import MESSAGES, current_turn
 from think_agent.model import Unstreamed
+from think_agent.paths import check_output, check_transcript
 from think_agent.people import at_the_terminal
 from think_agent.settings import Parser, UserError, add_flag, read_config, show
 from think_agent.split import split
@@ -41,12 +45,13 @@ EXAMPLES = [
     "Please refund ORD-002 and ORD-003",
     "My monitor arm (ORD-004) wobbles. I want my $580 back!",
 ]
-HELP = """\
-/help             this list
-/thoughts on|off  show thoughts and tool calls, or the answers alone
-/provider P       go on with another provider (P or P:MODEL)
-/reset            forget the conversation
-/quit             leave (Ctrl-D does, too)"""
+HELP = {
+    "/help": "this list",
+    "/thoughts on|off": "show thoughts and tool calls, or the answers alone",
+    "/provider P": "go on with another provider (P or P:MODEL)",
+    "/reset": "forget the conversation",
+    "/quit": "leave (Ctrl-D does, too)",
+}
 MANAGER = f"""
 
 # Today
@@ -60,6 +65,7 @@ def make_parser(config: dict[str, Any], file: str) -> Parser:
         config=config,
         file=file,
         prog="python -m demos.refund",
+        usage="%(prog)s [FLAG ...] [TEXT ...]",
         description="Decide refund requests, with every thought in view.",
         epilog=EXIT_CODES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -107,16 +113,19 @@ def make_parser(config: dict[str, Any], file: str) -> Parser:
 class Desk:
     """The demo: its settings, its shop, and the agent that works there."""
 
-    def __init__(self, args: argparse.Namespace, config: dict[str, Any]) -> None:
+    def __init__(
+        self, args: argparse.Namespace, config: dict[str, Any], flags: Sequence[str]
+    ) -> None:
         self.args = args
         self.config = config
+        self.flags = flags
         self.console = Console(highlight=False)
         self.view = RunView(self.console, thoughts=not args.hide_thoughts, quiet=args.quiet)
         self.approve = self._approve_mode()
         try:
             self.shop = Shop(args.db, manager=args.approve != "never")
         except ShopError as error:
-            raise ModelError(str(error)) from error
+            raise TranscriptError(str(error)) from error
         self.agent = self.make_agent(args.provider)
 
     def make_agent(self, provider: str) -> Agent:
@@ -152,7 +161,7 @@ class Desk:
             try:
                 return exit_code(self.work(self.args.text, self.view).exit)
             except KeyboardInterrupt:
-                self.view.stopped()
+                self.stopped()
                 return 130
 
     def work(
@@ -160,6 +169,9 @@ class Desk:
     ) -> Outcome:
         """One turn: a new one, or, without a text, the one that `--resume` names."""
         if text is None:
+            if on_event:  # whoever stops the run hears also of what was done before
+                said = read(self.args.resume).entries
+                on_event.messages[:] = current_turn([m for m in said if isinstance(m, MESSAGES)])
             outcome = self.agent.resume(self.args.resume, on_event=on_event)
         else:
             kept = self.args.transcript or transcript
@@ -170,8 +182,9 @@ class Desk:
 
     def converse(self) -> int:
         """The prompt loop. An error ends the turn, not the conversation."""
-        say = self.console.print
-        say("Type a request, or /help. For example:", *(f"  {e}" for e in EXAMPLES), sep="\n")
+        self.view.print("Type a request, or /help. For example:")
+        for example in EXAMPLES:
+            self.view.print(f"  {example}")
         transcript: Sequence[Message] = ()
         while True:
             try:
@@ -193,21 +206,38 @@ class Desk:
                         self.agent = self.make_agent(provider)
                         self.greet()
                     case str(), _ if command.startswith("/"):
-                        say(HELP, markup=False)
+                        self.view.table(HELP)
                     case _:
                         transcript = self.work(text, self.view, transcript).transcript
             except (ModelError, UserError) as error:
                 self.view.stop()
-                say(f"error: {error}", style="red", markup=False)
+                self.view.print(f"error: {error}", "red")
             except KeyboardInterrupt:  # ends the turn; what was done stays in the conversation
-                self.view.stopped()
+                self.stopped()
+                if self.args.transcript:  # in a file, a turn has to be over before the next begins
+                    return 130
                 transcript = [*transcript, *self.view.messages]
 
     def greet(self) -> None:
         model = self.agent.model
         if model.name == "offline":
-            self.console.print(f"[reverse] {STAND_IN} [/reverse]", soft_wrap=True)
-        self.console.print(f"refund desk · {model.name}:{model.model}", style="dim", soft_wrap=True)
+            self.view.print(f" {STAND_IN} ", "reverse")
+        self.view.print(f"refund desk · {model.name}:{model.model}", "dim")
+
+    def stopped(self) -> None:
+        """Say what was done, and how to go on: with the file of this run, and the same flags."""
+        self.view.stopped()
+        if kept := self.args.resume or self.args.transcript:
+            self.view.print("Go on with:", "yellow")
+            words = ["python -m demos.refund", f"--resume {shlex.quote(kept)}", *self.flags]
+            line = " ".join(words)
+            fits = not self.console.is_terminal or len(line) < self.console.width
+            line = line if fits else " \\\n  ".join(words)
+            self.console.print(Text(printable(line)), soft_wrap=True)  # so that it can be copied
+        elif self.args.text:
+            self.view.print("With --transcript PATH there would be a run to go on with.", "yellow")
+        else:
+            self.view.print("The conversation goes on with your next request.", "yellow")
 
     def _approve_mode(self) -> Callable[[AskHuman], Verdict] | None:
         """Who approves: None where nobody is there to be asked."""
@@ -242,16 +272,32 @@ def main() -> int:
     if args.text and not " ".join(args.text).strip():
         raise UserError("the request is empty: say what you want, or leave it out for a prompt")
     args.text = " ".join(args.text) or None
-    if args.html and not Path(args.html).parent.is_dir():
-        raise UserError(f"--html {args.html}: there is no such folder; make it first")
+    sources = parser.sources(argv)
     if args.show_config:
-        print(show(args, parser.sources(argv)))
+        print(show(args, sources))
         return 0
     if args.json and not (args.text or args.resume):
         raise UserError('--json needs a request: python -m demos.refund --json "..."')
     if args.text and args.resume:
         raise UserError("--resume goes on with a run: leave the request out")
-    return Desk(args, config).run()
+    if args.transcript:
+        check_transcript("--transcript", args.transcript)
+    if args.resume:
+        check_transcript("--resume", args.resume, resumed=True)
+    if args.html:
+        check_output("--html", args.html)
+    typed = [name for name, source in sources.items() if source == "flag"]
+    return Desk(args, config, flags_again(args, typed)).run()
+
+
+def flags_again(args: argparse.Namespace, typed: Sequence[str]) -> list[str]:
+    """The typed flags, as words of the command that goes on with the run."""
+    again = [f"--config {shlex.quote(args.config)}"] if args.config else []
+    for name in typed:
+        value, flag = getattr(args, name), f"--{name.replace('_', '-')}"
+        if name not in ("transcript", "resume"):
+            again.append(flag if value is True else f"{flag} {shlex.quote(str(value))}")
+    return again
 
 
 def words() -> list[str]:
@@ -275,7 +321,7 @@ def write(path: str, text: str) -> None:
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
     except OSError as error:
-        raise UserError(f"{path}: cannot be written ({error.strerror}); check --html") from error
+        raise TranscriptError(f"--html {path}: {error.strerror}; choose another path") from error
 
 
 def as_json(outcome: Outcome, shop: Shop, model: Model) -> dict[str, object]:

@@ -10,6 +10,7 @@ Rule 3: everything is counted from the transcript, seconds from the time stamps 
 Rule 4: there are no prices in here: they change. The caller brings the table.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -32,7 +33,10 @@ class Price:
     def __post_init__(self) -> None:
         for name in ("input", "output", "cached_input"):
             value = getattr(self, name)
-            if isinstance(value, bool) or (value is not None and value < 0):
+            if value is None and name == "cached_input":
+                continue
+            is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+            if not (is_number and 0 <= value < math.inf):  # NaN is in no range
                 raise ValueError(f"price {name}={value!r}: use a number from 0")
 
     def of(self, usage: Usage) -> float:

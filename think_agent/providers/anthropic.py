@@ -209,7 +209,10 @@ class Anthropic(Provider):
             raise self.translate(error) or error from error
         if not (client.api_key or client.auth_token or client.credentials):
             # The SDK would find out at the first request, by a TypeError.
-            raise AuthError("anthropic: no API key; set ANTHROPIC_API_KEY or pass api_key=")
+            raise AuthError(
+                "anthropic: no API key; set the environment variable ANTHROPIC_API_KEY "
+                "(in code: api_key=)"
+            )
         self._client = client
         self._async_clients = PerLoop(
             lambda: anthropic.AsyncAnthropic(
@@ -356,7 +359,7 @@ def translate(error: Exception) -> ModelError | None:
         case anthropic.APIError() | json.JSONDecodeError() | UnicodeDecodeError():
             return BadResponse("anthropic: the answer is no JSON; check base_url")
         case anthropic.AnthropicError():
-            return AuthError(f"anthropic: {error} Or set ANTHROPIC_API_KEY or pass api_key=")
+            return AuthError(f"anthropic: {error} Or set ANTHROPIC_API_KEY (in code: api_key=)")
         case httpx2.InvalidURL():
             return ConnectionFailed("anthropic: base_url is no URL; write https://host")
         case httpx2.TimeoutException():
@@ -380,7 +383,7 @@ def _error_answer(error: anthropic.APIStatusError) -> ModelError:
     kind: type[ModelError]
     match status:
         case 401 | 402 | 403:
-            kind, advice = AuthError, "check ANTHROPIC_API_KEY or api_key=, its rights and credit"
+            kind, advice = AuthError, "check ANTHROPIC_API_KEY (in code: api_key=) and its rights"
         case 400 if "credit balance" in said:
             kind, advice = AuthError, "add credit to the account"
         case 404 if "model" in said:

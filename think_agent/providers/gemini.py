@@ -268,7 +268,8 @@ class Gemini(Provider):
         key = (api_key or os.getenv("GOOGLE_API_KEY") or os.getenv("GEMINI_API_KEY") or "").strip()
         if not key:
             raise AuthError(
-                "gemini: no API key; set GEMINI_API_KEY (or GOOGLE_API_KEY) or pass api_key="
+                "gemini: no API key; set the environment variable GEMINI_API_KEY "
+                "(in code: api_key=)"
             )
         # Checked here, for the HTTP library would quote the key in its error.
         if not (key.isascii() and key.isprintable()):
@@ -402,7 +403,7 @@ def _error_answer(error: errors.APIError, said: str, model: str) -> ModelError:
     status, details = error.code, str(error.details)
     if status in (401, 402, 403) or (status == 400 and "API key" in said):  # a bad key is a 400
         return AuthError(
-            f"gemini: not allowed ({said}); set GEMINI_API_KEY or pass api_key=", status=status
+            f"gemini: not allowed ({said}); check GEMINI_API_KEY (in code: api_key=)", status=status
         )
     if status == 404 and "model" in said:
         return ModelNotFound(

@@ -332,7 +332,7 @@ def _error_answer(status: int, said: str, model: str) -> ModelError:
     match status:
         case 401 | 402 | 403:
             kind = AuthError
-            advice = "run: ollama signin, or set OLLAMA_API_KEY or pass api_key="
+            advice = "run: ollama signin, or set OLLAMA_API_KEY (in code: api_key=)"
         case 404 if "model" in said:
             kind, advice = ModelNotFound, f"run: ollama pull {model}"
         case 404 | 405:

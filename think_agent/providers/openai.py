@@ -68,7 +68,10 @@ class OpenAI(base.Provider):
         self._dialect = _dialect(api or ("responses" if official else "chat"))
         self._key = (api_key or os.environ.get("OPENAI_API_KEY") or "").strip()
         if official and not self._key:
-            raise AuthError("openai: no API key; set OPENAI_API_KEY, or pass api_key=")
+            raise AuthError(
+                "openai: no API key; set the environment variable OPENAI_API_KEY "
+                "(in code: api_key=)"
+            )
         self._timeout = timeout
         self._async_clients = base.PerLoop(
             lambda: openai.AsyncOpenAI(

@@ -84,7 +84,7 @@ def failure(
     if kind in (400, 404) and (code == "model_not_found" or NO_MODEL.search(said)):
         return ModelNotFound(f"{said}; check the name of the model", status=status)
     if kind in (401, 402, 403):
-        return AuthError(f"{said}; check OPENAI_API_KEY, or pass api_key=", status=status)
+        return AuthError(f"{said}; check OPENAI_API_KEY (in code: api_key=)", status=status)
     if kind == 408:
         return TimedOut(f"{said}; try again", status=status, retryable=inside)
     if kind == 429 and "too large" in said:  # it would be too large again
