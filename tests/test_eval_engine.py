@@ -1,16 +1,19 @@
 """`think-agent eval --engine dbos`: killed, shared or failed, it runs no finished trial twice.
 
 The oracles are the plain evaluation, a log that the suite's own tool writes, and the engine's
-database, read with sqlite3.
+database, read without the engine. What is about kills and sharing runs on SQLite; marked
+`postgres`, on the server that THINK_AGENT_TEST_POSTGRES names, too.
 """
 
 import json
+import logging
 import signal
 import sqlite3
 import subprocess
 import sys
 import time
 from collections import Counter
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
@@ -31,6 +34,7 @@ from tests.test_evaluate import (  # noqa: F401
     keys,
     results_in,
 )
+from tests.test_fleet import url  # noqa: F401
 from tests.test_four_providers import KEY
 
 LAMPS = '''
@@ -72,8 +76,8 @@ MANY = 80
 class House:
     """A suite with a log of what was really done, evaluated by processes of their own."""
 
-    def __init__(self, folder, monkeypatch):
-        self.folder, self.database = folder, folder / "engine.db"
+    def __init__(self, folder, database, monkeypatch):
+        self.folder, self.database = folder, database
         self.flips = folder / "flips"
         self.flips.touch()
         monkeypatch.setenv("FLIPS", str(self.flips))
@@ -85,16 +89,27 @@ class House:
         words = (
             *(self.folder / "lamps.jsonl", "--provider", "offline:slow", "--force", "never"),
             *("--out", self.folder / out, "--plot", self.folder / "plot.png"),
-            *("--engine", "dbos", "--fleet", f"sqlite:///{self.database}", *flags),
+            *("--engine", "dbos", "--fleet", self.database, *flags),
         )
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
         return subprocess.Popen([sys.executable, "-c", COMMAND, *words], cwd=ROOT, **pipes)
 
     def done(self) -> set[str]:
         """The cases that the engine has on record."""
-        with sqlite3.connect(self.database) as db:
-            rows = db.execute("SELECT workflow_uuid FROM workflow_status WHERE status = 'SUCCESS'")
-            return {id.split("/")[-2] for (id,) in rows}
+        ids = self.on_record("workflow_uuid", "status = 'SUCCESS'")
+        return {id.split("/")[-2] for id in ids}
+
+    def on_record(self, column, where="true") -> set[str]:
+        """What the engine's table of workflows has in a column."""
+        if self.database.startswith("sqlite"):
+            table, database = "workflow_status", sqlite3.connect(self.database[len("sqlite:///") :])
+        else:
+            import psycopg
+
+            table, database = "dbos.workflow_status", psycopg.connect(self.database)
+        with closing(database) as db:
+            rows = db.execute(f"SELECT DISTINCT {column} FROM {table} WHERE {where}").fetchall()
+        return {value for (value,) in rows}
 
     def wait_for(self, process, count):
         deadline = time.monotonic() + 60
@@ -102,6 +117,13 @@ class House:
             assert process.poll() is None, process.communicate()
             assert time.monotonic() < deadline
             time.sleep(0.005)
+
+
+@pytest.fixture(autouse=True)
+def _log_of_its_own():
+    """The engine's log keeps the stderr it was made with, and that of a test is closed after it."""
+    yield
+    logging.getLogger("dbos").handlers.clear()
 
 
 @pytest.fixture
@@ -112,8 +134,8 @@ def few(tmp_path):
 
 
 @pytest.fixture
-def house(tmp_path, monkeypatch):
-    return House(tmp_path, monkeypatch)
+def house(tmp_path, url, monkeypatch):  # noqa: F811
+    return House(tmp_path, url, monkeypatch)
 
 
 @pytest.mark.parametrize(
@@ -152,9 +174,7 @@ def test_two_machines_share_the_trials_and_both_get_all_results(house):
     first, second = (results_in(house.folder / f"{name}.jsonl") for name in ("first", "second"))
     assert {one.case: one for one in first} == {one.case: one for one in second}
     assert Counter(house.flips.read_text().split()) == {f"lamp-{n}": 1 for n in range(MANY)}
-    with sqlite3.connect(house.database) as db:
-        workers = db.execute("SELECT DISTINCT executor_id FROM workflow_status").fetchall()
-    assert len(workers) == 2
+    assert len(house.on_record("executor_id")) == 2
 
 
 def test_known_models_get_their_known_scores_from_the_engine(tmp_path):

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from demos.refund import offline
 from demos.refund.dialects import speaking
 from demos.refund.shop import INSTRUCTIONS, Shop
+from tests.pieces import InPieces, four_ways, told
 from tests.servers import serve
 from tests.servers.ollama import OllamaServer
 from tests.servers.openai_chat import Chat
@@ -326,38 +327,8 @@ def test_replies_from_elsewhere_are_told_in_the_dialect():
 # Streaming.
 
 
-class InPieces(ScriptedModel):
-    """Streams its text in pieces of a given size."""
-
-    def __init__(self, text, size):
-        super().__init__(lambda _: Assistant(text=text))
-        self._size = size
-
-    def stream(self, request):
-        reply = self.complete(request)
-        yield Delta("thinking", "hm")
-        for at in range(0, len(reply.text), self._size):
-            yield Delta("answer", reply.text[at : at + self._size])
-        yield reply
-
-    async def astream(self, request):
-        for event in self.stream(request):
-            yield event
-
-
-def four_ways(model, asked_request):
-    async def streamed():
-        return [event async for event in model.astream(asked_request)]
-
-    events = list(model.stream(asked_request))
-    assert events == asyncio.run(streamed())
-    reply = model.complete(asked_request)
-    assert reply == events[-1] == asyncio.run(model.acomplete(asked_request))
-    return reply, events[:-1]
-
-
-def told(deltas, kind):
-    return "".join(delta.text for delta in deltas if delta.kind == kind)
+def in_pieces(text, size):
+    return react(InPieces(Assistant(text=text, thinking="hm"), size))
 
 
 @pytest.mark.parametrize("size", [1, 3, 1000])
@@ -365,7 +336,7 @@ def told(deltas, kind):
 def test_the_four_ways_agree(case, size):
     text = {**READ, **MALFORMED}.get(case, (case,))[0]
     for asked_request in (request(), request(tool_choice="none"), request(tools=(count,))):
-        reply, deltas = four_ways(react(InPieces(text, size)), asked_request)
+        reply, deltas = four_ways(in_pieces(text, size), asked_request)
         if reply.stop_reason == "end_turn":
             assert told(deltas, "answer") == reply.text
     assert Delta("thinking", "hm") in deltas
@@ -373,7 +344,7 @@ def test_the_four_ways_agree(case, size):
 
 def test_thoughts_calls_and_the_answer_are_told_as_they_form():
     text = f"Thought: I look.\nAction: look\nAction Input: {json.dumps(ORDER)}"
-    _, deltas = four_ways(react(InPieces(text, 4)), request())
+    _, deltas = four_ways(in_pieces(text, 4), request())
     thoughts = [delta for delta in deltas if delta.kind == "thought"]
     assert told(thoughts, "thought") == "I look."
     assert len(thoughts) > 1
@@ -381,7 +352,7 @@ def test_thoughts_calls_and_the_answer_are_told_as_they_form():
     pieces = [delta for delta in deltas if delta.kind == "call"]
     assert json.loads(told(pieces, "call")) == ORDER
     assert {(delta.name, delta.call) for delta in pieces} == {("look", 1)}
-    _, deltas = four_ways(react(InPieces("Thought: ok\nFinal Answer: It is paid.", 4)), request())
+    _, deltas = four_ways(in_pieces("Thought: ok\nFinal Answer: It is paid.", 4), request())
     assert told(deltas, "answer") == "It is paid."
     assert told(deltas, "thought") == "ok"
 
@@ -401,7 +372,7 @@ texts = st.lists(st.sampled_from(PIECES) | st.text(max_size=4), max_size=14).map
 @given(texts, st.integers(1, 9), st.sampled_from(["auto", "none"]))
 @example("Action:\n_\nAction Input: {}", 1, "auto")
 def test_any_text_is_read_the_same_however_it_is_cut(text, size, choice):
-    reply, deltas = four_ways(react(InPieces(text, size)), request(tool_choice=choice))
+    reply, deltas = four_ways(in_pieces(text, size), request(tool_choice=choice))
     assert bool(reply.tool_calls) == (reply.stop_reason == "tool_use")
     assert bool(reply.mistake) == (reply.stop_reason == "malformed")
     if reply.stop_reason == "end_turn":
@@ -504,7 +475,7 @@ def test_the_answer_of_the_way_out_is_the_answer_and_nobody_is_asked_twice():
 
 
 def test_a_watcher_is_told_the_answer_once_and_as_it_forms():
-    model = react(InPieces("Thought: done\nFinal Answer: Your refund is on its way.", 4))
+    model = in_pieces("Thought: done\nFinal Answer: Your refund is on its way.", 4)
     events = list(Agent(model, [count]).stream("Refund!"))
     deltas = [event for event in events if isinstance(event, Delta)]
     assert told(deltas, "answer") == events[-1].answer == "Your refund is on its way."

@@ -8,8 +8,9 @@ import pytest
 from demos.refund.dialects import speaking
 from demos.refund.offline import reply
 from demos.refund.shop import INSTRUCTIONS, Shop
+from demos.refund.stand_ins import STAND_INS
 from tests.test_demos import run
-from think_agent import THINK_MINIMAL, Agent, Assistant, ToolCall, connect
+from think_agent import THINK_MINIMAL, Agent, Assistant, Force, ToolCall, connect
 from think_agent.cli import speak
 
 FOUR = "Please refund ORD-001, ORD-002, ORD-003 and ORD-004"
@@ -86,6 +87,18 @@ def test_a_conversation_without_the_exit_signal_ends_in_silence(dialect):
     assert (first.exit, second.exit) == ("silence", "silence")
     assert ("ORD-003" in first.answer, "ORD-002" in second.answer) == (True, True)
     assert [d.decision for d in shop.decisions()] == ["approve", "deny"]
+
+
+@pytest.mark.parametrize("dialect", ["native", "json", "react"])
+def test_without_the_exit_signal_a_forced_thought_is_not_yet_the_answer(dialect):
+    """All there is to do is to answer, and the stand-in sees that a thought is no way out."""
+    outcome = desk(dialect, Shop(), STAND_INS["careful"], think=THINK_MINIMAL).run("Hello!")
+    forced, answer = outcome.steps
+    assert forced.tool_choice == Force("think")
+    assert [call.name for call in forced.tool_calls] == ["think"]
+    assert "No order number" in outcome.thoughts[0]
+    assert (outcome.exit, answer.tool_calls) == ("silence", ())
+    assert "Which order is it?" in outcome.answer
 
 
 @pytest.mark.parametrize(("dialect", "calls"), [("json", 8), ("react", 5)])

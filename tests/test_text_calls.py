@@ -1,6 +1,5 @@
 """Calls written as text: what is read as a call, what never is, and the same in all four ways."""
 
-import asyncio
 import json
 import time
 from dataclasses import replace
@@ -9,6 +8,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
+from tests.pieces import InPieces, four_ways, told
 from tests.servers import serve
 from tests.servers.ollama import OllamaServer
 from tests.strategies import texts
@@ -16,7 +16,6 @@ from think_agent import (
     THINK,
     Agent,
     Assistant,
-    Delta,
     Force,
     Request,
     ScriptedModel,
@@ -240,39 +239,6 @@ def test_hostile_texts_take_linear_time(piece):
 
 def asked(tools=TOOLS, **options):
     return Request((User("ORD-001?"),), tools, **options)
-
-
-class InPieces(ScriptedModel):
-    """Streams its text in pieces of a given size."""
-
-    def __init__(self, reply, size):
-        super().__init__(lambda request: reply)
-        self._size = size
-
-    def stream(self, request):
-        reply = self.complete(request)
-        for at in range(0, len(reply.text), self._size):
-            yield Delta("answer", reply.text[at : at + self._size])
-        yield reply
-
-    async def astream(self, request):
-        for event in self.stream(request):
-            yield event
-
-
-def four_ways(model, request):
-    async def streamed():
-        return [event async for event in model.astream(request)]
-
-    events = list(model.stream(request))
-    assert events == asyncio.run(streamed())
-    reply = model.complete(request)
-    assert reply == events[-1] == asyncio.run(model.acomplete(request))
-    return reply, events[:-1]
-
-
-def told(deltas, kind):
-    return "".join(delta.text for delta in deltas if delta.kind == kind)
 
 
 @pytest.mark.parametrize("size", [1, 3, 1000])

@@ -9,9 +9,12 @@ Rule 1: it is the other side of `think_agent/dialects`, written from what those 
 Rule 2: what was said is read back into messages with calls and results, the script is played on
         them, and its reply is written in the dialect. A word that got lost is a wrong decision.
 Rule 3: a request in which no dialect is spoken is played as it is.
+Rule 4: a server may drop the schema of a plan. Then the script hears of no tool choice, and writes
+        every key that the system text names.
 
-The edge: the script is shown the think tool alone; what else it may call, it knows by heart. Words
-behind a result are taken for the kit's (a limit, a nudge) until the script has given its answer.
+The edge: the script is shown the think tool alone, with or without the exit signal; what else it
+may call, it knows by heart. Words behind a result are taken for the kit's (a limit, a nudge) until
+the script has given its answer.
 """
 
 import json
@@ -21,6 +24,7 @@ from dataclasses import replace
 
 from think_agent import (
     THINK,
+    THINK_MINIMAL,
     Assistant,
     Force,
     Message,
@@ -37,8 +41,12 @@ PLAN_RESULT = re.compile(r"Result of (\S+) \(\S+\):\n(.*)", re.DOTALL)
 OBSERVATION = re.compile(r"Observation \((\S+?)(?: \{.*?\})?\): (.*)", re.DOTALL)
 WRITTEN = re.compile(r"^(Thought|Action): (.*)(?:\nAction Input: (.*))?$", re.MULTILINE)
 ENDS = re.compile(r'"task_complete": true|^Final Answer:', re.MULTILINE)
+PLANS = "Every reply is one JSON object"
+PLAN = ("understanding", "reasoning", "task_complete", "actions", "response")
 ORDERED = "Now write "  # how a tool choice begins in the react dialect
-SIGNAL = "until you are asked for the answer"  # so the json dialect has the exit signal
+# What the system text says where there is the exit signal, and does not where there is none.
+PLAN_SIGNAL = "until you are asked for the answer"
+REACT_SIGNAL = "a Final Answer is its"
 
 
 def speaking(script: Script, dialect: str) -> Script:
@@ -56,20 +64,25 @@ def speaking(script: Script, dialect: str) -> Script:
 
 def _in_json(script: Script, request: Request) -> Assistant:
     keys = (request.output_schema or {}).get("properties", {})
+    dropped = request.output_schema is None and PLANS in request.system
+    if dropped:
+        keys = {key: {} for key in PLAN}
     if "response" not in keys and "reasoning" not in keys:
         return script(request)
+    signal = PLAN_SIGNAL in request.system
+    heard = _as_heard(request, signal)
     choice: ToolChoice = "auto"
-    if list(keys) == ["response"]:
+    if list(keys) == ["response"] or (dropped and _has_left(heard.messages)):
         choice = "none"
     elif "response" not in keys:
         choice = Force("think")
-    heard = Request(_heard(request.messages), (THINK,), tool_choice=choice, system=request.system)
+    heard = replace(heard, tool_choice=choice)
     reply = script(heard)
     thoughts = [call for call in reply.tool_calls if call.name == "think"]
     actions = [_as_action(call, keys) for call in reply.tool_calls if call.name != "think"]
     complete = not reply.tool_calls or any(should_continue(call) is False for call in thoughts)
     answer = reply.text
-    if complete and SIGNAL not in request.system:  # the way out is silence: the answer goes along
+    if complete and not signal:  # the way out is silence: the answer goes along
         answer = answer or script(replace(heard, tool_choice="none")).text
     plan = {
         "understanding": "",
@@ -87,9 +100,15 @@ def _earlier(heard: Sequence[Message]) -> str:
     return "As planned." if isinstance(last, ToolResult) and last.name == "think" else ""
 
 
+def _has_left(heard: Sequence[Message]) -> bool:
+    """Did the last plan say that all is done, and did the kit but take note of it?"""
+    plans = [message for message in heard if isinstance(message, Assistant)]
+    return isinstance(heard[-1], ToolResult) and bool(ENDS.search(plans[-1].text))
+
+
 def _as_action(call: ToolCall, keys: Json) -> Json:
     """A call as the schema has it: every argument is there, and one that is left out is null."""
-    branches = keys["actions"]["items"]["anyOf"] if "actions" in keys else ()
+    branches = keys.get("actions", {}).get("items", {}).get("anyOf", ())
     shapes = (branch["properties"] for branch in branches)
     shape = next((s for s in shapes if call.name in s["tool"]["enum"]), None)
     names = shape["arguments"].get("required", ()) if shape else ()
@@ -121,7 +140,7 @@ def _in_react(script: Script, request: Request) -> Assistant:
         choice = Force("think")
     elif asked.startswith(ORDERED + "the Final Answer"):
         choice = "none"
-    heard = Request(_heard(request.messages), (THINK,), tool_choice=choice, system=request.system)
+    heard = replace(_as_heard(request, REACT_SIGNAL in request.system), tool_choice=choice)
     reply = script(heard)
     if not reply.tool_calls:
         return _said(reply, f"Final Answer: {reply.text}")
@@ -146,6 +165,12 @@ def _calls_in_text(text: str) -> Iterator[tuple[str, Json]]:
 
 def _said(reply: Assistant, text: str) -> Assistant:
     return replace(reply, text=text, tool_calls=(), stop_reason="end_turn")
+
+
+def _as_heard(request: Request, signal: bool) -> Request:
+    """The request as the script knows it; `signal`: the think tool has the exit signal."""
+    think = THINK if signal else THINK_MINIMAL
+    return Request(_heard(request.messages), (think,), system=request.system)
 
 
 def _heard(messages: Sequence[Message]) -> list[Message]:

@@ -21,22 +21,22 @@ ORDER_NUMBER = re.compile(r"\bORD-\d+\b", re.IGNORECASE)
 
 def reply(request: Request) -> Assistant:
     """The stand-in's next reply."""
-    desk = _Desk(request.messages, request.system)
-    actions = desk.next_actions()
+    so_far = _Progress(request.messages, request.system)
+    actions = so_far.next_actions()
     match request.tool_choice:
         case "none":
-            return Assistant(text=desk.answer())
+            return Assistant(text=so_far.answer())
         case Force(name="think"):
-            return calling(desk.thought(leaving=not actions))
+            return calling(so_far.thought(leaving=not actions))
         case Force(name=name):
             return calling(*[c for c in actions if c.name == name] or [ToolCall("", name, {})])
         case "required":
-            return calling(*actions) if actions else calling(desk.thought(leaving=True))
+            return calling(*actions) if actions else calling(so_far.thought(leaving=True))
     if not any(tool.name == "think" for tool in request.tools):
-        return calling(*actions) if actions else Assistant(text=desk.answer())
-    if desk.just_thought and actions:
+        return calling(*actions) if actions else Assistant(text=so_far.answer())
+    if so_far.just_thought and actions:
         return calling(*actions)
-    return calling(desk.thought(leaving=not actions), *(actions if desk.has_thought else ()))
+    return calling(so_far.thought(leaving=not actions), *(actions if so_far.has_thought else ()))
 
 
 def calling(*calls: ToolCall) -> Assistant:
@@ -49,7 +49,7 @@ def order_numbers(text: str) -> list[str]:
     return list(dict.fromkeys(number.upper() for number in ORDER_NUMBER.findall(text)))
 
 
-class _Desk:
+class _Progress:
     """What the messages since the customer last spoke say about each order."""
 
     def __init__(self, messages: Sequence[Message], system: str) -> None:

@@ -3,11 +3,11 @@
 A server is a `Protocol` (one module per provider: wire -> Request, Assistant -> wire) and a brain,
 a function Request -> Assistant. The codecs are written from the providers' documents, in the
 opposite direction of the adapters and without their code, so that each checks the other. `mode`
-says what the server does with a forced tool choice:
+says what the server does with what the model is to be held to:
 
-- `"honor"`: the brain sees it;
-- `"refuse"`: HTTP 400 in the provider's own words;
-- `"ignore"`: the brain is asked as if nothing had been forced.
+- `"honor"`: the brain sees it, tool choice and schema;
+- `"refuse"`: HTTP 400 to a forced tool choice, in the provider's own words;
+- `"ignore"`: the brain is asked as if nothing had been forced, and for no schema.
 
 Everything sent and received is kept: `server.requests` holds the bodies as JSON.
 """
@@ -115,8 +115,9 @@ class ProviderServer:
         forced = request.tool_choice not in ("auto", "none")
         if forced and self.mode == "refuse":
             return self.protocol.refusal(self.protocol.forced_refusal)
-        if forced and self.mode == "ignore":
-            request = replace(request, tool_choice="auto")
+        if self.mode == "ignore":
+            choice = "auto" if forced else request.tool_choice
+            request = replace(request, tool_choice=choice, output_schema=None)
         reply = self.brain(request)
         if self.protocol.is_stream(path, body):
             return Reply(

@@ -6,6 +6,7 @@ system prompt, the tools, every message before the block and its text, so a repl
 of these is refused.
 """
 
+import functools
 import hashlib
 import itertools
 import json
@@ -193,13 +194,18 @@ def sign(body: Body, index: int, thinking: str) -> str:
     return hashlib.sha256(json.dumps(covered, sort_keys=True).encode()).hexdigest()
 
 
+@functools.cache  # the tests of four providers took three times as long without
+def adapter(kind: Any) -> pydantic.TypeAdapter[Any]:
+    return pydantic.TypeAdapter(kind)
+
+
 def validated(kind: Any, value: Any, where: str) -> None:
     """`value` as the SDK's TypedDict `kind` has it, without further keys."""
     check(isinstance(value, dict), f"{where}: Input should be an object")
     extra = set(value) - set(get_type_hints(kind))
     check(not extra, f"{where}.{extra}: Extra inputs are not permitted")
     try:
-        pydantic.TypeAdapter(kind).validate_python(value)
+        adapter(kind).validate_python(value)
     except pydantic.ValidationError as error:
         first = error.errors()[0]
         path = ".".join(str(part) for part in first["loc"])

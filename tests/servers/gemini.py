@@ -22,12 +22,12 @@ from think_agent.tools import Tool
 KEY = "AIza-good+key"
 MODEL = "gemini-3.8-flash"
 NOT_BY_THE_MODEL = "skip_thought_signature_validator"
-TYPES: dict[str, Any] = {
-    "contents": list[types.Content],
-    "tools": list[types.Tool],
-    "toolConfig": types.ToolConfig,
-    "systemInstruction": types.Content,
-    "generationConfig": types.GenerationConfig,
+TYPES: dict[str, pydantic.TypeAdapter[Any]] = {
+    "contents": pydantic.TypeAdapter(list[types.Content]),
+    "tools": pydantic.TypeAdapter(list[types.Tool]),
+    "toolConfig": pydantic.TypeAdapter(types.ToolConfig),
+    "systemInstruction": pydantic.TypeAdapter(types.Content),
+    "generationConfig": pydantic.TypeAdapter(types.GenerationConfig),
 }
 FINISH = {"max_tokens": "MAX_TOKENS", "refusal": "SAFETY"}
 
@@ -73,7 +73,7 @@ class GeminiProtocol(Protocol):
         for name, value in body.items():
             _must(name in TYPES, f'Invalid JSON payload received. Unknown name "{name}"')
             try:
-                pydantic.TypeAdapter(TYPES[name]).validate_python(value)
+                TYPES[name].validate_python(value)
             except pydantic.ValidationError as problem:
                 where = problem.errors()[0]
                 raise ValueError(f"Invalid JSON payload received: {name} {where['loc']}") from None

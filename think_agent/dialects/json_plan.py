@@ -172,7 +172,7 @@ def instructions(tools: Sequence[Tool], several: bool) -> str:
     return FORMAT.format(
         amount="in the order to do them" if several else "at most one",
         response="until you are asked for the answer" if _has_signal(tools) else "while you work",
-        think=THINK_IS_REASONING if _has_think(tools) else "",
+        think=_about_think(tools),
         tools="\n".join(lines) or "None.",
     )
 
@@ -196,8 +196,14 @@ The results of actions are in the next message.{think}
 
 {tools}"""
 
-THINK_IS_REASONING = """ Where you are told to use the tool think, write "reasoning"; its \
-should_continue "false" is task_complete true."""
+THINK_IS_REASONING = ' Where you are told to use the tool think, write "reasoning"'
+SIGNAL_IS_COMPLETE = '; its should_continue "false" is task_complete true'
+
+
+def _about_think(tools: Sequence[Tool]) -> str:
+    if not _has_think(tools):
+        return ""
+    return f"{THINK_IS_REASONING}{SIGNAL_IS_COMPLETE if _has_signal(tools) else ''}."
 
 
 def spoken(messages: Sequence[Message], provider: str) -> tuple[Message, ...]:

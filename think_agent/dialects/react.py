@@ -78,12 +78,13 @@ When everything is done and what is left is to tell the user, write instead:
 
 Thought: a last check against the rules
 Final Answer: what you tell the user
-
-Where you are told to use the tool think, write a Thought; a Final Answer is its
-should_continue "false".
-
+{think}
 # Tools
 """
+THINK_IS_THOUGHT = """
+Where you are told to use the tool think, write a Thought{signal}.
+"""
+SIGNAL = '; a Final Answer is its\nshould_continue "false"'
 EXPECTED = (
     'Write "Thought:" with your notes, then either "Action:" with the name of one tool and '
     '"Action Input:" with a JSON object, or "Final Answer:" with the words for the user; each label'
@@ -167,13 +168,16 @@ def asked(request: Request, provider: str) -> Request:
 
 def instructions(tools: Sequence[Tool]) -> str:
     """The part of the system prompt that describes the format and the tools."""
+    known = {tool.name: tool for tool in tools}
+    signal = SIGNAL if _has_signal(known) else ""
+    think = THINK_IS_THOUGHT.format(signal=signal) if THINK_NAME in known else ""
     lines = (
         f"- {tool.name}: {tool.description}\n"
         f"  Action Input: JSON of the schema {json.dumps(tool.parameters, ensure_ascii=False)}"
         for tool in tools
         if tool.name != THINK_NAME
     )
-    return "\n".join([FORMAT, *lines])
+    return "\n".join([FORMAT.format(think=think), *lines])
 
 
 def _say(messages: list[User | Assistant], text: str) -> None:

@@ -1,0 +1,45 @@
+"""A model whose text arrives in pieces, and what the four ways to ask make of it."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import Any
+
+from think_agent import Assistant, Delta, Model, Request, ScriptedModel
+
+
+class InPieces(ScriptedModel):
+    """Gives one reply; streams its thinking whole and its text in pieces of a given size."""
+
+    def __init__(self, reply: Assistant, size: int) -> None:
+        super().__init__(lambda _: reply)
+        self._size = size
+
+    def stream(self, request: Request) -> Iterator[Delta | Assistant]:
+        reply = self.complete(request)
+        if reply.thinking:
+            yield Delta("thinking", reply.thinking)
+        for at in range(0, len(reply.text), self._size):
+            yield Delta("answer", reply.text[at : at + self._size])
+        yield reply
+
+    async def astream(self, request: Request) -> AsyncIterator[Delta | Assistant]:
+        for event in self.stream(request):
+            yield event
+
+
+def four_ways(model: Model, request: Request) -> tuple[Assistant, list[Any]]:
+    """The reply and its Deltas, which have to be the same however it is asked for."""
+
+    async def streamed() -> list[Delta | Assistant]:
+        return [event async for event in model.astream(request)]
+
+    *deltas, last = model.stream(request)
+    assert [*deltas, last] == asyncio.run(streamed())
+    reply = model.complete(request)
+    assert reply == last == asyncio.run(model.acomplete(request))
+    return reply, deltas
+
+
+def told(deltas: Sequence[Delta], kind: str) -> str:
+    """The text of all Deltas of a kind."""
+    return "".join(delta.text for delta in deltas if delta.kind == kind)
