@@ -52,7 +52,7 @@ class Agent:
     - `force`: when `think` is forced, see `policies.force`.
     - `think`: the think tool, THINK or THINK_MINIMAL; None for an agent without one.
     - `policies`: further `(step, transcript) -> step` functions, applied after the agent's own but
-      for `max_seconds` and those that only end a run (`declined`, `last_words`, `nobody`).
+      for those that only end a run (`declined`, `last_words`, `nobody`).
     - `answer`: a pydantic model that the final answer has to be of; `outcome.data` is the object.
     - `approve`: asked when a person has to decide; gets an AskHuman, gives a Verdict or a bool, and
       may be async. None: nobody is there, and the run pauses with the exit `needs_human`.
@@ -102,13 +102,20 @@ class Agent:
         self.instructions = instructions
         self.think = think
         self.tools = toolbox.index(tools, reserved=THINK_NAME)
+        self.shown = (*([think] if think else []), *self.tools.values())
+        self.answer = _typed(answer)
+        self.max_thoughts_in_a_row = max_thoughts_in_a_row
+        self.keep_turns = keep_turns
+        self.now = now or _default_clock()
+        self._max_chars = max_result_chars
+        self._approve = approve
+
         guarded = {item.name for item in self.tools.values() if item.think_first}
         if guarded and not think:
             raise ValueError(f"{', '.join(guarded)}: think_first needs an agent with a think tool")
         forced = rules.force(force)
-        self._answer = _typed(answer)
-        self._policies: list[Policy] = [
-            *([self._answer.policy] if self._answer else []),
+        self._planning: list[Policy] = [
+            *([self.answer.policy] if self.answer else []),
             rules.mend_format,
             forced if think else rules.force("never"),
             rules.gate(guarded),
@@ -118,26 +125,20 @@ class Agent:
             rules.max_model_calls(max_model_calls),
         ]
         if max_actions is not None:
-            self._policies.append(rules.max_actions(max_actions))
+            self._planning.append(rules.max_actions(max_actions))
         if max_tokens is not None:
-            self._policies.append(rules.max_tokens(max_tokens))
+            self._planning.append(rules.max_tokens(max_tokens))
         if max_cost is not None:
-            self._policies.append(rules.max_cost(max_cost, prices or {}))
+            self._planning.append(rules.max_cost(max_cost, prices or {}))
             rules.price(prices or {}, model.model)  # a model without one is refused here
         if max_seconds is not None:
             rules.max_seconds(max_seconds)  # a limit that cannot be is refused here
         self._max_seconds = max_seconds
         # A person is asked last: never about a call that a limit would then refuse.
-        self._policies += [rules.care(self.tools), rules.approval(self.tools)]
-        self._policies += [*policies, rules.declined, rules.last_words]
+        self._asking: list[Policy] = [rules.care(self.tools), rules.approval(self.tools)]
+        self._asking += [*policies, rules.declined, rules.last_words]
         if approve is None:
-            self._policies.append(rules.nobody)
-        self._approve = approve
-        self._shown = (*([think] if think else []), *self.tools.values())
-        self._max_thoughts = max_thoughts_in_a_row
-        self._max_chars = max_result_chars
-        self._keep_turns = keep_turns
-        self._now = now or _default_clock()
+            self._asking.append(rules.nobody)
 
     def run(
         self,
@@ -193,11 +194,18 @@ class Agent:
         """`stream`, for `async for`."""
         return self._aevents(text, transcript, True)
 
-    def next_step(self, transcript: Sequence[Message]) -> Step:
-        """What this agent would do next: `loop.next_step` after all of its policies but for
-        `max_seconds`, which counts from the start of a run.
+    def policies(self, *, from_now: bool = False) -> list[Policy]:
+        """All policies, in order. `from_now`: `max_seconds` counts from now on, and not from the
+        start of the turn, which may have been in another process.
         """
-        return plan(transcript, self._policies)
+        clock: list[Policy] = []
+        if self._max_seconds is not None:
+            clock = [rules.max_seconds(self._max_seconds, since=self.now() if from_now else "")]
+        return [*self._planning, *clock, *self._asking]
+
+    def next_step(self, transcript: Sequence[Message]) -> Step:
+        """What this agent would do next: `loop.next_step` after all of its policies."""
+        return plan(transcript, self.policies())
 
     def perform(self, effect: Effect, *, streamed: bool = False) -> Iterator[Event]:
         """Do one thing that a step asks of the world: gives the message it came to, and whatever
@@ -259,8 +267,8 @@ class Agent:
         self, text: str | None, transcript: Conversation, streamed: bool
     ) -> AsyncGenerator[Event, None]:
         with self._opened(transcript, new=text is not None) as this:
-            for event in this.begin(text):
-                yield event
+            for told in this.begin(text):
+                yield told
             do = partial(self.aperform, streamed=streamed)
             async for event in arun(this.messages, this.plan, this.effects, do):
                 for told in this.end(event) if isinstance(event, Done) else (event,):
@@ -275,12 +283,12 @@ class Agent:
             raise TranscriptError(f"{transcript}: there is no such file; nothing to resume")
         from .transcript import Transcript
 
-        with Transcript(transcript, self._made_of(), now=self._now()) as file:
+        with Transcript(transcript, self._made_of(), now=self.now()) as file:
             yield Run(self, file, file)
 
     def _made_of(self) -> dict[str, str]:
         """What a later process compares itself with."""
-        shown = [(tool.name, tool.description, tool.parameters) for tool in self._shown]
+        shown = [(tool.name, tool.description, tool.parameters) for tool in self.shown]
         return {
             "model": f"{self.model.name}:{self.model.model}",
             "tools": fingerprint(json_text(shown)),
@@ -289,7 +297,7 @@ class Agent:
 
     def _stamped(self, events: Iterable[Event]) -> Iterator[Event]:
         for event in events:
-            yield replace(event, at=self._now()) if isinstance(event, MESSAGES) else event
+            yield replace(event, at=self.now()) if isinstance(event, MESSAGES) else event
 
 
 def _check_think(think: Tool | None, force: Forcing) -> None:

@@ -23,7 +23,7 @@ from collections.abc import (
     Sequence,
 )
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias, TypeVar
 
 from .messages import (
     MESSAGES,
@@ -138,15 +138,16 @@ def plan(transcript: Sequence[Message], policies: Iterable[Policy] = ()) -> Step
 
 
 Plan: TypeAlias = Callable[[Sequence[Message]], Step]
-Effects: TypeAlias = Callable[[Step], Iterable[Any]]
+Effect = TypeVar("Effect")
+Event = TypeVar("Event")
 
 
 def run(
     transcript: MutableSequence[Message],
     plan: Plan,
-    effects: Effects,
-    do: Callable[[Any], Iterable[Any]],
-) -> Iterator[Any]:
+    effects: Callable[[Step], Iterable[Effect]],
+    do: Callable[[Effect], Iterable[Event]],
+) -> Iterator[Event | Done]:
     """Run to the end, yielding every event: messages as they are appended, whatever else `do`
     yields, then Done.
 
@@ -168,9 +169,9 @@ def run(
 async def arun(
     transcript: MutableSequence[Message],
     plan: Plan,
-    effects: Effects,
-    do: Callable[[Any], AsyncIterable[Any]],
-) -> AsyncIterator[Any]:
+    effects: Callable[[Step], Iterable[Effect]],
+    do: Callable[[Effect], AsyncIterable[Event]],
+) -> AsyncIterator[Event | Done]:
     """`run`, for a `do` that waits."""
     while not isinstance(step := plan(transcript), Done):
         before = len(transcript)

@@ -68,10 +68,7 @@ class Run:
     ) -> None:
         self._agent = agent
         self.messages = messages
-        self._policies = agent._policies
-        if agent._max_seconds is not None:
-            since = rules.max_seconds(agent._max_seconds, since=agent._now())
-            self._policies = [*agent._policies[:-1], since, agent._policies[-1]]
+        self._policies = agent.policies(from_now=True)
         self._file = file
         self._taken_up_at = len(messages)
         self._id = file.id if file is not None else os.urandom(16).hex()
@@ -97,7 +94,7 @@ class Run:
             raise TranscriptError(
                 f"{self._file.path}: its last run is not over; resume it first, or choose another"
             )
-        message = User(text, at=self._agent._now())
+        message = User(text, at=self._agent.now())
         self.messages.append(message)
         yield message
 
@@ -106,9 +103,9 @@ class Run:
         if len(self.messages) == self._taken_up_at and done.exit != "needs_human":
             yield Notice("This run had ended; nothing was done again. It said:")
         elif self._file is not None:
-            self._file.ended(done.exit, self._agent._now())
+            self._file.ended(done.exit, self._agent.now())
         usage = trail.usage(current_turn(self.messages))
-        answer = self._agent._answer
+        answer = self._agent.answer
         data = answer.read(done.answer) if answer and done.exit in ("signal", "silence") else None
         yield Outcome(done.answer, done.exit, tuple(self.messages), usage, data)
 
@@ -119,11 +116,11 @@ class Run:
             case CallModel(tool_choice=choice, say=say):
                 if say:
                     yield say
-                shown = recent(self.messages, agent._keep_turns)
-                schema = agent._answer.schema if agent._answer and choice == "none" else None
+                shown = recent(self.messages, agent.keep_turns)
+                schema = agent.answer.schema if agent.answer and choice == "none" else None
                 yield Request(
                     shown,
-                    agent._shown,
+                    agent.shown,
                     tool_choice=choice,
                     system=agent.instructions,
                     output_schema=schema,
@@ -163,7 +160,7 @@ class Run:
 
     def _think_result(self, call: ToolCall, tool: Tool) -> ToolResult:
         in_a_row = trail.thoughts_in_a_row(self.messages)
-        cap = self._agent._max_thoughts
+        cap = self._agent.max_thoughts_in_a_row
         said = thinking.acknowledge(call, tool, in_a_row=in_a_row, cap=cap)
         return ToolResult(call.id, call.name, said)
 
