@@ -20,6 +20,7 @@ ORDER = [
     ("think_agent/think.py", "the think tool and its exit signal"),
     ("think_agent/tools.py", "`@tool`, and calls that are checked first"),
     ("think_agent/schema.py", "a signature as a JSON schema"),
+    ("think_agent/waiting.py", "a tool's function, and its timeout"),
     ("think_agent/model.py", "what a model is to the loop; the scripted one"),
     ("think_agent/context.py", "how much of a long conversation a request shows"),
     ("think_agent/answer.py", "a final answer of a type"),

@@ -110,7 +110,7 @@ def collected(items: list[Delta | Assistant]) -> Assistant:
     assert "".join(d.text for d in deltas if d.kind == "answer") == reply.text
     assert "".join(d.text for d in deltas if d.kind == "thinking") == reply.thinking
     for number, call in enumerate(reply.tool_calls):
-        pieces = [d for d in deltas if d.kind in ("call", "thought") and d.call == number]
+        pieces = [d for d in deltas if d.kind in ("call", "thought") and d.index == number]
         assert {d.name for d in pieces} <= {call.name}
         told: Any = "".join(d.text for d in pieces)
         assert isinstance(call.arguments, dict)

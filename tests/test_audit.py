@@ -36,7 +36,7 @@ from think_agent.audit import add_arguments, read, report, to_html, to_json_repo
 from think_agent.audit import main as audit_main
 from think_agent.audit_report import Action, Ended, Note, Thought, Unreadable
 from think_agent.console import printable
-from think_agent.errors import TranscriptError
+from think_agent.errors import FileError, TranscriptError
 from think_agent.messages import MESSAGES, current_turn, to_json
 from think_agent.settings import Parser, UserError
 
@@ -382,9 +382,9 @@ def test_what_a_user_can_get_wrong_is_one_line(tmp_path):
         with pytest.raises(TranscriptError) as error:
             run_audit(*words)
         assert "\n" not in str(error.value)
-    with pytest.raises(TranscriptError, match=r"no folder .*nowhere; make it first, or"):
+    with pytest.raises(FileError, match=r"no folder .*nowhere; make it first, or"):
         run_audit(str(path), "--html", str(tmp_path / "nowhere" / "x.html"))
-    with pytest.raises(TranscriptError, match="that is a folder; name a file in it"):
+    with pytest.raises(FileError, match="that is a folder; name a file in it"):
         run_audit(str(path), "--html", str(tmp_path))
     for words in ([str(path), "--html", str(path)], [str(path), "--json", "--text"]):
         with pytest.raises(UserError):

@@ -541,7 +541,7 @@ def test_deltas_come_before_the_reply() -> None:
     assert kinds.count("thinking") >= 2
     assert kinds.count("answer") >= 2
     assert kinds[-3:] == ["thought", "call", "call"]
-    assert [getattr(delta, "call", -1) for delta in deltas[-3:]] == [0, 1, 2]
+    assert [getattr(delta, "index", -1) for delta in deltas[-3:]] == [0, 1, 2]
 
 
 @every_way

@@ -12,7 +12,7 @@ PACKAGE = Path(think_agent.__file__).parent
 SDKS = ["ollama", "anthropic", "openai", "google.genai"]
 HEAVY = ["httpx", "httpx2", "httpcore", "requests", "aiohttp", "asyncio", "rich", "sqlite3"]
 CORE = ["messages", "loop", "think", "tools", "schema", "model", "agent", "running", "outcome"]
-CORE += ["policies", "trail"]
+CORE += ["policies", "trail", "waiting"]
 INNER = {*CORE, "errors", "streaming", "context"}  # what the core may import
 
 

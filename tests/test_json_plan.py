@@ -714,7 +714,7 @@ def test_a_stream_shows_what_the_reply_then_says(turn, size):
     )
     for number, call in enumerate(said.tool_calls):
         if call.name != "think":
-            told = [e for e in events[:-1] if e.kind == "call" and e.call == number]
+            told = [e for e in events[:-1] if e.kind == "call" and e.index == number]
             assert {e.name for e in told} == {call.name}
             assert next(e.text for e in told) == ""
 

@@ -545,7 +545,7 @@ def test_calls_are_counted_in_a_stream(server: ProviderServer) -> None:
     ]
     server.canned = [Reply(chunks=lines)]
     deltas, _ = streamed(model_at(server), HELLO)
-    assert [(d.call, json.loads(d.text)["order_id"]) for d in deltas] == [
+    assert [(d.index, json.loads(d.text)["order_id"]) for d in deltas] == [
         (0, "1"),
         (1, "2"),
         (2, "3"),

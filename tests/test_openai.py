@@ -240,7 +240,7 @@ def test_recorded_replies_are_read_as_the_sdk_reads_them(api, case):
     if "stream" in recording["response"]:
         assert joined(deltas, "answer") == text
         for number, (_, tool_name, arguments) in enumerate(calls):
-            pieces = [delta for delta in deltas if delta.call == number and delta.kind == "call"]
+            pieces = [delta for delta in deltas if delta.index == number and delta.kind == "call"]
             assert "".join(delta.text for delta in pieces) == arguments
             assert {delta.name for delta in pieces} == {tool_name}
 

@@ -206,6 +206,17 @@ def test_without_an_exit_signal_a_final_answer_is_silence():
         assert calls(reply) == [("think", {"thought": "hm"})] * len(think) + [("count", {})]
 
 
+def test_a_final_answer_beside_a_thought_that_was_asked_for_alone_waits_for_its_turn():
+    """Without the exit signal a thought is no way out, so the forced one is kept as what it is."""
+    forced = request(tools=(THINK_MINIMAL, count), tool_choice=Force("think"))
+    heard = asked(forced, "scripted").messages[-1].text
+    assert heard.endswith("Now write a Thought, and no Action or Final Answer yet.")
+    reply = reply_to("Thought: rule 5\nFinal Answer: Yes.", forced)
+    assert calls(reply) == [("think", {"thought": "rule 5"})]
+    reply = reply_to("Final Answer: Yes.", forced)  # there is no thought to keep
+    assert (reply.text, reply.tool_calls) == ("Yes.", ())
+
+
 def test_a_bare_value_gets_the_type_that_is_declared():
     schema = {"type": "object", "properties": {"n": {"type": "array"}}}
     add = Tool(name="add", description="", parameters=schema)
@@ -348,10 +359,10 @@ def test_thoughts_calls_and_the_answer_are_told_as_they_form():
     thoughts = [delta for delta in deltas if delta.kind == "thought"]
     assert told(thoughts, "thought") == "I look."
     assert len(thoughts) > 1
-    assert {(delta.name, delta.call) for delta in thoughts} == {("think", 0)}
+    assert {(delta.name, delta.index) for delta in thoughts} == {("think", 0)}
     pieces = [delta for delta in deltas if delta.kind == "call"]
     assert json.loads(told(pieces, "call")) == ORDER
-    assert {(delta.name, delta.call) for delta in pieces} == {("look", 1)}
+    assert {(delta.name, delta.index) for delta in pieces} == {("look", 1)}
     _, deltas = four_ways(in_pieces("Thought: ok\nFinal Answer: It is paid.", 4), request())
     assert told(deltas, "answer") == "It is paid."
     assert told(deltas, "thought") == "ok"

@@ -63,7 +63,7 @@ def test_the_pieces_of_a_reply_join_to_its_parts(script):
 def test_a_call_that_arrives_whole_is_told_by_its_kind():
     (thought,) = whole_call("think", {"thought": "Hm."}, 1)
     (call,) = whole_call("pay", {"n": 1}, 2)
-    assert (thought.kind, thought.text, thought.call) == ("thought", "Hm.", 1)
+    assert (thought.kind, thought.text, thought.index) == ("thought", "Hm.", 1)
     assert (call.kind, json.loads(call.text), call.name) == ("call", {"n": 1}, "pay")
 
 
@@ -145,7 +145,7 @@ def test_a_reply_that_broke_off_is_never_acted_on(provider):
         agent = desk(model_of(provider, server), Shop(), force="never")
         list(agent.stream("ORD-001"))  # whole, to know what a whole one has
         body = server.requests[0]
-        length = len(list(whole(hasty(Request([User("ORD-001")], agent._shown)), body)))
+        length = len(list(whole(hasty(Request([User("ORD-001")], agent.shown)), body)))
         protocol.encode_stream = cut
         if provider == "openai-chat":  # after the finish reason come but the usage and [DONE]
             length -= 2

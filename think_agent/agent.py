@@ -94,10 +94,10 @@ class Agent:
         now: Callable[[], str] | None = None,
     ) -> None:
         _check_think(think, force)
-        rules.whole("max_thoughts_in_a_row", max_thoughts_in_a_row)
-        rules.whole("max_result_chars", max_result_chars)
+        rules.check_whole("max_thoughts_in_a_row", max_thoughts_in_a_row)
+        rules.check_whole("max_result_chars", max_result_chars)
         if keep_turns is not None:
-            rules.whole("keep_turns", keep_turns)
+            rules.check_whole("keep_turns", keep_turns)
         self.model = model
         self.instructions = instructions
         self.think = think

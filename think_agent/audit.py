@@ -45,7 +45,7 @@ from .audit_report import (
     warnings,
 )
 from .console import ICONS, printable, say
-from .errors import TranscriptError
+from .errors import FileError, TranscriptError
 from .messages import Json, Message, from_json
 from .paths import check_output
 from .settings import UserError, add_flag
@@ -285,4 +285,4 @@ def _write(path: str, page: str) -> None:
         with open(file, "w", encoding="utf-8") as out:
             out.write(page)
     except OSError as error:
-        raise TranscriptError(f"--html {path}: {error.strerror}; choose another path") from error
+        raise FileError(f"--html {path}: {error.strerror}; choose another path") from error

@@ -18,7 +18,7 @@ from typing import Any
 
 from . import __version__
 from .console import say
-from .errors import BadRequest, ModelError, TranscriptError
+from .errors import BadRequest, FileError, ModelError
 from .loop import Exit
 from .model import Model
 from .policies import Price
@@ -183,7 +183,7 @@ def guarded(main: Callable[[], int]) -> int:
     except UserError as error:
         say(f"error: {error}")
         return 2
-    except (ModelError, TranscriptError) as error:
+    except (ModelError, FileError) as error:
         say(f"error: {error}")
         return 1
     except KeyboardInterrupt:

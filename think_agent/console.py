@@ -218,7 +218,7 @@ class _Preview:
         self._since = time.monotonic()
 
     def add(self, delta: Delta) -> None:
-        key = (delta.kind, delta.call)
+        key = (delta.kind, delta.index)
         if self._blocks and self._blocks[-1][0] == key:
             _, name, text = self._blocks.pop()
             self._blocks.append((key, name, text + delta.text))

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .messages import Assistant, Message, User
-from .policies import whole
+from .policies import check_whole
 
 SIGNED = {"signature", "thoughtSignature", "encrypted_content", "data"}
 
@@ -18,7 +18,7 @@ def recent(transcript: Sequence[Message], keep_turns: int | None) -> tuple[Messa
     """The last `keep_turns` turns of a transcript; None keeps all."""
     if keep_turns is None:
         return tuple(transcript)
-    whole("keep_turns", keep_turns)
+    check_whole("keep_turns", keep_turns)
     starts = [i for i, m in enumerate(transcript) if isinstance(m, User) and m.kind == "person"]
     if len(starts) <= keep_turns or _has_signed_thinking(transcript):
         return tuple(transcript)

@@ -11,8 +11,8 @@
     └── BadResponse        an answer that is none: broken off, not JSON, not of the promised shape
 
 Every message is one line, says what to do next, and never holds a secret. Beside the tree stands
-TranscriptError, for a file. The mistakes a *model* makes (bad arguments, unknown tools) are not
-here: they go back to the model as tool results.
+FileError, with TranscriptError under it. The mistakes a *model* makes (bad arguments, unknown
+tools) are not here: they go back to the model as tool results.
 """
 
 LONGEST_QUOTE = 300  # characters
@@ -71,7 +71,11 @@ class BadResponse(ModelError):
     """An answer that cannot be read: broken off, not JSON, not of the promised shape."""
 
 
-class TranscriptError(Exception):
+class FileError(Exception):
+    """A file or a database that somebody named cannot be used."""
+
+
+class TranscriptError(FileError):
     """A transcript file cannot be used: opened, read, written or gone on with."""
 
 

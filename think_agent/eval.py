@@ -22,7 +22,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from . import eval_tables
 from .cli import STAND_IN, choose_model, speak
 from .console import say
-from .errors import TranscriptError
+from .errors import FileError
 from .eval_input import is_scripted, load_suite, read_cases, read_prices, settings_of
 from .evaluate import Job, Results, Speaks, Suite, attempt, fingerprint, run_all
 from .model import Model
@@ -222,7 +222,7 @@ def _plotted(results: Mapping[Setting, Sequence[Result]], path: Path) -> None:
     except ImportError:
         say('no plot: matplotlib is not installed; run: pip install "think-agent[eval]"')
     except OSError as error:
-        raise TranscriptError(f"--plot {path}: {error.strerror}; choose another path") from error
+        raise FileError(f"--plot {path}: {error.strerror}; choose another path") from error
     else:
         say(f"plot: {path}")
 

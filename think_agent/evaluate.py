@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Protocol, TypeAlias, runtime_checkable
 
 from .agent import Agent
-from .errors import AuthError, ConnectionFailed, ModelError, ModelNotFound, TranscriptError
+from .errors import AuthError, ConnectionFailed, FileError, ModelError, ModelNotFound
 from .messages import Json
 from .model import Model, Script, honored
 from .outcome import Outcome
@@ -193,7 +193,7 @@ class Results:
     """The results of all runs into one file: a header line, then one line a result.
 
     `asked` is the digest of what the models are asked (`fingerprint`). Raises UserError when the
-    file holds something else, and TranscriptError when it cannot be used.
+    file holds something else, and FileError when it cannot be used.
     """
 
     def __init__(self, path: Path, asked: str) -> None:
@@ -255,6 +255,4 @@ class Results:
         try:
             yield
         except OSError as error:
-            raise TranscriptError(
-                f"{self._path}: {error.strerror}; choose another --out"
-            ) from error
+            raise FileError(f"{self._path}: {error.strerror}; choose another --out") from error

@@ -12,27 +12,27 @@ import json
 import os
 from pathlib import Path
 
-from .errors import TranscriptError
+from .errors import FileError, TranscriptError
 from .transcript import HEADER
 
 
 def check_output(flag: str, path: str, *, makes_folders: bool = False) -> None:
-    """Raises TranscriptError where no file can be written at `path`."""
+    """Raises FileError where no file can be written at `path`."""
     folder = Path(path).absolute().parent
     while makes_folders and not os.path.exists(folder):
         folder = folder.parent
     if os.path.isdir(path):
-        raise TranscriptError(f"{flag} {path}: that is a folder; name a file in it")
+        raise FileError(f"{flag} {path}: that is a folder; name a file in it")
     if not os.path.isdir(folder):
-        raise TranscriptError(
+        raise FileError(
             f"{flag} {path}: there is no folder {folder}; make it first, or choose another path"
         )
     if not os.access(path if os.path.exists(path) else folder, os.W_OK):
-        raise TranscriptError(f"{flag} {path}: it may not be written; choose another path")
+        raise FileError(f"{flag} {path}: it may not be written; choose another path")
 
 
 def check_transcript(flag: str, path: str, *, resumed: bool = False) -> None:
-    """Raises TranscriptError where no transcript can be kept at `path`, or none can be resumed."""
+    """Raises FileError where no transcript can be kept at `path`, or none can be resumed."""
     if resumed and not os.path.exists(path):
         raise TranscriptError(f"{flag} {path}: there is no such file; nothing to resume")
     check_output(flag, path, makes_folders=True)

@@ -109,7 +109,7 @@ class Seen:
 
 Sight: TypeAlias = Mapping[str, Seen]
 Result: TypeAlias = Literal["yes", "no", "silently ignored", "error", "unknown"]
-Verdict: TypeAlias = tuple[Result, str]
+Finding: TypeAlias = tuple[Result, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,11 +191,11 @@ def recommend(rows: Sequence[Row]) -> Advice:
 
 # What each row makes of what was seen.
 
-CUT: Verdict = ("no", "the reply reached its token limit first")
-YES: Verdict = ("yes", "")
+CUT: Finding = ("no", "the reply reached its token limit first")
+YES: Finding = ("yes", "")
 
 
-def _obstacle(question: str, seen: Sight) -> Verdict | None:
+def _obstacle(question: str, seen: Sight) -> Finding | None:
     """Why there is no reply to judge; None when there is one."""
     one = seen[question]
     if one.refused == "":
@@ -209,23 +209,23 @@ def _obstacle(question: str, seen: Sight) -> Verdict | None:
     return None
 
 
-def _words(reply: Assistant, seen: Sight) -> Verdict:
+def _words(reply: Assistant, seen: Sight) -> Finding:
     return YES if reply.text.strip() or reply.tool_calls else ("no", "an empty reply")
 
 
-def _tool_call(reply: Assistant, seen: Sight) -> Verdict:
+def _tool_call(reply: Assistant, seen: Sight) -> Finding:
     if not reply.tool_calls:
         return "no", _did(reply)
     return ("yes", "found in its text") if reply.tool_calls[0].recovered else YES
 
 
-def _parallel(reply: Assistant, seen: Sight) -> Verdict:
+def _parallel(reply: Assistant, seen: Sight) -> Finding:
     count = len(reply.tool_calls)
     return YES if count > 1 else ("no", f"{count} of 2 calls")
 
 
-def _choice(kind: str) -> Callable[[Assistant, Sight], Verdict]:
-    def look(reply: Assistant, seen: Sight) -> Verdict:
+def _choice(kind: str) -> Callable[[Assistant, Sight], Finding]:
+    def look(reply: Assistant, seen: Sight) -> Finding:
         if honored(QUESTIONS[kind].tool_choice, reply):
             return "yes", "as required, with that tool alone" if seen[kind].refused else ""
         return CUT if reply.stop_reason == "max_tokens" else ("silently ignored", _did(reply))
@@ -233,7 +233,7 @@ def _choice(kind: str) -> Callable[[Assistant, Sight], Verdict]:
     return look
 
 
-def _while_thinking(reply: Assistant, seen: Sight) -> Verdict:
+def _while_thinking(reply: Assistant, seen: Sight) -> Finding:
     if not any(_thinks(one.reply) for one in seen.values()):
         return "unknown", "the model showed no native thinking"
     verdict = _choice("named")(reply, seen)
@@ -242,7 +242,7 @@ def _while_thinking(reply: Assistant, seen: Sight) -> Verdict:
     return verdict
 
 
-def _arguments(reply: Assistant, seen: Sight) -> Verdict:
+def _arguments(reply: Assistant, seen: Sight) -> Finding:
     schemas = {tool.name: tool.parameters for tool in _TOOLS}
     replies = [one.reply for one in seen.values() if one.reply]
     calls = [c for r in replies if r.stop_reason != "max_tokens" for c in r.tool_calls]
@@ -254,7 +254,7 @@ def _arguments(reply: Assistant, seen: Sight) -> Verdict:
     return YES if calls else ("unknown", "no call was made")
 
 
-def _structured(reply: Assistant, seen: Sight) -> Verdict:
+def _structured(reply: Assistant, seen: Sight) -> Finding:
     try:
         wrong = misfit(json.loads(reply.text), CAPITAL)
     except ValueError:
@@ -264,28 +264,28 @@ def _structured(reply: Assistant, seen: Sight) -> Verdict:
     return ("silently ignored", wrong) if wrong else YES
 
 
-def _streaming(reply: Assistant, seen: Sight) -> Verdict:
+def _streaming(reply: Assistant, seen: Sight) -> Finding:
     pieces = seen["stream"].pieces
     if len(pieces) < 2:
         return "no", "it came in one piece" if reply.text.strip() else "an empty reply"
     return YES if "".join(pieces) == reply.text else ("no", "the pieces are not the reply")
 
 
-def _usage(reply: Assistant, seen: Sight) -> Verdict:
+def _usage(reply: Assistant, seen: Sight) -> Finding:
     streamed = seen["stream"].reply
     if not (reply.usage.input_tokens and reply.usage.output_tokens):
         return "no", ""
     return YES if not streamed or streamed.usage.output_tokens else ("no", "not when it streams")
 
 
-def _start_seen(reply: Assistant, seen: Sight) -> Verdict:
+def _start_seen(reply: Assistant, seen: Sight) -> Finding:
     if MARKER in reply.text.upper():
         return "yes", "about 5,000 tokens"
     return "no", "the first line of about 5,000 tokens was not repeated"
 
 
 # row: (the question that it is read from, how)
-ROWS: dict[str, tuple[str, Callable[[Assistant, Sight], Verdict]]] = {
+ROWS: dict[str, tuple[str, Callable[[Assistant, Sight], Finding]]] = {
     "plain answer": ("plain", _words),
     "tool call": ("calls", _tool_call),
     "parallel calls": ("calls", _parallel),

@@ -21,8 +21,8 @@ WORDS = re.compile(r"\s*\S+\s*|\s+")
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """A piece of a reply. For `thought` and `call`, `name` is the tool's and `call` counts the
-    calls of the reply.
+    """A piece of a reply. For `thought` and `call`, `name` is the tool's, and `index` counts the
+    calls of the reply from 0.
 
     The `text` of a `call` is raw argument JSON (it may be empty when only the name is known yet);
     that of a `thought` is decoded.
@@ -31,7 +31,7 @@ class Delta:
     kind: Literal["thinking", "thought", "call", "answer"]
     text: str
     name: str = ""
-    call: int = 0
+    index: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,31 +44,31 @@ class Notice:
 class CallReader:
     """Reads the argument JSON of one call, piece by piece."""
 
-    def __init__(self, name: str, call: int = 0) -> None:
+    def __init__(self, name: str, index: int = 0) -> None:
         self._name = name
-        self._call = call
+        self._index = index
         self._json = ""
         self._shown = ""
 
     def feed(self, piece: str) -> list[Delta]:
         """The Deltas of the next piece; of a think call, what it adds to the thought."""
         if self._name != THINK_NAME:
-            return [Delta("call", piece, self._name, self._call)]
+            return [Delta("call", piece, self._name, self._index)]
         self._json += piece
         text = _partial_thought(self._json)
         if len(text) <= len(self._shown) or not text.startswith(self._shown):
             return []
         new, self._shown = text[len(self._shown) :], text
-        return [Delta("thought", new, self._name, self._call)]
+        return [Delta("thought", new, self._name, self._index)]
 
 
-def whole_call(name: str, arguments: Any, call: int = 0) -> list[Delta]:
+def whole_call(name: str, arguments: Any, index: int = 0) -> list[Delta]:
     """The Deltas of a call that arrived in one piece."""
     if name == THINK_NAME and isinstance(arguments, dict):
         text = arguments.get("thought", "")
-        return [Delta("thought", text, name, call)] if isinstance(text, str) and text else []
+        return [Delta("thought", text, name, index)] if isinstance(text, str) and text else []
     text = arguments if isinstance(arguments, str) else json_text(arguments)
-    return [Delta("call", text, name, call)]
+    return [Delta("call", text, name, index)]
 
 
 def in_pieces(reply: Assistant) -> Iterator[Delta]:

@@ -9,11 +9,9 @@ Rule 3: the model's mistakes and a tool's exceptions come back as an error *resu
 The edge: whether a call may run at all is decided by policies, before it gets here.
 """
 
-import contextlib
-import contextvars
 import inspect
 import re
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypedDict, Unpack, overload
 
@@ -22,13 +20,10 @@ import pydantic_core
 
 from .messages import Json, ToolCall, ToolResult, json_text
 from .schema import KEY, arguments_model, inline_refs, read_docstring
+from .waiting import Misuse, await_, wait
 
 TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # what every provider accepts
 MAX_RESULT_CHARS = 20_000
-
-
-class Misuse(RuntimeError):
-    """The kit was called wrongly: nothing that a model could mend."""
 
 
 class ModelMistake(Exception):
@@ -168,10 +163,7 @@ def call(
     """
     try:
         function = _prepare(tools, request, key)
-        timeout = tools[request.name].timeout
-        value = function() if timeout is None else _within(timeout, function)
-        if inspect.iscoroutine(value):
-            value = _run_coroutine(value, timeout)
+        value = wait(function, tools[request.name].timeout)
     except Misuse:
         raise
     except Exception as error:  # whatever a tool raises is an answer for the model (rule 3)
@@ -187,22 +179,13 @@ async def acall(
     max_chars: int = MAX_RESULT_CHARS,
 ) -> ToolResult:
     """`call` without blocking: a sync function runs in a thread, an async one on the loop."""
-    import asyncio
-
     try:
         function = _prepare(tools, request, key)
         wanted = tools[request.name]
-        async with asyncio.timeout(wanted.timeout):
-            if inspect.iscoroutinefunction(wanted.function):
-                value = await function()
-            elif wanted.timeout is None:
-                value = await asyncio.to_thread(_caught, function)
-            else:  # not in the loop's pool: asyncio.run would wait there for a tool that hangs
-                value = await _in_a_thread_of_its_own(function)
-            if isinstance(value, StopIteration):
-                raise value
-            if inspect.iscoroutine(value):  # a plain function that returned a coroutine
-                value = await value
+        is_async = inspect.iscoroutinefunction(wanted.function)
+        value = await await_(function, wanted.timeout, is_async=is_async)
+        if isinstance(value, StopIteration):
+            raise value
     except Misuse:
         raise
     except Exception as error:  # as in `call`
@@ -227,63 +210,6 @@ def as_received(tools: Mapping[str, Tool], request: ToolCall) -> Json | None:
         return _checked(tools, request)
     except ModelMistake:
         return None
-
-
-async def _in_a_thread_of_its_own(function: Callable[[], Any]) -> Any:
-    """`_within`, for an event loop: who waits for it decides how long."""
-    import asyncio
-    import threading
-
-    loop, context = asyncio.get_running_loop(), contextvars.copy_context()
-    future: asyncio.Future[Any] = loop.create_future()
-
-    def deliver(value: Any, error: BaseException | None) -> None:
-        if not future.done():  # nobody waits for it any more
-            future.set_exception(error) if error else future.set_result(value)
-
-    def thread() -> None:
-        value, failure = None, None
-        try:
-            value = context.run(_caught, function)
-        except BaseException as error:
-            failure = error
-        with contextlib.suppress(RuntimeError):  # the loop is closed: too late
-            loop.call_soon_threadsafe(deliver, value, failure)
-
-    threading.Thread(target=thread, daemon=True).start()
-    return await future
-
-
-def _within(seconds: float, function: Callable[[], Any]) -> Any:
-    """`function()`, in a thread that is left alone when it takes too long."""
-    import queue
-    import threading
-
-    box: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
-
-    def work() -> None:
-        try:
-            box.put((function(), None))
-        except BaseException as error:
-            box.put((None, error))
-
-    context = contextvars.copy_context()  # as asyncio.to_thread does
-    threading.Thread(target=context.run, args=(work,), daemon=True).start()
-    try:
-        value, error = box.get(timeout=seconds)
-    except queue.Empty:
-        raise TimeoutError from None
-    if error:
-        raise error
-    return value
-
-
-def _caught(function: Callable[[], Any]) -> Any:
-    """`function()`, with a StopIteration returned, for no future takes one: it would hang."""
-    try:
-        return function()
-    except StopIteration as error:
-        return error
 
 
 def _prepare(tools: Mapping[str, Tool], request: ToolCall, key: str) -> Callable[[], Any]:
@@ -380,16 +306,3 @@ def _cut(text: str, max_chars: int) -> str:
         return text
     left_out = len(text) - max_chars
     return f"{text[:max_chars]}\n[cut: {left_out:,} of {len(text):,} characters left out]"
-
-
-def _run_coroutine(coroutine: Coroutine[Any, Any, Any], timeout: float | None) -> Any:
-    import asyncio
-
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(asyncio.wait_for(coroutine, timeout))
-    coroutine.close()
-    raise Misuse(
-        "an async tool cannot run inside a running event loop; use `await agent.arun(...)`"
-    )

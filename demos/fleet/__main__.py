@@ -16,7 +16,7 @@ from collections import Counter
 
 from think_agent import Assistant, Request
 from think_agent.cli import EXIT_CODES, add_model_flags, choose_model, guarded
-from think_agent.errors import TranscriptError
+from think_agent.errors import FileError
 from think_agent.settings import Parser, UserError, add_flag, positive, whole
 
 from ..refund.offline import reply
@@ -153,7 +153,7 @@ def shop(path: str) -> Shop:
     try:
         return Shop(path)
     except ShopError as error:
-        raise TranscriptError(str(error)) from error
+        raise FileError(str(error)) from error
 
 
 def new_orders(path: str, count: int) -> list[str]:

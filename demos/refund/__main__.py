@@ -28,7 +28,7 @@ from think_agent.cli import (
     speak,
 )
 from think_agent.console import RunView, printable
-from think_agent.errors import TranscriptError
+from think_agent.errors import FileError
 from think_agent.messages import MESSAGES, current_turn
 from think_agent.model import Unstreamed
 from think_agent.paths import check_output, check_transcript
@@ -110,7 +110,7 @@ def make_parser(config: dict[str, Any], file: str) -> Parser:
     return parser
 
 
-class Desk:
+class Session:
     """The demo: its settings, its shop, and the agent that works there."""
 
     def __init__(
@@ -125,7 +125,7 @@ class Desk:
         try:
             self.shop = Shop(args.db, manager=args.approve != "never")
         except ShopError as error:
-            raise TranscriptError(str(error)) from error
+            raise FileError(str(error)) from error
         self.agent = self.make_agent(args.provider)
 
     def make_agent(self, provider: str) -> Agent:
@@ -287,7 +287,7 @@ def main() -> int:
     if args.html:
         check_output("--html", args.html)
     typed = [name for name, source in sources.items() if source == "flag"]
-    return Desk(args, config, flags_again(args, typed)).run()
+    return Session(args, config, flags_again(args, typed)).run()
 
 
 def flags_again(args: argparse.Namespace, typed: Sequence[str]) -> list[str]:
@@ -321,7 +321,7 @@ def write(path: str, text: str) -> None:
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
     except OSError as error:
-        raise TranscriptError(f"--html {path}: {error.strerror}; choose another path") from error
+        raise FileError(f"--html {path}: {error.strerror}; choose another path") from error
 
 
 def as_json(outcome: Outcome, shop: Shop, model: Model) -> dict[str, object]:

@@ -35,8 +35,8 @@ ORDERS = HERE / "orders.json"
 WINDOW_DAYS = 30
 MANAGER_ABOVE_CENTS = 500_00
 
-Verdict = Literal["approve", "deny", "escalate"]
-NEXT_STEP: dict[Verdict, str] = {
+Ruling = Literal["approve", "deny", "escalate"]
+NEXT_STEP: dict[Ruling, str] = {
     "approve": "The money is back on the original means of payment within 5 working days.",
     "deny": "Nothing is paid. The customer may write to support@shop.example for a review.",
     "escalate": "Nothing is paid yet. A manager decides within 2 working days and writes back.",
@@ -91,13 +91,13 @@ class Decision:
 
     id: int
     order_id: str
-    decision: Verdict
+    decision: Ruling
     amount_cents: int
     reason: str
     decided_on: str
 
 
-def allowed_decision(order: Order) -> tuple[Verdict, str]:
+def allowed_decision(order: Order) -> tuple[Ruling, str]:
     """The decision that the policy allows for this order, and why."""
     if order.refunded:
         return "deny", "it was refunded already"
@@ -193,7 +193,7 @@ class Shop:
         }
 
     def process_refund(
-        self, order_id: str, decision: Verdict, reason: str, idempotency_key: str | None = None
+        self, order_id: str, decision: Ruling, reason: str, idempotency_key: str | None = None
     ) -> dict[str, object]:
         """Record the decision on one order. An approved refund is paid out at once and cannot be
         undone.
@@ -258,7 +258,7 @@ class Shop:
 
     def _recorded(
         self, db: sqlite3.Connection, key: str | None
-    ) -> tuple[str, Verdict, int, str] | None:
+    ) -> tuple[str, Ruling, int, str] | None:
         """What a call with this key recorded before, if it did."""
         query = "SELECT order_id, decision, amount_cents, reason FROM decisions"
         row = db.execute(f"{query} WHERE idempotency_key = ?", (key,)).fetchone() if key else None
@@ -311,7 +311,7 @@ class Shop:
                 raise
 
 
-def _receipt(order_id: str, decision: Verdict, cents: int, reason: str) -> dict[str, object]:
+def _receipt(order_id: str, decision: Ruling, cents: int, reason: str) -> dict[str, object]:
     """What the model gets to read about a recorded decision."""
     return {
         "order_id": order_id,

@@ -25,7 +25,7 @@ from think_agent.evaluate import Check
 from think_agent.messages import Json
 
 from .dialects import speaking as speaking
-from .shop import INSTRUCTIONS, Shop, ShopError, Verdict
+from .shop import INSTRUCTIONS, Ruling, Shop, ShopError
 from .stand_ins import STAND_INS as STAND_INS
 
 ToolName: TypeAlias = Literal["lookup_order", "check_refund_policy", "process_refund"]
@@ -55,7 +55,7 @@ class RefundCase(pydantic.BaseModel, extra="forbid"):
     kind: str
     text: str
     orders: list[CaseOrder]
-    expected: dict[str, Verdict]
+    expected: dict[str, Ruling]
     tools: dict[ToolName, State] = {}
 
 
@@ -75,7 +75,7 @@ class CaseShop(Shop):
             self._insert(db, **order.model_dump())
 
 
-class Desk:
+class CaseWorld:
     """The world of one case: a shop of its own, and the tools as the case has them."""
 
     def __init__(self, case: RefundCase, *, trust_model: bool) -> None:
@@ -92,7 +92,7 @@ class Desk:
 
     def check(self) -> Check:
         """A wrong write is a proposal that the shop refused, or a row that should not be there."""
-        rows: Counter[tuple[str, Verdict]] = Counter(
+        rows: Counter[tuple[str, Ruling]] = Counter(
             (row.order_id, row.decision) for row in self._shop.decisions()
         )
         return Check(
@@ -119,6 +119,6 @@ class Desk:
         return function
 
 
-def prepare(case: Json, *, trust_model: bool) -> Desk:
-    """The desk for one line of the cases file. Raises ValueError for a line it cannot read."""
-    return Desk(RefundCase.model_validate(case), trust_model=trust_model)
+def prepare(case: Json, *, trust_model: bool) -> CaseWorld:
+    """The world of one line of the cases file. Raises ValueError for a line it cannot read."""
+    return CaseWorld(RefundCase.model_validate(case), trust_model=trust_model)

@@ -14,7 +14,8 @@ Rule 2: a reply is read as a whole or not at all. Where anything in it cannot be
         run, and `mistake` tells the model what was wrong and what was expected.
 Rule 3: a Final Answer is the exit signal, and its words are the final reply: the final call of the
         loop is answered with them, from the transcript, and the model is not asked a second time.
-        With a think tool that has no exit signal, or without one, a Final Answer is silence.
+        With a think tool that has no exit signal, or without one, a Final Answer is silence; and
+        where such a tool was asked for, one that stands beside the Thought is not its turn yet.
 Rule 4: a Final Answer after an Action in the same reply was written before there was a result. It
         is dropped.
 Rule 5: a tool choice is asked for in words, in the last message (`enforced="prompt"`); so the
@@ -149,7 +150,7 @@ def asked(request: Request, provider: str) -> Request:
             case Assistant(native={"react": dict(before)}):
                 calls |= {call.id: call for call in message.tool_calls}
                 if before:  # else it was told from the transcript: the model has said it already
-                    _say(messages, _in_words(message.tool_choice))
+                    _say(messages, _in_words(message.tool_choice, request.tools))
                     messages.append(_assistant(before))
             case Assistant():
                 calls |= {call.id: call for call in message.tool_calls}
@@ -158,7 +159,7 @@ def asked(request: Request, provider: str) -> Request:
                 )
     if not request.tools:
         return replace(request, messages=tuple(messages), tool_choice="auto")
-    _say(messages, _in_words(request.tool_choice))
+    _say(messages, _in_words(request.tool_choice, request.tools))
     return Request(
         tuple(messages),
         system=f"{request.system}\n\n{instructions(request.tools)}".strip(),
@@ -190,10 +191,11 @@ def _say(messages: list[User | Assistant], text: str) -> None:
         messages.append(User(text))
 
 
-def _in_words(choice: ToolChoice) -> str:
+def _in_words(choice: ToolChoice, tools: Sequence[Tool]) -> str:
     match choice:
         case Force(name=name) if name == THINK_NAME:
-            return "Now write a Thought, and no Action yet."
+            leaves = _has_signal({tool.name: tool for tool in tools})
+            return f"Now write a Thought, and no Action{'' if leaves else ' or Final Answer'} yet."
         case Force(name=name):
             return f"Now write an Action with the tool {name}."
         case "required":
@@ -316,6 +318,8 @@ def _acted(reply: Assistant, sections: Sections, tools: Sequence[Tool]) -> Assis
             case "final answer" if all(call.name == THINK_NAME for call in calls):
                 answer = text
         before = label
+    if notes and not signal and reply.tool_choice == Force(THINK_NAME):
+        answer = None
     if answer is not None and signal:
         *first, last = calls or [ToolCall("", THINK_NAME, {"thought": ""})]
         assert isinstance(last.arguments, dict)

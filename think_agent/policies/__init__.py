@@ -12,6 +12,7 @@ from .forcing import Forcing, force, stop_asking
 from .gate import gate
 from .limits import (
     Price,
+    check_whole,
     last_words,
     max_actions,
     max_cost,
@@ -19,7 +20,6 @@ from .limits import (
     max_seconds,
     max_tokens,
     price,
-    whole,
 )
 from .patience import OnToolError, mend_format, no_repeats, patience
 
@@ -29,6 +29,7 @@ __all__ = [
     "Price",
     "approval",
     "care",
+    "check_whole",
     "declined",
     "edited",
     "force",
@@ -45,5 +46,4 @@ __all__ = [
     "patience",
     "price",
     "stop_asking",
-    "whole",
 ]

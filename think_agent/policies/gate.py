@@ -9,7 +9,7 @@ from dataclasses import replace
 from ..loop import CallModel, CallTools, Done, Policy, Refuse, Step
 from ..messages import THINK_NAME, Assistant, Force, Message, ToolResult, current_turn
 from ..trail import calls_with_thoughts
-from .limits import whole
+from .limits import check_whole
 
 THINK_FIRST = "not run. Call think first: check this step against the rules. Then call it again."
 
@@ -21,7 +21,7 @@ def gate(guarded: Set[str], *, patience: int = 3) -> Policy:
     possible. A model that thinks by itself never notices. After `patience` refused replies in a row
     the run gives up.
     """
-    whole("patience", patience)
+    check_whole("patience", patience)
 
     def policy(step: Step, transcript: Sequence[Message]) -> Step:
         turn = current_turn(transcript)

@@ -49,7 +49,7 @@ class Price:
 
 def max_model_calls(limit: int) -> Policy:
     """At most `limit` model calls a turn, the closing one included."""
-    whole("max_model_calls", limit)
+    check_whole("max_model_calls", limit)
 
     def reached(turn: Sequence[Message]) -> str | None:
         return f"{limit} model calls" if _model_calls(turn) >= limit - 1 else None
@@ -70,7 +70,7 @@ def max_model_calls(limit: int) -> Policy:
 
 def max_actions(limit: int) -> Policy:
     """At most `limit` actions a turn. Thoughts are no actions: they have a budget of their own."""
-    whole("max_actions", limit)
+    check_whole("max_actions", limit)
 
     def reached(turn: Sequence[Message]) -> str | None:
         return f"{limit} actions" if _actions(turn) >= limit else None
@@ -93,7 +93,7 @@ def max_seconds(limit: float, *, since: str = "") -> Policy:
     """At most `limit` seconds of work, looked at before each model call. Waiting for a person does
     not count, nor what was before `since`: the time (ISO) at which this process took the run up.
     """
-    amount("max_seconds", limit)
+    check_amount("max_seconds", limit)
 
     def reached(turn: Sequence[Message]) -> str | None:
         return f"{limit:g} seconds" if _seconds(turn, since) >= limit else None
@@ -103,7 +103,7 @@ def max_seconds(limit: float, *, since: str = "") -> Policy:
 
 def max_tokens(limit: int) -> Policy:
     """At most `limit` tokens a turn, input and output together."""
-    whole("max_tokens", limit)
+    check_whole("max_tokens", limit)
 
     def reached(turn: Sequence[Message]) -> str | None:
         used = trail.usage(turn)
@@ -116,7 +116,7 @@ def max_cost(limit: float, prices: Mapping[str, Price]) -> Policy:
     """At most `limit` spent a turn. `prices` is by model name; a reply of a model that is not in it
     raises ValueError, for money that cannot be counted cannot be limited.
     """
-    amount("max_cost", limit)
+    check_amount("max_cost", limit)
 
     def reached(turn: Sequence[Message]) -> str | None:
         spent = sum(price(prices, m.model).of(m.usage) for m in turn if isinstance(m, Assistant))
@@ -190,13 +190,13 @@ def price(prices: Mapping[str, Price], model: str) -> Price:
     return prices[max(names, key=len)]
 
 
-def whole(name: str, value: object) -> None:
+def check_whole(name: str, value: object) -> None:
     """Raises ValueError for what is no number to count with, which a bool is not."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise ValueError(f"{name}={value!r}: use a whole number from 1")
 
 
-def amount(name: str, value: object) -> None:
+def check_amount(name: str, value: object) -> None:
     """Raises ValueError for what is no number above 0, which a bool is not."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
         raise ValueError(f"{name}={value!r}: use a number above 0")

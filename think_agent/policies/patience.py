@@ -21,7 +21,7 @@ from ..messages import (
     current_turn,
 )
 from ..trail import Action, actions, report
-from .limits import whole
+from .limits import check_whole
 
 OnToolError: TypeAlias = Literal["tell_model", "fail_fast"]
 
@@ -33,7 +33,7 @@ def patience(
     gives up, with a summary of what was tried. `on_tool_error="fail_fast"` gives up at the first,
     and the calls that stand beside it are not run.
     """
-    whole("patience", limit)
+    check_whole("patience", limit)
     if on_tool_error not in ("tell_model", "fail_fast"):
         raise ValueError(f"on_tool_error={on_tool_error!r}: use 'tell_model' or 'fail_fast'")
 
@@ -70,7 +70,7 @@ def no_repeats(limit: int = 3) -> Policy:
     """The same action with the same arguments and the same result, `limit` times in a turn, is
     pointed out to the model; once more, and the run gives up. What was thought does not matter.
     """
-    whole("max_repeats", limit)
+    check_whole("max_repeats", limit)
 
     def policy(step: Step, transcript: Sequence[Message]) -> Step:
         if not (isinstance(step, CallModel) and step.tool_choice != "none"):
