@@ -33,7 +33,8 @@ from think_agent import (
     connect,
     probe,
 )
-from think_agent.probe import QUESTIONS, ROWS, Row, Seen, judge, misfit, observe, recommend
+from think_agent.probe import observe
+from think_agent.probe_report import CAPITAL, QUESTIONS, ROWS, Row, Seen, judge, misfit, recommend
 
 DATA = Path(__file__).parent / "data"
 KEY = "AIza-good+key"
@@ -429,7 +430,7 @@ def test_the_recommendation_by_values():
     ],
 )
 def test_what_does_not_fit_a_schema(value, wrong):
-    assert misfit(value, probe.CAPITAL) == wrong
+    assert misfit(value, CAPITAL) == wrong
 
 
 def test_a_model_without_a_provider_can_be_probed_and_may_raise_only_model_errors():

@@ -56,7 +56,7 @@ from ..messages import (
 from ..model import Capabilities, Model, Request, Wrapper, sendable
 from ..streaming import CallReader, Delta
 from ..think import has_signal, thought
-from ..tools import Tool
+from ..tools import ModelMistake, Tool
 from .labels import Piece, Sections, Splitter, split
 from .text_calls import json_at, typed
 
@@ -255,12 +255,8 @@ def read(inner: Assistant, request: Request) -> Assistant:
         return replace(reply, text="\n\n".join(words))
     try:
         return mint_ids(_acted(reply, sections, request.tools), request.messages)
-    except Unreadable as problem:
+    except ModelMistake as problem:
         return replace(reply, stop_reason="malformed", mistake=f"{problem} {EXPECTED}")
-
-
-class Unreadable(Exception):
-    """The model wrote what cannot be read. The text is for the model."""
 
 
 def told_already(request: Request) -> Assistant | None:
@@ -292,7 +288,7 @@ def _is_final(request: Request) -> bool:
 
 
 def _acted(reply: Assistant, sections: Sections, tools: Sequence[Tool]) -> Assistant:
-    """The reply with the calls of its sections. Raises Unreadable."""
+    """The reply with the calls of its sections. Raises ModelMistake."""
     known = {tool.name: tool for tool in tools}
     signal = {"should_continue": "true"} if _has_signal(known) else {}
     calls: list[ToolCall] = []
@@ -314,7 +310,7 @@ def _acted(reply: Assistant, sections: Sections, tools: Sequence[Tool]) -> Assis
                 elif name.lower() not in NOTHING:
                     calls.append(ToolCall("", name, _arguments(name, given, known.get(name))))
             case "action input" if before != "action":
-                raise Unreadable("There was an Action Input without an Action before it.")
+                raise ModelMistake("There was an Action Input without an Action before it.")
             case "final answer" if all(call.name == THINK_NAME for call in calls):
                 answer = text
         before = label
@@ -330,7 +326,7 @@ def _acted(reply: Assistant, sections: Sections, tools: Sequence[Tool]) -> Assis
     if calls:
         return replace(reply, text=sections[0][1], tool_calls=tuple(calls), stop_reason="tool_use")
     if answer is None:
-        raise Unreadable("Your reply had no label with a text after it that could be acted on.")
+        raise ModelMistake("Your reply had no label with a text after it that could be acted on.")
     return replace(reply, text=answer)
 
 
@@ -359,7 +355,7 @@ def _notes(given: str) -> Json:
 
 
 def _arguments(name: str, given: str, tool: Tool | None) -> Json | str:
-    """The arguments in an Action Input. Raises Unreadable."""
+    """The arguments in an Action Input. Raises ModelMistake."""
     if (value := _object(given)) is not None:
         return value
     bare = FENCE.sub("", given).strip()
@@ -376,7 +372,7 @@ def _arguments(name: str, given: str, tool: Tool | None) -> Json | str:
                 return {names[0]: _unquoted(bare, properties.get(names[0], {}))}
     what = "no Action Input" if missing else "an Action Input that cannot be read"
     wanted = ", ".join(required or properties) or "nothing in it"
-    raise Unreadable(f"The Action {name} has {what}. It must be one JSON object, with: {wanted}.")
+    raise ModelMistake(f"The Action {name} has {what}. It must be one JSON object, with: {wanted}.")
 
 
 def _object(text: str) -> Json | None:
