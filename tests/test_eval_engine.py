@@ -18,7 +18,7 @@ from dataclasses import replace
 
 import pytest
 
-pytest.importorskip("dbos", reason='needs DBOS: pip install "think-agent[fleet]"')
+pytest.importorskip("dbos", reason='needs DBOS: pip install ".[fleet]"')
 
 from demos.refund import offline
 from tests.servers import Reply, serve
@@ -243,7 +243,7 @@ def test_what_a_user_can_get_wrong_is_one_line(few, tmp_path, monkeypatch, capsy
     )
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1] == (
-        'error: --engine dbos needs DBOS; run: pip install "think-agent[fleet]"'
+        'error: --engine dbos needs DBOS; in the clone run: pip install ".[fleet]"'
     )
 
 

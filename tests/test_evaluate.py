@@ -731,7 +731,7 @@ def test_without_matplotlib_there_is_the_table_and_a_hint(few, tmp_path, monkeyp
     assert evaluate(few, *given, "--out", tmp_path / "r.jsonl") == 0
     printed = capsys.readouterr()
     assert "**Decisions**" in printed.out
-    assert 'pip install "think-agent[eval]"' in printed.err
+    assert 'pip install ".[eval]"' in printed.err
 
 
 def test_the_plot_is_all_that_needs_matplotlib():

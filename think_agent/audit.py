@@ -60,6 +60,7 @@ __all__ = [
     "to_html",
     "to_json_report",
     "to_text",
+    "write_page",
 ]
 
 VERSION = 1  # of the file format; transcript.py writes it
@@ -236,6 +237,16 @@ def _indented(text: str, width: int) -> str:
     return text.replace("\n", "\n" + " " * width)
 
 
+def write_page(path: str, page: str) -> None:
+    """Write a page to a file that only its owner reads. Raises FileError."""
+    try:
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with open(file, "w", encoding="utf-8") as out:
+            out.write(page)
+    except OSError as error:
+        raise FileError(f"--html {path}: {error.strerror}; choose another path") from error
+
+
 # The command.
 
 
@@ -268,7 +279,7 @@ def main(args: argparse.Namespace) -> int:
     try:
         made = report(record.entries, header=record.header, warnings=record.warnings, redact=fields)
         if args.html:
-            _write(args.html, to_html(made))
+            write_page(args.html, to_html(made))
             say(f"wrote {args.html}")
         if args.json:
             print(json.dumps(to_json_report(made)))
@@ -277,12 +288,3 @@ def main(args: argparse.Namespace) -> int:
     except RecursionError as error:
         raise TranscriptError(f"{args.transcript}: some JSON in it is nested too deep") from error
     return 0
-
-
-def _write(path: str, page: str) -> None:
-    try:
-        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with open(file, "w", encoding="utf-8") as out:
-            out.write(page)
-    except OSError as error:
-        raise FileError(f"--html {path}: {error.strerror}; choose another path") from error

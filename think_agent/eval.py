@@ -177,7 +177,7 @@ def _engine(
         if error.name != "dbos":
             raise
         raise UserError(
-            '--engine dbos needs DBOS; run: pip install "think-agent[fleet]"'
+            '--engine dbos needs DBOS; in the clone run: pip install ".[fleet]"'
         ) from error
     out = Path(args.out).resolve()
     with shared(
@@ -220,7 +220,7 @@ def _plotted(results: Mapping[Setting, Sequence[Result]], path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         plot([score(own) for own in results.values()], path)
     except ImportError:
-        say('no plot: matplotlib is not installed; run: pip install "think-agent[eval]"')
+        say('no plot: matplotlib is not installed; in the clone run: pip install ".[eval]"')
     except OSError as error:
         raise FileError(f"--plot {path}: {error.strerror}; choose another path") from error
     else:

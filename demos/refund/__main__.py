@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.text import Text
 
 from think_agent import Agent, AskHuman, Message, Model, ModelError, Outcome, Verdict, __version__
-from think_agent.audit import read, report, to_html
+from think_agent.audit import read, report, to_html, write_page
 from think_agent.cli import (
     EXIT_CODES,
     STAND_IN,
@@ -177,7 +177,7 @@ class Session:
             kept = self.args.transcript or transcript
             outcome = self.agent.run(text, transcript=kept, on_event=on_event)
         if self.args.html:
-            write(self.args.html, to_html(report(outcome.transcript, exit=outcome.exit)))
+            write_page(self.args.html, to_html(report(outcome.transcript, exit=outcome.exit)))
         return outcome
 
     def converse(self) -> int:
@@ -314,14 +314,6 @@ def ask() -> str:
     if sys.stdin.isatty():
         import readline  # noqa: F401 - importing it is what gives input() its history
     return input("\n> ").strip()
-
-
-def write(path: str, text: str) -> None:
-    try:
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
-    except OSError as error:
-        raise FileError(f"--html {path}: {error.strerror}; choose another path") from error
 
 
 def as_json(outcome: Outcome, shop: Shop, model: Model) -> dict[str, object]:
