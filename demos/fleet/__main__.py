@@ -16,11 +16,10 @@ from collections import Counter
 
 from think_agent import Assistant, Request
 from think_agent.cli import EXIT_CODES, add_model_flags, choose_model, guarded
-from think_agent.errors import FileError
 from think_agent.settings import Parser, UserError, add_flag, positive, whole
 
 from ..refund.offline import reply
-from ..refund.shop import INSTRUCTIONS, Shop, ShopError
+from ..refund.shop import INSTRUCTIONS, Shop
 
 FIRST = 1001  # the number of the first order made here; the shop's own are below
 
@@ -96,7 +95,7 @@ def work(args: argparse.Namespace) -> int:
         return reply(request)
 
     worker = args.name or f"{socket.gethostname()}-{os.getpid()}"
-    tools = shop(args.db).tools()
+    tools = Shop(args.db).tools()
     instructions = INSTRUCTIONS.read_text(encoding="utf-8")
     with fleet.client(args.fleet) as client:
         model = choose_model(args.provider, args.model, args.base_url, script=unhurried)
@@ -149,16 +148,9 @@ def retry(args: argparse.Namespace) -> int:
     return 0
 
 
-def shop(path: str) -> Shop:
-    try:
-        return Shop(path)
-    except ShopError as error:
-        raise FileError(str(error)) from error
-
-
 def new_orders(path: str, count: int) -> list[str]:
     """Orders for so many new customers, who bought what the first four did; their numbers."""
-    shop(path)  # which makes the file where there is none
+    Shop(path)  # which makes the file where there is none
     with sqlite3.connect(path) as db:
         (made,) = db.execute(
             "SELECT count(*) FROM orders WHERE id >= ?", (f"ORD-{FIRST}",)

@@ -28,7 +28,6 @@ from think_agent.cli import (
     speak,
 )
 from think_agent.console import RunView, printable
-from think_agent.errors import FileError
 from think_agent.messages import MESSAGES, current_turn
 from think_agent.model import Unstreamed
 from think_agent.paths import check_output, check_transcript
@@ -38,7 +37,7 @@ from think_agent.split import split
 
 from .dialects import speaking
 from .offline import MANAGER_PRESENT, reply
-from .shop import INSTRUCTIONS, Shop, ShopError, dollars
+from .shop import INSTRUCTIONS, Shop, dollars
 
 EXAMPLES = [
     "I want a refund on order ORD-001",
@@ -122,10 +121,7 @@ class Session:
         self.console = Console(highlight=False)
         self.view = RunView(self.console, thoughts=not args.hide_thoughts, quiet=args.quiet)
         self.approve = self._approve_mode()
-        try:
-            self.shop = Shop(args.db, manager=args.approve != "never")
-        except ShopError as error:
-            raise FileError(str(error)) from error
+        self.shop = Shop(args.db, manager=args.approve != "never")
         self.agent = self.make_agent(args.provider)
 
     def make_agent(self, provider: str) -> Agent:

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Literal
 
 from think_agent import Tool, tool
+from think_agent.errors import FileError
 
 HERE = Path(__file__).parent
 INSTRUCTIONS = HERE / "policy.md"
@@ -115,7 +116,7 @@ class Shop:
     """The shop's database. `path` is a file, or `":memory:"`; a new database is filled from
     `orders.json`.
 
-    Raises ShopError when the file cannot be opened or is no shop. Safe to use from several threads.
+    Raises FileError when the file cannot be opened or is no shop. Safe to use from several threads.
     """
 
     def __init__(
@@ -137,7 +138,7 @@ class Shop:
                     db.execute(statement)
                 self._seed(db)
         except sqlite3.Error as error:
-            raise ShopError(
+            raise FileError(
                 f"cannot open the shop's database {path}: {error}; choose another --db"
             ) from error
         self._first_new = self._last_decision() + 1
