@@ -1,4 +1,4 @@
-"""The parts of the README that a command makes: the table of line counts, and what the demo prints.
+"""What a command makes of the README: two tables of line counts, and what the demo prints.
 
 `python -m tests.readme` prints them, with `--write` they are put in place.
 A line of code is a line that holds a token which is no comment and no docstring.
@@ -10,11 +10,12 @@ import re
 import subprocess
 import sys
 import tokenize
+from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
-ORDER = [
+CORE = [
     ("think_agent/messages.py", "what was said and done, as values"),
     ("think_agent/loop.py", "the steps, `next_step`, `run`, `arun`"),
     ("think_agent/think.py", "the think tool and its exit signal"),
@@ -22,8 +23,6 @@ ORDER = [
     ("think_agent/schema.py", "a signature as a JSON schema"),
     ("think_agent/waiting.py", "a tool's function, and its timeout"),
     ("think_agent/model.py", "what a model is to the loop; the scripted one"),
-    ("think_agent/context.py", "how much of a long conversation a request shows"),
-    ("think_agent/answer.py", "a final answer of a type"),
     ("think_agent/trail.py", "which action stands behind which thought"),
     ("think_agent/policies/forcing.py", "when a thought is forced"),
     ("think_agent/policies/gate.py", "no guarded tool without a thought"),
@@ -33,6 +32,10 @@ ORDER = [
     ("think_agent/agent.py", "model + tools + instructions + policies"),
     ("think_agent/running.py", "what a step asks of the world"),
     ("think_agent/outcome.py", "what a run came to"),
+]
+REST = [
+    ("think_agent/context.py", "how much of a long conversation a request shows"),
+    ("think_agent/answer.py", "a final answer of a type"),
     ("think_agent/transcript.py", "the transcript on disk"),
     ("think_agent/errors.py", "what can go wrong with a model"),
     ("think_agent/streaming.py", "a reply as it forms"),
@@ -98,12 +101,11 @@ def lines_of_code(source: str) -> int:
     return len(code - strings)
 
 
-def table() -> str:
-    """The table, header and all."""
+def table(order: Sequence[tuple[str, str]]) -> str:
+    """A table of files, header and all."""
     rows = (
         f"| [`{path}`]({path}) | {what} | {lines_of_code((ROOT / path).read_text())} |\n"
-        for path, what in ORDER
-        if (ROOT / path).exists()
+        for path, what in order
     )
     return "| file | what it holds | lines of code |\n|---|---|---|\n" + "".join(rows)
 
@@ -120,7 +122,8 @@ def demo() -> str:
 def written(text: str) -> str:
     """The README `text` with every made part made anew."""
     for pattern, made in (
-        (r"(<!-- line counts: [^\n]*-->\n).*?(?=<!-- end -->)", table()),
+        (r"(<!-- the core: [^\n]*-->\n).*?(?=<!-- end -->)", table(CORE)),
+        (r"(<!-- the rest: [^\n]*-->\n).*?(?=<!-- end -->)", table(REST)),
         (r"(<!-- demo: [^\n]*-->\n)```text\n.*?```\n", demo()),
     ):
         text = re.sub(pattern, lambda m, made=made: m[1] + made, text, flags=re.DOTALL)

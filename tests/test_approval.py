@@ -18,6 +18,7 @@ from think_agent import (
     Verdict,
     tool,
 )
+from think_agent.audit import report
 from think_agent.transcript import Transcript
 
 NOW = "2026-03-01T12:00:00.000+00:00"
@@ -66,6 +67,13 @@ def calling(*calls):
 
 def one_payment(**options):
     return Desk(calling(THINK, pay_call(58_000)), Assistant("Settled."), **options)
+
+
+def test_a_thought_after_a_no_of_a_person_is_not_the_gates():
+    desk = Desk(calling(THINK, pay_call(1)), calling(THINK), Assistant("Not done."))
+    outcome = desk.agent(Verdict("no", by="Ada")).run("Pay")
+    laid_out = report(outcome.transcript, exit=outcome.exit)
+    assert [thought.how for thought in laid_out.thoughts] == ["volunteered", "volunteered"]
 
 
 def results(outcome, name="pay"):

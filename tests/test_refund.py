@@ -61,6 +61,24 @@ def test_the_shop_takes_the_right_decision_and_no_other(order, decision):
         assert shop.decisions() == []
 
 
+def test_ctrl_c_when_a_decision_is_in_already_is_ctrl_c_and_leaves_the_row():
+    shop = Shop(today=TODAY)
+
+    def interrupted():
+        with shop._transaction() as db:
+            db.execute(
+                "INSERT INTO decisions (order_id, decision, amount_cents, reason, decided_on)"
+                " VALUES ('ORD-001', 'approve', 8900, 'fine', '2026-03-01')"
+            )
+            db.execute("COMMIT")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert [d.decision for d in shop.decisions()] == ["approve"]
+    assert shop.process_refund("ORD-002", "deny", "late")["decision"] == "deny"
+
+
 def test_ages_are_counted_from_today(tmp_path):
     path = str(tmp_path / "shop.db")
     Shop(path, today=TODAY)

@@ -483,6 +483,18 @@ def test_an_interrupt_is_not_swallowed(error):
         ask(fail)
 
 
+def test_ctrl_c_is_not_hidden_by_a_cleanup_that_fails():
+    @tool
+    def fail() -> str:
+        try:
+            raise KeyboardInterrupt
+        finally:
+            raise OSError("cannot roll back")
+
+    with pytest.raises(KeyboardInterrupt):
+        ask(fail)
+
+
 # Async
 
 

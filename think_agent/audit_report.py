@@ -291,7 +291,7 @@ class _Layout:
         self.entries = entries
         self.steps = steps
         self.thoughts = thoughts
-        self._refused = False  # was an action refused since the last thought?
+        self._refused = False  # was an action refused for want of a thought since the last one?
         self._covered = trail.calls_with_thoughts(_messages(entries))
         self._times = [_time(entry) for entry in entries]
         self._clock: list[datetime | None] = []  # at each place: its time, or the last before it
@@ -340,7 +340,7 @@ class _Layout:
             else self._action(call, result, places[1:])
             for call, result in paired(entry, _messages(answers))
         )
-        self._refused |= any(isinstance(m, ToolResult) and m.refused for m in answers)
+        self._refused |= any(trail.told_to_think(m) for m in _messages(answers))
         self.steps += 1
         raw = tuple(to_json(message) for message in _messages([entry, *answers]))
         warnings = tuple(_warnings(entry, calls))

@@ -38,7 +38,7 @@ IRREGULAR = {  # what to add to an answer, or to say instead of one
     "gave_up": "(The run gave up.)",
     "declined": "(A person stopped the run.)",
     "invalid_answer": "(The answer is not of the form that was asked.)",
-    "needs_human": "(Paused: a person has to decide. Go on with --resume and --approve ask.)",
+    "needs_human": "(Paused: a person has to decide.)",
     "refused": "(The model, or its provider, refused.)",
     "truncated": "(The reply hit the provider's output limit; nothing of it was acted on.)",
     "empty": "(The model had no words, not even after a nudge.)",

@@ -52,7 +52,7 @@ def report(
     sections = [
         Section(
             "Decisions",
-            "right: what was done is what the case expects; 95 % Wilson interval",
+            "right: what was done is what the case expects; 95\u00a0% Wilson interval",
             [
                 [*DECISIONS, f"pass^{k}", "wrong writes"],
                 *(_decisions(number[one.setting], one) for one in scores),

@@ -13,7 +13,7 @@ from .console import RunView
 from .loop import AskHuman
 from .messages import Json, Verdict
 
-CHOICES = "[y]es · [n]o, and why · [e]dit the arguments · [q]uit"
+CHOICES = "[y]es · [n]o, and why · [e]dit the arguments · [q]uit for good · Ctrl-C: later"
 
 
 def at_the_terminal(

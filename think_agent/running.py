@@ -57,6 +57,9 @@ Event: TypeAlias = Delta | Notice | Message | Outcome
 Effect: TypeAlias = Message | Request | Perform | AskHuman
 
 
+NOTHING_SAID = "there is nothing to resume: nobody has said anything yet; give a request"
+
+
 class Run:
     """The transcript that a run writes to, the policies it goes by, and the file it is kept in."""
 
@@ -86,9 +89,7 @@ class Run:
             yield Notice(f"{self._file.path}: a torn last line was cut off.")
         if text is None:
             if not self.messages:
-                raise TranscriptError(
-                    "there is nothing to resume: the transcript is empty; give a request"
-                )
+                raise TranscriptError(NOTHING_SAID)
             return
         if self._file is not None and self.messages and self._is_open():
             raise TranscriptError(

@@ -76,7 +76,9 @@ def read_config(argv: Sequence[str]) -> tuple[str, dict[str, Any]]:
         raise UserError(f"{path}: cannot be read ({error.strerror}); check --config") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UserError(f"{path}: not valid TOML ({error})") from error
-    section = data.get(SECTION, {})
+    if SECTION not in data:
+        raise UserError(f"{path}: there is no section [{SECTION}]; put the settings under it")
+    section = data[SECTION]
     if not isinstance(section, dict):
         raise UserError(f"{path}: {SECTION} must be a section, [{SECTION}]")
     return path, section

@@ -20,6 +20,8 @@ from .messages import THINK_NAME, Assistant, ToolCall
 from .tools import Tool
 
 RECORDED = "Thought recorded."
+# What a guarded call without a thought behind it is told (`policies.gate`).
+THINK_FIRST = "not run. Call think first: check this step against the rules. Then call it again."
 _THOUGHT = {
     "type": "string",
     "description": "Short working notes: a plan, open questions, a check against the rules.",

@@ -167,6 +167,8 @@ def call(
     except Misuse:
         raise
     except Exception as error:  # whatever a tool raises is an answer for the model (rule 3)
+        if _hides_ctrl_c(error):
+            raise KeyboardInterrupt from error
         return _failure(request, error, max_chars)
     return _success(request, value, max_chars)
 
@@ -191,6 +193,13 @@ async def acall(
     except Exception as error:  # as in `call`
         return _failure(request, error, max_chars)
     return _success(request, value, max_chars)
+
+
+def _hides_ctrl_c(error: BaseException | None) -> bool:
+    """Did it come up while the tool cleaned up after Ctrl-C? Then a person wants to stop."""
+    while error and not isinstance(error, KeyboardInterrupt):
+        error = error.__context__
+    return error is not None
 
 
 def mistake(tools: Mapping[str, Tool], request: ToolCall) -> str | None:

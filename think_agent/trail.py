@@ -5,8 +5,8 @@ Rule 1: a thought covers the calls after it, up to the end of the next reply tha
         reply were decided together, so one thought before them covers them all; after them a new
         one is owed.
 Rule 2: a refused call was never run and is no action.
-Rule 3: a thought is `gated` when it followed a refusal, `forced` by tool choice or by `schema` when
-        that was asked and done, and `volunteered` otherwise.
+Rule 3: a thought is `gated` when it followed a call that was refused for want of one, `forced` by
+        tool choice or by `schema` when that was asked and done, and `volunteered` otherwise.
 """
 
 from collections.abc import Iterator, Sequence
@@ -57,21 +57,20 @@ def calls_with_thoughts(
     thought: Thought | None = None
     refused = False
     for place, message in enumerate(turn):
-        match message:
-            case ToolResult():
-                refused = refused or message.refused
-            case Assistant():
-                acted = False
-                after = (turn[i] for i in range(place + 1, len(turn)))  # a slice would copy them
-                for call, result in paired(message, after):
-                    if call.name == THINK_NAME:
-                        thought = Thought(think.thought(call), how_it_came(message, refused))
-                        acted = refused = False
-                    else:
-                        yield call, result, thought
-                        acted = True
-                if acted:
-                    thought = None
+        refused = refused or told_to_think(message)
+        if not isinstance(message, Assistant):
+            continue
+        acted = False
+        after = (turn[i] for i in range(place + 1, len(turn)))  # a slice would copy them
+        for call, result in paired(message, after):
+            if call.name == THINK_NAME:
+                thought = Thought(think.thought(call), how_it_came(message, refused))
+                acted = refused = False
+            else:
+                yield call, result, thought
+                acted = True
+        if acted:
+            thought = None
 
 
 def actions(turn: Sequence[Message]) -> Iterator[Action]:
@@ -82,6 +81,14 @@ def actions(turn: Sequence[Message]) -> Iterator[Action]:
                 call = replace(call, arguments=result.arguments)
             text, how = (thought.text, thought.how) if thought else (None, None)
             yield Action(call, result, text, how)
+
+
+def told_to_think(message: Message) -> bool:
+    """Is this the refusal of a call that had no thought behind it?"""
+    match message:
+        case ToolResult(refused=True, content=content):
+            return content.endswith(think.THINK_FIRST)
+    return False
 
 
 def thought_behind(call: ToolCall, turn: Sequence[Message]) -> str:
@@ -145,7 +152,7 @@ def ignored_choices(messages: Sequence[Message]) -> int:
 
 
 def how_it_came(reply: Assistant, refused: bool) -> How:
-    """How the thoughts of `reply` came about; `refused`: a call was refused right before it."""
+    """How the thoughts of `reply` came about; `refused`: a call before it was, for want of one."""
     if refused:
         return "gated"
     if isinstance(reply.tool_choice, Force) or reply.tool_choice == "required":

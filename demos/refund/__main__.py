@@ -8,13 +8,24 @@ import json
 import shlex
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
-from think_agent import Agent, AskHuman, Message, Model, ModelError, Outcome, Verdict, __version__
+from think_agent import (
+    Agent,
+    AskHuman,
+    Message,
+    Model,
+    ModelError,
+    Outcome,
+    User,
+    Verdict,
+    __version__,
+)
 from think_agent.audit import read, report, to_html, write_page
 from think_agent.cli import (
     EXIT_CODES,
@@ -28,6 +39,7 @@ from think_agent.cli import (
     speak,
 )
 from think_agent.console import RunView, printable
+from think_agent.errors import TranscriptError
 from think_agent.messages import MESSAGES, current_turn
 from think_agent.model import Unstreamed
 from think_agent.paths import check_output, check_transcript
@@ -155,10 +167,13 @@ class Session:
             if not self.args.text and not self.args.resume:
                 return self.converse()
             try:
-                return exit_code(self.work(self.args.text, self.view).exit)
+                outcome = self.work(self.args.text, self.view)
             except KeyboardInterrupt:
                 self.stopped()
                 return 130
+            if outcome.exit == "needs_human" and not self.args.quiet:
+                self.say_how_to_go_on("--approve ask")
+            return exit_code(outcome.exit)
 
     def work(
         self, text: str | None, on_event: RunView | None, transcript: Sequence[Message] = ()
@@ -202,6 +217,8 @@ class Session:
                         self.agent = self.make_agent(provider)
                         self.greet()
                     case str(), _ if command.startswith("/"):
+                        if command != "/help":
+                            self.view.print(f"not a command: {text}", "red")
                         self.view.table(HELP)
                     case _:
                         transcript = self.work(text, self.view, transcript).transcript
@@ -219,18 +236,35 @@ class Session:
         if model.name == "offline":
             self.view.print(f" {STAND_IN} ", "reverse")
         self.view.print(f"refund desk · {model.name}:{model.model}", "dim")
+        if kept := self.args.transcript:
+            with suppress(TranscriptError):  # nothing in it yet, or nothing that can be read
+                said = [m for m in read(kept).entries if isinstance(m, User) and m.kind == "person"]
+                if said:
+                    self.view.print(f"{kept}: goes on after request {len(said)}", "dim")
 
     def stopped(self) -> None:
-        """Say what was done, and how to go on: with the file of this run, and the same flags."""
+        """Say what was done, and how to go on."""
         self.view.stopped()
-        if kept := self.args.resume or self.args.transcript:
+        self.say_how_to_go_on()
+
+    def say_how_to_go_on(self, *more: str) -> None:
+        """With the file of this run and the same flags; with the request where it is not in yet."""
+        args = self.args
+        if kept := args.resume or args.transcript:
+            begun = args.resume or self.view.messages
+            words = [
+                "python -m demos.refund",
+                *([shlex.quote(args.text)] if args.text and not begun else []),
+                f"--{'resume' if begun else 'transcript'} {shlex.quote(kept)}",
+                *(flag for flag in self.flags if not (more and flag.startswith("--approve"))),
+                *more,
+            ]
             self.view.print("Go on with:", "yellow")
-            words = ["python -m demos.refund", f"--resume {shlex.quote(kept)}", *self.flags]
             line = " ".join(words)
             fits = not self.console.is_terminal or len(line) < self.console.width
             line = line if fits else " \\\n  ".join(words)
             self.console.print(Text(printable(line)), soft_wrap=True)  # so that it can be copied
-        elif self.args.text:
+        elif args.text:
             self.view.print("With --transcript PATH there would be a run to go on with.", "yellow")
         else:
             self.view.print("The conversation goes on with your next request.", "yellow")

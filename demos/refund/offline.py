@@ -134,7 +134,7 @@ class _Progress:
             said += f"Reason: {recorded['reason']}. {recorded['what_happens_next']}"
             return f"{order} ({item}): {said}"
         failed = [r for (_, o), r in self._results.items() if o == order and r.is_error]
-        why = failed[-1].content.split(": ", 2)[-1] if failed else "it was not looked at"
+        why = failed[-1].content.split(": ", 2)[-1] if failed else "Not all could be done."
         return f"{order}: no decision. {why}"
 
     def _good(self, tool: str, order: str) -> dict[str, Any] | None:

@@ -308,7 +308,8 @@ class Shop:
                 yield self._db
                 self._db.execute("COMMIT")
             except BaseException:
-                self._db.execute("ROLLBACK")
+                if self._db.in_transaction:  # Ctrl-C may come when COMMIT is done already
+                    self._db.execute("ROLLBACK")
                 raise
 
 

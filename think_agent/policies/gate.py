@@ -7,11 +7,10 @@ from collections.abc import Sequence, Set
 from dataclasses import replace
 
 from ..loop import CallModel, CallTools, Done, Policy, Refuse, Step
-from ..messages import THINK_NAME, Assistant, Force, Message, ToolResult, current_turn
-from ..trail import calls_with_thoughts
+from ..messages import THINK_NAME, Assistant, Force, Message, current_turn
+from ..think import THINK_FIRST
+from ..trail import calls_with_thoughts, told_to_think
 from .limits import check_whole
-
-THINK_FIRST = "not run. Call think first: check this step against the rules. Then call it again."
 
 
 def gate(guarded: Set[str], *, patience: int = 3) -> Policy:
@@ -45,11 +44,9 @@ def _refused_in_a_row(turn: Sequence[Message]) -> int:
     """How many of the last replies had a call refused here; one that thought ends the row."""
     count, refused = 0, False
     for message in reversed(turn):
-        match message:
-            case ToolResult(refused=True, content=content) if content.endswith(THINK_FIRST):
-                refused = True
-            case Assistant(tool_calls=calls) if calls:
-                if not refused:
-                    break
-                count, refused = count + 1, False
+        refused = refused or told_to_think(message)
+        if isinstance(message, Assistant) and message.tool_calls:
+            if not refused:
+                break
+            count, refused = count + 1, False
     return count
