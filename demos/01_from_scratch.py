@@ -74,4 +74,4 @@ if __name__ == "__main__":
         for question in ("Can I return ORD-001 and ORD-002?", "Thank you!"):
             print(question)
             print("  exit {}: {}".format(*run(client, model, question)))
-    print("what to notice: the loop is one screen, and all it reads is the list of messages.")
+        print("what to notice: the loop is one screen, and all it reads is the list of messages.")

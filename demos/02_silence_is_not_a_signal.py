@@ -41,7 +41,10 @@ def lesson(model: Model) -> None:
     """Silence is not a signal."""
     without = Agent(model, [lookup_order], think=THINK_MINIMAL, force="never")
     with_signal = Agent(model, [lookup_order], think=THINK, force="always")
-    for name, agent in [("without the signal", without), ("with it, required", with_signal)]:
+    for name, agent in [
+        ("without the signal", without),
+        ("with it, a call required each time", with_signal),
+    ]:
         outcome = agent.run(QUESTION)
         print(f"\n{name}: exit {outcome.exit}, orders looked up: {len(outcome.actions)}")
         print(f"  answer: {outcome.answer}")

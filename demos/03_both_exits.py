@@ -4,6 +4,8 @@ Rule 1: the signal: a thought says should_continue "false"; then one last call w
 Rule 2: silence: the reply calls no tool; its text is the answer. It stays as the fallback, for
         small talk needs no thought.
 Rule 3: `next_step` is a pure function. What a run did can be asked of it again, message by message.
+
+`CallModel` shows its tool choice: under 'auto' the model may call tools, under 'none' it may not.
 """
 
 from demos.common import call, follows, play

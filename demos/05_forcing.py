@@ -5,6 +5,10 @@ Rule 1: `force` is a policy, decided call by call from the transcript. `"first"`
 Rule 2: the trap: a provider told *once* to force `think` forces it on every call. The model may
         never act, so it never gets done. Only a limit ends that run.
 
+What is printed at the left is the tool choice of each model call: under `auto` the model may call
+tools, under `required` it must call some tool, under `force think` that one; under `none` it may
+call no tool.
+
 The edge: forcing is a hint. Where a provider ignores it, the gate still holds (`think_first`).
 """
 

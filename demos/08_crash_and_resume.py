@@ -17,6 +17,7 @@ from pathlib import Path
 from demos.common import call, follows, play
 from think_agent import Agent, Model, tool
 
+called: list[str] = []  # for which order, each time
 paid: dict[str, int] = {}  # the bank's book: it knows each key once
 
 
@@ -27,6 +28,7 @@ class PowerCut(BaseException):
 @tool(think_first=True)
 def refund(order_id: str, dollars: int, idempotency_key: str = "") -> str:
     """Pay a refund out."""
+    called.append(order_id)
     if idempotency_key in paid:
         return f"${dollars} for {order_id} had been paid already."
     paid[idempotency_key] = dollars
@@ -45,10 +47,14 @@ def lesson(model: Model) -> None:
         except PowerCut:
             print("\npower cut! In the file by now:")
             for line in path.read_text(encoding="utf-8").splitlines():
-                print(f"  {json.loads(line)['type']}")
+                said = json.loads(line)
+                names = [said.get("name"), *(made["name"] for made in said.get("tool_calls", ()))]
+                print(" ", said["type"], *filter(None, names))
         outcome = Agent(model, [refund]).resume(path)
         print(f"\nresumed, exit {outcome.exit}: {outcome.answer}")
-        print(f"paid in all: ${sum(paid.values())}")
+        print(
+            f"calls of refund: {len(called)}, payments: {len(paid)}, ${sum(paid.values())} in all"
+        )
     print(
         "\nwhat to notice: a `started` without a result; the call was repeated, the money was not."
     )

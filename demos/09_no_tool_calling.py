@@ -6,6 +6,8 @@ Rule 2: `json`: each reply is one JSON object under a schema. Where the server s
 Rule 3: `react`: Thought, Action, Action Input, Final Answer in plain text, for models with neither.
         Forcing is a request in words; the gate does what it always does.
 
+A plan in json has a place for a thought beside the action. The stand-in, which has thought by then,
+writes "As planned." there.
 With --provider, a real model is spoken to in both dialects, whether it can call tools or not.
 """
 

@@ -5,6 +5,7 @@ Rule 1: `play` runs a lesson with the model that `--provider` names; without the
 Rule 2: a stand-in is a function of the request and keeps nothing, so one of it serves any number of
         runs, and prints the same words every time.
 Rule 3: errors are one line, and exit codes are those of the kit (`think_agent/cli.py`).
+Rule 4: in a terminal, what a lesson prints is wrapped at words (`wrapping.py`).
 """
 
 import argparse
@@ -12,6 +13,7 @@ import sys
 from collections.abc import Callable
 from typing import NoReturn
 
+from demos.wrapping import wrapped_at_words
 from think_agent import Assistant, Model, Request, ToolCall, ToolResult
 from think_agent.cli import EXIT_CODES, add_model_flags, choose_model, guarded
 from think_agent.messages import current_turn
@@ -31,10 +33,11 @@ def play(lesson: Callable[[Model], None], stand_in: Script) -> NoReturn:
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         add_model_flags(parser, default="offline")
-        args = parser.parse_args()
-        model = choose_model(args.provider, args.model, args.base_url, script=stand_in)
-        print(STAND_IN if model.name == "offline" else f"[{model.name}:{model.model}]")
-        lesson(model)
+        with wrapped_at_words():
+            args = parser.parse_args()
+            model = choose_model(args.provider, args.model, args.base_url, script=stand_in)
+            print(STAND_IN if model.name == "offline" else f"[{model.name}:{model.model}]")
+            lesson(model)
         return 0
 
     sys.exit(guarded(main))

@@ -1,10 +1,11 @@
-"""Random kills, by hand: `python -m tests.soak [KILLS] [SEED]`.
+"""Random kills, by hand: `python -m tests.soak [KILLS] [SEED]`. 200 take about half a minute.
 
 Each run is of random orders and is killed at random points, in the middle of a line, too, until it
 gets through. Then its rows and its transcript are compared with those of the run that is never
 stopped. Prints the counts, and exits with 1 when anything was lost or doubled.
 """
 
+import argparse
 import random
 import sqlite3
 import sys
@@ -13,6 +14,7 @@ from collections import Counter
 from pathlib import Path
 
 from tests.desk import killed, points, said, told_once
+from think_agent.settings import whole
 
 ORDERS = [f"ORD-{number:03}" for number in range(1, 12)]
 
@@ -57,4 +59,8 @@ def rows(folder: Path) -> Counter[tuple[str, str, int]]:
 
 
 if __name__ == "__main__":
-    sys.exit(main(*map(int, sys.argv[1:])))
+    parser = argparse.ArgumentParser(prog="python -m tests.soak", description=__doc__)
+    parser.add_argument("kills", nargs="?", type=whole, default=200, help="default: %(default)s")
+    parser.add_argument("seed", nargs="?", type=int, default=1, help="default: %(default)s")
+    args = parser.parse_args()
+    sys.exit(main(args.kills, args.seed))

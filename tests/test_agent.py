@@ -234,6 +234,30 @@ def test_forcing_a_think_tool_that_is_not_there_is_refused(force):
         agent(think=None, force=force)
 
 
+@pytest.mark.parametrize(
+    ("wrong", "advice"),
+    [
+        ({"model": "ollama"}, "pass a Model, such as connect"),
+        ({"tools": look}, r"pass a list, such as \[look\]"),
+        ({"think": True}, "pass THINK, THINK_MINIMAL or None"),
+        ({"instructions": 5}, "pass a text"),
+        ({"approve": True}, "pass a function"),
+    ],
+)
+def test_what_is_of_the_wrong_kind_is_refused_at_once(wrong, advice):
+    with pytest.raises(TypeError, match=advice):
+        Agent(**{"model": ScriptedModel([]), **wrong})
+
+
+def test_what_is_said_and_what_was_said_are_looked_at_before_the_model_is_asked():
+    for text in (5, b"hi"):
+        with pytest.raises(TypeError, match="is no text"):
+            agent().run(text)
+    for transcript in ([1], {"a": 1}, b"path"):
+        with pytest.raises(TypeError, match="is no message"):
+            agent().run("Hi", transcript=transcript)
+
+
 def test_a_think_tool_of_another_name_is_refused():
     notes = Tool(name="notes", description="", parameters=THINK.parameters)
     with pytest.raises(ValueError, match="think"):

@@ -15,10 +15,12 @@ from urllib.parse import unquote
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rich.cells import cell_len
 
 from demos.refund.offline import reply
 from demos.refund.shop import Shop
 from tests.strategies import messages
+from tests.test_console import in_a_terminal
 from think_agent import (
     Agent,
     Assistant,
@@ -354,6 +356,8 @@ def test_the_command_shows_text_json_and_a_page(tmp_path, capsys):
     page = tmp_path / "out.html"
     assert run_audit(str(path)) == 0
     plain = capsys.readouterr().out
+    record = read(path)
+    assert plain == to_text(report(record.entries, header=record.header))
     assert "Exit: signal" in plain
     assert run_audit(str(path), "--html", str(page)) == 0
     said = capsys.readouterr()
@@ -365,6 +369,32 @@ def test_the_command_shows_text_json_and_a_page(tmp_path, capsys):
     assert data["exit"] == "signal"
     assert data["behind_a_thought"] == data["actions"] == 3
     assert "$89.00" not in json.dumps(data["turns"][0]["entries"][1])
+
+
+AUDIT = "import sys; from think_agent.cli import main; sys.exit(main())"
+
+
+def test_a_terminal_gets_it_wrapped_at_words_beside_marks_and_numbers(tmp_path, capsys):
+    odd = [
+        "word " * 30,
+        "-" * 80,
+        " " * 70 + "far in",
+        "\u65e5\u672c " * 30,
+        "a\tb " * 30,
+        "x" * 130,
+    ]
+    path = saved(tmp_path / "run.jsonl", [*refund("ORD-001").transcript, User("\n\n".join(odd))])
+    run_audit(str(path))
+    plain = capsys.readouterr().out
+    screen, code, _ = in_a_terminal(["-c", AUDIT, "audit", str(path)])
+    assert code == 0
+    rows = screen.splitlines()
+    assert max(map(cell_len, rows)) <= 60
+    assert "".join(screen.split()) == "".join(plain.split())
+    whole, kept = (text.replace(',"', ', "').split() for text in (plain, screen))
+    assert [word for word in kept if word not in whole and not re.match("x+|-+", word)] == []
+    first = next(n for n, row in enumerate(rows) if "\U0001f4ad" in row)
+    assert rows[first + 1].startswith(" " * 7 + "one decision per order.")
 
 
 def test_what_a_user_can_get_wrong_is_one_line(tmp_path):
@@ -386,9 +416,10 @@ def test_what_a_user_can_get_wrong_is_one_line(tmp_path):
         run_audit(str(path), "--html", str(tmp_path / "nowhere" / "x.html"))
     with pytest.raises(FileError, match="that is a folder; name a file in it"):
         run_audit(str(path), "--html", str(tmp_path))
-    for words in ([str(path), "--html", str(path)], [str(path), "--json", "--text"]):
-        with pytest.raises(UserError):
-            run_audit(*words)
+    with pytest.raises(FileError, match="that is the file of the transcript"):
+        run_audit(str(path), "--html", str(path))
+    with pytest.raises(UserError):
+        run_audit(str(path), "--json", "--text")
     assert run_audit(str(deep), "--html", str(tmp_path / "x.html")) == 0
 
 

@@ -169,7 +169,7 @@ def test_what_was_decided_is_done_when_it_is_stopped_later():
     assert open_.count("? look(") == 1
 
 
-@pytest.mark.parametrize("answers", [[], ["n"], ["e"]])
+@pytest.mark.parametrize("answers", [[], ["n"], ["e"], ["e", "[" * 3000]])
 def test_end_of_input_at_any_prompt_quits(answers):
     left = iter(answers)
 

@@ -6,17 +6,24 @@ What they print is in `data/demos`. After a change that is meant:
 """
 
 import importlib
+import io
 import os
+import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
 
+from demos.wrapping import Wrapped, wrapped_at_words
 from tests.readme import ROOT, lines_of_code
 from tests.servers import serve
 from tests.servers.ollama import OllamaServer
 from tests.servers.openai_chat import Chat
+from tests.test_console import in_a_terminal
 from think_agent import Assistant, ToolCall
 
 LESSONS = sorted(path.stem for path in (ROOT / "demos").glob("[01][0-9]_*.py"))
@@ -150,3 +157,76 @@ def test_what_is_wrong_is_told_in_one_line():
     ]:
         done = run("-m", f"demos.{name}", *flags)
         assert (done.returncode, len(done.stderr.splitlines())) == (code, 1), done.stderr
+
+
+# In a terminal: lines are wrapped at words.
+
+
+def shown(pieces: list[str], width: int) -> list[str]:
+    """The rows of a terminal after these pieces were printed, one by one."""
+    out = io.StringIO()
+    wrapped = Wrapped(out, width)
+    for piece in pieces:
+        print(piece, end="", file=wrapped, flush=True)
+    rows: list[list[str]] = []
+    for row in out.getvalue().split("\n"):
+        cells: list[str] = []
+        column = 0
+        for char in row:
+            if char == "\b":
+                assert column > 0
+                column -= 1
+            else:
+                size = cell_len(char)
+                cells[column : column + size] = [char, *[""] * (size - 1)]
+                column += size
+        rows.append(cells)
+    return ["".join(cells).rstrip() for cells in rows]
+
+
+texts = st.text(st.sampled_from("abcdefg,\u00e9\u65e5\u672c    \n"), max_size=120)
+widths = st.integers(8, 30)
+
+
+@given(texts, widths)
+def test_no_row_is_wider_than_the_terminal_unless_a_single_word_is(text, width):
+    for row in shown([text], width):
+        assert cell_len(row) < width or re.fullmatch(r"\S+", row)
+
+
+@given(texts, widths)
+def test_wrapping_changes_spaces_and_line_breaks_alone(text, width):
+    assert " ".join(shown([text], width)).split() == text.split()
+
+
+@given(texts, widths)
+def test_a_line_that_fits_stays_as_it_is(text, width):
+    fits = all(cell_len(line.rstrip()) < width for line in text.split("\n"))
+    if fits:
+        assert shown([text], width) == [line.rstrip() for line in text.split("\n")]
+
+
+@given(st.lists(texts), widths)
+def test_in_pieces_it_is_the_same_as_at_once(pieces, width):
+    assert shown(pieces, width) == shown(["".join(pieces)], width)
+
+
+def test_a_piece_is_shown_at_once_and_a_word_moves_as_a_whole():
+    assert shown(["  one two th"], 14) == ["  one two th"]
+    assert shown(["  one two th", "ree"], 14) == ["  one two", "    three"]
+
+
+@pytest.mark.parametrize("name", LESSONS)
+def test_in_a_terminal_no_word_is_broken(name):
+    screen, code, _ = in_a_terminal(["-m", f"demos.{name}", "--provider", "offline"])
+    assert code == 0
+    if name.startswith("06"):  # it comes in pieces, and of each one that moved '\b' tells
+        screen = re.sub(r"\S*\x08+ +", "", screen)
+    assert max(cell_len(line.rstrip()) for line in screen.splitlines()) < 60
+    assert screen.split() == stored(name).split()
+
+
+def test_in_a_pipe_nothing_is_done():
+    before = sys.stdout
+    with wrapped_at_words():
+        assert sys.stdout is before

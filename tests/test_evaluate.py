@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rich.cells import cell_len
 from rich.console import Console
 from scipy.stats import binomtest
 
@@ -164,11 +165,13 @@ def test_settings_are_compared_where_one_thing_differs():
 
 
 def test_markdown_rows_have_as_many_cells_as_their_header():
-    odd = Setting("openai:a|b")
+    odd = Setting("openai:a|b\nc\x1b[31m模型")
     found = {odd: [result("a", True, setting=odd)], Setting("p"): [result("a", False)]}
     text = markdown(report(found))
     for table in re.findall(r"(?:^\|.*\n?)+", text, re.MULTILINE):
         assert len({len(re.findall(r"(?<!\\)\|", line)) for line in table.splitlines()}) == 1
+        assert len({cell_len(line) for line in table.splitlines()}) == 1
+    assert "\x1b" not in text
     assert "not shown" in text
 
 
@@ -668,6 +671,26 @@ def test_files_out_of_reach_are_one_line(few, tmp_path, capsys):
     assert len(lines) == 5
     assert all(line.startswith("error: ") for line in lines)
     assert not (tmp_path / "r.jsonl").exists()
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--out", "x.png"], "--plot x.png: that is the file of --out"),
+        (["--out", "x.db", "--engine", "dbos"], "--out x.db: that is the file of the engine's"),
+        (["--out", str(CASES)], "that is the file of the cases"),
+        (["--suite", "."], "use the name of a module"),
+        (["--suite", ""], "use the name of a module"),
+    ],
+)
+def test_what_would_destroy_a_file_or_is_no_module_is_refused(
+    tmp_path, monkeypatch, capsys, flags, said
+):
+    monkeypatch.chdir(tmp_path)
+    assert evaluate(CASES, "--provider", "offline:careful", *flags) in (1, 2)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert said in line
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(

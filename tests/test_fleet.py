@@ -25,6 +25,7 @@ pytest.importorskip("dbos", reason='needs DBOS: pip install ".[fleet]"')
 from dbos import DBOS, DBOSPortableJSONSerializer
 
 from demos.fleet import fleet as desks
+from demos.fleet.__main__ import ended
 from demos.refund.offline import reply
 from demos.refund.shop import INSTRUCTIONS, Shop
 from tests.servers import Reply, serve
@@ -144,6 +145,10 @@ def test_another_worker_finishes_what_a_killed_one_began(tmp_path, url):
         )
         outcomes = {o: undisturbed.run(f"I want a refund on order {o}") for o in RIGHT}
     assert fleet.decisions() == sorted(NEW_ORDERS.items())
+    *rows, counts = fleet.command("status").splitlines()
+    told = [(order, *end) for order, _, _, *end in sorted(map(str.split, rows))]
+    assert told == [(order, "signal", decided) for order, decided in NEW_ORDERS.items()]
+    assert counts == "8 SUCCESS"
     # Only what was in flight when the worker died was asked a second time.
     assert used == 8 * outcomes["ORD-001"].model_calls + 3
     for order in NEW_ORDERS:
@@ -154,6 +159,38 @@ def test_another_worker_finishes_what_a_killed_one_began(tmp_path, url):
         )
         times = [message.at for message in found]
         assert times == sorted(times)
+
+
+@pytest.mark.parametrize(
+    ("decisions", "shown"),
+    [
+        ({"decisions": ["deny"]}, "deny"),
+        ({"decisions": ["deny", "approve"]}, "deny, approve"),
+        ({"decisions": []}, "-"),
+        ({}, "?"),
+    ],
+)
+def test_status_tells_what_was_decided(decisions, shown):
+    assert ended({"exit": "signal", **decisions}).split(maxsplit=1) == ["signal", shown]
+
+
+def test_a_refused_proposal_is_no_decision():
+    def proposals(request):
+        if len(request.messages) > 1:
+            return Assistant(text="Done.")
+        notes = {"thought": "One of them will do.", "should_continue": "true"}
+        proposed = {"order_id": "ORD-001", "reason": "so"}
+        return Assistant(
+            tool_calls=(
+                ToolCall("1", "think", notes),
+                ToolCall("2", "process_refund", {**proposed, "decision": "deny"}),
+                ToolCall("3", "process_refund", {**proposed, "decision": "approve"}),
+            )
+        )
+
+    outcome = Agent(ScriptedModel(proposals), Shop().tools()).run("refund ORD-001")
+    assert len(outcome.actions) == 2
+    assert desks.decisions(outcome) == ["approve"]
 
 
 def untimed(messages):

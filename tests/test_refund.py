@@ -15,6 +15,8 @@ import pytest
 
 from demos.refund.offline import LABEL, reply
 from demos.refund.shop import INSTRUCTIONS, ORDERS, Shop, ShopError
+from tests.servers import Reply, serve
+from tests.servers.openai_chat import Chat
 from think_agent import Agent, Assistant, ScriptedModel, ToolCall, connect
 
 ROOT = Path(__file__).parents[1]
@@ -253,6 +255,61 @@ def test_the_prompt_loop_remembers_and_takes_commands():
     assert "approved" in done.stdout
     assert "the order was refunded already" in done.stdout
     assert "/provider P" in done.stdout
+
+
+@pytest.mark.parametrize("in_a_file", [False, True])
+def test_a_turn_that_ends_in_an_error_is_not_forgotten(tmp_path, in_a_file):
+    """The money is paid by then, so the next request must show that, or come after a resume."""
+
+    def brain(request):
+        said = reply(request)
+        if any(call.name == "process_refund" for call in said.tool_calls):
+            server.canned.append(Reply(400, {"error": {"message": "context too long"}}))
+        return said
+
+    path = tmp_path / "run.jsonl"
+    kept = ["--transcript", str(path)] if in_a_file else []
+    with serve(Chat(), brain) as server:
+        flags = ["--provider", "openai:m", "--base-url", f"{server.url}/v1", "--no-stream", *kept]
+        done = run_demo(*flags, stdin="ORD-001\nthank you\n")
+    assert "context too long" in done.stdout
+    if in_a_file:
+        assert done.returncode == 1
+        assert f"python -m demos.refund --resume {path}" in done.stdout
+    else:
+        assert done.returncode == 0
+        said = json.dumps(server.requests[-1]["messages"])
+        assert "thank you" in said
+        assert '\\"refunded\\":\\"$89.00\\"' in said
+
+
+def test_one_file_for_two_things_is_refused_before_either_is_written(tmp_path):
+    path, link = tmp_path / "run", tmp_path / "link"
+    link.symlink_to(path)
+    winding = tmp_path / "run" / ".." / "run"
+    for other in (path, link, winding):
+        for one, two in [("--transcript", "--html"), ("--db", "--html"), ("--transcript", "--db")]:
+            done = run_demo("ORD-001", "--provider", "offline", one, str(path), two, str(other))
+            assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (1, "", 1)
+            assert one in done.stderr
+            assert two in done.stderr
+    assert not path.exists()
+
+
+def test_what_is_no_regular_file_is_no_place_for_a_page(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    for path in (pipe, loop, Path("/dev/full"), tmp_path / ("x" * 300)):
+        done = run_demo("ORD-001", "--provider", "offline", "--html", str(path))
+        assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (1, "", 1)
+
+
+def test_an_unknown_command_is_said_to_be_none():
+    done = run_demo("--provider", "offline", stdin="/bogus\n/help\n")
+    assert done.stdout.count("not a command") == 1
+    assert done.stdout.count("/provider P") == 2
 
 
 @pytest.mark.parametrize("flag", ["--transcript", "--resume", "--html", "--db"])

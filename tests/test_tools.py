@@ -483,6 +483,56 @@ def test_an_interrupt_is_not_swallowed(error):
         ask(fail)
 
 
+@pytest.mark.parametrize("wrong", ["needs_aproval", "think_frist", "retries"])
+def test_a_guard_that_is_misspelled_is_no_guard_and_is_refused(wrong):
+    with pytest.raises(TypeError, match=f"unknown {wrong}; use name, .*needs_approval"):
+        tool(**{wrong: True})
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"think_first": "x"}, {"needs_approval": "yes"}, {"idempotent": 1}]
+)
+def test_a_guard_of_another_type_is_refused(wrong):
+    with pytest.raises(TypeError, match="tool double"):
+        tool(double, **wrong)
+
+
+@pytest.mark.parametrize("timeout", ["5", 0, True, float("nan")])
+def test_a_timeout_is_seconds_above_0(timeout):
+    with pytest.raises(ValueError, match="use seconds above 0"):
+        tool(double, timeout=timeout)
+
+
+@pytest.mark.parametrize("timeout", [float("inf"), 1e12])
+def test_a_timeout_may_be_as_long_as_it_likes(timeout):
+    @tool(timeout=timeout)
+    def one() -> int:
+        return 1
+
+    assert ask(one).content == ask_async(one).content == "1"
+
+
+class Unspeakable(Exception):
+    def __str__(self) -> str:
+        raise IndexError
+
+
+def test_whatever_a_tool_returns_or_raises_is_an_answer():
+    @tool
+    def names() -> dict[str, int]:
+        return {"caf\udce9": 1}
+
+    @tool
+    def fail() -> str:
+        raise Unspeakable
+
+    for broken, said in ((names, "surrogates not allowed"), (fail, "error: Unspeakable")):
+        result = ask(broken)
+        assert result == ask_async(broken)
+        assert result.is_error
+        assert said in result.content
+
+
 def test_ctrl_c_is_not_hidden_by_a_cleanup_that_fails():
     @tool
     def fail() -> str:

@@ -93,6 +93,12 @@ class Agent:
         keep_turns: int | None = None,
         now: Callable[[], str] | None = None,
     ) -> None:
+        if not isinstance(model, Model):
+            raise TypeError(f"model={model!r}: pass a Model, such as connect('ollama')")
+        if not isinstance(instructions, str):
+            raise TypeError(f"instructions={instructions!r}: pass a text")
+        if not (approve is None or callable(approve)):
+            raise TypeError(f"approve={approve!r}: pass a function that gets an AskHuman")
         _check_think(think, force)
         rules.check_whole("max_thoughts_in_a_row", max_thoughts_in_a_row)
         rules.check_whole("max_result_chars", max_result_chars)
@@ -277,7 +283,10 @@ class Agent:
     @contextmanager
     def _opened(self, transcript: Conversation, *, new: bool) -> Iterator[Run]:
         if not isinstance(transcript, (str, os.PathLike)):
-            yield Run(self, list(transcript or ()))
+            messages = list(transcript or ())
+            if wrong := [m for m in messages if not isinstance(m, MESSAGES)]:
+                raise TypeError(f"{wrong[0]!r} is no message; pass outcome.transcript, or a path")
+            yield Run(self, messages)
             return
         if not new and not os.path.exists(transcript):  # a mistyped path makes no file
             raise TranscriptError(f"{transcript}: there is no such file; nothing to resume")
@@ -301,6 +310,8 @@ class Agent:
 
 
 def _check_think(think: Tool | None, force: Forcing) -> None:
+    if not (think is None or isinstance(think, Tool)):
+        raise TypeError(f"think={think!r}: pass THINK, THINK_MINIMAL or None")
     if think is None:
         if force == "always":
             raise ValueError("force='always' needs a think tool; think=None leaves none to force")

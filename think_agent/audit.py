@@ -15,11 +15,16 @@ Rule 3: what is written is as private as the transcript: file mode 0600, and `--
 import argparse
 import json
 import os
+import re
+import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import pydantic
+from rich.cells import cell_len
+from rich.console import Console
+from rich.text import Text
 
 from . import trail
 from .audit_html import to_html
@@ -47,7 +52,7 @@ from .audit_report import (
 from .console import ICONS, printable, say
 from .errors import FileError, TranscriptError
 from .messages import Json, Message, from_json
-from .paths import check_output
+from .paths import check_apart, check_output
 from .settings import UserError, add_flag
 
 __all__ = [
@@ -105,6 +110,10 @@ def read(path: str | Path) -> Record:
                 said.append(f"The last line ({number}) is torn and was left out.")
             else:
                 found.append(Unreadable(number, line.decode(errors="backslashreplace"), problem))
+    if not places:
+        raise TranscriptError(
+            f"{path}: it is empty: the run was stopped before it began; begin it again"
+        )
     if not header and all(isinstance(entry, Unreadable) for entry in found):
         raise TranscriptError(
             f"{path}: no line of it is a message; choose a file that --transcript wrote"
@@ -266,13 +275,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+# How a line begins: its indent, and the number or the mark that the rest of it stands beside.
+_BEGINNING = re.compile(r" *(?:(?:\d{1,3}|[^\w\s]{1,2}) +)?")
+
+
+def _print(text: str) -> None:
+    """Whole lines to a pipe; a terminal gets them wrapped at words, each beside its beginning."""
+    if not sys.stdout.isatty():
+        print(text, end="")
+        return
+    console = Console()
+    for line in text.splitlines():
+        beginning = _BEGINNING.findall(line)[0]
+        if 2 * cell_len(beginning) > console.width:
+            beginning = ""
+        # JSON holds few spaces, so it may break behind a comma: \x1f is a space of no width.
+        content = Text(line[len(beginning) :].replace(',"', ',\x1f"'))
+        width = console.width - cell_len(beginning)
+        for part in content.wrap(console, width, tab_size=4) or [content]:
+            print(beginning + part.plain.replace("\x1f", "").rstrip())
+            beginning = " " * cell_len(beginning)
+
+
 def main(args: argparse.Namespace) -> int:
     """Read the transcript and show it in the forms that the flags name."""
     if args.text and args.json:
         raise UserError("--text and --json: choose one of them")
-    if args.html and Path(args.html).absolute() == Path(args.transcript).absolute():
-        raise UserError(f"--html {args.html}: that is the transcript; choose another file")
     if args.html:
+        check_apart({"the transcript": args.transcript, "--html": args.html})
         check_output("--html", args.html)
     fields = [name.strip() for name in args.redact.split(",") if name.strip()]
     record = read(args.transcript)
@@ -284,7 +314,7 @@ def main(args: argparse.Namespace) -> int:
         if args.json:
             print(json.dumps(to_json_report(made)))
         elif args.text or not args.html:
-            print(to_text(made), end="")
+            _print(to_text(made))
     except RecursionError as error:
         raise TranscriptError(f"{args.transcript}: some JSON in it is nested too deep") from error
     return 0

@@ -181,10 +181,10 @@ def guarded(main: Callable[[], int]) -> int:
     try:
         return main()
     except UserError as error:
-        say(f"error: {error}")
+        say(f"error: {_one_line(error)}")
         return 2
     except (ModelError, FileError) as error:
-        say(f"error: {error}")
+        say(f"error: {_one_line(error)}")
         return 1
     except KeyboardInterrupt:
         say("stopped")
@@ -192,6 +192,10 @@ def guarded(main: Callable[[], int]) -> int:
     except BrokenPipeError:  # the reader of our pipe went away; nothing more can be said to it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())  # a path may have a line break in it
 
 
 def _stop(number: int, frame: object) -> None:

@@ -120,7 +120,7 @@ class RunView:
             case User(kind="person"):
                 self.start()
             case Delta():
-                if self.thoughts or event.kind == "answer":
+                if self._live and (self.thoughts or event.kind == "answer"):
                     self._preview.add(event)
             case Outcome():
                 self.stop()
@@ -214,21 +214,21 @@ class _Preview:
         self.clear()
 
     def clear(self) -> None:
-        self._blocks: list[tuple[tuple[str, int], str, str]] = []
+        self._blocks: list[tuple[tuple[str, int], str, list[str]]] = []
         self._since = time.monotonic()
 
     def add(self, delta: Delta) -> None:
         key = (delta.kind, delta.index)
-        if self._blocks and self._blocks[-1][0] == key:
-            _, name, text = self._blocks.pop()
-            self._blocks.append((key, name, text + delta.text))
-        else:
-            self._blocks.append((key, delta.name, delta.text))
+        if not self._blocks or self._blocks[-1][0] != key:
+            self._blocks.append((key, delta.name, []))
+        self._blocks[-1][2].append(delta.text)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         lines = []
-        for (kind, _), name, text in self._blocks:
-            shown = f"{name} {text}" if kind == "call" else text
+        room = console.width * console.height  # characters; more is never on the screen
+        for (kind, _), name, pieces in self._blocks:
+            text = "".join(pieces)
+            shown = (f"{name} {text}" if kind == "call" else text)[-room:]
             lines.append(_block(ICONS[kind], Text(printable(shown), style=STYLES[kind])))
         rendered = console.render_lines(Group(*lines), options) if lines else []
         # Only the tail fits: a live region taller than the screen cannot be wiped.

@@ -146,6 +146,7 @@ def read(recorded: Sequence[str]) -> list[Message]:
 
 # What the processes of a fleet share: the engine's database, and care for one another's work.
 
+URLS = "sqlite:///FILE or postgresql://USER:PASSWORD@HOST/NAME"
 READABLE = DBOSPortableJSONSerializer()  # the default is pickle, which nobody can read
 
 
@@ -159,9 +160,11 @@ def client(url: str, name: str) -> Iterator[DBOSClient]:
     try:
         DBOS.migrate(url)
         made = DBOSClient(system_database_url=url, serializer=READABLE, application_name=name)
+    except (TypeError, ValueError) as problem:  # not quoted: a password may be in it
+        raise UserError(f"--fleet: that is no database to share; use {URLS}") from problem
     except (SQLAlchemyError, error.DBOSException) as problem:
         cause = str(getattr(problem, "orig", problem)).strip().splitlines()[0]
-        raise UserError(f"--fleet: the database cannot be used ({cause})") from problem
+        raise UserError(f"--fleet: the database cannot be used ({cause}); use {URLS}") from problem
     try:
         yield made
     finally:

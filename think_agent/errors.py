@@ -10,9 +10,10 @@
     ├── TimedOut           no answer within the timeout
     └── BadResponse        an answer that is none: broken off, not JSON, not of the promised shape
 
-Every message is one line, says what to do next, and never holds a secret. Beside the tree stands
-FileError, with TranscriptError under it. The mistakes a *model* makes (bad arguments, unknown
-tools) are not here: they go back to the model as tool results.
+Every message is one line, says what to do next, and never holds a secret; what a server put into
+it for a terminal to obey is written out. Beside the tree stands FileError, with TranscriptError
+under it. The mistakes a *model* makes (bad arguments, unknown tools) are not here: they go back to
+the model as tool results.
 """
 
 LONGEST_QUOTE = 300  # characters
@@ -33,7 +34,7 @@ class ModelError(Exception):
         retry_after: float | None = None,
         retryable: bool = False,
     ) -> None:
-        super().__init__(" ".join(message.split()))
+        super().__init__(_written_out(" ".join(message.split())))
         self.status = status
         self.retry_after = retry_after
         self.retryable = retryable
@@ -77,6 +78,13 @@ class FileError(Exception):
 
 class TranscriptError(FileError):
     """A transcript file cannot be used: opened, read, written or gone on with."""
+
+
+def _written_out(text: str) -> str:
+    """`text` with what no terminal shows as a character written out, as `\\x1b`."""
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
+    )
 
 
 def quote(said: str, secret: str | None = None) -> str:

@@ -26,7 +26,7 @@ from .errors import FileError
 from .eval_input import is_scripted, load_suite, read_cases, read_prices, settings_of
 from .evaluate import Job, Results, Speaks, Suite, attempt, fingerprint, run_all
 from .model import Model
-from .paths import check_output
+from .paths import check_apart, check_output
 from .providers import connect
 from .scores import PLOTS, Result, Setting, plot, score
 from .settings import UserError, add_flag, positive, whole
@@ -107,6 +107,8 @@ def main(args: argparse.Namespace) -> int:
     """Run what is not done yet, and report on all of it."""
     out = Path(args.out)
     picture = Path(args.plot or out.with_suffix(".png"))
+    engine = {"the engine's database": str(out.with_suffix(".db"))} if args.engine != "none" else {}
+    check_apart({"the cases": str(args.cases), **engine, "--out": str(out), "--plot": str(picture)})
     check_output("--out", str(out), makes_folders=True)
     check_output("--plot", str(picture), makes_folders=True)
     if picture.suffix.lower() not in PLOTS:

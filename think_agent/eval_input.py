@@ -58,6 +58,8 @@ def load_suite(name: str | None, cases: Path) -> Suite:
         root, name = file.parent, file.stem
         while (root / "__init__.py").exists():
             root, name = root.parent, f"{root.name}.{name}"
+    if not all(part.isidentifier() for part in name.split(".")):
+        raise UserError(f"--suite {name!r}: use the name of a module, such as demos.refund.suite")
     sys.path.insert(0, str(root))  # a suite is the user's own code, as with `python -m`
     try:
         module = importlib.import_module(name)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 
 from rich import box
-from rich.cells import cell_len
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -128,13 +128,18 @@ def _grid(rows: Rows) -> Table:
 
 
 def _lined_up(rows: Rows) -> str:
-    lines = [[cell.replace("|", "\\|") for cell in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    lines = [[_in_a_cell(cell) for cell in row] for row in rows]
+    widths = [max(map(cell_len, column)) for column in zip(*lines, strict=True)]
     lines.insert(1, ["-" * width for width in widths])
     padded = (
-        [cell.ljust(width) for cell, width in zip(line, widths, strict=True)] for line in lines
+        [set_cell_size(cell, width) for cell, width in zip(line, widths, strict=True)]
+        for line in lines
     )
     return "\n".join(f"| {' | '.join(line)} |" for line in padded)
+
+
+def _in_a_cell(text: str) -> str:
+    return printable(" ".join(text.split())).replace("|", "\\|")
 
 
 # The rows.

@@ -10,25 +10,43 @@ writes. So is a broken line in the middle of a transcript.
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from .errors import FileError, TranscriptError
 from .transcript import HEADER
 
+LONGEST_NAME = 255  # bytes, on the usual file systems
+
 
 def check_output(flag: str, path: str, *, makes_folders: bool = False) -> None:
     """Raises FileError where no file can be written at `path`."""
-    folder = Path(path).absolute().parent
+    target = Path(os.path.realpath(path))  # where a link leads to
+    folder = target.parent
     while makes_folders and not os.path.exists(folder):
         folder = folder.parent
-    if os.path.isdir(path):
+    if os.path.isdir(target):
         raise FileError(f"{flag} {path}: that is a folder; name a file in it")
+    if os.path.exists(target) and not os.path.isfile(target):
+        raise FileError(f"{flag} {path}: that is no regular file; choose another path")
+    if os.path.islink(target) or len(os.fsencode(target.name)) > LONGEST_NAME:
+        raise FileError(f"{flag} {path}: no file can have that name; choose another path")
     if not os.path.isdir(folder):
         raise FileError(
             f"{flag} {path}: there is no folder {folder}; make it first, or choose another path"
         )
-    if not os.access(path if os.path.exists(path) else folder, os.W_OK):
+    if not os.access(target if os.path.exists(target) else folder, os.W_OK):
         raise FileError(f"{flag} {path}: it may not be written; choose another path")
+
+
+def check_apart(paths: Mapping[str, str | None]) -> None:
+    """Raises FileError where two flags name one file: the second would destroy the first."""
+    taken: dict[str, str] = {}
+    for flag, path in paths.items():
+        if path:
+            other = taken.setdefault(os.path.realpath(path), flag)
+            if other != flag:
+                raise FileError(f"{flag} {path}: that is the file of {other}; choose another path")
 
 
 def check_transcript(flag: str, path: str, *, resumed: bool = False) -> None:

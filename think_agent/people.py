@@ -65,7 +65,7 @@ def _edited(view: RunView, text: str) -> Json | None:
     """The arguments that a person typed: only those to be changed have to be there."""
     try:
         value = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         view.print(f"not JSON: {error}", "red")
         return None
     if not isinstance(value, dict):

@@ -87,6 +87,8 @@ class Run:
             yield Notice(f"{self._file.path}: changed since it was begun: {changed}.")
         if self._file is not None and self._file.cut:
             yield Notice(f"{self._file.path}: a torn last line was cut off.")
+        if not (text is None or isinstance(text, str)):
+            raise TypeError(f"{text!r} is no text; pass what the person said")
         if text is None:
             if not self.messages:
                 raise TranscriptError(NOTHING_SAID)

@@ -63,7 +63,11 @@ class Tool:
     def __post_init__(self) -> None:
         if not TOOL_NAME.fullmatch(self.name):
             raise ValueError(f"tool name {self.name!r}: use 1 to 64 letters, digits, '_' or '-'")
-        if self.timeout is not None and (isinstance(self.timeout, bool) or not self.timeout > 0):
+        if not isinstance(self.think_first, bool) or not isinstance(self.idempotent, bool):
+            raise TypeError(f"tool {self.name}: think_first and idempotent are True or False")
+        if not (isinstance(self.needs_approval, bool) or callable(self.needs_approval)):
+            raise TypeError(f"tool {self.name}: needs_approval is True, False or a function")
+        if self.timeout is not None and not _is_seconds(self.timeout):
             raise ValueError(f"tool {self.name}: timeout={self.timeout!r}: use seconds above 0")
         if self.parameters.get("type") != "object":
             raise ValueError(f"tool {self.name}: parameters must be a JSON schema of type object")
@@ -78,6 +82,10 @@ class Tool:
                 f"tool {self.name} has no function to call; pass Tool(..., function=...)"
             )
         return self.function
+
+
+def _is_seconds(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0
 
 
 class ToolOptions(TypedDict, total=False):
@@ -104,6 +112,10 @@ def tool(
     `Annotated[int, "age in days"]`. Raises TypeError for parameters without a type or of a type
     that has no schema.
     """
+
+    if unknown := options.keys() - ToolOptions.__annotations__.keys():  # a guard misspelled is none
+        known = ", ".join(ToolOptions.__annotations__)
+        raise TypeError(f"@tool: unknown {', '.join(sorted(unknown))}; use {known}")
 
     def make(function: Callable[..., Any]) -> Tool:
         name = options.get("name") or function.__name__
@@ -136,6 +148,8 @@ def index(tools: Iterable[Tool], *, reserved: str | None = None) -> dict[str, To
     """Tools by name. Raises ValueError for a name that is taken twice or reserved, TypeError for
     what is no Tool or has no function.
     """
+    if isinstance(tools, Tool):
+        raise TypeError(f"tools: pass a list, such as [{tools.name}]")
     by_name: dict[str, Tool] = {}
     for item in tools:
         if not isinstance(item, Tool):
@@ -281,7 +295,7 @@ def _short(value: Any) -> str:
 def _success(request: ToolCall, value: Any, max_chars: int) -> ToolResult:
     try:
         text = value if isinstance(value, str) else _as_json(value)
-    except pydantic_core.PydanticSerializationError as error:
+    except Exception as error:  # of a value's own methods, too
         unfit = TypeError(f"the result cannot be written as JSON: {error}")
         return _failure(request, unfit, max_chars)
     return ToolResult(request.id, request.name, _cut(text or "(empty)", max_chars))
@@ -301,11 +315,18 @@ def _failure(request: ToolCall, error: Exception, max_chars: int) -> ToolResult:
     match error:
         case ModelMistake():
             said = str(error)
-        case TimeoutError() if not str(error):
+        case TimeoutError() if not _words(error):
             said = "no result in time; it may have happened all the same. Check before repeating."
         case _:
-            said = f"{type(error).__name__}: {error}".rstrip(": ")
+            said = f"{type(error).__name__}: {_words(error)}".rstrip(": ")
     return ToolResult(request.id, request.name, _cut(f"error: {said}", max_chars), is_error=True)
+
+
+def _words(error: Exception) -> str:
+    try:
+        return str(error)
+    except Exception:  # of its own __str__
+        return ""
 
 
 def _cut(text: str, max_chars: int) -> str:

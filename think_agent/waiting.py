@@ -1,7 +1,8 @@
 """Waiting for a tool's function, sync or async, and no longer than its timeout in seconds.
 
-Rule 1: an async function is cancelled when its time is up. A sync one cannot be stopped: it goes on
-        in a thread of its own, and what it returns is dropped.
+Rule 1: an async function is cancelled when its time is up; one that blocks the loop, or goes on
+        when it is cancelled, takes the time it takes. A sync one cannot be stopped: it goes on in a
+        thread of its own, and what it returns is dropped.
 Rule 2: an event loop is never blocked: a sync function is waited for in a thread.
 Rule 3: a TimeoutError without a text says that the time was up.
 """
@@ -56,7 +57,7 @@ def _within(seconds: float, function: Callable[[], Any]) -> Any:
     context = contextvars.copy_context()  # as asyncio.to_thread does
     threading.Thread(target=context.run, args=(work,), daemon=True).start()
     try:
-        value, error = box.get(timeout=seconds)
+        value, error = box.get(timeout=min(seconds, threading.TIMEOUT_MAX))
     except queue.Empty:
         raise TimeoutError from None
     if error:

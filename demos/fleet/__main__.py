@@ -2,7 +2,7 @@
 
 python -m demos.fleet enqueue 20        twenty customers, an order and a conversation each
 python -m demos.fleet work              a worker; start as many as you like, and kill them
-python -m demos.fleet status            where each conversation stands
+python -m demos.fleet status            where each conversation stands, and what it decided
 python -m demos.fleet status ORD-1001   the transcript of one that is over, as JSON lines
 """
 
@@ -13,34 +13,48 @@ import sqlite3
 import sys
 import time
 from collections import Counter
+from typing import Any
 
 from think_agent import Assistant, Request
-from think_agent.cli import EXIT_CODES, add_model_flags, choose_model, guarded
+from think_agent.cli import add_model_flags, choose_model, guarded
+from think_agent.messages import Json
 from think_agent.settings import Parser, UserError, add_flag, positive, whole
 
 from ..refund.offline import reply
 from ..refund.shop import INSTRUCTIONS, Shop
+from ..wrapping import wrapped_at_words
 
+EXIT_CODES = """\
+exit codes:
+  0    done
+  1    a model or a file is out of reach
+  2    a flag or an environment variable is wrong
+  130  stopped by Ctrl-C or SIGTERM"""
 FIRST = 1001  # the number of the first order made here; the shop's own are below
 
 
 def arguments() -> Parser:
+    shown: dict[str, Any] = {
+        "epilog": EXIT_CODES,
+        "formatter_class": argparse.RawDescriptionHelpFormatter,
+    }
     parser = Parser(
-        prog="python -m demos.fleet",
-        description="Run the refund desk on many machines.",
-        epilog=EXIT_CODES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        prog="python -m demos.fleet", description="Run the refund desk on many machines.", **shown
     )
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    enqueue_ = commands.add_parser("enqueue", help="queue conversations")
+    enqueue_ = commands.add_parser("enqueue", help="queue conversations", **shown)
     enqueue_.add_argument("count", type=whole, help="how many, each about an order of its own")
     enqueue_.set_defaults(run=enqueue)
-    work_ = commands.add_parser("work", help="be a worker, until Ctrl-C")
+    work_ = commands.add_parser("work", help="be a worker, until Ctrl-C", **shown)
     work_.set_defaults(run=work)
-    status_ = commands.add_parser("status", help="show where each conversation stands")
+    status_ = commands.add_parser(
+        "status", help="show where each conversation stands, and what it decided", **shown
+    )
     status_.add_argument("id", nargs="?", help="print the transcript of this one")
     status_.set_defaults(run=status)
-    retry_ = commands.add_parser("retry", help="queue again what failed, from where it failed")
+    retry_ = commands.add_parser(
+        "retry", help="queue again what failed, from where it failed", **shown
+    )
     retry_.set_defaults(run=retry)
     for command in (enqueue_, work_, status_, retry_):
         add_flag(
@@ -48,17 +62,33 @@ def arguments() -> Parser:
             "--fleet",
             metavar="URL",
             default="sqlite:///fleet.db",
-            help="the engine's database: sqlite:///FILE or postgresql://USER:PASSWORD@HOST/NAME",
+            help="the engine's database: sqlite:///FILE or postgresql://USER:PASSWORD@HOST/NAME "
+            "(default: sqlite:///fleet.db)",  # not %(default)s: the variable may hold a password
         )
     for command in (enqueue_, work_):
-        add_flag(command, "--db", metavar="PATH", default="shop.db", help="the shop's SQLite file")
+        add_flag(
+            command,
+            "--db",
+            metavar="PATH",
+            default="shop.db",
+            help="the shop's SQLite file (default: %(default)s)",
+        )
     add_model_flags(work_, default="auto")
     add_flag(work_, "--name", metavar="N", help="the worker's name (default: the host and process)")
     add_flag(
-        work_, "--concurrency", metavar="N", type=whole, default=4, help="conversations at a time"
+        work_,
+        "--concurrency",
+        metavar="N",
+        type=whole,
+        default=4,
+        help="conversations at a time (default: %(default)s)",
     )
     add_flag(
-        work_, "--per-minute", metavar="N", type=whole, help="conversations the fleet may begin"
+        work_,
+        "--per-minute",
+        metavar="N",
+        type=whole,
+        help="conversations the fleet may begin (default: as many as it can)",
     )
     add_flag(
         work_,
@@ -66,9 +96,17 @@ def arguments() -> Parser:
         metavar="S",
         type=positive,
         default=600.0,
-        help="take over what another worker has been silent about for S seconds",
+        help="take over what another worker has been silent about for S seconds "
+        "(default: %(default)g)",
     )
-    add_flag(work_, "--pace", metavar="S", type=float, default=0.5, help="how slow the stand-in is")
+    add_flag(
+        work_,
+        "--pace",
+        metavar="S",
+        type=float,
+        default=0.5,
+        help="seconds the stand-in takes for a reply (default: %(default)g)",
+    )
     work_.add_argument("--until-done", action="store_true", help="stop when nothing is left")
     return parser
 
@@ -129,12 +167,21 @@ def status(args: argparse.Namespace) -> int:
             raise UserError(f"{args.id}: no conversation of that number is over; see status")
         print(*runs[0].output["transcript"], sep="\n")
         return 0
-    for run in runs:
-        end = run.output["exit"] if run.output else run.error or ""
-        print(f"{run.workflow_id:10} {run.status:10} {run.executor_id or '-':20} {end}")
+    with wrapped_at_words():
+        for run in runs:
+            end = ended(run.output) if run.output else run.error or ""
+            row = f"{run.workflow_id:10} {run.status:9} {run.executor_id or '-':20} {end}"
+            print(row.rstrip())
     counts = Counter(run.status for run in runs)
     print(", ".join(f"{n} {state}" for state, n in counts.items()) or "nothing queued")
     return 0
+
+
+def ended(output: Json) -> str:
+    """How a conversation ended and what it decided: "-" is nothing, "?" was not noted, as by an
+    earlier version of this fleet.
+    """
+    return f"{output['exit']:7} {', '.join(output.get('decisions', ['?'])) or '-'}"
 
 
 def retry(args: argparse.Namespace) -> int:

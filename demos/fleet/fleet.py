@@ -15,12 +15,13 @@ The edge: the shop stands for a company's service. Here it is a SQLite file, so 
 machines need a shop that all of them can reach.
 """
 
+import json
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 
 from dbos import DBOS, DBOSClient
 
-from think_agent import ModelError, engine
+from think_agent import ModelError, Outcome, engine
 from think_agent.engine import DurableAgent, lines
 from think_agent.messages import Json
 
@@ -53,7 +54,11 @@ def begin_work(
             print(f"{DBOS.workflow_id}: failed ({problem})", flush=True)
             raise
         print(f"{DBOS.workflow_id}: {outcome.exit}", flush=True)
-        return {"exit": outcome.exit, "transcript": lines(outcome.transcript)}
+        return {
+            "exit": outcome.exit,
+            "decisions": decisions(outcome),
+            "transcript": lines(outcome.transcript),
+        }
 
     DBOS.launch()
     DBOS.register_queue(
@@ -63,6 +68,15 @@ def begin_work(
         polling_interval_sec=0.2,
         on_conflict="always_update",
     )
+
+
+def decisions(outcome: Outcome) -> list[str]:
+    """What a conversation decided, one word for each of the shop's receipts."""
+    return [
+        json.loads(action.result.content)["decision"]
+        for action in outcome.actions
+        if action.call.name == "process_refund" and not action.result.is_error
+    ]
 
 
 def take_over(silence: float) -> list[str]:

@@ -39,10 +39,10 @@ from think_agent.cli import (
     speak,
 )
 from think_agent.console import RunView, printable
-from think_agent.errors import TranscriptError
+from think_agent.errors import FileError, TranscriptError
 from think_agent.messages import MESSAGES, current_turn
 from think_agent.model import Unstreamed
-from think_agent.paths import check_output, check_transcript
+from think_agent.paths import check_apart, check_output, check_transcript
 from think_agent.people import at_the_terminal
 from think_agent.settings import Parser, UserError, add_flag, read_config, show
 from think_agent.split import split
@@ -160,6 +160,7 @@ class Session:
         if self.args.json:
             outcome = self.work(self.args.text, None)
             print(json.dumps(as_json(outcome, self.shop, self.agent.model)))
+            self.write_html(outcome)
             return exit_code(outcome.exit)
         if not self.args.quiet:
             self.greet()
@@ -168,6 +169,7 @@ class Session:
                 return self.converse()
             try:
                 outcome = self.work(self.args.text, self.view)
+                self.write_html(outcome)
             except KeyboardInterrupt:
                 self.stopped()
                 return 130
@@ -183,13 +185,14 @@ class Session:
             if on_event:  # whoever stops the run hears also of what was done before
                 said = read(self.args.resume).entries
                 on_event.messages[:] = current_turn([m for m in said if isinstance(m, MESSAGES)])
-            outcome = self.agent.resume(self.args.resume, on_event=on_event)
-        else:
-            kept = self.args.transcript or transcript
-            outcome = self.agent.run(text, transcript=kept, on_event=on_event)
+            return self.agent.resume(self.args.resume, on_event=on_event)
+        return self.agent.run(
+            text, transcript=self.args.transcript or transcript, on_event=on_event
+        )
+
+    def write_html(self, outcome: Outcome) -> None:
         if self.args.html:
             write_page(self.args.html, to_html(report(outcome.transcript, exit=outcome.exit)))
-        return outcome
 
     def converse(self) -> int:
         """The prompt loop. An error ends the turn, not the conversation."""
@@ -203,6 +206,7 @@ class Session:
             except (EOFError, KeyboardInterrupt):
                 return 0
             command, _, rest = text.partition(" ")
+            self.view.messages.clear()
             try:
                 match command, rest.strip():
                     case "", _:
@@ -221,15 +225,22 @@ class Session:
                             self.view.print(f"not a command: {text}", "red")
                         self.view.table(HELP)
                     case _:
-                        transcript = self.work(text, self.view, transcript).transcript
-            except (ModelError, UserError) as error:
+                        outcome = self.work(text, self.view, transcript)
+                        self.view.messages.clear()
+                        transcript = outcome.transcript
+                        self.write_html(outcome)
+            except (ModelError, FileError, UserError) as error:
                 self.view.stop()
                 self.view.print(f"error: {error}", "red")
-            except KeyboardInterrupt:  # ends the turn; what was done stays in the conversation
+                if self.view.messages and self.args.transcript:
+                    self.say_how_to_go_on()
+                    return 1
+            except KeyboardInterrupt:
                 self.stopped()
                 if self.args.transcript:  # in a file, a turn has to be over before the next begins
                     return 130
-                transcript = [*transcript, *self.view.messages]
+            # What was done in a turn that broke off stays in the conversation.
+            transcript = [*transcript, *self.view.messages]
 
     def greet(self) -> None:
         model = self.agent.model
@@ -310,6 +321,9 @@ def main() -> int:
         raise UserError('--json needs a request: python -m demos.refund --json "..."')
     if args.text and args.resume:
         raise UserError("--resume goes on with a run: leave the request out")
+    kept = args.resume or args.transcript
+    database = None if args.db == ":memory:" else args.db
+    check_apart({"--transcript": kept, "--db": database, "--html": args.html})
     if args.transcript:
         check_transcript("--transcript", args.transcript)
     if args.resume:

@@ -48,6 +48,7 @@ from ..messages import (
     to_json,
 )
 from ..model import Capabilities, Model, Request, Wrapper, sendable
+from ..policies import check_whole
 from ..streaming import Delta, whole_call
 from ..think import has_signal
 from ..tools import ModelMistake, Tool
@@ -110,8 +111,8 @@ def json_plan(model: Model, *, several: bool = False, longest: int | None = None
     cut. It is the schema's `maxLength`: llama.cpp and Ollama keep to it, OpenAI and Anthropic
     answer 400.
     """
-    if longest is not None and longest < 1:
-        raise ValueError(f"longest={longest}: use a number of characters from 1")
+    if longest is not None:
+        check_whole("longest", longest)
     return JsonPlan(model, several=several, longest=longest)
 
 

@@ -4,6 +4,7 @@
 """
 
 import importlib
+from math import inf
 from typing import Any, NamedTuple
 
 from ..errors import ModelError
@@ -42,14 +43,17 @@ def connect(
     """A model by its name: `"provider"` or `"provider:model"`, split at the first colon
     (`"ollama:qwen2.5:7b"`).
 
-    `timeout` is in seconds. Keys come from the provider's usual environment variable unless
-    `api_key` is given. `options` are the provider's own: see the class in its module (for OpenAI
-    `api="responses"|"chat"`). Raises ValueError for an unknown provider and ModelError when the SDK
-    is not installed or has no key.
+    `timeout`: the seconds without an answer, or between two pieces of one; so a server that sends
+    something for ever is waited for without limit. Keys come from the provider's usual environment
+    variable unless `api_key` is given. `options` are the provider's own: see the class in its
+    module (for OpenAI `api="responses"|"chat"`). Raises ValueError for an unknown provider or a
+    timeout that is none, and ModelError when the SDK is not installed or has no key.
     """
     provider, _, model = spec.partition(":")
     if provider not in PROVIDERS:
         raise ValueError(f"unknown provider {provider!r}; use one of: {', '.join(PROVIDERS)}")
+    if isinstance(timeout, bool) or not (isinstance(timeout, int | float) and 0 < timeout < inf):
+        raise ValueError(f"timeout={timeout!r}: use seconds above 0")
     entry = PROVIDERS[provider]
     model = model or entry.default_model
     try:

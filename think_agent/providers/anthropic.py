@@ -1,14 +1,13 @@
 """Anthropic: the Messages API, through the official SDK.
 
 Rule 1: plain JSON goes in and comes out, by `client.post`, the SDK's documented generic door: keys,
-        errors, retries and streams are the SDK's, and no typed model is built only to be taken
-        apart again.
+        errors and streams are the SDK's, and no typed model is built only to be taken apart again.
 Rule 2: a reply is replayed as it came (`native`). Thinking blocks are signed over all that stands
         before them: a changed message, tool or system prompt is refused.
-Rule 3: what the SDK raises it has tried again already. Only what breaks in a stream after its
-        HTTP 200 was tried once, and is `retryable`.
+Rule 3: the SDK tries once. It would wait as long as a server says, be it days; so what it would try
+        again is `retryable` here, and `base.py` does it, with an end to its patience.
 
-The edge: when to retry, and what to do about a refused tool choice, is in `base.py`.
+The edge: how often to retry, and what to do about a refused tool choice, is in `base.py`.
 """
 
 import json
@@ -45,7 +44,7 @@ from ..messages import (
 )
 from ..model import Request, sendable
 from ..streaming import CallReader, Delta
-from .base import PerLoop, Provider
+from .base import PerLoop, Provider, checked_key, seconds
 
 NAME = "anthropic"
 PATH = "/v1/messages"
@@ -202,7 +201,7 @@ class Anthropic(Provider):
         no_forcing = budgeted or REFUSES_FORCING.search(model)
         super().__init__(model, refused={"named", "required"} if no_forcing else frozenset())
         self._options: Json = {"max_tokens": max_tokens, "thinking": thinking}
-        settings: Json = {"base_url": base_url, "timeout": timeout}
+        settings: Json = {"base_url": base_url, "timeout": timeout, "max_retries": 0}
         try:
             client = anthropic.Anthropic(api_key=api_key, **settings)
         except (anthropic.AnthropicError, httpx2.InvalidURL) as error:
@@ -213,6 +212,8 @@ class Anthropic(Provider):
                 "anthropic: no API key; set the environment variable ANTHROPIC_API_KEY "
                 "(in code: api_key=)"
             )
+        checked_key(client.api_key or "", NAME, "ANTHROPIC_API_KEY")
+        checked_key(client.auth_token or "", NAME, "ANTHROPIC_AUTH_TOKEN")
         self._client = client
         self._async_clients = PerLoop(
             lambda: anthropic.AsyncAnthropic(
@@ -282,7 +283,7 @@ def _messages_to_wire(messages: Sequence[Spoken]) -> list[Json]:
     for message in messages:
         role = "assistant" if isinstance(message, Assistant) else "user"
         # The API refuses blank text, even where it wrote it itself.
-        blocks = [block for block in _blocks(message, ids) if block.get("text", "x").strip()]
+        blocks = [b for b in _blocks(message, ids) if b["type"] != "text" or b["text"].strip()]
         if wire and wire[-1]["role"] == role:
             wire[-1]["content"] += blocks
         elif blocks:
@@ -348,13 +349,14 @@ def translate(error: Exception) -> ModelError | None:
         case anthropic.APIStatusError():
             return _error_answer(error)
         case anthropic.APITimeoutError():
-            return TimedOut("anthropic: no answer in time; pass a longer timeout=")
+            return TimedOut("anthropic: no answer in time; pass a longer timeout=", retryable=True)
         case anthropic.APIConnectionError():
             # Not the text of the cause: about a malformed key, it quotes the key.
             address, cause = error.request.url.host, type(error.__cause__).__name__
             return ConnectionFailed(
                 f"anthropic: no connection to {address or 'that base_url'} ({cause}); "
-                "check the network and base_url"
+                "check the network and base_url",
+                retryable=True,
             )
         case anthropic.APIError() | json.JSONDecodeError() | UnicodeDecodeError():
             return BadResponse("anthropic: the answer is no JSON; check base_url")
@@ -398,10 +400,13 @@ def _error_answer(error: anthropic.APIStatusError) -> ModelError:
             kind, advice = Overloaded, "ask again later"
         case _:
             kind, advice = BadRequest, "mend the request"
-    wait = error.response.headers.get("retry-after", "")
+    headers = error.response.headers
+    retryable = kind in (RateLimited, Overloaded)
+    if not in_stream and (told := headers.get("x-should-retry")):
+        retryable = told == "true"
     return kind(
         f"anthropic: {said}; {advice}",
         status=error.status_code,
-        retry_after=float(wait) if wait.isdigit() else None,
-        retryable=in_stream and kind in (RateLimited, Overloaded),
+        retry_after=seconds(headers.get("retry-after", "")),
+        retryable=retryable,
     )

@@ -9,20 +9,25 @@ Rule 2: a tool choice that the provider refuses is asked again more weakly, once
 Rule 3: whether to retry is decided here and nowhere else. An error says by `retryable` that nobody
         below has tried again; it is tried again up to `retries` times, and never once a part of the
         reply has been shown.
-Rule 4: a stream that ends without its end event is BadResponse, never half a reply.
+Rule 4: a stream that ends without its end event is BadResponse, never half a reply; and so is
+        whatever an SDK or a `from_wire` stumbles over.
+Rule 5: what leaves here holds whole characters and the types that `messages.py` promises.
 """
 
+import json
 import random
 import re
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from math import inf
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
+from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
-from ..errors import BadRequest, BadResponse, ModelError
-from ..messages import Assistant, Force, Json, mint_ids
+from ..errors import AuthError, BadRequest, BadResponse, ConnectionFailed, ModelError, quote
+from ..messages import Assistant, Force, Json, from_json, json_text, mint_ids, to_json
 from ..model import Capabilities, Model, Request
 from ..streaming import Delta
 
@@ -34,7 +39,9 @@ LONGEST_WAIT = 30.0  # seconds; a provider that asks for more is reported instea
 # By text, for there are no codes: as reported of Anthropic, DeepSeek, DashScope and LM Studio.
 REFUSED_CHOICE = re.compile(r"tool[_ ]?choice|Thinking mode does not support", re.IGNORECASE)
 ONLY_STRINGS = re.compile(r"type: 'object'|Supported string values", re.IGNORECASE)
-
+# What comes of taking an answer apart that is not what it should be.
+STUMBLES = (KeyError, TypeError, IndexError, AttributeError, ValueError, RecursionError)
+HALF = re.compile("[\ud800-\udfff]")  # of a character: a lone surrogate
 
 Client = TypeVar("Client")
 
@@ -190,20 +197,23 @@ class _Asking:
         self._provider = provider
         self._request = request
         self._asked = request
+        self._body: Json | None = None
         self._tries = 0
         self.shown = False
 
     def body(self) -> Json:
+        self._body = None
         self._asked = weaken(self._request, self._provider.refused)
-        return self._provider.to_wire(self._asked)
+        self._body = self._provider.to_wire(self._asked)
+        return self._body
 
     def feed(self, fold: Fold, event: Any) -> list[Delta]:
         with self._reading():
-            return fold.feed(event)
+            return [_sound_delta(delta) for delta in fold.feed(event)]
 
     def reply(self, response: Any) -> Assistant:
         with self._reading():
-            reply = self._provider.from_wire(response)
+            reply = _sound_reply(self._provider.from_wire(response))
         return mint_ids(replace(reply, enforced=self._enforced()), self._request.messages)
 
     def recover(self, error: Exception) -> float:
@@ -220,10 +230,29 @@ class _Asking:
         return wait
 
     def _translated(self, error: Exception) -> ModelError | None:
+        name = self._provider.name
         if isinstance(error, UnicodeEncodeError):
-            what = "the request has half a character (a lone surrogate) in it; take it out"
-            return BadRequest(f"{self._provider.name}: {what}")
-        return self._provider.translate(error)
+            if HALF.search(error.object):
+                what = "the request has half a character (a lone surrogate) in it; take it out"
+                return BadRequest(f"{name}: {what}")
+            return AuthError(
+                f"{name}: a setting has characters that no header can carry; check "
+                "the key and the other environment variables"
+            )
+        ours = self._provider.translate(error)
+        if ours is None and isinstance(error, STUMBLES) and self._was_sendable():
+            return self._no_reply(error)
+        return ours
+
+    def _was_sendable(self) -> bool:
+        """Was there a body, and JSON? Then only its answer can have made the SDK stumble."""
+        try:
+            json_text(self._body)
+        except (TypeError, ValueError):  # such as a set in the parameters of a tool
+            return False
+        except RecursionError:  # a model's doing, as is an answer that is nested too deeply
+            return True
+        return self._body is not None
 
     def _wait_before_next_try(self, error: ModelError) -> float | None:
         """Seconds; None when this error is final."""
@@ -257,11 +286,86 @@ class _Asking:
     def _reading(self) -> Iterator[None]:
         try:
             yield
-        except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:
-            raise BadResponse(
-                f"{self._provider.name} sent what is no reply ({type(error).__name__}: {error}); "
+        except STUMBLES as error:
+            raise self._no_reply(error) from error
+
+    def _no_reply(self, error: Exception) -> BadResponse:
+        name = self._provider.name
+        if isinstance(error, RecursionError):
+            return BadResponse(
+                f"{name}: JSON nested too deeply to be sent or read; ask again, or "
                 "check that base_url points to the right kind of server"
-            ) from error
+            )
+        return BadResponse(
+            f"{name} sent what is no reply ({type(error).__name__}: {quote(str(error))}); "
+            "check that base_url points to the right kind of server"
+        )
+
+
+def _sound_delta(delta: Delta) -> Delta:
+    """`delta` in whole characters; TypeError when it holds no text."""
+    if not (isinstance(delta.text, str) and isinstance(delta.name, str)):
+        raise TypeError("a piece of it is no text")
+    return replace(delta, text=_whole(delta.text)) if HALF.search(delta.text) else delta
+
+
+def _sound_reply(reply: Assistant) -> Assistant:
+    """`reply` in whole characters, for none else could be sent back; TypeError when a part of it is
+    not of its type.
+    """
+    texts = {
+        "text": reply.text,
+        "thinking": reply.thinking,
+        "stop reason": reply.stop_reason,
+        "model": reply.model,
+    }
+    for what, text in texts.items():
+        if not isinstance(text, str):
+            raise TypeError(f"its {what} is no text")
+    for call in reply.tool_calls:
+        if not (isinstance(call.name, str) and call.name and isinstance(call.id, str)):
+            raise TypeError("a call in it has no name, or an id that is no text")
+        if not isinstance(call.arguments, dict | str):
+            raise TypeError("a call in it has arguments that are no object")
+    text = json_text(to_json(reply))
+    if not HALF.search(text):
+        return reply
+    mended = from_json(json.loads(_whole(text)))
+    assert isinstance(mended, Assistant)
+    return mended
+
+
+def _whole(text: str) -> str:
+    """`text` with its half characters joined where two make one, and replaced where not."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def checked_key(key: str, provider: str, variable: str) -> str:
+    """`key`. Checked before it is used, for HTTP libraries quote in their errors what they cannot
+    send.
+    """
+    if not (key.isascii() and key.isprintable()):
+        raise AuthError(f"{provider}: no header can carry this API key; check {variable}")
+    return key
+
+
+def checked_url(url: str, provider: str) -> str:
+    """`url`, of which each HTTP library would say in its own way that it is none."""
+    try:
+        _ = urlsplit(url).port
+    except ValueError:
+        where = url.rpartition("@")[2]  # without a password, if it holds one
+        raise ConnectionFailed(f"{provider}: {where} is no URL; mend base_url") from None
+    return url
+
+
+def seconds(header: str) -> float | None:
+    """What a server says in `header` to wait; None when that is nothing to go by, or a date."""
+    try:
+        wait = float(header)
+    except ValueError:
+        return None
+    return wait if 0 < wait < inf else None
 
 
 def weaken(request: Request, refused: Mapping[str, str]) -> Request:

@@ -51,7 +51,7 @@ from ..messages import (
 )
 from ..model import Request, sendable
 from ..streaming import Delta, whole_call
-from .base import PerLoop, Provider
+from .base import PerLoop, Provider, checked_key, checked_url, seconds
 
 NAME = "gemini"
 NOT_BY_GEMINI = "skip_thought_signature_validator"  # Google's word for calls of other models
@@ -271,11 +271,10 @@ class Gemini(Provider):
                 "gemini: no API key; set the environment variable GEMINI_API_KEY "
                 "(in code: api_key=)"
             )
-        # Checked here, for the HTTP library would quote the key in its error.
-        if not (key.isascii() and key.isprintable()):
-            raise AuthError("gemini: no header can carry this API key; check GEMINI_API_KEY")
-        self._key = key
-        self._base_url = base_url
+        self._key = checked_key(key, NAME, "GEMINI_API_KEY")
+        # The SDK knows the variable too; but of a URL that is none it says only ValueError.
+        url = base_url or os.getenv("GOOGLE_GEMINI_BASE_URL")
+        self._base_url = checked_url(url, NAME) if url else None
         self._timeout = timeout
         self._thinking = thinking
         self._async_clients = PerLoop(self._connect)
@@ -414,7 +413,7 @@ def _error_answer(error: errors.APIError, said: str, model: str) -> ModelError:
         return RateLimited(
             f"gemini: too many requests or tokens ({said}); wait, or raise the quota",
             status=status,
-            retry_after=float(delay[1]) if delay else None,
+            retry_after=seconds(delay[1]) if delay else None,
             retryable="PerDay" not in details,  # a day's quota is not back in seconds
         )
     if status == 408 or status >= 500:

@@ -38,7 +38,7 @@ from ..messages import Assistant, Json, Spoken, ToolCall, ToolResult, Usage, Use
 from ..model import Request, sendable
 from ..streaming import Delta, whole_call
 from ..tools import Tool
-from .base import PerLoop, Provider
+from .base import PerLoop, Provider, checked_key, checked_url
 
 NAME = "ollama"
 KEPT = {"type", "items", "description", "enum"}  # what the SDK sends of a property's schema
@@ -161,8 +161,10 @@ class Ollama(Provider):
         keep_alive: float | str | None = None,
     ) -> None:
         super().__init__(model, refused={"named", "required", "none"})
-        self._key = api_key or os.getenv("OLLAMA_API_KEY")
-        host = base_url or os.getenv("OLLAMA_HOST") or "http://127.0.0.1:11434"
+        self._key = checked_key(
+            api_key or os.getenv("OLLAMA_API_KEY") or "", NAME, "OLLAMA_API_KEY"
+        )
+        host = checked_url(base_url or os.getenv("OLLAMA_HOST") or "http://127.0.0.1:11434", NAME)
         self._address = host.rpartition("@")[2]  # for messages: without user and password
         self._settings: Json = {"host": host, "timeout": timeout}
         if self._key:

@@ -62,11 +62,14 @@ class OpenAI(base.Provider):
         api: Literal["responses", "chat"] | None = None,
     ) -> None:
         super().__init__(model)
-        self._url = base_url or os.environ.get("OPENAI_BASE_URL") or OFFICIAL
+        self._url = base.checked_url(
+            base_url or os.environ.get("OPENAI_BASE_URL") or OFFICIAL, NAME
+        )
         host = urlsplit(self._url).hostname or ""
         official = f".{host}".endswith(".api.openai.com")  # or one of its regions
         self._dialect = _dialect(api or ("responses" if official else "chat"))
-        self._key = (api_key or os.environ.get("OPENAI_API_KEY") or "").strip()
+        key = (api_key or os.environ.get("OPENAI_API_KEY") or "").strip()
+        self._key = base.checked_key(key, NAME, "OPENAI_API_KEY")
         if official and not self._key:
             raise AuthError(
                 "openai: no API key; set the environment variable OPENAI_API_KEY "
@@ -144,7 +147,7 @@ class OpenAI(base.Provider):
             case openai.APIConnectionError():
                 return self._unreached(error)
             case openai.APIStatusError():
-                wait = _seconds(error.response.headers.get("retry-after"))
+                wait = base.seconds(error.response.headers.get("retry-after", ""))
                 said = error.body or error.message
                 return failure(said, status=error.status_code, retry_after=wait, secret=self._key)
             case openai.APIError():  # an error event in a stream
@@ -153,11 +156,6 @@ class OpenAI(base.Provider):
                 return BadRequest(f"openai: {error}; check the OPENAI_ settings")
             case httpx2.InvalidURL():
                 return ConnectionFailed(f"openai: {self._where} is no URL ({error}); mend base_url")
-            case UnicodeEncodeError():
-                return BadRequest(
-                    f"openai: the request or the key has characters that cannot be sent "
-                    f"({error.reason}); remove them"
-                )
             case json.JSONDecodeError() | UnicodeDecodeError():
                 return BadResponse(
                     f"openai: {self._where} sent what is no JSON ({error}); check that base_url "
@@ -187,10 +185,3 @@ def _dialect(api: str) -> Dialect:
     if api == "responses":
         return openai_responses
     raise ValueError(f'unknown api {api!r}; use "responses" or "chat"')
-
-
-def _seconds(header: str | None) -> float | None:
-    try:
-        return float(header or "")
-    except ValueError:  # none, or a date
-        return None
