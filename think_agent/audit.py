@@ -24,7 +24,6 @@ from pathlib import Path
 import pydantic
 from rich.cells import cell_len
 from rich.console import Console
-from rich.text import Text
 
 from . import trail
 from .audit_html import to_html
@@ -49,7 +48,7 @@ from .audit_report import (
     verdict_text,
     warnings,
 )
-from .console import ICONS, printable, say
+from .console import ICONS, lines_of, printable, say
 from .errors import FileError, TranscriptError
 from .messages import Json, Message, from_json
 from .paths import check_apart, check_output
@@ -289,11 +288,8 @@ def _print(text: str) -> None:
         beginning = _BEGINNING.findall(line)[0]
         if 2 * cell_len(beginning) > console.width:
             beginning = ""
-        # JSON holds few spaces, so it may break behind a comma: \x1f is a space of no width.
-        content = Text(line[len(beginning) :].replace(',"', ',\x1f"'))
-        width = console.width - cell_len(beginning)
-        for part in content.wrap(console, width, tab_size=4) or [content]:
-            print(beginning + part.plain.replace("\x1f", "").rstrip())
+        for part in lines_of(line[len(beginning) :], console.width - cell_len(beginning)):
+            print(beginning + part)
             beginning = " " * cell_len(beginning)
 
 

@@ -32,6 +32,8 @@ STYLES = {"thinking": "dim italic", "thought": "cyan", "call": "yellow", "answer
 # Characters that reorder, break or hide text.
 UNSEEN = {0x200B, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2060, 0x206A), 0x061C, 0xFEFF}
 
+NO_WIDTH = "\x1f"  # a space to whoever wraps, and nothing else is: `printable` lets none through
+
 IRREGULAR = {  # what to add to an answer, or to say instead of one
     "limit": "(A limit was reached.)",
     "budget": "(The budget of tokens or money was used up.)",
@@ -51,6 +53,15 @@ def say(line: str) -> None:
         Console(stderr=True).print(Text(printable(line)))
     else:
         print(printable(line), file=sys.stderr)
+
+
+def lines_of(text: str, width: int) -> list[str]:
+    """The text in lines of a terminal, broken between words. JSON holds few spaces, so it may break
+    behind a comma, too.
+    """
+    spaced = Text(text.replace(',"', f',{NO_WIDTH}"'))
+    lines = spaced.wrap(Console(width=width), width, tab_size=4) or [spaced]
+    return [line.plain.replace(NO_WIDTH, "").rstrip() for line in lines]
 
 
 def printable(text: str) -> str:
@@ -185,11 +196,13 @@ class RunView:
         self._put(ICONS[kind], text, STYLES[kind])
 
     def _put(self, icon: str, text: str, style: str, indent: int = 0) -> None:
-        content = Text(printable(text), style=style)
+        text = printable(text)
         if self.console.is_terminal:
-            self.console.print(_block(icon, content, indent))
+            text = "\n".join(lines_of(text, max(1, self.console.width - indent - 3)))
+            self.console.print(_block(icon, Text(text, style=style), indent))
         else:
-            self.console.print(Text(" " * indent + f"{icon} ").append_text(content), soft_wrap=True)
+            content = Text(" " * indent + f"{icon} ").append(text, style=style)
+            self.console.print(content, soft_wrap=True)
 
     def start(self) -> None:
         """Show the preview of the reply that is on its way; only a terminal has one."""

@@ -47,7 +47,8 @@ def _answer(view: RunView, question: AskHuman, ask: Callable[[str], str]) -> Ver
     if isinstance(arguments, dict):
         view.print(json.dumps(arguments, indent=2, ensure_ascii=False))
     while True:
-        word, _, rest = ask(f"{CHOICES} > ").strip().partition(" ")
+        view.print(CHOICES)
+        word, _, rest = ask("> ").strip().partition(" ")
         match word.lower():
             case "y" | "yes":
                 return Verdict("yes", by=by)
