@@ -154,7 +154,7 @@ REQUESTS = [case for case in cases("anthropic") if case not in NOT_REBUILT]
 
 
 def canned(case: str) -> Reply:
-    """The recorded response. The header keeps the SDK from waiting to try again."""
+    """The recorded response. The header says that there is no use in asking again."""
     response = load("anthropic", case)["response"]
     headers = {**response["headers"], "x-should-retry": "false"}
     kind = headers.pop("content-type")
@@ -243,8 +243,7 @@ def test_a_recorded_error_becomes_one_of_ours(case: str) -> None:
     assert str(error).startswith("anthropic: ")
     assert error.status == load("anthropic", case)["response"]["status"]
     assert error.retry_after == (7 if case == "err-429-retry-after-7" else None)
-    # Inside a stream the SDK has not tried again.
-    assert error.retryable == case.startswith("stream-")
+    assert error.retryable == case.startswith("stream-")  # the header is no word about those
 
 
 def neutral(body: dict[str, Any], *, native: bool) -> Iterator[Message]:
@@ -530,15 +529,81 @@ def test_error_answers(reply: Reply, kind: type[ModelError], words: str) -> None
         assert len(server.requests) == 1
 
 
-def test_the_sdk_tries_again_and_the_kit_does_not_add_to_it() -> None:
-    overloaded = error_reply(529, "overloaded_error", "Overloaded")
-    overloaded.headers = {"retry-after-ms": "1"}
+def passing(status: int, retry_after: str = "0.001") -> Reply:
+    reply = error_reply(status, "some_error", "Not now.")
+    reply.headers = {"retry-after": retry_after}
+    return reply
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("status", [408, 409, 429, 500, 503, 529])
+def test_what_may_pass_is_tried_three_times_in_all(way: Way, status: int) -> None:
     with serve(AnthropicProtocol(), says(Assistant("Hello."))) as server:
-        server.canned = [overloaded] * 3
-        assert type(caught(completed, at(server))) is Overloaded
+        server.canned = [passing(status)] * 3
+        error = caught(way, at(server))
+        assert type(error) is (RateLimited if status == 429 else Overloaded)
+        assert (error.status, error.retryable) == (status, True)
         assert len(server.requests) == 3
-        server.canned = [overloaded] * 2
+        server.canned = [passing(status)] * 2
+        assert way(at(server), ASK).text == "Hello."
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_wait_of_a_day_is_reported_and_not_waited_for(way: Way) -> None:
+    with serve(AnthropicProtocol(), says(Assistant("Hello."))) as server:
+        server.canned = [passing(429, "100000")]
+        began = time.monotonic()
+        error = caught(way, at(server))
+        assert time.monotonic() - began < 2
+        assert (type(error), error.retry_after) == (RateLimited, 100_000)
+        assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("header", ["-5", "nan", "inf", "²", "Wed, 21 Oct 2026 07:28:00 GMT"])
+def test_a_wait_that_is_none(header: str) -> None:
+    reply = passing(429, header.encode().decode("latin-1"))
+    reply.headers["x-should-retry"] = "false"
+    with serve(AnthropicProtocol(), says(Assistant("Hello."))) as server:
+        server.canned = [reply]
+        error = caught(completed, at(server))
+    assert (type(error), error.retry_after, error.retryable) == (RateLimited, None, False)
+
+
+def test_a_server_may_ask_to_be_asked_again() -> None:
+    reply = error_reply(400, "some_error", "Not now.", **{"x-should-retry": "true"})
+    with serve(AnthropicProtocol(), says(Assistant("Hello."))) as server:
+        server.canned = [reply]
         assert at(server).complete(ASK).text == "Hello."
+
+
+def test_halves_of_a_character_in_two_pieces_are_joined() -> None:
+    """As servers send them that cut a text between the two."""
+    halves = [
+        event("content_block_delta", index=0, delta={"type": "text_delta", "text": half})
+        for half in ("\ud83d", "\ude00")
+    ]
+    end = [
+        event("message_delta", delta={"stop_reason": "end_turn"}, usage={}),
+        event("message_stop"),
+    ]
+    with serve(AnthropicProtocol(), says(Assistant("Hello."))) as server:
+        server.canned = [Reply(chunks=[*START, *halves, *end], content_type="text/event-stream")]
+        *deltas, reply = at(server).stream(HELLO)
+        assert isinstance(reply, Assistant)
+        assert reply.text == reply.native["content"][0]["text"] == "Hel\U0001f600"
+        told = "".join(delta.text for delta in deltas if isinstance(delta, Delta))
+        assert told == "Hel\ufffd\ufffd"  # a piece that was shown cannot be taken back
+        assert at(server).complete(Request([User("Hi"), reply, User("So?")])).text == "Hello."
+
+
+@pytest.mark.parametrize("way", [streamed, astreamed])
+def test_a_call_of_nothing_in_a_stream(way: Way) -> None:
+    block = {"type": "tool_use", "id": None, "name": None, "input": None}
+    chunks = [START[0], event("content_block_start", index=0, content_block=block)]
+    with serve(AnthropicProtocol(), says(Assistant("Hello."))) as server:
+        server.canned = [Reply(chunks=chunks, content_type="text/event-stream")]
+        assert type(caught(way, at(server))) is BadResponse
+        assert len(server.requests) == 1
 
 
 def overload(*before: bytes) -> Reply:
@@ -594,11 +659,13 @@ def test_nobody_answers() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    error = caught(astreamed, model_at(f"http://user:password@127.0.0.1:{port}"))
+    model = model_at(f"http://user:password@127.0.0.1:{port}")
+    model.retries = 0
+    error = caught(astreamed, model)
     assert type(error) is ConnectionFailed
     assert "127.0.0.1" in str(error)
     assert "password" not in str(error)
-    assert not error.retryable  # the SDK has tried again
+    assert error.retryable
 
 
 def test_no_url() -> None:
@@ -621,7 +688,8 @@ def test_no_answer_in_time() -> None:
     with serve(AnthropicProtocol(), late) as server:
         model = at(server, timeout=0.1)
         error = caught(completed, model)
-        assert (type(error), error.retryable) == (TimedOut, False)
+        assert (type(error), error.retryable) == (TimedOut, True)
+        assert len(server.requests) == 3
         server.canned = [Reply(chunks=slow_chunks(), content_type="text/event-stream")]
         assert type(caught(streamed, model)) is TimedOut
 

@@ -1,10 +1,12 @@
-"""What holds whatever the model says and the tools do, under any combination of policies.
+"""What holds whatever the model says, the tools do and the servers send, under any combination of
+policies.
 
 The model breaks off, raises, garbles its replies, doubles ids, invents tools and nests its JSON
 deeply; the tools raise, hang and return what is no JSON. Each run is of a file, is stopped after
-every message in turn, and goes on from there.
+every message in turn, and goes on from there. The servers, one for each provider, are at the end.
 """
 
+import asyncio
 import contextlib
 import json
 import tempfile
@@ -19,25 +21,33 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.servers import Reply, bare, serve, sse
 from tests.strategies import answers, exit_signals, json_values, objects, stop_reasons, texts
+from tests.test_four_providers import SPEAKS, model_of
 from think_agent import (
     THINK,
     THINK_MINIMAL,
     Agent,
     AskHuman,
     Assistant,
+    AuthError,
+    BadRequest,
     BadResponse,
+    ConnectionFailed,
     Message,
+    Model,
     ModelError,
     Overloaded,
     Request,
     ScriptedModel,
     Started,
+    Tool,
     ToolCall,
     ToolResult,
     Usage,
     User,
     Verdict,
+    connect,
     tool,
 )
 from think_agent.errors import TranscriptError
@@ -408,3 +418,158 @@ def test_a_call_by_any_name_is_answered(tmp_path, name):
     assert "there is no tool" in action.result.content
     assert "\x1b" not in action.result.content
     assert len(outcome.report.splitlines()) == 1
+
+
+# Servers that send anything, and settings that nothing can be sent with.
+
+PROVIDERS = pytest.mark.parametrize("provider", SPEAKS)
+HI = Request([User("hi")])
+
+
+async def _all_of(model: Model, request: Request) -> list[Any]:
+    return [item async for item in model.astream(request)]
+
+
+WAYS: dict[str, Callable[[Model, Request], Any]] = {
+    "complete": lambda model, request: model.complete(request),
+    "acomplete": lambda model, request: asyncio.run(model.acomplete(request)),
+    "stream": lambda model, request: list(model.stream(request)),
+    "astream": lambda model, request: asyncio.run(_all_of(model, request)),
+}
+NO_ANSWERS = ["[" * 100_000, "5", "NaN", "null", "[]", '"hi"', '{"error": "exploded"}']
+IN_A_STREAM = [
+    '{"choices": [{"delta": {"content": 5}}]}',
+    '{"choices": [{"delta": {"tool_calls": [{"function": {"name": 5, "arguments": 7}}]}}]}',
+    '{"type": "response.output_text.delta", "delta": 5}',
+    '{"candidates": [{"content": {"parts": [{"text": 5}]}}]}',
+    '{"message": {"content": 5}, "done": true}',
+]
+
+
+def no_answer(text: str, way: str, provider: str) -> Reply:
+    if "stream" not in way:
+        return Reply(body=text)
+    return Reply(chunks=[f"{text}\n".encode() if provider == "ollama" else sse(text)])
+
+
+@PROVIDERS
+@pytest.mark.parametrize("way", WAYS)
+def test_an_answer_that_is_none_is_an_error_of_ours(provider, way):
+    with serve(SPEAKS[provider][0](), lambda _: Assistant()) as server:
+        model = model_of(provider, server)
+        bare(model).retries = 0
+        for text in NO_ANSWERS + (IN_A_STREAM if "stream" in way else []):
+            server.canned = [no_answer(text, way, provider)]
+            with pytest.raises(ModelError) as caught:
+                WAYS[way](model, HI)
+            assert str(caught.value).startswith(SPEAKS[provider][1].partition(":")[0])
+            assert len(str(caught.value)) < 500
+
+
+NO_CALL = {"id": None, "name": None, "input": None, "args": None, "arguments": None}
+HOLDING_A_CALL = {
+    "openai-chat": {"choices": [{"message": {"tool_calls": [{"function": NO_CALL}]}}]},
+    "openai-responses": {"output": [{"type": "function_call", **NO_CALL}]},
+    "anthropic": {"content": [{"type": "tool_use", **NO_CALL}]},
+    "gemini": {"candidates": [{"content": {"parts": [{"functionCall": NO_CALL}]}}]},
+    "ollama": {"message": {"role": "assistant", "tool_calls": [{"function": NO_CALL}]}},
+}
+
+
+@PROVIDERS
+@pytest.mark.parametrize("way", ["complete", "acomplete"])
+def test_a_call_of_nothing_is_no_reply(provider, way):
+    with serve(SPEAKS[provider][0](), lambda _: Assistant()) as server:
+        server.canned = [Reply(body=HOLDING_A_CALL[provider])]
+        with pytest.raises(BadResponse):
+            WAYS[way](model_of(provider, server), HI)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("provider", ["openai-chat", "openai-responses"])
+def test_what_cannot_be_sent_is_not_blamed_on_the_server(provider, way):
+    """A set is no JSON; that is a mistake in the program that wrote it."""
+    odd = Tool(name="odd", description="", parameters={"type": "object", "enum": {1}})
+    with serve(SPEAKS[provider][0](), lambda _: Assistant()) as server:
+        with pytest.raises(TypeError, match="set"):
+            WAYS[way](model_of(provider, server), Request([User("hi")], [odd]))
+        assert server.requests == []
+
+
+@PROVIDERS
+def test_half_characters_of_a_model_do_not_end_the_conversation(provider):
+    def brain(request: Request) -> Assistant:
+        if isinstance(request.messages[-1], User):
+            return Assistant("a\ud800b", tool_calls=(ToolCall("c1", "echo", {"x": "\udfff"}),))
+        return Assistant("z\udfff")
+
+    def echo(x: str) -> str:
+        """Say it again."""
+        return x
+
+    with serve(SPEAKS[provider][0](), brain) as server:
+        agent = Agent(model_of(provider, server), [tool(echo)], think=None)
+        outcomes = [
+            agent.run("go"),
+            asyncio.run(agent.arun("go")),
+            list(agent.stream("go"))[-1],
+        ]
+        for outcome in outcomes:
+            assert outcome.answer == "z\ufffd"
+            again = agent.run("again", transcript=outcome.transcript)
+            assert again.answer == "z\ufffd"
+            assert [m.text for m in again.transcript if isinstance(m, Assistant)] == [
+                "a\ufffdb",
+                "z\ufffd",
+            ] * 2
+        with pytest.raises(ModelError) if provider != "gemini" else contextlib.nullcontext():
+            agent.run("\ud800")  # a person's own are theirs to mend; Gemini takes them
+
+
+@PROVIDERS
+@pytest.mark.parametrize("way", WAYS)
+def test_what_a_server_says_cannot_drive_a_terminal(provider, way):
+    said = "No\n\x1b[31m \x9b2J \u202eback \ud800 Grüße"
+    with serve(SPEAKS[provider][0](), lambda _: Assistant()) as server:
+        error = said if provider == "ollama" else {"message": said, "code": 400}
+        server.canned = [Reply(400, {"error": error})]
+        with pytest.raises(BadRequest) as caught:
+            WAYS[way](model_of(provider, server), HI)
+    assert r"No \x1b[31m \x9b2J \u202eback \ud800 Grüße" in str(caught.value)
+    assert str(caught.value).isprintable()
+
+
+@PROVIDERS
+@pytest.mark.parametrize("url", ["http://[::1", "http://me:secret@[::1", "http://[zz]/v1"])
+def test_a_base_url_that_is_none(provider, url):
+    _, spec, options = SPEAKS[provider]
+    with pytest.raises(ConnectionFailed, match=r"is no URL.*base_url|base_url is no URL") as caught:
+        connect(spec, base_url=url, **options).complete(HI)
+    assert "secret" not in str(caught.value)
+
+
+KEYS = {
+    "openai-chat": "OPENAI_API_KEY",
+    "openai-responses": "OPENAI_API_KEY",
+    "anthropic": "ANTHROPIC_API_KEY",
+    "gemini": "GEMINI_API_KEY",
+    "ollama": "OLLAMA_API_KEY",
+}
+
+
+@PROVIDERS
+@pytest.mark.parametrize("key", ["kéy123456789", "key12\n3456789"])
+def test_a_key_that_no_header_can_carry(provider, key, monkeypatch):
+    monkeypatch.delenv("GOOGLE_API_KEY", raising=False)
+    monkeypatch.setenv(KEYS[provider], key)
+    _, spec, options = SPEAKS[provider]
+    options = {name: value for name, value in options.items() if name != "api_key"}
+    with pytest.raises(AuthError, match=f"no header can carry.*{KEYS[provider]}") as caught:
+        connect(spec, **options)
+    assert "123456" not in str(caught.value)
+
+
+@pytest.mark.parametrize("timeout", [-1, 0, True, float("nan"), float("inf"), "5", None])
+def test_a_timeout_that_is_none(timeout):
+    with pytest.raises(ValueError, match=r"timeout=.*: use seconds above 0"):
+        connect("offline", timeout=timeout)

@@ -807,9 +807,26 @@ def test_a_server_that_never_answers():
             waiting.set()
 
 
-def test_text_that_cannot_be_sent():
+def test_text_that_cannot_be_sent(monkeypatch):
     with running("chat") as (_, model):
-        assert type(raised(model, Request([User("\ud800")]))) is BadRequest
+        assert "half a character" in str(raised(model, Request([User("\ud800")])))
+    monkeypatch.setenv("OPENAI_ORG_ID", "örg")  # the SDK sends it along
+    with running("chat") as (_, model):
+        wrong = raised(model)
+    assert type(wrong) is AuthError
+    assert "no header can carry" in str(wrong)
+
+
+@both
+def test_a_wait_of_a_day_is_not_waited_for(api):
+    """The SDK's own rule: it waits two minutes at most, and does not try again after more."""
+    slow = error(429, "Rate limit reached.", code="rate_limit_exceeded")
+    slow.headers |= {"retry-after": "100000"}
+    with running(api) as (server, model):
+        server.canned = [slow] * 4
+        wrong = raised(model)
+        assert len(server.requests) == 4
+    assert (type(wrong), wrong.retry_after) == (RateLimited, 100_000)
 
 
 def test_function_tools_that_need_the_other_api():

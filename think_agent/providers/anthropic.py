@@ -7,7 +7,9 @@ Rule 2: a reply is replayed as it came (`native`). Thinking blocks are signed ov
 Rule 3: the SDK tries once. It would wait as long as a server says, be it days; so what it would try
         again is `retryable` here, and `base.py` does it, with an end to its patience.
 
-The edge: how often to retry, and what to do about a refused tool choice, is in `base.py`.
+The edge: how often to retry, and what to do about a refused tool choice, is in `base.py`. A token
+that a profile holds and that was revoked before its time is an AuthError: only with retries of its
+own would the SDK fetch another.
 """
 
 import json

@@ -92,6 +92,7 @@ class Provider(Model):
     """
 
     retries = 2
+    sends_halves = False  # Can the SDK send half a character, as a model may write it?
 
     def __init__(self, model: str, *, refused: Collection[str] = ()) -> None:
         self.model = model
@@ -213,7 +214,10 @@ class _Asking:
 
     def reply(self, response: Any) -> Assistant:
         with self._reading():
-            reply = _sound_reply(self._provider.from_wire(response))
+            answer = self._provider.from_wire(response)
+            reply = _sound_reply(answer)
+        if self._provider.sends_halves:  # then what is signed may go back as it came
+            reply = replace(reply, native=answer.native)
         return mint_ids(replace(reply, enforced=self._enforced()), self._request.messages)
 
     def recover(self, error: Exception) -> float:
@@ -310,8 +314,8 @@ def _sound_delta(delta: Delta) -> Delta:
 
 
 def _sound_reply(reply: Assistant) -> Assistant:
-    """`reply` in whole characters, for none else could be sent back; TypeError when a part of it is
-    not of its type.
+    """`reply` in whole characters, for most SDKs can send no others back; TypeError when a part of
+    it is not of its type.
     """
     texts = {
         "text": reply.text,

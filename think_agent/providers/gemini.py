@@ -254,6 +254,7 @@ class Gemini(Provider):
     """
 
     name = NAME
+    sends_halves = True
 
     def __init__(
         self,
