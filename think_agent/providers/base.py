@@ -331,12 +331,16 @@ def _sound_reply(reply: Assistant) -> Assistant:
             raise TypeError("a call in it has no name, or an id that is no text")
         if not isinstance(call.arguments, dict | str):
             raise TypeError("a call in it has arguments that are no object")
-    text = json_text(to_json(reply))
-    if not HALF.search(text):
+    if not HALF.search(json_text([reply.text, reply.thinking, reply.native, *_parts(reply)])):
         return reply
-    mended = from_json(json.loads(_whole(text)))
+    mended = from_json(json.loads(_whole(json_text(to_json(reply)))))
     assert isinstance(mended, Assistant)
     return mended
+
+
+def _parts(reply: Assistant) -> Iterator[Any]:
+    for call in reply.tool_calls:
+        yield from (call.id, call.name, call.arguments)
 
 
 def _whole(text: str) -> str:
