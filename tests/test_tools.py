@@ -483,6 +483,19 @@ def test_an_interrupt_is_not_swallowed(error):
         ask(fail)
 
 
+@pytest.mark.parametrize("options", [{}, {"idempotent": True}])
+def test_a_tool_without_a_docstring_is_pointed_out_where_it_stands(options):
+    def mute() -> str:
+        return ""
+
+    with pytest.warns(UserWarning, match=r"tool mute: no docstring") as caught:
+        made = tool(**options)(mute) if options else tool(mute)
+    assert [warning.filename for warning in caught] == [__file__]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        tool(made.function, description="Says nothing.")
+
+
 @pytest.mark.parametrize("wrong", ["needs_aproval", "think_frist", "retries"])
 def test_a_guard_that_is_misspelled_is_no_guard_and_is_refused(wrong):
     with pytest.raises(TypeError, match=f"unknown {wrong}; use name, .*needs_approval"):

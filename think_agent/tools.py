@@ -11,6 +11,7 @@ The edge: whether a call may run at all is decided by policies, before it gets h
 
 import inspect
 import re
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypedDict, Unpack, overload
@@ -108,14 +109,16 @@ def tool(
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
     """Make a Tool of a typed function, sync or async; also `@tool(think_first=True)` and the like.
 
-    The description is the docstring; a parameter is described by its line under `Args:` or by
-    `Annotated[int, "age in days"]`. Raises TypeError for parameters without a type or of a type
-    that has no schema.
+    The description is the docstring, and without one there is a warning. A parameter is described
+    by its line under `Args:` or by `Annotated[int, "age in days"]`. Raises TypeError for parameters
+    without a type or of a type that has no schema.
     """
 
     if unknown := options.keys() - ToolOptions.__annotations__.keys():  # a guard misspelled is none
         known = ", ".join(ToolOptions.__annotations__)
         raise TypeError(f"@tool: unknown {', '.join(sorted(unknown))}; use {known}")
+
+    is_bare = function is not None  # `@tool` and not `@tool(...)`
 
     def make(function: Callable[..., Any]) -> Tool:
         name = options.get("name") or function.__name__
@@ -123,9 +126,13 @@ def tool(
         takes_key = KEY in inspect.signature(function).parameters
         model = arguments_model(name, function, notes)
         schema = inline_refs(model.model_json_schema())
+        description = options.get("description") or text
+        if not description:
+            said = f"tool {name}: no docstring, so a model knows nothing of it but its name"
+            warnings.warn(said, stacklevel=3 if is_bare else 2)
         return Tool(
             name=name,
-            description=options.get("description") or text,
+            description=description,
             parameters={
                 "type": "object",
                 "properties": schema.get("properties", {}),
