@@ -631,7 +631,7 @@ def test_common_parameter_names_give_no_warning(name):
     module: dict[str, Any] = {}
     exec(f"def echo({name}: str) -> str: return {name}", module)
     with warnings.catch_warnings(action="error"):
-        tool(module["echo"])
+        tool(module["echo"], description="Echo.")
     assert ask(tool(module["echo"]), **{name: "x"}).content == "x"
 
 
