@@ -7,9 +7,7 @@ What they print is in `data/demos`. After a change that is meant:
 
 import importlib
 import io
-import os
 import re
-import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
@@ -19,6 +17,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from demos.wrapping import Wrapped, wrapped_at_words
+from tests.commands import run
 from tests.readme import ROOT, lines_of_code
 from tests.servers import serve
 from tests.servers.ollama import OllamaServer
@@ -32,19 +31,6 @@ UNLIKE = {  # lessons that show what a server does its own way
     "10_does_it_help",  # that a call was refused is not on the wire, and `hasty` wants to know
 }
 LABEL = "[scripted stand-in, no language model]"
-
-
-def run(*command: str, **env: str) -> subprocess.CompletedProcess[str]:
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(("THINK_AGENT_", "OLLAMA_"))}
-    return subprocess.run(
-        [sys.executable, *command],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        env={**clean, "OLLAMA_HOST": "127.0.0.1:9", **env},
-        timeout=60,
-        check=False,
-    )
 
 
 def stored(name: str) -> str:

@@ -6,7 +6,6 @@ import json
 import os
 import sqlite3
 import subprocess
-import sys
 import threading
 from datetime import date, timedelta
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 
 from demos.refund.offline import LABEL, reply
 from demos.refund.shop import INSTRUCTIONS, ORDERS, Shop, ShopError
+from tests.commands import run
 from tests.servers import Reply, serve
 from tests.servers.openai_chat import Chat
 from think_agent import Agent, Assistant, ScriptedModel, ToolCall, connect
@@ -170,17 +170,7 @@ def test_a_model_that_obeys_the_injected_note_is_stopped_by_the_shop():
 
 
 def run_demo(*args: str, stdin: str = "", **env: str) -> subprocess.CompletedProcess[str]:
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(("THINK_AGENT_", "OLLAMA_"))}
-    return subprocess.run(
-        [sys.executable, "-m", "demos.refund", *args],
-        input=stdin,
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        env={**clean, "OLLAMA_HOST": "127.0.0.1:9", **env},
-        timeout=60,
-        check=False,
-    )
+    return run("-m", "demos.refund", *args, stdin=stdin, **env)
 
 
 def test_auto_falls_back_to_the_labeled_stand_in_and_writes_the_refund(tmp_path):

@@ -150,6 +150,13 @@ def json_text(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
+def whole_characters(text: str) -> str:
+    """`text` with half characters (lone surrogates) joined where two make one, and replaced where
+    not: they can be sent to nobody.
+    """
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
 def current_turn(transcript: Sequence[Message]) -> Sequence[Message]:
     """The messages since a person last spoke, that one included."""
     for index in range(len(transcript) - 1, -1, -1):

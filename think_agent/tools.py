@@ -19,7 +19,7 @@ from typing import Any, TypedDict, Unpack, overload
 import pydantic
 import pydantic_core
 
-from .messages import Json, ToolCall, ToolResult, json_text
+from .messages import Json, ToolCall, ToolResult, json_text, whole_characters
 from .schema import KEY, arguments_model, inline_refs, read_docstring
 from .waiting import Misuse, await_, wait
 
@@ -337,8 +337,7 @@ def _words(error: Exception) -> str:
 
 
 def _cut(text: str, max_chars: int) -> str:
-    # Half a character, as `os.listdir` may give, could be sent to nobody, now or ever after.
-    text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    text = whole_characters(text)  # `os.listdir` may give halves
     if len(text) <= max_chars:
         return text
     left_out = len(text) - max_chars

@@ -27,7 +27,16 @@ from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 from ..errors import AuthError, BadRequest, BadResponse, ConnectionFailed, ModelError, quote
-from ..messages import Assistant, Force, Json, from_json, json_text, mint_ids, to_json
+from ..messages import (
+    Assistant,
+    Force,
+    Json,
+    from_json,
+    json_text,
+    mint_ids,
+    to_json,
+    whole_characters,
+)
 from ..model import Capabilities, Model, Request
 from ..streaming import Delta
 
@@ -310,7 +319,7 @@ def _sound_delta(delta: Delta) -> Delta:
     """`delta` in whole characters; TypeError when it holds no text."""
     if not (isinstance(delta.text, str) and isinstance(delta.name, str)):
         raise TypeError("a piece of it is no text")
-    return replace(delta, text=_whole(delta.text)) if HALF.search(delta.text) else delta
+    return replace(delta, text=whole_characters(delta.text)) if HALF.search(delta.text) else delta
 
 
 def _sound_reply(reply: Assistant) -> Assistant:
@@ -333,7 +342,7 @@ def _sound_reply(reply: Assistant) -> Assistant:
             raise TypeError("a call in it has arguments that are no object")
     if not HALF.search(json_text([reply.text, reply.thinking, reply.native, *_parts(reply)])):
         return reply
-    mended = from_json(json.loads(_whole(json_text(to_json(reply)))))
+    mended = from_json(json.loads(whole_characters(json_text(to_json(reply)))))
     assert isinstance(mended, Assistant)
     return mended
 
@@ -341,11 +350,6 @@ def _sound_reply(reply: Assistant) -> Assistant:
 def _parts(reply: Assistant) -> Iterator[Any]:
     for call in reply.tool_calls:
         yield from (call.id, call.name, call.arguments)
-
-
-def _whole(text: str) -> str:
-    """`text` with its half characters joined where two make one, and replaced where not."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def checked_key(key: str, provider: str, variable: str) -> str:
