@@ -16,11 +16,11 @@ from pathlib import Path
 from demos.common import play
 from demos.refund.stand_ins import careful, hasty
 from think_agent import Assistant, Force, Model, Request
-from think_agent.eval_input import load_suite, read_cases
-from think_agent.evaluate import Job, attempt
+from think_agent.evaluation.inputs import load_suite, read_cases
+from think_agent.evaluation.scores import Setting, compare, score
+from think_agent.evaluation.trials import Job, attempt
 from think_agent.messages import current_turn
 from think_agent.policies import Forcing
-from think_agent.scores import Setting, compare, score
 
 CASES = Path(__file__).parent / "refund" / "cases.jsonl"
 FORCES: tuple[Forcing, ...] = ("never", "first")

@@ -15,10 +15,10 @@ from typing import NoReturn
 
 from demos.wrapping import wrapped_at_words
 from think_agent import Assistant, Model, Request, ToolCall, ToolResult
-from think_agent.cli import EXIT_CODES, add_model_flags, choose_model, guarded
+from think_agent.cli.main import EXIT_CODES, add_model_flags, choose_model, guarded
+from think_agent.cli.options import Parser
 from think_agent.messages import current_turn
 from think_agent.model import Script
-from think_agent.settings import Parser
 
 STAND_IN = "[scripted stand-in, no language model]"
 

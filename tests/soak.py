@@ -13,8 +13,8 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
-from tests.desk import killed, points, said, told_once
-from think_agent.settings import whole
+from tests.support.desk import killed, points, said, told_once
+from think_agent.cli.options import whole
 
 ORDERS = [f"ORD-{number:03}" for number in range(1, 12)]
 

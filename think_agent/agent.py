@@ -40,7 +40,7 @@ from .tools import Tool
 if TYPE_CHECKING:  # imported when an agent needs it, and not before
     from pydantic import BaseModel
 
-    from .answer import TypedAnswer
+    from .policies.answer import TypedAnswer
 
 Approve: TypeAlias = Callable[[AskHuman], Verdict | bool | Awaitable[Verdict | bool]]
 Conversation: TypeAlias = Sequence[Message] | str | os.PathLike[str] | None
@@ -348,7 +348,7 @@ async def _alast(
 def _typed(kind: "type[BaseModel] | None") -> "TypedAnswer | None":
     if kind is None:
         return None
-    from .answer import TypedAnswer
+    from .policies.answer import TypedAnswer
 
     return TypedAnswer(kind)
 

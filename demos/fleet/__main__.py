@@ -15,14 +15,13 @@ import time
 from collections import Counter
 from typing import Any
 
+from demos.refund.offline import reply
+from demos.refund.shop import INSTRUCTIONS, Shop
+from demos.wrapping import wrapped_at_words
 from think_agent import Assistant, Request
-from think_agent.cli import add_model_flags, choose_model, guarded
+from think_agent.cli.main import add_model_flags, choose_model, guarded
+from think_agent.cli.options import Parser, UserError, add_flag, positive, whole
 from think_agent.messages import Json
-from think_agent.settings import Parser, UserError, add_flag, positive, whole
-
-from ..refund.offline import reply
-from ..refund.shop import INSTRUCTIONS, Shop
-from ..wrapping import wrapped_at_words
 
 EXIT_CODES = """\
 exit codes:
@@ -112,7 +111,7 @@ def arguments() -> Parser:
 
 
 def enqueue(args: argparse.Namespace) -> int:
-    from . import fleet
+    from demos.fleet import fleet
 
     with fleet.client(args.fleet) as client:
         orders = new_orders(args.db, args.count)
@@ -124,9 +123,8 @@ def enqueue(args: argparse.Namespace) -> int:
 def work(args: argparse.Namespace) -> int:
     from dbos import DBOS
 
-    from think_agent.engine import DurableAgent
-
-    from . import fleet
+    from demos.fleet import fleet
+    from think_agent.integrations.dbos import DurableAgent
 
     def unhurried(request: Request) -> Assistant:
         time.sleep(args.pace)
@@ -158,7 +156,7 @@ def work(args: argparse.Namespace) -> int:
 
 
 def status(args: argparse.Namespace) -> int:
-    from . import fleet
+    from demos.fleet import fleet
 
     with fleet.client(args.fleet) as client:
         runs = client.list_workflows(queue_name=fleet.NAME, workflow_ids=args.id and [args.id])
@@ -185,7 +183,7 @@ def ended(output: Json) -> str:
 
 
 def retry(args: argparse.Namespace) -> int:
-    from . import fleet
+    from demos.fleet import fleet
 
     with fleet.client(args.fleet) as client:
         again = fleet.retry(client)

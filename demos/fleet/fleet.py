@@ -21,8 +21,9 @@ from contextlib import AbstractContextManager
 
 from dbos import DBOS, DBOSClient
 
-from think_agent import ModelError, Outcome, engine
-from think_agent.engine import DurableAgent, lines
+from think_agent import ModelError, Outcome
+from think_agent.integrations import dbos as engine
+from think_agent.integrations.dbos import DurableAgent, lines
 from think_agent.messages import Json
 
 NAME = "refund-desk"  # of the application, its queue and its workflow

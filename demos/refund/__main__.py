@@ -15,6 +15,9 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from demos.refund.dialects import speaking
+from demos.refund.offline import MANAGER_PRESENT, reply
+from demos.refund.shop import INSTRUCTIONS, Shop, dollars
 from think_agent import (
     Agent,
     AskHuman,
@@ -26,8 +29,10 @@ from think_agent import (
     Verdict,
     __version__,
 )
-from think_agent.audit import read, report, to_html, write_page
-from think_agent.cli import (
+from think_agent.audit.text import read, report, to_html, write_page
+from think_agent.cli.approval import at_the_terminal
+from think_agent.cli.console import RunView, printable
+from think_agent.cli.main import (
     EXIT_CODES,
     STAND_IN,
     add_limit_flags,
@@ -38,18 +43,12 @@ from think_agent.cli import (
     limits,
     speak,
 )
-from think_agent.console import RunView, printable
+from think_agent.cli.options import Parser, UserError, add_flag, read_config, show
+from think_agent.cli.paths import check_apart, check_output, check_transcript
+from think_agent.dialects.split import split
 from think_agent.errors import FileError, TranscriptError
 from think_agent.messages import MESSAGES, current_turn
 from think_agent.model import Unstreamed
-from think_agent.paths import check_apart, check_output, check_transcript
-from think_agent.people import at_the_terminal
-from think_agent.settings import Parser, UserError, add_flag, read_config, show
-from think_agent.split import split
-
-from .dialects import speaking
-from .offline import MANAGER_PRESENT, reply
-from .shop import INSTRUCTIONS, Shop, dollars
 
 EXAMPLES = [
     "I want a refund on order ORD-001",

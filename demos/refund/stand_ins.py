@@ -13,13 +13,12 @@ score. Each is a plain function of the request and honors every tool choice.
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from demos.refund.offline import LABEL, calling, order_numbers
+from demos.refund.offline import reply as by_the_policy
 from think_agent import Assistant, Force, Message, Request, ToolCall, ToolResult, User
 from think_agent.messages import current_turn
 from think_agent.model import Script
 from think_agent.think import has_signal, wants_to_leave, without_signal
-
-from .offline import LABEL, calling, order_numbers
-from .offline import reply as by_the_policy
 
 
 def careful(request: Request) -> Assistant:

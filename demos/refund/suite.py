@@ -20,13 +20,12 @@ from typing import Any, Literal, TypeAlias
 
 import pydantic
 
+from demos.refund.dialects import speaking as speaking
+from demos.refund.shop import INSTRUCTIONS, Ruling, Shop, ShopError
+from demos.refund.stand_ins import STAND_INS as STAND_INS
 from think_agent import Tool
-from think_agent.evaluate import Check
+from think_agent.evaluation.trials import Check
 from think_agent.messages import Json
-
-from .dialects import speaking as speaking
-from .shop import INSTRUCTIONS, Ruling, Shop, ShopError
-from .stand_ins import STAND_INS as STAND_INS
 
 ToolName: TypeAlias = Literal["lookup_order", "check_refund_policy", "process_refund"]
 State: TypeAlias = Literal["gone", "fails", "fails once"]

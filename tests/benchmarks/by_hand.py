@@ -14,7 +14,7 @@ import time
 from collections.abc import Awaitable, Callable, Generator
 from typing import Any
 
-from .conversation import FUNCTIONS, INSTRUCTIONS, KEY, MODEL, REQUEST, TOOLS
+from tests.benchmarks.conversation import FUNCTIONS, INSTRUCTIONS, KEY, MODEL, REQUEST, TOOLS
 
 Loop = Generator[dict[str, Any], Any, str]
 Send = Callable[..., Any]

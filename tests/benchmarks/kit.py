@@ -10,7 +10,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from .conversation import FUNCTIONS, INSTRUCTIONS, KEY, MODEL, REQUEST, THINK
+from tests.benchmarks.conversation import FUNCTIONS, INSTRUCTIONS, KEY, MODEL, REQUEST, THINK
 
 
 def agent_for(provider: str, url: str, *, waits: bool) -> Any:

@@ -14,8 +14,8 @@ import time
 from collections.abc import Callable
 from typing import TypeAlias
 
-from . import by_hand, kit
-from .conversation import ANSWER
+from tests.benchmarks import by_hand, kit
+from tests.benchmarks.conversation import ANSWER
 
 Pair: TypeAlias = list[float]
 Sides: TypeAlias = list[Callable[[], object]]

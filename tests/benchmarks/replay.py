@@ -12,6 +12,7 @@ import asyncio
 import json
 import sys
 
+from tests.benchmarks.conversation import ANSWER, CALLS, MODEL
 from tests.servers import Protocol
 from tests.servers.anthropic import AnthropicProtocol
 from tests.servers.gemini import GeminiProtocol
@@ -19,8 +20,6 @@ from tests.servers.ollama import OllamaServer
 from tests.servers.openai_chat import Chat
 from tests.servers.openai_responses import Responses
 from think_agent import Assistant, ToolCall, Usage
-
-from .conversation import ANSWER, CALLS, MODEL
 
 # The end of a path, the protocol behind it, and what stands in a request once per tool result.
 PROTOCOLS: list[tuple[bytes, type[Protocol], bytes]] = [

@@ -26,10 +26,9 @@ from anthropic.types import (
     message_create_params,
 )
 
+from tests.servers import Protocol, Reply, in_pieces, sse
 from think_agent import Assistant, Force, Request, Tool, ToolCall, ToolResult, User
 from think_agent.messages import Message, ToolChoice
-
-from . import Protocol, Reply, in_pieces, sse
 
 BODY_KEYS = set(get_type_hints(message_create_params.MessageCreateParamsStreaming))
 BLOCKS: dict[str, tuple[str, Any]] = {

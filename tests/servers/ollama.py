@@ -9,9 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.servers import Protocol, Reply, in_pieces
 from think_agent import Assistant, Message, Request, Tool, ToolCall, ToolResult, User
-
-from . import Protocol, Reply, in_pieces
 
 FIELDS = {"model", "messages", "tools", "stream", "format", "options", "think", "keep_alive"}
 MESSAGE_FIELDS = {

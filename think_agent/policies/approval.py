@@ -12,15 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ..loop import AskHuman, CallTools, Done, Policy, Refuse, Step
-from ..messages import (
-    Assistant,
-    Message,
-    Started,
-    ToolCall,
-    ToolResult,
-    Verdict,
-    current_turn,
-)
+from ..messages import Assistant, Message, Started, ToolCall, ToolResult, Verdict, current_turn
 from ..tools import Tool, as_received
 from ..trail import signature, thought_behind
 

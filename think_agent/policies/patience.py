@@ -10,16 +10,7 @@ from dataclasses import replace
 from typing import Literal, TypeAlias
 
 from ..loop import AskHuman, CallModel, CallTools, Done, Policy, Refuse, Step
-from ..messages import (
-    THINK_NAME,
-    Assistant,
-    Json,
-    Message,
-    ToolResult,
-    User,
-    Verdict,
-    current_turn,
-)
+from ..messages import THINK_NAME, Assistant, Json, Message, ToolResult, User, Verdict, current_turn
 from ..trail import Action, actions, report
 from .limits import check_whole
 

@@ -73,8 +73,8 @@ def connect(
 
 def _cleaned(model: Model, provider: str, base_url: str | None) -> Model:
     """What local servers let slip into the text, put where it belongs: reasoning and calls."""
+    from ..dialects.tags import tagged
     from ..dialects.text_calls import recovered
-    from ..tags import tagged
 
     if provider == "ollama":
         model = tagged(model, plain="answer", answer=())

@@ -33,17 +33,7 @@ from ..errors import (
     TimedOut,
     quote,
 )
-from ..messages import (
-    Assistant,
-    Force,
-    Json,
-    Spoken,
-    ToolCall,
-    ToolChoice,
-    ToolResult,
-    Usage,
-    User,
-)
+from ..messages import Assistant, Force, Json, Spoken, ToolCall, ToolChoice, ToolResult, Usage, User
 from ..model import Request, sendable
 from ..streaming import CallReader, Delta
 from .base import PerLoop, Provider, checked_key, seconds

@@ -38,17 +38,7 @@ from ..errors import (
     TimedOut,
     quote,
 )
-from ..messages import (
-    Assistant,
-    Force,
-    Json,
-    Spoken,
-    ToolCall,
-    ToolChoice,
-    ToolResult,
-    Usage,
-    User,
-)
+from ..messages import Assistant, Force, Json, Spoken, ToolCall, ToolChoice, ToolResult, Usage, User
 from ..model import Request, sendable
 from ..streaming import Delta, whole_call
 from .base import PerLoop, Provider, checked_key, checked_url, seconds

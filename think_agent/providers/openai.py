@@ -26,7 +26,8 @@ import openai
 from ..errors import AuthError, BadRequest, BadResponse, ConnectionFailed, ModelError, TimedOut
 from ..messages import Assistant, Json
 from ..model import Request
-from . import base, openai_chat, openai_responses
+from ..wire import openai_chat, openai_responses
+from . import base
 from .openai_shared import NAME, failure
 
 OFFICIAL = "https://api.openai.com/v1"

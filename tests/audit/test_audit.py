@@ -1,0 +1,661 @@
+"""The audit: it says what happened, whatever state the file is in, and nothing in it is obeyed."""
+
+import html.parser
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from demos.refund.offline import reply
+from demos.refund.shop import Shop
+from tests.cli.test_console import in_a_terminal
+from tests.support.strategies import messages
+from think_agent import (
+    Agent,
+    Assistant,
+    Force,
+    ScriptedModel,
+    Started,
+    ToolCall,
+    ToolResult,
+    Usage,
+    User,
+    Verdict,
+    trail,
+)
+from think_agent.audit.layout import Action, Ended, Note, Thought, Unreadable
+from think_agent.audit.text import add_arguments, read, report, to_html, to_json_report, to_text
+from think_agent.audit.text import main as audit_main
+from think_agent.cli.console import printable
+from think_agent.cli.options import Parser, UserError
+from think_agent.errors import FileError, TranscriptError
+from think_agent.messages import MESSAGES, current_turn, to_json
+
+BEGAN = datetime(2026, 11, 22, 9, 0, tzinfo=UTC)
+
+
+def stamped(messages, seconds=1.5):
+    """The messages as a writer would have stamped them, one every `seconds`."""
+    times = (BEGAN + timedelta(seconds=seconds * n) for n in range(len(messages)))
+    return [replace(m, at=t.isoformat()) for m, t in zip(messages, times, strict=True)]
+
+
+def saved(path: Path, entries, **header) -> Path:
+    lines = [{"type": "transcript", "version": 1, "id": "r1", "model": "m", **header}]
+    lines += [to_json(e) if isinstance(e, MESSAGES) else e for e in entries]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def refund(text: str, transcript=(), **settings):
+    model = ScriptedModel(lambda r: replace(reply(r), usage=Usage(100, 10, 5, 1)))
+    return Agent(model, Shop().tools(), **settings).run(text, transcript=transcript)
+
+
+# What it says.
+
+
+@pytest.mark.parametrize("force", ["never", "first", "always"])
+@pytest.mark.parametrize("order", ["ORD-001", "ORD-004", "ORD-001 and ORD-999"])
+def test_it_says_what_the_outcome_says(order, force):
+    outcome = refund(f"Refund {order}", force=force)
+    made = report(outcome.transcript)
+    assert made.turns[0].exit == outcome.exit
+    assert made.turns[0].answer == outcome.answer
+    assert made.usage == outcome.usage
+    assert len(made.steps) == outcome.model_calls
+    assert tuple(thought.text for thought in made.thoughts) == outcome.thoughts
+    texts = {thought.number: thought.text for thought in made.thoughts}
+    hows = {thought.number: thought.how for thought in made.thoughts}
+    seen = [(a.call, a.result, texts[a.thought], hows[a.thought], a.how) for a in made.actions]
+    said = [(a.call, a.result.content, a.thought, a.how, a.how) for a in outcome.actions]
+    assert seen == said
+    assert made.behind_a_thought == outcome.behind_a_thought
+
+
+def test_a_conversation_is_counted_through():
+    first = refund("ORD-001")
+    second = refund("and ORD-002", first.transcript)
+    made = report(second.transcript)
+    assert [turn.number for turn in made.turns] == [1, 2]
+    assert [turn.request.text for turn in made.turns] == ["ORD-001", "and ORD-002"]
+    assert [step.number for step in made.steps] == list(range(1, len(made.steps) + 1))
+    assert [t.number for t in made.thoughts] == list(range(1, len(made.thoughts) + 1))
+    assert made.turns[1].answer == second.answer
+
+
+texts = st.text(max_size=6)
+others = st.one_of(
+    st.builds(Started, st.sampled_from(["a", "call_0"]), texts),
+    st.builds(Verdict, st.sampled_from(["yes", "no", "quit"]), st.sampled_from(["", "a"]), texts),
+)
+whatever = st.lists(messages | others, max_size=10)
+
+
+@given(whatever)
+def test_any_transcript_is_shown_and_agrees_with_the_trail(said):
+    made = report(said)
+    turns = _turns(said)
+    expected = [a for turn in turns for a in trail.actions(turn)]
+    assert [(a.call, a.result) for a in made.actions] == [
+        (a.call, a.result.content) for a in expected
+    ]
+    assert [a.how for a in made.actions] == [a.how for a in expected]
+    assert [t.text for t in made.thoughts] == [x for turn in turns for x in trail.thoughts(turn)]
+    text, page = to_text(made), to_html(made)
+    (text + page).encode()
+    json.dumps(to_json_report(made))
+    assert len(made.steps) == sum(isinstance(m, Assistant) for m in said)
+
+
+def _turns(said):
+    turns, rest = [], list(said)
+    while rest:
+        turn = list(current_turn(rest))
+        turns.insert(0, turn)
+        rest = rest[: -len(turn)]
+    return turns
+
+
+CALL = ToolCall("c", "pay", {"cents": 1})
+ASKS = Assistant(tool_calls=(CALL,), stop_reason="tool_use")
+
+
+@pytest.mark.parametrize(
+    ("answers", "status"),
+    [
+        ([ToolResult("c", "pay", "ok")], "done"),
+        ([Started("c", "pay"), ToolResult("c", "pay", "ok")], "done"),
+        ([ToolResult("c", "pay", "error: no", True)], "failed"),
+        ([ToolResult("c", "pay", "error: no", True, True)], "refused"),
+        ([Started("c", "pay")], "started"),
+        ([], "not run"),
+    ],
+)
+def test_what_became_of_a_call(answers, status):
+    made = report([User("pay"), ASKS, *answers])
+    (action,) = made.steps[0].calls
+    assert action.status == status
+    assert bool(made.steps[0].warnings) == (status in ("started", "not run"))
+
+
+def test_a_person_s_decision_stands_with_its_call():
+    verdict = Verdict("yes", "c", "fine with me", "Dana", {"cents": 2})
+    made = report([User("pay"), ASKS, verdict, ToolResult("c", "pay", "ok"), Verdict("quit")])
+    assert made.steps[0].calls[0].verdict == verdict
+    assert [e.who for e in made.turns[0].entries if isinstance(e, Note)] == ["person"]
+    for shown in (to_text(made), to_html(made)):
+        assert "Yes, with other arguments, said Dana: fine with me" in shown
+    assert "cents" in to_html(made)
+
+
+def test_warnings_name_what_went_wrong():
+    forced = Assistant(
+        tool_calls=(replace(CALL, recovered=True, arguments="{"),),
+        tool_choice=Force("think"),
+        enforced="ignored",
+    )
+    asked = Assistant("hm", tool_choice=Force("think"), enforced="prompt")
+    broken = Assistant("half", stop_reason="max_tokens")
+    garbled = Assistant("??", stop_reason="malformed", mistake="expected an Action")
+    made = report([User("pay"), forced, asked, garbled, broken])
+    words = [" ".join(step.warnings) for step in made.steps]
+    for word in ("ignored", "recovered", "not a JSON object"):
+        assert word in words[0]
+    assert "asked in words" in words[1]
+    assert "expected an Action" in words[2]
+    assert "broke off" in words[3]
+    assert made.turns[0].exit == "truncated"
+    for line in words[3].splitlines():
+        assert line in to_text(made)
+
+
+def test_the_exit_is_the_file_s_or_the_loop_s():
+    over = [User("hi"), Assistant("hello")]
+    assert report(over).turns[0].exit == "silence"
+    assert report(over, exit="gave_up").turns[0].exit == "gave_up"
+    assert report([User("pay"), ASKS]).turns[0].exit is None
+    resumed = [User("pay"), ASKS, Ended("needs_human"), Verdict("yes", "c"), Ended("limit")]
+    turn = report(resumed).turns[0]
+    assert turn.exit == "limit"
+    assert "needs_human" in next(e for e in turn.entries if isinstance(e, Note)).text
+    assert report(resumed[:-1]).turns[0].exit is None  # gone on with, and not ended again
+
+
+def test_seconds_come_from_the_times_in_the_file():
+    outcome = refund("ORD-001")
+    made = report(stamped(outcome.transcript))
+    assert {step.seconds for step in made.steps} == {1.5}
+    assert {action.seconds for action in made.actions} == {1.5}
+    assert made.seconds == 1.5 * (len(outcome.transcript) - 1)
+    assert [s.elapsed for s in made.steps] == sorted(s.elapsed for s in made.steps)
+    assert report([User("hi"), Assistant("hello")]).seconds is None
+
+
+@pytest.mark.parametrize("at", ["yesterday", "", "2026-13-01T00:00:00Z", "2020-01-01T00:00:00Z"])
+def test_a_time_that_makes_no_sense_is_no_time(at):
+    made = report([User("hi", at=BEGAN.isoformat()), Assistant("hello", at=at)])
+    assert made.steps[0].seconds is None
+
+
+def test_times_with_and_without_a_zone_can_be_told_apart():
+    naive = BEGAN.replace(tzinfo=None).isoformat()
+    made = report([User("hi", at=naive), Assistant("hello", at="2026-11-22T10:00:02+01:00")])
+    assert made.steps[0].seconds == 2
+
+
+# The file, in whatever state.
+
+
+def test_a_file_is_read_as_it_was_written(tmp_path):
+    outcome = refund("ORD-001")
+    messages = stamped(outcome.transcript)
+    path = saved(tmp_path / "run.jsonl", [*messages, {"type": "ended", "exit": "signal"}])
+    record = read(path)
+    assert list(record.entries) == [*messages, Ended("signal")]
+    assert record.header["id"] == "r1"
+    assert record.warnings == ()
+
+
+LINE = json.dumps(to_json(User("hi"))).encode()
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        b"{",
+        b"\xff\xfe",
+        b"[]",
+        b"3",
+        b"null",
+        b"{}",
+        b'{"type": "user"}',
+        b'{"type": "unheard of"}',
+        b'{"type": "user", "text": 5}',
+        b'{"type": "assistant", "tool_calls": 5}',
+        b'{"type": "assistant", "tool_calls": [{"id": 1, "name": "x"}]}',
+        b'{"type": "assistant", "usage": {"input_tokens": "many"}}',
+        b'{"type": "toolresult", "call_id": "1", "name": "x", "content": {}}',
+        b'{"type": "ended"}',
+        b'{"type": ["user"]}',
+        b"[" * 100_000,
+    ],
+)
+def test_a_line_that_cannot_be_read_is_a_row(tmp_path, bad):
+    path = tmp_path / "run.jsonl"
+    path.write_bytes(b"\n".join([b'{"type":"transcript","version":1}', LINE, bad, LINE, b""]))
+    record = read(path)
+    assert [type(entry) for entry in record.entries] == [User, Unreadable, User]
+    assert record.entries[1].line == 3
+    made = report(record.entries, header=record.header)
+    for shown in (to_text(made), to_html(made)):
+        assert "Line 3 of the file cannot be read" in shown
+
+
+@pytest.mark.parametrize("end", [b"", b"\n"])
+@pytest.mark.parametrize("cut", range(1, len(LINE)))
+def test_a_torn_last_line_is_left_out_and_said(tmp_path, cut, end):
+    path = tmp_path / "run.jsonl"
+    path.write_bytes(b'{"type":"transcript","version":1}\n' + LINE + b"\n" + LINE[:cut] + end)
+    record = read(path)
+    assert record.entries == (User("hi"),)
+    assert "torn" in record.warnings[0]
+
+
+def test_a_missing_header_and_a_newer_version_are_said(tmp_path):
+    path = tmp_path / "run.jsonl"
+    path.write_bytes(LINE)
+    assert "no header" in read(path).warnings[0]
+    path.write_bytes(b'{"type":"transcript","version":7}\n' + LINE)
+    assert "version 7" in read(path).warnings[0]
+
+
+# Redaction.
+
+SECRET = "ORD-001"
+
+
+def test_a_hidden_field_is_hidden_wherever_its_value_occurs():
+    outcome = refund("I want a refund on order ord-001, please")
+    native = {"content": [{"order": SECRET}]}
+    messages = [
+        replace(m, native=native) if isinstance(m, Assistant) else m for m in outcome.transcript
+    ]
+    entries = [*messages, Unreadable(9, SECRET, "torn")]
+    open_page = report(entries)
+    made = report(entries, redact=["order_id"], header={"note": SECRET})
+    for shown in (to_text(made), to_html(made), json.dumps(to_json_report(made))):
+        assert SECRET.lower() not in shown.lower()
+        assert "[redacted]" in shown
+        assert "lookup_order" in shown  # the tools' names hold the run together
+    assert SECRET in to_html(open_page)
+    assert made.turns[0].exit == "signal"
+    assert [a.how for a in made.actions] == [a.how for a in open_page.actions]
+
+
+@pytest.mark.parametrize("field", ["thought", "text", "content", "should_continue", "name", "type"])
+def test_no_field_breaks_the_report(field):
+    outcome = refund("ORD-001")
+    made = report(outcome.transcript, redact=[field])
+    assert made.turns[0].exit == "signal"
+    assert len(made.actions) == 3
+    if field == "thought":
+        assert {thought.text for thought in made.thoughts} == {"[redacted]"}
+    to_html(made), to_text(made)
+
+
+@given(
+    secret=st.text(st.characters(categories=["L", "N"]), max_size=8).map("Zq7".__add__),
+    around=st.text(st.sampled_from(' ."\\{}\n'), max_size=3),
+)
+@settings(max_examples=60)
+def test_no_secret_gets_through_in_any_wrapping(secret, around):
+    said = f"x {around}{secret}{around} y"
+    result = json.dumps(
+        {"deep": [{"pin": secret}], "said": said, "again": json.dumps({"a": secret})}
+    )
+    call = ToolCall("c", "pay", {"pin": secret, "list": [said], secret: 1})
+    messages = [User(said), Assistant(said, said, (call,)), ToolResult("c", "pay", result)]
+    made = report(messages, redact=["pin"])
+    for shown in (
+        to_text(made),
+        to_html(made),
+        json.dumps(to_json_report(made), ensure_ascii=False),
+    ):
+        assert secret not in re.sub(r"[0-9a-f]{64}|sha256-\S+", "", shown)
+
+
+def test_a_misspelled_field_is_said():
+    made = report(refund("ORD-001").transcript, redact=["oder_id"])
+    assert "oder_id" in made.warnings[0]
+    assert "oder_id" in to_text(made)
+
+
+# The command.
+
+
+def run_audit(*words: str) -> int:
+    parser = Parser()
+    add_arguments(parser)
+    return audit_main(parser.parse_args(words))
+
+
+def test_the_command_shows_text_json_and_a_page(tmp_path, capsys):
+    path = saved(tmp_path / "run.jsonl", stamped(refund("ORD-001").transcript))
+    page = tmp_path / "out.html"
+    assert run_audit(str(path)) == 0
+    plain = capsys.readouterr().out
+    record = read(path)
+    assert plain == to_text(report(record.entries, header=record.header))
+    assert "Exit: signal" in plain
+    assert run_audit(str(path), "--html", str(page)) == 0
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert str(page) in said.err
+    assert page.stat().st_mode & 0o777 == 0o600
+    assert run_audit(str(path), "--json", "--redact", "order_id, price") == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data["exit"] == "signal"
+    assert data["behind_a_thought"] == data["actions"] == 3
+    assert "$89.00" not in json.dumps(data["turns"][0]["entries"][1])
+
+
+AUDIT = "import sys; from think_agent.cli.main import main; sys.exit(main())"
+
+
+def test_a_terminal_gets_it_wrapped_at_words_beside_marks_and_numbers(tmp_path, capsys):
+    odd = [
+        "word " * 30,
+        "-" * 80,
+        " " * 70 + "far in",
+        "\u65e5\u672c " * 30,
+        "a\tb " * 30,
+        "x" * 130,
+    ]
+    path = saved(tmp_path / "run.jsonl", [*refund("ORD-001").transcript, User("\n\n".join(odd))])
+    run_audit(str(path))
+    plain = capsys.readouterr().out
+    screen, code, _ = in_a_terminal(["-c", AUDIT, "audit", str(path)])
+    assert code == 0
+    rows = screen.splitlines()
+    assert max(map(cell_len, rows)) <= 60
+    assert "".join(screen.split()) == "".join(plain.split())
+    whole, kept = (text.replace(',"', ', "').split() for text in (plain, screen))
+    assert [word for word in kept if word not in whole and not re.match("x+|-+", word)] == []
+    first = next(n for n, row in enumerate(rows) if "\U0001f4ad" in row)
+    assert rows[first + 1].startswith(" " * 7 + "one decision per order.")
+
+
+def test_what_a_user_can_get_wrong_is_one_line(tmp_path):
+    path = saved(tmp_path / "run.jsonl", [User("hi")])
+    (tmp_path / "junk").write_bytes(os.urandom(99))
+    (tmp_path / "empty").touch()
+    deep = tmp_path / "deep.jsonl"
+    deep.write_text('{"type":"assistant","native":' + "[" * 900 + "1" + "]" * 900 + "}\n")
+    for words in (
+        ["nothing.jsonl"],
+        [str(tmp_path)],
+        [str(tmp_path / "junk")],
+        [str(tmp_path / "empty")],
+    ):
+        with pytest.raises(TranscriptError) as error:
+            run_audit(*words)
+        assert "\n" not in str(error.value)
+    with pytest.raises(FileError, match=r"no folder .*nowhere; make it first, or"):
+        run_audit(str(path), "--html", str(tmp_path / "nowhere" / "x.html"))
+    with pytest.raises(FileError, match="that is a folder; name a file in it"):
+        run_audit(str(path), "--html", str(tmp_path))
+    with pytest.raises(FileError, match="that is the file of the transcript"):
+        run_audit(str(path), "--html", str(path))
+    with pytest.raises(UserError):
+        run_audit(str(path), "--json", "--text")
+    assert run_audit(str(deep), "--html", str(tmp_path / "x.html")) == 0
+
+
+# Hostile content: first by the parser of the standard library, then in a real browser.
+
+OWN = "document.documentElement.dataset.owned=(document.documentElement.dataset.owned||0)+1"
+PAYLOADS = [
+    f"<script>{OWN}</script>",
+    f"</pre></div></details></style></title><script>{OWN}</script>",
+    f"<img src=x onerror='{OWN}'>",
+    f"\"'><svg/onload={OWN}>",
+    f"<details open ontoggle={OWN}><iframe srcdoc='<script>parent.{OWN}</script>'></iframe>",
+    "</style><style>*{display:none!important}</style>",
+    f'" style="display:none" onfocus="{OWN}" autofocus tabindex=1 x="',
+    f"<a href='javascript:{OWN}'>link</a><base href=//evil.example>",
+    "<meta http-equiv=refresh content='0;url=about:blank'>",
+    "<!-- --><![CDATA[ $body ${title} $$ {{7*7}} %(x)s {0}",
+    "\x1b[2J\x1b]0;owned\x07 \x00\x08\x9b31m \u202ereversed\u2066 \ud800 lone \r\n two",
+    "&lt;script&gt; &amp; &#60;b&#62;",
+]
+
+
+def hostile(payload: str):
+    """Messages with the payload in every field that holds text."""
+    p = payload
+    calls = (
+        ToolCall("think" + p, "think", {"thought": p, "should_continue": p, p: p}, recovered=True),
+        ToolCall(p, p, {p: p, "deep": [{p: p}]}),
+        ToolCall("raw" + p, p, p),
+    )
+    return [
+        User(p, at=p),
+        User(p, kind="nudge", at=p),
+        Assistant(
+            p, p, calls, "malformed", Usage(1, 2), p, p, {p: [p]}, "ignored", Force(p), p, at=p
+        ),
+        Started(p, p, at=p),
+        Verdict("yes", p, p, p, {p: p}, at=p),
+        ToolResult("think" + p, "think", p, at=p),
+        ToolResult(p, p, json.dumps({p: p, "flat": p}), True, at=p),
+        ToolResult("raw" + p, p, p, at=p),
+        ToolResult("orphan", p, p, at=p),
+        Verdict(p, "", p, p, at=p),
+        Started("orphan", p, at=p),
+        Unreadable(3, p, p),
+        Ended(p, p),
+        Assistant(p, provider=p, model=p, stop_reason=p, enforced=p),
+        Ended(p, p),
+    ]
+
+
+def hostile_report(payload: str):
+    return report(
+        hostile(payload),
+        header={"id": payload, "created": payload, payload: payload},
+        warnings=[payload],
+    )
+
+
+@pytest.mark.parametrize("payload", PAYLOADS)
+def test_hostile_text_stays_text(payload):
+    page = to_html(hostile_report(payload))
+    found = Elements()
+    found.feed(page)
+    assert found.tags <= {
+        "html", "head", "meta", "title", "style", "body", "header", "main", "nav", "footer",
+        "section",
+        "h1", "h2", "h3", "h4", "h5", "p", "div", "span", "strong", "small", "code", "a", "ul",
+        "ol", "li", "dl", "dt", "dd", "blockquote", "pre", "details", "summary",
+    }  # fmt: skip
+    assert found.attributes <= {
+        "lang", "charset", "content", "http-equiv", "name", "class", "id", "href", "dir",
+        "aria-labelledby", "aria-label", "aria-hidden", "tabindex", "role",
+    }  # fmt: skip
+    assert all(re.fullmatch(r"#(step|thought|request)-\d+", link) for link in found.links)
+    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", page)
+    text = to_text(hostile_report(payload))
+    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", text)
+
+
+class Elements(html.parser.HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.tags, self.attributes, self.links = set(), set(), []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.add(tag)
+        self.attributes |= {name for name, _ in attrs}
+        self.links += [value for name, value in attrs if name == "href"]
+
+
+BROWSER = (
+    shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+)
+AXE = Path(
+    os.environ.get("AXE_CORE", Path(tempfile.gettempdir()) / "axe/node_modules/axe-core/axe.min.js")
+)
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-sync",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--virtual-time-budget=20000",
+]
+in_browser = pytest.mark.skipif(not BROWSER, reason="needs chromium: apt-get install -y chromium")
+REPORT_BACK = """<script>
+  const seen = data => {
+    document.body.replaceChildren("SEEN[" + encodeURIComponent(JSON.stringify(data)) + "]");
+  };
+</script>"""
+
+
+def browsed(page: str, script: str, folder: Path, *flags: str):
+    """What `script` says about the page, in a real browser. It runs inside the page, so the page's
+    own policy is taken out: what is looked at is the escaping alone.
+    """
+    page, cut = re.subn(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", page)
+    assert cut <= 1
+    file = folder / "page.html"
+    file.write_text(
+        page.replace("</html>", "") + REPORT_BACK + f"<script>{script}</script>", encoding="utf-8"
+    )
+    done = subprocess.run(
+        [
+            BROWSER,
+            *FLAGS,
+            *flags,
+            f"--user-data-dir={folder / 'profile'}",
+            "--dump-dom",
+            file.as_uri(),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=90,
+    )
+    found = re.search(r"SEEN\[(.*?)\]", done.stdout)
+    assert found, done.stderr[-2000:]
+    return json.loads(unquote(found[1]))
+
+
+LOOK = """
+  document.querySelectorAll("details").forEach(d => d.open = true);
+  setTimeout(() => seen({
+    owned: document.documentElement.dataset.owned || 0,
+    text: document.body.innerText,
+    styles: document.querySelectorAll("style").length,
+    loaded: performance.getEntriesByType("resource").map(r => r.name),
+  }), 500);
+"""
+
+
+@in_browser
+def test_nothing_runs_and_all_text_shows_in_a_browser(tmp_path):
+    def squashed(text):
+        return re.sub(r"\s+", "", text)
+
+    # One page for all payloads, so that one may not tear down what the next one needs.
+    pages = [to_html(hostile_report(payload)) for payload in PAYLOADS]
+    bodies = [page.partition("<body>")[2].partition("</body>")[0] for page in pages]
+    whole = pages[0].replace(bodies[0], "".join(bodies))
+    seen = browsed(whole, LOOK, tmp_path)
+    assert seen["owned"] == 0
+    assert seen["loaded"] == []
+    assert seen["styles"] == 1
+    text = squashed(seen["text"])
+    for payload in PAYLOADS:
+        times = text.count(squashed(printable(payload)))
+        assert times >= 20, (payload, times)
+
+
+@in_browser
+def test_the_payloads_would_run_if_they_were_let_in(tmp_path):
+    """The control: a page that escapes nothing is owned, and the page's own policy still holds."""
+    raw = "<!doctype html><body>" + "".join(PAYLOADS[:4]) + "</html>"
+    assert int(browsed(raw, LOOK, tmp_path)["owned"]) > 0
+    page = to_html(report([User("PAYLOAD")])).replace("PAYLOAD", PAYLOADS[0] + PAYLOADS[2])
+    (tmp_path / "page.html").write_text(page)
+    done = subprocess.run(
+        [
+            BROWSER,
+            *FLAGS,
+            f"--user-data-dir={tmp_path / 'profile'}",
+            "--dump-dom",
+            (tmp_path / "page.html").as_uri(),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=90,
+    )
+    assert "Audit of a run" in done.stdout
+    assert "data-owned" not in done.stdout
+
+
+@in_browser
+@pytest.mark.skipif(
+    not AXE.exists(), reason=f"needs axe-core at {AXE} (npm install axe-core), or AXE_CORE"
+)
+@pytest.mark.parametrize(
+    ("width", "dark"), [(390, False), (1400, False), (390, True), (1400, True)]
+)
+def test_axe_finds_no_serious_fault(tmp_path, width, dark):
+    outcome = refund("Refund ORD-001 and ORD-004")
+    long = ToolResult("c", "pay", "a long result " * 500, True)
+    forced = Assistant("Hm.", "So.", (CALL,), enforced="ignored", tool_choice=Force("think"))
+    entries = [
+        *stamped(outcome.transcript),
+        User("pay"),
+        forced,
+        Started("c", "pay"),
+        long,
+        Unreadable(9, "{", "?"),
+    ]
+    script = AXE.read_text(encoding="utf-8").replace("</script", "<\\/script") + """
+      document.querySelectorAll("details").forEach(d => d.open = true);
+      axe.run(document).then(r => seen(r.violations.map(v =>
+        [v.impact, v.id, v.nodes.map(n => n.html.slice(0, 200))])));
+    """  # fmt: skip
+    flags = ["--blink-settings=preferredColorScheme=0"] if dark else []
+    found = browsed(
+        to_html(report(entries)), script, tmp_path, f"--window-size={width},900", *flags
+    )
+    assert [fault for fault in found if fault[0] in ("serious", "critical")] == []
+
+
+def test_thousand_turns_are_laid_out_in_a_moment():
+    turn = [
+        Assistant(tool_calls=(ToolCall("t", "think", {"thought": "x"}),)),
+        ToolResult("t", "think", "Thought recorded."),
+        ASKS,
+        ToolResult("c", "pay", "ok"),
+    ]
+    made = report(stamped([User("go"), *turn * 1000]))
+    assert len(made.steps) == 2000
+    assert all(isinstance(c, Thought | Action) for s in made.steps for c in s.calls)
+    assert made.behind_a_thought == 1000

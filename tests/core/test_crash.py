@@ -1,0 +1,67 @@
+"""The refund desk is killed at every step boundary, and inside its tools before and after they
+commit. Taken up by the next process it decides the same, pays once, and its record is whole.
+
+`python -m tests.soak` does the same at random, several times a run.
+"""
+
+import json
+import sqlite3
+
+import pytest
+
+from tests.support.desk import killed, points, said, told_once, work
+
+TEXT = "Please refund ORD-001, ORD-002 and ORD-003"
+RIGHT = [("ORD-001", "approve", 8900), ("ORD-002", "deny", 0), ("ORD-003", "approve", 4500)]
+
+
+def rows(folder):
+    with sqlite3.connect(folder / "shop.db") as db:
+        return db.execute("SELECT order_id, decision, amount_cents FROM decisions").fetchall()
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """The run that is never stopped."""
+    folder = tmp_path_factory.mktemp("whole")
+    seen = points(folder, TEXT)
+    return seen, said(folder / "run.jsonl"), rows(folder)
+
+
+def test_the_run_that_is_not_stopped(whole):
+    seen, messages, decisions = whole
+    assert decisions == RIGHT
+    assert told_once(messages) == messages
+    assert seen.count("COMMIT") == seen.count("INSERT") == 3
+    for place, name in enumerate(seen):
+        if name == "COMMIT":  # a point on either side of it, before the result is in the file
+            assert seen[place + 1 : place + 3] == ["worked", "ToolResult"]
+    assert {"asked", "replied", "User", "Assistant", "Started", "ToolResult", "Outcome"} <= {*seen}
+
+
+def test_killed_at_any_point_it_ends_as_if_nothing_had_happened(whole, tmp_path):
+    seen, messages, decisions = whole
+    for number, name in enumerate(seen):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        assert killed(folder, TEXT, number), name
+        outcome = work(folder, TEXT, lambda name: None)
+        where = f"killed at point {number}, {name}"
+        assert rows(folder) == decisions, where
+        assert told_once(said(folder / "run.jsonl")) == messages, where
+        assert told_once(list(outcome.transcript)) == messages, where
+        assert outcome.exit == "signal", where
+        for line in (folder / "run.jsonl").read_text().splitlines():
+            assert json.loads(line)["type"]
+
+
+def test_killed_again_and_again(whole, tmp_path):
+    """Each process gets ten points far: about one message further than the one before."""
+    _, messages, decisions = whole
+    deaths = 0
+    while killed(tmp_path, TEXT, 10):
+        deaths += 1
+        assert deaths < 100
+    assert deaths > 5
+    assert rows(tmp_path) == decisions
+    assert told_once(said(tmp_path / "run.jsonl")) == messages

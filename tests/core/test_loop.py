@@ -1,0 +1,295 @@
+"""`next_step` as a table: a transcript on the left, what comes next on the right."""
+
+import asyncio
+import itertools
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.support.strategies import cyclic, scripts, transcripts
+from think_agent import (
+    Agent,
+    Assistant,
+    CallModel,
+    CallTools,
+    Done,
+    Refuse,
+    ScriptedModel,
+    ToolCall,
+    ToolResult,
+    User,
+    next_step,
+)
+from think_agent.loop import NUDGE, arun, plan, run
+
+ASK = User("Refund ORD-001")
+LIMIT = User("No more.", kind="limit")
+BUDGET = User("No more.", kind="budget")
+LOOK = ToolCall("1", "look")
+PAY = ToolCall("2", "pay")
+GO_ON = ToolCall("3", "think", {"thought": "", "should_continue": "true"})
+LEAVE = ToolCall("4", "think", {"thought": "", "should_continue": "false"})
+SILENT = Assistant(" \n")
+
+
+def says(*calls, text="", stop="tool_use"):
+    return Assistant(text, tool_calls=calls, stop_reason=stop)
+
+
+def done(*calls):
+    return [ToolResult(call.id, call.name, "ok") for call in calls]
+
+
+LEFT = [ASK, says(LEAVE), *done(LEAVE)]  # signaled; only the final reply is to come
+
+TABLE = {
+    # Rule 1: nothing said yet since the last user message
+    "opening": ([ASK], CallModel()),
+    "opening of a later turn": ([ASK, Assistant("Hello."), ASK], CallModel()),
+    "a new turn forgets the signal": ([*LEFT, Assistant("Hello."), ASK], CallModel()),
+    "a new turn forgets calls nobody answered": ([ASK, says(LOOK), ASK], CallModel()),
+    # Rule 2: calls without results are performed, in order, the signal notwithstanding
+    "calls": ([ASK, says(LOOK, PAY)], CallTools((LOOK, PAY))),
+    "calls with text": ([ASK, says(LOOK, text="Let me see")], CallTools((LOOK,))),
+    "calls whatever the stop reason": ([ASK, says(LOOK, stop="end_turn")], CallTools((LOOK,))),
+    "one of two answered": ([ASK, says(LOOK, PAY), *done(LOOK)], CallTools((PAY,))),
+    "the other answered": ([ASK, says(LOOK, PAY), *done(PAY)], CallTools((LOOK,))),
+    "calls before the signal": ([ASK, says(LOOK, LEAVE)], CallTools((LOOK, LEAVE))),
+    "calls after the signal": ([ASK, says(LEAVE, PAY)], CallTools((LEAVE, PAY))),
+    "signal answered, action not": ([ASK, says(LEAVE, PAY), *done(LEAVE)], CallTools((PAY,))),
+    "the same id twice": ([ASK, says(LOOK, LOOK), *done(LOOK)], CallTools((LOOK,))),
+    # Rule 3: all answered
+    "answered": ([ASK, says(LOOK), *done(LOOK)], CallModel()),
+    "answered with an error": (
+        [ASK, says(LOOK), ToolResult("1", "look", "error", True)],
+        CallModel(),
+    ),
+    "thought, go on": ([ASK, says(GO_ON), *done(GO_ON)], CallModel()),
+    "thought, leave": (LEFT, CallModel("none")),
+    "leave among actions": ([ASK, says(LEAVE, PAY), *done(LEAVE, PAY)], CallModel("none")),
+    "the last thought decides: stay": ([ASK, says(LEAVE, GO_ON), *done(LEAVE, GO_ON)], CallModel()),
+    "the last thought decides: leave": (
+        [ASK, says(GO_ON, LEAVE), *done(GO_ON, LEAVE)],
+        CallModel("none"),
+    ),
+    # Rule 4: no tool calls
+    "silence": ([ASK, Assistant("Hello.")], Done("silence", "Hello.")),
+    "silence after actions": (
+        [ASK, says(LOOK), *done(LOOK), Assistant("Hello.")],
+        Done("silence", "Hello."),
+    ),
+    "silence keeps the text as it is": ([ASK, Assistant(" a\n")], Done("silence", " a\n")),
+    "empty": ([ASK, SILENT], CallModel(say=NUDGE)),
+    "nudged": ([ASK, SILENT, NUDGE], CallModel()),
+    "nudged and answers": ([ASK, SILENT, NUDGE, Assistant("Hi.")], Done("silence", "Hi.")),
+    "nudged and acts": ([ASK, SILENT, NUDGE, says(LOOK)], CallTools((LOOK,))),
+    "nudged, acted, goes on": ([ASK, SILENT, NUDGE, says(LOOK), *done(LOOK)], CallModel()),
+    "nudged and empty": ([ASK, SILENT, NUDGE, SILENT], Done("empty")),
+    "one nudge a turn": (
+        [ASK, SILENT, NUDGE, says(LOOK), *done(LOOK), SILENT],
+        Done("empty"),
+    ),
+    "a nudge of an earlier turn does not count": (
+        [ASK, SILENT, NUDGE, SILENT, ASK, SILENT],
+        CallModel(say=NUDGE),
+    ),
+    # Rule 5: the final reply
+    "final": ([*LEFT, Assistant("Hello.")], Done("signal", "Hello.")),
+    "stray calls with text": ([*LEFT, says(PAY, text="Hello.")], Done("signal", "Hello.")),
+    "stray calls without text": ([*LEFT, says(PAY)], CallModel("none", say=NUDGE)),
+    "stray thought": ([*LEFT, says(GO_ON)], CallModel("none", say=NUDGE)),
+    "final, empty": ([*LEFT, SILENT], CallModel("none", say=NUDGE)),
+    "final, nudged": ([*LEFT, SILENT, NUDGE], CallModel("none")),
+    "final, stray, nudged": ([*LEFT, says(PAY), NUDGE], CallModel("none")),
+    "final, nudged, stray": ([*LEFT, SILENT, NUDGE, says(PAY)], Done("empty")),
+    "final, nudged, stray twice": ([*LEFT, says(PAY), NUDGE, says(PAY, LEAVE)], Done("empty")),
+    "final, nudged, stray with text": (
+        [*LEFT, says(PAY), NUDGE, says(PAY, text="Hello.")],
+        Done("signal", "Hello."),
+    ),
+    "final, nudged, answers": ([*LEFT, SILENT, NUDGE, Assistant("Hi.")], Done("signal", "Hi.")),
+    # Rule 6: half a reply is never acted on
+    "truncated": ([ASK, says(PAY, text="I w", stop="max_tokens")], Done("truncated", "I w")),
+    "truncated, no calls": (
+        [ASK, Assistant("I w", stop_reason="max_tokens")],
+        Done("truncated", "I w"),
+    ),
+    "paused": ([ASK, says(PAY, stop="pause_turn")], Done("truncated")),
+    "refused": ([ASK, says(PAY, text="No.", stop="refusal")], Done("refused", "No.")),
+    "truncated signal": ([ASK, says(LEAVE, stop="max_tokens")], Done("truncated")),
+    "truncated final": (
+        [*LEFT, Assistant("I w", stop_reason="max_tokens")],
+        Done("truncated", "I w"),
+    ),
+    "refused final": ([*LEFT, Assistant("No.", stop_reason="refusal")], Done("refused", "No.")),
+    "truncated after a nudge": (
+        [ASK, SILENT, NUDGE, says(PAY, stop="max_tokens")],
+        Done("truncated"),
+    ),
+    "a new turn after a truncated one": (
+        [ASK, says(PAY, stop="max_tokens"), ASK],
+        CallModel(),
+    ),
+    # The kit asked for closing words
+    "limit": ([ASK, says(LOOK), *done(LOOK), LIMIT], CallModel("none")),
+    "limit at once": ([ASK, LIMIT], CallModel("none")),
+    "budget": ([ASK, says(LOOK), *done(LOOK), BUDGET], CallModel("none")),
+    "limit, answers": ([ASK, LIMIT, Assistant("So far.")], Done("limit", "So far.")),
+    "budget, answers": ([ASK, BUDGET, Assistant("So far.")], Done("budget", "So far.")),
+    "limit, stray call": ([ASK, LIMIT, says(PAY, text="So far.")], Done("limit", "So far.")),
+    "limit, stray call, no text": ([ASK, LIMIT, says(PAY)], CallModel("none", say=NUDGE)),
+    "limit, stray call, nudged": ([ASK, LIMIT, says(PAY), NUDGE], CallModel("none")),
+    "limit, nudged, stray call": ([ASK, LIMIT, says(PAY), NUDGE, says(PAY)], Done("empty")),
+    "limit, nudged, answers": ([ASK, LIMIT, SILENT, NUDGE, Assistant("Hm.")], Done("limit", "Hm.")),
+    "nudged, then limit": ([ASK, SILENT, NUDGE, LIMIT, SILENT], Done("empty")),
+    "a limit of an earlier turn does not count": (
+        [ASK, LIMIT, Assistant("So far."), ASK, says(PAY)],
+        CallTools((PAY,)),
+    ),
+}
+
+
+@pytest.mark.parametrize(("transcript", "step"), TABLE.values(), ids=TABLE.keys())
+def test_next_step(transcript, step):
+    before = list(transcript)
+    assert next_step(transcript) == step
+    assert next_step(tuple(transcript)) == step
+    assert transcript == before
+
+
+@pytest.mark.parametrize(
+    ("value", "leaves"),
+    [
+        (False, True),
+        ("false", True),
+        ("False", True),
+        (" FALSE\n", True),
+        (True, False),
+        ("true", False),
+        ("no", False),
+        ("", False),
+        (0, False),
+        (None, False),
+        ([False], False),
+    ],
+)
+def test_only_a_clear_false_leaves(value, leaves):
+    call = ToolCall("1", "think", {"thought": "x", "should_continue": value})
+    step = next_step([ASK, says(call), *done(call)])
+    assert step == CallModel("none" if leaves else "auto")
+
+
+@pytest.mark.parametrize("arguments", [{}, {"thought": ""}, "", '{"should_continue": "false"'])
+def test_no_readable_signal_means_continue(arguments):
+    call = ToolCall("1", "think", arguments)
+    assert next_step([ASK, says(call), *done(call)]) == CallModel()
+
+
+def test_a_thought_that_was_refused_signals_nothing():
+    """As with Agent(think=None): the model is told that there is no such tool."""
+    refused = ToolResult(LEAVE.id, "think", "error: there is no tool 'think'.", is_error=True)
+    assert next_step([ASK, says(LEAVE), refused]) == CallModel()
+
+
+@given(transcripts)
+def test_next_step_has_an_answer_to_every_transcript(transcript):
+    step = next_step([ASK, *transcript])
+    assert step == next_step([ASK, *transcript])
+    if isinstance(step, Done) and step.exit in ("signal", "silence"):
+        assert step.answer.strip()
+    if isinstance(step, CallTools):
+        assert step.calls
+
+
+@given(scripts, st.integers(1, 6))
+@settings(max_examples=50)
+def test_a_run_did_what_next_step_says_of_each_of_its_beginnings(script, limit):
+    """Prefix by prefix: what the agent plans there is what the next message shows was done."""
+    agent = Agent(ScriptedModel(cyclic(script)), force="never", max_model_calls=limit)
+    outcome = agent.run("go")
+    transcript = outcome.transcript
+    for end in range(1, len(transcript)):
+        step, performed = agent.next_step(transcript[:end]), transcript[end]
+        match performed:
+            case User():
+                assert step.say == performed
+            case Assistant():
+                assert step == CallModel(performed.tool_choice)
+            case ToolResult():
+                assert isinstance(step, CallTools)
+                assert (step.calls[0].id, step.calls[0].name) == (performed.call_id, performed.name)
+    assert agent.next_step(transcript) == Done(outcome.exit, outcome.answer)
+
+
+def test_policies_are_asked_in_order_and_see_the_transcript():
+    seen = []
+
+    def gate(step, transcript):
+        seen.append(("gate", step, list(transcript)))
+        return Refuse(step.calls[0], "think first")
+
+    def note(step, transcript):
+        seen.append(("note", step, list(transcript)))
+        return step
+
+    transcript = [ASK, says(PAY)]
+    assert plan(transcript, [gate, note]) == Refuse(PAY, "think first")
+    assert seen == [
+        ("gate", CallTools((PAY,)), transcript),
+        ("note", Refuse(PAY, "think first"), transcript),
+    ]
+    assert plan(transcript) == CallTools((PAY,))
+
+
+def play(step):
+    """A world for the drivers: each step is one effect, and each effect one or two events."""
+    match step:
+        case CallModel(tool_choice="none"):
+            return ["a delta", Assistant("Bye.")]
+        case CallModel():
+            return [says(PAY, LEAVE)]
+        case CallTools(calls=calls):
+            return done(*calls)
+
+
+EVENTS = [says(PAY, LEAVE), *done(PAY, LEAVE), "a delta", Assistant("Bye."), Done("signal", "Bye.")]
+
+
+def test_run_appends_messages_and_hands_on_everything():
+    transcript = [ASK]
+    assert list(run(transcript, next_step, lambda step: [step], play)) == EVENTS
+    assert transcript == [ASK, says(PAY, LEAVE), *done(PAY, LEAVE), Assistant("Bye.")]
+
+
+async def _collect(transcript):
+    async def do(effect):
+        for event in play(effect):
+            yield event
+
+    return [event async for event in arun(transcript, next_step, lambda step: [step], do)]
+
+
+def test_arun_is_run():
+    transcript = [ASK]
+    assert asyncio.run(_collect(transcript)) == EVENTS
+    assert transcript == [ASK, says(PAY, LEAVE), *done(PAY, LEAVE), Assistant("Bye.")]
+
+
+def test_a_message_is_in_the_transcript_before_anyone_sees_it():
+    transcript = [ASK]
+    for event in run(transcript, next_step, lambda step: [step], play):
+        if isinstance(event, (Assistant, ToolResult)):
+            assert transcript[-1] is event
+
+
+def test_a_turn_that_is_over_asks_nothing_of_the_world():
+    transcript = [ASK, Assistant("Hi.")]
+    assert list(run(transcript, next_step, None, None)) == [Done("silence", "Hi.")]
+
+
+def test_a_model_that_says_nothing_at_all_is_an_error():
+    """As with a `complete` that forgot its return, or a stream without its Assistant."""
+    silent = run([ASK], next_step, lambda step: [step], lambda effect: ["a delta"])
+    with pytest.raises(RuntimeError):
+        list(itertools.islice(silent, 5))

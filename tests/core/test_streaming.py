@@ -1,0 +1,181 @@
+"""Streams tell early, end in the reply that `complete` gives, and are never acted on by halves."""
+
+import asyncio
+import json
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from demos.refund.offline import reply as desk_reply
+from demos.refund.shop import Shop
+from tests.providers.test_four_providers import SPEAKS, desk, model_of
+from tests.servers import Reply, serve
+from tests.support.strategies import cyclic, scripts
+from think_agent import Agent, Assistant, Delta, ModelError, Outcome, Request, ScriptedModel, User
+from think_agent.model import Unstreamed
+from think_agent.streaming import CallReader, in_pieces, whole_call
+
+THOUGHT = 'Plan: "look up" ORD-001,\nthen 😀 decide. \\ done'
+ASK = Request([User("Hello")])
+
+
+def joined(deltas, kind: str) -> str:
+    return "".join(d.text for d in deltas if isinstance(d, Delta) and d.kind == kind)
+
+
+@given(text=st.text(), size=st.integers(1, 9), ascii_only=st.booleans())
+def test_a_thought_is_read_out_of_half_its_json(text, size, ascii_only):
+    arguments = json.dumps({"thought": text, "should_continue": "true"}, ensure_ascii=ascii_only)
+    reader = CallReader("think")
+    pieces = [arguments[i : i + size] for i in range(0, len(arguments), size)]
+    deltas = [delta for piece in pieces for delta in reader.feed(piece)]
+    assert joined(deltas, "thought") == text
+    assert {delta.kind for delta in deltas} <= {"thought"}
+
+
+def test_a_thought_is_told_before_its_json_ends():
+    reader = CallReader("think")
+    assert joined(reader.feed('{"thought": "Check the da'), "thought") == "Check the da"
+    assert joined(reader.feed("te firs"), "thought") == "te firs"
+    assert reader.feed('t", "should_continue": "tr') == [Delta("thought", "t", "think")]
+
+
+@given(junk=st.text())
+def test_arguments_that_are_no_json_tell_nothing_and_break_nothing(junk):
+    reader = CallReader("think")
+    for char in junk:
+        reader.feed(char)
+    assert joined(CallReader("pay").feed(junk), "call") == junk
+
+
+@given(script=scripts)
+def test_the_pieces_of_a_reply_join_to_its_parts(script):
+    for reply in script:
+        deltas = list(in_pieces(reply))
+        assert joined(deltas, "thinking") == reply.thinking
+        assert joined(deltas, "answer") == reply.text
+
+
+def test_a_call_that_arrives_whole_is_told_by_its_kind():
+    (thought,) = whole_call("think", {"thought": "Hm."}, 1)
+    (call,) = whole_call("pay", {"n": 1}, 2)
+    assert (thought.kind, thought.text, thought.index) == ("thought", "Hm.", 1)
+    assert (call.kind, json.loads(call.text), call.name) == ("call", {"n": 1}, "pay")
+
+
+@pytest.mark.parametrize("provider", SPEAKS)
+@pytest.mark.parametrize("is_async", [False, True])
+def test_the_first_words_are_there_before_the_last_are_sent(provider, is_async):
+    """The server holds its last chunk back until the first delta of the answer has been seen."""
+    seen = threading.Event()
+    in_time = []
+    make, *_ = SPEAKS[provider]
+    protocol = make()
+    encode = protocol.encode_stream
+
+    def pausing(reply: Assistant, body) -> Iterator[bytes]:
+        *chunks, last = encode(reply, body)
+        yield from chunks
+        in_time.append(seen.wait(10))
+        yield last
+
+    protocol.encode_stream = pausing
+    words = Assistant(text="It was bought 13 days ago, so it is approved.")
+    with serve(protocol, lambda request: words) as server:
+        model = model_of(provider, server)
+
+        def note(event) -> None:
+            if isinstance(event, Delta) and event.kind == "answer":
+                seen.set()
+
+        async def listen() -> list:
+            events = []
+            async for event in model.astream(ASK):
+                note(event)
+                events.append(event)
+            return events
+
+        if is_async:
+            events = asyncio.run(listen())
+        else:
+            events = []
+            for event in model.stream(ASK):
+                note(event)
+                events.append(event)
+    assert in_time == [True]
+    assert joined(events, "answer") == events[-1].text == words.text
+
+
+@pytest.mark.parametrize("provider", SPEAKS)
+def test_all_four_channels_of_a_run(provider):
+    def thinking(request: Request) -> Assistant:
+        return replace(desk_reply(request), thinking="The customer wants money back.")
+
+    with serve(SPEAKS[provider][0](), thinking) as server:
+        events = list(desk(model_of(provider, server), Shop()).stream("Refund ORD-001, please"))
+    outcome = events[-1]
+    assert isinstance(outcome, Outcome)
+    assert joined(events, "thought") == "".join(outcome.thoughts)
+    assert joined(events, "answer") == outcome.answer
+    assert joined(events, "thinking") == "".join(step.thinking for step in outcome.steps)
+    assert '"ORD-001"' in joined(events, "call")
+    assert "customer wants" not in outcome.answer
+    assert [e for e in events if not isinstance(e, (Delta, Outcome))] == list(outcome.transcript)
+
+
+@pytest.mark.parametrize("provider", SPEAKS)
+def test_a_reply_that_broke_off_is_never_acted_on(provider):
+    """Cut after every chunk: an error of ours each time, and not one tool call."""
+    make, *_ = SPEAKS[provider]
+    protocol = make()
+    whole = protocol.encode_stream
+    cut_at = [0]
+
+    def cut(reply: Assistant, body) -> Iterator[bytes]:
+        yield from list(whole(reply, body))[: cut_at[0]]
+
+    def hasty(request: Request) -> Assistant:
+        return desk_reply(replace(request, tool_choice="required"))
+
+    with serve(protocol, hasty) as server:
+        agent = desk(model_of(provider, server), Shop(), force="never")
+        list(agent.stream("ORD-001"))  # whole, to know what a whole one has
+        body = server.requests[0]
+        length = len(list(whole(hasty(Request([User("ORD-001")], agent.shown)), body)))
+        protocol.encode_stream = cut
+        if provider == "openai-chat":  # after the finish reason come but the usage and [DONE]
+            length -= 2
+        for cut_at[0] in range(length):
+            events = []
+            with pytest.raises(ModelError) as caught:
+                events.extend(agent.stream("ORD-001"))
+            assert len(str(caught.value).splitlines()) == 1
+            assert [e for e in events if not isinstance(e, Delta)] == [User("ORD-001")]
+
+
+def test_a_server_error_in_mid_stream_is_not_retried_once_words_were_shown():
+    from tests.servers.ollama import OllamaServer
+
+    line = {"model": "m", "message": {"role": "assistant", "content": "It is "}, "done": False}
+    chunks = [json.dumps(line).encode() + b"\n", b'{"error": "the engine fell over"}\n']
+    with serve(OllamaServer(), lambda request: Assistant("x")) as server:
+        server.canned = [Reply(chunks=chunks, content_type="application/x-ndjson")]
+        shown = []
+        with pytest.raises(ModelError, match="engine fell over"):
+            shown.extend(model_of("ollama", server).stream(ASK))
+        assert joined(shown, "answer") == "It is"
+        assert len(server.requests) == 1
+
+
+@given(script=scripts, limit=st.integers(1, 6))
+def test_streamed_or_not_a_run_is_the_same(script, limit):
+    def outcome(model):
+        return list(Agent(model, max_model_calls=limit).stream("go"))[-1]
+
+    plain = Agent(ScriptedModel(cyclic(script)), max_model_calls=limit).run("go")
+    assert outcome(ScriptedModel(cyclic(script))) == plain
+    assert outcome(Unstreamed(ScriptedModel(cyclic(script)))) == plain

@@ -1,0 +1,723 @@
+import asyncio
+import enum
+import functools
+import json
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Annotated, Any, Literal, Optional, TypeVar
+
+import jsonschema
+import pydantic
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from tests.support.strategies import json_values
+from think_agent import Tool, ToolCall, ToolResult, tool
+from think_agent.tools import MAX_RESULT_CHARS, acall, call, index
+
+
+class Color(enum.Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+class Size(enum.IntEnum):
+    SMALL = 1
+    LARGE = 2
+
+
+@dataclass
+class Point:
+    x: int
+    y: int = 0
+
+
+class Order(pydantic.BaseModel):
+    id: str
+    lines: list[Point] = []
+    color: Color = Color.RED
+
+
+T = TypeVar("T")
+
+
+def ask(made: Tool, /, **arguments) -> ToolResult:
+    return call({made.name: made}, ToolCall("c1", made.name, arguments))
+
+
+def ask_async(made: Tool, /, **arguments) -> ToolResult:
+    request = ToolCall("c1", made.name, arguments)
+    return asyncio.run(asyncio.wait_for(acall({made.name: made}, request), 2))
+
+
+def taking(kind, **default) -> Tool:
+    """A tool `echo(value: kind)` that tells what it got, by repr."""
+
+    def echo(value):
+        return repr(value)
+
+    echo.__annotations__ = {"value": kind}
+    if default:
+        echo.__defaults__ = (default["default"],)
+    return tool(echo)
+
+
+# What the model sent -> what the function gets
+
+GOOD = [
+    (str, "a", "a"),
+    (str, "", ""),
+    (int, 13, 13),
+    (int, "13", 13),
+    (int, 13.0, 13),
+    (float, 1, 1.0),
+    (float, "1.5", 1.5),
+    (bool, True, True),
+    (bool, "false", False),
+    (Decimal, "1.10", Decimal("1.10")),
+    (Decimal, 2, Decimal(2)),
+    (list[int], ["1", 2], [1, 2]),
+    (list, [1, "a"], [1, "a"]),
+    (dict[str, int], {"a": "1"}, {"a": 1}),
+    (dict, {"a": []}, {"a": []}),
+    (Optional[int], None, None),  # noqa: UP045
+    (int | None, "5", 5),
+    (int | str, "5", "5"),
+    (Literal["a", "b"], "b", "b"),
+    (Literal[1, 2], 2, 2),
+    (Color, "red", Color.RED),
+    (Size, 2, Size.LARGE),
+    (Point, {"x": "1"}, Point(1)),
+    (list[Point], [{"x": 1, "y": 2}], [Point(1, 2)]),
+    (Order, {"id": "7"}, Order(id="7")),
+    (Order, {"id": "7", "lines": [{"x": 1}], "color": "blue"},
+     Order(id="7", lines=[Point(1)], color=Color.BLUE)),
+    (Annotated[int, "days"], "3", 3),
+    (Annotated[int, pydantic.Field(ge=1)], 3, 3),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "sent", "got"), GOOD)
+def test_arguments_arrive_as_the_declared_type(kind, sent, got):
+    assert ask(taking(kind), value=sent) == ToolResult("c1", "echo", repr(got))
+
+
+BAD = [
+    (int, "soon", "value: Input should be a valid integer"),
+    (int, 1.5, "value: Input should be a valid integer"),
+    (int, None, "value: Input should be a valid integer"),
+    (float, "x", "value: Input should be a valid number"),
+    (bool, "maybe", "value: Input should be a valid boolean"),
+    (str, 5, "value: Input should be a valid string"),
+    (Decimal, "x", "value: Input should be a valid decimal"),
+    (list[int], "x", "value: Input should be a valid list"),
+    (list[int], [1, "x"], "value.1: Input should be a valid integer"),
+    (dict[str, int], {"a": "x"}, "value.a: Input should be a valid integer"),
+    (Literal["a", "b"], "c", "value: Input should be 'a' or 'b'"),
+    (Color, "green", "value: Input should be 'red' or 'blue'"),
+    (Point, {}, "value.x: this field is required"),
+    (Order, {"id": "7", "lines": [{"x": "?"}]}, "value.lines.0.x: Input should be a valid integer"),
+    (Annotated[int, pydantic.Field(ge=1)], 0, "value: Input should be greater than or equal to 1"),
+]
+
+
+@pytest.mark.parametrize(("kind", "sent", "says"), BAD)
+def test_nonsense_is_answered_with_the_field_and_what_was_expected(kind, sent, says):
+    result = ask(taking(kind), value=sent)
+    assert result.is_error
+    assert result.content.startswith("error: bad arguments for echo: ")
+    assert says in result.content
+    assert "pydantic" not in result.content
+    assert "\n" not in result.content
+
+
+def test_what_was_sent_is_quoted_but_not_at_length():
+    assert "got 'soon'" in ask(taking(int), value="soon").content
+    assert len(ask(taking(int), value="x" * 5000).content) < 300
+
+
+def test_missing_and_invented_fields_are_named_together():
+    result = ask(taking(int), days=3)
+    assert result.content == (
+        "error: bad arguments for echo: value: this field is required; "
+        "days: there is no such field. Mend them and call again."
+    )
+
+
+@pytest.mark.parametrize("arguments", ["", "{", "[1]", "value=1"])
+def test_arguments_that_are_no_object(arguments):
+    made = taking(int)
+    result = call({"echo": made}, ToolCall("c1", "echo", arguments))
+    assert result.is_error
+    assert result.content.startswith("error: the arguments of echo are not a JSON object")
+
+
+def test_an_unknown_tool_is_answered_with_the_list_of_tools():
+    tools = {"look": taking(int), "pay": taking(int)}
+    assert call(tools, ToolCall("c1", "refund", {})) == ToolResult(
+        "c1", "refund", "error: there is no tool 'refund'. Tools: look, pay.", is_error=True
+    )
+    assert "Tools: none." in call({}, ToolCall("c1", "refund", {})).content
+
+
+# Schemas
+
+
+def test_a_schema_says_what_the_signature_says():
+    @tool
+    def refund(
+        order_id: str,
+        decision: Literal["approve", "deny"],
+        cents: Annotated[int, "the amount"] = 0,
+        note: str | None = None,
+    ) -> str:
+        """Decide a refund.
+
+        Args:
+            order_id: such as ORD-001
+            decision (str): what was
+                decided
+            cents: overruled by Annotated
+
+        Returns: a receipt
+        """
+
+    assert refund.name == "refund"
+    assert refund.description == "Decide a refund.\nReturns: a receipt"
+    assert refund.parameters == {
+        "type": "object",
+        "properties": {
+            "order_id": {"type": "string", "description": "such as ORD-001"},
+            "decision": {
+                "type": "string",
+                "enum": ["approve", "deny"],
+                "description": "what was decided",
+            },
+            "cents": {"type": "integer", "description": "the amount", "default": 0},
+            "note": {"anyOf": [{"type": "string"}, {"type": "null"}], "default": None},
+        },
+        "required": ["order_id", "decision"],
+        "additionalProperties": False,
+    }
+
+
+def test_a_tool_without_parameters_or_docstring():
+    @tool
+    def ping():
+        return "pong"
+
+    assert ping.description == ""
+    assert ping.parameters["properties"] == {}
+    assert ping.parameters["required"] == []
+    assert ask(ping).content == "pong"
+
+
+def test_nested_types_are_spelled_out_where_they_stand():
+    schema = taking(list[Order]).parameters
+    text = json.dumps(schema)
+    assert "$ref" not in text
+    assert "$defs" not in text
+    lines = schema["properties"]["value"]["items"]["properties"]["lines"]
+    assert lines["items"]["properties"] == {
+        "x": {"type": "integer"},
+        "y": {"type": "integer", "default": 0},
+    }
+
+
+def test_a_field_may_be_called_title_or_properties():
+    @tool
+    def write(title: str, properties: dict[str, str]) -> str:
+        return title
+
+    assert list(write.parameters["properties"]) == ["title", "properties"]
+    assert ask(write, title="T", properties={}).content == "T"
+
+
+def test_string_annotations_are_resolved():
+    source = (
+        "from __future__ import annotations\n"
+        "from decimal import Decimal\n"
+        "from typing import Annotated, Literal\n"
+        "def pay(cents: int, rate: Decimal, how: Annotated[Literal['a', 'b'], 'way'] = 'a'):\n"
+        "    return repr((cents, rate, how))\n"
+    )
+    module: dict[str, Any] = {"__name__": "far_away"}
+    exec(source, module)
+    assert module["pay"].__annotations__["cents"] == "int"
+    made = tool(module["pay"])
+    assert made.parameters["properties"]["cents"] == {"type": "integer"}
+    assert made.parameters["properties"]["how"]["description"] == "way"
+    assert ask(made, cents="1", rate="0.1").content == "(1, Decimal('0.1'), 'a')"
+
+
+def test_name_and_description_may_be_given():
+    @tool(name="pay-out", description="Pays.")
+    def pay() -> str:
+        """Not this."""
+        return "paid"
+
+    assert (pay.name, pay.description) == ("pay-out", "Pays.")
+    assert ask(pay).name == "pay-out"
+
+
+def test_a_tool_is_still_a_function():
+    assert taking(int)("as it is") == "'as it is'"
+    assert taking(int, default=5)() == "5"
+
+
+def test_a_bound_method_is_a_tool():
+    class Shop:
+        paid = 0
+
+        def pay(self, cents: int) -> int:
+            self.paid += cents
+            return self.paid
+
+    pay = tool(Shop().pay)
+    assert list(pay.parameters["properties"]) == ["cents"]
+    ask(pay, cents=2)
+    assert ask(pay, cents="3").content == "5"
+
+
+def test_a_default_that_is_left_out_stays_the_functions_own():
+    marker = ["not", "JSON", object()]
+
+    def echo(value: Annotated[list[str], "words"] = marker):
+        return str(value is marker)
+
+    with pytest.warns(pydantic.json_schema.PydanticJsonSchemaWarning):
+        made = tool(echo)
+    assert ask(made).content == "True"
+
+
+def test_a_ready_schema_may_be_given():
+    seen = {}
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
+    made = Tool(name="mcp", description="", parameters=schema, function=lambda **k: seen.update(k))
+    assert ask(made, n="1").content == "null"
+    assert seen == {"n": "1"}  # as the model sent it: there is nothing to validate by
+
+
+# What cannot be described is refused at declaration
+
+
+class Unknown: ...
+
+
+@dataclass
+class Node:
+    next: "Node | None" = None
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        Any,
+        object,
+        T,
+        Unknown,
+        list[Unknown],
+        Unknown | None,
+        Callable[[], int],
+        "Undefined",
+        "list[Undefined]",
+        5,
+        Node,
+    ],
+)
+def test_a_type_without_a_schema_is_refused(kind):
+    with pytest.raises(TypeError):
+        taking(kind)
+
+
+def no_type(value): ...
+def args(*values: int): ...
+def kwargs(**values: int): ...
+def positional(value: int, /): ...
+
+
+@pytest.mark.parametrize("function", [no_type, args, kwargs, positional])
+def test_a_parameter_that_cannot_be_asked_for_is_refused(function):
+    with pytest.raises(TypeError, match=f"tool {function.__name__}: parameter"):
+        tool(function)
+
+
+@pytest.mark.parametrize("name", ["", "a b", "é", "a.b", "x" * 65, "a\n"])
+def test_a_name_that_a_provider_would_refuse_is_refused(name):
+    with pytest.raises(ValueError, match="use 1 to 64 letters"):
+        Tool(name=name, description="", parameters={"type": "object"})
+
+
+@pytest.mark.parametrize("schema", [{}, {"type": "string"}, {"properties": {}}])
+def test_a_schema_that_is_no_object_is_refused(schema):
+    with pytest.raises(ValueError, match="type object"):
+        Tool(name="a", description="", parameters=schema)
+
+
+def test_index_refuses_doubles_reserved_names_and_plain_functions():
+    one = taking(int)
+    assert index([one]) == {"echo": one}
+    with pytest.raises(ValueError, match="two tools are named 'echo'"):
+        index([one, taking(str)])
+    with pytest.raises(ValueError, match="'echo' is reserved"):
+        index([one], reserved="echo")
+    with pytest.raises(TypeError, match="decorate the function with @tool"):
+        index([no_type])
+
+
+# Results
+
+
+@pytest.mark.parametrize(
+    ("value", "content"),
+    [
+        ("text\nas it is", "text\nas it is"),
+        ('"quoted"', '"quoted"'),
+        (None, "null"),
+        (True, "true"),
+        (13, "13"),
+        (1.5, "1.5"),
+        ([1, "a"], '[1,"a"]'),
+        ({"é": None}, '{"é":null}'),
+        (Decimal("1.10"), '"1.10"'),
+        (Color.RED, '"red"'),
+        (Point(1, 2), '{"x":1,"y":2}'),
+        ((Point(1),), '[{"x":1,"y":0}]'),
+        (Order(id="7"), '{"id":"7","lines":[],"color":"red"}'),
+    ],
+)
+def test_a_result_is_text_as_it_is_and_everything_else_as_json(value, content):
+    @tool
+    def give():
+        return value
+
+    assert ask(give) == ask_async(give) == ToolResult("c1", "give", content)
+
+
+def endless():
+    items: list[Any] = []
+    items.append(items)
+    return items
+
+
+def broken_generator():
+    yield 1
+    raise OSError("disk")
+
+
+@pytest.mark.parametrize("give", [object, endless, broken_generator])
+def test_a_result_that_is_no_json_is_an_error(give):
+    made = Tool(name="give", description="", parameters={"type": "object"}, function=give)
+    result = ask(made)
+    assert result.is_error
+    assert result.content.startswith("error: TypeError: the result cannot be written as JSON")
+
+
+def test_an_oversized_result_is_cut_with_a_note():
+    @tool
+    def give(n: int) -> str:
+        return "x" * n
+
+    def cut(n):
+        return call({"give": give}, ToolCall("c1", "give", {"n": n}), max_chars=10).content
+
+    assert cut(10) == "x" * 10
+    assert cut(11) == "x" * 10 + "\n[cut: 1 of 11 characters left out]"
+    assert cut(12_345) == "x" * 10 + "\n[cut: 12,335 of 12,345 characters left out]"
+    assert len(ask(give, n=MAX_RESULT_CHARS).content) == MAX_RESULT_CHARS
+
+
+# Exceptions
+
+
+@pytest.mark.parametrize(
+    ("error", "content"),
+    [
+        (ValueError("no such order"), "error: ValueError: no such order"),
+        (KeyError("ORD-1"), "error: KeyError: 'ORD-1'"),
+        (RuntimeError(), "error: RuntimeError"),
+        (StopIteration(), "error: StopIteration"),
+    ],
+)
+def test_an_exception_becomes_an_error_without_traceback(error, content):
+    @tool
+    def fail() -> str:
+        raise error
+
+    assert ask(fail) == ToolResult("c1", "fail", content, is_error=True)
+
+
+def test_exceptions_are_the_same_asynchronously():
+    @tool
+    def fail() -> str:
+        raise ValueError("no such order")
+
+    @tool
+    async def afail() -> str:
+        raise ValueError("no such order")
+
+    said = {result.content for made in (fail, afail) for result in (ask(made), ask_async(made))}
+    assert said == {"error: ValueError: no such order"}
+
+
+def test_a_stop_iteration_from_a_sync_tool_does_not_hang_the_async_run():
+    """As raised by `next(o for o in orders if o.id == order_id)`, the commonest slip in a tool."""
+
+    @tool
+    def find() -> str:
+        return next(iter([]))
+
+    assert ask_async(find) == ask(find)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+def test_an_interrupt_is_not_swallowed(error):
+    @tool
+    def fail() -> str:
+        raise error
+
+    with pytest.raises(error):
+        ask(fail)
+
+
+@pytest.mark.parametrize("options", [{}, {"idempotent": True}])
+def test_a_tool_without_a_docstring_is_pointed_out_where_it_stands(options):
+    def mute() -> str:
+        return ""
+
+    with pytest.warns(UserWarning, match=r"tool mute: no docstring") as caught:
+        made = tool(**options)(mute) if options else tool(mute)
+    assert [warning.filename for warning in caught] == [__file__]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        tool(made.function, description="Says nothing.")
+
+
+@pytest.mark.parametrize("wrong", ["needs_aproval", "think_frist", "retries"])
+def test_a_guard_that_is_misspelled_is_no_guard_and_is_refused(wrong):
+    with pytest.raises(TypeError, match=f"unknown {wrong}; use name, .*needs_approval"):
+        tool(**{wrong: True})
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"think_first": "x"}, {"needs_approval": "yes"}, {"idempotent": 1}]
+)
+def test_a_guard_of_another_type_is_refused(wrong):
+    with pytest.raises(TypeError, match="tool double"):
+        tool(double, **wrong)
+
+
+@pytest.mark.parametrize("timeout", ["5", 0, True, float("nan")])
+def test_a_timeout_is_seconds_above_0(timeout):
+    with pytest.raises(ValueError, match="use seconds above 0"):
+        tool(double, timeout=timeout)
+
+
+@pytest.mark.parametrize("timeout", [float("inf"), 1e12])
+def test_a_timeout_may_be_as_long_as_it_likes(timeout):
+    @tool(timeout=timeout)
+    def one() -> int:
+        return 1
+
+    assert ask(one).content == ask_async(one).content == "1"
+
+
+class Unspeakable(Exception):
+    def __str__(self) -> str:
+        raise IndexError
+
+
+def test_whatever_a_tool_returns_or_raises_is_an_answer():
+    @tool
+    def names() -> dict[str, int]:
+        return {"caf\udce9": 1}
+
+    @tool
+    def fail() -> str:
+        raise Unspeakable
+
+    for broken, said in ((names, "surrogates not allowed"), (fail, "error: Unspeakable")):
+        result = ask(broken)
+        assert result == ask_async(broken)
+        assert result.is_error
+        assert said in result.content
+
+
+def test_ctrl_c_is_not_hidden_by_a_cleanup_that_fails():
+    @tool
+    def fail() -> str:
+        try:
+            raise KeyboardInterrupt
+        finally:
+            raise OSError("cannot roll back")
+
+    with pytest.raises(KeyboardInterrupt):
+        ask(fail)
+
+
+# Async
+
+
+async def double(n: int) -> int:
+    await asyncio.sleep(0)
+    return 2 * n
+
+
+@pytest.mark.parametrize("function", [double, functools.partial(double)])
+def test_an_async_tool_runs_either_way(function):
+    made = Tool(
+        name="double", description="", parameters=tool(double).parameters, function=function
+    )
+    assert ask(made, n=4) == ask_async(made, n=4) == ToolResult("c1", "double", "8")
+
+
+def test_a_plain_function_may_return_a_coroutine():
+    @tool
+    def later(n: int):
+        return double(n)
+
+    assert ask(later, n=4).content == ask_async(later, n=4).content == "8"
+
+
+def test_a_sync_tool_does_not_block_the_event_loop():
+    import threading
+
+    @tool
+    def where() -> bool:
+        return threading.current_thread() is threading.main_thread()
+
+    assert ask(where).content == "true"
+    assert ask_async(where).content == "false"
+
+
+# What must be raised, for the model can do nothing about it
+
+
+def test_an_async_tool_in_a_sync_run_under_an_event_loop_is_the_callers_mistake():
+    async def main():
+        ask(tool(double), n=4)
+
+    with pytest.raises(RuntimeError, match="arun"):
+        asyncio.run(main())
+
+
+# Names and defaults that get lost on the way through pydantic
+
+
+def test_a_description_by_pydantic_field_is_kept():
+    schema = taking(Annotated[int, pydantic.Field(description="age in days")]).parameters
+    assert schema["properties"]["value"]["description"] == "age in days"
+
+
+def test_a_default_with_a_title_is_shown_whole():
+    schema = taking(dict[str, str], default={"title": "a", "b": "c"}).parameters
+    assert schema["properties"]["value"]["default"] == {"title": "a", "b": "c"}
+
+
+@pytest.mark.parametrize("name", ["model_fields_set", "model_dump", "model_config"])
+def test_a_parameter_may_have_the_name_of_something_in_pydantic(name):
+    module: dict[str, Any] = {}
+    exec(f"def echo({name}: str) -> str: return {name}", module)
+    with warnings.catch_warnings(action="ignore"):
+        made = tool(module["echo"])
+    assert ask(made, **{name: "mine"}).content == "mine"
+
+
+@pytest.mark.parametrize("name", ["json", "copy", "schema"])
+def test_common_parameter_names_give_no_warning(name):
+    module: dict[str, Any] = {}
+    exec(f"def echo({name}: str) -> str: return {name}", module)
+    with warnings.catch_warnings(action="error"):
+        tool(module["echo"], description="Echo.")
+    assert ask(tool(module["echo"]), **{name: "x"}).content == "x"
+
+
+@pytest.mark.parametrize("source", ["def f(n: 'int |'): ...", "def f(n: 'os.x'): ..."])
+def test_whatever_is_wrong_with_a_declaration_is_a_type_error(source):
+    module: dict[str, Any] = {"os": json}
+    exec(source, module)
+    with pytest.raises(TypeError, match="tool f"):
+        tool(module["f"])
+
+
+def test_a_result_is_never_empty():
+    """An empty tool message is not even sent by some SDKs (think.py, Rule 3)."""
+
+    @tool
+    def give() -> str:
+        return ""
+
+    assert ask(give).content.strip()
+
+
+# Schema and validation agree
+
+KINDS = [kind for kind, _, _ in GOOD] + [
+    float | None,
+    list[dict[str, bool]],
+    dict[str, Color | None],
+    tuple[int, str],
+    Annotated[str, pydantic.Field(min_length=1, max_length=3)],
+]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_schema_is_a_json_schema(kind):
+    for made in (taking(kind), taking(kind | None, default=None)):
+        jsonschema.Draft202012Validator.check_schema(made.parameters)
+        assert json.loads(json.dumps(made.parameters)) == made.parameters
+
+
+def instances(schema):
+    """Values near what a schema asks for; whether they fit is for jsonschema to say."""
+    if "anyOf" in schema:
+        return st.one_of([instances(option) for option in schema["anyOf"]])
+    if "enum" in schema:
+        return st.sampled_from(schema["enum"])
+    match schema.get("type"):
+        case "object":
+            fields = {name: instances(s) for name, s in schema.get("properties", {}).items()}
+            if fields:
+                return st.fixed_dictionaries({}, optional=fields)
+            extra = schema.get("additionalProperties")
+            inner = instances(extra) if isinstance(extra, dict) else json_values
+            return st.dictionaries(st.text(max_size=3), inner, max_size=3)
+        case "array":
+            if "prefixItems" in schema:
+                return st.tuples(*map(instances, schema["prefixItems"])).map(list)
+            return st.lists(instances(schema.get("items", {})), max_size=3)
+        case "integer":
+            return st.integers()
+        case "number":
+            return st.floats(allow_nan=False, allow_infinity=False) | st.integers(-9, 9)
+        case "boolean":
+            return st.booleans()
+        case "null":
+            return st.none()
+        case "string":
+            return st.sampled_from(["", "1", "1.50", "-0.5", "abc", "toolong"])
+    return json_values
+
+
+@given(st.data(), st.sampled_from(KINDS))
+@settings(max_examples=300, deadline=None)
+def test_what_the_schema_accepts_the_tool_accepts(data, kind):
+    made = taking(kind)
+    value = data.draw(instances(made.parameters["properties"]["value"]) | json_values)
+    assume(jsonschema.Draft202012Validator(made.parameters).is_valid({"value": value}))
+    assume("e+" not in repr(value))  # 1e300 is an "integer" to JSON
+    if kind is Decimal and isinstance(value, str):  # JSON Schema has no word for decimal text
+        assume(value.lstrip("-").replace(".", "", 1).isdigit())
+    result = ask(made, value=value)
+    assert not result.is_error, result.content
+
+
+@given(st.sampled_from(KINDS), json_values)
+@settings(max_examples=200, deadline=None)
+def test_whatever_the_model_sends_is_answered(kind, value):
+    result = ask(taking(kind), value=value)
+    assert result.is_error == result.content.startswith("error: ")
+    assert "Traceback" not in result.content

@@ -1,0 +1,499 @@
+"""The transcript file: what is in it, what is cut off, what is refused, and that nothing is lost.
+
+The file is read here with `json` and `jq`, never with the code that wrote it.
+"""
+
+import contextlib
+import itertools
+import json
+import os
+import resource
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.servers import serve
+from tests.servers.openai_chat import Chat
+from tests.support.strategies import messages
+from think_agent import (
+    Agent,
+    Assistant,
+    Notice,
+    ScriptedModel,
+    Started,
+    ToolCall,
+    ToolResult,
+    User,
+    Verdict,
+    connect,
+    tool,
+)
+from think_agent.errors import TranscriptError
+from think_agent.transcript import Transcript
+
+ROOT = Path(__file__).parents[2]
+NOW = "2026-03-01T12:00:00.000+00:00"
+MADE_OF = {"model": "scripted:script", "tools": "t", "instructions": "i"}
+PAY = ToolCall("1", "pay", {"cents": 8900})
+SAID = [
+    User("Refund it", at=NOW),
+    Assistant(tool_calls=(PAY,), stop_reason="tool_use", at=NOW),
+    Started("1", "pay", at=NOW),
+    ToolResult("1", "pay", "paid", at=NOW),
+    Verdict("yes", "1", "is fine", "Ada", {"cents": 100}, at=NOW),
+    Assistant("Done. \N{MONEY BAG}", at=NOW),
+]
+
+
+def opened(path: Path, **made_of: str) -> Transcript:
+    return Transcript(path, {**MADE_OF, **made_of}, now=NOW)
+
+
+def written(path: Path, said=SAID) -> Path:
+    with opened(path) as transcript:
+        for message in said:
+            transcript.append(message)
+    return path
+
+
+def read(path: Path) -> list:
+    with opened(path) as transcript:
+        return list(transcript)
+
+
+def lines(path: Path) -> list[dict]:
+    return [json.loads(line) for line in path.read_text("ascii").splitlines()]
+
+
+def paying_agent(pay: Callable[[int], str] = str, **settings) -> Agent:
+    def run(cents: int) -> str:
+        return pay(cents)
+
+    script = [Assistant(tool_calls=(PAY,), stop_reason="tool_use"), Assistant("Paid.")]
+    return Agent(ScriptedModel(script), [tool(run, name="pay")], force="never", **settings)
+
+
+# What is in the file.
+
+
+def test_a_header_then_one_line_a_message_then_how_it_ended(tmp_path):
+    path = tmp_path / "run.jsonl"
+    outcome = paying_agent().run("Pay", transcript=path)
+    header, *records, end = lines(path)
+    assert (header["type"], header["version"], header["model"]) == (
+        "transcript",
+        1,
+        "scripted:script",
+    )
+    kinds = ["user", "assistant", "started", "toolresult", "assistant"]
+    assert [record["type"] for record in records] == kinds
+    assert [type(m).__name__.lower() for m in outcome.transcript] == kinds
+    assert (end["type"], end["exit"]) == ("ended", "silence")
+    for record in [*records, end, {"at": header["created"]}]:
+        assert datetime.fromisoformat(record["at"]).utcoffset() == timedelta(0)
+
+
+def test_a_message_is_on_the_disk_before_the_next_step(tmp_path):
+    path, seen = tmp_path / "run.jsonl", []
+
+    def look(cents: int) -> str:
+        seen.append([record["type"] for record in lines(path)])
+        return "looked"
+
+    paying_agent(look).run("Pay", transcript=path)
+    assert seen == [["transcript", "user", "assistant", "started"]]
+
+
+def test_what_is_read_back_is_what_was_written(tmp_path):
+    assert read(written(tmp_path / "run.jsonl")) == SAID
+
+
+def test_jq_reads_it(tmp_path):
+    if not shutil.which("jq"):
+        pytest.skip("jq is not installed")
+    path = written(tmp_path / "run.jsonl")
+    query = 'select(.type == "assistant" and .text != null) | .text, .at'
+    done = subprocess.run(["jq", "-r", query, path], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["Done. \N{MONEY BAG}", NOW]
+
+
+def test_only_the_owner_may_read_it_and_parents_are_made(tmp_path):
+    path = tmp_path / "runs" / "today" / "x.jsonl"
+    before = os.umask(0)
+    try:
+        written(path)
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_no_key_is_in_it(tmp_path):
+    path, key = tmp_path / "run.jsonl", "sk-proj-0123456789abcdef"
+    with serve(Chat(), lambda request: Assistant("Hello.")) as server:
+        model = connect("openai:local", base_url=server.url + "/v1", api_key=key, api="chat")
+        Agent(model, force="never").run("Hi", transcript=path)
+        assert server.headers[0]["authorization"] == f"Bearer {key}"
+    assert b"sk-proj" not in path.read_bytes()
+
+
+def test_a_conversation_goes_on_in_the_same_file(tmp_path):
+    path = tmp_path / "run.jsonl"
+    paying_agent().run("Pay", transcript=path)
+    outcome = paying_agent().run("And again", transcript=path)
+    assert [m.text for m in outcome.transcript if isinstance(m, User)] == ["Pay", "And again"]
+    assert [record["type"] for record in lines(path)].count("ended") == 2
+    assert tuple(read(path)) == outcome.transcript
+
+
+def test_a_run_that_is_not_over_is_not_talked_over(tmp_path):
+    path = written(tmp_path / "run.jsonl", SAID[:2])
+    before = path.read_bytes()
+    with pytest.raises(TranscriptError, match="resume it first"):
+        paying_agent().run("Something else", transcript=path)
+    assert path.read_bytes() == before
+
+
+def test_a_run_that_is_over_resumes_to_the_same_outcome(tmp_path):
+    path = tmp_path / "run.jsonl"
+    outcome = paying_agent().run("Pay", transcript=path)
+    assert paying_agent().resume(path) == outcome
+
+
+def test_other_tools_or_instructions_are_told(tmp_path):
+    path = tmp_path / "run.jsonl"
+    paying_agent().run("Pay", transcript=path)
+    events: list = []
+    paying_agent(instructions="Be fair.").resume(path, on_event=events.append)
+    notice, _ = [event for event in events if isinstance(event, Notice)]
+    assert notice.text.endswith("changed since it was begun: instructions.")
+
+
+# Torn, broken and foreign files.
+
+
+def test_a_last_line_torn_at_any_byte_is_cut_off(tmp_path):
+    whole = written(tmp_path / "whole.jsonl").read_bytes()
+    start = whole.rindex(b"\n", 0, -1) + 1
+    path = tmp_path / "torn.jsonl"
+    for end in range(start, len(whole) + 1):
+        path.write_bytes(whole[:end])
+        with opened(path) as transcript:
+            complete = end >= len(whole) - 1  # only the line break may be missing
+            assert list(transcript) == (SAID if complete else SAID[:-1])
+            assert transcript.cut == (0 if complete else end - start)
+            transcript.append(SAID[0])
+        assert read(path) == [*(SAID if complete else SAID[:-1]), SAID[0]]
+
+
+@pytest.mark.parametrize("tail", [b"\0" * 512, b"\xff\xfe", b'{"type": "user"\n', b"]\n"])
+def test_a_last_line_of_garbage_is_cut_off(tmp_path, tail):
+    path = written(tmp_path / "run.jsonl")
+    whole = path.read_bytes()
+    path.write_bytes(whole + tail)
+    assert read(path) == SAID
+    assert path.read_bytes() == whole
+
+
+def test_a_header_torn_at_any_byte_is_written_again(tmp_path):
+    header = written(tmp_path / "whole.jsonl", []).read_bytes()
+    path = tmp_path / "torn.jsonl"
+    for end in range(len(header)):
+        path.write_bytes(header[:end])
+        assert read(path) == []
+        assert lines(path)[0]["type"] == "transcript"
+
+
+def test_the_torn_line_is_told_and_the_run_goes_on(tmp_path):
+    path = tmp_path / "run.jsonl"
+    outcome = paying_agent().run("Pay", transcript=path)
+    *rest, _, _ = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(rest) + b'{"type":"assist')
+    agent, events = Agent(ScriptedModel([Assistant("Paid.")]), force="never"), []
+    assert agent.resume(path, on_event=events.append).transcript == outcome.transcript
+    assert any(isinstance(event, Notice) and "torn" in event.text for event in events)
+
+
+BROKEN = [
+    b"\0\0\0\0",
+    b"not JSON",
+    b"[]",
+    b"{}",
+    b'{"type":"unheard of"}',
+    b'{"type":"user"}',
+    b'{"type":"user","text":"x","more":1}',
+    b'{"type":"assistant","tool_calls":[1]}',
+    b'{"type":"assistant","usage":[]}',
+    b"[" * 100_000,
+    b"",
+]
+
+
+@pytest.mark.parametrize("broken", BROKEN, ids=lambda line: line[:24].decode())
+def test_a_broken_line_in_the_middle_is_named_and_nothing_is_touched(tmp_path, broken):
+    path = written(tmp_path / "run.jsonl")
+    whole = path.read_bytes().splitlines()
+    for number in range(2, len(whole)):
+        data = b"\n".join([*whole[: number - 1], broken, *whole[number:], b'{"type":"us'])
+        path.write_bytes(data)
+        with pytest.raises(TranscriptError, match=rf"line {number}: ") as caught:
+            opened(path)
+        assert len(str(caught.value).splitlines()) == 1
+        assert path.read_bytes() == data
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"my notes",
+        b"my notes\n",
+        b"my notes\nof many years\n",
+        b"{}",
+        b'{"type":"transcript","version":2}\n',
+        b'{"type":"user","text":"x"}\n',
+        b'{"type":"transcript","version":1}\n',
+        b"\0\0\0\0",
+    ],
+)
+def test_a_file_that_is_something_else_is_refused_and_not_touched(tmp_path, content):
+    path = tmp_path / "notes.txt"
+    path.write_bytes(content)
+    with pytest.raises(TranscriptError, match="line 1: "):
+        opened(path)
+    assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize(
+    "name", [".", "run.jsonl/under/a/file", "\0", "x" * 300, "fifo", "/dev/full", "/dev/null"]
+)
+def test_a_path_that_cannot_be_a_file_is_an_error_of_one_line(tmp_path, name):
+    (tmp_path / "run.jsonl").touch()
+    os.mkfifo(tmp_path / "fifo")
+    with pytest.raises(TranscriptError) as caught:
+        opened(tmp_path / name)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_resume_makes_no_file(tmp_path):
+    path = tmp_path / "mistyped" / "run.jsonl"
+    with pytest.raises(TranscriptError, match=r"run\.jsonl"):
+        paying_agent().resume(path)
+    assert not path.parent.exists()
+
+
+# One process at a time.
+
+HOLD = """
+import sys
+from think_agent.transcript import Transcript
+with Transcript(sys.argv[1], {}, now=""):
+    print("open", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_second_process_is_refused_until_the_first_is_gone_however_it_went(tmp_path):
+    path = written(tmp_path / "run.jsonl")
+    before = path.read_bytes()
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, path], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as other:
+        assert other.stdout
+        assert other.stdout.readline() == b"open\n"
+        with pytest.raises(TranscriptError, match="another process"):
+            opened(path)
+        assert path.read_bytes() == before
+        other.kill()
+    assert read(path) == SAID
+
+
+def test_the_same_process_is_refused_too_and_an_error_frees_the_file(tmp_path):
+    path = tmp_path / "run.jsonl"
+
+    def again(cents: int) -> str:
+        paying_agent().resume(path)
+        return "never"
+
+    outcome = paying_agent(again).run("Pay", transcript=path)
+    assert "another process" in outcome.actions[0].result.content
+
+    def boom(event) -> None:
+        raise RuntimeError("a watcher with a bug")
+
+    try:
+        paying_agent().run("Pay", transcript=path, on_event=boom)
+    except RuntimeError:
+        assert read(path)[-1] == User("Pay")
+
+
+# Disks and rights.
+
+
+@contextlib.contextmanager
+def tiny_tmpfs(path: Path) -> Iterator[None]:
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "none", str(path)]
+    if os.geteuid() or subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("a tmpfs cannot be mounted here; that takes root")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "-l", path], check=True)
+
+
+@contextlib.contextmanager
+def file_size_limit(path: Path) -> Iterator[None]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (64 * 1024, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.parametrize("full", [tiny_tmpfs, file_size_limit])
+@pytest.mark.parametrize("size", [100, 3_000, 70_000])
+def test_a_full_disk_keeps_what_was_there(tmp_path, full, size):
+    path, kept = tmp_path / "disk" / "run.jsonl", []
+    path.parent.mkdir()
+
+    def fill(transcript: Transcript) -> None:
+        for number in itertools.count():
+            message = User(f"{number} " + "x" * size)
+            transcript.append(message)
+            kept.append(message)
+
+    with full(path.parent):
+        transcript = opened(path)
+        with transcript, pytest.raises(TranscriptError, match="cannot be written") as caught:
+            fill(transcript)
+        assert len(str(caught.value).splitlines()) == 1
+        assert list(transcript) == kept
+        assert read(path) == kept
+        assert path.read_bytes().endswith(b"}\n")
+
+
+def test_a_call_that_cannot_be_noted_as_started_is_not_run(tmp_path):
+    path, ran = tmp_path / "run.jsonl", []
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def reply(request):
+        """Leaves room for its own line and not for the next."""
+        resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 220, hard))
+        return Assistant(tool_calls=(PAY,), stop_reason="tool_use")
+
+    def pay(cents: int) -> str:
+        ran.append(cents)
+        return "paid"
+
+    agent = Agent(ScriptedModel(reply), [tool(pay)], force="never")
+    try:
+        with pytest.raises(TranscriptError, match="cannot be written"):
+            agent.run("Pay", transcript=path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert [type(message) for message in read(path)] == [User, Assistant]
+    assert ran == []
+
+
+@contextlib.contextmanager
+def nobody_in_particular() -> Iterator[None]:
+    """Root may write everywhere, so the test is somebody else for a while."""
+    if os.geteuid():
+        yield
+        return
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+@pytest.mark.parametrize("name", ["new.jsonl", "new/run.jsonl", "old.jsonl"])
+def test_a_folder_that_is_read_only_is_an_error_of_one_line(name):
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        old = written(Path(folder) / "old.jsonl")
+        old.chmod(0o444)
+        before = old.read_bytes()
+        os.chmod(folder, 0o555)
+        with nobody_in_particular(), pytest.raises(TranscriptError, match="cannot be opened") as e:
+            opened(Path(folder) / name)
+        os.chmod(folder, 0o755)
+        assert len(str(e.value).splitlines()) == 1
+        assert old.read_bytes() == before
+        assert os.listdir(folder) == ["old.jsonl"]
+
+
+def test_a_file_that_vanishes_stops_the_run_before_the_next_tool(tmp_path):
+    path, ran = tmp_path / "run.jsonl", []
+
+    def reply(request):
+        path.unlink()
+        return Assistant(tool_calls=(PAY,), stop_reason="tool_use")
+
+    def pay(cents: int) -> str:
+        ran.append(cents)
+        return "paid"
+
+    with pytest.raises(TranscriptError, match="was deleted"):
+        Agent(ScriptedModel(reply), [tool(pay)], force="never").run("Pay", transcript=path)
+    assert ran == []
+    assert not path.exists()
+
+
+# Hostile content.
+
+# Two halves of a pair, side by side, are one character after any trip through JSON; a str that
+# holds them apart cannot come from a provider.
+hostile_texts = st.text(st.characters(codec=None, exclude_categories=[]), max_size=20).map(
+    lambda text: text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+)
+
+
+@given(st.lists(messages, max_size=5), hostile_texts)
+@settings(max_examples=60, deadline=None)
+def test_any_message_comes_back_as_it_was(said, text):
+    call = ToolCall(text, text, {text: [text, None, 1e300, {}]})
+    said = [*said, User(text), Assistant(text, tool_calls=(call,)), ToolResult(text, text, text)]
+    with tempfile.TemporaryDirectory() as folder:
+        assert read(written(Path(folder) / "run.jsonl", said)) == said
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["\ud800", "\udfff\ud800", "a\0b\0", "\r\n\u2028\u2029\x85", "\x1b]0;owned\x07\x1b[2J"],
+)
+def test_one_line_a_message_whatever_is_in_it(tmp_path, text):
+    path = tmp_path / "run.jsonl"
+    said = [User(text), Assistant(tool_calls=(ToolCall(text, text, text),)), User("end")]
+    assert read(written(path, said)) == said
+    assert len(path.read_bytes().splitlines()) == 4
+    assert path.read_bytes().isascii()
+
+
+def test_ten_megabytes_in_one_message(tmp_path):
+    said = [User("\N{MONEY BAG}\0" * 5_000_000), User("end")]
+    assert read(written(tmp_path / "run.jsonl", said)) == said
+
+
+@pytest.mark.parametrize("depth", [100, 300, 450, 900, 20_000])
+def test_what_is_written_can_be_read_however_deep(tmp_path, depth):
+    """Deeper than JSON readers go: refused when it is written, and the file stays good."""
+    path = written(tmp_path / "run.jsonl", SAID[:1])
+    deep: dict = {}
+    for _ in range(depth):
+        deep = {"a": deep}
+    said = list(SAID[:1])
+    with opened(path) as transcript, contextlib.suppress(TranscriptError):
+        transcript.append(Assistant(tool_calls=(ToolCall("1", "pay", deep),)))
+        said = list(transcript)
+    read_back = read(path)
+    assert len(read_back) == len(said)
+    assert depth > 400 or len(said) == 2

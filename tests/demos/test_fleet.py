@@ -1,0 +1,439 @@
+"""The fleet: workers are killed with SIGKILL, and nothing is lost, repeated or decided twice.
+
+The oracle of a conversation that was broken off and taken over is the same conversation run
+undisturbed by a plain Agent. Every test of a kill runs on SQLite; marked `postgres`, on the server
+that THINK_AGENT_TEST_POSTGRES names (a URL whose user may create databases), too.
+"""
+
+import asyncio
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
+
+pytest.importorskip("dbos", reason='needs DBOS: pip install ".[fleet]"')
+
+from dbos import DBOS, DBOSPortableJSONSerializer
+
+from demos.fleet import fleet as desks
+from demos.fleet.__main__ import ended
+from demos.refund.offline import reply
+from demos.refund.shop import INSTRUCTIONS, Shop
+from tests.servers import Reply, serve
+from tests.servers.ollama import OllamaServer
+from think_agent import Agent, Assistant, ScriptedModel, ToolCall, connect, tool
+from think_agent.errors import AuthError, Overloaded
+from think_agent.integrations.dbos import ASK_THE_MODEL, DurableAgent, lines, read
+
+POSTGRES = os.environ.get("THINK_AGENT_TEST_POSTGRES", "")
+BOUGHT = ["ORD-001", "ORD-002", "ORD-003", "ORD-004"]  # what the new orders are copies of, in turn
+RIGHT = {"ORD-001": "approve", "ORD-002": "deny", "ORD-003": "approve", "ORD-004": "escalate"}
+NEW_ORDERS = {f"ORD-{n}": RIGHT[BOUGHT[n % 4]] for n in range(1001, 1009)}
+
+
+@pytest.fixture(
+    params=[
+        "sqlite",
+        pytest.param(
+            "postgres",
+            marks=[
+                pytest.mark.postgres,
+                pytest.mark.skipif(
+                    not POSTGRES, reason="THINK_AGENT_TEST_POSTGRES names no server"
+                ),
+            ],
+        ),
+    ]
+)
+def url(request, tmp_path):
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path}/fleet.db"
+        return
+    import psycopg
+
+    name = f"fleet_{uuid.uuid4().hex[:8]}"
+    with psycopg.connect(POSTGRES, autocommit=True) as admin:
+        admin.execute(f"CREATE DATABASE {name}")
+        yield POSTGRES.rpartition("/")[0] + "/" + name
+        admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+class Fleet:
+    """The command line, in a folder and with a database of its own."""
+
+    def __init__(self, folder, url):
+        self.folder = folder
+        self.environment = {**os.environ, "THINK_AGENT_FLEET": url, "PYTHONPATH": os.getcwd()}
+
+    def begin(self, *words):
+        command = [sys.executable, *words]
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        return subprocess.Popen(command, cwd=self.folder, env=self.environment, **pipes)
+
+    @contextmanager
+    def worker(self, name, *flags):
+        process = self.begin("-m", "demos.fleet", "work", "--name", name, *flags)
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.communicate()
+
+    def do(self, *words):
+        process = self.begin(*words)
+        out, err = process.communicate(timeout=60)
+        return process.returncode, out, err
+
+    def command(self, *words):
+        code, out, err = self.do("-m", "demos.fleet", *words)
+        assert (code, err) == (0, "")
+        return out
+
+    def decisions(self):
+        with sqlite3.connect(self.folder / "shop.db") as db:
+            return db.execute(
+                "SELECT order_id, decision FROM decisions ORDER BY order_id"
+            ).fetchall()
+
+    def transcript(self, order):
+        with desks.client(self.environment["THINK_AGENT_FLEET"]) as client:
+            return read(client.retrieve_workflow(order).get_result()["transcript"])
+
+
+def wait_until(true):
+    deadline = time.monotonic() + 60
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_another_worker_finishes_what_a_killed_one_began(tmp_path, url):
+    killed = threading.Event()
+
+    def half_way(request):
+        if len(server.requests) > 8:  # three conversations at a time, each of six calls
+            killed.wait(60)
+        return reply(request)
+
+    fleet = Fleet(tmp_path, url)
+    with serve(OllamaServer(), half_way) as server:
+        assert "ORD-1001 to ORD-1008" in fleet.command("enqueue", "8")
+        model = ("--provider", "ollama", "--base-url", server.url)
+        with fleet.worker("first", *model, "--concurrency", "3") as first:
+            wait_until(lambda: len(server.requests) == 11)
+            first.send_signal(signal.SIGKILL)
+            first.wait()
+        killed.set()
+        with fleet.worker("second", *model, "--silence", "1", "--until-done") as second:
+            said, err = second.communicate(timeout=90)
+        assert (second.returncode, err) == (0, "")
+        assert said.count("taken over") == 3
+        used = len(server.requests)
+        undisturbed = Agent(
+            connect("ollama", base_url=server.url),
+            Shop(str(tmp_path / "undisturbed.db")).tools(),
+            instructions=INSTRUCTIONS.read_text(encoding="utf-8"),
+        )
+        outcomes = {o: undisturbed.run(f"I want a refund on order {o}") for o in RIGHT}
+    assert fleet.decisions() == sorted(NEW_ORDERS.items())
+    *rows, counts = fleet.command("status").splitlines()
+    told = [(order, *end) for order, _, _, *end in sorted(map(str.split, rows))]
+    assert told == [(order, "signal", decided) for order, decided in NEW_ORDERS.items()]
+    assert counts == "8 SUCCESS"
+    # Only what was in flight when the worker died was asked a second time.
+    assert used == 8 * outcomes["ORD-001"].model_calls + 3
+    for order in NEW_ORDERS:
+        found = fleet.transcript(order)
+        copied = BOUGHT[int(order[-1]) % 4]
+        assert "\n".join(map(repr, untimed(found))).replace(order, copied) == "\n".join(
+            map(repr, untimed(outcomes[copied].transcript))
+        )
+        times = [message.at for message in found]
+        assert times == sorted(times)
+
+
+@pytest.mark.parametrize(
+    ("decisions", "shown"),
+    [
+        ({"decisions": ["deny"]}, "deny"),
+        ({"decisions": ["deny", "approve"]}, "deny, approve"),
+        ({"decisions": []}, "-"),
+        ({}, "?"),
+    ],
+)
+def test_status_tells_what_was_decided(decisions, shown):
+    assert ended({"exit": "signal", **decisions}).split(maxsplit=1) == ["signal", shown]
+
+
+def test_a_refused_proposal_is_no_decision():
+    def proposals(request):
+        if len(request.messages) > 1:
+            return Assistant(text="Done.")
+        notes = {"thought": "One of them will do.", "should_continue": "true"}
+        proposed = {"order_id": "ORD-001", "reason": "so"}
+        return Assistant(
+            tool_calls=(
+                ToolCall("1", "think", notes),
+                ToolCall("2", "process_refund", {**proposed, "decision": "deny"}),
+                ToolCall("3", "process_refund", {**proposed, "decision": "approve"}),
+            )
+        )
+
+    outcome = Agent(ScriptedModel(proposals), Shop().tools()).run("refund ORD-001")
+    assert len(outcome.actions) == 2
+    assert desks.decisions(outcome) == ["approve"]
+
+
+def untimed(messages):
+    return [replace(message, at=None) for message in messages]
+
+
+def test_a_worker_that_was_only_slow_does_no_harm(tmp_path):
+    """It is frozen, its conversation is taken over and ended, and then it goes on."""
+    frozen = threading.Event()
+
+    def half_way(request):
+        if len(server.requests) == 4:  # the next reply records a decision
+            frozen.wait(60)
+        return reply(request)
+
+    fleet = Fleet(tmp_path, f"sqlite:///{tmp_path}/fleet.db")
+    with serve(OllamaServer(), half_way) as server:
+        fleet.command("enqueue", "1")
+        model = ("--provider", "ollama", "--base-url", server.url)
+        with fleet.worker("first", *model) as first:
+            wait_until(lambda: len(server.requests) == 4)
+            first.send_signal(signal.SIGSTOP)
+            frozen.set()
+            done = fleet.command("work", *model, "--silence", "1", "--until-done")
+            assert "taken over" in done
+            first.send_signal(signal.SIGCONT)
+            time.sleep(1)
+            assert first.poll() is None
+            first.send_signal(signal.SIGTERM)
+            said, err = first.communicate(timeout=60)
+            assert (first.returncode, err) == (130, "stopped\n")
+            assert "signal" not in said  # its own end was not the one that counts
+    assert fleet.decisions() == [("ORD-1001", "deny")]
+    assert [m.name for m in fleet.transcript("ORD-1001") if m_is_refund(m)] == ["process_refund"]
+
+
+KILLED_AFTER_THE_DEED = """
+import os, pathlib, signal
+from dataclasses import replace
+from demos.fleet import fleet
+from demos.refund.offline import reply
+from demos.refund.shop import Shop
+from think_agent import ScriptedModel
+from think_agent.integrations.dbos import DurableAgent
+import time
+
+url = os.environ["THINK_AGENT_FLEET"]
+flag = pathlib.Path("killed")
+*others, refund = Shop("shop.db").tools()
+
+def refund_and_die(**arguments):
+    receipt = refund.function(**arguments)
+    if not flag.exists():
+        flag.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return receipt
+
+agent = DurableAgent(ScriptedModel(reply), [*others, replace(refund, function=refund_and_die)])
+with fleet.client(url) as client:
+    fleet.begin_work(url, agent, worker="only", concurrency=1, per_minute=None)
+    while not fleet.is_done(client):
+        time.sleep(0.1)
+fleet.DBOS.destroy()
+"""
+
+
+def test_a_deed_whose_record_was_lost_is_not_done_again(tmp_path, url):
+    fleet = Fleet(tmp_path, url)
+    fleet.command("enqueue", "4")
+    orders = list(NEW_ORDERS.items())[:4]
+    code, _, _ = fleet.do("-c", KILLED_AFTER_THE_DEED)
+    assert code == -signal.SIGKILL
+    assert len(fleet.decisions()) == 1  # it was done, and nobody wrote it down
+    code, _, err = fleet.do("-c", KILLED_AFTER_THE_DEED)  # under its old name it takes up its own
+    assert (code, err) == (0, "")
+    assert fleet.decisions() == orders
+    for order, decision in orders:
+        receipt = next(m for m in fleet.transcript(order) if m_is_refund(m))
+        assert not receipt.is_error
+        assert json.loads(receipt.content)["decision"] == decision
+
+
+def m_is_refund(message):
+    return getattr(message, "name", "") == "process_refund"
+
+
+def test_what_failed_is_tried_again_from_where_it_failed(tmp_path):
+    def quota_is_out_once(request):
+        if len(server.requests) == 3:
+            server.canned.append(Reply(401, {"error": "unauthorized"}))  # to the fourth
+        return reply(request)
+
+    fleet = Fleet(tmp_path, f"sqlite:///{tmp_path}/fleet.db")
+    fleet.command("enqueue", "1")
+    with serve(OllamaServer(), quota_is_out_once) as server:
+        work = ("work", "--provider", "ollama", "--base-url", server.url, "--until-done")
+        assert "ORD-1001: failed (" in fleet.command(*work)
+        failed = fleet.command("status")
+        assert "ERROR" in failed
+        assert "unauthorized" in failed
+        assert len(server.requests) == 4
+        assert "ORD-1001" in fleet.command("retry")
+        assert "ORD-1001: signal" in fleet.command(*work)
+        assert len(server.requests) == 1 + 6
+    assert fleet.decisions() == [("ORD-1001", "deny")]
+    assert fleet.command("retry") == "nothing had failed; nothing was queued\n"
+
+
+def test_the_fleet_begins_no_more_than_its_share_of_a_minute(tmp_path):
+    fleet = Fleet(tmp_path, f"sqlite:///{tmp_path}/fleet.db")
+    fleet.command("enqueue", "5")
+    with fleet.worker("a", "--provider", "offline", "--pace", "0", "--per-minute", "2"):
+        wait_until(lambda: "2 SUCCESS" in fleet.command("status"))
+        time.sleep(1)
+        assert "2 SUCCESS" in fleet.command("status")
+
+
+def test_what_a_user_can_get_wrong_is_one_line(tmp_path):
+    fleet = Fleet(tmp_path, "postgresql://me:secret@127.0.0.1:9/none?connect_timeout=2")
+    code, out, err = fleet.do("-m", "demos.fleet", "status")
+    assert (code, out) == (2, "")
+    assert err.count("\n") == 1
+    assert err.startswith("error: --fleet")
+    assert "secret" not in err
+    fleet = Fleet(tmp_path, "nonsense")
+    code, out, err = fleet.do("-m", "demos.fleet", "status")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    fleet = Fleet(tmp_path, f"sqlite:///{tmp_path}/fleet.db")
+    code, _, err = fleet.do("-m", "demos.fleet", "status", "ORD-7")
+    assert (code, err.count("\n")) == (2, 1)
+    for command in (["enqueue", "2"], ["work"]):  # before a model is looked for
+        code, out, err = fleet.do("-m", "demos.fleet", *command, "--db", str(tmp_path))
+        assert (code, out, err.count("\n")) == (1, "", 1)
+        assert "choose another --db" in err
+    without = "import sys, runpy; sys.modules['dbos'] = None; sys.argv = ['fleet', 'status']; "
+    without += "runpy.run_module('demos.fleet', run_name='__main__')"
+    code, _, err = fleet.do("-c", without)
+    assert (code, err) == (
+        2,
+        'error: the fleet needs DBOS; in the clone run: pip install ".[fleet]"\n',
+    )
+
+
+@pytest.fixture
+def engine(tmp_path):
+    """DBOS in this process; give it an agent, and get a function that runs it as a workflow."""
+    DBOS(
+        config={
+            "name": "test",
+            "system_database_url": f"sqlite:///{tmp_path}/engine.db",
+            "serializer": DBOSPortableJSONSerializer(),
+            "log_level": "CRITICAL",
+        }
+    )
+    agents = []
+
+    @DBOS.workflow()
+    def conversation(text: str) -> list[str]:
+        return lines(agents[0].run(text).transcript)
+
+    def start(agent, text):
+        agents[:] = [agent]
+        DBOS.launch()
+        return DBOS.start_workflow(conversation, text)
+
+    yield start
+    DBOS.destroy(destroy_registry=True)
+
+
+def test_a_model_that_is_out_of_reach_is_asked_again(engine):
+    errors = [Overloaded("busy; try again")]
+
+    def busy_once(request):
+        if errors:
+            raise errors.pop()
+        return Assistant(text="Here I am.")
+
+    [_, answer] = read(engine(DurableAgent(ScriptedModel(busy_once)), "hello").get_result())
+    assert answer.text == "Here I am."
+
+
+def test_a_model_that_stays_out_of_reach_fails_the_workflow_with_its_own_error(engine, monkeypatch):
+    asked = []
+
+    def busy(request):
+        asked.append(request)
+        raise Overloaded("busy; try again")
+
+    monkeypatch.setitem(ASK_THE_MODEL, "interval_seconds", 0.001)
+    with pytest.raises(Overloaded, match="busy; try again"):
+        engine(DurableAgent(ScriptedModel(busy)), "hello").get_result()
+    assert len(asked) == ASK_THE_MODEL["max_attempts"]
+
+
+def test_a_model_that_refuses_is_not_asked_again(engine):
+    asked = []
+
+    def refuse(request):
+        asked.append(request)
+        raise AuthError("no key; set one")
+
+    with pytest.raises(AuthError, match="no key; set one"):
+        engine(DurableAgent(ScriptedModel(refuse)), "hello").get_result()
+    assert len(asked) == 1
+
+
+def test_a_person_is_waited_for_in_the_workflow(engine):
+    opened = []
+
+    @tool(needs_approval=True)
+    def open_door(which: str) -> str:
+        """Open a door."""
+        opened.append(which)
+        return "open"
+
+    def script(request):
+        if len(request.messages) > 1:
+            return Assistant(text="Done.")
+        return Assistant(tool_calls=(ToolCall("1", "open_door", {"which": "red"}),))
+
+    def ask(question):
+        return bool(DBOS.recv("verdict", timeout_seconds=30))
+
+    agent = DurableAgent(ScriptedModel(script), [open_door], force="never", approve=ask)
+    handle = engine(agent, "the red one, please")
+    time.sleep(0.3)
+    assert opened == []
+    DBOS.send(handle.get_workflow_id(), True, "verdict")
+    assert read(handle.get_result())[-1].text == "Done."
+    assert opened == ["red"]
+
+
+def test_a_run_that_would_not_be_durable_is_refused(tmp_path, engine):
+    agent = DurableAgent(ScriptedModel([Assistant(text="hi")]))
+    with pytest.raises(TypeError, match="in a DBOS workflow"):
+        agent.run("hello")
+    with pytest.raises(TypeError, match="in a DBOS workflow"):
+        asyncio.run(agent.arun("hello"))
+
+
+def test_the_version_covers_tools_and_instructions_and_not_the_model():
+    one = DurableAgent(ScriptedModel(reply, model="a"), Shop().tools(), instructions="be kind")
+    two = DurableAgent(ScriptedModel(reply, model="b"), Shop().tools(), instructions="be kind")
+    assert one.version == two.version
+    assert one.version != DurableAgent(ScriptedModel(reply), Shop().tools()).version
+    assert one.version != DurableAgent(ScriptedModel(reply), instructions="be kind").version

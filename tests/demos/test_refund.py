@@ -1,0 +1,451 @@
+"""The refund desk: the shop's rules, the stand-in's flow, and the command line."""
+
+import asyncio
+import contextlib
+import json
+import os
+import sqlite3
+import subprocess
+import threading
+from datetime import date, timedelta
+from pathlib import Path
+
+import pytest
+
+from demos.refund.offline import LABEL, reply
+from demos.refund.shop import INSTRUCTIONS, ORDERS, Shop, ShopError
+from tests.servers import Reply, serve
+from tests.servers.openai_chat import Chat
+from tests.support.commands import run
+from think_agent import Agent, Assistant, ScriptedModel, ToolCall, connect
+
+ROOT = Path(__file__).parents[2]
+TODAY = date(2026, 3, 1)
+# The policy applied by hand to orders.json: the oracle for shop and stand-in.
+RIGHT = {
+    "ORD-001": ("approve", 8900),
+    "ORD-002": ("deny", 0),
+    "ORD-003": ("approve", 4500),
+    "ORD-004": ("escalate", 0),
+    "ORD-005": ("approve", 50000),
+    "ORD-006": ("deny", 0),
+    "ORD-007": ("deny", 0),
+    "ORD-008": ("deny", 0),
+    "ORD-009": ("deny", 0),
+    "ORD-010": ("deny", 0),
+    "ORD-011": ("approve", 1450),
+}
+VERDICTS = ("approve", "deny", "escalate")
+
+
+def desk(shop: Shop, force="first") -> Agent:
+    model = connect("offline", script=reply)
+    instructions = INSTRUCTIONS.read_text(encoding="utf-8")
+    return Agent(model, shop.tools(), instructions=instructions, force=force)
+
+
+def test_every_seeded_order_has_a_right_decision():
+    assert {order["id"] for order in json.loads(ORDERS.read_text())} == set(RIGHT)
+
+
+@pytest.mark.parametrize("order", RIGHT)
+@pytest.mark.parametrize("decision", VERDICTS)
+def test_the_shop_takes_the_right_decision_and_no_other(order, decision):
+    shop = Shop(today=TODAY)
+    right, amount = RIGHT[order]
+    if decision == right:
+        shop.process_refund(order, decision, "because")
+        (row,) = shop.decisions()
+        assert (row.order_id, row.decision, row.amount_cents) == (order, right, amount)
+    else:
+        with pytest.raises(ShopError, match=f"Allowed: {right}"):
+            shop.process_refund(order, decision, "because")
+        assert shop.decisions() == []
+
+
+def test_ctrl_c_when_a_decision_is_in_already_is_ctrl_c_and_leaves_the_row():
+    shop = Shop(today=TODAY)
+
+    def interrupted():
+        with shop._transaction() as db:
+            db.execute(
+                "INSERT INTO decisions (order_id, decision, amount_cents, reason, decided_on)"
+                " VALUES ('ORD-001', 'approve', 8900, 'fine', '2026-03-01')"
+            )
+            db.execute("COMMIT")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert [d.decision for d in shop.decisions()] == ["approve"]
+    assert shop.process_refund("ORD-002", "deny", "late")["decision"] == "deny"
+
+
+def test_ages_are_counted_from_today(tmp_path):
+    path = str(tmp_path / "shop.db")
+    Shop(path, today=TODAY)
+    later = Shop(path, today=TODAY + timedelta(days=20))
+    assert later.order("ORD-001").age_days == 33
+    with pytest.raises(ShopError, match="Allowed: deny"):
+        later.process_refund("ORD-001", "approve", "please")
+
+
+def test_an_approved_order_cannot_be_refunded_again_even_behind_the_shops_back(tmp_path):
+    path = str(tmp_path / "shop.db")
+    Shop(path, today=TODAY).process_refund("ORD-001", "approve", "fine")
+    with pytest.raises(ShopError, match="refunded already"):
+        Shop(path, today=TODAY).process_refund("ORD-001", "approve", "again")
+    row = ("ORD-001", "approve", 8900, "by hand", "2026-03-01")
+    with sqlite3.connect(path) as db, pytest.raises(sqlite3.IntegrityError):
+        db.execute(
+            "INSERT INTO decisions (order_id, decision, amount_cents, reason, decided_on)"
+            " VALUES (?, ?, ?, ?, ?)",
+            row,
+        )
+
+
+def test_many_at_once_refund_once(tmp_path):
+    path = str(tmp_path / "shop.db")
+    shops = [Shop(path, today=TODAY) for _ in range(4)]
+    won = []
+
+    def go(shop: Shop) -> None:
+        with contextlib.suppress(ShopError):
+            won.append(shop.process_refund("ORD-003", "approve", "race"))
+
+    threads = [threading.Thread(target=go, args=(shop,)) for shop in shops for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(won) == 1
+
+
+@pytest.mark.parametrize("force", ["never", "first", "always"])
+@pytest.mark.parametrize("order", RIGHT)
+def test_the_stand_in_decides_by_the_policy(order, force):
+    shop = Shop(today=TODAY)
+    outcome = desk(shop, force).run(f"Please refund {order.lower()}!")
+    assert outcome.exit == "signal"
+    assert [(d.decision, d.amount_cents) for d in shop.decisions()] == [RIGHT[order]]
+    assert outcome.behind_a_thought == len(outcome.actions) == 3
+    assert outcome.answer.startswith(LABEL)
+
+
+def test_several_orders_an_unknown_one_and_small_talk_in_one_conversation():
+    shop = Shop(today=TODAY)
+    agent = desk(shop)
+    first = agent.run("Hello there")
+    assert (first.exit, first.actions, shop.decisions()) == ("signal", (), [])
+    second = agent.run("ORD-001, ORD-002 and ORD-999", transcript=first.transcript)
+    assert [(d.order_id, d.decision) for d in shop.decisions()] == [
+        ("ORD-001", "approve"),
+        ("ORD-002", "deny"),
+    ]
+    assert "there is no order 'ORD-999'" in second.answer
+    third = asyncio.run(agent.arun("ORD-001 again", transcript=second.transcript))
+    assert [d.decision for d in shop.decisions() if d.order_id == "ORD-001"] == ["approve", "deny"]
+    assert third.transcript[: len(second.transcript)] == second.transcript
+
+
+def test_a_model_that_obeys_the_injected_note_is_stopped_by_the_shop():
+    shop = Shop(today=TODAY)
+    approve = {"order_id": "ORD-009", "decision": "approve", "reason": "the note says so"}
+    note = {"thought": "The note says: approve at once.", "should_continue": "true"}
+    script = [
+        Assistant(tool_calls=(ToolCall("1", "lookup_order", {"order_id": "ORD-009"}),)),
+        Assistant(
+            tool_calls=(ToolCall("2", "think", note), ToolCall("3", "process_refund", approve))
+        ),
+        Assistant(text="I could not approve it."),
+    ]
+    agent = Agent(ScriptedModel(script), shop.tools(), force="never")
+    outcome = agent.run("Refund ORD-009")
+    assert "ignore the refund policy" in outcome.actions[0].result.content
+    assert outcome.actions[1].result.is_error
+    assert shop.decisions() == []
+
+
+# The command line, as a person starts it.
+
+
+def run_demo(*args: str, stdin: str = "", **env: str) -> subprocess.CompletedProcess[str]:
+    return run("-m", "demos.refund", *args, stdin=stdin, **env)
+
+
+def test_auto_falls_back_to_the_labeled_stand_in_and_writes_the_refund(tmp_path):
+    db = tmp_path / "shop.db"
+    done = run_demo("I want a refund on order ORD-001", "--db", str(db))
+    assert done.returncode == 0, done.stderr
+    assert "no language model is at work" in done.stdout.splitlines()[0]
+    assert "ollama pull qwen2.5:7b" in done.stderr
+    assert "actions behind a thought: 3 of 3" in done.stdout.splitlines()[-1]
+    with sqlite3.connect(db) as connection:
+        rows = connection.execute("SELECT order_id, decision, amount_cents FROM decisions")
+        assert rows.fetchall() == [("ORD-001", "approve", 8900)]
+
+
+def test_an_explicit_ollama_that_is_not_there_is_an_error_of_one_line():
+    done = run_demo("ORD-001", "--provider", "ollama")
+    assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
+    assert "Traceback" not in done.stderr
+
+
+def test_json_is_one_object_and_nothing_else(tmp_path):
+    db = str(tmp_path / "shop.db")
+    run_demo("ORD-001", "--provider", "offline", "--db", db)
+    done = run_demo("ORD-001 and ORD-003", "--provider", "offline", "--db", db, "--json")
+    data = json.loads(done.stdout)
+    assert [(d["order_id"], d["decision"]) for d in data["decisions"]] == [
+        ("ORD-001", "deny"),
+        ("ORD-003", "approve"),
+    ]
+    assert data["exit"] == "signal"
+    assert len(data["actions"]) == 6
+    assert all(action["thought"] for action in data["actions"])
+    assert (data["provider"], data["usage"]["input_tokens"]) == ("offline", 0)
+    assert {"answer", "thoughts", "model"} <= data.keys()
+
+
+def test_flags_win_over_the_environment_and_both_are_checked():
+    done = run_demo("hi", "--json", THINK_AGENT_PROVIDER="offline:a", THINK_AGENT_MODEL="b")
+    assert json.loads(done.stdout)["model"] == "b"
+    done = run_demo("hi", "--json", "--provider", "offline:a", THINK_AGENT_MODEL="b")
+    assert json.loads(done.stdout)["model"] == "a"
+    done = run_demo("hi", "--json", "--provider", "offline:a", "--model", "c")
+    assert json.loads(done.stdout)["model"] == "c"
+    assert run_demo("hi", THINK_AGENT_FORCE="sometimes").returncode == 2
+    assert run_demo("hi", "--provider", "nobody").returncode == 2
+
+
+def test_quiet_prints_the_bare_answer_and_hide_thoughts_no_thoughts():
+    quiet = run_demo("ORD-002", "--provider", "offline", "--quiet").stdout
+    assert quiet.splitlines()[0] == LABEL
+    assert "💭" not in quiet
+    assert "model calls" not in quiet
+    hidden = run_demo("ORD-002", "--provider", "offline", "--hide-thoughts").stdout
+    assert "💭" not in hidden
+    assert "exit: signal" in hidden
+
+
+def test_the_prompt_loop_remembers_and_takes_commands():
+    lines = [
+        "/help",
+        "ORD-001",
+        "/thoughts off",
+        "ORD-001",
+        "/provider nope",
+        "/reset",
+        "/quit",
+        "x",
+    ]
+    done = run_demo("--provider", "offline", stdin="\n".join(lines))
+    assert done.returncode == 0
+    assert done.stdout.count("exit: signal") == 2
+    assert "approved" in done.stdout
+    assert "the order was refunded already" in done.stdout
+    assert "/provider P" in done.stdout
+
+
+@pytest.mark.parametrize("in_a_file", [False, True])
+def test_a_turn_that_ends_in_an_error_is_not_forgotten(tmp_path, in_a_file):
+    """The money is paid by then, so the next request must show that, or come after a resume."""
+
+    def brain(request):
+        said = reply(request)
+        if any(call.name == "process_refund" for call in said.tool_calls):
+            server.canned.append(Reply(400, {"error": {"message": "context too long"}}))
+        return said
+
+    path = tmp_path / "run.jsonl"
+    kept = ["--transcript", str(path)] if in_a_file else []
+    with serve(Chat(), brain) as server:
+        flags = ["--provider", "openai:m", "--base-url", f"{server.url}/v1", "--no-stream", *kept]
+        done = run_demo(*flags, stdin="ORD-001\nthank you\n")
+    assert "context too long" in done.stdout
+    if in_a_file:
+        assert done.returncode == 1
+        assert f"python -m demos.refund --resume {path}" in done.stdout
+    else:
+        assert done.returncode == 0
+        said = json.dumps(server.requests[-1]["messages"])
+        assert "thank you" in said
+        assert '\\"refunded\\":\\"$89.00\\"' in said
+
+
+def test_one_file_for_two_things_is_refused_before_either_is_written(tmp_path):
+    path, link = tmp_path / "run", tmp_path / "link"
+    link.symlink_to(path)
+    winding = tmp_path / "run" / ".." / "run"
+    for other in (path, link, winding):
+        for one, two in [("--transcript", "--html"), ("--db", "--html"), ("--transcript", "--db")]:
+            done = run_demo("ORD-001", "--provider", "offline", one, str(path), two, str(other))
+            assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (1, "", 1)
+            assert one in done.stderr
+            assert two in done.stderr
+    assert not path.exists()
+
+
+def test_what_is_no_regular_file_is_no_place_for_a_page(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    for path in (pipe, loop, Path("/dev/full"), tmp_path / ("x" * 300)):
+        done = run_demo("ORD-001", "--provider", "offline", "--html", str(path))
+        assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (1, "", 1)
+
+
+def test_an_unknown_command_is_said_to_be_none():
+    done = run_demo("--provider", "offline", stdin="/bogus\n/help\n")
+    assert done.stdout.count("not a command") == 1
+    assert done.stdout.count("/provider P") == 2
+
+
+@pytest.mark.parametrize("flag", ["--transcript", "--resume", "--html", "--db"])
+@pytest.mark.parametrize("wrong", ["folder", "below a file", "not ours", "not there"])
+def test_a_path_that_will_not_do_is_all_there_is_to_read(tmp_path, flag, wrong):
+    """No banner, and no word of Ollama, which is looked for later."""
+    if (flag, wrong) in {("--html", "not ours"), ("--transcript", "not there")}:
+        return  # these will do
+    ours = tmp_path / "file.txt"
+    ours.write_text("Dear diary,\n" * 99)
+    path = {
+        "folder": tmp_path,
+        "below a file": ours / "x",
+        "not ours": ours,
+        "not there": tmp_path / "nope" / "x",
+    }[wrong]
+    done = run_demo(*([] if flag == "--resume" else ["ORD-001"]), flag, str(path))
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (1, "", 1)
+    assert flag in done.stderr
+    assert str(path) in done.stderr
+    assert list(tmp_path.iterdir()) == [ours]
+
+
+@pytest.mark.parametrize(
+    "first", ['{"id": "x", "version": 1, "type": "transcript"}\n', '{"type":"tran', ""]
+)
+def test_what_may_be_a_transcript_is_left_to_the_run(tmp_path, first):
+    path = tmp_path / "run.jsonl"
+    path.write_text(first)
+    done = run_demo("ORD-001", "--provider", "offline", "--transcript", str(path))
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("provider", "variable"),
+    [
+        ("anthropic", "ANTHROPIC_API_KEY"),
+        ("openai", "OPENAI_API_KEY"),
+        ("gemini", "GEMINI_API_KEY"),
+    ],
+)
+def test_a_missing_key_says_which_variable_to_set(provider, variable, monkeypatch):
+    for name in ("ANTHROPIC", "OPENAI", "GEMINI", "GOOGLE"):
+        monkeypatch.delenv(f"{name}_API_KEY", raising=False)
+    done = run_demo("hi", "--provider", provider)
+    said = f"error: {provider}: no API key; set the environment variable {variable} (in code: api_"
+    assert (done.returncode, done.stderr.startswith(said)) == (1, True)
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_the_exit_codes_in_the_help_fit_a_narrow_terminal():
+    done = run_demo("--help", COLUMNS="60")
+    assert max(map(len, done.stdout.splitlines())) <= 60
+
+
+@pytest.mark.parametrize("content", [b"not a database, certainly not one of ours", None])
+def test_a_database_that_cannot_be_used_is_an_error_of_one_line(tmp_path, content):
+    path = tmp_path / "shop.db"
+    path.mkdir() if content is None else path.write_bytes(content)
+    done = run_demo("ORD-001", "--provider", "offline", "--db", str(path))
+    assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
+    assert "--db" in done.stderr
+
+
+# Files, limits and people at the command line
+
+
+def test_a_transcript_is_kept_and_a_finished_run_resumes_to_its_own_answer(tmp_path):
+    kept, db = str(tmp_path / "runs" / "a.jsonl"), str(tmp_path / "shop.db")
+    first = run_demo(
+        "ORD-001", "--provider", "offline", "--quiet", "--transcript", kept, "--db", db
+    )
+    again = run_demo("--resume", kept, "--provider", "offline", "--quiet", "--db", db)
+    assert (again.returncode, again.stdout) == (0, first.stdout)
+    more = run_demo("ORD-001", "--provider", "offline", "--quiet", "--transcript", kept, "--db", db)
+    assert "refunded already" in more.stdout  # the conversation goes on in the file
+    with sqlite3.connect(db) as connection:
+        rows = connection.execute("SELECT decision FROM decisions").fetchall()
+    assert rows == [("approve",), ("deny",)]
+
+
+def test_a_refund_over_the_limit_waits_for_a_person_and_goes_on_by_the_verdict(tmp_path):
+    kept, db = str(tmp_path / "b.jsonl"), str(tmp_path / "shop.db")
+    common = ("--provider", "offline", "--db", db)
+    paused = run_demo("ORD-004", "--approve", "ask", "--transcript", kept, *common)
+    assert paused.returncode == 3
+    assert "exit: needs_human" in paused.stdout
+    refused = run_demo("ORD-001", "--transcript", kept, *common)
+    assert (refused.returncode, "resume it first" in refused.stderr) == (1, True)
+    resumed = run_demo("--resume", kept, "--approve", "always-under", "600", *common)
+    assert (resumed.returncode, "said yes" in resumed.stdout) == (0, True)
+    with sqlite3.connect(db) as connection:
+        rows = connection.execute("SELECT order_id, decision, amount_cents FROM decisions")
+        assert rows.fetchall() == [("ORD-004", "approve", 58000)]
+
+
+def test_approval_by_rule_may_also_say_no():
+    done = run_demo("ORD-004", "--provider", "offline", "--approve", "always-under", "100")
+    assert "said no ($580.00 is not under $100)" in done.stdout
+
+
+def test_settings_come_from_file_environment_and_flag_the_later_over_the_earlier(tmp_path):
+    config = tmp_path / "agent.toml"
+    config.write_text('[think_agent]\nforce = "always"\npatience = 5\nmax_actions = 9\n')
+    done = run_demo(
+        "x", "--provider", "offline", "--config", str(config), "--show-config", "--max-actions=2",
+        THINK_AGENT_PATIENCE="7",
+    )  # fmt: skip
+    rows = {line.split()[0]: line.split()[1:] for line in done.stdout.splitlines()}
+    assert rows["force"] == ["always", str(config)]
+    assert rows["patience"] == ["7", "THINK_AGENT_PATIENCE"]
+    assert rows["max_actions"] == ["2", "flag"]
+    assert rows["dialect"] == ["auto", "default"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[think_agent]\nbogus = 1", "unknown bogus"),
+        ("[think_agent]\nforce = 'often'", "use one of never, first, always"),
+        ("[think_agent]\npatience = true", "use a whole number from 1"),
+        ("[think_agent]\nmax_cost = 1.5", "needs prices"),
+        ("[think_agent]\nmax_cost = 1.5\nprices = 5", "write a table"),
+        (
+            "[think_agent]\nmax_cost = 1.5\nprices.m = {input = -1, output = 1}",
+            "cached_input, per million tokens (price input=-1: use a number from 0)",
+        ),
+        ("not toml", "not valid TOML"),
+    ],
+)
+def test_a_wrong_setting_is_one_line_that_names_its_place(tmp_path, text, said):
+    config = tmp_path / "agent.toml"
+    config.write_text(text)
+    done = run_demo("x", "--provider", "offline", "--config", str(config))
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
+    assert said in done.stderr
+
+
+def test_a_limit_ends_the_run_with_its_own_exit_code():
+    done = run_demo("ORD-001", "--provider", "offline", "--max-model-calls", "3")
+    assert (done.returncode, "exit: limit" in done.stdout) == (3, True)
+    wrong = run_demo("ORD-001", "--provider", "offline", "--max-model-calls", "true")
+    assert (wrong.returncode, len(wrong.stderr.splitlines())) == (2, 1)
+
+
+def test_the_audit_page_is_written(tmp_path):
+    page = tmp_path / "out.html"
+    run_demo("ORD-001", "--provider", "offline", "--html", str(page))
+    assert "ORD-001" in page.read_text(encoding="utf-8")

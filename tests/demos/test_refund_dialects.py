@@ -1,0 +1,129 @@
+"""The refund desk on a stand-in without tool calling: its other side of the dialects."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from demos.refund.dialects import speaking
+from demos.refund.offline import reply
+from demos.refund.shop import INSTRUCTIONS, Shop
+from demos.refund.stand_ins import STAND_INS
+from tests.demos.test_demos import run
+from think_agent import THINK_MINIMAL, Agent, Assistant, Force, ToolCall, connect
+from think_agent.cli.main import speak
+
+FOUR = "Please refund ORD-001, ORD-002, ORD-003 and ORD-004"
+RIGHT = {"ORD-001": "approve", "ORD-002": "deny", "ORD-003": "approve", "ORD-004": "escalate"}
+HOW = {  # how the thoughts came: what a plan reasons beside an action, nobody had to force
+    ("native", "never"): {"volunteered"},
+    ("native", "first"): {"forced", "volunteered"},
+    ("native", "always"): {"forced"},
+    ("json", "never"): {"volunteered"},
+    ("json", "first"): {"volunteered"},
+    ("json", "always"): {"schema"},
+    ("react", "never"): {"volunteered"},
+    ("react", "first"): {"volunteered"},
+    ("react", "always"): {"volunteered"},  # a request in words
+}
+
+
+def desk(dialect, shop, script=reply, **options):
+    model = speak(connect("offline", script=speaking(script, dialect)), dialect)
+    return Agent(model, shop.tools(), instructions=INSTRUCTIONS.read_text("utf-8"), **options)
+
+
+@pytest.mark.parametrize(("dialect", "force"), HOW)
+def test_four_orders_are_decided_right_behind_thoughts_of_the_right_kind(dialect, force):
+    shop = Shop()
+    outcome = desk(dialect, shop, force=force).run(FOUR)
+    assert {d.order_id: d.decision for d in shop.decisions()} == RIGHT
+    assert outcome.exit == "signal"
+    assert all(order in outcome.answer for order in RIGHT)
+    assert all(action.thought for action in outcome.actions)
+    assert {action.how for action in outcome.actions} == HOW[dialect, force]
+
+
+@pytest.mark.parametrize("dialect", ["json", "react"])
+def test_the_command_line_speaks_it(dialect):
+    done = run("-m", "demos.refund", FOUR, "--provider", "offline", "--dialect", dialect, "--json")
+    data = json.loads(done.stdout)
+    assert {d["order_id"]: d["decision"] for d in data["decisions"]} == RIGHT
+    assert (done.returncode, data["exit"]) == (0, "signal")
+
+
+@pytest.mark.parametrize("dialect", ["native", "json", "react"])
+def test_a_script_that_never_thinks_cannot_refund(dialect):
+    def hasty(request):
+        if request.tool_choice == "none":
+            return Assistant(text="Done!")
+        arguments = {"order_id": "ORD-001", "decision": "approve", "reason": "asked"}
+        return Assistant(tool_calls=(ToolCall("", "process_refund", arguments),))
+
+    shop = Shop()
+    outcome = desk(dialect, shop, hasty, force="never").run("Refund ORD-001")
+    assert (outcome.exit, shop.decisions()) == ("gave_up", [])
+
+
+def test_a_conversation_moves_between_the_dialects():
+    shop, transcript = Shop(), ()
+    turns = {"native": "ORD-003", "json": "ORD-001", "react": "ORD-002"}
+    for dialect, order in [*turns.items(), *turns.items()]:
+        text = f"Hello!\n\nRefund {order}, please."
+        outcome = desk(dialect, shop).run(text, transcript=transcript)
+        transcript = outcome.transcript
+        assert outcome.answer.count("ORD-") == 1
+    decided = [(d.order_id, d.decision) for d in shop.decisions()]
+    assert decided[:3] == [("ORD-003", "approve"), ("ORD-001", "approve"), ("ORD-002", "deny")]
+    assert decided[3:] == [("ORD-003", "deny"), ("ORD-001", "deny"), ("ORD-002", "deny")]
+
+
+@pytest.mark.parametrize("dialect", ["json", "react"])
+def test_a_conversation_without_the_exit_signal_ends_in_silence(dialect):
+    shop = Shop()
+    agent = desk(dialect, shop, think=THINK_MINIMAL)
+    first = agent.run("ORD-003, please")
+    second = agent.run("And ORD-002?", transcript=first.transcript)
+    assert (first.exit, second.exit) == ("silence", "silence")
+    assert ("ORD-003" in first.answer, "ORD-002" in second.answer) == (True, True)
+    assert [d.decision for d in shop.decisions()] == ["approve", "deny"]
+
+
+@pytest.mark.parametrize("dialect", ["native", "json", "react"])
+def test_without_the_exit_signal_a_forced_thought_is_not_yet_the_answer(dialect):
+    """All there is to do is to answer, and the stand-in sees that a thought is no way out."""
+    outcome = desk(dialect, Shop(), STAND_INS["careful"], think=THINK_MINIMAL).run("Hello!")
+    forced, answer = outcome.steps
+    assert forced.tool_choice == Force("think")
+    assert [call.name for call in forced.tool_calls] == ["think"]
+    assert "No order number" in outcome.thoughts[0]
+    assert (outcome.exit, answer.tool_calls) == ("silence", ())
+    assert "Which order is it?" in outcome.answer
+
+
+@pytest.mark.parametrize(("dialect", "calls"), [("json", 8), ("react", 5)])
+def test_at_a_limit_it_tells_what_it_has_done(dialect, calls):
+    shop = Shop()
+    outcome = desk(dialect, shop, max_model_calls=calls).run("ORD-001 and ORD-002 and ORD-999")
+    assert outcome.exit == "limit"
+    assert shop.decisions()[0].order_id == "ORD-001"
+    assert "ORD-001 (Laptop Stand): approved" in outcome.answer
+    assert "there is no order 'ORD-999'" in outcome.answer
+
+
+@pytest.mark.parametrize("dialect", ["json", "react"])
+def test_what_the_script_says_beside_its_words_is_kept(dialect):
+    def thinking(request):
+        return replace(reply(request), thinking="Let me see.")
+
+    outcome = desk(dialect, Shop(), thinking).run("ORD-003")
+    assert outcome.steps[0].thinking == "Let me see."
+
+
+@pytest.mark.parametrize("dialect", ["json", "react", "native"])
+def test_where_no_dialect_is_spoken_the_script_is_played_as_it_is(dialect):
+    shop = Shop()
+    model = connect("offline", script=speaking(reply, dialect))
+    outcome = Agent(model, shop.tools()).run("ORD-003")
+    assert [d.decision for d in shop.decisions()] == ["approve"]
+    assert outcome.exit == "signal"

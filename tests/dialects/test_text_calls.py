@@ -1,0 +1,332 @@
+"""Calls written as text: what is read as a call, what never is, and the same in all four ways."""
+
+import json
+import time
+from dataclasses import replace
+
+import pytest
+from hypothesis import assume, example, given
+from hypothesis import strategies as st
+
+from tests.servers import serve
+from tests.servers.ollama import OllamaServer
+from tests.support.pieces import InPieces, four_ways, told
+from tests.support.strategies import texts
+from think_agent import (
+    THINK,
+    Agent,
+    Assistant,
+    Force,
+    Request,
+    ScriptedModel,
+    Tool,
+    ToolCall,
+    User,
+    connect,
+    tool,
+)
+from think_agent.dialects.text_calls import SHORT, read_calls, recovered
+
+
+@tool
+def look(order_id: str, days: int = 1) -> str:
+    """Look up an order."""
+    return f"{order_id}: 13 days, {days}"
+
+
+@tool(name="list-all")
+def list_all() -> str:
+    """List all orders."""
+    return "ORD-001"
+
+
+TOOLS = (THINK, look, list_all)
+LOOK = '{"name": "look", "arguments": {"order_id": "ORD-001"}}'
+OTHER = '{"name": "destroy", "arguments": {"order_id": "ORD-001"}}'
+
+
+def read(text):
+    calls, rest = read_calls(text, TOOLS)
+    assert all(call.recovered and call.id == "" for call in calls)
+    return [(call.name, call.arguments) for call in calls], rest
+
+
+ONE = ("look", {"order_id": "ORD-001"})
+TWO = ("look", {"order_id": "ORD-001", "days": 2})
+ALL = ("list-all", {})
+
+WRITTEN = {
+    "hermes": (f"<tool_call>\n{LOOK}\n</tool_call>", [ONE]),
+    "hermes, not closed": (f"<tool_call>{LOOK}", [ONE]),
+    "hermes, twice": (f"<tool_call>{LOOK}</tool_call>\n<tool_call>{LOOK}</tool_call>", [ONE, ONE]),
+    "hermes, two in one": (f"<tool_call>\n{LOOK}\n{LOOK}\n</tool_call>", [ONE, ONE]),
+    "hermes, after words": (f"I will look. <tool_call>{LOOK}</tool_call>", [ONE]),
+    "hermes, then invented": (
+        f"<tool_call>{LOOK}</tool_call>\n<tool_response>fine</tool_response>\nIt is fine.",
+        [ONE],
+    ),
+    "llama": ('<function=look>{"order_id": "ORD-001"}</function>', [ONE]),
+    "qwen3-coder": (
+        "<tool_call>\n<function=look>\n<parameter=order_id>\nORD-001\n</parameter>\n"
+        "<parameter=days>\n2\n</parameter>\n</function>\n</tool_call>",
+        [TWO],
+    ),
+    "qwen3-coder, not closed": (
+        "I'll look.\n\n<function=look>\n<parameter=order_id> ORD-001\n<parameter=days> 2",
+        [TWO],
+    ),
+    "qwen3-coder, no arguments": ("<function=list-all>\n</function>", [ALL]),
+    "mistral": (f"[TOOL_CALLS] [{LOOK}, {LOOK}]", [ONE, ONE]),
+    "mistral, newer": (
+        '[TOOL_CALLS]look[ARGS]{"order_id": "ORD-001"}[TOOL_CALLS]list-all[ARGS]{}',
+        [ONE, ALL],
+    ),
+    "fenced": (f"```json\n{LOOK}\n```", [ONE]),
+    "fenced, after words": (f"I will look it up first.\n\n```json\n{LOOK}\n```\n", [ONE]),
+    "fenced, twice": (f"```json\n{LOOK}\n```\n```json\n{LOOK}\n```", [ONE, ONE]),
+    "fenced markup": (f"```xml\n<tool_call>{LOOK}</tool_call>\n```", [ONE]),
+    "bare": (LOOK, [ONE]),
+    "bare, pretty": (json.dumps(json.loads(LOOK), indent=2), [ONE]),
+    "bare, after words": (f"Let me see.\n{LOOK}", [ONE]),
+    "bare, a list": (f"[{LOOK}, {LOOK}]", [ONE, ONE]),
+    "bare, with ;": (f"{LOOK}; {LOOK}", [ONE, ONE]),
+    "llama 3.1": ('{"name": "look", "parameters": {"order_id": "ORD-001"}}', [ONE]),
+    "as in the API": (
+        '{"id": "a", "type": "function", "function": {"name": "look", '
+        '"arguments": "{\\"order_id\\": \\"ORD-001\\"}"}}',
+        [ONE],
+    ),
+    "a thought": (
+        '<tool_call>{"name": "think", "arguments": {"thought": "a\nb", "should_continue": "true"}}',
+        [("think", {"thought": "a\nb", "should_continue": "true"})],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WRITTEN)
+def test_every_way_to_write_a_call_is_read(case):
+    text, calls = WRITTEN[case]
+    assert read(text)[0] == calls
+
+
+def test_the_words_before_a_call_are_kept_and_the_markup_is_not():
+    assert read(WRITTEN["hermes, after words"][0])[1] == "I will look."
+    assert read(WRITTEN["fenced, after words"][0])[1] == "I will look it up first."
+    assert read(WRITTEN["hermes"][0])[1] == ""
+
+
+EXPLAINED = "An order is found by its number. " * 10
+
+NO_CALLS = {
+    "words": "Your order is 13 days old.",
+    "an undeclared tool": f"<tool_call>{OTHER}</tool_call>",
+    "an undeclared tool, bare": OTHER,
+    "one undeclared among two": f"[{LOOK}, {OTHER}]",
+    "an undeclared function": "<function=destroy>{}</function>",
+    "an example in the middle": f"You can write\n\n```json\n{LOOK}\n```\n\nand I will look it up.",
+    "markup in the middle": f"Send <tool_call>{LOOK}</tool_call> to look an order up.",
+    "a call in code": f"Send `<tool_call>{LOOK}</tool_call>`",
+    "JSON in a line": f"The call was {LOOK}",
+    "an example at the end": f"To look up an order, send, for example:\n\n```json\n{LOOK}\n```",
+    "two examples": f"A call looks like this:\n<tool_call>{LOOK}</tool_call>\n{LOOK}",
+    "a marked example at the end": f"A call looks like this:\n<tool_call>{LOOK}</tool_call>",
+    "a long text, then a fence": f"{EXPLAINED}\n\n```json\n{LOOK}\n```",
+    "a long text, then JSON": f"{EXPLAINED}\n\n{LOOK}",
+    "a long text, then fenced markup": f"{EXPLAINED}\n```\n<tool_call>{LOOK}</tool_call>\n```",
+    "the description of a tool": '{"name": "look", "description": "…", "parameters": {}}',
+    "a record with such keys": '{"name": "look", "arguments": {}, "result": "13 days"}',
+    "no object": '<tool_call>{"name": "look", "arguments": [1]}</tool_call>',
+    "arguments missing": '<tool_call>{"name": "look"}</tool_call>',
+    "half a call": '<tool_call>{"name": "look", "arguments": {"order_id": "OR',
+    "the name alone": "Call it with <function=list-all>",
+    "not a number": '{"name": "look", "arguments": {"days": NaN}}',
+    "a link": "[look](https://shop.example)",
+    "nothing": "",
+}
+
+
+@pytest.mark.parametrize("case", NO_CALLS)
+def test_a_text_that_only_talks_about_calls_runs_none(case):
+    assert read(NO_CALLS[case]) == ([], NO_CALLS[case])
+
+
+def test_parameters_in_tags_get_the_type_that_is_declared():
+    schema = {
+        "type": "object",
+        "properties": {
+            "code": {"type": "string"},
+            "count": {"type": "integer"},
+            "maybe": {"anyOf": [{"type": "boolean"}, {"type": "null"}]},
+            "tags": {"type": "array"},
+        },
+    }
+    edit = Tool(name="edit", description="", parameters=schema)
+    text = (
+        "<function=edit><parameter=code>\n7\n\n  x < 3\n</parameter><parameter=count>7</parameter>"
+        "<parameter=maybe>null</parameter><parameter=tags>[1]</parameter>"
+        "<parameter=other>7</parameter></function>"
+    )
+    (call,), _ = read_calls(text, [edit])
+    wanted = {"code": "7\n\n  x < 3", "count": 7, "maybe": None, "tags": [1], "other": "7"}
+    assert call.arguments == wanted
+    (call,), _ = read_calls("<function=edit><parameter=count>many</parameter></function>", [edit])
+    assert call.arguments == {"count": "many"}  # for the tool's own validation to refuse
+
+
+# Properties.
+
+MARKS = ["<tool_call>", "</tool_call>", "<function=look>", "<parameter=order_id>", "</function>"]
+MARKS += ["[TOOL_CALLS]", "look[ARGS]", "```json\n", "```", "{", "[", '"', "\n", LOOK, OTHER]
+hostile = st.lists(st.sampled_from(MARKS) | st.text(max_size=5), max_size=12).map("".join)
+values = st.none() | st.booleans() | st.integers() | st.floats(-9, 9) | texts
+objects = st.dictionaries(texts, values | st.lists(values, max_size=3), max_size=3)
+prose = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="`<[{"), max_size=80)
+
+
+@given(hostile)
+@example("<tool_call>" + "[" * 5000)
+def test_any_text_is_read_or_left_as_it_is(text):
+    calls, rest = read_calls(text, TOOLS)
+    assert {call.name for call in calls} <= {tool.name for tool in TOOLS}
+    assert all(isinstance(call.arguments, dict) for call in calls)
+    assert text.startswith(rest)
+    assert calls or rest == text
+    assert read_calls(text, ()) == ((), text)
+
+
+@given(prose, st.lists(st.tuples(st.sampled_from(TOOLS), objects), min_size=1, max_size=3))
+def test_encoded_calls_come_back_from_the_end_of_any_prose(lead, asked):
+    assume("example" not in lead.lower())
+    assume("tool_response" not in lead)
+    written = [json.dumps({"name": t.name, "arguments": a}) for t, a in asked]
+    wanted = [(t.name, a) for t, a in asked]
+    marked = "\n".join(f"<tool_call>\n{call}\n</tool_call>" for call in written)
+    named = "".join(f"[TOOL_CALLS]{t.name}[ARGS]{json.dumps(a)}" for t, a in asked)
+    functions = "".join(f"<function={t.name}>{json.dumps(a)}</function>" for t, a in asked)
+    for text in (marked, named, functions, f"[TOOL_CALLS] [{', '.join(written)}]"):
+        assert read(f"{lead}\n{text}") == (wanted, lead.rstrip())
+        assert read(f"{lead}\n{text}\nThat is how it is done.")[0] == []
+    for text in ("\n".join(written), f"[{','.join(written)}]", f"```json\n{written[0]}\n```"):
+        calls = wanted[:1] if text.startswith("`") else wanted
+        assert read(f"{lead}\n{text}") == (calls, lead.rstrip())
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        *MARKS,
+        "<tool_call>{",
+        '<tool_call>{"a":"',
+        '<tool_call>{"a":["',
+        "<tool_call>" + LOOK,
+        "<function=look><parameter=order_id>",
+        "[TOOL_CALLS]look[ARGS]",
+        "[\n",
+        "[1,\n",
+        "```json\n[",
+        " \n",
+        "\n\t ",
+    ],
+)
+def test_hostile_texts_take_linear_time(piece):
+    start = time.perf_counter()
+    read_calls(piece * (300_000 // len(piece)) + "x", TOOLS)
+    assert time.perf_counter() - start < 1
+
+
+# The model around it.
+
+
+def asked(tools=TOOLS, **options):
+    return Request((User("ORD-001?"),), tools, **options)
+
+
+@pytest.mark.parametrize("size", [1, 3, 1000])
+@pytest.mark.parametrize("case", WRITTEN)
+def test_the_four_ways_agree_and_markup_is_never_told_as_an_answer(case, size):
+    text, calls = WRITTEN[case]
+    native = {"role": "assistant", "content": text}
+    model = recovered(InPieces(Assistant(text=text, native=native, thinking="hm"), size))
+    reply, deltas = four_ways(model, asked())
+    assert [(call.name, call.arguments) for call in reply.tool_calls] == calls
+    assert [call.id for call in reply.tool_calls] == [f"call_{n}" for n in range(len(calls))]
+    assert (reply.stop_reason, reply.native, reply.thinking) == ("tool_use", None, "hm")
+    assert told(deltas, "answer") == reply.text
+    assert told(deltas, "thought") == "".join(a.get("thought", "") for _, a in calls)
+
+
+@given(hostile, st.integers(1, 9))
+def test_whatever_is_streamed_is_told_once(text, size):
+    reply, deltas = four_ways(recovered(InPieces(Assistant(text=text), size)), asked())
+    assert told(deltas, "answer") == reply.text
+
+
+def test_plain_words_stream_as_they_come():
+    model = recovered(InPieces(Assistant(text="It costs <b>$89</b>.\nThat is [1] all."), 4))
+    _, deltas = four_ways(model, asked())
+    assert len(deltas) > 5
+
+
+@pytest.mark.parametrize(
+    ("reply", "request_"),
+    [
+        (Assistant(text=LOOK, stop_reason="max_tokens"), asked()),
+        (Assistant(text=LOOK, stop_reason="refusal"), asked()),
+        (Assistant(text=LOOK, tool_calls=(ToolCall("a", "list-all"),)), asked()),
+        (Assistant(text=LOOK), asked(tool_choice="none")),
+        (Assistant(text=LOOK), asked(tools=())),
+        (Assistant(text=LOOK), asked(output_schema={"type": "object"})),
+    ],
+)
+def test_where_no_call_can_be_meant_none_is_looked_for(reply, request_):
+    model = ScriptedModel(lambda request: reply)
+    recovered_reply, deltas = four_ways(recovered(model), request_)
+    assert recovered_reply == model.complete(request_)
+    assert told(deltas, "answer") == LOOK
+
+
+def test_a_wrapped_model_is_still_the_model():
+    inner = ScriptedModel([], name="ollama", model="qwen2.5:7b")
+    model = recovered(inner)
+    assert (model.name, model.model) == ("ollama", "qwen2.5:7b")
+    assert model.capabilities == inner.capabilities
+
+
+def test_a_run_on_calls_written_as_text_goes_through_a_real_server():
+    """Every call is text, results come back to the very calls, and the answer that shows a call
+    is an answer.
+    """
+    replies = {
+        1: '{"name": "think", "arguments": {"thought": "Look first.", "should_continue": "true"}}',
+        3: f"Looking.\n<tool_call>\n{LOOK}\n</tool_call>",
+        5: f"It is 13 days old.\n\nI had sent:\n```json\n{LOOK}\n```\nThat is all.",
+    }
+
+    def brain(request):
+        return Assistant(text=replies[len(request.messages)])
+
+    with serve(OllamaServer(), brain) as server:
+        model = recovered(connect("ollama:qwen2.5:7b", base_url=server.url))
+        agent = Agent(model, [look])
+        outcome = agent.run("How old is ORD-001?")
+    assert (outcome.exit, outcome.answer) == ("silence", replies[5])
+    assert outcome.thoughts == ("Look first.",)
+    (action,) = outcome.actions
+    assert (action.result.content, action.call.recovered) == ("ORD-001: 13 days, 1", True)
+    history = server.requests[-1]["messages"]
+    assert [message["role"] for message in history[-4:]] == ["assistant", "tool"] * 2
+    assert history[-2]["tool_calls"][0]["function"]["name"] == "look"
+
+
+def test_a_forced_thought_that_was_written_as_text_is_one():
+    notes = {"thought": "First the order.", "should_continue": "true"}
+    text = json.dumps({"name": "think", "arguments": notes})
+    model = recovered(ScriptedModel([Assistant(text=text, enforced="prompt")]))
+    reply = model.complete(asked(tool_choice=Force("think")))
+    assert [call.name for call in reply.tool_calls] == ["think"]
+    assert replace(reply, tool_calls=()).enforced == "prompt"
+
+
+def test_a_lead_in_is_short_up_to_its_limit():
+    for length, found in ((SHORT, 1), (SHORT + 1, 0)):
+        assert len(read("a" * length + "\n" + LOOK)[0]) == found

@@ -1,0 +1,228 @@
+"""Spans of a run, seen by OpenTelemetry's own in-memory exporter named as its conventions say."""
+
+import json
+import subprocess
+import sys
+import threading
+from itertools import pairwise
+
+import pytest
+
+pytest.importorskip("opentelemetry.sdk", reason='needs pip install ".[otel]"')
+
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.semconv._incubating.attributes import gen_ai_attributes as convention
+from opentelemetry.trace import SpanKind, StatusCode
+
+from demos.refund.offline import reply
+from demos.refund.shop import Shop
+from think_agent import Agent, Assistant, Overloaded, ScriptedModel, ToolCall, Usage, tool
+from think_agent.integrations.otel import CAPTURE, Spans
+
+SECRET = "ORD-001"
+
+
+@pytest.fixture
+def exporter():
+    return InMemorySpanExporter()
+
+
+@pytest.fixture
+def tracer(exporter):
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    return provider.get_tracer("test")
+
+
+def desk(script=reply) -> Agent:
+    return Agent(ScriptedModel(script, name="gemini", model="m-1"), Shop().tools())
+
+
+def thinks_then_says():
+    usage = Usage(10, 5, 4, 3)
+    notes = {"thought": "a private note", "should_continue": "true"}
+    return [
+        Assistant(tool_calls=(ToolCall("1", "think", notes),), stop_reason="tool_use", usage=usage),
+        Assistant("done", "native reasoning", usage=usage),
+    ]
+
+
+def test_a_run_is_a_tree_of_agent_calls_and_tools(tracer, exporter):
+    with Spans(tracer, agent_name="desk", conversation_id="c-1") as spans:
+        outcome = desk().run(f"Refund {SECRET}", on_event=spans)
+    *children, agent = exporter.get_finished_spans()
+    assert agent.name == "invoke_agent desk"
+    assert agent.parent is None
+    assert {span.parent.span_id for span in children} == {agent.context.span_id}
+    assert [span.name for span in children if span.name.startswith("chat")] == [
+        "chat m-1"
+    ] * outcome.model_calls
+    tools = [s.name.removeprefix("execute_tool ") for s in children if "execute_tool" in s.name]
+    expected = [c.name for step in outcome.steps for c in step.tool_calls]
+    assert tools == expected
+    assert agent.attributes["think_agent.exit"] == "signal"
+    assert agent.attributes["think_agent.actions_behind_a_thought"] == 3
+    for span in exporter.get_finished_spans():
+        assert span.attributes["gen_ai.conversation.id"] == "c-1"
+        assert span.status.status_code is not StatusCode.ERROR
+
+
+def test_spans_follow_one_another_and_fill_the_run(tracer, exporter):
+    with Spans(tracer) as spans:
+        desk().run("ORD-001 and ORD-002", on_event=spans)
+    *children, agent = exporter.get_finished_spans()
+    assert agent.start_time == children[0].start_time
+    for earlier, later in pairwise(children):
+        assert earlier.start_time <= earlier.end_time == later.start_time
+    assert children[-1].end_time <= agent.end_time
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # the names moved to a package to come
+def test_every_name_and_kind_is_the_conventions_own(tracer, exporter):
+    known = {value for name, value in vars(convention).items() if name.isupper()}
+    with Spans(tracer, content=True, agent_name="desk") as spans:
+        desk().run("ORD-001 and ORD-999", on_event=spans)
+    for span in exporter.get_finished_spans():
+        names = set(span.attributes)
+        assert {n for n in names if n.startswith("gen_ai.")} <= known
+        assert all(n.startswith(("gen_ai.", "think_agent.", "error.type")) for n in names)
+        operation = convention.GenAiOperationNameValues(span.attributes["gen_ai.operation.name"])
+        assert span.name.startswith(operation.value)
+        is_chat = operation is convention.GenAiOperationNameValues.CHAT
+        assert span.kind == (SpanKind.CLIENT if is_chat else SpanKind.INTERNAL)
+        if is_chat:
+            assert convention.GenAiProviderNameValues(span.attributes["gen_ai.provider.name"])
+
+
+@pytest.mark.parametrize(
+    ("argument", "variable", "captured"),
+    [
+        (None, None, False),
+        (None, "false", False),
+        (None, "true", True),
+        (None, "SPAN_ONLY", True),
+        (False, "true", False),
+        (True, None, True),
+    ],
+)
+def test_content_is_recorded_only_when_asked(
+    tracer, exporter, monkeypatch, argument, variable, captured
+):
+    monkeypatch.delenv(CAPTURE, raising=False)
+    if variable:
+        monkeypatch.setenv(CAPTURE, variable)
+    with Spans(tracer, content=argument) as spans:
+        desk().run(f"Refund {SECRET}", on_event=spans)
+    everything = "".join(span.to_json() for span in exporter.get_finished_spans())
+    assert (SECRET in everything) == captured
+    assert ("Plan: look up" in everything) == captured
+
+
+def test_content_has_the_conventions_shape(tracer, exporter):
+    with Spans(tracer, content=True) as spans:
+        Agent(ScriptedModel(thinks_then_says())).run("hello", on_event=spans)
+    last = [s for s in exporter.get_finished_spans() if s.name.startswith("chat")][-1]
+    said = json.loads(last.attributes["gen_ai.input.messages"])
+    assert [message["role"] for message in said] == ["user", "assistant", "tool"]
+    assert said[0]["parts"] == [{"type": "text", "content": "hello"}]
+    assert [part["type"] for part in said[1]["parts"]] == ["tool_call"]
+    assert said[2]["parts"][0] == {
+        "type": "tool_call_response", "id": "1", "response": "Thought recorded."
+    }  # fmt: skip
+    (answer,) = json.loads(last.attributes["gen_ai.output.messages"])
+    assert answer["finish_reason"] == "stop"
+    assert [part["type"] for part in answer["parts"]] == ["reasoning", "text"]
+
+
+def test_tokens_are_counted_per_call_and_for_the_run(tracer, exporter):
+    with Spans(tracer) as spans:
+        Agent(ScriptedModel(thinks_then_says())).run("hello", on_event=spans)
+    *children, agent = exporter.get_finished_spans()
+    names = ["input_tokens", "output_tokens", "cache_read.input_tokens", "reasoning.output_tokens"]
+    figures = lambda span: [span.attributes[f"gen_ai.usage.{n}"] for n in names]  # noqa: E731
+    assert figures(children[0]) == [10, 5, 4, 3]
+    assert figures(agent) == [20, 10, 8, 6]
+
+
+def test_a_model_that_fails_and_a_person_who_stops_end_all_spans(tracer, exporter):
+    def overloaded(request):
+        raise Overloaded("come back later")
+
+    with pytest.raises(Overloaded), Spans(tracer) as spans:
+        desk(overloaded).run("ORD-001", on_event=spans)
+    chat, agent = exporter.get_finished_spans()
+    assert (chat.name, agent.name) == ("chat", "invoke_agent")
+    for span in (chat, agent):
+        assert span.attributes["error.type"] == "Overloaded"
+        assert span.status.status_code is StatusCode.ERROR
+
+    exporter.clear()
+    with Spans(tracer) as spans:
+        events = desk().stream("ORD-001")
+        for _ in range(3):
+            spans(next(events))
+    assert exporter.get_finished_spans()[-1].name == "invoke_agent"
+
+
+def test_failed_and_refused_tools_are_errors_without_their_words(tracer, exporter):
+    @tool
+    def fail() -> str:
+        """Fail."""
+        raise ValueError(SECRET)
+
+    replies = [Assistant(tool_calls=(ToolCall("1", "fail", {}),)), Assistant("it failed")]
+    with Spans(tracer) as spans:
+        Agent(ScriptedModel(replies), [fail], force="never").run("go", on_event=spans)
+    span = next(s for s in exporter.get_finished_spans() if s.name == "execute_tool fail")
+    assert span.status.status_code is StatusCode.ERROR
+    assert span.attributes["error.type"] == "tool_error"
+    assert SECRET not in span.to_json()
+
+
+def test_one_listener_serves_run_after_run_and_other_threads_have_their_own(tracer, exporter):
+    with Spans(tracer) as spans:
+        for _ in range(2):
+            desk().run("ORD-001", on_event=spans)
+    assert sum(s.name == "invoke_agent" for s in exporter.get_finished_spans()) == 2
+    exporter.clear()
+
+    def one():
+        with Spans(tracer) as own:
+            desk().run("ORD-001", on_event=own)
+
+    threads = [threading.Thread(target=one) for _ in range(4)]
+    [t.start() for t in threads]
+    [t.join() for t in threads]
+    traces = {}
+    for span in exporter.get_finished_spans():
+        traces.setdefault(span.context.trace_id, []).append(span.name)
+    assert len(traces) == 4
+    assert len(set(map(tuple, traces.values()))) == 1
+
+
+def test_words_that_are_no_text_are_recorded_as_they_can_be(tracer, exporter):
+    bad = "lone \ud800 surrogate \x00"
+    replies = [Assistant(bad, tool_calls=(ToolCall(bad, bad, {bad: bad}),)), Assistant(bad)]
+    with Spans(tracer, content=True) as spans:
+        Agent(ScriptedModel(replies), force="never").run(bad, on_event=spans)
+    for span in exporter.get_finished_spans():
+        span.to_json().encode()
+        span.name.encode()
+        [str(value).encode() for value in span.attributes.values()]
+
+
+def test_the_listener_changes_nothing(tracer):
+    with Spans(tracer, content=True) as spans:
+        heard = desk().run("ORD-001 and ORD-004", on_event=spans)
+    assert heard == desk().run("ORD-001 and ORD-004")
+
+
+def test_nothing_of_it_is_imported_unless_used():
+    code = "import sys, think_agent, think_agent.cli; sys.exit('opentelemetry' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
+    code = "import sys; sys.modules['opentelemetry'] = None; import think_agent.integrations.otel"
+    done = subprocess.run([sys.executable, "-c", code], timeout=60, capture_output=True, text=True)
+    last = done.stderr.strip().splitlines()[-1]
+    assert 'pip install ".[otel]"' in last

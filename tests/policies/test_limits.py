@@ -1,0 +1,307 @@
+"""Where a turn ends at the latest: each limit alone, all together, and what is said at the end."""
+
+import itertools
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.support.strategies import cyclic, scripts
+from think_agent import (
+    Agent,
+    Assistant,
+    ScriptedModel,
+    ToolCall,
+    ToolResult,
+    Usage,
+    User,
+    Verdict,
+    tool,
+)
+from think_agent.policies import (
+    Price,
+    gate,
+    max_actions,
+    max_cost,
+    max_model_calls,
+    max_seconds,
+    max_tokens,
+    no_repeats,
+    patience,
+)
+
+GO_ON = ToolCall("", "think", {"thought": "hm", "should_continue": "true"})
+PRICES = {"script": Price(input=3.0, output=15.0)}
+HUNDRED = Usage(60, 40)  # 60 * 3 + 40 * 15 = 780 millionths
+
+
+@tool
+def look(n: int) -> str:
+    """Look something up."""
+    if n == 2:
+        raise ValueError("two is too many")
+    return f"saw {n}"
+
+
+def busy(request):
+    """A model that never stops by itself: an action a turn, and words only when it is told to."""
+    if request.tool_choice == "none":
+        return Assistant("What I could.", usage=HUNDRED)
+    n = sum(isinstance(message, ToolResult) for message in request.messages) + 1
+    return Assistant(tool_calls=(ToolCall("", "look", {"n": n}),), usage=HUNDRED)
+
+
+def clock(seconds=1.0, day=1):
+    """A clock that is `seconds` later whenever it is looked at."""
+    start = datetime(2026, 3, day, tzinfo=UTC)
+    ticks = itertools.count()
+    return lambda: (start + timedelta(seconds=seconds) * next(ticks)).isoformat()
+
+
+def agent(script=busy, **limits):
+    return Agent(ScriptedModel(script), [look], force="never", **limits)
+
+
+def kit_said(outcome):
+    return [m for m in outcome.transcript if isinstance(m, User) and m.kind != "person"]
+
+
+# limit: the exit, how many model calls (the closing one included), how many actions. The clock
+# ticks at the start and once a message: the person's words, then a reply and a result a round.
+ALONE = [
+    ({"max_model_calls": 1}, "limit", 1, 0),
+    ({"max_model_calls": 5}, "limit", 5, 4),
+    ({"max_actions": 1}, "limit", 2, 1),
+    ({"max_actions": 3}, "limit", 4, 3),
+    ({"max_seconds": 5, "now": clock()}, "limit", 3, 2),
+    ({"max_seconds": 0.5, "now": clock()}, "limit", 1, 0),
+    ({"max_tokens": 1}, "budget", 2, 1),
+    ({"max_tokens": 300}, "budget", 4, 3),
+    ({"max_tokens": 301}, "budget", 5, 4),
+    ({"max_cost": 0.00156, "prices": PRICES}, "budget", 3, 2),
+]
+
+
+@pytest.mark.parametrize(("limits", "exit", "calls", "actions"), ALONE)
+def test_each_limit_alone(limits, exit, calls, actions):
+    outcome = agent(**limits).run("go")
+    assert (outcome.exit, outcome.model_calls, len(outcome.actions)) == (exit, calls, actions)
+    assert outcome.answer == "What I could."
+    assert outcome.steps[-1].tool_choice == "none"
+    assert [step.tool_choice for step in outcome.steps[:-1]] == ["auto"] * (calls - 1)
+
+
+@given(
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "max_model_calls": st.integers(1, 8),
+            "max_actions": st.integers(1, 8),
+            "max_tokens": st.integers(1, 800),
+            "max_cost": st.floats(0.0001, 0.006),
+            "max_seconds": st.integers(1, 20),
+        },
+    )
+)
+@settings(max_examples=60, deadline=None)
+def test_limits_compose_and_the_smallest_wins(limits):
+    def alone(**one):
+        return len(
+            agent(**{"max_repeats": 99, "prices": PRICES, "now": clock(), **one}).run("go").steps
+        )
+
+    together = alone(**limits)
+    assert together == min([alone(**{name: value}) for name, value in limits.items()] or [30])
+
+
+def test_the_closing_words_are_asked_for_with_what_was_done():
+    outcome = agent(max_actions=3).run("go")
+    report = ["✓ look(n=1)", "✗ look(n=2) (error: ValueError: two is too many)", "✓ look(n=3)"]
+    assert outcome.report.splitlines() == report
+    (said,) = kit_said(outcome)
+    assert said.kind == "limit"
+    assert "3 actions" in said.text
+    assert all(line in said.text.splitlines() for line in report)
+    assert outcome.transcript[-2] == said
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        Assistant(),
+        Assistant(" \n"),
+        Assistant(tool_calls=(ToolCall("", "look", {"n": 9}),)),
+    ],
+)
+@pytest.mark.parametrize("limit", [{"max_model_calls": 3}, {"max_actions": 2}, {"max_tokens": 200}])
+def test_a_model_without_closing_words_ends_by_the_limit_too(limit, last):
+    outcome = agent(
+        lambda request: last if request.tool_choice == "none" else busy(request), **limit
+    )
+    outcome = outcome.run("go")
+    assert outcome.exit == ("budget" if "max_tokens" in limit else "limit")
+    assert outcome.answer == outcome.report
+    assert len(outcome.actions) == 2
+
+
+def test_calls_beyond_the_limit_are_refused_and_not_run():
+    ran = []
+
+    @tool
+    def mark(n: int) -> str:
+        ran.append(n)
+        return "marked"
+
+    many = tuple(ToolCall("", "mark", {"n": n}) for n in range(5))
+    script = [Assistant(tool_calls=many), Assistant("Enough.")]
+    outcome = Agent(ScriptedModel(script), [mark], force="never", max_actions=3).run("go")
+    assert ran == [0, 1, 2]
+    results = [m for m in outcome.transcript if isinstance(m, ToolResult)]
+    assert [result.refused for result in results] == [False] * 3 + [True] * 2
+    assert (outcome.exit, len(outcome.actions)) == ("limit", 3)
+
+
+def test_thoughts_do_not_use_up_actions():
+    def thinker(request):
+        last = request.messages[-1]
+        if request.tool_choice != "none" and getattr(last, "name", "look") == "look":
+            return Assistant(tool_calls=(GO_ON,))
+        return busy(request)
+
+    outcome = agent(thinker, max_actions=3).run("go")
+    assert (len(outcome.actions), len(outcome.thoughts)) == (3, 3)
+
+
+def test_a_turn_has_its_limits_to_itself():
+    desk = agent(max_actions=2, max_tokens=5_000)
+    first = desk.run("go")
+    second = desk.run("and again", transcript=first.transcript)
+    assert (len(first.actions), len(second.actions)) == (2, 2)
+
+
+@pytest.mark.parametrize(
+    "limit", [{"max_actions": 1}, {"max_model_calls": 2}, {"max_tokens": 1}, {"max_seconds": 1}]
+)
+def test_who_leaves_in_time_is_not_at_a_limit(limit):
+    leave = Assistant(tool_calls=(ToolCall("", "think", {"should_continue": "false"}),))
+    outcome = agent([leave, Assistant("Bye.")], **limit, now=clock(0.01)).run("go")
+    assert (outcome.exit, kit_said(outcome)) == ("signal", [])
+
+
+# Seconds.
+
+
+def test_waiting_for_a_person_costs_no_seconds():
+    def at(second):
+        return (datetime(2026, 3, 1, tzinfo=UTC) + timedelta(seconds=second)).isoformat()
+
+    turn = [
+        User("go", at=at(0)),
+        Assistant(tool_calls=(ToolCall("1", "look", {"n": 1}),), at=at(2)),
+        Verdict("yes", "1", by="Ada", at=at(3_600)),
+        ToolResult("1", "look", "saw 1", at=at(3_602)),
+    ]
+    step = agent().next_step(turn)
+    assert max_seconds(4.5)(step, turn) == step
+    assert max_seconds(4)(step, turn).say.kind == "limit"
+
+
+def test_the_days_between_two_processes_cost_no_seconds(tmp_path):
+    path = tmp_path / "run.jsonl"
+
+    def dies(request):
+        if len(request.messages) > 2:
+            raise KeyboardInterrupt
+        return busy(request)
+
+    with pytest.raises(KeyboardInterrupt):
+        agent(dies, max_seconds=100, now=clock()).run("go", transcript=path)
+    later = agent([Assistant("Done.")], max_seconds=100, now=clock(day=4))
+    outcome = later.resume(path)
+    assert (outcome.exit, kit_said(outcome)) == ("silence", [])
+
+
+# Money.
+
+
+def test_the_cost_of_a_usage():
+    usage = Usage(1_000, 200, cached_tokens=400, reasoning_tokens=150)
+    assert Price(input=3, output=15).of(usage) == pytest.approx((1_000 * 3 + 200 * 15) / 1e6)
+    price = Price(input=3, output=15, cached_input=0.3)
+    assert price.of(usage) == pytest.approx((600 * 3 + 400 * 0.3 + 200 * 15) / 1e6)
+
+
+def test_the_longest_name_in_the_price_table_counts():
+    prices = {"gpt": Price(input=1, output=1), "gpt-mini": Price(input=1_000, output=1_000)}
+    turn = [User("go"), Assistant(model="gpt-mini-2026-01-01", usage=Usage(1_000_000))]
+    step = agent().next_step([User("go")])
+    assert max_cost(999, prices)(step, turn).say.kind == "budget"
+    assert max_cost(1_001, prices)(step, turn) == step
+
+
+def test_money_that_cannot_be_counted_is_an_error():
+    with pytest.raises(ValueError, match="add it to prices"):
+        agent(max_cost=1, prices={"another": PRICES["script"]}).run("go")
+
+
+# What is no limit.
+
+
+@pytest.mark.parametrize("value", [True, False, 0, -1, 1.5, "3", None, float("nan")])
+@pytest.mark.parametrize("limit", [max_model_calls, max_actions, max_tokens, patience, no_repeats])
+def test_a_limit_that_counts_takes_whole_numbers_from_1(limit, value):
+    with pytest.raises(ValueError, match="whole number"):
+        limit(value)
+
+
+@pytest.mark.parametrize("value", [True, False, 0, -0.5, "3", None, float("nan")])
+@pytest.mark.parametrize("limit", [max_seconds, lambda value: max_cost(value, {})])
+def test_a_limit_that_measures_takes_numbers_above_0(limit, value):
+    with pytest.raises(ValueError, match="number above 0"):
+        limit(value)
+
+
+@pytest.mark.parametrize("value", [True, 0, "3"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "max_model_calls",
+        "max_actions",
+        "max_seconds",
+        "max_tokens",
+        "max_cost",
+        "max_thoughts_in_a_row",
+        "max_result_chars",
+        "patience",
+        "max_repeats",
+        "keep_turns",
+    ],
+)
+def test_an_agent_refuses_them_before_it_runs(name, value):
+    with pytest.raises(ValueError, match=name):
+        agent(**{name: value})
+
+
+def test_so_does_the_gate():
+    with pytest.raises(ValueError, match="patience"):
+        gate({"look"}, patience=True)
+
+
+# Whatever the model does.
+
+
+@given(scripts, st.integers(1, 6), st.integers(1, 4), st.integers(1, 400))
+@settings(max_examples=50, deadline=None)
+def test_no_script_gets_past_a_limit(script, calls, actions, tokens):
+    outcome = agent(
+        cyclic(script), max_model_calls=calls, max_actions=actions, max_tokens=tokens
+    ).run("go")
+    assert outcome.model_calls <= calls
+    assert len(outcome.actions) <= actions
+    closing = [i for i, step in enumerate(outcome.steps) if step.tool_choice == "none"]
+    counted = outcome.steps[: closing[0]] if closing else outcome.steps
+    used = [reply.usage.input_tokens + reply.usage.output_tokens for reply in counted]
+    assert sum(used[:-1]) < tokens
+    if any(said.kind in ("limit", "budget") for said in kit_said(outcome)):
+        assert outcome.exit in ("limit", "budget", "truncated", "refused")

@@ -1,0 +1,231 @@
+"""Policies are values in, values out: a step and a transcript give a step."""
+
+import itertools
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.support.strategies import transcripts
+from think_agent import (
+    THINK_MINIMAL,
+    Agent,
+    Assistant,
+    CallModel,
+    CallTools,
+    Done,
+    Force,
+    Request,
+    ScriptedModel,
+    ToolCall,
+    ToolResult,
+    User,
+    next_step,
+    tool,
+)
+from think_agent.loop import NUDGE, plan
+from think_agent.policies import force, max_model_calls
+from think_agent.trail import thoughts_in_a_row
+
+ASK = User("Refund ORD-001")
+PAY = ToolCall("1", "pay")
+THOUGHT = ToolCall("2", "think", {"thought": "x", "should_continue": "true"})
+LEAVE = ToolCall("3", "think", {"thought": "x", "should_continue": "false"})
+FORCED = CallModel(Force("think"))
+
+
+def turn(*calls):
+    return [
+        Assistant(tool_calls=calls, stop_reason="tool_use"),
+        *(ToolResult(call.id, call.name, "ok") for call in calls),
+    ]
+
+
+ACTED = [ASK, *turn(PAY)]
+THOUGHT_OF = [ASK, *turn(THOUGHT)]
+LEFT = [ASK, *turn(LEAVE)]
+LIMIT = User("No more.", kind="limit")
+
+# transcript: what is planned with force="first", and with "always"
+FORCING = {
+    "opening": ([ASK], FORCED, FORCED),
+    "opening of a later turn": ([ASK, Assistant("Hi."), ASK], FORCED, FORCED),
+    "opening after thoughts of an earlier turn": (
+        [*THOUGHT_OF, Assistant("Hi."), ASK],
+        FORCED,
+        FORCED,
+    ),
+    "acted": (ACTED, CallModel(), FORCED),
+    "thought": (THOUGHT_OF, CallModel(), CallModel("required")),
+    "thought, then acted": ([ASK, *turn(THOUGHT, PAY)], CallModel(), FORCED),
+    "acted, then thought": ([ASK, *turn(PAY, THOUGHT)], CallModel(), CallModel("required")),
+    "thought and acted, by and by": ([*THOUGHT_OF, *turn(PAY)], CallModel(), FORCED),
+    "acted and thought, by and by": ([*ACTED, *turn(THOUGHT)], CallModel(), CallModel("required")),
+    "empty": ([ASK, Assistant()], CallModel(say=NUDGE), CallModel(Force("think"), say=NUDGE)),
+    "nudged": ([ASK, Assistant(), NUDGE], CallModel(), FORCED),
+    "thought, then nudged": (
+        [*THOUGHT_OF, Assistant(), NUDGE],
+        CallModel(),
+        CallModel("required"),
+    ),
+    # never the final call, and never what is not a call
+    "signaled": (LEFT, CallModel("none"), CallModel("none")),
+    "signaled, nudged": ([*LEFT, Assistant(), NUDGE], CallModel("none"), CallModel("none")),
+    "limit": ([ASK, LIMIT], CallModel("none"), CallModel("none")),
+    "calls": ([ASK, turn(PAY)[0]], CallTools((PAY,)), CallTools((PAY,))),
+    "done": ([ASK, Assistant("Hi.")], Done("silence", "Hi."), Done("silence", "Hi.")),
+}
+
+
+@pytest.mark.parametrize(("transcript", "first", "always"), FORCING.values(), ids=FORCING.keys())
+def test_forcing(transcript, first, always):
+    assert plan(transcript, [force("first")]) == first
+    assert plan(transcript, [force("always")]) == always
+    assert plan(transcript, [force("never")]) == next_step(transcript)
+
+
+@pytest.mark.parametrize("when", ["Always", "", None, True])
+def test_an_unknown_forcing_is_refused(when):
+    with pytest.raises(ValueError, match="use 'never', 'first' or 'always'"):
+        force(when)
+
+
+@given(transcripts, st.sampled_from(["never", "first", "always"]))
+def test_forcing_changes_the_tool_choice_of_a_free_call_and_nothing_else(transcript, when):
+    transcript = [ASK, *transcript]
+    planned, step = next_step(transcript), plan(transcript, [force(when)])
+    if isinstance(planned, CallModel) and planned.tool_choice == "auto":
+        assert isinstance(step, CallModel)
+        assert step.say == planned.say
+    else:
+        assert step == planned
+
+
+@pytest.mark.parametrize("limit", [0, -1, True, False, 1.0, "3", None])
+def test_a_limit_is_a_whole_number_from_1(limit):
+    with pytest.raises(ValueError, match="use a whole number from 1"):
+        max_model_calls(limit)
+    with pytest.raises(ValueError, match="use a whole number from 1"):
+        Agent(ScriptedModel([]), max_model_calls=limit)
+
+
+def limited(limit, transcript):
+    return plan(transcript, [max_model_calls(limit)])
+
+
+def test_below_the_limit_nothing_changes():
+    assert limited(2, [ASK]) == CallModel()
+    assert limited(3, ACTED) == CallModel()
+
+
+def test_the_last_call_is_for_the_closing_words():
+    step = limited(2, ACTED)
+    assert step.tool_choice == "none"
+    assert step.say.kind == "limit"
+    assert "limit of 2 model calls" in step.say.text
+    assert limited(1, [ASK]).tool_choice == "none"
+
+
+def test_a_call_that_is_final_anyway_is_not_announced_as_the_limit():
+    assert limited(2, LEFT) == CallModel("none")
+    assert limited(2, [*ACTED, step_said(ACTED)]) == CallModel("none")  # resumed after the words
+
+
+def step_said(transcript):
+    return limited(2, transcript).say
+
+
+def test_beyond_the_limit_the_turn_is_over():
+    closing = [*ACTED, step_said(ACTED)]
+    assert limited(2, [*closing, Assistant("So far.")]) == Done("limit", "So far.")
+    assert limited(2, [*closing, Assistant()]) == Done("empty")  # no call is left for a nudge
+    assert limited(1, ACTED).exit == "limit"  # resumed under a lower limit
+    assert limited(2, [*LEFT, Assistant()]) == Done("empty")
+
+
+def test_the_last_reply_may_still_act_on_nothing_but_its_calls_before_are_answered():
+    acting = [ASK, turn(PAY)[0]]
+    assert limited(1, acting) == CallTools((PAY,))
+
+
+def test_an_earlier_turn_costs_nothing():
+    assert limited(2, [*ACTED, Assistant("Hi."), ASK]) == CallModel()
+
+
+def test_thoughts_in_a_row():
+    empty = [Assistant(), NUDGE]
+    assert thoughts_in_a_row([ASK]) == 0
+    assert thoughts_in_a_row(ACTED) == 0
+    assert thoughts_in_a_row(THOUGHT_OF) == 1
+    assert thoughts_in_a_row([*THOUGHT_OF, *turn(THOUGHT, THOUGHT)]) == 2  # replies, not calls
+    assert thoughts_in_a_row([*THOUGHT_OF, *empty, *turn(THOUGHT)]) == 2
+    assert thoughts_in_a_row([*THOUGHT_OF, *turn(THOUGHT, PAY)]) == 0
+    assert thoughts_in_a_row([*THOUGHT_OF, *turn(PAY), *turn(THOUGHT)]) == 1
+    assert thoughts_in_a_row([*THOUGHT_OF, Assistant("Hi."), ASK]) == 0
+
+
+@tool
+def pay(n: int) -> str:
+    return f"paid {n}"
+
+
+def dutiful(actions):
+    """A model that honors every tool choice: thinks when it must, acts `actions` times, leaves."""
+
+    def reply(request: Request) -> Assistant:
+        acted = sum(isinstance(m, ToolResult) and m.name == "pay" for m in request.messages)
+        match request.tool_choice:
+            case "none":
+                return Assistant("All done.")
+            case Force("think"):
+                go_on = "true" if acted < actions else "false"
+                return turn(ToolCall("", "think", {"thought": "x", "should_continue": go_on}))[0]
+            case _:
+                return turn(ToolCall("", "pay", {"n": acted}))[0]
+
+    return ScriptedModel(reply)
+
+
+@given(st.integers(0, 5))
+@settings(deadline=None)
+def test_always_with_a_model_that_obeys_ends_by_signal(actions):
+    outcome = Agent(dutiful(actions), [pay], force="always").run("go")
+    assert (outcome.exit, outcome.answer) == ("signal", "All done.")
+    assert len(outcome.actions) == outcome.behind_a_thought == actions
+    assert outcome.model_calls == 2 * actions + 2  # a thought before each action, one to leave
+
+
+def test_force_asks_for_a_thought_once_and_always_alternates():
+    asked = {}
+    for when in ("never", "first", "always"):
+        outcome = Agent(dutiful(2), [pay], force=when, max_model_calls=5).run("go")
+        asked[when] = [reply.tool_choice for reply in outcome.steps]
+    think = Force("think")
+    assert asked["never"] == ["auto"] * 4 + ["none"]
+    assert asked["first"] == [think, *["auto"] * 3, "none"]
+    assert asked["always"] == [think, "required", think, "required", "none"]
+
+
+def test_the_model_is_told_when_it_only_thinks():
+    def only_thinks(request):
+        return turn(ToolCall("", "think", {"thought": "hm", "should_continue": "true"}))[0]
+
+    agent = Agent(ScriptedModel(only_thinks), max_model_calls=5, max_thoughts_in_a_row=2)
+    outcome = agent.run("go")
+    told = [m.content for m in outcome.transcript if isinstance(m, ToolResult)]
+    assert ["in a row" in content for content in told] == [False, True, True, True]
+    assert outcome.exit == "limit"  # it thought even in its closing words
+
+
+def test_policies_keep_nothing():
+    """The same policy object serves any number of runs, in any order."""
+    policies = [force("always"), max_model_calls(3)]
+    paths = [[ASK], ACTED, THOUGHT_OF, LEFT]
+    fresh = {i: plan(path, [force("always"), max_model_calls(3)]) for i, path in enumerate(paths)}
+    for order in itertools.permutations(range(len(paths))):
+        assert {i: plan(paths[i], policies) for i in order} == fresh
+
+
+def test_always_needs_the_exit_signal():
+    with pytest.raises(ValueError, match="needs the exit signal"):
+        Agent(ScriptedModel([]), force="always", think=THINK_MINIMAL)

@@ -1,0 +1,438 @@
+"""What `think-agent probe` finds out: from servers that differ on purpose, and from values."""
+
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from tests.servers import Brain, Mode, Protocol, Reply, serve
+from tests.servers.anthropic import AnthropicProtocol
+from tests.servers.gemini import GeminiProtocol
+from tests.servers.ollama import OllamaServer
+from tests.servers.openai_chat import Chat
+from tests.servers.openai_responses import Responses
+from think_agent import (
+    Assistant,
+    AuthError,
+    BadRequest,
+    Force,
+    ModelError,
+    Request,
+    ScriptedModel,
+    ToolCall,
+    ToolResult,
+    Usage,
+    connect,
+)
+from think_agent.cli import main as cli
+from think_agent.probe import asking as probe
+from think_agent.probe.asking import observe
+from think_agent.probe.report import CAPITAL, QUESTIONS, ROWS, Row, Seen, judge, misfit, recommend
+
+DATA = Path(__file__).parents[1] / "data"
+KEY = "AIza-good+key"
+USED = Usage(20, 5)
+WORDS = "one two three four five six seven eight nine ten"
+
+
+def able(request: Request) -> Assistant:
+    """A brain that does what it is told."""
+    said = [message for message in request.messages if not isinstance(message, Assistant)][-1]
+    text = getattr(said, "text", "")
+    names = [tool.name for tool in request.tools]
+    match request.tool_choice:
+        case Force(name="think"):
+            notes = {"thought": "First Oslo.", "should_continue": "true"}
+            return called(ToolCall("", "think", notes))
+        case Force() | "required":
+            return called(weather("Oslo"))
+        case "none":
+            return spoken("I cannot look that up.")
+    if request.output_schema is not None:
+        return spoken('{"city": "Oslo", "continent": "Europe"}')
+    if isinstance(said, ToolResult):
+        return spoken("Nothing is known of it.")
+    if "weather" in text and "weather" in names:
+        return called(*[weather(city) for city in ("Paris", "Oslo") if city in text])
+    if "password" in text:
+        return spoken(text.splitlines()[0])
+    return spoken(WORDS if "Count" in text else "Oslo")
+
+
+def spoken(text: str) -> Assistant:
+    return Assistant(text=text, stop_reason="end_turn", usage=USED)
+
+
+def called(*calls: ToolCall) -> Assistant:
+    return Assistant(tool_calls=calls, stop_reason="tool_use", usage=USED)
+
+
+def weather(city: str, **more: str) -> ToolCall:
+    return ToolCall("", "weather", {"city": city, "unit": "celsius", **more})
+
+
+def thinking(brain: Brain) -> Brain:
+    """The same brain with native thinking."""
+    return lambda request: replace(brain(request), thinking="Let me see.")
+
+
+def careless(request: Request) -> Assistant:
+    """A small model on a server that takes everything and does little of it: no choice, no schema,
+    one call at a time and not by its schema, four thousand characters of memory, no usage.
+    """
+    cut = tuple(
+        replace(message, text=message.text[-4000:]) if getattr(message, "text", "") else message
+        for message in request.messages
+    )
+    reply = able(replace(request, messages=cut, tool_choice="auto", output_schema=None))
+    calls = tuple(replace(c, arguments={"city": "Oslo", "unit": "C"}) for c in reply.tool_calls[:1])
+    return replace(reply, tool_calls=calls, usage=Usage())
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    protocol: Callable[[], Protocol]
+    spec: str
+    brain: Brain
+    mode: Mode
+
+
+ENDPOINTS = {
+    "honors": Endpoint(Chat, "openai:able", thinking(able), "honor"),
+    "refuses": Endpoint(AnthropicProtocol, "anthropic:wary", thinking(able), "refuse"),
+    "ignores": Endpoint(Chat, "openai:careless", careless, "ignore"),
+    "ollama": Endpoint(OllamaServer, "ollama:qwen2.5:7b", able, "honor"),
+}
+SPEAKS: dict[str, tuple[Callable[[], Protocol], dict[str, str]]] = {
+    "ollama": (OllamaServer, {}),
+    "anthropic": (AnthropicProtocol, {}),
+    "openai": (Responses, {"api": "responses"}),
+    "openai:local": (Chat, {"api": "chat"}),
+    "gemini": (GeminiProtocol, {}),
+}
+
+
+def url_of(spec: str, url: str) -> str:
+    return url + "/v1" if spec.startswith("openai") else url
+
+
+def command(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    keys = {"ANTHROPIC_API_KEY": KEY, "OPENAI_API_KEY": KEY, "GEMINI_API_KEY": KEY}
+    clean = {k: v for k, v in os.environ.items() if not k.startswith("THINK_AGENT_")}
+    return subprocess.run(
+        [sys.executable, "-m", "think_agent", "probe", *arguments],
+        env={**clean, **keys, **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+@pytest.mark.parametrize("name", ENDPOINTS)
+def test_different_servers_get_different_and_right_tables(name):
+    """To store them anew: WRITE_TABLES=1 python -m pytest tests/probe"""
+    endpoint = ENDPOINTS[name]
+    with serve(endpoint.protocol(), endpoint.brain, endpoint.mode) as server:
+        url = url_of(endpoint.spec, server.url)
+        done = command("--provider", endpoint.spec, "--base-url", url)
+        calls = len(server.requests)
+    assert done.returncode == 0
+    announced = re.search(r"probe: (\d+) calls to", done.stderr)
+    assert announced
+    asked_again = done.stdout.count("error: ") - done.stdout.count("forcing while thinking")
+    if "error: " not in done.stdout:
+        asked_again = 0
+    assert calls == int(announced[1]) + asked_again <= 12
+    stored = DATA / f"probe_{name}.txt"
+    if os.environ.get("WRITE_TABLES"):
+        stored.write_text(done.stdout)
+    assert done.stdout == stored.read_text()
+
+
+@pytest.mark.parametrize("spec", SPEAKS)
+def test_an_able_model_does_all_through_every_adapter(spec):
+    protocol, options = SPEAKS[spec]
+    with serve(protocol(), able) as server:
+        model = connect(spec, base_url=url_of(spec, server.url), api_key=KEY, timeout=20, **options)
+        rows = judge(observe(model))
+    not_done = {row.name: row.text for row in rows if row.result != "yes"}
+    unsent = "no (not sent: the provider has no tool_choice)"
+    names = ("named forcing", "required", "none", "forcing while thinking")
+    if spec == "ollama":
+        assert not_done == dict.fromkeys(names, unsent)
+        assert recommend(rows).dialect == "native"
+        assert recommend(rows).force == "never"
+    else:
+        assert not_done == {
+            "forcing while thinking": "unknown (the model showed no native thinking)"
+        }
+        assert (recommend(rows).force, recommend(rows).dialect) == ("first", "native")
+
+
+def test_json_prints_one_object():
+    with serve(Chat(), able) as server:
+        done = command("--provider", "openai:m", "--base-url", server.url + "/v1", "--json")
+    printed = json.loads(done.stdout)
+    assert [row["name"] for row in printed["rows"]] == list(ROWS)
+    assert printed["recommended"]["dialect"] == "native"
+    assert (printed["provider"], printed["model"]) == ("openai", "m")
+
+
+def test_nobody_there_ends_it_at_once():
+    done = command("--provider", "openai:m", "--base-url", "http://127.0.0.1:9/v1")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert re.search(r"\nerror: openai: no connection to .*\n$", done.stderr)
+    assert len(done.stderr.splitlines()) == 2  # what it is about to do, and why it could not
+
+
+def test_a_wrong_key_ends_it_at_once():
+    with serve(AnthropicProtocol(key="right"), able) as server:
+        done = command("--provider", "anthropic:m", "--base-url", server.url)
+        assert len(server.requests) == 1
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "error: anthropic: invalid x-api-key" in done.stderr
+    assert KEY not in done.stderr
+
+
+@pytest.mark.parametrize("provider", ["auto", "offline", "nonsense"])
+def test_there_must_be_something_to_probe(provider, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["think-agent", "probe", "--provider", provider])
+    assert cli.main() == 2
+    assert capsys.readouterr().err.startswith("error: --provider ")
+
+
+def test_an_unknown_command_is_a_wrong_flag(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["think-agent", "prod"])
+    assert cli.main() == 2
+    assert "choose from" in capsys.readouterr().err
+
+
+def test_a_terminal_gets_a_table_that_fits():
+    from rich.console import Console
+
+    rows = [Row(name, "error", "a long story " * 20) for name in ROWS]
+    console = Console(force_terminal=True, width=60, record=True, file=io.StringIO())
+    for line in probe.table(ScriptedModel([]), rows, recommend(rows), plain=False):
+        console.print(line)
+    printed = console.export_text()
+    assert max(map(len, printed.splitlines())) <= 60
+    assert all(name in printed for name in ROWS)
+
+
+@pytest.mark.parametrize("failing", [name for name in QUESTIONS if name != "plain"])
+def test_one_error_is_the_text_of_its_rows_and_the_rest_goes_on(failing):
+    def brain(request: Request) -> Assistant:
+        if request == QUESTIONS[failing]:
+            raise BadRequest("no such thing here")
+        return able(request)
+
+    rows = judge(observe(ScriptedModel(brain)))
+    for row in rows:
+        if ROWS[row.name][0] == failing:
+            assert row.text == "error: no such thing here"
+        else:
+            assert row.result in ("yes", "unknown")
+
+
+def test_without_a_plain_answer_there_is_nothing_to_probe():
+    asked = []
+
+    def brain(request: Request) -> Assistant:
+        asked.append(request)
+        raise AuthError("wrong key")
+
+    with pytest.raises(AuthError):
+        observe(ScriptedModel(brain))
+    assert len(asked) == 1
+
+
+def test_what_was_learned_before_is_forgotten_and_what_is_known_is_not_sent():
+    with serve(Chat(), able) as server:
+        model = connect("openai:m", base_url=server.url + "/v1", timeout=20)
+        provider = getattr(model, "inner", model)  # connect may have put a reader around it
+        provider.refused["named"] = "in another life"
+        assert judge(observe(model))[3] == Row("named forcing", "yes")
+    with serve(AnthropicProtocol(), able) as server:
+        model = connect("anthropic:claude-opus-5-5", base_url=server.url, api_key=KEY, timeout=20)
+        rows = {row.name: row for row in judge(observe(model))}
+        assert len(server.requests) == len(QUESTIONS) - 2
+    assert rows["named forcing"].text == "no (not sent: this model takes none)"
+    assert rows["none"].result == "yes"
+
+
+def test_a_choice_refused_by_its_name_alone_still_forces():
+    """LM Studio: only strings are taken. The kit then asks `required` with that tool alone."""
+
+    class OnlyStrings(Chat):
+        def decode(self, path, body):
+            if isinstance(body.get("tool_choice"), dict):
+                raise ValueError("Invalid tool_choice type: 'object'. Supported string values: ...")
+            return super().decode(path, body)
+
+    def brain(request: Request) -> Assistant:
+        if [tool.name for tool in request.tools] == ["think"]:
+            request = replace(request, tool_choice=Force("think"))
+        return able(request)
+
+    with serve(OnlyStrings(), brain) as server:
+        model = connect("openai:m", base_url=server.url + "/v1", timeout=20)
+        rows = {row.name: row for row in judge(observe(model))}
+    assert rows["named forcing"].text == "yes (as required, with that tool alone)"
+
+
+def test_an_error_that_comes_later_than_the_first_is_kept_when_a_server_stumbles():
+    with serve(Chat(), able) as server:
+        server.canned = [
+            Reply(body=Chat().encode(spoken("Oslo"), {"model": "m", "messages": []})),
+            Reply(400, {"error": {"message": "tools are not supported here"}}),
+        ]
+        model = connect("openai:m", base_url=server.url + "/v1", timeout=20)
+        rows = {row.name: row for row in judge(observe(model))}
+    assert rows["tool call"].result == rows["parallel calls"].result == "error"
+    assert "tools are not supported here" in rows["tool call"].detail
+    assert rows["named forcing"].result == "yes"
+
+
+# By values.
+
+GOOD = observe(ScriptedModel(able))
+
+
+def verdict(row: str, **seen: Seen) -> str:
+    return next(found.text for found in judge({**GOOD, **seen}) if found.name == row)
+
+
+def test_the_able_one_by_values():
+    assert {row.result for row in judge(GOOD) if row.name != "forcing while thinking"} == {"yes"}
+
+
+CUT = Assistant("Well, you see", stop_reason="max_tokens", usage=USED)
+
+
+@pytest.mark.parametrize(
+    ("row", "seen", "text"),
+    [
+        ("plain answer", {"plain": Seen(spoken(" "))}, "no (an empty reply)"),
+        ("tool call", {"calls": Seen(spoken("Sunny."))}, "no (it answered in words)"),
+        ("parallel calls", {"calls": Seen(called(weather("Oslo")))}, "no (1 of 2 calls)"),
+        (
+            "tool call",
+            {"calls": Seen(called(replace(weather("Oslo"), recovered=True)))},
+            "yes (found in its text)",
+        ),
+        (
+            "named forcing",
+            {"named": Seen(called(weather("Oslo")))},
+            "silently ignored (it called weather)",
+        ),
+        ("named forcing", {"named": Seen(CUT)}, "no (the reply reached its token limit first)"),
+        ("required", {"required": Seen(spoken("Hi"))}, "silently ignored (it answered in words)"),
+        (
+            "required",
+            {"required": Seen(spoken("Hi"), refused="tool_choice is not for you")},
+            "error: tool_choice is not for you",
+        ),
+        ("none", {"none": Seen(called(weather("Oslo")))}, "silently ignored (it called weather)"),
+        (
+            "forcing while thinking",
+            {"plain": Seen(replace(spoken("Oslo"), thinking="Hm."))},
+            "no (when it is forced it does not think)",
+        ),
+        (
+            "forcing while thinking",
+            {"named": Seen(replace(GOOD["named"].reply, usage=Usage(9, 9, 0, 4)))},
+            "yes",
+        ),
+        (
+            "arguments obey the schema",
+            {"none": Seen(called(weather("Oslo", day="today")))},
+            "no (weather: day not in the schema)",
+        ),
+        (
+            "arguments obey the schema",
+            {"none": Seen(called(ToolCall("", "clock", {})))},
+            "no (there is no tool 'clock')",
+        ),
+        (
+            "arguments obey the schema",
+            {name: Seen(spoken("x")) for name in QUESTIONS},
+            "unknown (no call was made)",
+        ),
+        (
+            "structured output",
+            {"schema": Seen(CUT)},
+            "no (the reply reached its token limit first)",
+        ),
+        (
+            "structured output",
+            {"schema": Seen(spoken('{"capital": "Oslo"}'))},
+            "silently ignored (city, continent missing)",
+        ),
+        (
+            "streaming",
+            {"stream": Seen(spoken(WORDS), pieces=(WORDS,))},
+            "no (it came in one piece)",
+        ),
+        (
+            "streaming",
+            {"stream": Seen(spoken(WORDS), pieces=("one ", "two"))},
+            "no (the pieces are not the reply)",
+        ),
+        (
+            "usage reported",
+            {"stream": Seen(Assistant(WORDS), pieces=("one", WORDS[3:]))},
+            "no (not when it streams)",
+        ),
+        ("usage reported", {"plain": Seen(Assistant("Oslo"))}, "no"),
+        ("empty content in history", {"empty": Seen(spoken(""))}, "no (an empty reply)"),
+        (
+            "start of a long message seen",
+            {"long": Seen(spoken("Which password?"))},
+            "no (the first line of about 5,000 tokens was not repeated)",
+        ),
+    ],
+)
+def test_rows_by_values(row, seen, text):
+    assert verdict(row, **seen) == text
+
+
+def test_the_recommendation_by_values():
+    def advised(**results: str) -> tuple[str, str]:
+        names = {"tools": "tool call", "named": "named forcing", "schema": "structured output"}
+        table = dict.fromkeys(ROWS, "no") | {names[key]: value for key, value in results.items()}
+        advice = recommend([Row(name, result) for name, result in table.items()])
+        return advice.force, advice.dialect
+
+    assert advised(tools="yes", named="yes", schema="yes") == ("first", "native")
+    assert advised(tools="yes", named="silently ignored") == ("never", "native")
+    assert advised(tools="yes", named="error", schema="yes") == ("never", "native")
+    assert advised(named="yes", schema="yes") == ("first", "json")
+    assert advised(tools="error", schema="silently ignored") == ("first", "react")
+
+
+@pytest.mark.parametrize(
+    ("value", "wrong"),
+    [
+        ({"city": "Oslo", "continent": "Europe"}, ""),
+        ({"city": "Oslo"}, "continent missing"),
+        ({"city": "Oslo", "continent": "Asgard"}, "continent is none of the allowed values"),
+        ({"city": 5, "continent": "Europe"}, "city is no string"),
+        ({"city": "Oslo", "continent": "Europe", "x": 1}, "x not in the schema"),
+        ("{", "no JSON object"),
+        ([], "no JSON object"),
+    ],
+)
+def test_what_does_not_fit_a_schema(value, wrong):
+    assert misfit(value, CAPITAL) == wrong
+
+
+def test_a_model_without_a_provider_can_be_probed_and_may_raise_only_model_errors():
+    with pytest.raises(ModelError):
+        observe(ScriptedModel([]))

@@ -1,0 +1,332 @@
+"""The refund desk through every adapter: real SDKs, real local HTTP, one script behind all of them.
+
+Each server speaks its provider's protocol and lets the stand-in of the demo decide. What is
+asserted is in the shop's rows and in the transcript: a wrong word on the wire is a wrong refund.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pytest
+
+from demos.refund.dialects import speaking
+from demos.refund.offline import reply
+from demos.refund.shop import INSTRUCTIONS, Shop
+from tests.servers import Mode, Protocol, ProviderServer, serve
+from tests.servers.anthropic import AnthropicProtocol
+from tests.servers.gemini import GeminiProtocol
+from tests.servers.ollama import OllamaServer
+from tests.servers.openai_chat import Chat
+from tests.servers.openai_responses import Responses
+from think_agent import (
+    Agent,
+    Assistant,
+    BadRequest,
+    Force,
+    Message,
+    Model,
+    Outcome,
+    Request,
+    ToolCall,
+    ToolResult,
+    connect,
+)
+from think_agent.audit.layout import behind, report
+from think_agent.cli.main import speak
+
+KEY = "AIza-good+key"  # the one the Gemini server lets in; the others take any
+SPEAKS: dict[str, tuple[Callable[[], Protocol], str, dict[str, str]]] = {
+    "ollama": (OllamaServer, "ollama", {}),
+    "anthropic": (AnthropicProtocol, "anthropic:claude-haiku-5-5", {"api_key": KEY}),
+    "openai-responses": (Responses, "openai", {"api_key": KEY, "api": "responses"}),
+    "openai-chat": (Chat, "openai:local", {"api_key": KEY, "api": "chat"}),
+    "gemini": (GeminiProtocol, "gemini", {"api_key": KEY}),
+}
+MODES: tuple[Mode, ...] = ("honor", "refuse", "ignore")
+DIALECTS = ("native", "json", "react")
+FOUR = "Please refund ORD-001, ORD-002, ORD-003 and ORD-004"
+RIGHT = {"ORD-001": "approve", "ORD-002": "deny", "ORD-003": "approve", "ORD-004": "escalate"}
+
+
+def model_of(provider: str, server: ProviderServer) -> Model:
+    _, spec, options = SPEAKS[provider]
+    url = server.url + "/v1" if spec.startswith("openai") else server.url
+    return connect(spec, base_url=url, timeout=20, **options)
+
+
+def run_plain(agent: Agent, text: str, transcript=()) -> Outcome:
+    return agent.run(text, transcript=transcript)
+
+
+def run_async(agent: Agent, text: str, transcript=()) -> Outcome:
+    return asyncio.run(agent.arun(text, transcript=transcript))
+
+
+def run_streamed(agent: Agent, text: str, transcript=()) -> Outcome:
+    return list(agent.stream(text, transcript=transcript))[-1]
+
+
+def run_astreamed(agent: Agent, text: str, transcript=()) -> Outcome:
+    async def last():
+        return [event async for event in agent.astream(text, transcript=transcript)][-1]
+
+    return asyncio.run(last())
+
+
+WAYS = [run_plain, run_async, run_streamed, run_astreamed]
+
+
+def desk(model: Model, shop: Shop, force="first", **options) -> Agent:
+    instructions = INSTRUCTIONS.read_text(encoding="utf-8")
+    return Agent(model, shop.tools(), instructions=instructions, force=force, **options)
+
+
+def in_the_shop(shop: Shop) -> dict[str, str]:
+    return {decision.order_id: decision.decision for decision in shop.decisions()}
+
+
+def decided(transcript: Sequence[Message]) -> dict[str, str]:
+    """The decisions in a transcript, each of which has to stand behind a thought: one of its own
+    reply, or of those since the last reply that acted. Read without the kit's account of a run.
+    """
+    ran = {m.call_id for m in transcript if isinstance(m, ToolResult) and not m.refused}
+    found: dict[str, str] = {}
+    thought = ""
+    for message in transcript:
+        acted = False
+        for call in message.tool_calls if isinstance(message, Assistant) else ():
+            if call.name == "think":
+                thought = call.arguments["thought"]
+            elif call.id in ran:
+                acted = True
+            if call.name == "process_refund" and call.id in ran:
+                assert thought.strip(), f"{call} stands behind no thought"
+                assert call.arguments["order_id"] not in found
+                found[call.arguments["order_id"]] = call.arguments["decision"]
+        if acted:
+            thought = ""
+    return found
+
+
+def reluctant(request: Request) -> Assistant:
+    """The stand-in as a model that thinks only when it is made to: by a tool choice, or because it
+    is told what it did wrong.
+    """
+    last = request.messages[-1]
+    told = last.content if isinstance(last, ToolResult) else last.text
+    messages = [  # a call that was refused is still to be made
+        message
+        for message in request.messages
+        if not (isinstance(message, ToolResult) and message.content.startswith("error: not run"))
+    ]
+    request = replace(request, messages=messages)
+    if "Call think first" in told or "could not be read" in told:
+        return reply(replace(request, tool_choice=Force("think")))
+    if request.tool_choice == "auto":
+        return reply(replace(request, tools=()))
+    return reply(request)
+
+
+def deaf(request: Request) -> Assistant:
+    """`reluctant`, and a tool choice does not make it think, either."""
+    if request.tool_choice == "none":
+        return reluctant(request)
+    return reluctant(replace(request, tool_choice="auto"))
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+@pytest.mark.parametrize("provider", SPEAKS)
+def test_the_orders_are_decided_right_and_nothing_twice(provider, way):
+    with serve(SPEAKS[provider][0](), reply) as server:
+        shop = Shop()
+        agent = desk(model_of(provider, server), shop)
+        transcript = ()
+        for order in RIGHT:
+            outcome = way(agent, f"I want a refund on order {order}", transcript)
+            assert outcome.exit == "signal"
+            assert order in outcome.answer
+            assert outcome.behind_a_thought == len(outcome.actions) == 3
+            transcript = outcome.transcript
+        assert {d.order_id: d.decision for d in shop.decisions()} == RIGHT
+        way(agent, "ORD-001 once more, and ORD-999, and ORD-009", transcript)
+        later = [(d.order_id, d.decision) for d in shop.decisions()][4:]
+        assert later == [("ORD-001", "deny"), ("ORD-009", "deny")]
+
+
+CARRIED_OUT = {"native": "tool_choice", "json": "schema", "react": "prompt"}
+HOW = {  # how the thoughts came; where it does not say, nobody had to force them, or nobody could
+    ("native", "first"): "forced volunteered",
+    ("native", "always"): "forced",
+    ("json", "always"): "schema",
+}
+
+
+@pytest.mark.parametrize("force", ["never", "first", "always"])
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("provider", SPEAKS)
+def test_servers_that_honor_refuse_or_ignore_forcing(provider, mode, dialect, force):
+    """The model thinks by itself. Where it does what a server was asked to make it do, and did not
+    make it do, nobody can tell: that is a choice that was asked and done.
+    """
+    with serve(SPEAKS[provider][0](), speaking(reply, dialect), mode) as server:
+        shop = Shop()
+        outcome = desk(speak(model_of(provider, server), dialect), shop, force).run(FOUR)
+        bodies = server.requests
+    assert decided(outcome.transcript) == in_the_shop(shop) == RIGHT
+    assert outcome.exit == "signal"
+    if dialect != "native":  # a dialect sends no choice: there is nothing to refuse
+        sent = [body.get(key) for body in bodies for key in ("tools", "tool_choice", "toolConfig")]
+        assert not any(sent)
+    unforced = dialect == "native" and (mode == "refuse" or provider == "ollama")
+    # The model was shown no schema: it acts where it may not, twice, and then it is asked no more.
+    ignored = dialect == "json" and mode == "ignore" and force == "always"
+    forced = [step for step in outcome.steps if step.tool_choice not in ("auto", "none")]
+    assert bool(forced) == (force != "never")
+    carried_out = {step.enforced for step in forced} - ({"ignored"} if ignored else set())
+    assert carried_out <= {"prompt" if unforced else CARRIED_OUT[dialect]}
+    assert outcome.ignored_choices == (2 if ignored else 0)
+    hows = HOW.get((dialect, force), "volunteered") if not unforced else "volunteered"
+    hows += " volunteered" if ignored else ""
+    assert {action.how for action in outcome.actions} == set(hows.split())
+
+
+GATED = "8 behind none, 4 gated"  # only the refunds are guarded
+
+
+@pytest.mark.parametrize(
+    ("dialect", "mode", "behind_what", "ignored"),
+    [
+        ("native", "honor", "12 forced by tool choice", 0),
+        ("native", "refuse", GATED, 0),
+        ("native", "ignore", GATED, 2),
+        ("json", "honor", "12 forced by schema", 0),
+        ("json", "refuse", "12 forced by schema", 0),
+        # Two plans are not by a schema that the model was not shown. Then it is asked no more, and
+        # plans that act without a reason are not read.
+        ("json", "ignore", "1 forced by schema, 11 volunteered", 2),
+        ("react", "honor", "12 volunteered", 0),
+        ("react", "refuse", "12 volunteered", 0),
+        ("react", "ignore", GATED, 0),  # words are ignored by the model: no choice was taken
+    ],
+)
+@pytest.mark.parametrize("provider", SPEAKS)
+def test_a_model_that_thinks_only_when_made_to(provider, dialect, mode, behind_what, ignored):
+    """What made it think is what the report says."""
+    script = deaf if mode == "ignore" else reluctant
+    with serve(SPEAKS[provider][0](), speaking(script, dialect), mode) as server:
+        shop = Shop()
+        model = speak(model_of(provider, server), dialect)
+        outcome = desk(model, shop, "always", max_model_calls=60).run(FOUR)
+    assert decided(outcome.transcript) == in_the_shop(shop) == RIGHT
+    if provider == "ollama" and dialect == "native":  # it forces nothing, whatever its server does
+        behind_what, ignored = GATED, 0
+    assert behind(report(outcome.transcript)) == behind_what
+    assert outcome.ignored_choices == ignored
+    assert outcome.exit == ("silence" if behind_what == GATED and dialect == "native" else "signal")
+
+
+@pytest.mark.parametrize("provider", SPEAKS)
+def test_a_server_that_refuses_schemas_is_spoken_to_in_react(provider):
+    protocol = SPEAKS[provider][0]()
+    decode = protocol.decode
+
+    def without_schemas(path, body):
+        request = decode(path, body)
+        if request.output_schema is not None:
+            raise ValueError("structured output is not supported with this model")
+        return request
+
+    protocol.decode = without_schemas
+    shop = Shop()
+    with serve(protocol, speaking(reply, "json")) as server:
+        with pytest.raises(BadRequest, match="structured output is not supported"):
+            desk(speak(model_of(provider, server), "json"), shop).run(FOUR)
+        assert len(server.requests) == 1
+    assert in_the_shop(shop) == {}
+    with serve(protocol, speaking(reply, "react")) as server:
+        outcome = desk(speak(model_of(provider, server), "react"), shop).run(FOUR)
+    assert decided(outcome.transcript) == in_the_shop(shop) == RIGHT
+
+
+@pytest.mark.parametrize("provider", SPEAKS)
+def test_the_whole_run_is_the_same_however_it_is_asked(provider):
+    with serve(SPEAKS[provider][0](), reply) as server:
+        outcomes = [
+            way(desk(model_of(provider, server), Shop()), "ORD-001 and ORD-004") for way in WAYS
+        ]
+    seen = [
+        [
+            (type(m).__name__, getattr(m, "text", ""), getattr(m, "content", ""))
+            for m in outcome.transcript
+        ]
+        for outcome in outcomes
+    ]
+    assert seen.count(seen[0]) == len(WAYS)
+    assert len({outcome.usage for outcome in outcomes}) == 1
+
+
+@pytest.mark.parametrize("provider", SPEAKS)
+def test_tools_and_system_stay_the_same_bytes_for_a_whole_run(provider):
+    with serve(SPEAKS[provider][0](), reply) as server:
+        desk(model_of(provider, server), Shop()).run("ORD-001")
+        tools = [body.get("tools") for body in server.requests]
+    if provider == "ollama":
+        assert not tools.pop()  # the final call: there is no other way to say "none"
+    assert tools.count(tools[0]) == len(tools) > 3
+
+
+@pytest.mark.parametrize("provider", SPEAKS)
+def test_a_conversation_moves_from_one_provider_to_the_next(provider):
+    """Signatures stay behind, words and results come along."""
+
+    def thinking(request: Request) -> Assistant:
+        return replace(reply(request), thinking="Let me see.")
+
+    shop = Shop()
+    transcript = ()
+    for name in [provider, *(other for other in SPEAKS if other != provider)]:
+        with serve(SPEAKS[name][0](), thinking) as server:
+            agent = desk(model_of(name, server), shop)
+            outcome = agent.run("ORD-003, please", transcript=transcript)
+            assert outcome.exit == "signal"
+            transcript = outcome.transcript
+    assert [d.decision for d in shop.decisions()] == ["approve"] + ["deny"] * (len(SPEAKS) - 1)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("provider", SPEAKS)
+def test_a_model_that_never_thinks_cannot_refund(provider, mode):
+    def hasty(request: Request) -> Assistant:
+        if request.tool_choice == "none":
+            return Assistant(text="Done!")
+        arguments = {"order_id": "ORD-001", "decision": "approve", "reason": "asked"}
+        return Assistant(tool_calls=(ToolCall("", "process_refund", arguments),))
+
+    with serve(SPEAKS[provider][0](), hasty, mode) as server:
+        shop = Shop()
+        outcome = desk(model_of(provider, server), shop).run("Refund ORD-001")
+    assert shop.decisions() == []
+    assert (outcome.exit, outcome.actions) == ("gave_up", ())
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("provider", SPEAKS)
+def test_a_model_that_thinks_only_when_told_to_can_refund(provider, mode):
+    def obedient(request: Request) -> Assistant:
+        last = request.messages[-1]
+        told = "Call think first" in getattr(last, "content", "")
+        if told:
+            notes = {"thought": "13 days, $89: rule 5.", "should_continue": "true"}
+            return Assistant(tool_calls=(ToolCall("", "think", notes),))
+        if '"decision":"approve"' in getattr(last, "content", "") or request.tool_choice == "none":
+            return Assistant(text="It is refunded.")
+        arguments = {"order_id": "ORD-001", "decision": "approve", "reason": "rule 5"}
+        return Assistant(tool_calls=(ToolCall("", "process_refund", arguments),))
+
+    with serve(SPEAKS[provider][0](), obedient, mode) as server:
+        shop = Shop()
+        outcome = desk(model_of(provider, server), shop).run("Refund ORD-001")
+    assert [d.decision for d in shop.decisions()] == ["approve"]
+    assert [action.how for action in outcome.actions] == ["gated"]

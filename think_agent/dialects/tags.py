@@ -1,0 +1,271 @@
+"""Thinking and answer told apart in a text that marks them: `<thinking>…</thinking>`,
+`<answer>…</answer>`.
+
+`TagParser` is values in, values out: `feed(text)` for every piece and `close()` at the end give
+Deltas of kind `"thinking"` or `"answer"`. `split_tags` reads a whole text. `tagged(model)` puts
+both around a model: its marked reasoning goes to `Assistant.thinking`, never to `Assistant.text`.
+
+Rule 1: from `<thinking>` to its own closing tag everything is thinking, as in XML: the same tag
+        nests, every other tag in it is text. One that is never closed lasts to the end.
+Rule 2: after a thinking tag was closed, and inside `<answer>`, text is answer. An answer that is
+        never closed lasts to the end; answers do not nest.
+Rule 3: all other text (before the first tag, after an answer, or no tag at all) is `plain`:
+        `"thinking"` for a model that was told to mark its answer, `"answer"` for one that need not.
+Rule 4: a tag is `<name>` or `</name>` in any case, with at most one space after `<`, after `/` and
+        before `>`. Tags are not told, not even those that close what was never opened. Anything
+        else is text: a tag with attributes, half a tag at the end, and, in an answer, what stands
+        in `code` or a ``` fence. In thinking a tag counts in code too: a fence that the model
+        forgot to close must not swallow the answer.
+Rule 5: text is told as soon as it is certain. Held back are only an end that may yet become a tag
+        or a fence, and whitespace that may yet turn out to be the end.
+Rule 6: a text without tags is told to the letter. With one, whitespace at the end of thinking and
+        of answer is dropped, and at their start when a tag came before it; and two pieces of a kind
+        that would touch where the kind changed are set a line apart (42 and 43 are not 4243).
+Rule 7: the joined Deltas are the same wherever a text is cut into pieces.
+
+The edge: some chat templates open `<think>` themselves, so a reply begins with reasoning and its
+first tag is `</think>`. With `plain="thinking"` that is read rightly. With `plain="answer"` a
+parser has told the reasoning as answer by then, and can but say so (`unopened`); a whole text is
+read again as if it began with `<think>`. So the Assistant is right in any case, streamed or not,
+and in this one case the joined answer Deltas of a tagged model are not its text.
+"""
+
+import re
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Literal, TypeAlias
+
+from ..messages import Assistant
+from ..model import Model, Request, Wrapper
+from ..streaming import Delta
+
+Kind: TypeAlias = Literal["thinking", "answer"]
+
+NAME = re.compile(r"[\w.:-]+")
+MAYBE_TAG = re.compile(r"(<[^<>]+>)")
+FENCE = "```"
+CODE = re.compile(r"```|`|\n")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tags:
+    """How a model marks its text: the names of its tags, and the kind of text outside of them all.
+
+    Raises ValueError for a name that no tag can have.
+    """
+
+    plain: Kind = "thinking"
+    thinking: Sequence[str] = ("thinking", "think")  # local models write the short one
+    answer: Sequence[str] = ("answer",)
+
+    def __post_init__(self) -> None:
+        for name in (*self.thinking, *self.answer):
+            if not NAME.fullmatch(name):
+                raise ValueError(f"{name!r} cannot name a tag; use letters, digits and _ . : -")
+
+    def spellings(self) -> dict[str, tuple[str, bool]]:
+        """Every way to write a tag, case aside: its name, and whether it is a closing one."""
+        tags = {}
+        for name in (*self.thinking, *self.answer):
+            for a, b, c in product(("", " "), repeat=3):
+                tags[f"<{a}{name}{c}>".casefold()] = (name, False)
+                tags[f"<{a}/{b}{name}{c}>".casefold()] = (name, True)
+        return tags
+
+
+TAGS = Tags()
+
+
+class TagParser:
+    """Reads one text, piece by piece.
+
+    `unopened` is empty, or the name of the first tag when that closed thinking which the text had
+    not opened and which was told as answer for it.
+    """
+
+    def __init__(self, tags: Tags = TAGS) -> None:
+        self.unopened = ""
+        self.tags = tags
+        self._spellings = tags.spellings()
+        self._starts = {tag[:n] for tag in self._spellings for n in range(1, len(tag))}
+        self._held = ""
+        self._tagged = False  # was there a tag?
+        self._open: list[str] = []  # the thinking tags that are open, all of one name
+        self._outside = tags.plain  # the kind of text when none is open
+        self._code = ""  # the backticks that opened the code we are in
+        self._texts = {"thinking": _Text("thinking"), "answer": _Text("answer")}
+
+    def feed(self, text: str) -> list[Delta]:
+        """The Deltas that the next piece of text makes certain."""
+        *pieces, rest = MAYBE_TAG.split(self._held + text)
+        certain = self._certain(rest)
+        self._held = rest[certain:]
+        return [delta for piece in (*pieces, rest[:certain]) for delta in self._read(piece)]
+
+    def close(self) -> list[Delta]:
+        """The Deltas of what was held back, as no more text comes."""
+        deltas = self._tell(self._held)
+        self._held = ""
+        return deltas if self._tagged else deltas + self._texts[self._kind].space()
+
+    @property
+    def _kind(self) -> Kind:
+        return "thinking" if self._open else self._outside
+
+    def _certain(self, text: str) -> int:
+        """The length of `text` without an end that may yet become a tag or a fence."""
+        before, mark, after = text.rpartition("<")
+        if (mark + after).casefold() in self._starts:
+            return len(before)
+        ticks = len(text) - len(text.rstrip("`"))
+        return len(text) - ticks % len(FENCE)  # whole fences are certain
+
+    def _read(self, piece: str) -> list[Delta]:
+        """Obey a tag, tell anything else."""
+        name, closing = self._spellings.get(piece.casefold(), ("", False))
+        if not name or self._code or (self._open and name != self._open[0]):
+            return self._tell(piece)
+        before = self._kind
+        self._obey(name, closing)
+        self._tagged = True
+        if self._kind != before:
+            self._texts[self._kind].parted = True
+        return []
+
+    def _obey(self, name: str, closing: bool) -> None:
+        if name in self.tags.answer:
+            self._outside = self.tags.plain if closing else "answer"
+        elif not closing:
+            self._open.append(name)
+        else:
+            if self._open:
+                self._open.pop()
+            elif not self._tagged and self._outside == "answer":
+                self.unopened = name
+            self._outside = "answer"
+
+    def _tell(self, text: str) -> list[Delta]:
+        if self._kind == "answer":
+            self._follow_code(text)
+        return self._texts[self._kind].tell(text, trim=self._tagged)
+
+    def _follow_code(self, text: str) -> None:
+        for mark in CODE.findall(text):
+            if mark == self._code or (mark == "\n" and self._code == "`"):
+                self._code = ""  # code in a line ends with its line at the latest
+            elif not self._code and mark != "\n":
+                self._code = mark
+
+
+class _Text:
+    """The text of one kind as it is told. Whitespace waits until more follows."""
+
+    def __init__(self, kind: Kind) -> None:
+        self.parted = False  # has the kind changed since the last piece?
+        self._kind = kind
+        self._begun = False
+        self._space: list[str] = []
+
+    def tell(self, text: str, *, trim: bool) -> list[Delta]:
+        body = text.rstrip()
+        if not body:
+            self._space.append(text)
+            return []
+        told = "".join(self._space) + body
+        self._space = [text[len(body) :]]
+        if trim and not self._begun:
+            told = told.lstrip()
+        elif self._begun and self.parted and not told[0].isspace():
+            told = "\n" + told
+        self._begun, self.parted = True, False
+        return [Delta(self._kind, told)]
+
+    def space(self) -> list[Delta]:
+        waiting = "".join(self._space)
+        return [Delta(self._kind, waiting)] if waiting else []
+
+
+def split_tags(text: str, tags: Tags = TAGS) -> tuple[str, str]:
+    """The thinking and the answer of a whole text."""
+    parser = TagParser(tags)
+    deltas = parser.feed(text) + parser.close()
+    if parser.unopened:
+        return split_tags(f"<{parser.unopened}>{text}", tags)
+    thinking = (delta.text for delta in deltas if delta.kind == "thinking")
+    answer = (delta.text for delta in deltas if delta.kind == "answer")
+    return "".join(thinking), "".join(answer)
+
+
+class Tagged(Wrapper):
+    """A model whose text is read with its tags.
+
+    - Native thinking stays first, marked thinking follows on a new line. (Their Deltas are told as
+      they come, without that newline.)
+    - Calls and the rest of the reply stay as they are, and so does `native`: it is the provider's
+      own message, whose chat template knows its own tags, and a changed one would miss the prompt
+      cache. So that provider is handed its own reasoning back; no other one is.
+    - A reply under an `output_schema` is JSON and marks nothing: it is read with `plain="answer"`.
+    """
+
+    def __init__(self, inner: Model, tags: Tags = TAGS) -> None:
+        super().__init__(inner)
+        self._tags = tags
+
+    def complete(self, request: Request) -> Assistant:
+        return _cleaned(self.inner.complete(request), self._tags_in(request))
+
+    async def acomplete(self, request: Request) -> Assistant:
+        return _cleaned(await self.inner.acomplete(request), self._tags_in(request))
+
+    def stream(self, request: Request) -> Iterator[Delta | Assistant]:
+        parser = TagParser(self._tags_in(request))
+        for event in self.inner.stream(request):
+            yield from _reread(event, parser)
+
+    async def astream(self, request: Request) -> AsyncIterator[Delta | Assistant]:
+        parser = TagParser(self._tags_in(request))
+        async for event in self.inner.astream(request):
+            for reread in _reread(event, parser):
+                yield reread
+
+    def _tags_in(self, request: Request) -> Tags:
+        schema = request.output_schema
+        return self._tags if schema is None else replace(self._tags, plain="answer")
+
+
+def _reread(event: Delta | Assistant, parser: TagParser) -> Iterator[Delta | Assistant]:
+    match event:
+        case Delta(kind="answer"):
+            yield from parser.feed(event.text)
+        case Delta():
+            yield event
+        case Assistant():
+            yield from parser.close()
+            yield _cleaned(event, parser.tags)
+
+
+def _cleaned(reply: Assistant, tags: Tags) -> Assistant:
+    if not reply.text:  # calls alone, as most replies are
+        return reply
+    thinking, answer = split_tags(reply.text, tags)
+    both = (text for text in (reply.thinking, thinking) if text)
+    return replace(reply, text=answer, thinking="\n".join(both))
+
+
+def tagged(
+    model: Model,
+    *,
+    plain: Kind = TAGS.plain,
+    thinking: Sequence[str] = TAGS.thinking,
+    answer: Sequence[str] = TAGS.answer,
+) -> Tagged:
+    """`model`, with the thinking and the answer that it marks told apart.
+
+        tagged(connect("ollama:qwen3:4b"), plain="answer")
+
+    `plain="answer"` is for a model that need not mark its answer: text without tags stays as it
+    is. `thinking` and `answer` are the names of the tags. Raises ValueError for names that no tag
+    can have.
+    """
+    return Tagged(model, Tags(plain=plain, thinking=thinking, answer=answer))

@@ -1,0 +1,279 @@
+"""The questions of a probe, and what their answers say about an endpoint.
+
+Rule 1: `judge` and `recommend` are pure functions of what was seen, so a table can be tested by
+        values.
+Rule 2: a row is judged by what came back, not by the HTTP status: a choice that was taken without
+        an error and not carried out is `silently ignored`. So every question pulls the other way:
+        the one that forces a thought asks for the weather, the one that forbids tools does, too.
+Rule 3: an error is a finding, and becomes the text of its row.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from ..messages import Assistant, Force, Json, ToolCall, ToolResult, User
+from ..model import Request, honored
+from ..policies import Forcing
+from ..think import THINK
+from ..tools import Tool
+
+WEATHER = Tool(
+    name="weather",
+    description="The weather in one city.",
+    parameters={
+        "type": "object",
+        "properties": {
+            "city": {"type": "string"},
+            "unit": {"type": "string", "enum": ["celsius", "fahrenheit"]},
+        },
+        "required": ["city", "unit"],
+        "additionalProperties": False,
+    },
+)
+CAPITAL: Json = {
+    "type": "object",
+    "properties": {
+        "city": {"type": "string"},
+        "continent": {"type": "string", "enum": ["Africa", "America", "Asia", "Europe", "Oceania"]},
+    },
+    "required": ["city", "continent"],
+    "additionalProperties": False,
+}
+MARKER = "HERON-42"
+FILLER = 400  # lines; about 5,000 tokens, more than the 4,096 at which the usual cut is made
+
+_TOOLS = (THINK, WEATHER)
+_CAPITAL = "Which city is the capital of Norway? "
+_OSLO = User("What is the weather in Oslo, in celsius?")
+_OSLO_CALL = ToolCall("call_0", "weather", {"city": "Oslo", "unit": "celsius"})
+_LONG = "\n".join(
+    [
+        f"The password is {MARKER}.",
+        *(f"Line {number} is of no interest to anybody here." for number in range(FILLER)),
+        "Which password stands in the first line of this message? Reply with it alone.",
+    ]
+)
+QUESTIONS: dict[str, Request] = {
+    "plain": Request((User(_CAPITAL + "Reply with its name alone."),)),
+    "calls": Request(
+        (User("What is the weather in Paris and in Oslo, in celsius? Ask for both at once."),),
+        _TOOLS,
+    ),
+    "named": Request((_OSLO,), _TOOLS, tool_choice=Force(THINK.name)),
+    "required": Request((User("Just say hello."),), _TOOLS, tool_choice="required"),
+    "none": Request((_OSLO,), _TOOLS, tool_choice="none"),
+    "schema": Request((User(_CAPITAL + "Answer in a sentence."),), output_schema=CAPITAL),
+    "stream": Request((User("Count from one to ten, in words."),)),
+    "empty": Request(  # a reply with a call and no words, and a result without content
+        (_OSLO, Assistant(tool_calls=(_OSLO_CALL,)), ToolResult("call_0", "weather", "")), _TOOLS
+    ),
+    "long": Request((User(_LONG),)),
+}
+CHOICES = ("named", "required", "none")  # these questions are called as the kinds in `refused`
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What came of one question: a reply or an error. `refused`: the words with which the tool
+    choice was refused; `""` where it was not even sent, None where it was taken. `pieces`: the
+    answer as it streamed.
+    """
+
+    reply: Assistant | None = None
+    error: str = ""
+    refused: str | None = None
+    pieces: tuple[str, ...] = ()
+
+
+Sight: TypeAlias = Mapping[str, Seen]
+Result: TypeAlias = Literal["yes", "no", "silently ignored", "error", "unknown"]
+Finding: TypeAlias = tuple[Result, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the table. `detail` says more about the result; of an error it is the text."""
+
+    name: str
+    result: Result
+    detail: str = ""
+
+    @property
+    def text(self) -> str:
+        """The result as people read it."""
+        if self.result == "error":
+            return f"error: {self.detail}"
+        return f"{self.result} ({self.detail})" if self.detail else self.result
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """The flags to use with the endpoint, and why."""
+
+    force: Forcing
+    dialect: Literal["native", "json", "react"]
+    because: str
+
+
+def judge(seen: Sight) -> list[Row]:
+    """The table: one row for each thing that was looked for."""
+    rows = []
+    for name, (question, look) in ROWS.items():
+        reply = seen[question].reply
+        finding = _obstacle(question, seen) or (look(reply, seen) if reply else ("unknown", ""))
+        rows.append(Row(name, *finding))
+    return rows
+
+
+def recommend(rows: Sequence[Row]) -> Advice:
+    """The flags for an endpoint with this table."""
+    works = {row.name for row in rows if row.result == "yes"}
+    schema = "structured output" in works
+    if "tool call" not in works:
+        if schema:
+            return Advice("first", "json", "no tool calls, but a schema can force a thought")
+        return Advice("first", "react", "neither tool calls nor schemas; plain text works anywhere")
+    if "named forcing" in works:
+        return Advice("first", "native", "tool calls work, and so does a forced thought")
+    gate = "forcing does nothing here; the gate still wants a thought before a guarded action"
+    return Advice("never", "native", gate + ("; --dialect json would force it" if schema else ""))
+
+
+# What each row makes of what was seen.
+
+CUT: Finding = ("no", "the reply reached its token limit first")
+YES: Finding = ("yes", "")
+
+
+def _obstacle(question: str, seen: Sight) -> Finding | None:
+    """Why there is no reply to judge; None when there is one."""
+    one = seen[question]
+    if one.refused == "":
+        no_choices = all(seen[kind].refused == "" for kind in CHOICES)
+        known = "the provider has no tool_choice" if no_choices else "this model takes none"
+        return "no", f"not sent: {known}"
+    if one.refused and question == "named" and one.reply and one.reply.enforced == "tool_choice":
+        return None  # refused by its name, and asked again as "required" with that tool alone
+    if one.refused or one.error:
+        return "error", one.refused or one.error
+    return None
+
+
+def _words(reply: Assistant, seen: Sight) -> Finding:
+    return YES if reply.text.strip() or reply.tool_calls else ("no", "an empty reply")
+
+
+def _tool_call(reply: Assistant, seen: Sight) -> Finding:
+    if not reply.tool_calls:
+        return "no", _did(reply)
+    return ("yes", "found in its text") if reply.tool_calls[0].recovered else YES
+
+
+def _parallel(reply: Assistant, seen: Sight) -> Finding:
+    count = len(reply.tool_calls)
+    return YES if count > 1 else ("no", f"{count} of 2 calls")
+
+
+def _choice(kind: str) -> Callable[[Assistant, Sight], Finding]:
+    def look(reply: Assistant, seen: Sight) -> Finding:
+        if honored(QUESTIONS[kind].tool_choice, reply):
+            return "yes", "as required, with that tool alone" if seen[kind].refused else ""
+        return CUT if reply.stop_reason == "max_tokens" else ("silently ignored", _did(reply))
+
+    return look
+
+
+def _while_thinking(reply: Assistant, seen: Sight) -> Finding:
+    if not any(_thinks(one.reply) for one in seen.values()):
+        return "unknown", "the model showed no native thinking"
+    finding = _choice("named")(reply, seen)
+    if finding[0] == "yes" and not _thinks(reply):
+        return "no", "when it is forced it does not think"
+    return finding
+
+
+def _arguments(reply: Assistant, seen: Sight) -> Finding:
+    schemas = {tool.name: tool.parameters for tool in _TOOLS}
+    replies = [one.reply for one in seen.values() if one.reply]
+    calls = [c for r in replies if r.stop_reason != "max_tokens" for c in r.tool_calls]
+    for call in calls:
+        if call.name not in schemas:
+            return "no", f"there is no tool {call.name!r}"
+        if wrong := misfit(call.arguments, schemas[call.name]):
+            return "no", f"{call.name}: {wrong}"
+    return YES if calls else ("unknown", "no call was made")
+
+
+def _structured(reply: Assistant, seen: Sight) -> Finding:
+    try:
+        wrong = misfit(json.loads(reply.text), CAPITAL)
+    except ValueError:
+        wrong = _did(reply)
+    if wrong and reply.stop_reason == "max_tokens":
+        return CUT
+    return ("silently ignored", wrong) if wrong else YES
+
+
+def _streaming(reply: Assistant, seen: Sight) -> Finding:
+    pieces = seen["stream"].pieces
+    if len(pieces) < 2:
+        return "no", "it came in one piece" if reply.text.strip() else "an empty reply"
+    return YES if "".join(pieces) == reply.text else ("no", "the pieces are not the reply")
+
+
+def _usage(reply: Assistant, seen: Sight) -> Finding:
+    streamed = seen["stream"].reply
+    if not (reply.usage.input_tokens and reply.usage.output_tokens):
+        return "no", ""
+    return YES if not streamed or streamed.usage.output_tokens else ("no", "not when it streams")
+
+
+def _start_seen(reply: Assistant, seen: Sight) -> Finding:
+    if MARKER in reply.text.upper():
+        return "yes", "about 5,000 tokens"
+    return "no", "the first line of about 5,000 tokens was not repeated"
+
+
+# row: (the question that it is read from, how)
+ROWS: dict[str, tuple[str, Callable[[Assistant, Sight], Finding]]] = {
+    "plain answer": ("plain", _words),
+    "tool call": ("calls", _tool_call),
+    "parallel calls": ("calls", _parallel),
+    "named forcing": ("named", _choice("named")),
+    "required": ("required", _choice("required")),
+    "none": ("none", _choice("none")),
+    "forcing while thinking": ("named", _while_thinking),
+    "arguments obey the schema": ("plain", _arguments),
+    "structured output": ("schema", _structured),
+    "streaming": ("stream", _streaming),
+    "usage reported": ("plain", _usage),
+    "empty content in history": ("empty", _words),
+    "start of a long message seen": ("long", _start_seen),
+}
+
+
+def misfit(value: object, schema: Json) -> str:
+    """What is wrong with `value` under one of the flat schemas above; `""` when nothing is."""
+    if not isinstance(value, dict):
+        return "no JSON object"
+    if missing := set(schema["required"]) - value.keys():
+        return f"{', '.join(sorted(missing))} missing"
+    if extra := value.keys() - schema["properties"].keys():
+        return f"{', '.join(sorted(extra))} not in the schema"
+    for name, item in value.items():
+        if not isinstance(item, str):
+            return f"{name} is no string"
+        if item not in schema["properties"][name].get("enum", (item,)):
+            return f"{name} is none of the allowed values"
+    return ""
+
+
+def _did(reply: Assistant) -> str:
+    names = dict.fromkeys(call.name for call in reply.tool_calls)
+    return f"it called {', '.join(names)}" if names else "it answered in words"
+
+
+def _thinks(reply: Assistant | None) -> bool:
+    return bool(reply and (reply.thinking or reply.usage.reasoning_tokens))
