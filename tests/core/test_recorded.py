@@ -1,0 +1,204 @@
+"""Today's code against what was recorded of an earlier one: the same bytes to every provider, and a
+file that was begun then is taken up now. How it was recorded: `tests/support/recording.py`.
+"""
+
+import json
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.support.recording import (
+    DIALECTS,
+    RECIPES,
+    ROWS,
+    SPEAKS,
+    TRANSCRIPTS,
+    WAYS,
+    Desk,
+    bodies_file,
+    read_bodies,
+    talked,
+    write_transcript,
+)
+from think_agent import Notice, Outcome
+
+LABEL = "[scripted stand-in, no language model]\n"
+PAID = "The money is back on the original means of payment within 5 working days."
+REFUNDED = (
+    f"{LABEL}ORD-001 (Laptop Stand): approved. Refunded: $89.00. "
+    f"Reason: 13 days old, $89.00 (rule 5). {PAID}\n"
+    f"ORD-003 (USB-C Hub): approved. Refunded: $45.00. Reason: 3 days old, $45.00 (rule 5). {PAID}"
+)
+OVER = "$580.00 is over $500.00 and needs a manager (rule 4)"
+APPROVED = f"{LABEL}ORD-004 (Monitor Arm): approved. Refunded: $580.00. Reason: {OVER}. {PAID}"
+PASSED_ON = (
+    f"{LABEL}ORD-004 (Monitor Arm): passed to a manager. Refunded: $0.00. Reason: {OVER}. "
+    "Nothing is paid yet. A manager decides within 2 working days and writes back."
+)
+UNDECIDED = LABEL + "\n".join(
+    f"{order}: no decision. Not all could be done." for order in ("ORD-001", "ORD-003")
+)
+QUESTION = f'Run process_refund(order_id="ORD-004", decision="approve", reason="{OVER}")?'
+DOUBT = (
+    'send_letter(order_id="ORD-001") was started and has no result: it may have happened. '
+    "Run it again?"
+)
+LOOKUP, CHECK, REFUND = "lookup_order", "check_refund_policy", "process_refund"
+
+
+@dataclass(frozen=True)
+class Resumed:
+    """What a run comes to when it is taken up, and what is done for it that was not done before."""
+
+    exit: str
+    answer: str
+    calls: tuple[tuple[str, str], ...] = ()
+    ended: bool = False  # before it was taken up: nothing may be written
+
+
+TO_REFUND = ((REFUND, "ORD-001"), (REFUND, "ORD-003"))
+TO_CHECK = ((CHECK, "ORD-001"), (CHECK, "ORD-003"), *TO_REFUND)
+SECOND_REFUND = Resumed("signal", REFUNDED, TO_REFUND[1:])
+RESUMED = {
+    "signal": Resumed("signal", REFUNDED, ended=True),
+    "silence": Resumed("silence", REFUNDED, ended=True),
+    "limit": Resumed("limit", UNDECIDED, ended=True),
+    "edited": Resumed("signal", PASSED_ON, ended=True),
+    "cut-lookup": Resumed("signal", REFUNDED, ((LOOKUP, "ORD-003"), *TO_CHECK)),
+    "cut-refund": SECOND_REFUND,
+    "cut-torn": SECOND_REFUND,
+    "cut-refused": Resumed("signal", REFUNDED, TO_REFUND),
+    "cut-verdict": Resumed("signal", PASSED_ON, ((REFUND, "ORD-004"),)),
+    "cut-limit": Resumed("limit", UNDECIDED),
+    "started": Resumed("signal", REFUNDED, TO_REFUND),  # the first again, by its key
+    "started-no-key": Resumed("needs_human", DOUBT),
+    "waiting": Resumed("needs_human", QUESTION),
+    "json": SECOND_REFUND,
+    "react": SECOND_REFUND,
+    **dict.fromkeys(SPEAKS, SECOND_REFUND),
+}
+ROWS_BEFORE = json.loads(ROWS.read_text(encoding="ascii"))
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("protocol", SPEAKS)
+def test_every_request_body_is_the_recorded_one(protocol, dialect, way):
+    assert talked(protocol, dialect, way) == read_bodies(bodies_file(protocol, dialect), way)
+
+
+@pytest.fixture
+def taken(tmp_path) -> Callable[[str], tuple[Path, Desk]]:
+    """A recorded file, to be written to, and its desk in a shop that knows what was done."""
+
+    def take(name: str) -> tuple[Path, Desk]:
+        path = shutil.copy(TRANSCRIPTS / f"{name}.jsonl", tmp_path / "run.jsonl")
+        return path, Desk(RECIPES[name], ROWS_BEFORE[name])
+
+    return take
+
+
+def resume(path: Path, desk: Desk, **settings) -> tuple[Outcome, list[str]]:
+    """Take the run up: what it comes to, and what a watcher is told."""
+    events: list[object] = []
+    with desk.agent(**settings) as agent:
+        outcome = agent.resume(path, on_event=events.append)
+    return outcome, [event.text for event in events if isinstance(event, Notice)]
+
+
+def called(desk: Desk) -> tuple[tuple[str, str], ...]:
+    return tuple((name, arguments["order_id"]) for name, arguments in desk.calls)
+
+
+def ruled(desk: Desk) -> list[tuple[str, str]]:
+    return [(row.order_id, row.decision) for row in desk.shop.decisions()]
+
+
+def records(path: Path) -> Sequence[dict]:
+    return [json.loads(text) for text in path.read_text("ascii").splitlines()]
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_file_that_was_begun_then_is_taken_up_now(name, taken):
+    path, desk = taken(name)
+    before, expected = path.read_text("ascii"), RESUMED[name]
+    outcome, notices = resume(path, desk)
+    assert (outcome.exit, outcome.answer) == (expected.exit, expected.answer)
+    assert called(desk) == expected.calls
+    assert not any("changed since it was begun" in notice for notice in notices)
+    whole = before.removesuffix(RECIPES[name].torn)
+    assert path.read_text("ascii").startswith(whole), "what was written stays as it was"
+    if expected.ended:
+        assert path.read_text("ascii") == before
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_nothing_is_paid_twice(name, taken):
+    path, desk = taken(name)
+    resume(path, desk)
+    orders = [order for order, _ in ruled(desk)]
+    assert len(orders) == len(set(orders))
+    if RESUMED[name].exit in ("signal", "silence"):
+        both = [("ORD-001", "approve"), ("ORD-003", "approve")]
+        assert ruled(desk) == ([("ORD-004", "escalate")] if "ORD-004" in orders else both)
+    else:
+        assert orders == []
+
+
+def test_a_started_refund_is_repeated_with_the_key_it_had(taken):
+    path, desk = taken("started")
+    resume(path, desk)
+    assert desk.rows()[0] == ROWS_BEFORE["started"][0]
+
+
+def test_a_torn_line_is_told_and_gone(taken):
+    path, desk = taken("cut-torn")
+    _, notices = resume(path, desk)
+    assert any("a torn last line was cut off" in notice for notice in notices)
+    assert RECIPES["cut-torn"].torn + "{" not in path.read_text("ascii")
+    assert records(path)[-1]["exit"] == "signal"
+
+
+@pytest.mark.parametrize(
+    ("approve", "rows", "answer"),
+    [
+        (True, [("ORD-004", "approve")], APPROVED),
+        (False, [], "a person said no (no reason given)."),
+    ],
+)
+def test_a_question_that_waited_is_answered(approve, rows, answer, taken):
+    path, desk = taken("waiting")
+    asked = []
+    outcome, _ = resume(path, desk, approve=lambda question: asked.append(question) or approve)
+    assert [question.question for question in asked] == [QUESTION]
+    assert outcome.exit == "signal"
+    assert outcome.answer.endswith(answer)
+    assert ruled(desk) == rows
+
+
+@pytest.mark.parametrize("again", [True, False])
+def test_a_letter_in_doubt_is_written_again_only_if_a_person_says_so(again, taken):
+    path, desk = taken("started-no-key")
+    outcome, _ = resume(path, desk, approve=lambda question: again)
+    assert outcome.exit == "silence"
+    assert called(desk) == ((("send_letter", "ORD-001"),) if again else ())
+
+
+@pytest.mark.parametrize("name", [name for name in RESUMED if RESUMED[name].ended])
+def test_a_conversation_that_ended_then_goes_on_now(name, taken):
+    path, desk = taken(name)
+    with desk.agent(max_model_calls=30) as agent:
+        outcome = agent.run("I want a refund on order ORD-002", transcript=path)
+    assert "ORD-002 (Mechanical Keyboard): denied" in outcome.answer
+    assert called(desk) == tuple((tool, "ORD-002") for tool in (LOOKUP, CHECK, REFUND))
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_the_same_run_writes_the_same_file(name, tmp_path):
+    """Byte for byte: the other direction, for an older kit that has to read it."""
+    path = tmp_path / "run.jsonl"
+    assert write_transcript(RECIPES[name], path) == ROWS_BEFORE[name]
+    assert path.read_bytes() == (TRANSCRIPTS / f"{name}.jsonl").read_bytes()

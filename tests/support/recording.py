@@ -1,0 +1,409 @@
+"""What the kit did at one point in time, kept in files: what it sent, and what it wrote.
+
+    tests/data/recorded/bodies/PROTOCOL-DIALECT.json   the request bodies of one talk, one a line
+    tests/data/recorded/transcripts/NAME.jsonl         files of runs that ended, and that broke off
+    tests/data/recorded/transcripts/rows.json          what was in the shop when each was left
+
+`tests/core/test_recorded.py` holds today's code against them. A change of how the code is arranged
+changes none of it. `python -m tests.support.recording --write` records anew: run it only when
+bodies are meant to change (a prompt, a schema, a newer SDK), and read the diff. A transcript that
+is recorded anew no longer shows that files of an older kit can be read: keep the old one beside it,
+under another name, where the format is what changed.
+
+Rule 1: nothing in a recording is random or of the day: the shop has a date, the clock counts
+        seconds, the id of a file is a constant, and no header or port is kept.
+Rule 2: order counts, of keys too: a provider's prompt cache knows a request by its bytes.
+Rule 3: only public names are used, and all are imported here, so that code may move.
+"""
+
+import argparse
+import itertools
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any, Literal
+
+from demos.refund.dialects import speaking
+from demos.refund.offline import MANAGER_PRESENT, reply
+from demos.refund.shop import INSTRUCTIONS, Shop
+from demos.refund.stand_ins import STAND_INS
+from tests.servers import Brain, Protocol, ProviderServer, serve
+from tests.servers.anthropic import AnthropicProtocol
+from tests.servers.gemini import GeminiProtocol
+from tests.servers.ollama import OllamaServer
+from tests.servers.openai_chat import Chat
+from tests.servers.openai_responses import Responses
+from think_agent import (
+    THINK_MINIMAL,
+    Agent,
+    AskHuman,
+    Assistant,
+    Force,
+    Message,
+    Model,
+    Outcome,
+    Request,
+    ScriptedModel,
+    Tool,
+    ToolCall,
+    ToolResult,
+    User,
+    Verdict,
+    connect,
+    tool,
+)
+from think_agent.dialects.json_plan import json_plan
+from think_agent.dialects.react import react
+
+RECORDED = Path(__file__).parents[1] / "data" / "recorded"
+BODIES = RECORDED / "bodies"
+TRANSCRIPTS = RECORDED / "transcripts"
+ROWS = TRANSCRIPTS / "rows.json"
+
+TODAY = date(2026, 3, 1)
+ID = "0123456789abcdef0123456789abcdef"
+POLICY = INSTRUCTIONS.read_text(encoding="utf-8") + f"\nToday {MANAGER_PRESENT}.\n"
+
+Json = dict[str, Any]
+Way = Literal["plain", "streamed"]
+WAYS: tuple[Way, ...] = ("plain", "streamed")
+DIALECTS = ("native", "json", "react")
+KEY = "AIza-good+key"  # the one the Gemini server lets in; the others take any
+SPEAKS: dict[str, tuple[Callable[[], Protocol], str, dict[str, str]]] = {
+    "ollama": (OllamaServer, "ollama:qwen2.5:7b", {}),
+    "anthropic": (AnthropicProtocol, "anthropic:claude-haiku-5-5", {"api_key": KEY}),
+    "openai-responses": (Responses, "openai:gpt-5.6-luna", {"api_key": KEY, "api": "responses"}),
+    "openai-chat": (Chat, "openai:local", {"api_key": KEY, "api": "chat"}),
+    "gemini": (GeminiProtocol, "gemini:gemini-3.8-flash", {"api_key": KEY}),
+}
+
+
+# The scripts behind the models, and the person.
+
+
+def musing(request: Request) -> Assistant:
+    """The stand-in, with native reasoning: it has to be handed back as it came."""
+    return replace(reply(request), thinking="Let me see.")
+
+
+def hurried(request: Request) -> Assistant:
+    """The stand-in as a model that decides without a thought until it is told to think."""
+    tried = [message for message in request.messages if not _tells_to_think(message)]
+    heard = replace(request, messages=tried)  # what was refused is still to be done
+    if _tells_to_think(request.messages[-1]):
+        return musing(replace(heard, tool_choice=Force("think")))
+    said = musing(heard)
+    decisions = tuple(call for call in said.tool_calls if call.name == "process_refund")
+    return replace(said, tool_calls=decisions or said.tool_calls)
+
+
+def _tells_to_think(message: Message) -> bool:
+    """The refusal of a call without a thought, or of a plan without a reason."""
+    match message:
+        case ToolResult(content=said) | User(text=said):
+            return "Call think first" in said or "reasoning is blank" in said
+    return False
+
+
+def writing(request: Request) -> Assistant:
+    """Thinks and writes a letter in one reply, then says so."""
+    if isinstance(request.messages[-1], ToolResult):
+        return Assistant("The letter is on its way.")
+    notes = {"thought": "A letter it is.", "should_continue": "true"}
+    calls = (ToolCall("", "think", notes), ToolCall("", "send_letter", {"order_id": "ORD-001"}))
+    return Assistant(tool_calls=calls, stop_reason="tool_use")
+
+
+def changed_by_ada(question: AskHuman) -> Verdict:
+    """A person who has a refund over the limit passed on."""
+    assert question.call
+    assert isinstance(question.call.arguments, dict)
+    arguments = {**question.call.arguments, "decision": "escalate"}
+    return Verdict("yes", by="Ada", reason="not today", arguments=arguments)
+
+
+# Bodies: one talk, by every protocol and dialect.
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What a customer says, and how the desk is set for it."""
+
+    said: str
+    script: Brain
+    force: Literal["never", "always"]
+
+
+TALK = (  # together: history, every tool choice, several calls a reply, the gate, a person's change
+    Turn("I want a refund on order ORD-001", musing, "always"),
+    Turn("Please refund ORD-002 and ORD-004 too", hurried, "never"),
+)
+
+
+def talked(protocol: str, dialect: str, way: Way) -> list[str]:
+    """The request bodies of the talk as lines of JSON, in the order in which the server got them.
+    Asserts that the talk went well: a server that refused it would see bodies, too.
+    """
+    shop = Shop(today=TODAY, manager=True)
+    transcript: Sequence[Message] = ()
+    with serve(SPEAKS[protocol][0](), reply) as server:
+        model = model_of(protocol, server)
+        for turn in TALK:
+            server.brain = speaking(turn.script, dialect)
+            agent = Agent(
+                spoken(model, dialect),
+                shop.tools(),
+                instructions=POLICY,
+                force=turn.force,
+                approve=changed_by_ada,
+            )
+            outcome = asked(agent, turn.said, transcript, way)
+            assert outcome.exit == "signal", outcome
+            transcript = outcome.transcript
+    decided = [(row.order_id[-1], row.decision) for row in shop.decisions()]
+    assert decided == [("1", "approve"), ("2", "deny"), ("4", "escalate")]
+    return [line(body) for body in server.requests]
+
+
+def model_of(protocol: str, server: ProviderServer) -> Model:
+    """The adapter for a protocol, at the server."""
+    _, spec, options = SPEAKS[protocol]
+    url = server.url + "/v1" if spec.startswith("openai") else server.url
+    return connect(spec, base_url=url, timeout=20, **options)
+
+
+def spoken(model: Model, dialect: str) -> Model:
+    """`model` in a dialect, with several calls in one reply wherever there can be."""
+    match dialect:
+        case "json":
+            return json_plan(model, several=True)
+        case "react":
+            return react(model)
+    return model
+
+
+def asked(agent: Agent, text: str, transcript: Sequence[Message], way: Way) -> Outcome:
+    """A turn, waited for or streamed."""
+    if way == "plain":
+        return agent.run(text, transcript=transcript)
+    *_, outcome = agent.stream(text, transcript=transcript)
+    assert isinstance(outcome, Outcome)
+    return outcome
+
+
+def line(value: Any) -> str:
+    """JSON on one line, keys in the order they have."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def written_bodies(plain: Sequence[str], streamed: Sequence[str]) -> str:
+    """The file of a talk: of each plain body what is new since the body before it, of each streamed
+    one what is different from the plain one. So a change of a prompt or a schema is one line.
+    """
+    parts = {
+        "plain": [difference(*pair) for pair in zip(["{}", *plain], plain, strict=False)],
+        "streamed": [difference(*pair) for pair in zip(plain, streamed, strict=True)],
+    }
+    texts = (f'"{way}":[\n' + ",\n".join(map(line, part)) + "\n]" for way, part in parts.items())
+    return "{\n" + ",\n".join(texts) + "\n}\n"
+
+
+def difference(before: str, after: str) -> Json:
+    """What makes `after` of `before`: each key with another value, whole, and under `keys` the
+    order of all, where that is another.
+    """
+    old, new = json.loads(before), json.loads(after)
+    changed = {key: new[key] for key in new if key not in old or line(new[key]) != line(old[key])}
+    return changed if [*new] == [*old] else {"keys": [*new], **changed}
+
+
+def read_bodies(path: Path, way: Way) -> list[str]:
+    """The bodies in a file of `written_bodies`, whole."""
+    recorded = json.loads(path.read_text(encoding="utf-8"))
+    plain = list(itertools.accumulate(recorded["plain"], _changed, initial={}))[1:]
+    if way == "streamed":
+        plain = [_changed(*pair) for pair in zip(plain, recorded["streamed"], strict=True)]
+    return [line(body) for body in plain]
+
+
+def _changed(body: Json, changed: Json) -> Json:
+    return {key: changed[key] if key in changed else body[key] for key in changed.get("keys", body)}
+
+
+def bodies_file(protocol: str, dialect: str) -> Path:
+    """Where the bodies of a talk are kept."""
+    return BODIES / f"{protocol}-{dialect}.json"
+
+
+# Transcripts: runs of one desk, each left in a state of its own.
+
+
+class Stopped(BaseException):
+    """The process dies here: nothing in the kit catches it."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A run, and where it stops. `after`: the process dies when the n-th event of a type has been
+    seen; `inside`: when this tool has done its work, before its result is known; neither: it ends.
+    `torn`: what of a further line got to the disk.
+    """
+
+    said: str
+    script: Brain = reply
+    after: tuple[type[Message], int] | None = None
+    inside: str = ""
+    torn: str = ""
+    dialect: str = "native"
+    protocol: str = ""
+    settings: Json = field(default_factory=dict)
+
+
+BOTH = "Please refund ORD-001 and ORD-003"
+LARGE = "I want a refund on order ORD-004"
+FIRST_LOOKUP = (ToolResult, 2)  # after a thought; the reply asks for two
+FIRST_REFUND = (ToolResult, 8)  # three thoughts, two lookups, two checks, and one refund of two
+RECIPES: dict[str, Recipe] = {
+    "signal": Recipe(BOTH),
+    "silence": Recipe(BOTH, STAND_INS["careful"], settings={"think": THINK_MINIMAL}),
+    "limit": Recipe(BOTH, settings={"max_model_calls": 4}),
+    "edited": Recipe(LARGE, settings={"approve": changed_by_ada}),
+    "cut-lookup": Recipe(BOTH, after=FIRST_LOOKUP),
+    "cut-refund": Recipe(BOTH, after=FIRST_REFUND),
+    "cut-torn": Recipe(BOTH, after=FIRST_REFUND, torn='{"type":"started","call_id":"ca'),
+    "cut-refused": Recipe(BOTH, hurried, after=(ToolResult, 7)),
+    "cut-verdict": Recipe(LARGE, after=(Verdict, 1), settings={"approve": changed_by_ada}),
+    "cut-limit": Recipe(BOTH, after=(User, 1), settings={"max_model_calls": 4}),
+    "started": Recipe(BOTH, inside="process_refund"),
+    "started-no-key": Recipe("Write to them", writing, inside="send_letter"),
+    "waiting": Recipe(LARGE),
+    "json": Recipe(BOTH, dialect="json", after=(ToolResult, 9)),
+    "react": Recipe(BOTH, dialect="react", after=FIRST_REFUND),
+    **{name: Recipe(BOTH, musing, after=FIRST_REFUND, protocol=name) for name in SPEAKS},
+    # A fresh server of this protocol refuses thoughts that it has not had itself.
+    "openai-chat": Recipe(BOTH, after=FIRST_REFUND, protocol="openai-chat"),
+}
+
+
+class Desk:
+    """The refund desk of a recipe in one process. `calls` is what its tools were asked to do."""
+
+    def __init__(self, recipe: Recipe, rows: Sequence[Json] = ()) -> None:
+        self.recipe = recipe
+        self.shop = Shop(today=TODAY, manager=True)
+        for row in rows:
+            self.shop.process_refund(**row)
+        self.calls: list[tuple[str, Json]] = []
+        self.dies = False
+
+    @contextmanager
+    def agent(self, **settings: Any) -> Iterator[Agent]:
+        """The agent as the recipe has it, with further settings."""
+        recipe = self.recipe
+        settings = {"now": clock(), **recipe.settings, **settings}
+        tools = [self._watched(item) for item in (*self.shop.tools(), tool(send_letter))]
+        with _model(recipe) as model:
+            yield Agent(model, tools, instructions=POLICY, **settings)
+
+    def rows(self) -> list[Json]:
+        """The decisions that were asked for, each with its key."""
+        return [arguments for name, arguments in self.calls if name == "process_refund"]
+
+    def _watched(self, item: Tool) -> Tool:
+        def function(**arguments: Any) -> Any:
+            self.calls.append((item.name, arguments))
+            result = item(**arguments)
+            if self.dies and item.name == self.recipe.inside:
+                raise Stopped
+            return result
+
+        return replace(item, function=function)
+
+
+def send_letter(order_id: str) -> str:
+    """Write to the customer of an order. A letter that is out is out.
+
+    Args:
+        order_id: the order's number, such as ORD-001
+    """
+    return f"written to the customer of {order_id}"
+
+
+@contextmanager
+def _model(recipe: Recipe) -> Iterator[Model]:
+    script = speaking(recipe.script, recipe.dialect)
+    if not recipe.protocol:
+        yield spoken(ScriptedModel(script), recipe.dialect)
+        return
+    with serve(SPEAKS[recipe.protocol][0](), script) as server:
+        yield spoken(model_of(recipe.protocol, server), recipe.dialect)
+
+
+def clock() -> Callable[[], str]:
+    """A clock that is a second later whenever it is looked at."""
+    start = datetime(2026, 3, 1, 12, tzinfo=UTC)
+    seconds = itertools.count()
+    return lambda: (start + timedelta(seconds=next(seconds))).isoformat(timespec="milliseconds")
+
+
+def write_transcript(recipe: Recipe, path: Path) -> list[Json]:
+    """Run a recipe into a file; the rows that it left in the shop."""
+    desk = Desk(recipe)
+    with desk.agent() as agent, suppress(Stopped):
+        with suppress(Stopped):
+            agent.run(recipe.said, transcript=path, on_event=stopping((User, 1)))
+        patch_id(path)  # before anything is done: the keys of calls are made of it
+        desk.dies = True
+        agent.resume(path, on_event=stopping(recipe.after))
+    with path.open("a", encoding="ascii") as file:
+        file.write(recipe.torn)
+    return desk.rows()
+
+
+def stopping(after: tuple[type[Message], int] | None) -> Callable[[object], None]:
+    """A watcher that dies when it has seen the n-th event of a type."""
+    seen = itertools.count(1)
+
+    def watch(event: object) -> None:
+        if after and isinstance(event, after[0]) and next(seen) == after[1]:
+            raise Stopped
+
+    return watch
+
+
+def patch_id(path: Path) -> None:
+    """Give the file a constant id."""
+    text = path.read_text(encoding="ascii")
+    path.write_text(text.replace(json.loads(text.splitlines()[0])["id"], ID), encoding="ascii")
+
+
+# The command.
+
+
+def write_all() -> None:
+    """Record everything anew."""
+    BODIES.mkdir(parents=True, exist_ok=True)
+    TRANSCRIPTS.mkdir(parents=True, exist_ok=True)
+    for protocol, dialect in itertools.product(SPEAKS, DIALECTS):
+        lines = [talked(protocol, dialect, way) for way in WAYS]
+        bodies_file(protocol, dialect).write_text(written_bodies(*lines), encoding="utf-8")
+    rows = {}
+    for name, recipe in RECIPES.items():
+        path = TRANSCRIPTS / f"{name}.jsonl"
+        path.unlink(missing_ok=True)
+        rows[name] = write_transcript(recipe, path)
+    ROWS.write_text(json.dumps(rows, indent=1, sort_keys=True) + "\n", encoding="ascii")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.support.recording")
+    parser.add_argument("--write", action="store_true", required=True, help="record anew")
+    parser.parse_args()
+    write_all()
+
+
+if __name__ == "__main__":
+    main()

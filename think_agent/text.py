@@ -1,0 +1,80 @@
+"""Text from a model, a tool or a server: made safe to show, short enough, and read as JSON.
+
+Rule 1: `sanitize` is the one way to a terminal, a page or an error: what nobody would see, or what
+        a terminal would obey, is written out (`\\x1b`, `\\u202e`).
+Rule 2: `well_formed` is the one way in: a lone surrogate, which no SDK can send back, is replaced.
+Rule 3: JSON is read strictly (no NaN, no Infinity) and never raises: what is none is said to be
+        none, for a model may have written it.
+"""
+
+import json
+import unicodedata
+from typing import Any, NoReturn
+
+JOINERS = "\u200c\u200d"  # invisible, but part of emoji and of several scripts
+
+
+def sanitize(text: str, keep: str = "\n\t") -> str:
+    """`text` with control, format and other invisible characters written out, but for `keep`."""
+    if text.isprintable():
+        return text
+    text = text.replace("\r\n", "\n")
+    return "".join(
+        char
+        if char.isprintable()
+        or char in keep
+        or char in JOINERS
+        or unicodedata.category(char) == "Zs"
+        else char.encode("unicode_escape").decode()
+        for char in text
+    )
+
+
+def shorten(text: str, limit: int = 200) -> str:
+    """`text` on one line, of at most `limit` characters; the last is `…` where some were cut."""
+    text = " ".join(text.split())
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def well_formed(text: str) -> str:
+    """`text` with surrogate pairs joined and lone surrogates replaced by U+FFFD."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def json_text(value: Any) -> str:
+    """`value` as JSON, in whatever characters it has."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def json_at(text: str, at: int = 0) -> tuple[Any, int] | None:
+    """The JSON value that begins at `at`, and where it ends; None where there is none. Line breaks
+    inside strings are let pass, for models write them.
+    """
+    try:
+        return _DECODER.raw_decode(text, at)
+    except (ValueError, RecursionError):
+        return None
+
+
+def json_value(text: str) -> Any:
+    """The JSON value that `text` is as a whole; None where it is none."""
+    start = len(text) - len(text.lstrip())
+    found = json_at(text, start)
+    return found[0] if found and not text[found[1] :].strip() else None
+
+
+def json_object(text: str) -> dict[str, Any] | str:
+    """The arguments of a call: as an object, or the text as it stands when it is none."""
+    value = json_value(text)
+    return value if isinstance(value, dict) else text
+
+
+def _refused(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is no JSON")
+
+
+_DECODER = json.JSONDecoder(strict=False, parse_constant=_refused)
