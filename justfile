@@ -24,13 +24,17 @@ lint:
 demo *words:
     {{python}} -m demos.refund {{words}}
 
-# the parts of the README that a command makes
+# what a command makes of the READMEs: tables, the picture
 readme:
     {{python}} -m tests.readme --write
 
 # what the kit costs, beside a hand-written loop
 bench *words:
     {{python}} -m tests.benchmarks.overhead {{words}}
+
+# what the core costs by itself
+bench-core *words:
+    {{python}} -m tests.benchmarks.core {{words}}
 
 # 200 random kills of the refund desk
 soak:

@@ -10,8 +10,8 @@ most loops end. Where a provider cannot be forced (Ollama), the second may fall 
 `exit` tells the one from the other.
 """
 
-from demos.common import call, follows, play
-from think_agent import THINK, THINK_MINIMAL, Agent, Assistant, Model, Request, ToolResult, tool
+from demos.common import call, follows, play, promising
+from think_agent import THINK, THINK_MINIMAL, Agent, Model, tool
 
 ORDERS = {"ORD-001": "Laptop Stand, 13 days old", "ORD-002": "Keyboard, 44 days old"}
 QUESTION = "How old are ORD-001 and ORD-002? Look up one at a time."
@@ -27,14 +27,7 @@ diligent = follows(
     ("Two orders: begin with ORD-001.", call("lookup_order", order_id="ORD-001")),
     ("ORD-002 is still open.", call("lookup_order", order_id="ORD-002")),
 )
-
-
-def stand_in(request: Request) -> Assistant:
-    """After the first result it tells what comes next instead of doing it, if it may."""
-    last = request.messages[-1]
-    if request.tool_choice == "auto" and isinstance(last, ToolResult) and "ORD-001" in last.content:
-        return Assistant(text="Got ORD-001. Now let me look up ORD-002.")
-    return diligent(request)
+stand_in = promising(diligent)  # after the first result it tells what comes next, and stops
 
 
 def lesson(model: Model) -> None:

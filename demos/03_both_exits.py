@@ -10,9 +10,9 @@ Rule 3: `next_step` is a pure function. What a run did can be asked of it again,
 
 from demos.common import call, follows, play
 from think_agent import Agent, Assistant, Model, Request, User, tool
-from think_agent.loop import CallModel, CallTools, Done, next_step
-from think_agent.messages import current_turn
-from think_agent.trail import signature
+from think_agent.loop import CallModel, CallTool, Done, next_step
+from think_agent.testing import current_turn
+from think_agent.tools import signature
 
 
 @tool
@@ -39,9 +39,8 @@ def lesson(model: Model) -> None:
             match next_step(transcript[:length]):
                 case CallModel(tool_choice=choice):
                     print(f"  after {length}: CallModel({choice!r})")
-                case CallTools(calls=calls):
-                    names = ", ".join(signature(call) for call in calls)
-                    print(f"  after {length}: CallTools: {names}")
+                case CallTool(call):
+                    print(f"  after {length}: CallTool: {signature(call)}")
                 case Done(exit=exit, answer=answer):
                     print(f"  after {length}: Done({exit!r}): {answer}")
     print(

@@ -11,7 +11,7 @@ The first question is always asked of a stand-in, the second of the model that -
 
 from demos.common import call, follows, play
 from think_agent import Agent, Assistant, Model, Request, ScriptedModel, User, tool
-from think_agent.messages import current_turn
+from think_agent.testing import current_turn
 
 ITEMS = {"ORD-001": "Laptop Stand", "ORD-002": "Keyboard"}
 

@@ -12,10 +12,8 @@ call no tool.
 The edge: forcing is a hint. Where a provider ignores it, the gate still holds (`think_first`).
 """
 
-from collections.abc import Sequence
-
 from demos.common import call, follows, play
-from think_agent import Agent, CallModel, Force, Message, Model, Outcome, tool
+from think_agent import Agent, CallModel, Force, Model, Outcome, Turn, tool
 from think_agent.loop import Step
 from think_agent.policies import Forcing
 
@@ -26,7 +24,7 @@ def lookup_order(order_id: str) -> str:
     return f"{order_id}: Laptop Stand, 13 days old."
 
 
-def think_on_every_call(step: Step, transcript: Sequence[Message]) -> Step:
+def think_on_every_call(step: Step, turn: Turn) -> Step:
     """The trap."""
     return CallModel(Force("think")) if step == CallModel() else step
 

@@ -21,7 +21,7 @@ called: list[str] = []  # for which order, each time
 paid: dict[str, int] = {}  # the bank's book: it knows each key once
 
 
-class PowerCut(BaseException):
+class PowerCut(SystemExit):
     """Ends the process, so to speak."""
 
 

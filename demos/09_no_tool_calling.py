@@ -16,7 +16,7 @@ from demos.refund.dialects import speaking
 from think_agent import Agent, Assistant, Model, Request, tool
 from think_agent.dialects.json_plan import json_plan
 from think_agent.dialects.react import react
-from think_agent.trail import signature
+from think_agent.tools import signature
 
 STEP = ("Look it up first.", call("lookup_order", order_id="ORD-001"))
 

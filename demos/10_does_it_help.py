@@ -2,7 +2,8 @@
 
 Rule 1: what counts is what was done. A case is right when the shop's rows are exactly those that
         the case expects; nobody reads the answers.
-Rule 2: a share has an interval, and a difference a p-value, for few cases prove little.
+Rule 2: a share has an interval, and a difference of a real model a p-value, for few cases prove
+        little.
 Rule 3: one thing differs between the settings that are compared, here `force`.
 
 The edge: the stand-in is *made* to profit from a plan (it is careful after one, and hasty without),
@@ -17,10 +18,11 @@ from demos.common import play
 from demos.refund.stand_ins import careful, hasty
 from think_agent import Assistant, Force, Model, Request
 from think_agent.evaluation.inputs import load_suite, read_cases
-from think_agent.evaluation.scores import Setting, compare, score
+from think_agent.evaluation.scores import Setting, score
+from think_agent.evaluation.tables import report
 from think_agent.evaluation.trials import Job, attempt
-from think_agent.messages import current_turn
 from think_agent.policies import Forcing
+from think_agent.testing import current_turn
 
 CASES = Path(__file__).parent / "refund" / "cases.jsonl"
 FORCES: tuple[Forcing, ...] = ("never", "first")
@@ -48,10 +50,12 @@ def lesson(model: Model) -> None:
         low, high = figures.interval
         print(f'\nforce="{force}": right on {figures.right} of {len(cases)} cases')
         print(f"  95 % interval     {low:.0%} to {high:.0%}")
-        print(f"  wrong writes      {figures.wrong_writes} tried")
-        print(f"  model calls       {figures.calls:.1f} a case")
-    (pair,) = compare(results)
-    print(f"\nbetter without: {pair.first_better}, with: {pair.second_better}; p = {pair.p:.2g}")
+        print(f"  wrong writes      {figures.totals['wrong_writes']} tried")
+        print(f"  model calls       {figures.totals['model_calls'] / len(cases):.1f} a case")
+    if model.name == "offline":
+        print("\nNothing is tested for significance: chance has no part in what a script does.")
+    else:
+        print(f"\n{report(results)[-1].remark}")
     print("\nwhat to notice: how wide the intervals are, and what a thought costs in calls.")
 
 

@@ -1,51 +1,44 @@
-"""What lessons 02 to 10 share and do not teach: the flag `--provider`, and a stand-in.
+"""What lessons 02 to 12 share and do not teach: the flag `--provider`, and a stand-in.
 
 Rule 1: `play` runs a lesson with the model that `--provider` names; without the flag a script plays
         it, and the first line that is printed says so.
 Rule 2: a stand-in is a function of the request and keeps nothing, so one of it serves any number of
         runs, and prints the same words every time.
-Rule 3: errors are one line, and exit codes are those of the kit (`think_agent/cli.py`).
-Rule 4: in a terminal, what a lesson prints is wrapped at words (`wrapping.py`).
+Rule 3: errors are one line, and exit codes are those of the kit (`think_agent/cli/main.py`).
 """
 
-import argparse
 import sys
 from collections.abc import Callable
-from typing import NoReturn
+from dataclasses import replace
+from typing import Any, NoReturn
 
-from demos.wrapping import wrapped_at_words
+import click
+
 from think_agent import Assistant, Model, Request, ToolCall, ToolResult
-from think_agent.cli.main import EXIT_CODES, add_model_flags, choose_model, guarded
-from think_agent.cli.options import Parser
-from think_agent.messages import current_turn
+from think_agent.cli.main import EXIT_CODES, run
+from think_agent.cli.models import chosen_model, model_flags
+from think_agent.cli.options import Command
+from think_agent.dialects.base import Wrapper
 from think_agent.model import Script
+from think_agent.testing import call as call
+from think_agent.testing import current_turn, think
 
 STAND_IN = "[scripted stand-in, no language model]"
 
 
 def play(lesson: Callable[[Model], None], stand_in: Script) -> NoReturn:
     """Run a lesson as a command: read the flags, say who speaks, and exit."""
+    contract = (sys.modules[lesson.__module__].__doc__ or "").replace("\n\n", "\n\n\b\n")
 
-    def main() -> int:
-        parser = Parser(
-            description=sys.modules[lesson.__module__].__doc__,
-            epilog=EXIT_CODES,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
-        add_model_flags(parser, default="offline")
-        with wrapped_at_words():
-            args = parser.parse_args()
-            model = choose_model(args.provider, args.model, args.base_url, script=stand_in)
-            print(STAND_IN if model.name == "offline" else f"[{model.name}:{model.model}]")
-            lesson(model)
-        return 0
+    @click.command(cls=Command, help=contract, epilog=EXIT_CODES)
+    @model_flags(default="offline")
+    @click.pass_context
+    def command(ctx: click.Context, /, **settings: Any) -> None:
+        model = chosen_model(ctx, script=stand_in)
+        print(STAND_IN if model.name == "offline" else f"[{model.name}:{model.model}]")
+        lesson(model)
 
-    sys.exit(guarded(main))
-
-
-def call(name: str, **arguments: object) -> ToolCall:
-    """A call as a script writes it."""
-    return ToolCall("", name, arguments)
+    sys.exit(run(command, f"python {sys.argv[0]}"))
 
 
 def follows(*steps: tuple[str, ToolCall]) -> Script:
@@ -63,7 +56,27 @@ def follows(*steps: tuple[str, ToolCall]) -> Script:
         if left and has_thought and request.tool_choice in ("auto", "required"):
             return Assistant(tool_calls=(left[0][1],), stop_reason="tool_use")
         why = left[0][0] if left else "All is done; what is left is to tell the user."
-        note = call("think", thought=why, should_continue="true" if left else "false")
-        return Assistant(tool_calls=(note,), stop_reason="tool_use")
+        return Assistant(tool_calls=(think(why, bool(left)),), stop_reason="tool_use")
 
     return script
+
+
+def promising(script: Script) -> Script:
+    """`script`, but after ORD-001 it tells what it will do next instead of doing it, if it may."""
+
+    def promise(request: Request) -> Assistant:
+        last, may = request.messages[-1], request.tool_choice == "auto"
+        if may and isinstance(last, ToolResult) and "ORD-001" in last.content:
+            return Assistant(text="Got ORD-001. Now let me look up ORD-002.")
+        return script(request)
+
+    return promise
+
+
+class Phased(Wrapper):
+    """A provider that marks what is said before the final answer, as OpenAI does."""
+
+    def complete(self, request: Request) -> Assistant:
+        said = self.inner.complete(request)
+        is_final = request.tool_choice == "none"
+        return said if is_final else replace(said, text="", commentary=said.text)

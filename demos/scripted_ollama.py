@@ -4,7 +4,6 @@ Rule 1: `--provider ollama[:MODEL]` talks to Ollama and fails where there is non
         the stand-in; without the flag Ollama is used where it answers and has the model.
 Rule 2: the stand-in is a real HTTP server that speaks just enough of `/api/chat` for the SDK. What
         it says depends on the messages alone. No language model is at work in it, and that is said.
-Rule 3: in a terminal, what the lesson prints is wrapped at words (`wrapping.py`).
 
 The edge: like the lesson, it imports nothing of the kit.
 """
@@ -18,8 +17,6 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any, NoReturn, TypeAlias
 
 import ollama
-
-from demos.wrapping import wrapped_at_words
 
 Json: TypeAlias = dict[str, Any]
 
@@ -37,12 +34,6 @@ class OneLine(argparse.ArgumentParser):
 @contextmanager
 def ollama_or_stand_in() -> Iterator[tuple[ollama.Client, str]]:
     """A client, and the model to ask."""
-    with wrapped_at_words(), _client_and_model() as found:
-        yield found
-
-
-@contextmanager
-def _client_and_model() -> Iterator[tuple[ollama.Client, str]]:
     parser = OneLine()
     parser.add_argument("--provider", default="auto", metavar="auto|offline|ollama[:MODEL]")
     provider, _, model = parser.parse_args().provider.partition(":")

@@ -1,141 +1,206 @@
-"""What a command makes of the README: two tables of line counts, and what the demo prints.
+"""What a command makes of the READMEs: tables read from the tree, what a program prints, a picture.
 
-`python -m tests.readme` prints them, with `--write` they are put in place.
-A line of code is a line that holds a token which is no comment and no docstring.
+    python -m tests.readme            names what is not current (exit 1)
+    python -m tests.readme --write    makes it current
+
+Rule 1: a made part stands between `<!-- made: NAME -->` and `<!-- end -->`; NAME is a key of MADE.
+Rule 2: nothing is listed by hand. Files, their first sentences and their sizes, budgets, lessons
+        and what to notice in them are read from the tree.
+Rule 3: seconds differ from run to run, so they are not compared.
 """
 
 import ast
 import io
 import re
-import subprocess
 import sys
-import tokenize
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable
+from contextlib import redirect_stdout
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+from rich.console import Console
+from rich.text import Text
+
+from demos.refund.offline import reply
+from demos.refund.session import unlabeled
+from demos.refund.shop import INSTRUCTIONS, Shop
+from tests.core.test_sizes import BUDGETS, FIRST, POLICIES, ROOM
+from tests.support.sizes import ROOT, files, size, total
+from think_agent import Agent, connect
+from think_agent.cli.console import RunView
+
 README = ROOT / "README.md"
-CORE = [
-    ("think_agent/messages.py", "what was said and done, as values"),
-    ("think_agent/loop.py", "the steps, `next_step`, `run`, `arun`"),
-    ("think_agent/think.py", "the think tool and its exit signal"),
-    ("think_agent/tools.py", "`@tool`, and calls that are checked first"),
-    ("think_agent/schema.py", "a signature as a JSON schema"),
-    ("think_agent/waiting.py", "a tool's function, and its timeout"),
-    ("think_agent/model.py", "what a model is to the loop; the scripted one"),
-    ("think_agent/trail.py", "which action stands behind which thought"),
-    ("think_agent/policies/forcing.py", "when a thought is forced"),
-    ("think_agent/policies/gate.py", "no guarded tool without a thought"),
-    ("think_agent/policies/limits.py", "calls, actions, seconds, tokens, money"),
-    ("think_agent/policies/patience.py", "failures, repeats, unreadable replies"),
-    ("think_agent/policies/approval.py", "what a person decides; care after a crash"),
-    ("think_agent/agent.py", "model + tools + instructions + policies"),
-    ("think_agent/running.py", "what a step asks of the world"),
-    ("think_agent/outcome.py", "what a run came to"),
-]
-REST = [
-    ("think_agent/context.py", "how much of a long conversation a request shows"),
-    ("think_agent/policies/answer.py", "a final answer of a type"),
-    ("think_agent/transcript.py", "the transcript on disk"),
-    ("think_agent/errors.py", "what can go wrong with a model"),
-    ("think_agent/streaming.py", "a reply as it forms"),
-    ("think_agent/dialects/tags.py", "thinking and answer told apart in marked text"),
-    ("think_agent/providers/base.py", "asking, asking again, giving up"),
-    ("think_agent/providers/ollama.py", "Ollama"),
-    ("think_agent/providers/anthropic.py", "Anthropic"),
-    ("think_agent/providers/openai.py", "OpenAI: client and errors"),
-    ("think_agent/providers/openai_shared.py", "what its two APIs have in common"),
-    ("think_agent/wire/openai_responses.py", "OpenAI's Responses API"),
-    ("think_agent/wire/openai_chat.py", "Chat Completions, and who else speaks it"),
-    ("think_agent/providers/gemini.py", "Gemini"),
-    ("think_agent/dialects/split.py", "thoughts from one model, actions from another"),
-    ("think_agent/dialects/text_calls.py", "calls that a model wrote into its text"),
-    ("think_agent/dialects/schemas.py", "tool parameters that every provider takes"),
-    ("think_agent/dialects/json_plan.py", "a turn as one JSON object under a schema"),
-    ("think_agent/dialects/react.py", "Thought / Action / Final Answer in plain text"),
-    ("think_agent/dialects/labels.py", "the labels of that format, found as they arrive"),
-    ("think_agent/probe/report.py", "questions to an endpoint, and what the answers say"),
-    ("think_agent/probe/asking.py", "the command `think-agent probe`"),
-    ("think_agent/audit/layout.py", "a transcript, laid out for the eye"),
-    ("think_agent/audit/page.py", "the audit page"),
-    ("think_agent/audit/text.py", "the audit as text, JSON, and from a file"),
-    ("think_agent/audit/redaction.py", "fields that an audit hides"),
-    ("think_agent/integrations/otel.py", "spans for OpenTelemetry"),
-    ("think_agent/evaluation/trials.py", "cases x models x settings x trials"),
-    ("think_agent/evaluation/scores.py", "what the trials say, in figures and a plot"),
-    ("think_agent/evaluation/intervals.py", "intervals and paired comparisons"),
-    ("think_agent/evaluation/tables.py", "the same as tables, for a file or a terminal"),
-    ("think_agent/evaluation/inputs.py", "what is evaluated: cases, suite, settings, prices"),
-    ("think_agent/evaluation/command.py", "the command `think-agent eval`"),
-    ("think_agent/integrations/dbos.py", "the same agent on a durable engine"),
-    ("think_agent/evaluation/engine.py", "an evaluation shared by machines"),
-    ("think_agent/cli/options.py", "flags, environment, TOML"),
-    ("think_agent/cli/paths.py", "paths of a command line, looked at first"),
-    ("think_agent/cli/console.py", "a run in a terminal"),
-    ("think_agent/cli/approval.py", "asking a person at a terminal"),
-    ("demos/refund/shop.py", "the shop: enforced policy, three tools"),
-    ("demos/refund/offline.py", "the scripted stand-in"),
-]
-NO_CODE = {
-    tokenize.COMMENT,
-    tokenize.NL,
-    tokenize.NEWLINE,
-    tokenize.INDENT,
-    tokenize.DEDENT,
-    tokenize.ENCODING,
-    tokenize.ENDMARKER,
+PICTURE = ROOT / "demos/run.svg"
+ASKED = "I want a refund on order ORD-001"
+WORDS = {".j2": "A template.", ".css": "A style sheet."}  # for what has no docstring
+PYTHON = re.compile(r"(<!-- goes on -->\n)?^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
+SECONDS = re.compile(r"\b[0-9.]+(?: |&#160;)m?s\b")  # 0.1 s may be 96 ms the next time
+
+
+def readmes() -> list[Path]:
+    """All pages of the project."""
+    folders = ("think_agent", "demos", "tests")
+    pages = [path for path in files(*folders) if path.name == "README.md"]
+    return [README, ROOT / "CONTRIBUTING.md", *pages]
+
+
+def programs(text: str) -> list[str]:
+    """The Python blocks of a page, those that go on with the one before joined to it."""
+    found: list[str] = []
+    for goes_on, code in PYTHON.findall(text):
+        if goes_on:
+            found[-1] += code
+        else:
+            found.append(code)
+    return found
+
+
+def docstring(path: Path) -> str:
+    return ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+
+
+def sentence(path: Path) -> str:
+    """The first sentence of a module's docstring; with the next one where it is a question."""
+    if path.suffix != ".py":
+        return WORDS[path.suffix]
+    paragraph = " ".join(docstring(path).split("\n\n")[0].split())
+    first = re.match(r"(?:[^.]+?\?\s)?.+?[.?!](?=\s|$)", paragraph)
+    return (first[0] if first else paragraph).replace("|", r"\|")
+
+
+def table(paths: Iterable[Path], seen_from: str) -> str:
+    """One line a file: what it is, and how much there is to read."""
+    rows = [
+        f"| [`{path.name}`]({path.relative_to(ROOT / seen_from)}) "
+        f"| {door or sentence(path)} | {round(size(path))} |\n"
+        for path in paths
+        for door in ["The door." if path.name == "__init__.py" else ""]
+        if size(path)
+    ]
+    return "| file | what it is | lines of code |\n|---|---|---|\n" + "".join(rows)
+
+
+def budgets() -> str:
+    rows = (
+        f"| {name} | {total(paths):,} | {most:,} |\n" for name, (paths, most) in BUDGETS.items()
+    )
+    return "| to read | lines of code | at most |\n|---|---|---|\n" + "".join(rows)
+
+
+def rooms() -> str:
+    """A table for each room but the policies, under what its `__init__` says."""
+    made = ""
+    for room in sorted(path for path in (ROOT / "think_agent").iterdir() if path.is_dir()):
+        if room.name == "policies" or not (door := room / "__init__.py").exists():
+            continue
+        inside = files(f"think_agent/{room.name}")
+        page = room / "README.md"
+        more = f" More in [its README]({room.name}/README.md)." if page.exists() else ""
+        made += f"### {room.name}/: {total(inside):,} lines\n\n{sentence(door)}{more}\n\n"
+        made += table(inside, "think_agent") + "\n"
+    return made
+
+
+def lessons() -> str:
+    """The numbered lessons: the first sentence of each, and the words that it ends with."""
+    rows = ""
+    for path in sorted((ROOT / "demos").glob("[0-9][0-9]_*.py")):
+        strings = (
+            node.value
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        )
+        notice = next(s.split("what to notice: ")[1] for s in strings if "what to notice: " in s)
+        notice = " ".join(notice.split()).rstrip(".;")
+        rows += f"| [`{path.stem}`]({path.name}) | {sentence(path)} | {notice} |\n"
+    return "| lesson | idea | what to notice |\n|---|---|---|\n" + rows
+
+
+def pantry() -> str:
+    """What the README's own agent prints when it is run."""
+    section = README.read_text(encoding="utf-8").split("## Your own agent")[1].split("\n## ")[0]
+    # The last block is the test, in a file of its own; the others are `pantry.py`.
+    code = "".join(code for _, code in PYTHON.findall(section)[:-1])
+    said = io.StringIO()
+    with redirect_stdout(said):
+        exec(compile(code, "pantry.py", "exec"), {"__name__": "__main__"})
+    lines = (line.rstrip() for line in said.getvalue().splitlines())
+    return "```text\n" + "\n".join(lines) + "\n```\n"
+
+
+def picture() -> str:
+    """The refund desk in a terminal, as an SVG. The stand-in plays, no language model."""
+    played = recorder()
+    desk = Agent(
+        connect("offline", script=unlabeled(reply)),
+        Shop(":memory:").tools(),
+        instructions=INSTRUCTIONS.read_text(encoding="utf-8"),
+    )
+    with RunView(played) as view:
+        desk.run(ASKED, on_event=view)
+    shown = recorder()  # of lines that are wrapped, as a terminal does it
+    shown.print(Text(f'$ python -m demos.refund "{ASKED}"', "bold"))
+    shown.print(Text(" scripted stand-in: no language model is at work ", "black on yellow"))
+    shown.print(Text.from_ansi(played.export_text(styles=True)))
+    return shown.export_svg(title="think-agent", unique_id="run")
+
+
+def recorder() -> Console:
+    """A console that shows nothing and remembers all."""
+    nowhere = io.StringIO()
+    return Console(record=True, file=nowhere, width=100, color_system="truecolor", highlight=False)
+
+
+MADE: dict[str, Callable[[], str]] = {
+    "budgets": budgets,
+    "first hour": lambda: table(FIRST, "think_agent"),
+    "root": lambda: table((p for p in ROOM if p not in FIRST), "think_agent"),
+    "policies": lambda: table(POLICIES, "think_agent"),
+    "rooms": rooms,
+    "lessons": lessons,
+    "pantry": pantry,
 }
 
 
-def lines_of_code(source: str) -> int:
-    """How many lines hold code."""
-    strings: set[int] = set()  # lines of strings that are statements: docstrings
-    for node in ast.walk(ast.parse(source)):
-        match node:
-            case ast.Expr(value=ast.Constant(value=str())):
-                strings.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
-    code: set[int] = set()
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type not in NO_CODE:
-            code.update(range(token.start[0], token.end[0] + 1))
-    return len(code - strings)
-
-
-def table(order: Sequence[tuple[str, str]]) -> str:
-    """A table of files, header and all."""
-    rows = (
-        f"| [`{path}`]({path}) | {what} | {lines_of_code((ROOT / path).read_text())} |\n"
-        for path, what in order
-    )
-    return "| file | what it holds | lines of code |\n|---|---|---|\n" + "".join(rows)
-
-
-def demo() -> str:
-    """What the demo prints in a pipe, as a text block. Seconds are not compared: they read 0.0."""
-    command = [sys.executable, "-m", "demos.refund", "I want a refund on order ORD-001"]
-    done = subprocess.run(
-        [*command, "--provider", "offline"], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    return "```text\n" + re.sub(r"[0-9.]+ s$", "0.0 s", done.stdout, flags=re.MULTILINE) + "```\n"
-
-
 def written(text: str) -> str:
-    """The README `text` with every made part made anew."""
-    for pattern, made in (
-        (r"(<!-- the core: [^\n]*-->\n).*?(?=<!-- end -->)", table(CORE)),
-        (r"(<!-- the rest: [^\n]*-->\n).*?(?=<!-- end -->)", table(REST)),
-        (r"(<!-- demo: [^\n]*-->\n)```text\n.*?```\n", demo()),
-    ):
-        text = re.sub(pattern, lambda m, made=made: m[1] + made, text, flags=re.DOTALL)
-    return text
+    """A page with every made part made anew."""
+    return re.sub(
+        r"(<!-- made: ([a-z ]+) -->\n).*?(?=<!-- end -->)",
+        lambda part: part[1] + MADE[part[2]](),
+        text,
+        flags=re.DOTALL,
+    )
+
+
+def compared(text: str) -> str:
+    """What has to be equal of a page."""
+    return SECONDS.sub("…", text)
+
+
+def drawn(svg: str) -> list[str]:
+    """What has to be equal of a picture: its words. How rich draws them is rich's affair."""
+    return re.findall(r"<text[^>]*>([^<]*)</text>", SECONDS.sub("…", svg))
+
+
+def outdated() -> dict[Path, str]:
+    """What is not current, and what it should be."""
+    pages = {page: (page.read_text(encoding="utf-8")) for page in readmes()}
+    found = {
+        page: new for page, old in pages.items() if compared(new := written(old)) != compared(old)
+    }
+    svg = PICTURE.read_text(encoding="utf-8") if PICTURE.exists() else ""
+    if drawn(new := picture()) != drawn(svg):
+        found[PICTURE] = new
+    return found
 
 
 def main() -> None:
-    text = written(README.read_text(encoding="utf-8"))
-    if "--write" in sys.argv:
-        README.write_text(text, encoding="utf-8")
-    else:
-        print(text, end="")
+    found = outdated()
+    for path, text in found.items():
+        print(path.relative_to(ROOT))
+        if "--write" in sys.argv:
+            path.write_text(text, encoding="utf-8")
+    if found and "--write" not in sys.argv:
+        sys.exit(1)
 
 
 if __name__ == "__main__":

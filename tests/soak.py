@@ -5,7 +5,6 @@ gets through. Then its rows and its transcript are compared with those of the ru
 stopped. Prints the counts, and exits with 1 when anything was lost or doubled.
 """
 
-import argparse
 import random
 import sqlite3
 import sys
@@ -13,8 +12,11 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
+import click
+
 from tests.support.desk import killed, points, said, told_once
-from think_agent.cli.options import whole
+from think_agent.cli.main import run
+from think_agent.cli.options import Command, whole
 
 ORDERS = [f"ORD-{number:03}" for number in range(1, 12)]
 
@@ -58,9 +60,12 @@ def rows(folder: Path) -> Counter[tuple[str, str, int]]:
         return Counter(db.execute("SELECT order_id, decision, amount_cents FROM decisions"))
 
 
+@click.command(cls=Command, help=__doc__)
+@click.argument("kills", type=whole, default=200)
+@click.argument("seed", type=int, default=1)
+def command(kills: int, seed: int) -> int:
+    return main(kills, seed)
+
+
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="python -m tests.soak", description=__doc__)
-    parser.add_argument("kills", nargs="?", type=whole, default=200, help="default: %(default)s")
-    parser.add_argument("seed", nargs="?", type=int, default=1, help="default: %(default)s")
-    args = parser.parse_args()
-    sys.exit(main(args.kills, args.seed))
+    sys.exit(run(command, "python -m tests.soak"))

@@ -15,16 +15,17 @@ from .errors import (
     Overloaded,
     RateLimited,
     TimedOut,
+    ToolsUnsupported,
 )
-from .loop import AskHuman, CallModel, CallTools, Done, Refuse, next_step
+from .loop import AskHuman, CallModel, CallTool, Done, Refuse, next_step
 from .messages import Assistant, Force, Message, Started, ToolCall, ToolResult, Usage, User, Verdict
 from .model import Capabilities, Model, Request, ScriptedModel
-from .outcome import Outcome
 from .providers import connect
+from .running import Outcome
 from .streaming import Delta, Notice
 from .think import THINK, THINK_MINIMAL
 from .tools import Tool, tool
-from .trail import Action
+from .turn import Action, Turn
 
 __version__ = "0.1.0"
 
@@ -39,7 +40,7 @@ __all__ = [
     "BadRequest",
     "BadResponse",
     "CallModel",
-    "CallTools",
+    "CallTool",
     "Capabilities",
     "ConnectionFailed",
     "Delta",
@@ -61,6 +62,8 @@ __all__ = [
     "Tool",
     "ToolCall",
     "ToolResult",
+    "ToolsUnsupported",
+    "Turn",
     "Usage",
     "User",
     "Verdict",

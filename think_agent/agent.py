@@ -22,28 +22,27 @@ from collections.abc import (
 )
 from contextlib import aclosing, closing, contextmanager
 from dataclasses import replace
-from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from . import policies as rules
 from . import tools as toolbox
 from .errors import TranscriptError
 from .loop import AskHuman, Done, Policy, Step, arun, plan, run
-from .messages import MESSAGES, THINK_NAME, Message, Verdict, json_text
+from .messages import CARRIED, MESSAGES, THINK_NAME, Json, Message, Verdict
 from .model import Model, Request
-from .outcome import Outcome
 from .policies import Forcing, OnToolError, Price
-from .running import Effect, Event, Perform, Run, performed, received, verdict
-from .think import THINK, has_signal
+from .running import Event, Outcome, Perform, Run, performed, verdict
+from .think import THINK, THOUGHT, has_signal
 from .tools import Tool
+from .turn import Turn
 
 if TYPE_CHECKING:  # imported when an agent needs it, and not before
     from pydantic import BaseModel
 
-    from .policies.answer import TypedAnswer
-
 Approve: TypeAlias = Callable[[AskHuman], Verdict | bool | Awaitable[Verdict | bool]]
-Conversation: TypeAlias = Sequence[Message] | str | os.PathLike[str] | None
+Saved: TypeAlias = Sequence[Message] | str | os.PathLike[str]  # in memory, or the path of a file
+OnEvent: TypeAlias = Callable[[Event], None] | None
+Asked: TypeAlias = Request | Perform | AskHuman
 
 
 class Agent:
@@ -51,11 +50,15 @@ class Agent:
 
     - `force`: when `think` is forced, see `policies.force`.
     - `think`: the think tool, THINK or THINK_MINIMAL; None for an agent without one.
-    - `policies`: further `(step, transcript) -> step` functions, applied after the agent's own but
-      for those that only end a run (`declined`, `last_words`, `nobody`).
+    - `silence`: `"confirm"` asks a model that stops although its last thought said to go on, once a
+      turn (see `policies/silence.py`); `"accept"` takes what it said for the answer.
+    - `carry`: a guarded tool takes its thought with the call, as a first, required argument that
+      its function does not see: a thought without a model call of its own.
+    - `policies`: further `(step, turn) -> step` functions, applied after the agent's own but for
+      those that only end a run.
     - `answer`: a pydantic model that the final answer has to be of; `outcome.data` is the object.
     - `approve`: asked when a person has to decide; gets an AskHuman, gives a Verdict or a bool, and
-      may be async. None: nobody is there, and the run pauses with the exit `needs_human`.
+      may be async. None: no one is there, and the run pauses with the exit `needs_human`.
     - `max_model_calls` (the last one is for the closing words), `max_actions`, `max_seconds`,
       `max_tokens`, `max_cost` (with `prices` by model name): limits of a turn, None for none.
     - `max_thoughts_in_a_row`: after so many turns of thinking only, the tool result says that it is
@@ -76,6 +79,8 @@ class Agent:
         instructions: str = "",
         force: Forcing = "first",
         think: Tool | None = THINK,
+        silence: Literal["confirm", "accept"] = "confirm",
+        carry: bool = False,
         policies: Iterable[Policy] = (),
         answer: "type[BaseModel] | None" = None,
         approve: Approve | None = None,
@@ -99,7 +104,15 @@ class Agent:
             raise TypeError(f"instructions={instructions!r}: pass a text")
         if not (approve is None or callable(approve)):
             raise TypeError(f"approve={approve!r}: pass a function that gets an AskHuman")
-        _check_think(think, force)
+        if not (think is None or isinstance(think, Tool)):
+            raise TypeError(f"think={think!r}: pass THINK, THINK_MINIMAL or None")
+        if think and think.name != THINK_NAME:
+            raise ValueError(f"the think tool must be named {THINK_NAME!r}, not {think.name!r}")
+        self.can_signal = think is not None and has_signal(think)
+        if force == "always" and not self.can_signal:
+            raise ValueError("force='always' needs think=THINK: its signal is the only way out")
+        if silence not in ("confirm", "accept"):
+            raise ValueError(f"silence={silence!r}: use 'confirm' or 'accept'")
         rules.check_whole("max_thoughts_in_a_row", max_thoughts_in_a_row)
         rules.check_whole("max_result_chars", max_result_chars)
         if keep_turns is not None:
@@ -108,50 +121,71 @@ class Agent:
         self.instructions = instructions
         self.think = think
         self.tools = toolbox.index(tools, reserved=THINK_NAME)
-        self.shown = (*([think] if think else []), *self.tools.values())
-        self.answer = _typed(answer)
         self.max_thoughts_in_a_row = max_thoughts_in_a_row
         self.keep_turns = keep_turns
-        self.now = now or _default_clock()
+        if now is None:
+            from .transcript import utc_now  # the core has no clock of its own
+
+        self.now = now or utc_now
+        self.answer = None
+        if answer is not None:
+            from .policies.answer import TypedAnswer
+
+            self.answer = TypedAnswer(answer)
+        self._guarded = {name for name, item in self.tools.items() if item.think_first}
+        if self._guarded and not (think or carry):
+            names = ", ".join(self._guarded)
+            raise ValueError(f"{names}: think_first needs a think tool, or carry=True")
+        self.shown: tuple[Tool, ...] = (
+            *([think] if think else []),
+            *(_carrying(t) if carry and t.think_first else t for t in self.tools.values()),
+        )
         self._max_chars = max_result_chars
         self._approve = approve
-
-        guarded = {item.name for item in self.tools.values() if item.think_first}
-        if guarded and not think:
-            raise ValueError(f"{', '.join(guarded)}: think_first needs an agent with a think tool")
-        forced = rules.force(force)
-        self._planning: list[Policy] = [
-            *([self.answer.policy] if self.answer else []),
-            rules.mend_format,
-            forced if think else rules.force("never"),
-            rules.gate(guarded),
-            rules.stop_asking,
-            rules.patience(patience, on_tool_error=on_tool_error, ask=approve is not None),
-            rules.no_repeats(max_repeats),
-            rules.max_model_calls(max_model_calls),
-        ]
-        if max_actions is not None:
-            self._planning.append(rules.max_actions(max_actions))
-        if max_tokens is not None:
-            self._planning.append(rules.max_tokens(max_tokens))
+        self._force = force
+        self._confirms = silence == "confirm" and force != "always"
+        self._patience = patience
+        self._on_tool_error = on_tool_error
+        self._max_repeats = max_repeats
+        self.limits = rules.Limits(
+            model_calls=max_model_calls,
+            actions=max_actions,
+            seconds=max_seconds,
+            tokens=max_tokens,
+            cost=max_cost,
+            prices=prices or {},
+        )
         if max_cost is not None:
-            self._planning.append(rules.max_cost(max_cost, prices or {}))
-            rules.price(prices or {}, model.model)  # a model without one is refused here
-        if max_seconds is not None:
-            rules.max_seconds(max_seconds)  # a limit that cannot be is refused here
-        self._max_seconds = max_seconds
-        # A person is asked last: never about a call that a limit would then refuse.
-        self._asking: list[Policy] = [rules.care(self.tools), rules.approval(self.tools)]
-        self._asking += [*policies, rules.declined, rules.last_words]
-        if approve is None:
-            self._asking.append(rules.nobody)
+            rules.price(self.limits.prices, model.model)  # a model without one is refused here
+        self._own = tuple(policies)
+        self.policies()  # settings that cannot work are refused here, too
+
+    def policies(self, *, since: str = "") -> list[Policy]:
+        """All policies, in order: each judges what the ones before it made of the step. `since`:
+        the time (ISO) from which seconds count, instead of the start of the turn.
+        """
+        thinks, asks = self.think is not None, self._approve is not None
+        return [
+            # Is the turn over at all, and by an answer that fits?
+            *([rules.confirm_silence(can_think=self.can_signal)] if self._confirms else []),
+            *([self.answer.ask_for_answer] if self.answer else []),
+            rules.ask_for_format,  # a reply that cannot be read is no reply to judge
+            rules.force(self._force if thinks else "never"),
+            rules.gate(self._guarded, can_think=thinks),  # it forces after a refusal, too
+            rules.stop_asking,  # for what the two before it force
+            rules.patience(self._patience, on_tool_error=self._on_tool_error, ask=asks),
+            rules.no_repeats(self._max_repeats),
+            *self.limits.policies(since),  # they close a turn, whatever was planned for it
+            rules.care_after_a_crash(self.tools),  # was it done already?
+            rules.approval(self.tools),  # late, so that no one approves what would not be run
+            *self._own,
+            rules.declined,  # from here on a turn is only ended
+            rules.closing_words,
+            *([] if asks else [rules.pause_for_a_person]),
+        ]
 
     def run(
-        self,
-        text: str,
-        *,
-        transcript: Conversation = None,
-        on_event: Callable[[Event], None] | None = None,
+        self, text: str, *, transcript: Saved | None = None, on_event: OnEvent = None
     ) -> Outcome:
         """Work on `text` until the turn is over.
 
@@ -163,169 +197,131 @@ class Agent:
         return _last(self._events(text, transcript, on_event is not None), on_event)
 
     async def arun(
-        self,
-        text: str,
-        *,
-        transcript: Conversation = None,
-        on_event: Callable[[Event], None] | None = None,
+        self, text: str, *, transcript: Saved | None = None, on_event: OnEvent = None
     ) -> Outcome:
         """`run` without blocking the event loop."""
         return await _alast(self._aevents(text, transcript, on_event is not None), on_event)
 
-    def resume(
-        self,
-        transcript: Sequence[Message] | str | os.PathLike[str],
-        *,
-        on_event: Callable[[Event], None] | None = None,
-    ) -> Outcome:
+    def resume(self, transcript: Saved, *, on_event: OnEvent = None) -> Outcome:
         """Go on with a run that a crash, Ctrl-C or a question to a person ended. It needs nothing
         but the file, or the transcript in memory, and the same tools.
         """
         return _last(self._events(None, transcript, on_event is not None), on_event)
 
-    async def aresume(
-        self,
-        transcript: Sequence[Message] | str | os.PathLike[str],
-        *,
-        on_event: Callable[[Event], None] | None = None,
-    ) -> Outcome:
+    async def aresume(self, transcript: Saved, *, on_event: OnEvent = None) -> Outcome:
         """`resume` without blocking the event loop."""
         return await _alast(self._aevents(None, transcript, on_event is not None), on_event)
 
-    def stream(self, text: str, *, transcript: Conversation = None) -> Iterator[Event]:
+    def stream(self, text: str, *, transcript: Saved | None = None) -> Iterator[Event]:
         """The events of a whole run as they happen; the last one is the Outcome."""
         return self._events(text, transcript, True)
 
-    def astream(self, text: str, *, transcript: Conversation = None) -> AsyncIterator[Event]:
+    def astream(self, text: str, *, transcript: Saved | None = None) -> AsyncIterator[Event]:
         """`stream`, for `async for`."""
         return self._aevents(text, transcript, True)
 
-    def policies(self, *, from_now: bool = False) -> list[Policy]:
-        """All policies, in order. `from_now`: `max_seconds` counts from now on, and not from the
-        start of the turn, which may have been in another process.
-        """
-        clock: list[Policy] = []
-        if self._max_seconds is not None:
-            clock = [rules.max_seconds(self._max_seconds, since=self.now() if from_now else "")]
-        return [*self._planning, *clock, *self._asking]
-
-    def next_step(self, transcript: Sequence[Message]) -> Step:
+    def next_step(self, transcript: Turn | Iterable[Message]) -> Step:
         """What this agent would do next: `loop.next_step` after all of its policies."""
         return plan(transcript, self.policies())
 
-    def perform(self, effect: Effect, *, streamed: bool = False) -> Iterator[Event]:
-        """Do one thing that a step asks of the world: gives the message it came to, and whatever
-        else a watcher may see. An engine that records steps overrides this.
+    def mint_key(self) -> str:
+        """A new idempotency key. An engine that records steps overrides this."""
+        return os.urandom(16).hex()
+
+    def perform(self, effect: Asked, *, streamed: bool = False) -> Iterator[Event]:
+        """Do one thing that a step asks of the world: gives the message that came of it, and
+        whatever else a watcher may see. An engine that records steps overrides this.
         """
         match effect:
             case Request() if streamed:
-                for event in self.model.stream(effect):
-                    yield from self._stamped(received(event, effect, self.think))
+                yield from self.model.stream(effect)
             case Request():
-                reply = self.model.complete(effect)
-                yield from self._stamped(received(reply, effect, self.think))
+                yield self.model.complete(effect)
             case Perform(call=call, key=key):
                 result = toolbox.call(self.tools, call, key=key, max_chars=self._max_chars)
-                yield from self._stamped([performed(effect, result)])
+                yield performed(effect, result)
             case AskHuman():
                 assert self._approve
                 answer = self._approve(effect)
                 if inspect.isawaitable(answer):
                     raise TypeError("approve= is async: use `await agent.arun(...)`")
-                yield from self._stamped([verdict(answer, effect)])
-            case message:
-                yield from self._stamped([message])
+                yield verdict(answer, effect)
 
-    async def aperform(self, effect: Effect, *, streamed: bool = False) -> AsyncIterator[Event]:
+    async def aperform(self, effect: Asked, *, streamed: bool = False) -> AsyncIterator[Event]:
         """`perform` without blocking the event loop."""
-        events: Iterable[Event]
         match effect:
             case Request() if streamed:
-                async for piece in self.model.astream(effect):
-                    for event in self._stamped(received(piece, effect, self.think)):
-                        yield event
-                return
+                async for event in self.model.astream(effect):
+                    yield event
             case Request():
-                events = received(await self.model.acomplete(effect), effect, self.think)
+                yield await self.model.acomplete(effect)
             case Perform(call=call, key=key):
                 limit = self._max_chars
                 result = await toolbox.acall(self.tools, call, key=key, max_chars=limit)
-                events = [performed(effect, result)]
+                yield performed(effect, result)
             case AskHuman():
                 assert self._approve
                 answer = self._approve(effect)
-                events = [verdict(await answer if inspect.isawaitable(answer) else answer, effect)]
-            case message:
-                events = [message]
-        for event in self._stamped(events):
-            yield event
+                yield verdict(await answer if inspect.isawaitable(answer) else answer, effect)
 
     def _events(
-        self, text: str | None, transcript: Conversation, streamed: bool
+        self, text: str | None, transcript: Saved | None, streamed: bool
     ) -> Generator[Event, None, None]:
-        with self._opened(transcript, new=text is not None) as this:
+        with self._opened(transcript, new=text is not None, streamed=streamed) as this:
             yield from this.begin(text)
-            do = partial(self.perform, streamed=streamed)
-            for event in run(this.messages, this.plan, this.effects, do):
+            for event in run(this.turn, this.plan, this.effects, this.do):
                 yield from this.end(event) if isinstance(event, Done) else (event,)
 
     async def _aevents(
-        self, text: str | None, transcript: Conversation, streamed: bool
+        self, text: str | None, transcript: Saved | None, streamed: bool
     ) -> AsyncGenerator[Event, None]:
-        with self._opened(transcript, new=text is not None) as this:
-            for told in this.begin(text):
-                yield told
-            do = partial(self.aperform, streamed=streamed)
-            async for event in arun(this.messages, this.plan, this.effects, do):
-                for told in this.end(event) if isinstance(event, Done) else (event,):
-                    yield told
+        with self._opened(transcript, new=text is not None, streamed=streamed) as this:
+            for begun in this.begin(text):
+                yield begun
+            async for event in arun(this.turn, this.plan, this.effects, this.ado):
+                for ended in this.end(event) if isinstance(event, Done) else (event,):
+                    yield ended
 
     @contextmanager
-    def _opened(self, transcript: Conversation, *, new: bool) -> Iterator[Run]:
+    def _opened(self, transcript: Saved | None, *, new: bool, streamed: bool) -> Iterator[Run]:
         if not isinstance(transcript, (str, os.PathLike)):
             messages = list(transcript or ())
             if wrong := [m for m in messages if not isinstance(m, MESSAGES)]:
                 raise TypeError(f"{wrong[0]!r} is no message; pass outcome.transcript, or a path")
-            yield Run(self, messages)
+            yield Run(self, messages, streamed=streamed)
             return
         if not new and not os.path.exists(transcript):  # a mistyped path makes no file
             raise TranscriptError(f"{transcript}: there is no such file; nothing to resume")
         from .transcript import Transcript
 
-        with Transcript(transcript, self._made_of(), now=self.now()) as file:
-            yield Run(self, file, file)
+        with Transcript(transcript, self.made_of(), now=self.now()) as file:
+            yield Run(self, file, file, streamed=streamed)
 
-    def _made_of(self) -> dict[str, str]:
-        """What a later process compares itself with."""
-        shown = [(tool.name, tool.description, tool.parameters) for tool in self.shown]
+    def made_of(self) -> Json:
+        """What the model is told, for the first line of a transcript: a reader can show it, and a
+        later process compares itself with it.
+        """
+        shown = [
+            "name",
+            "description",
+            "parameters",
+            "think_first",
+            "idempotent",
+            "takes_key",
+            "timeout",
+        ]
         return {
             "model": f"{self.model.name}:{self.model.model}",
-            "tools": fingerprint(json_text(shown)),
-            "instructions": fingerprint(self.instructions),
+            "instructions": self.instructions,
+            "tools": [
+                {name: value for name in shown if (value := getattr(tool, name))}
+                | ({"needs_approval": True} if tool.needs_approval else {})
+                for tool in self.shown
+            ],
         }
 
-    def _stamped(self, events: Iterable[Event]) -> Iterator[Event]:
-        for event in events:
-            yield replace(event, at=self.now()) if isinstance(event, MESSAGES) else event
 
-
-def _check_think(think: Tool | None, force: Forcing) -> None:
-    if not (think is None or isinstance(think, Tool)):
-        raise TypeError(f"think={think!r}: pass THINK, THINK_MINIMAL or None")
-    if think is None:
-        if force == "always":
-            raise ValueError("force='always' needs a think tool; think=None leaves none to force")
-    elif think.name != THINK_NAME:
-        raise ValueError(f"the think tool must be named {THINK_NAME!r}, not {think.name!r}")
-    elif force == "always" and not has_signal(think):
-        raise ValueError(
-            "force='always' needs the exit signal: with THINK_MINIMAL a run could never end"
-        )
-
-
-def _last(
-    events: Generator[Event, None, None], on_event: Callable[[Event], None] | None
-) -> Outcome:
+def _last(events: Generator[Event, None, None], on_event: OnEvent) -> Outcome:
     with closing(events):  # a watcher that raises, or Ctrl-C in one, must free the file, too
         for event in events:
             if on_event:
@@ -334,9 +330,7 @@ def _last(
     return event
 
 
-async def _alast(
-    events: AsyncGenerator[Event, None], on_event: Callable[[Event], None] | None
-) -> Outcome:
+async def _alast(events: AsyncGenerator[Event, None], on_event: OnEvent) -> Outcome:
     async with aclosing(events):
         async for event in events:
             if on_event:
@@ -345,22 +339,9 @@ async def _alast(
     return event
 
 
-def _typed(kind: "type[BaseModel] | None") -> "TypedAnswer | None":
-    if kind is None:
-        return None
-    from .policies.answer import TypedAnswer
-
-    return TypedAnswer(kind)
-
-
-def _default_clock() -> Callable[[], str]:
-    from .transcript import utc_now  # the core has no clock of its own
-
-    return utc_now
-
-
-def fingerprint(text: str) -> str:
-    """A short digest, to tell whether a text has changed."""
-    import hashlib  # a tenth of the time that importing the kit takes, for files alone
-
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+def _carrying(tool: Tool) -> Tool:
+    """The tool as it is shown to a model that has to give its thought with the call."""
+    properties = {CARRIED: THOUGHT, **tool.parameters.get("properties", {})}
+    required = [CARRIED, *tool.parameters.get("required", ())]
+    parameters = {**tool.parameters, "properties": properties, "required": required}
+    return replace(tool, parameters=parameters, carries=True)

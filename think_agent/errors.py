@@ -5,8 +5,9 @@
     ├── RateLimited        too many requests or tokens; `retry_after` where the provider says it
     ├── Overloaded         the provider is up but cannot serve now
     ├── BadRequest         the provider refuses the request as it is
-    │   └── ModelNotFound  there is no such model
-    ├── ConnectionFailed   nobody answered, or the line broke
+    │   ├── ModelNotFound     there is no such model
+    │   └── ToolsUnsupported  this model cannot call tools: speak a dialect with it
+    ├── ConnectionFailed   no server answered, or the line broke
     ├── TimedOut           no answer within the timeout
     └── BadResponse        an answer that is none: broken off, not JSON, not of the promised shape
 
@@ -16,14 +17,14 @@ under it. The mistakes a *model* makes (bad arguments, unknown tools) are not he
 the model as tool results.
 """
 
-LONGEST_QUOTE = 300  # characters
+from .text import sanitize
 
 
 class ModelError(Exception):
     """Something is wrong between the kit and the model.
 
     `status` is the HTTP status where there was one. `retry_after` is in seconds. `retryable` means
-    that the same request may succeed later *and* that nobody below has retried it yet.
+    that the same request may succeed later.
     """
 
     def __init__(
@@ -34,7 +35,7 @@ class ModelError(Exception):
         retry_after: float | None = None,
         retryable: bool = False,
     ) -> None:
-        super().__init__(_written_out(" ".join(message.split())))
+        super().__init__(sanitize(" ".join(message.split()), keep=""))
         self.status = status
         self.retry_after = retry_after
         self.retryable = retryable
@@ -60,8 +61,12 @@ class ModelNotFound(BadRequest):
     """There is no such model."""
 
 
+class ToolsUnsupported(BadRequest):
+    """This model cannot call tools."""
+
+
 class ConnectionFailed(ModelError):
-    """Nobody answered at the address, or the connection broke."""
+    """No server answered at the address, or the connection broke."""
 
 
 class TimedOut(ModelError):
@@ -78,18 +83,3 @@ class FileError(Exception):
 
 class TranscriptError(FileError):
     """A transcript file cannot be used: opened, read, written or gone on with."""
-
-
-def _written_out(text: str) -> str:
-    """`text` with what no terminal shows as a character written out, as `\\x1b`."""
-    return "".join(
-        char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
-    )
-
-
-def quote(said: str, secret: str | None = None) -> str:
-    """A provider's own words for use in a message: one line, not too long, and without the key."""
-    if secret and len(secret) > 8:  # shorter ones are made up for local servers, and are no secrets
-        said = said.replace(secret, "***")
-    said = " ".join(said.split())
-    return said if len(said) <= LONGEST_QUOTE else said[:LONGEST_QUOTE] + "..."

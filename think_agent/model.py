@@ -14,15 +14,10 @@ from typing import Literal, TypeAlias
 from .errors import ModelError
 from .messages import (
     Assistant,
-    Force,
     Json,
     Message,
-    Spoken,
-    Started,
+    ToolCall,
     ToolChoice,
-    User,
-    Verdict,
-    paired,
 )
 from .streaming import Delta, in_pieces
 from .tools import Tool
@@ -30,7 +25,9 @@ from .tools import Tool
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One question to a model. `output_schema` asks for an answer that is JSON of that schema."""
+    """One question to a model. `output_schema` asks for an answer that is JSON of that schema. A
+    reply that is still under way at the `deadline` (seconds of `time.monotonic`) is cut there.
+    """
 
     messages: Sequence[Message]
     tools: Sequence[Tool] = ()
@@ -38,6 +35,7 @@ class Request:
     tool_choice: ToolChoice = "auto"
     system: str = ""
     output_schema: Json | None = None
+    deadline: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,28 +84,27 @@ class Model:
         yield await self.acomplete(request)
 
 
+Reply: TypeAlias = Assistant | ToolCall | Sequence[ToolCall] | str  # in a script
 Script: TypeAlias = Callable[[Request], Assistant]
 
 
 class ScriptedModel(Model):
-    """A stand-in that plays a script: replies handed out in turn, or a function of the request.
+    """A stand-in that plays a script: replies handed out in turn (an Assistant, some calls, or the
+    text of one), or a function of the request. `left`: how many were not asked for yet.
 
     No language model is at work in it. It is what the tests and the offline demos run on.
     """
 
     def __init__(
-        self,
-        replies: Sequence[Assistant] | Script,
-        *,
-        name: str = "scripted",
-        model: str = "script",
+        self, replies: Sequence[Reply] | Script, *, name: str = "scripted", model: str = "script"
     ) -> None:
         self.name = name
         self.model = model
-        self._script = replies if callable(replies) else _in_turn(replies)
+        self.left = 0 if callable(replies) else len(replies)
+        self._replies = replies
 
     def complete(self, request: Request) -> Assistant:
-        reply = self._script(request)
+        reply = self._replies(request) if callable(self._replies) else self._next(self._replies)
         return replace(reply, provider=reply.provider or self.name, model=reply.model or self.model)
 
     async def acomplete(self, request: Request) -> Assistant:
@@ -119,97 +116,18 @@ class ScriptedModel(Model):
         yield reply
 
     async def astream(self, request: Request) -> AsyncIterator[Delta | Assistant]:
-        reply = self.complete(request)
-        for delta in in_pieces(reply):
-            yield delta
-        yield reply
+        for event in self.stream(request):
+            yield event
 
-
-class Wrapper(Model):
-    """A model around a model. Subclasses change what they are about; the rest is the inner one's.
-
-    All but the stream: pieces would get past a change that `complete` makes to the whole reply, so
-    it arrives whole (Model's own `stream`) where a subclass does no better.
-    """
-
-    def __init__(self, inner: Model) -> None:
-        self.inner = inner
-        self.name = inner.name
-        self.model = inner.model
-
-    @property
-    def capabilities(self) -> Capabilities:  # type: ignore[override]
-        return self.inner.capabilities
-
-    def complete(self, request: Request) -> Assistant:
-        return self.inner.complete(request)
-
-    async def acomplete(self, request: Request) -> Assistant:
-        return await self.inner.acomplete(request)
-
-    def check(self) -> None:
-        self.inner.check()
-
-
-class Unstreamed(Wrapper):
-    """A model whose replies arrive whole, as any Wrapper's do: for servers that stream badly."""
-
-
-def _in_turn(replies: Sequence[Assistant]) -> Script:
-    remaining = iter(replies)
-
-    def script(request: Request) -> Assistant:
-        reply = next(remaining, None)
-        if reply is None:
-            raise ModelError(
-                f"the script has {len(replies)} replies and one more was asked for; add a reply"
-            )
-        return reply
-
-    return script
-
-
-def sendable(messages: Sequence[Message], provider: str, dialect: str = "") -> tuple[Spoken, ...]:
-    """`messages` as `provider` may see them. Every adapter starts from this.
-
-    - `native` blobs of another provider or dialect are dropped: signatures do not travel.
-    - Calls that were never answered (a truncated reply, a call that strayed into a final one) are
-      dropped, and the native blob with them: every provider refuses a call without its result.
-    - What only the kit reads (Started, Verdict) is left out.
-    - An assistant message with nothing left to say is left out: providers refuse empty ones.
-    """
-    kept: list[Spoken] = []
-    for index, message in enumerate(messages):
-        if isinstance(message, (Started, Verdict)):
-            continue
-        if isinstance(message, Assistant):
-            if (message.provider, message.dialect) != (provider, dialect):
-                message = replace(message, native=None)
-            pairs = paired(message, _until_next_reply(messages, index))
-            answered = tuple(call for call, result in pairs if result)
-            if answered != message.tool_calls:
-                message = replace(message, tool_calls=answered, native=None)
-            if not message.text.strip() and not message.tool_calls:
-                continue
-        kept.append(message)
-    return tuple(kept)
-
-
-def _until_next_reply(messages: Sequence[Message], index: int) -> Sequence[Message]:
-    end = index + 1
-    while end < len(messages) and not isinstance(messages[end], (Assistant, User)):
-        end += 1
-    return messages[index + 1 : end]
-
-
-def honored(choice: ToolChoice, reply: Assistant) -> bool:
-    """Does `reply` do what the tool choice asked?"""
-    called = [call.name for call in reply.tool_calls]
-    match choice:
-        case Force(name=name):
-            return name in called
-        case "required":
-            return bool(called)
-        case "none":
-            return not called
-    return True
+    def _next(self, replies: Sequence[Reply]) -> Assistant:
+        if not self.left:
+            raise ModelError(f"the script has {len(replies)} replies and one more was asked for")
+        self.left -= 1
+        match replies[-1 - self.left]:
+            case Assistant() as reply:
+                return reply
+            case str() as text:
+                return Assistant(text)
+            case calls:
+                calls = (calls,) if isinstance(calls, ToolCall) else tuple(calls)
+                return Assistant(tool_calls=calls, stop_reason="tool_use")

@@ -5,18 +5,23 @@ Rule 1: what cannot be described to a model is refused there and then, with Type
 Rule 2: pydantic builds the schema and validates by the same model, so the two cannot disagree.
 Rule 3: the schema holds no references and no titles: several servers and SDKs drop what they would
         have to look up.
+Rule 4: `transformed` is the one that walks through a schema; what is done to each part is a small
+        function of that part.
 """
 
 import inspect
 import re
 from collections.abc import Callable
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, TypeAlias, get_type_hints
 
 import pydantic
 import pydantic_core
 
 from .messages import Json
+from .text import shorten
 
+Change: TypeAlias = Callable[[Json], Json]
+NULL: Json = {"type": "null"}
 KEY = "idempotency_key"  # a parameter of this name is the kit's: no model gets to see it
 
 
@@ -33,9 +38,7 @@ def arguments_model(
     model_fields: dict[str, Any] = {}
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
-            raise TypeError(
-                f"tool {name}: parameter {parameter} must be one that can be passed by its name"
-            )
+            raise TypeError(f"tool {name}: parameter {parameter} cannot be passed by its name")
         if parameter.name == KEY:
             continue
         if parameter.name not in hints:
@@ -53,7 +56,10 @@ def arguments_model(
         model_fields[f"argument_{len(model_fields)}"] = (kind, field)
     try:
         model: type[pydantic.BaseModel] = pydantic.create_model(
-            name, __config__=pydantic.ConfigDict(extra="forbid"), **model_fields
+            # Not even "NaN" is a number: it would pass every limit that it is compared with.
+            name,
+            __config__=pydantic.ConfigDict(extra="forbid", allow_inf_nan=False),
+            **model_fields,
         )
         schema = model.model_json_schema()
     except (pydantic.errors.PydanticUserError, pydantic_core.SchemaError) as error:
@@ -62,42 +68,110 @@ def arguments_model(
         ) from error
     for field_name, described_as in schema.get("properties", {}).items():
         if not described_as.keys() - {"title", "description", "default"}:
-            raise TypeError(
-                f"tool {name}: parameter {field_name} needs a type that says more than Any"
-            )
+            raise TypeError(f"tool {name}: parameter {field_name} needs a type other than Any")
     return model
 
 
-def inline_refs(schema: Json) -> Json:
-    """`schema` without `$ref`, `$defs` and titles. Raises TypeError for a recursive type."""
-    definitions = schema.get("$defs", {})
+def transformed(schema: Json, change: Change, *, recursive: Json | None = None) -> Json:
+    """`schema` with its references written out and `change` made to every schema in it, from the
+    innermost out. A type inside itself becomes `recursive`; where that is None it is a TypeError.
+    """
 
-    def walk(node: Any, seen: tuple[str, ...]) -> Any:
-        if isinstance(node, list):
-            return [walk(item, seen) for item in node]
-        if not isinstance(node, dict):
-            return node
+    def walk(node: Any, inside: tuple[str, ...]) -> Any:
+        if not isinstance(node, dict):  # `true`: anything
+            return {}
         if isinstance(ref := node.get("$ref"), str):
-            target = ref.removeprefix("#/$defs/")
-            if target in seen:
-                raise TypeError(
-                    f"a recursive type ({target}) cannot be a tool parameter; pass it as JSON text"
-                )
-            rest = {key: value for key, value in node.items() if key != "$ref"}
-            return {**walk(definitions[target], (*seen, target)), **walk(rest, seen)}
-        kept = {}
+            if ref not in inside:
+                beside = {key: value for key, value in node.items() if key != "$ref"}
+                return walk(_resolved(ref, schema) | beside, (*inside, ref))
+            if recursive is None:
+                kind = ref.rpartition("/")[2]
+                raise TypeError(f"the type {kind} is recursive; pass it as JSON text")
+            return recursive
+        kept: Json = {}
         for key, value in node.items():
-            if key == "$defs" or (key == "title" and isinstance(value, str)):
-                continue
-            if key == "properties":  # its keys are names, and one may be called "title"
-                kept[key] = {name: walk(item, seen) for name, item in value.items()}
-            else:
-                kept[key] = value if key == "default" else walk(value, seen)
-        return kept
+            if key in ("properties", "patternProperties"):  # the keys in it are names
+                kept[key] = {name: walk(item, inside) for name, item in value.items()}
+            elif key in ("anyOf", "oneOf", "allOf", "prefixItems"):
+                kept[key] = [walk(item, inside) for item in value]
+            elif key in ("items", "not") or (
+                key == "additionalProperties" and isinstance(value, dict)
+            ):
+                kept[key] = walk(value, inside)
+            elif key != "$defs":
+                kept[key] = value
+        return change(kept)
 
     inlined = walk(schema, ())
     assert isinstance(inlined, dict)
     return inlined
+
+
+def _resolved(ref: str, root: Json) -> Json:
+    """What a reference such as `#/$defs/Address` stands for."""
+    node: Any = root
+    for key in ref.removeprefix("#").strip("/").split("/"):
+        node = node[key.replace("~1", "/").replace("~0", "~")]
+    return node if isinstance(node, dict) else {}
+
+
+def inline_refs(schema: Json) -> Json:
+    """`schema` without references and titles. Raises TypeError for a recursive type."""
+    return transformed(schema, lambda node: {k: v for k, v in node.items() if k != "title"})
+
+
+def reduced(schema: Json, *, strict: bool) -> Json:
+    """`schema`, of an object, in the keywords that every provider takes: type, enum, items, anyOf,
+    and properties with required and `additionalProperties: false`. Bounds, patterns and formats are
+    left to whoever gets the value.
+
+    `strict` modes want every property required: one that may be left out becomes one that may be
+    null, and `without_nulls` takes such a null out again. An object that names no properties, a
+    value of any type and a type inside itself stay open: llama.cpp, Ollama and Gemini take those;
+    OpenAI and Anthropic answer 400. Anthropic also limits unions, to 16 in a schema, and every
+    optional property is one.
+    """
+
+    def reduce(node: Json) -> Json:
+        kept: Json = {key: node[key] for key in ("type", "enum", "items") if key in node}
+        if "const" in node:
+            kept["enum"] = [node["const"]]
+        union = node.get("anyOf") or node.get("oneOf")
+        if union and "type" not in node:  # beside a type it only narrows
+            kept["anyOf"] = union
+        if "properties" in node:
+            properties = node["properties"]
+            required = [name for name in properties if name in node.get("required", ())]
+            if strict:
+                optional = properties.keys() - set(required)
+                properties = properties | {name: _nullable(properties[name]) for name in optional}
+                required = list(properties)
+            kept |= {"properties": properties, "required": required, "additionalProperties": False}
+        elif isinstance(others := node.get("additionalProperties"), dict):
+            kept["additionalProperties"] = others
+        return kept
+
+    return transformed({"properties": {}, **schema}, reduce, recursive={})
+
+
+def _nullable(schema: Json) -> Json:
+    branches = schema.get("anyOf", [schema])
+    return {"anyOf": branches if NULL in branches else [*branches, NULL]}
+
+
+def problems(error: pydantic.ValidationError) -> str:
+    """What a value was refused for, in words for the model that wrote it."""
+    return "; ".join(map(_problem, error.errors(include_url=False, include_context=False)))
+
+
+def _problem(item: pydantic_core.ErrorDetails) -> str:
+    where = ".".join(map(str, item["loc"])) or "arguments"
+    match item["type"]:
+        case "missing":
+            return f"{where}: this field is required"
+        case "extra_forbidden":
+            return f"{where}: there is no such field"
+    return f"{where}: {item['msg']}, got {shorten(repr(item['input']), 80)}"
 
 
 def read_docstring(text: str) -> tuple[str, dict[str, str]]:

@@ -1,10 +1,10 @@
-"""A reply as it forms: Deltas, and the text of a thought read out of half a JSON object.
+"""A reply as it forms: Deltas.
 
 Rule 1: a Delta only tells; nothing is ever decided by one. The reply that counts is the Assistant
         at the end of the stream, and it equals what `complete` would have returned.
-Rule 2: four kinds, one per channel, so that a reader can show or hide each: native `thinking`, the
-        `thought` of a think call, a `call` taking shape, and the `answer`, the text meant for the
-        user.
+Rule 2: five kinds, one per channel, so that a reader can show or hide each: native `thinking`, the
+        `thought` of a think call, a `call` taking shape, the `commentary` of a provider that sets
+        it apart, and the `answer`, the text meant for the user.
 """
 
 import re
@@ -12,9 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-import pydantic_core
-
-from .messages import THINK_NAME, Assistant, json_text
+from .messages import THINK_NAME, Assistant
+from .text import json_text
 
 WORDS = re.compile(r"\s*\S+\s*|\s+")
 
@@ -28,7 +27,7 @@ class Delta:
     that of a `thought` is decoded.
     """
 
-    kind: Literal["thinking", "thought", "call", "answer"]
+    kind: Literal["thinking", "thought", "call", "answer", "commentary"]
     text: str
     name: str = ""
     index: int = 0
@@ -39,27 +38,6 @@ class Notice:
     """Something a watcher of the run should know, such as a tool choice that was not honored."""
 
     text: str
-
-
-class CallReader:
-    """Reads the argument JSON of one call, piece by piece."""
-
-    def __init__(self, name: str, index: int = 0) -> None:
-        self._name = name
-        self._index = index
-        self._json = ""
-        self._shown = ""
-
-    def feed(self, piece: str) -> list[Delta]:
-        """The Deltas of the next piece; of a think call, what it adds to the thought."""
-        if self._name != THINK_NAME:
-            return [Delta("call", piece, self._name, self._index)]
-        self._json += piece
-        text = _partial_thought(self._json)
-        if len(text) <= len(self._shown) or not text.startswith(self._shown):
-            return []
-        new, self._shown = text[len(self._shown) :], text
-        return [Delta("thought", new, self._name, self._index)]
 
 
 def whole_call(name: str, arguments: Any, index: int = 0) -> list[Delta]:
@@ -74,16 +52,8 @@ def whole_call(name: str, arguments: Any, index: int = 0) -> list[Delta]:
 def in_pieces(reply: Assistant) -> Iterator[Delta]:
     """The Deltas of a reply that did not stream, word by word."""
     yield from (Delta("thinking", word) for word in WORDS.findall(reply.thinking))
+    yield from (Delta("commentary", word) for word in WORDS.findall(reply.commentary))
     yield from (Delta("answer", word) for word in WORDS.findall(reply.text))
     for number, call in enumerate(reply.tool_calls):
         for delta in whole_call(call.name, call.arguments, number):
             yield from (replace(delta, text=word) for word in WORDS.findall(delta.text))
-
-
-def _partial_thought(text: str) -> str:
-    try:
-        data = pydantic_core.from_json(text, allow_partial="trailing-strings")
-    except ValueError:
-        return ""
-    thought = data.get("thought") if isinstance(data, dict) else None
-    return thought if isinstance(thought, str) else ""

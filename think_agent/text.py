@@ -3,14 +3,17 @@
 Rule 1: `sanitize` is the one way to a terminal, a page or an error: what nobody would see, or what
         a terminal would obey, is written out (`\\x1b`, `\\u202e`).
 Rule 2: `well_formed` is the one way in: a lone surrogate, which no SDK can send back, is replaced.
-Rule 3: JSON is read strictly (no NaN, no Infinity) and never raises: what is none is said to be
-        none, for a model may have written it.
+Rule 3: JSON is read strictly (no NaN, no Infinity, no text that could not be sent, no bottomless
+        nesting) and never raises: what is none is said to be none, for a model may have written it.
 """
 
 import json
+import math
 import unicodedata
+from collections.abc import Iterator
 from typing import Any, NoReturn
 
+MAX_DEPTH = 100  # of nested JSON; a model has no use for more, and Python cannot write much more
 JOINERS = "\u200c\u200d"  # invisible, but part of emoji and of several scripts
 
 
@@ -45,9 +48,17 @@ def well_formed(text: str) -> str:
     return text
 
 
-def json_text(value: Any) -> str:
-    """`value` as JSON, in whatever characters it has."""
-    return json.dumps(value, ensure_ascii=False)
+def json_text(value: Any, *, compact: bool = False) -> str:
+    """`value` as JSON, in whatever characters it has; `compact`: without spaces."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":") if compact else None)
+
+
+def canonical(value: Any) -> str:
+    """JSON that is the same for equal values, whatever the order of their keys."""
+    try:
+        return json.dumps(value, sort_keys=True)
+    except RecursionError:  # a model may nest as deeply as it likes
+        return repr(type(value))
 
 
 def json_at(text: str, at: int = 0) -> tuple[Any, int] | None:
@@ -55,9 +66,25 @@ def json_at(text: str, at: int = 0) -> tuple[Any, int] | None:
     inside strings are let pass, for models write them.
     """
     try:
-        return _DECODER.raw_decode(text, at)
+        value, end = _DECODER.raw_decode(text, at)
+        if text.find("\\u", at, end) >= 0:  # what is whole as text may not be when it is decoded
+            value = json.loads(well_formed(json_text(value)))
     except (ValueError, RecursionError):
         return None
+    return None if _is_deeper(value, MAX_DEPTH) else (value, end)
+
+
+def json_objects(text: str) -> Iterator[dict[str, Any]]:
+    """The JSON objects that stand in a text, in order. A text with many braces that begin none is
+    hostile or no JSON, and looked at no further.
+    """
+    at, tries = text.find("{"), 50
+    while at >= 0 and tries:
+        if found := json_at(text, at):
+            yield found[0]
+        else:
+            tries -= 1
+        at = text.find("{", found[1] if found else at + 1)
 
 
 def json_value(text: str) -> Any:
@@ -73,8 +100,20 @@ def json_object(text: str) -> dict[str, Any] | str:
     return value if isinstance(value, dict) else text
 
 
+def _is_deeper(value: Any, levels: int) -> bool:
+    if not isinstance(value, (dict, list)):
+        return False
+    items = value.values() if isinstance(value, dict) else value
+    return levels == 0 or any(_is_deeper(item, levels - 1) for item in items)
+
+
+def _finite(number: str) -> float:
+    value = float(number)
+    return value if math.isfinite(value) else _refused(number)
+
+
 def _refused(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is no JSON")
 
 
-_DECODER = json.JSONDecoder(strict=False, parse_constant=_refused)
+_DECODER = json.JSONDecoder(strict=False, parse_constant=_refused, parse_float=_finite)

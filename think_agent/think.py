@@ -16,55 +16,52 @@ Source of the idea and of `THINK_MINIMAL`: Anthropic, "The think tool", 2025-03-
 
 from dataclasses import replace
 
-from .messages import THINK_NAME, Assistant, ToolCall
+from .messages import CARRIED, THINK_NAME, Json, ToolCall
 from .tools import Tool
 
 RECORDED = "Thought recorded."
 # What a guarded call without a thought behind it is told (`policies.gate`).
 THINK_FIRST = "not run. Call think first: check this step against the rules. Then call it again."
-_THOUGHT = {
+CARRY_FIRST = (  # the same, where there is no think tool
+    f"not run. Check this step against the rules in its argument {CARRIED!r}, and call it again."
+)
+THOUGHT = {
     "type": "string",
     "description": "Short working notes: a plan, open questions, a check against the rules.",
 }
+_SIGNAL = {
+    "type": "string",
+    "enum": ["true", "false"],
+    "description": '"true" while there is more to do, "false" when all is done.',
+}
 
-THINK = Tool(
-    name=THINK_NAME,
-    description=(
-        "Write down working notes. It changes nothing and fetches nothing. Call it before you act: "
-        "note which rules apply, what is still unknown and which step comes next. Call it again "
-        "after a result: check the result against the rules. A few short sentences are enough; "
-        "this is a notepad, not a place to spell out your reasoning. Set should_continue to "
-        '"false" only when everything is done and what is left is to tell the user.'
-    ),
-    parameters={
+
+def _think(description: str, **arguments: Json) -> Tool:
+    parameters = {
         "type": "object",
-        "properties": {
-            "thought": _THOUGHT,
-            "should_continue": {
-                "type": "string",
-                "enum": ["true", "false"],
-                "description": '"true" while there is more to do, "false" when all is done.',
-            },
-        },
-        "required": ["thought", "should_continue"],
+        "properties": arguments,
+        "required": list(arguments),
         "additionalProperties": False,
-    },
+    }
+    return Tool(name=THINK_NAME, description=description, parameters=parameters)
+
+
+THINK = _think(
+    "Write down working notes. It changes nothing and fetches nothing. Call it before you act: "
+    "note which rules apply, what is still unknown and which step comes next. Call it again "
+    "after a result: check the result against the rules. A few short sentences are enough; "
+    "this is a notepad, not a place to spell out your reasoning. Set should_continue to "
+    '"false" only when everything is done and what is left is to tell the user.',
+    thought=THOUGHT,
+    should_continue=_SIGNAL,
 )
 """The extended think tool, with the exit signal. Every provider carries two flat strings."""
 
-THINK_MINIMAL = Tool(
-    name=THINK_NAME,
-    description=(
-        "Use this tool to write down working notes about something. It will not obtain new "
-        "information or change anything, only record the note. Use it when a result has to be "
-        "checked or a plan has to be made."
-    ),
-    parameters={
-        "type": "object",
-        "properties": {"thought": _THOUGHT},
-        "required": ["thought"],
-        "additionalProperties": False,
-    },
+THINK_MINIMAL = _think(
+    "Use this tool to write down working notes about something. It will not obtain new "
+    "information or change anything, only record the note. Use it when a result has to be "
+    "checked or a plan has to be made.",
+    thought=THOUGHT,
 )
 """The think tool as first published: no exit signal, so silence is the only way out."""
 
@@ -82,6 +79,22 @@ def thought(call: ToolCall) -> str:
     return value if isinstance(value, str) else str(value)
 
 
+def carried(call: ToolCall) -> str:
+    """The thought that a call of another tool carries in its own arguments; empty for none."""
+    if call.name == THINK_NAME or not isinstance(call.arguments, dict):
+        return ""
+    value = call.arguments.get(CARRIED)
+    return value.strip() if isinstance(value, str) else ""
+
+
+def bare(call: ToolCall) -> ToolCall:
+    """A call of another tool without the thought that it carries: what is run and approved."""
+    if call.name == THINK_NAME or isinstance(call.arguments, str) or CARRIED not in call.arguments:
+        return call
+    arguments = {key: value for key, value in call.arguments.items() if key != CARRIED}
+    return replace(call, arguments=arguments)
+
+
 def should_continue(call: ToolCall) -> bool | None:
     """The exit signal of a think call; None, which means continue, where it cannot be read."""
     value = call.arguments.get("should_continue") if isinstance(call.arguments, dict) else None
@@ -90,23 +103,6 @@ def should_continue(call: ToolCall) -> bool | None:
     if isinstance(value, str):
         return {"true": True, "false": False}.get(value.strip().lower())
     return None
-
-
-def without_signal(reply: Assistant) -> Assistant:
-    """`reply` without the exit signal that a model invented for a tool that has none."""
-    calls = tuple(
-        replace(call, arguments={k: v for k, v in call.arguments.items() if k != "should_continue"})
-        if call.name == THINK_NAME and isinstance(call.arguments, dict)
-        else call
-        for call in reply.tool_calls
-    )
-    return replace(reply, tool_calls=calls)
-
-
-def wants_to_leave(reply: Assistant) -> bool:
-    """Did the last thought of this reply signal the exit?"""
-    thoughts = [call for call in reply.tool_calls if call.name == THINK_NAME]
-    return bool(thoughts) and should_continue(thoughts[-1]) is False
 
 
 def acknowledge(call: ToolCall, tool: Tool, *, in_a_row: int, cap: int) -> str:

@@ -9,22 +9,34 @@ Rule 3: the model's mistakes and a tool's exceptions come back as an error *resu
 The edge: whether a call may run at all is decided by policies, before it gets here.
 """
 
+import contextvars
 import inspect
 import re
+import threading
 import warnings
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
+from copy import deepcopy
 from dataclasses import dataclass, field
-from typing import Any, TypedDict, Unpack, overload
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
 import pydantic
 import pydantic_core
 
-from .messages import Json, ToolCall, ToolResult, json_text, whole_characters
-from .schema import KEY, arguments_model, inline_refs, read_docstring
-from .waiting import Misuse, await_, wait
+from .messages import CARRIED, THINK_NAME, Json, ToolCall, ToolResult
+from .schema import KEY, arguments_model, inline_refs, problems, read_docstring
+from .text import json_text, shorten, well_formed
+
+if TYPE_CHECKING:
+    from .turn import Turn
 
 TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # what every provider accepts
 MAX_RESULT_CHARS = 20_000
+GUARDS = ("think_first", "idempotent", "takes_key", "timeout")  # what an audit wants to know
+
+
+class Misuse(RuntimeError):
+    """The kit was called wrongly: nothing that a model could correct."""
 
 
 class ModelMistake(Exception):
@@ -41,6 +53,7 @@ class Tool:
     arguments as the model sent them.
 
     - `think_first`: it runs only behind a thought (`policies.gate`).
+    - `carries`: it is shown with a parameter for its thought (`Agent(carry=True)`).
     - `idempotent`: running it twice is as good as once, so after a crash it is simply run again.
       `takes_key`: its function has a parameter `idempotency_key`, which the kit fills in: stable
       across resumes, and hidden from the model.
@@ -57,6 +70,7 @@ class Tool:
     arguments_model: "type[pydantic.BaseModel] | None" = field(default=None, repr=False)
     takes_key: bool = False
     think_first: bool = False
+    carries: bool = False
     idempotent: bool = False
     needs_approval: bool | Callable[[Json], bool] = False
     timeout: float | None = None
@@ -73,15 +87,17 @@ class Tool:
         if self.parameters.get("type") != "object":
             raise ValueError(f"tool {self.name}: parameters must be a JSON schema of type object")
 
+        own = CARRIED in self.parameters.get("properties", {})
+        if own and not self.carries and self.name != THINK_NAME:
+            raise ValueError(f"tool {self.name}: rename {CARRIED!r}: a parameter of the kit's own")
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function behind the tool directly, as if it had never been decorated."""
         return self._callable()(*args, **kwargs)
 
     def _callable(self) -> Callable[..., Any]:
         if self.function is None:
-            raise TypeError(
-                f"tool {self.name} has no function to call; pass Tool(..., function=...)"
-            )
+            raise TypeError(f"tool {self.name} has no function; pass Tool(..., function=...)")
         return self.function
 
 
@@ -114,10 +130,6 @@ def tool(
     without a type or of a type that has no schema.
     """
 
-    if unknown := options.keys() - ToolOptions.__annotations__.keys():  # a guard misspelled is none
-        known = ", ".join(ToolOptions.__annotations__)
-        raise TypeError(f"@tool: unknown {', '.join(sorted(unknown))}; use {known}")
-
     is_bare = function is not None  # `@tool` and not `@tool(...)`
 
     def make(function: Callable[..., Any]) -> Tool:
@@ -130,22 +142,19 @@ def tool(
         if not description:
             said = f"tool {name}: no docstring, so a model knows nothing of it but its name"
             warnings.warn(said, stacklevel=3 if is_bare else 2)
+        parameters = {
+            "type": "object",
+            "properties": schema.get("properties", {}),
+            "required": schema.get("required", []),
+            "additionalProperties": False,
+        }
+        rest: Any = options | {"name": name, "description": description}
         return Tool(
-            name=name,
-            description=description,
-            parameters={
-                "type": "object",
-                "properties": schema.get("properties", {}),
-                "required": schema.get("required", []),
-                "additionalProperties": False,
-            },
+            parameters=parameters,
             function=function,
             arguments_model=model,
             takes_key=takes_key,
-            think_first=options.get("think_first", False),
-            idempotent=options.get("idempotent", False),
-            needs_approval=options.get("needs_approval", False),
-            timeout=options.get("timeout"),
+            **rest,
         )
 
     return make(function) if function else make
@@ -162,9 +171,7 @@ def index(tools: Iterable[Tool], *, reserved: str | None = None) -> dict[str, To
         if not isinstance(item, Tool):
             raise TypeError(f"{item!r} is not a Tool; decorate the function with @tool")
         if item.name == reserved:
-            raise ValueError(
-                f"the tool name {reserved!r} is reserved for the think tool of the kit"
-            )
+            raise ValueError(f"the tool name {reserved!r} is reserved for the kit's own tool")
         if item.name in by_name:
             raise ValueError(f"two tools are named {item.name!r}; rename one with @tool(name=...)")
         item._callable()  # one that cannot be called is refused here, not when the model tries
@@ -184,10 +191,10 @@ def call(
     """
     try:
         function = _prepare(tools, request, key)
-        value = wait(function, tools[request.name].timeout)
-    except Misuse:
+        value = _wait(function, tools[request.name])
+    except (Misuse, KeyboardInterrupt, SystemExit):
         raise
-    except Exception as error:  # whatever a tool raises is an answer for the model (rule 3)
+    except BaseException as error:  # whatever a tool raises is an answer for the model (rule 3)
         if _hides_ctrl_c(error):
             raise KeyboardInterrupt from error
         return _failure(request, error, max_chars)
@@ -204,16 +211,80 @@ async def acall(
     """`call` without blocking: a sync function runs in a thread, an async one on the loop."""
     try:
         function = _prepare(tools, request, key)
-        wanted = tools[request.name]
-        is_async = inspect.iscoroutinefunction(wanted.function)
-        value = await await_(function, wanted.timeout, is_async=is_async)
-        if isinstance(value, StopIteration):
-            raise value
-    except Misuse:
-        raise
-    except Exception as error:  # as in `call`
+    except Exception as error:
         return _failure(request, error, max_chars)
-    return _success(request, value, max_chars)
+    value, raised = await _await(function, tools[request.name])
+    if isinstance(raised, (KeyboardInterrupt, SystemExit)):
+        raise raised
+    return _failure(request, raised, max_chars) if raised else _success(request, value, max_chars)
+
+
+def _wait(function: Callable[[], Any], tool: Tool) -> Any:
+    """What `function` returns, within the tool's timeout."""
+    if tool.timeout is None or inspect.iscoroutinefunction(tool.function):
+        value = function()
+    else:
+        value, raised = _in_a_thread(function).result(min(tool.timeout, threading.TIMEOUT_MAX))
+        if raised:
+            raise raised
+    if not inspect.iscoroutine(value):
+        return value
+    import asyncio
+
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(asyncio.wait_for(value, tool.timeout))
+    value.close()
+    raise Misuse(
+        "an async tool cannot run inside a running event loop; use `await agent.arun(...)`"
+    )
+
+
+async def _await(function: Callable[[], Any], tool: Tool) -> tuple[Any, BaseException | None]:
+    """What `function` returns or raises, within the tool's timeout. Cancelling whoever waits here
+    cancels an async function, and is not mistaken for what the function raised.
+    """
+    import asyncio
+
+    async def work() -> tuple[Any, BaseException | None]:
+        if inspect.iscoroutinefunction(tool.function):
+            return await function(), None
+        value, raised = await asyncio.wrap_future(_in_a_thread(function))
+        return (await value if inspect.iscoroutine(value) else value), raised
+
+    task = asyncio.create_task(work())
+    try:
+        _, late = await asyncio.wait({task}, timeout=tool.timeout)
+    except BaseException:
+        task.cancel()
+        raise
+    if late:
+        task.cancel()
+        await asyncio.wait({task})
+        return None, TimeoutError()
+    if task.cancelled():  # by the function itself
+        return None, asyncio.CancelledError()
+    raised = task.exception()
+    return (None, raised) if raised else task.result()
+
+
+def _in_a_thread(function: Callable[[], Any]) -> Future[tuple[Any, BaseException | None]]:
+    """What `function` returns or raises, from a thread of its own that is left alone when it takes
+    too long. (asyncio's pool would be waited for at the end.)
+    """
+    future: Future[tuple[Any, BaseException | None]] = Future()
+    future.set_running_or_notify_cancel()
+    context = contextvars.copy_context()
+
+    def work() -> None:
+        try:
+            future.set_result((context.run(function), None))
+        except BaseException as error:
+            future.set_result((None, error))
+
+    threading.Thread(target=work, daemon=True).start()
+    return future
 
 
 def _hides_ctrl_c(error: BaseException | None) -> bool:
@@ -223,21 +294,21 @@ def _hides_ctrl_c(error: BaseException | None) -> bool:
     return error is not None
 
 
-def mistake(tools: Mapping[str, Tool], request: ToolCall) -> str | None:
-    """What is wrong with a call, in words for the model; None when it can be run."""
+def mistake(tools: Mapping[str, Tool], request: ToolCall) -> str:
+    """What is wrong with a call, in words for the model; empty when it can be run."""
     try:
         _checked(tools, request)
     except ModelMistake as error:
         return str(error)
-    return None
+    return ""
 
 
 def as_received(tools: Mapping[str, Tool], request: ToolCall) -> Json | None:
-    """The arguments as the function will get them: validated, `"580"` an int where one is asked;
-    None for a call that cannot be run.
+    """The arguments as the function will get them: validated, `"580"` an int where one is asked,
+    defaults filled in; None for a call that cannot be run.
     """
     try:
-        return _checked(tools, request)
+        return _checked(tools, request, defaults=True)
     except ModelMistake:
         return None
 
@@ -252,73 +323,53 @@ def _prepare(tools: Mapping[str, Tool], request: ToolCall, key: str) -> Callable
     return lambda: function(**arguments)
 
 
-def _checked(tools: Mapping[str, Tool], request: ToolCall) -> Json:
-    """The arguments of a call, as the function gets them, or ModelMistake."""
+def _checked(tools: Mapping[str, Tool], request: ToolCall, *, defaults: bool = False) -> Json:
+    """The arguments of a call, as the function gets them, or ModelMistake. They are a copy: what
+    the model said stays as it is, whatever a function does with its arguments.
+    """
     tool = tools.get(request.name)
     if tool is None:
-        raise ModelMistake(
-            f"there is no tool {request.name!r}. Tools: {', '.join(tools) or 'none'}."
-        )
+        known = ", ".join(tools) or "none"
+        raise ModelMistake(f"there is no tool {request.name!r}. Tools: {known}.")
     if not isinstance(request.arguments, dict):
-        raise ModelMistake(
-            f"the arguments of {tool.name} are not a JSON object. Send one, such as {{}}."
-        )
-    if tool.arguments_model is None:
-        return request.arguments
-    return _validated(tool.arguments_model, request)
-
-
-def _validated(model: "type[pydantic.BaseModel]", request: ToolCall) -> Json:
+        raise ModelMistake(f"the arguments of {tool.name} are not a JSON object. Send one: {{}}.")
     try:
-        checked = model.model_validate(request.arguments)
+        arguments = deepcopy(request.arguments)
+    except RecursionError:
+        raise ModelMistake(f"the arguments of {tool.name} are nested too deeply.") from None
+    arguments.pop(CARRIED, None)  # it is the kit's; see think.py
+    if tool.arguments_model is None:
+        return arguments
+    return _validated(tool.arguments_model, request.name, arguments, defaults)
+
+
+def _validated(
+    model: "type[pydantic.BaseModel]", name: str, arguments: Json, defaults: bool
+) -> Json:
+    try:
+        checked = model.model_validate(arguments)
     except pydantic.ValidationError as error:
-        errors = error.errors(include_url=False, include_context=False)
-        problems = "; ".join(_problem(item) for item in errors)
-        raise ModelMistake(
-            f"bad arguments for {request.name}: {problems}. Mend them and call again."
-        ) from None
-    # Only what was sent: a default that is left out stays the function's own.
+        said = f"bad arguments for {name}: {problems(error)}. Correct them and call again."
+        raise ModelMistake(said) from None
+    # A default that was left out stays the function's own.
     return {
-        model.model_fields[name].alias or name: getattr(checked, name)
-        for name in checked.model_fields_set
+        about.alias or field: getattr(checked, field)
+        for field, about in model.model_fields.items()
+        if defaults or field in checked.model_fields_set
     }
 
 
-def _problem(item: pydantic_core.ErrorDetails) -> str:
-    where = ".".join(str(part) for part in item["loc"]) or "arguments"
-    match item["type"]:
-        case "missing":
-            return f"{where}: this field is required"
-        case "extra_forbidden":
-            return f"{where}: there is no such field"
-    return f"{where}: {item['msg']}, got {_short(item['input'])}"
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else text[:77] + "..."
-
-
 def _success(request: ToolCall, value: Any, max_chars: int) -> ToolResult:
+    """It happened, whatever it returned: what is no JSON is shown as text."""
     try:
-        text = value if isinstance(value, str) else _as_json(value)
-    except Exception as error:  # of a value's own methods, too
-        unfit = TypeError(f"the result cannot be written as JSON: {error}")
-        return _failure(request, unfit, max_chars)
+        plain = pydantic_core.to_jsonable_python(value)
+        text = value if type(value) is str else json_text(plain, compact=True)
+    except Exception:  # of a value's own methods, too
+        text = f"(done; the result is no JSON, so it is shown as text) {_words(value)}"
     return ToolResult(request.id, request.name, _cut(text or "(empty)", max_chars))
 
 
-def _as_json(value: Any) -> str:
-    """As pydantic writes it; but it refuses half a character, which `_cut` replaces."""
-    try:
-        return pydantic_core.to_json(value).decode()
-    except pydantic_core.PydanticSerializationError as error:
-        if "surrogates not allowed" not in str(error):
-            raise
-        return json_text(pydantic_core.to_jsonable_python(value))
-
-
-def _failure(request: ToolCall, error: Exception, max_chars: int) -> ToolResult:
+def _failure(request: ToolCall, error: BaseException, max_chars: int) -> ToolResult:
     match error:
         case ModelMistake():
             said = str(error)
@@ -329,16 +380,35 @@ def _failure(request: ToolCall, error: Exception, max_chars: int) -> ToolResult:
     return ToolResult(request.id, request.name, _cut(f"error: {said}", max_chars), is_error=True)
 
 
-def _words(error: Exception) -> str:
+def _words(value: object) -> str:
     try:
-        return str(error)
+        return str(value)
     except Exception:  # of its own __str__
-        return ""
+        return f"a {type(value).__name__}"
 
 
 def _cut(text: str, max_chars: int) -> str:
-    text = whole_characters(text)  # `os.listdir` may give halves
+    text = well_formed(text)  # `os.listdir` may give lone surrogates
     if len(text) <= max_chars:
         return text
     left_out = len(text) - max_chars
     return f"{text[:max_chars]}\n[cut: {left_out:,} of {len(text):,} characters left out]"
+
+
+def signature(call: ToolCall) -> str:
+    """A call as one would write it: `lookup_order(order_id="ORD-001")`."""
+    if isinstance(call.arguments, str):
+        return f"{call.name}({call.arguments})"
+    shown = call.arguments.items()
+    arguments = (f"{k}={json_text(v)}" for k, v in shown if k != CARRIED or call.name == THINK_NAME)
+    return f"{call.name}({', '.join(arguments)})"
+
+
+def report(turn: "Turn") -> str:
+    """What a turn did, a line per action: ✓ or ✗, the call, and what went wrong."""
+    lines = []
+    for action in turn.actions:
+        failed = action.result.is_error
+        why = f" ({shorten(action.result.content)})" if failed else ""
+        lines.append(f"{'✗' if failed else '✓'} {shorten(signature(action.call))}{why}")
+    return "\n".join(lines)

@@ -1,15 +1,16 @@
 """A transcript on disk: append-only JSONL, one message a line, readable by `jq` and by the next
 process.
 
-Rule 1: a message is on the disk (flushed and fsynced) before the next step is planned.
-Rule 2: the first line is a header: schema version, an id, and what the run was made of. No key is
-        ever in it.
+Rule 1: a line is written when the message is there, so a killed process loses nothing; `flush` puts
+        it on the disk, so that a power cut does not either.
+Rule 2: the first line is a header: version, an id, and what the model was told. When that has
+        changed, a new header stands before the next message. No key is ever in it.
 Rule 3: a torn last line is cut off on open, for nothing was built on it. Any other line that cannot
         be read is an error that names the line; nothing is skipped, and the file is not touched.
 Rule 4: one process at a time: the file is locked while it is open.
 Rule 5: a write that fails leaves the file as it was before.
 
-    {"type": "transcript", "version": 1, "id": "…", "created": "…", "model": "…", "tools": "…", …}
+    {"type": "transcript", "version": 2, "id": "…", "created": "…", "model": "…", "tools": […], …}
     {"type": "user", "text": "I want a refund on ORD-001", "at": "2026-11-21T23:37:47.120+00:00"}
     …
     {"type": "ended", "exit": "signal", "at": "…"}
@@ -22,16 +23,28 @@ import json
 import os
 import stat
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Self
 
 from .errors import TranscriptError
-from .messages import Json, Message, from_json, to_json
+from .messages import (
+    MESSAGES,
+    Assistant,
+    Json,
+    Message,
+    Started,
+    ToolResult,
+    checks,
+    from_json,
+    to_json,
+)
 
-VERSION = 1
+VERSIONS = (1, 2)  # 1: without keys in `started`, codes in `refused`, and tools in the header
 HEADER = b'{"type":"transcript"'  # how the first line begins
+STARTS = {f'{{"type":"{kind.__name__.lower()}",'.encode(): kind for kind in MESSAGES}
 
 
 def utc_now() -> str:
@@ -42,35 +55,57 @@ def utc_now() -> str:
 class Transcript(list[Message]):
     """The messages of a file, in a `with` block. `append` writes before it returns.
 
-    `made_of` describes the agent (model, fingerprints of tools and instructions); it goes into the
-    header of a new file and is compared with that of an old one: `changed` lists what is different
-    now. `cut` is the number of bytes of a torn last line that were cut off.
+    `made_of` says what the model is told; it goes into the header of a new file and is compared
+    with that of an old one.
     """
 
-    def __init__(
-        self, path: str | os.PathLike[str], made_of: Mapping[str, str], *, now: str
-    ) -> None:
+    def __init__(self, path: str | os.PathLike[str], made_of: Json, *, now: str) -> None:
         super().__init__()
         self.path = Path(path)
-        self.cut = 0
+        self._torn = 0  # bytes that were cut off
         self._file = _open(self.path)
         try:
             _lock(self._file, self.path)
-            header = self._load() or self._write_header(made_of, now)
+            old = self._load()
         except BaseException:
             os.close(self._file)
             raise
-        self.id: str = header["id"]
-        self.changed = [name for name, value in made_of.items() if header.get(name) != value]
+        self.id = str(old["id"]) if old else uuid.uuid4().hex
+        head = {"type": "transcript", "version": VERSIONS[-1], "id": self.id, "created": now}
+        self._header: Json | None = {**head, **made_of}  # to be written before the next message
+        self._changed = (
+            [] if old is None else [key for key in made_of if _differ(made_of, old, key)]
+        )
+        if old and not self._changed and old["version"] == VERSIONS[-1]:
+            self._header = None
+        if not old:
+            self._write_header()
+            self._flush_folder()
 
     def append(self, message: Message) -> None:
         """Write, then remember."""
+        self._write_header()
         self._write(to_json(message))
         super().append(message)
 
     def ended(self, exit: str, now: str) -> None:
         """Note how a run ended, for whoever reads the file."""
         self._write({"type": "ended", "exit": exit, "at": now})
+        self.flush()
+
+    def flush(self) -> None:
+        """Returns when all that was written is on the disk."""
+        try:
+            os.fsync(self._file)
+        except OSError as error:
+            raise self._unwritable(error) from error
+
+    def notices(self) -> Iterator[str]:
+        """What somebody who goes on with the file should know."""
+        if self._changed:
+            yield f"{self.path}: changed since it was begun: {', '.join(self._changed)}."
+        if self._torn:
+            yield f"{self.path}: a torn last line was cut off."
 
     def __enter__(self) -> Self:
         return self
@@ -79,7 +114,7 @@ class Transcript(list[Message]):
         os.close(self._file)  # which releases the lock, too
 
     def _load(self) -> Json | None:
-        """Read the file; its header, or None when there is nothing in it yet."""
+        """Read the file; its last header, or None when there is nothing in it yet."""
         with open(self._file, "rb", closefd=False) as file:
             data = file.read()
         *lines, tail = data.split(b"\n")
@@ -98,25 +133,41 @@ class Transcript(list[Message]):
                 os.write(self._file, b"\n")
         except OSError as error:
             raise self._unwritable(error) from error
-        self.cut = len(torn)
+        self._torn = len(torn)
         return header
 
     def _read_all(self, lines: list[bytes]) -> Json | None:
-        if not lines:
-            return None
-        header = self._read(lines[0], 1)
-        if (header.get("type"), header.get("version")) != ("transcript", VERSION):
-            raise self._foreign()
-        if not isinstance(header.get("id"), str):
-            raise self._corrupt(1, "it has no id")
-        for number, line in enumerate(lines[1:], start=2):
-            record = self._read(line, number)
-            if record.get("type") != "ended":
+        header: Json | None = None
+        replies = results = 0
+        for number, line in enumerate(lines, 1):
+            message = _quickly(line) if header else None
+            if message is None:
+                record = self._read(line, number)
+                kind = record.get("type")
+                if kind == "transcript":
+                    header = self._checked_header(record, header, number)
+                elif header is None:
+                    raise self._foreign()
+                if kind in ("transcript", "ended"):
+                    continue
                 try:
-                    super().append(from_json(record))
+                    message = from_json(record)
                 except ValueError as error:
                     raise self._corrupt(number, str(error)) from error
+            if isinstance(message, Assistant):
+                replies, results = replies + 1, 0
+            elif isinstance(message, Started) and not message.key:  # of version 1
+                message = replace(message, key=f"{header and header['id']}-{replies}-{results}")
+            results += isinstance(message, ToolResult)
+            super().append(message)
         return header
+
+    def _checked_header(self, record: Json, before: Json | None, number: int) -> Json:
+        if record.get("version") not in VERSIONS:
+            raise self._foreign()
+        if not isinstance(record.get("id"), str) or (before and record["id"] != before["id"]):
+            raise self._corrupt(number, "it has no id, or another one")
+        return record
 
     def _read(self, line: bytes, number: int) -> Json:
         try:
@@ -128,34 +179,27 @@ class Transcript(list[Message]):
         return record
 
     def _foreign(self) -> TranscriptError:
-        return TranscriptError(
-            f"{self.path}, line 1: not a transcript of version {VERSION}; choose another file"
-        )
+        return TranscriptError(f"{self.path}, line 1: not a transcript of version 1 or 2")
 
     def _unwritable(self, problem: object) -> TranscriptError:
         return TranscriptError(f"{self.path}: cannot be written ({problem}); the run stops here")
 
     def _corrupt(self, number: int, problem: str) -> TranscriptError:
-        advice = "mend it or restore a copy" if number > 1 else "is it a transcript at all?"
-        said = f"{self.path}, line {number}: cannot be read ({problem}); {advice}"
-        return TranscriptError(said)
+        advice = "repair it or restore a copy" if number > 1 else "is it a transcript at all?"
+        return TranscriptError(f"{self.path}, line {number}: cannot be read ({problem}); {advice}")
 
-    def _write_header(self, made_of: Mapping[str, str], now: str) -> Json:
-        header = {
-            "type": "transcript",
-            "version": VERSION,
-            "id": uuid.uuid4().hex,
-            "created": now,
-            **made_of,
-        }
-        self._write(header)
-        with contextlib.suppress(OSError):  # the folder's entry, too; not every system can
+    def _write_header(self) -> None:
+        if self._header is not None:
+            self._write(self._header)
+            self._header = None
+
+    def _flush_folder(self) -> None:
+        with contextlib.suppress(OSError):  # the new file's entry; not every system can
             folder = os.open(self.path.parent, os.O_RDONLY)
             try:
                 os.fsync(folder)
             finally:
                 os.close(folder)
-        return header
 
     def _write(self, record: Json) -> None:
         # ASCII alone: a lone surrogate in a model's words must not make the line unwritable.
@@ -168,14 +212,28 @@ class Transcript(list[Message]):
             written = os.write(self._file, line)
             if written < len(line):
                 raise OSError("the disk took only a part of it; make room")
-            os.fsync(self._file)
         except OSError as error:
             os.ftruncate(self._file, size)
             raise self._unwritable(error) from error
         if os.fstat(self._file).st_nlink == 0:
-            raise TranscriptError(
-                f"{self.path}: was deleted while the run was writing to it; start again"
-            )
+            raise TranscriptError(f"{self.path}: was deleted during the run; start again")
+
+
+def _quickly(line: bytes) -> Message | None:
+    """The message of a line that this kit wrote; None for any other. It is read and checked in one
+    go, for a long file has many.
+    """
+    end = line.find(b",") + 1
+    if kind := STARTS.get(line[:end]):
+        with contextlib.suppress(ValueError):  # what is wrong is said by `from_json`
+            message: Message = checks(kind).validate_json(b"{" + line[end:])
+            return message
+    return None
+
+
+def _differ(made_of: Json, header: Json, key: str) -> bool:
+    """Is something else told now? Version 1 kept fingerprints, which are not compared any more."""
+    return header.get(key) != made_of[key] and (key == "model" or header["version"] > 1)
 
 
 def _open(path: Path) -> int:
@@ -184,12 +242,12 @@ def _open(path: Path) -> int:
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
     except (OSError, ValueError) as error:  # ValueError: there is a NUL in the path
         problem = error.strerror if isinstance(error, OSError) else error
-        raise TranscriptError(
-            f"{path}: cannot be opened ({problem}); choose another file"
-        ) from error
+        raise TranscriptError(f"{path}: cannot be opened ({problem}); choose another") from error
     if not stat.S_ISREG(os.fstat(file).st_mode):  # a pipe or a device keeps nothing
         os.close(file)
         raise TranscriptError(f"{path}: not a regular file; choose another")
+    with contextlib.suppress(OSError):  # a file that was there keeps its mode otherwise
+        os.fchmod(file, 0o600)
     return file
 
 
@@ -201,9 +259,7 @@ def _lock(file: int, path: Path) -> None:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
-        raise TranscriptError(
-            f"{path}: another process is using it; wait until it has ended"
-        ) from error
+        raise TranscriptError(f"{path}: another process uses it; wait for its end") from error
 
 
 def _is_json(line: bytes) -> bool:

@@ -1,12 +1,12 @@
 """The fleet at a terminal.
 
+\b
 python -m demos.fleet enqueue 20        twenty customers, an order and a conversation each
 python -m demos.fleet work              a worker; start as many as you like, and kill them
 python -m demos.fleet status            where each conversation stands, and what it decided
 python -m demos.fleet status ORD-1001   the transcript of one that is over, as JSON lines
 """
 
-import argparse
 import os
 import socket
 import sqlite3
@@ -15,182 +15,143 @@ import time
 from collections import Counter
 from typing import Any
 
+import click
+
 from demos.refund.offline import reply
 from demos.refund.shop import INSTRUCTIONS, Shop
-from demos.wrapping import wrapped_at_words
 from think_agent import Assistant, Request
-from think_agent.cli.main import add_model_flags, choose_model, guarded
-from think_agent.cli.options import Parser, UserError, add_flag, positive, whole
+from think_agent.cli.main import run
+from think_agent.cli.models import chosen_model, model_flags
+from think_agent.cli.options import Command, File, flags, positive, whole
 from think_agent.messages import Json
 
-EXIT_CODES = """\
+EXIT_CODES = """\b
 exit codes:
   0    done
   1    a model or a file is out of reach
   2    a flag or an environment variable is wrong
-  130  stopped by Ctrl-C or SIGTERM"""
+  130  stopped by Ctrl-C or SIGTERM
+
+Each flag is a variable, too: --fleet is THINK_AGENT_FLEET."""
 FIRST = 1001  # the number of the first order made here; the shop's own are below
 
-
-def arguments() -> Parser:
-    shown: dict[str, Any] = {
-        "epilog": EXIT_CODES,
-        "formatter_class": argparse.RawDescriptionHelpFormatter,
-    }
-    parser = Parser(
-        prog="python -m demos.fleet", description="Run the refund desk on many machines.", **shown
-    )
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    enqueue_ = commands.add_parser("enqueue", help="queue conversations", **shown)
-    enqueue_.add_argument("count", type=whole, help="how many, each about an order of its own")
-    enqueue_.set_defaults(run=enqueue)
-    work_ = commands.add_parser("work", help="be a worker, until Ctrl-C", **shown)
-    work_.set_defaults(run=work)
-    status_ = commands.add_parser(
-        "status", help="show where each conversation stands, and what it decided", **shown
-    )
-    status_.add_argument("id", nargs="?", help="print the transcript of this one")
-    status_.set_defaults(run=status)
-    retry_ = commands.add_parser(
-        "retry", help="queue again what failed, from where it failed", **shown
-    )
-    retry_.set_defaults(run=retry)
-    for command in (enqueue_, work_, status_, retry_):
-        add_flag(
-            command,
-            "--fleet",
-            metavar="URL",
-            default="sqlite:///fleet.db",
-            help="the engine's database: sqlite:///FILE or postgresql://USER:PASSWORD@HOST/NAME "
-            "(default: sqlite:///fleet.db)",  # not %(default)s: the variable may hold a password
-        )
-    for command in (enqueue_, work_):
-        add_flag(
-            command,
-            "--db",
-            metavar="PATH",
-            default="shop.db",
-            help="the shop's SQLite file (default: %(default)s)",
-        )
-    add_model_flags(work_, default="auto")
-    add_flag(work_, "--name", metavar="N", help="the worker's name (default: the host and process)")
-    add_flag(
-        work_,
-        "--concurrency",
-        metavar="N",
-        type=whole,
-        default=4,
-        help="conversations at a time (default: %(default)s)",
-    )
-    add_flag(
-        work_,
-        "--per-minute",
-        metavar="N",
-        type=whole,
-        help="conversations the fleet may begin (default: as many as it can)",
-    )
-    add_flag(
-        work_,
-        "--silence",
-        metavar="S",
-        type=positive,
-        default=600.0,
-        help="take over what another worker has been silent about for S seconds "
-        "(default: %(default)g)",
-    )
-    add_flag(
-        work_,
-        "--pace",
-        metavar="S",
-        type=float,
-        default=0.5,
-        help="seconds the stand-in takes for a reply (default: %(default)g)",
-    )
-    work_.add_argument("--until-done", action="store_true", help="stop when nothing is left")
-    return parser
+POSTGRES = "postgresql://USER:PASSWORD@HOST/NAME"
+database = flags("files", ("--fleet", "URL", str, "sqlite:///fleet.db", f"or {POSTGRES}"))
+shop = flags("files", ("--db", "PATH", File(), "shop.db", "the shop's SQLite file"))
 
 
-def enqueue(args: argparse.Namespace) -> int:
-    from demos.fleet import fleet
+@click.group(help=__doc__, no_args_is_help=True)
+def main() -> None:
+    pass
 
-    with fleet.client(args.fleet) as client:
-        orders = new_orders(args.db, args.count)
-        fleet.enqueue(client, orders)
+
+@main.command(cls=Command, epilog=EXIT_CODES)
+@click.argument("count", type=whole)
+@database
+@shop
+def enqueue(count: int, fleet: str, db: str) -> None:
+    """Queue COUNT conversations, each about an order of its own."""
+    from demos.fleet import fleet as desks
+
+    with desks.client(fleet) as client:
+        orders = new_orders(db, count)
+        desks.enqueue(client, orders)
     print(f"queued {len(orders)} conversations: {orders[0]} to {orders[-1]}")
-    return 0
 
 
-def work(args: argparse.Namespace) -> int:
+@main.command(cls=Command, epilog=EXIT_CODES)
+@database
+@shop
+@model_flags(default="auto")
+@flags(
+    "worker",
+    ("--name", "N", str, None, "the worker's name (default: the host and process)"),
+    ("--concurrency", "N", whole, 4, "conversations at a time"),
+    ("--per-minute", "N", whole, None, "conversations the fleet may begin"),
+    ("--lost-after", "S", positive, 600.0, "take over what was silent for S seconds"),
+    ("--pace", "S", float, 0.5, "seconds the stand-in takes for a reply"),
+    ("--until-done", "", bool, False, "stop when nothing is left"),
+)
+@click.pass_context
+def work(ctx: click.Context, /, fleet: str, db: str, until_done: bool, **settings: Any) -> None:
+    """Be a worker, until Ctrl-C."""
     from dbos import DBOS
 
-    from demos.fleet import fleet
+    from demos.fleet import fleet as desks
     from think_agent.integrations.dbos import DurableAgent
 
     def unhurried(request: Request) -> Assistant:
-        time.sleep(args.pace)
+        time.sleep(settings["pace"])
         return reply(request)
 
-    worker = args.name or f"{socket.gethostname()}-{os.getpid()}"
-    tools = Shop(args.db).tools()
+    worker = settings["name"] or f"{socket.gethostname()}-{os.getpid()}"
+    tools = Shop(db).tools()
     instructions = INSTRUCTIONS.read_text(encoding="utf-8")
-    with fleet.client(args.fleet) as client:
-        model = choose_model(args.provider, args.model, args.base_url, script=unhurried)
+    with desks.client(fleet) as client:
+        model = chosen_model(ctx, script=unhurried)
         model.check()
         agent = DurableAgent(model, tools, instructions=instructions)
         print(f"worker {worker}: {model.name}:{model.model}", flush=True)
-        fleet.begin_work(
-            args.fleet,
+        desks.begin_work(
+            fleet,
             agent,
             worker=worker,
-            concurrency=args.concurrency,
-            per_minute=args.per_minute,
+            concurrency=settings["concurrency"],
+            per_minute=settings["per_minute"],
         )
         try:
-            while not (args.until_done and fleet.is_done(client)):
-                for taken in fleet.take_over(args.silence):
-                    print(f"{taken}: silent for {args.silence:g} s, taken over", flush=True)
+            while not (until_done and desks.is_done(client)):
+                for taken in desks.take_over(settings["lost_after"]):
+                    silent = f"silent for {settings['lost_after']:g} s"
+                    print(f"{taken}: {silent}, taken over", flush=True)
                 time.sleep(0.5)
         finally:  # what is under way may end; what does not is taken over by another worker
             DBOS.destroy(workflow_completion_timeout_sec=10)
-    return 0
 
 
-def status(args: argparse.Namespace) -> int:
-    from demos.fleet import fleet
+@main.command(cls=Command, epilog=EXIT_CODES)
+@click.argument("id", required=False)
+@database
+def status(id: str | None, fleet: str) -> None:
+    """Show where each conversation stands and what it decided, or the transcript of one."""
+    from demos.fleet import fleet as desks
 
-    with fleet.client(args.fleet) as client:
-        runs = client.list_workflows(queue_name=fleet.NAME, workflow_ids=args.id and [args.id])
-    if args.id:
+    with desks.client(fleet) as client:
+        runs = client.list_workflows(queue_name=desks.NAME, workflow_ids=[id] if id else None)
+    if id:
         if not runs or not runs[0].output:
-            raise UserError(f"{args.id}: no conversation of that number is over; see status")
+            raise click.UsageError(f"{id}: no conversation of that number is over; see status")
         print(*runs[0].output["transcript"], sep="\n")
-        return 0
-    with wrapped_at_words():
-        for run in runs:
-            end = ended(run.output) if run.output else run.error or ""
-            row = f"{run.workflow_id:10} {run.status:9} {run.executor_id or '-':20} {end}"
-            print(row.rstrip())
-    counts = Counter(run.status for run in runs)
+        return
+    row = "{:10} {:9} {:20} {:7} {}"
+    if runs:
+        print(row.format("order", "state", "worker", "exit", "decided"))
+    for done in runs:
+        exit, decided = ended(done.output) if done.output else ("", done.error or "")
+        worker = done.executor_id or "-"
+        print(row.format(done.workflow_id, done.status, worker, exit, decided).rstrip())
+    counts = Counter(done.status for done in runs)
     print(", ".join(f"{n} {state}" for state, n in counts.items()) or "nothing queued")
-    return 0
 
 
-def ended(output: Json) -> str:
-    """How a conversation ended and what it decided: "-" is nothing, "?" was not noted, as by an
-    earlier version of this fleet.
-    """
-    return f"{output['exit']:7} {', '.join(output.get('decisions', ['?'])) or '-'}"
+@main.command(cls=Command, epilog=EXIT_CODES)
+@database
+def retry(fleet: str) -> None:
+    """Queue again what failed, from where it failed."""
+    from demos.fleet import fleet as desks
 
-
-def retry(args: argparse.Namespace) -> int:
-    from demos.fleet import fleet
-
-    with fleet.client(args.fleet) as client:
-        again = fleet.retry(client)
+    with desks.client(fleet) as client:
+        again = desks.retry(client)
     print(
         f"queued again: {', '.join(again)}" if again else "nothing had failed; nothing was queued"
     )
-    return 0
+
+
+def ended(output: Json) -> tuple[str, str]:
+    """How a conversation ended and what it decided: "-" is nothing, "?" was not noted, as by an
+    earlier version of this fleet.
+    """
+    return output["exit"], ", ".join(output.get("decisions", ["?"])) or "-"
 
 
 def new_orders(path: str, count: int) -> list[str]:
@@ -210,15 +171,5 @@ def new_orders(path: str, count: int) -> list[str]:
     return [f"ORD-{number}" for number in numbers]
 
 
-def main() -> int:
-    args = arguments().parse_args()
-    try:
-        return int(args.run(args))
-    except ImportError as error:
-        if error.name != "dbos":
-            raise
-        raise UserError('the fleet needs DBOS; in the clone run: pip install ".[fleet]"') from error
-
-
 if __name__ == "__main__":
-    sys.exit(guarded(main))
+    sys.exit(run(main, "python -m demos.fleet"))

@@ -16,22 +16,50 @@ machines need a shop that all of them can reach.
 """
 
 import json
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+import logging
+import sqlite3
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
-from dbos import DBOS, DBOSClient
+from dbos import DBOS, DBOSClient, DBOSPortableJSONSerializer, error
+from sqlalchemy.exc import SQLAlchemyError
 
 from think_agent import ModelError, Outcome
-from think_agent.integrations import dbos as engine
 from think_agent.integrations.dbos import DurableAgent, lines
 from think_agent.messages import Json
 
 NAME = "refund-desk"  # of the application, its queue and its workflow
+URLS = "sqlite:///FILE or postgresql://USER:PASSWORD@HOST/NAME"
+READABLE = DBOSPortableJSONSerializer()  # the default is pickle, which no person can read
+# On newer Pythons the engine asks SQLite for a function that came with 3.42.
+OLD_SQLITE = sys.version_info >= (3, 12) and sqlite3.sqlite_version_info < (3, 42)
 
 
-def client(url: str) -> AbstractContextManager[DBOSClient]:
-    """The fleet's database, seen from outside; it is made where there is none."""
-    return engine.client(url, NAME)
+@contextmanager
+def client(url: str) -> Iterator[DBOSClient]:
+    """The fleet's database, seen from outside; it is made where there is none. Raises ValueError
+    where it cannot be used.
+    """
+    if OLD_SQLITE and url.startswith("sqlite"):
+        raise ValueError(
+            f"on this Python the engine needs SQLite 3.42 or later, and there is "
+            f"{sqlite3.sqlite_version}; use postgresql://USER:PASSWORD@HOST/NAME, or Python 3.11"
+        )
+    logging.getLogger("dbos").setLevel(logging.CRITICAL)  # what matters is said by us
+    try:
+        DBOS.migrate(url)
+        made = DBOSClient(system_database_url=url, serializer=READABLE, application_name=NAME)
+    except (TypeError, ValueError) as problem:  # not quoted: a password may be in it
+        raise ValueError(f"that is no database to share; use {URLS}") from problem
+    except (SQLAlchemyError, error.DBOSException) as problem:
+        cause = str(getattr(problem, "orig", problem)).strip().splitlines()[0]
+        raise ValueError(f"the database cannot be used ({cause}); use {URLS}") from problem
+    try:
+        yield made
+    finally:
+        made.destroy()
 
 
 def enqueue(fleet: DBOSClient, orders: Sequence[str]) -> None:
@@ -45,7 +73,16 @@ def begin_work(
     url: str, agent: DurableAgent, *, worker: str, concurrency: int, per_minute: int | None
 ) -> None:
     """Make this process a worker. The engine's threads work until `DBOS.destroy`."""
-    DBOS(config=engine.config(url, NAME, worker=worker, version=agent.version))
+    DBOS(
+        config={
+            "name": NAME,
+            "system_database_url": url,
+            "serializer": READABLE,
+            "executor_id": worker,
+            "application_version": agent.version,
+            "log_level": "CRITICAL",
+        }
+    )
 
     @DBOS.workflow(name=NAME)
     def conversation(text: str) -> Json:
@@ -81,8 +118,21 @@ def decisions(outcome: Outcome) -> list[str]:
 
 
 def take_over(silence: float) -> list[str]:
-    """Queue again what other workers have been silent about for so many seconds."""
-    return engine.take_over(NAME, silence)
+    """Queue again what other workers have been silent about, with no step finished, for so many
+    seconds. Whose it was does no harm by going on: the first record of a step counts.
+    """
+    silent = []
+    under_way = DBOS.list_workflows(
+        status="PENDING", queue_name=NAME, app_version=DBOS.application_version, load_input=False
+    )
+    for run in under_way:
+        steps = DBOS.list_workflow_steps(run.workflow_id, load_output=False)
+        signs = [run.dequeued_at or 0, *(step["completed_at_epoch_ms"] or 0 for step in steps)]
+        seconds = time.time() - max(signs) / 1000
+        if run.executor_id != DBOS.executor_id and seconds > silence:
+            DBOS.resume_workflow(run.workflow_id, queue_name=NAME)
+            silent.append(run.workflow_id)
+    return silent
 
 
 def is_done(fleet: DBOSClient) -> bool:

@@ -205,8 +205,7 @@ def _results_and_words(text: str, waiting: list[ToolCall]) -> tuple[list[ToolRes
             name = "think" if name == "thought" else name
             call = next(call for call in waiting if call.name == name)
             waiting.remove(call)
-            failed, refused = content.startswith("error"), content.startswith("error: not run")
-            results.append(ToolResult(call.id, name, content, failed, refused))
+            results.append(ToolResult(call.id, name, content, content.startswith("error")))
         elif not part.startswith(ORDERED):
             words.append(part)
     return results, "\n\n".join(words)

@@ -93,7 +93,7 @@ class _Progress:
         if not self.orders:
             return "No order number in the request: nothing to look up. Ask for one."
         if leaving:
-            return f"Every order has been dealt with ({names}). What is left is the answer."
+            return f"{'; '.join(map(self._outcome, self.orders))}. What is left is the answer."
         match self.next_actions()[0]:
             case ToolCall(name="lookup_order"):
                 plan = "check the policy, then record one decision per order"
@@ -125,6 +125,12 @@ class _Progress:
             "", "process_refund", {"order_id": order, "decision": decision, "reason": reason}
         )
 
+    def _outcome(self, order: str) -> str:
+        """What became of an order, for the last thought."""
+        if recorded := self._good("process_refund", order):
+            return f"{order}: {recorded['decision']} recorded, {recorded['refunded']} refunded"
+        return f"{order}: no decision ({self._trouble(order).rstrip('.')})"
+
     def _answer_for(self, order: str) -> str:
         recorded = self._good("process_refund", order)
         if recorded:
@@ -133,9 +139,11 @@ class _Progress:
             said = f"{done[recorded['decision']]}. Refunded: {recorded['refunded']}. "
             said += f"Reason: {recorded['reason']}. {recorded['what_happens_next']}"
             return f"{order} ({item}): {said}"
+        return f"{order}: no decision. {self._trouble(order)}"
+
+    def _trouble(self, order: str) -> str:
         failed = [r for (_, o), r in self._results.items() if o == order and r.is_error]
-        why = failed[-1].content.split(": ", 2)[-1] if failed else "Not all could be done."
-        return f"{order}: no decision. {why}"
+        return failed[-1].content.split(": ", 2)[-1] if failed else "Not all could be done."
 
     def _good(self, tool: str, order: str) -> dict[str, Any] | None:
         """The JSON of a tool's result for an order, when there is one and it is no error."""

@@ -1,4 +1,4 @@
-"""Four scripted models of known quality. No language model is at work in them, and they say so.
+"""Five scripted models of known quality. No language model is at work in them, and they say so.
 
 They make the evaluation itself testable: who is known to be right on which cases must get that
 score. Each is a plain function of the request and honors every tool choice.
@@ -8,6 +8,8 @@ score. Each is a plain function of the request and honors every tool choice.
     hasty      approves every order it reads about, unseen, and says it is done
     stubborn   looks up, then asks for the approval again and again, whatever the shop says
     silent     says that all is done, and never calls a tool unless it is forced to
+    narrator   looks one order up, tells what it will do next, and stops; asked whether that is all,
+               it goes on and does it
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,9 +18,11 @@ from dataclasses import replace
 from demos.refund.offline import LABEL, calling, order_numbers
 from demos.refund.offline import reply as by_the_policy
 from think_agent import Assistant, Force, Message, Request, ToolCall, ToolResult, User
-from think_agent.messages import current_turn
+from think_agent.dialects.base import wants_to_leave
 from think_agent.model import Script
-from think_agent.think import has_signal, wants_to_leave, without_signal
+from think_agent.running import without_signal
+from think_agent.testing import current_turn
+from think_agent.think import has_signal
 
 
 def careful(request: Request) -> Assistant:
@@ -52,11 +56,24 @@ def silent(request: Request) -> Assistant:
     return _act(request, [], done="I have taken care of everything.")
 
 
+def narrator(request: Request) -> Assistant:
+    """A promise to go on, in the place of an answer. Everything else is done as `careful` does."""
+    said = careful(request)
+    told = any(isinstance(m, Assistant) and not m.tool_calls for m in _turn(request))
+    if told or not (orders := _orders(request)):
+        return said
+    if request.tool_choice == "auto" and _results(request, "lookup_order", orders[0]):
+        next = f"look up {orders[1]}" if orders[1:] else "check the policy"
+        return Assistant(text=f"Got {orders[0]}. Now let me {next}.")
+    return replace(said, tool_calls=said.tool_calls[:1])  # one at a time
+
+
 STAND_INS: Mapping[str, Script] = {
     "careful": careful,
     "hasty": hasty,
     "stubborn": stubborn,
     "silent": silent,
+    "narrator": narrator,
 }
 
 

@@ -8,6 +8,9 @@ Rule 2: a case is right when the shop's rows are exactly the expected ones: no d
 Rule 3: `tools` breaks a tool: `"gone"` (it is not offered), `"fails"` (always) or `"fails once"`.
         The errors say what a good agent does then, so that there is one right outcome.
 
+`INSTRUCTIONS` has the policy alone, and with advice on how to work: what Anthropic's article on the
+think tool calls an optimized prompt (rules listed, information checked, results verified).
+
 The edge: without its orders' lookup an agent might still guess right. The expected rows say that it
 must not.
 """
@@ -21,7 +24,8 @@ from typing import Any, Literal, TypeAlias
 import pydantic
 
 from demos.refund.dialects import speaking as speaking
-from demos.refund.shop import INSTRUCTIONS, Ruling, Shop, ShopError
+from demos.refund.shop import INSTRUCTIONS as POLICY
+from demos.refund.shop import Ruling, Shop, ShopError
 from demos.refund.stand_ins import STAND_INS as STAND_INS
 from think_agent import Tool
 from think_agent.evaluation.trials import Check
@@ -33,6 +37,16 @@ ERRORS: dict[State, str] = {
     "fails": "the shop's system is down for today; record no decision until it is back",
     "fails once": "the connection was reset; call this tool once more",
 }
+
+
+def _instructions() -> dict[str, str]:
+    """The policy alone, and with the part on how to work, which says what to think about when."""
+    whole = POLICY.read_text(encoding="utf-8")
+    policy, _, rest = whole.partition("# How to work")
+    return {"plain": policy + rest[rest.index("# How to answer") :], "optimized": whole}
+
+
+INSTRUCTIONS = _instructions()
 
 
 class CaseOrder(pydantic.BaseModel, extra="forbid"):
@@ -78,7 +92,7 @@ class CaseWorld:
     """The world of one case: a shop of its own, and the tools as the case has them."""
 
     def __init__(self, case: RefundCase, *, trust_model: bool) -> None:
-        self.instructions = INSTRUCTIONS.read_text(encoding="utf-8")
+        self.instructions = INSTRUCTIONS["optimized"]
         self._expected = Counter(case.expected.items())
         self._shop = CaseShop(case.orders, enforce=not trust_model)
         self._refused = 0

@@ -1,6 +1,7 @@
 """The audit: it says what happened, whatever state the file is in, and nothing in it is obeyed."""
 
 import html.parser
+import io
 import json
 import os
 import re
@@ -16,10 +17,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
+from rich.console import Console
 
 from demos.refund.offline import reply
 from demos.refund.shop import Shop
-from tests.cli.test_console import in_a_terminal
+from tests.support.commands import in_a_terminal, text_of
 from tests.support.strategies import messages
 from think_agent import (
     Agent,
@@ -29,18 +31,19 @@ from think_agent import (
     Started,
     ToolCall,
     ToolResult,
+    Turn,
     Usage,
     User,
     Verdict,
-    trail,
 )
-from think_agent.audit.layout import Action, Ended, Note, Thought, Unreadable
-from think_agent.audit.text import add_arguments, read, report, to_html, to_json_report, to_text
-from think_agent.audit.text import main as audit_main
-from think_agent.cli.console import printable
-from think_agent.cli.options import Parser, UserError
-from think_agent.errors import FileError, TranscriptError
-from think_agent.messages import MESSAGES, current_turn, to_json
+from think_agent.audit import layout, read, report, to_html, to_json_report
+from think_agent.audit.reading import Ended, Unreadable
+from think_agent.audit.report import Action, Note, Thought
+from think_agent.cli.audit import show
+from think_agent.cli.console import RunView
+from think_agent.cli.main import run, think_agent
+from think_agent.messages import MESSAGES, to_json
+from think_agent.text import sanitize
 
 BEGAN = datetime(2026, 11, 22, 9, 0, tzinfo=UTC)
 
@@ -61,6 +64,12 @@ def saved(path: Path, entries, **header) -> Path:
 def refund(text: str, transcript=(), **settings):
     model = ScriptedModel(lambda r: replace(reply(r), usage=Usage(100, 10, 5, 1)))
     return Agent(model, Shop().tools(), **settings).run(text, transcript=transcript)
+
+
+def to_text(made) -> str:
+    out = io.StringIO()
+    show(made, RunView(Console(file=out, highlight=False), verbose=True))
+    return out.getvalue()
 
 
 # What it says.
@@ -104,28 +113,18 @@ whatever = st.lists(messages | others, max_size=10)
 
 
 @given(whatever)
-def test_any_transcript_is_shown_and_agrees_with_the_trail(said):
+@settings(deadline=None)
+def test_any_transcript_is_shown_and_agrees_with_its_reading(said):
     made = report(said)
-    turns = _turns(said)
-    expected = [a for turn in turns for a in trail.actions(turn)]
-    assert [(a.call, a.result) for a in made.actions] == [
-        (a.call, a.result.content) for a in expected
-    ]
-    assert [a.how for a in made.actions] == [a.how for a in expected]
-    assert [t.text for t in made.thoughts] == [x for turn in turns for x in trail.thoughts(turn)]
+    turns = Turn.all(said)
+    expected = [(a.call.id, a.result.content, a.how) for turn in turns for a in turn.actions]
+    assert [(a.call.id, a.result, a.how) for a in made.actions] == expected
+    heard = [thought.text for turn in turns for thought in turn.thoughts]
+    assert set(heard) <= {thought.text for thought in made.thoughts}
     text, page = to_text(made), to_html(made)
     (text + page).encode()
     json.dumps(to_json_report(made))
     assert len(made.steps) == sum(isinstance(m, Assistant) for m in said)
-
-
-def _turns(said):
-    turns, rest = [], list(said)
-    while rest:
-        turn = list(current_turn(rest))
-        turns.insert(0, turn)
-        rest = rest[: -len(turn)]
-    return turns
 
 
 CALL = ToolCall("c", "pay", {"cents": 1})
@@ -147,27 +146,65 @@ def test_what_became_of_a_call(answers, status):
     made = report([User("pay"), ASKS, *answers])
     (action,) = made.steps[0].calls
     assert action.status == status
-    assert bool(made.steps[0].warnings) == (status in ("started", "not run"))
+    assert bool(list(made.steps[0].warnings)) == (status in ("started", "not run"))
 
 
 def test_a_person_s_decision_stands_with_its_call():
     verdict = Verdict("yes", "c", "fine with me", "Dana", {"cents": 2})
     made = report([User("pay"), ASKS, verdict, ToolResult("c", "pay", "ok"), Verdict("quit")])
     assert made.steps[0].calls[0].verdict == verdict
-    assert [e.who for e in made.turns[0].entries if isinstance(e, Note)] == ["person"]
+    assert [e.entry for e in made.turns[0].entries if isinstance(e, Note)] == [Verdict("quit")]
     for shown in (to_text(made), to_html(made)):
-        assert "Yes, with other arguments, said Dana: fine with me" in shown
+        assert "approved with other arguments by Dana: fine with me" in shown
     assert "cents" in to_html(made)
 
 
+def test_the_page_tells_the_story_first():
+    orders = [{"id": "ORD-001", "price": "$89.00"}, {"id": "ORD-002", "price": "$19.00"}]
+    looks = ToolCall("l", "list_orders", {})
+    said = [
+        User("Pay me"),
+        Assistant(tool_calls=(looks, CALL)),
+        ToolResult("l", "list_orders", json.dumps({"orders": orders, "tags": ["a", "b"]})),
+        Verdict("yes", "c", by="--approve always"),
+        Started("c", "pay"),
+        ToolResult("c", "pay", json.dumps({"cents": 1, "paid": True, "receipt": "R-7"})),
+        Assistant("Paid."),
+    ]
+    schema = {"properties": {"cents": {"type": "integer"}}}
+    pay = {"name": "pay", "description": "Pay out.", "parameters": schema, "think_first": True}
+    header = {"instructions": "Rule 5: be fair.", "tools": [pay, {"name": "list_orders"}]}
+    page = to_html(report(said, header=header))
+    words = " ".join(re.sub(r"<[^>]*>", " ", page.partition("<body>")[2]).split())
+    assert words.index("✓ done, without a signal pay 1 cents → paid · R-7") < words.index("Step 1")
+    assert "approved by --approve always" in words
+    assert "person" not in words
+    assert page.count('<details class="look-up">') == 1
+    folded = page.partition('<details class="look-up">')[2].partition("</details>")[0]
+    assert "list_orders" in folded
+    assert re.sub(r"\s", "", folded).count("<tr>") == 3  # the orders, and their keys
+    assert "instructions and 2 tools Rule 5: be fair. pay a thought first Pay out. cents" in words
+    assert "A thought is a claim, not a cause" in words
+    assert "tokens" not in words.lower()
+
+
+@pytest.mark.parametrize("tools", ["a fingerprint", ["?"], [{"name": ["x"], "parameters": 3}], {}])
+def test_a_header_may_hold_anything(tools):
+    assert "lookup_order" in to_html(report(refund("ORD-001").transcript, header={"tools": tools}))
+
+
+def test_text_that_was_no_answer_is_shown_too():
+    asked = [User("go"), Assistant("first words"), User("go on", kind="repeat"), Assistant("last")]
+    shown = to_text(report(asked)).splitlines()
+    assert shown[3:7] == ["Request 1: go", "💬 first words", "→ go on", ""]
+    assert shown[7] == "last"
+
+
 def test_warnings_name_what_went_wrong():
-    forced = Assistant(
-        tool_calls=(replace(CALL, recovered=True, arguments="{"),),
-        tool_choice=Force("think"),
-        enforced="ignored",
-    )
+    odd = replace(CALL, recovered=True, arguments="{")
+    forced = Assistant(tool_calls=(odd,), tool_choice=Force("think"), enforced="ignored")
     asked = Assistant("hm", tool_choice=Force("think"), enforced="prompt")
-    broken = Assistant("half", stop_reason="max_tokens")
+    broken = Assistant("half", stop_reason="incomplete")
     garbled = Assistant("??", stop_reason="malformed", mistake="expected an Action")
     made = report([User("pay"), forced, asked, garbled, broken])
     words = [" ".join(step.warnings) for step in made.steps]
@@ -237,13 +274,10 @@ LINE = json.dumps(to_json(User("hi"))).encode()
         b"{",
         b"\xff\xfe",
         b"[]",
-        b"3",
-        b"null",
         b"{}",
         b'{"type": "user"}',
         b'{"type": "unheard of"}',
         b'{"type": "user", "text": 5}',
-        b'{"type": "assistant", "tool_calls": 5}',
         b'{"type": "assistant", "tool_calls": [{"id": 1, "name": "x"}]}',
         b'{"type": "assistant", "usage": {"input_tokens": "many"}}',
         b'{"type": "toolresult", "call_id": "1", "name": "x", "content": {}}',
@@ -319,7 +353,7 @@ def test_no_field_breaks_the_report(field):
     secret=st.text(st.characters(categories=["L", "N"]), max_size=8).map("Zq7".__add__),
     around=st.text(st.sampled_from(' ."\\{}\n'), max_size=3),
 )
-@settings(max_examples=60)
+@settings(deadline=None, max_examples=60)
 def test_no_secret_gets_through_in_any_wrapping(secret, around):
     said = f"x {around}{secret}{around} y"
     result = json.dumps(
@@ -328,27 +362,30 @@ def test_no_secret_gets_through_in_any_wrapping(secret, around):
     call = ToolCall("c", "pay", {"pin": secret, "list": [said], secret: 1})
     messages = [User(said), Assistant(said, said, (call,)), ToolResult("c", "pay", result)]
     made = report(messages, redact=["pin"])
-    for shown in (
-        to_text(made),
-        to_html(made),
-        json.dumps(to_json_report(made), ensure_ascii=False),
-    ):
+    data = json.dumps(to_json_report(made), ensure_ascii=False)
+    for shown in (to_text(made), to_html(made), data):
         assert secret not in re.sub(r"[0-9a-f]{64}|sha256-\S+", "", shown)
 
 
 def test_a_misspelled_field_is_said():
     made = report(refund("ORD-001").transcript, redact=["oder_id"])
-    assert "oder_id" in made.warnings[0]
+    assert "oder_id" in made.problems[0]
     assert "oder_id" in to_text(made)
 
 
 # The command.
 
 
+def test_the_code_in_the_readme_runs():
+    text = (Path(layout.__file__).parent / "README.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    names: dict[str, object] = {}
+    exec(code, names)
+    assert "Hello." in str(names["page"])
+
+
 def run_audit(*words: str) -> int:
-    parser = Parser()
-    add_arguments(parser)
-    return audit_main(parser.parse_args(words))
+    return run(think_agent, "think-agent", ["audit", *words])
 
 
 def test_the_command_shows_text_json_and_a_page(tmp_path, capsys):
@@ -374,52 +411,39 @@ def test_the_command_shows_text_json_and_a_page(tmp_path, capsys):
 AUDIT = "import sys; from think_agent.cli.main import main; sys.exit(main())"
 
 
-def test_a_terminal_gets_it_wrapped_at_words_beside_marks_and_numbers(tmp_path, capsys):
-    odd = [
-        "word " * 30,
-        "-" * 80,
-        " " * 70 + "far in",
-        "\u65e5\u672c " * 30,
-        "a\tb " * 30,
-        "x" * 130,
-    ]
+def test_a_terminal_gets_it_wrapped_at_words_beside_its_marks(tmp_path, capsys):
+    odd = ["word " * 30, "-" * 80, "\u65e5\u672c " * 30, "a\tb " * 30, "x" * 130]
     path = saved(tmp_path / "run.jsonl", [*refund("ORD-001").transcript, User("\n\n".join(odd))])
     run_audit(str(path))
     plain = capsys.readouterr().out
     screen, code, _ = in_a_terminal(["-c", AUDIT, "audit", str(path)])
     assert code == 0
-    rows = screen.splitlines()
-    assert max(map(cell_len, rows)) <= 60
-    assert "".join(screen.split()) == "".join(plain.split())
-    whole, kept = (text.replace(',"', ', "').split() for text in (plain, screen))
-    assert [word for word in kept if word not in whole and not re.match("x+|-+", word)] == []
+    rows = text_of(screen).splitlines()
+    assert max(cell_len(row) for row in rows) <= 60
+    assert "".join("".join(rows).split()) == "".join(plain.split())
     first = next(n for n, row in enumerate(rows) if "\U0001f4ad" in row)
-    assert rows[first + 1].startswith(" " * 7 + "one decision per order.")
+    assert rows[first + 1].startswith("   decision per order.")
 
 
-def test_what_a_user_can_get_wrong_is_one_line(tmp_path):
+def test_what_a_user_can_get_wrong_is_one_line(tmp_path, capsys):
     path = saved(tmp_path / "run.jsonl", [User("hi")])
     (tmp_path / "junk").write_bytes(os.urandom(99))
     (tmp_path / "empty").touch()
     deep = tmp_path / "deep.jsonl"
     deep.write_text('{"type":"assistant","native":' + "[" * 900 + "1" + "]" * 900 + "}\n")
-    for words in (
-        ["nothing.jsonl"],
-        [str(tmp_path)],
-        [str(tmp_path / "junk")],
-        [str(tmp_path / "empty")],
-    ):
-        with pytest.raises(TranscriptError) as error:
-            run_audit(*words)
-        assert "\n" not in str(error.value)
-    with pytest.raises(FileError, match=r"no folder .*nowhere; make it first, or"):
-        run_audit(str(path), "--html", str(tmp_path / "nowhere" / "x.html"))
-    with pytest.raises(FileError, match="that is a folder; name a file in it"):
-        run_audit(str(path), "--html", str(tmp_path))
-    with pytest.raises(FileError, match="that is the file of the transcript"):
-        run_audit(str(path), "--html", str(path))
-    with pytest.raises(UserError):
-        run_audit(str(path), "--json", "--text")
+    for words, code, said in [
+        (["nothing.jsonl"], 1, "'nothing.jsonl' does not exist; choose another path"),
+        ([tmp_path], 1, "is a directory"),
+        ([tmp_path / "junk"], 1, "no line of it is a message"),
+        ([tmp_path / "empty"], 1, "it is empty"),
+        ([path, "--html", tmp_path / "nowhere" / "x.html"], 1, "there is no folder"),
+        ([path, "--html", tmp_path], 1, "is a directory"),
+        ([path, "--html", path], 1, "that is the file of the transcript"),
+        ([path, "--json", "--text"], 2, "choose one of them"),
+    ]:
+        assert run_audit(*map(str, words)) == code
+        shown = capsys.readouterr()
+        assert (shown.out, shown.err.count("\n"), said in shown.err) == ("", 1, True), shown.err
     assert run_audit(str(deep), "--html", str(tmp_path / "x.html")) == 0
 
 
@@ -453,9 +477,7 @@ def hostile(payload: str):
     return [
         User(p, at=p),
         User(p, kind="nudge", at=p),
-        Assistant(
-            p, p, calls, "malformed", Usage(1, 2), p, p, {p: [p]}, "ignored", Force(p), p, at=p
-        ),
+        Assistant(p, p, calls, "malformed", Usage(1, 2), p, p, {p: [p]}, "ignored", Force(p), p),
         Started(p, p, at=p),
         Verdict("yes", p, p, p, {p: p}, at=p),
         ToolResult("think" + p, "think", p, at=p),
@@ -466,17 +488,14 @@ def hostile(payload: str):
         Started("orphan", p, at=p),
         Unreadable(3, p, p),
         Ended(p, p),
-        Assistant(p, provider=p, model=p, stop_reason=p, enforced=p),
+        Assistant(p, provider=p, model=p, stop_reason=p, enforced=p, commentary=p, cause=p),
         Ended(p, p),
     ]
 
 
 def hostile_report(payload: str):
-    return report(
-        hostile(payload),
-        header={"id": payload, "created": payload, payload: payload},
-        warnings=[payload],
-    )
+    header = {"id": payload, "created": payload, payload: payload}
+    return report(hostile(payload), header=header, warnings=[payload])
 
 
 @pytest.mark.parametrize("payload", PAYLOADS)
@@ -488,11 +507,11 @@ def test_hostile_text_stays_text(payload):
         "html", "head", "meta", "title", "style", "body", "header", "main", "nav", "footer",
         "section",
         "h1", "h2", "h3", "h4", "h5", "p", "div", "span", "strong", "small", "code", "a", "ul",
-        "ol", "li", "dl", "dt", "dd", "blockquote", "pre", "details", "summary",
+        "ol", "li", "dl", "dt", "dd", "blockquote", "details", "summary", "table", "tr", "th", "td",
     }  # fmt: skip
     assert found.attributes <= {
         "lang", "charset", "content", "http-equiv", "name", "class", "id", "href", "dir",
-        "aria-labelledby", "aria-label", "aria-hidden", "tabindex", "role",
+        "aria-labelledby", "aria-label", "aria-hidden", "tabindex", "role", "scope",
     }  # fmt: skip
     assert all(re.fullmatch(r"#(step|thought|request)-\d+", link) for link in found.links)
     assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", page)
@@ -511,23 +530,15 @@ class Elements(html.parser.HTMLParser):
         self.links += [value for name, value in attrs if name == "href"]
 
 
-BROWSER = (
-    shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-)
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+BROWSER = next(filter(None, map(shutil.which, NAMES)), "")
 AXE = Path(
     os.environ.get("AXE_CORE", Path(tempfile.gettempdir()) / "axe/node_modules/axe-core/axe.min.js")
 )
-FLAGS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-sync",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--virtual-time-budget=20000",
-]
+FLAGS = (
+    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync "
+    "--disable-background-networking --disable-component-update --virtual-time-budget=20000"
+)
 in_browser = pytest.mark.skipif(not BROWSER, reason="needs chromium: apt-get install -y chromium")
 REPORT_BACK = """<script>
   const seen = data => {
@@ -536,31 +547,24 @@ REPORT_BACK = """<script>
 </script>"""
 
 
+def opened(page: str, folder: Path, *flags: str) -> str:
+    """What a real browser makes of the page."""
+    (folder / "page.html").write_text(page, encoding="utf-8")
+    where = [f"--user-data-dir={folder / 'profile'}", "--dump-dom", (folder / "page.html").as_uri()]
+    command = [BROWSER, *FLAGS.split(), *flags, *where]
+    return subprocess.run(command, capture_output=True, text=True, timeout=90).stdout
+
+
 def browsed(page: str, script: str, folder: Path, *flags: str):
-    """What `script` says about the page, in a real browser. It runs inside the page, so the page's
-    own policy is taken out: what is looked at is the escaping alone.
+    """What `script` says about the page. It runs inside the page, so the page's own policy is taken
+    out: what is looked at is the escaping alone.
     """
     page, cut = re.subn(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", page)
     assert cut <= 1
-    file = folder / "page.html"
-    file.write_text(
-        page.replace("</html>", "") + REPORT_BACK + f"<script>{script}</script>", encoding="utf-8"
-    )
-    done = subprocess.run(
-        [
-            BROWSER,
-            *FLAGS,
-            *flags,
-            f"--user-data-dir={folder / 'profile'}",
-            "--dump-dom",
-            file.as_uri(),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=90,
-    )
-    found = re.search(r"SEEN\[(.*?)\]", done.stdout)
-    assert found, done.stderr[-2000:]
+    page = page.replace("</html>", "") + REPORT_BACK + f"<script>{script}</script>"
+    shown = opened(page, folder, *flags)
+    found = re.search(r"SEEN\[(.*?)\]", shown)
+    assert found, shown[-2000:]
     return json.loads(unquote(found[1]))
 
 
@@ -590,7 +594,7 @@ def test_nothing_runs_and_all_text_shows_in_a_browser(tmp_path):
     assert seen["styles"] == 1
     text = squashed(seen["text"])
     for payload in PAYLOADS:
-        times = text.count(squashed(printable(payload)))
+        times = text.count(squashed(sanitize(payload)))
         assert times >= 20, (payload, times)
 
 
@@ -600,21 +604,9 @@ def test_the_payloads_would_run_if_they_were_let_in(tmp_path):
     raw = "<!doctype html><body>" + "".join(PAYLOADS[:4]) + "</html>"
     assert int(browsed(raw, LOOK, tmp_path)["owned"]) > 0
     page = to_html(report([User("PAYLOAD")])).replace("PAYLOAD", PAYLOADS[0] + PAYLOADS[2])
-    (tmp_path / "page.html").write_text(page)
-    done = subprocess.run(
-        [
-            BROWSER,
-            *FLAGS,
-            f"--user-data-dir={tmp_path / 'profile'}",
-            "--dump-dom",
-            (tmp_path / "page.html").as_uri(),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=90,
-    )
-    assert "Audit of a run" in done.stdout
-    assert "data-owned" not in done.stdout
+    shown = opened(page, tmp_path)
+    assert "Audit of a run" in shown
+    assert "data-owned" not in shown
 
 
 @in_browser
@@ -628,23 +620,16 @@ def test_axe_finds_no_serious_fault(tmp_path, width, dark):
     outcome = refund("Refund ORD-001 and ORD-004")
     long = ToolResult("c", "pay", "a long result " * 500, True)
     forced = Assistant("Hm.", "So.", (CALL,), enforced="ignored", tool_choice=Force("think"))
-    entries = [
-        *stamped(outcome.transcript),
-        User("pay"),
-        forced,
-        Started("c", "pay"),
-        long,
-        Unreadable(9, "{", "?"),
-    ]
+    again = [User("pay"), forced, Started("c", "pay"), long, Unreadable(9, "{", "?")]
+    entries = [*stamped(outcome.transcript), *again]
     script = AXE.read_text(encoding="utf-8").replace("</script", "<\\/script") + """
       document.querySelectorAll("details").forEach(d => d.open = true);
       axe.run(document).then(r => seen(r.violations.map(v =>
         [v.impact, v.id, v.nodes.map(n => n.html.slice(0, 200))])));
     """  # fmt: skip
     flags = ["--blink-settings=preferredColorScheme=0"] if dark else []
-    found = browsed(
-        to_html(report(entries)), script, tmp_path, f"--window-size={width},900", *flags
-    )
+    size = f"--window-size={width},900"
+    found = browsed(to_html(report(entries)), script, tmp_path, size, *flags)
     assert [fault for fault in found if fault[0] in ("serious", "critical")] == []
 
 

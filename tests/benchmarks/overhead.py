@@ -1,6 +1,6 @@
 """What does the kit cost, next to a loop that is written by hand on the same SDK?
 
-    python -m tests.benchmarks.overhead            the table of the README, in about ten minutes
+    python -m tests.benchmarks.overhead            the table of its README, in about ten minutes
     python -m tests.benchmarks.overhead --quick    does it run? (figures of one round mean nothing)
 
 Rule 1: both sides hold the same conversation, eight model calls (`conversation.py`), against a

@@ -2,14 +2,17 @@ import asyncio
 import itertools
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from tests.support.strategies import calls, transcripts
 from think_agent import (
     THINK,
     THINK_MINIMAL,
     Agent,
     AskHuman,
     Assistant,
-    CallTools,
+    CallTool,
     Delta,
     Done,
     Force,
@@ -19,14 +22,18 @@ from think_agent import (
     Outcome,
     Refuse,
     ScriptedModel,
+    Started,
     Tool,
     ToolCall,
     ToolResult,
+    Turn,
     Usage,
     User,
     tool,
 )
 from think_agent.loop import NUDGE
+from think_agent.running import with_ids
+from think_agent.testing import call, think
 from think_agent.think import RECORDED
 
 
@@ -42,21 +49,17 @@ def pay(order_id: str) -> str:
     return f"paid {order_id}"
 
 
-def think(text, go_on=True, id=""):
-    return ToolCall(id, "think", {"thought": text, "should_continue": str(go_on).lower()})
-
-
 def says(*calls, text="", **more):
     return Assistant(text, tool_calls=calls, stop_reason="tool_use", usage=Usage(10, 5), **more)
 
 
-LOOK = ToolCall("", "look", {"order_id": "ORD-001"})
-PAY = ToolCall("", "pay", {"order_id": "ORD-001"})
+LOOK = call("look", order_id="ORD-001")
+PAY = call("pay", order_id="ORD-001")
 REFUND = [
     says(think("look first")),
     says(LOOK),
     says(think("all rules hold"), PAY),
-    says(think("done", go_on=False)),
+    says(think("done", should_continue=False)),
     Assistant("Refunded $89.", usage=Usage(20, 9)),
 ]
 
@@ -83,13 +86,14 @@ def test_the_way_out_by_signal():
 def test_the_transcript_holds_all_of_it_in_order():
     outcome = agent(*REFUND).run("Refund ORD-001")
     kinds = [type(message) for message in outcome.transcript]
-    thought = acted = [Assistant, ToolResult]
-    both = [Assistant, ToolResult, ToolResult]
+    thought, acted = [Assistant, ToolResult], [Assistant, Started, ToolResult]
+    both = [*thought, *acted[1:]]
     assert kinds == [User, *thought, *acted, *both, *thought, Assistant]
     assert outcome.transcript[0] == User("Refund ORD-001")
     assert outcome.transcript[2] == ToolResult("call_0", "think", RECORDED)
-    assert outcome.transcript[6:8] == (
+    assert outcome.transcript[7:10] == (
         ToolResult("call_2", "think", RECORDED),
+        Started("call_3", "pay"),
         ToolResult("call_3", "pay", "paid ORD-001"),
     )
 
@@ -103,7 +107,8 @@ def test_the_way_out_by_silence():
 
 
 def test_calls_beside_the_signal_are_performed():
-    outcome = agent(says(think("pay and go", go_on=False), PAY), Assistant("Paid.")).run("go")
+    leave = think("pay and go", should_continue=False)
+    outcome = agent(says(leave, PAY), Assistant("Paid.")).run("go")
     assert outcome.exit == "signal"
     assert [action.result.content for action in outcome.actions] == ["paid ORD-001"]
 
@@ -128,7 +133,7 @@ def test_what_the_model_is_shown_stays_the_same_all_along():
 
 
 def test_the_conversation_goes_on_with_the_transcript():
-    desk = agent(*REFUND, says(think("as before", go_on=False)), Assistant("No."))
+    desk = agent(*REFUND, says(think("as before", should_continue=False)), Assistant("No."))
     first = desk.run("Refund ORD-001")
     second = desk.run("And ORD-003?", transcript=first.transcript)
     assert second.transcript[: len(first.transcript)] == first.transcript
@@ -171,23 +176,24 @@ def test_limit_truncated_refused_and_empty():
         ([says(think("a")), says(think("b")), says(LOOK)], ["b"]),
         ([says(think("a")), says(LOOK), says(PAY)], ["a", None]),  # and no further than it
         ([says(LOOK, think("a")), says(PAY)], [None, "a"]),
-        ([says(think("")), says(LOOK)], [""]),  # an empty thought is one
+        ([says(think(" ")), says(LOOK)], [None]),  # a blank thought is none
+        ([says(think("a")), says(think("")), says(LOOK)], ["a"]),
     ],
 )
 def test_actions_know_the_thought_they_stand_behind(replies, thoughts):
-    outcome = agent(*replies, Assistant("Done.")).run("go")
+    outcome = agent(*replies, Assistant("Done."), silence="accept").run("go")
     assert [action.thought for action in outcome.actions] == thoughts
     assert outcome.behind_a_thought == sum(thought is not None for thought in thoughts)
 
 
 def test_what_was_not_run_is_no_action():
-    stray = agent(says(think("x", go_on=False)), says(PAY, text="Bye.")).run("go")
+    stray = agent(says(think("x", should_continue=False)), says(PAY, text="Bye.")).run("go")
     cut = agent(Assistant("", tool_calls=(PAY,), stop_reason="max_tokens")).run("go")
     assert stray.actions == cut.actions == ()
 
 
 def test_mistakes_are_actions_too():
-    wrong = ToolCall("", "lokk", {})
+    wrong = call("lokk")
     outcome = agent(says(wrong), Assistant("Sorry.")).run("go")
     assert [(a.call.name, a.result.is_error) for a in outcome.actions] == [("lokk", True)]
 
@@ -203,35 +209,61 @@ def test_actions_with_the_same_id_have_their_own_results():
 def test_a_stray_call_with_a_used_id_is_no_action():
     look_1 = ToolCall("x", "look", {"order_id": "1"})
     pay_1 = ToolCall("x", "pay", {"order_id": "1"})
-    outcome = agent(says(look_1, think("x", go_on=False)), says(pay_1, text="Bye.")).run("go")
+    leave = think("x", should_continue=False)
+    outcome = agent(says(look_1, leave), says(pay_1, text="Bye.")).run("go")
     assert [action.call.name for action in outcome.actions] == ["look"]
+
+
+# Ids
+
+
+def test_missing_ids_are_counted_over_the_whole_history():
+    history = [
+        User("a"),
+        says(ToolCall("x", "f"), ToolCall("y", "f")),
+        ToolResult("x", "f", ""),
+        User("b"),
+        says(ToolCall("z", "f")),
+    ]
+    calls = (ToolCall("", "f"), ToolCall("own", "f"), ToolCall("", "g"))
+    assert [call.id for call in with_ids(calls, Turn.of(history))] == ["call_3", "own", "call_5"]
+
+
+@given(st.lists(calls).map(tuple), transcripts)
+def test_every_call_gets_an_id_of_its_own_and_nothing_else_changes(calls, history):
+    turn = Turn.of(history)
+    minted = with_ids(calls, turn)
+    assert with_ids(minted, turn) == minted
+    given = [call.id for call in calls if call.id]
+    taken = {call.id for said in history if isinstance(said, Assistant) for call in said.tool_calls}
+    for old, new in zip(calls, minted, strict=True):
+        assert (new.name, new.arguments) == (old.name, old.arguments)
+        assert new.id == old.id if old.id else new.id not in {"", *given, *taken}
+        taken.add(new.id)
 
 
 # Settings
 
 
-def test_tools_are_checked_at_once():
-    with pytest.raises(ValueError, match="two tools are named 'look'"):
-        agent(tools=[look, look])
-    with pytest.raises(ValueError, match="'think' is reserved"):
-        agent(tools=[Tool(name="think", description="", parameters={"type": "object"})])
-    with pytest.raises(ValueError, match="'think' is reserved"):
-        agent(tools=[THINK], think=None)
-    with pytest.raises(TypeError, match="decorate the function with @tool"):
-        agent(tools=[print])
+def shown(name, **more):
+    return Tool(name=name, description="", parameters={"type": "object"}, **more)
 
 
-def test_forcing_is_checked_at_once():
-    with pytest.raises(ValueError, match="use 'never', 'first' or 'always'"):
-        agent(force="sometimes")
-    with pytest.raises(ValueError, match="needs the exit signal"):
-        agent(force="always", think=THINK_MINIMAL)
-
-
-@pytest.mark.parametrize("force", ["always", "sometimes"])
-def test_forcing_a_think_tool_that_is_not_there_is_refused(force):
-    with pytest.raises(ValueError, match="force"):
-        agent(think=None, force=force)
+@pytest.mark.parametrize(
+    ("wrong", "advice"),
+    [
+        ({"tools": [look, look]}, "two tools are named 'look'"),
+        ({"tools": [shown("think")]}, "'think' is reserved"),
+        ({"tools": [THINK], "think": None}, "'think' is reserved"),
+        ({"think": shown("notes")}, "must be named 'think'"),
+        ({"force": "sometimes"}, "use 'never', 'first' or 'always'"),
+        ({"force": "always", "think": THINK_MINIMAL}, "needs think=THINK"),
+        ({"force": "always", "think": None}, "needs think=THINK"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused_at_once(wrong, advice):
+    with pytest.raises(ValueError, match=advice):
+        agent(**wrong)
 
 
 @pytest.mark.parametrize(
@@ -239,6 +271,8 @@ def test_forcing_a_think_tool_that_is_not_there_is_refused(force):
     [
         ({"model": "ollama"}, "pass a Model, such as connect"),
         ({"tools": look}, r"pass a list, such as \[look\]"),
+        ({"tools": [print]}, "decorate the function with @tool"),
+        ({"tools": [shown("mute")]}, "no function"),
         ({"think": True}, "pass THINK, THINK_MINIMAL or None"),
         ({"instructions": 5}, "pass a text"),
         ({"approve": True}, "pass a function"),
@@ -258,17 +292,6 @@ def test_what_is_said_and_what_was_said_are_looked_at_before_the_model_is_asked(
             agent().run("Hi", transcript=transcript)
 
 
-def test_a_think_tool_of_another_name_is_refused():
-    notes = Tool(name="notes", description="", parameters=THINK.parameters)
-    with pytest.raises(ValueError, match="think"):
-        agent(think=notes)
-
-
-def test_a_tool_that_cannot_be_called_is_refused():
-    with pytest.raises(TypeError, match="no function"):
-        agent(tools=[Tool(name="shown", description="", parameters={"type": "object"})])
-
-
 def test_an_agent_without_a_think_tool():
     shown = []
 
@@ -283,61 +306,54 @@ def test_an_agent_without_a_think_tool():
 
 
 def test_with_the_minimal_tool_silence_is_the_way_out():
-    note = ToolCall("", "think", {"thought": "a"})
+    note = call("think", thought="a")
     outcome = agent(says(note), Assistant("Hello."), think=THINK_MINIMAL).run("Hi")
     assert outcome.transcript[2].content == RECORDED
     assert (outcome.exit, outcome.thoughts) == ("silence", ("a",))
 
 
-def test_a_long_result_is_cut_as_the_agent_says():
+def test_a_long_result_and_a_long_error_are_cut_as_the_agent_says():
     @tool
-    def dump() -> str:
+    def dump(fail: bool) -> str:
+        if fail:
+            raise ValueError("x" * 100)
         return "x" * 100
 
-    outcome = agent(
-        says(ToolCall("", "dump")), Assistant("Much."), tools=[dump], max_result_chars=10
-    ).run("go")
-    assert outcome.actions[0].result.content == "x" * 10 + "\n[cut: 90 of 100 characters left out]"
-
-
-def test_a_long_error_is_cut_as_the_agent_says():
-    @tool
-    def dump() -> str:
-        raise ValueError("x" * 100)
-
-    outcome = agent(
-        says(ToolCall("", "dump")), Assistant("Oh."), tools=[dump], max_result_chars=10
-    ).run("go")
-    assert outcome.actions[0].result.content.startswith("error: Val\n[cut: ")
+    calls = [call("dump", fail=fail) for fail in (False, True)]
+    outcome = agent(says(*calls), Assistant("Much."), tools=[dump], max_result_chars=10).run("go")
+    cut, error = (action.result.content for action in outcome.actions)
+    assert cut == "x" * 10 + "\n[cut: 90 of 100 characters left out]"
+    assert error.startswith("error: Val\n[cut: ")
 
 
 # Policies of one's own
 
 
 def test_a_policy_may_refuse_a_call():
-    def no_paying(step, transcript):
-        if isinstance(step, CallTools) and step.calls[0].name == "pay":
-            return Refuse(step.calls[0], "not today")
+    def no_paying(step, turn):
+        if isinstance(step, CallTool) and step.call.name == "pay":
+            return Refuse(step.call, "closed", "not today")
         return step
 
     outcome = agent(says(PAY, LOOK), Assistant("Sorry."), policies=[no_paying]).run("go")
-    assert outcome.transcript[2:4] == (
-        ToolResult("call_0", "pay", "error: not today", is_error=True, refused=True),
+    assert outcome.transcript[2:5] == (
+        ToolResult("call_0", "pay", "error: not today", is_error=True, refused="closed"),
+        Started("call_1", "look"),
         ToolResult("call_1", "look", '{"id":"ORD-001","cents":8900}'),
     )
     assert [action.call.name for action in outcome.actions] == ["look"]  # the other never ran
 
 
 def test_a_policy_may_end_the_run():
-    def enough(step, transcript):
-        return Done("budget", "Too dear.") if isinstance(step, CallTools) else step
+    def enough(step, turn):
+        return Done("budget", "Too dear.") if isinstance(step, CallTool) else step
 
     outcome = agent(says(PAY), policies=[enough]).run("go")
     assert (outcome.exit, outcome.answer, outcome.actions) == ("budget", "Too dear.", ())
 
 
 def test_a_question_to_nobody_pauses_the_run():
-    outcome = agent(policies=[lambda step, transcript: AskHuman("May I?")]).run("go")
+    outcome = agent(policies=[lambda step, turn: AskHuman("May I?")]).run("go")
     assert (outcome.exit, outcome.answer) == ("needs_human", "May I?")
 
 
@@ -354,18 +370,18 @@ def events(source):
 
 
 def test_events_come_in_the_order_things_happen():
-    desk = agent(says(think("x", go_on=False), PAY), Assistant(), Assistant("Paid."))
+    desk = agent(says(think("x", should_continue=False), PAY), Assistant(), Assistant("Paid."))
     assert events(desk.stream("go")) == [
-        "go", "Assistant", "ToolResult", "ToolResult", "Assistant", NUDGE.text, "Assistant",
-        "Outcome",
+        "go", "Assistant", "ToolResult", "Started", "ToolResult",
+        "Assistant", NUDGE.text, "Assistant", "Outcome",
     ]  # fmt: skip
 
 
 def test_a_choice_that_was_not_honored_is_noticed():
-    desk = agent(says(LOOK), says(think("x", go_on=False)), says(PAY, text="Bye."))
+    desk = agent(says(LOOK), says(think("x", should_continue=False)), says(PAY, text="Bye."))
     assert events(desk.stream("go")) == [
         "go", "Assistant", "script was forced to call think and did not: the choice was ignored.",
-        "ToolResult", "Assistant", "ToolResult",
+        "Started", "ToolResult", "Assistant", "ToolResult",
         "Assistant", "script called tools in its final reply; they were not run.", "Outcome",
     ]  # fmt: skip
     desk = agent(says(think("x")), Assistant("Bye."), force="always")
@@ -427,7 +443,7 @@ async def in_four_ways(make):
         lambda: agent(*REFUND),
         lambda: agent(says(PAY), Assistant(), Assistant()),
         lambda: Agent(Halting()),
-        lambda: agent(says(ToolCall("", "nope")), says(LOOK), Assistant("ok"), max_model_calls=3),
+        lambda: agent(says(call("nope")), says(LOOK), Assistant("ok"), max_model_calls=3),
     ],
 )
 def test_sync_async_and_streamed_are_the_same(make):
@@ -438,7 +454,7 @@ def test_sync_async_and_streamed_are_the_same(make):
 
 def test_half_an_emoji_in_the_arguments_streams_as_it_runs():
     """`"\\ud83d"` is valid JSON, and small models do break emoji in two."""
-    broken = says(ToolCall("", "look", {"order_id": "\ud83d"}))
+    broken = says(call("look", order_id="\ud83d"))
     assert agent(broken, Assistant("ok")).run("go").exit == "silence"
     assert list(agent(broken, Assistant("ok")).stream("go"))[-1].exit == "silence"
 
@@ -457,7 +473,7 @@ def test_an_interrupt_in_a_tool_ends_the_run():
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        agent(says(ToolCall("", "stop")), tools=[stop]).run("go")
+        agent(says(call("stop")), tools=[stop]).run("go")
 
 
 def test_an_agent_keeps_no_conversation():

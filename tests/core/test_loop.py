@@ -12,12 +12,13 @@ from think_agent import (
     Agent,
     Assistant,
     CallModel,
-    CallTools,
+    CallTool,
     Done,
     Refuse,
     ScriptedModel,
     ToolCall,
     ToolResult,
+    Turn,
     User,
     next_step,
 )
@@ -50,15 +51,15 @@ TABLE = {
     "a new turn forgets the signal": ([*LEFT, Assistant("Hello."), ASK], CallModel()),
     "a new turn forgets calls nobody answered": ([ASK, says(LOOK), ASK], CallModel()),
     # Rule 2: calls without results are performed, in order, the signal notwithstanding
-    "calls": ([ASK, says(LOOK, PAY)], CallTools((LOOK, PAY))),
-    "calls with text": ([ASK, says(LOOK, text="Let me see")], CallTools((LOOK,))),
-    "calls whatever the stop reason": ([ASK, says(LOOK, stop="end_turn")], CallTools((LOOK,))),
-    "one of two answered": ([ASK, says(LOOK, PAY), *done(LOOK)], CallTools((PAY,))),
-    "the other answered": ([ASK, says(LOOK, PAY), *done(PAY)], CallTools((LOOK,))),
-    "calls before the signal": ([ASK, says(LOOK, LEAVE)], CallTools((LOOK, LEAVE))),
-    "calls after the signal": ([ASK, says(LEAVE, PAY)], CallTools((LEAVE, PAY))),
-    "signal answered, action not": ([ASK, says(LEAVE, PAY), *done(LEAVE)], CallTools((PAY,))),
-    "the same id twice": ([ASK, says(LOOK, LOOK), *done(LOOK)], CallTools((LOOK,))),
+    "calls": ([ASK, says(LOOK, PAY)], CallTool(LOOK)),
+    "calls with text": ([ASK, says(LOOK, text="Let me see")], CallTool(LOOK)),
+    "calls whatever the stop reason": ([ASK, says(LOOK, stop="end_turn")], CallTool(LOOK)),
+    "one of two answered": ([ASK, says(LOOK, PAY), *done(LOOK)], CallTool(PAY)),
+    "the other answered": ([ASK, says(LOOK, PAY), *done(PAY)], CallTool(LOOK)),
+    "calls before the signal": ([ASK, says(LOOK, LEAVE)], CallTool(LOOK)),
+    "calls after the signal": ([ASK, says(LEAVE, PAY)], CallTool(LEAVE)),
+    "signal answered, action not": ([ASK, says(LEAVE, PAY), *done(LEAVE)], CallTool(PAY)),
+    "the same id twice": ([ASK, says(LOOK, LOOK), *done(LOOK)], CallTool(LOOK)),
     # Rule 3: all answered
     "answered": ([ASK, says(LOOK), *done(LOOK)], CallModel()),
     "answered with an error": (
@@ -73,6 +74,10 @@ TABLE = {
         [ASK, says(GO_ON, LEAVE), *done(GO_ON, LEAVE)],
         CallModel("none"),
     ),
+    "leave beside a refused call": (
+        [ASK, says(LEAVE, PAY), *done(LEAVE), ToolResult("2", "pay", "no", True, refused="gate")],
+        CallModel(),
+    ),
     # Rule 4: no tool calls
     "silence": ([ASK, Assistant("Hello.")], Done("silence", "Hello.")),
     "silence after actions": (
@@ -83,7 +88,7 @@ TABLE = {
     "empty": ([ASK, SILENT], CallModel(say=NUDGE)),
     "nudged": ([ASK, SILENT, NUDGE], CallModel()),
     "nudged and answers": ([ASK, SILENT, NUDGE, Assistant("Hi.")], Done("silence", "Hi.")),
-    "nudged and acts": ([ASK, SILENT, NUDGE, says(LOOK)], CallTools((LOOK,))),
+    "nudged and acts": ([ASK, SILENT, NUDGE, says(LOOK)], CallTool(LOOK)),
     "nudged, acted, goes on": ([ASK, SILENT, NUDGE, says(LOOK), *done(LOOK)], CallModel()),
     "nudged and empty": ([ASK, SILENT, NUDGE, SILENT], Done("empty")),
     "one nudge a turn": (
@@ -145,7 +150,7 @@ TABLE = {
     "nudged, then limit": ([ASK, SILENT, NUDGE, LIMIT, SILENT], Done("empty")),
     "a limit of an earlier turn does not count": (
         [ASK, LIMIT, Assistant("So far."), ASK, says(PAY)],
-        CallTools((PAY,)),
+        CallTool(PAY),
     ),
 }
 
@@ -159,31 +164,20 @@ def test_next_step(transcript, step):
 
 
 @pytest.mark.parametrize(
-    ("value", "leaves"),
+    ("arguments", "choice"),
     [
-        (False, True),
-        ("false", True),
-        ("False", True),
-        (" FALSE\n", True),
-        (True, False),
-        ("true", False),
-        ("no", False),
-        ("", False),
-        (0, False),
-        (None, False),
-        ([False], False),
+        ({"thought": "x", "should_continue": False}, "none"),
+        ({"thought": "x", "should_continue": " FALSE\n"}, "none"),
+        ({"thought": "x", "should_continue": True}, "auto"),
+        ({"thought": "x", "should_continue": "no"}, "auto"),
+        ({"thought": "x"}, "auto"),
+        ("", "auto"),
+        ('{"should_continue": "false"', "auto"),
     ],
 )
-def test_only_a_clear_false_leaves(value, leaves):
-    call = ToolCall("1", "think", {"thought": "x", "should_continue": value})
-    step = next_step([ASK, says(call), *done(call)])
-    assert step == CallModel("none" if leaves else "auto")
-
-
-@pytest.mark.parametrize("arguments", [{}, {"thought": ""}, "", '{"should_continue": "false"'])
-def test_no_readable_signal_means_continue(arguments):
+def test_only_a_clear_false_leaves(arguments, choice):
     call = ToolCall("1", "think", arguments)
-    assert next_step([ASK, says(call), *done(call)]) == CallModel()
+    assert next_step([ASK, says(call), *done(call)]) == CallModel(choice)
 
 
 def test_a_thought_that_was_refused_signals_nothing():
@@ -192,14 +186,37 @@ def test_a_thought_that_was_refused_signals_nothing():
     assert next_step([ASK, says(LEAVE), refused]) == CallModel()
 
 
+OTHER = ToolCall("3", "f")
+LOOK_AGAIN = ToolCall("1", "g")
+
+
+@pytest.mark.parametrize(
+    ("calls", "answered", "left"),
+    [
+        ((), "", []),
+        ((LOOK, PAY), "", [LOOK, PAY]),
+        ((LOOK, PAY), "1", [PAY]),
+        ((LOOK, PAY), "2", [LOOK]),
+        ((LOOK, PAY), "21", []),
+        ((LOOK, PAY), "99", [LOOK, PAY]),
+        ((LOOK, LOOK_AGAIN, PAY), "1", [LOOK_AGAIN, PAY]),  # a doubled id is answered in order
+        ((LOOK, LOOK_AGAIN), "11", []),
+        ((LOOK, OTHER, LOOK_AGAIN), "31", [LOOK_AGAIN]),
+    ],
+)
+def test_calls_without_a_result_are_open(calls, answered, left):
+    turn = Turn.of([ASK, says(*calls), *(ToolResult(id, "f", "") for id in answered)])
+    assert list(turn.pending) == left
+
+
 @given(transcripts)
 def test_next_step_has_an_answer_to_every_transcript(transcript):
     step = next_step([ASK, *transcript])
     assert step == next_step([ASK, *transcript])
     if isinstance(step, Done) and step.exit in ("signal", "silence"):
         assert step.answer.strip()
-    if isinstance(step, CallTools):
-        assert step.calls
+    if isinstance(step, CallTool):
+        assert step.call == Turn.of([ASK, *transcript]).pending[0]
 
 
 @given(scripts, st.integers(1, 6))
@@ -217,29 +234,27 @@ def test_a_run_did_what_next_step_says_of_each_of_its_beginnings(script, limit):
             case Assistant():
                 assert step == CallModel(performed.tool_choice)
             case ToolResult():
-                assert isinstance(step, CallTools)
-                assert (step.calls[0].id, step.calls[0].name) == (performed.call_id, performed.name)
+                assert isinstance(step, CallTool)
+                assert (step.call.id, step.call.name) == (performed.call_id, performed.name)
     assert agent.next_step(transcript) == Done(outcome.exit, outcome.answer)
 
 
-def test_policies_are_asked_in_order_and_see_the_transcript():
+def test_policies_are_asked_in_order_and_see_the_turn():
     seen = []
+    refused = Refuse(PAY, "gate", "think first")
 
-    def gate(step, transcript):
-        seen.append(("gate", step, list(transcript)))
-        return Refuse(step.calls[0], "think first")
+    def gate(step, turn):
+        seen.append(("gate", step, turn.pending[0]))
+        return refused
 
-    def note(step, transcript):
-        seen.append(("note", step, list(transcript)))
+    def note(step, turn):
+        seen.append(("note", step, turn.pending[0]))
         return step
 
     transcript = [ASK, says(PAY)]
-    assert plan(transcript, [gate, note]) == Refuse(PAY, "think first")
-    assert seen == [
-        ("gate", CallTools((PAY,)), transcript),
-        ("note", Refuse(PAY, "think first"), transcript),
-    ]
-    assert plan(transcript) == CallTools((PAY,))
+    assert plan(transcript, [gate, note]) == refused
+    assert seen == [("gate", CallTool(PAY), PAY), ("note", refused, PAY)]
+    assert plan(transcript) == CallTool(PAY)
 
 
 def play(step):
@@ -249,47 +264,47 @@ def play(step):
             return ["a delta", Assistant("Bye.")]
         case CallModel():
             return [says(PAY, LEAVE)]
-        case CallTools(calls=calls):
-            return done(*calls)
+        case CallTool(call):
+            return done(call)
+
+
+def one_effect(step, turn):
+    return [step]
 
 
 EVENTS = [says(PAY, LEAVE), *done(PAY, LEAVE), "a delta", Assistant("Bye."), Done("signal", "Bye.")]
 
 
-def test_run_appends_messages_and_hands_on_everything():
-    transcript = [ASK]
-    assert list(run(transcript, next_step, lambda step: [step], play)) == EVENTS
-    assert transcript == [ASK, says(PAY, LEAVE), *done(PAY, LEAVE), Assistant("Bye.")]
+def test_run_reads_messages_into_the_turn_and_hands_on_everything():
+    turn, events = Turn.of([ASK]), []
+    for event in run(turn, next_step, one_effect, play):
+        events.append(event)
+        if isinstance(event, (Assistant, ToolResult)):  # read before anyone sees it
+            assert turn.last is event
+    assert events == EVENTS
+    assert turn == Turn.of([ASK, says(PAY, LEAVE), *done(PAY, LEAVE), Assistant("Bye.")])
 
 
-async def _collect(transcript):
+def test_arun_is_run():
     async def do(effect):
         for event in play(effect):
             yield event
 
-    return [event async for event in arun(transcript, next_step, lambda step: [step], do)]
+    async def collect(turn):
+        return [event async for event in arun(turn, next_step, one_effect, do)]
 
-
-def test_arun_is_run():
-    transcript = [ASK]
-    assert asyncio.run(_collect(transcript)) == EVENTS
-    assert transcript == [ASK, says(PAY, LEAVE), *done(PAY, LEAVE), Assistant("Bye.")]
-
-
-def test_a_message_is_in_the_transcript_before_anyone_sees_it():
-    transcript = [ASK]
-    for event in run(transcript, next_step, lambda step: [step], play):
-        if isinstance(event, (Assistant, ToolResult)):
-            assert transcript[-1] is event
+    turn = Turn.of([ASK])
+    assert asyncio.run(collect(turn)) == EVENTS
+    assert turn == Turn.of([ASK, says(PAY, LEAVE), *done(PAY, LEAVE), Assistant("Bye.")])
 
 
 def test_a_turn_that_is_over_asks_nothing_of_the_world():
-    transcript = [ASK, Assistant("Hi.")]
-    assert list(run(transcript, next_step, None, None)) == [Done("silence", "Hi.")]
+    turn = Turn.of([ASK, Assistant("Hi.")])
+    assert list(run(turn, next_step, None, None)) == [Done("silence", "Hi.")]
 
 
 def test_a_model_that_says_nothing_at_all_is_an_error():
     """As with a `complete` that forgot its return, or a stream without its Assistant."""
-    silent = run([ASK], next_step, lambda step: [step], lambda effect: ["a delta"])
-    with pytest.raises(RuntimeError):
+    silent = run(Turn.of([ASK]), next_step, one_effect, lambda effect: ["a delta"])
+    with pytest.raises(RuntimeError, match="nothing came of"):
         list(itertools.islice(silent, 5))

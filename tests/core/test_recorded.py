@@ -21,7 +21,6 @@ from tests.support.recording import (
     bodies_file,
     read_bodies,
     talked,
-    write_transcript,
 )
 from think_agent import Notice, Outcome
 
@@ -182,7 +181,7 @@ def test_a_question_that_waited_is_answered(approve, rows, answer, taken):
 @pytest.mark.parametrize("again", [True, False])
 def test_a_letter_in_doubt_is_written_again_only_if_a_person_says_so(again, taken):
     path, desk = taken("started-no-key")
-    outcome, _ = resume(path, desk, approve=lambda question: again)
+    outcome, _ = resume(path, desk, approve=lambda question: again, silence="accept")
     assert outcome.exit == "silence"
     assert called(desk) == ((("send_letter", "ORD-001"),) if again else ())
 
@@ -194,11 +193,3 @@ def test_a_conversation_that_ended_then_goes_on_now(name, taken):
         outcome = agent.run("I want a refund on order ORD-002", transcript=path)
     assert "ORD-002 (Mechanical Keyboard): denied" in outcome.answer
     assert called(desk) == tuple((tool, "ORD-002") for tool in (LOOKUP, CHECK, REFUND))
-
-
-@pytest.mark.parametrize("name", RECIPES)
-def test_the_same_run_writes_the_same_file(name, tmp_path):
-    """Byte for byte: the other direction, for an older kit that has to read it."""
-    path = tmp_path / "run.jsonl"
-    assert write_transcript(RECIPES[name], path) == ROWS_BEFORE[name]
-    assert path.read_bytes() == (TRANSCRIPTS / f"{name}.jsonl").read_bytes()

@@ -4,7 +4,8 @@ from hypothesis import given
 
 from tests.support.strategies import calls, think_calls
 from think_agent import THINK, THINK_MINIMAL, Assistant, ToolCall
-from think_agent.think import RECORDED, acknowledge, should_continue, thought, wants_to_leave
+from think_agent.dialects.base import wants_to_leave
+from think_agent.think import RECORDED, acknowledge, should_continue, thought
 
 
 def think(**arguments):

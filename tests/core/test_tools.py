@@ -110,6 +110,7 @@ BAD = [
     (int, 1.5, "value: Input should be a valid integer"),
     (int, None, "value: Input should be a valid integer"),
     (float, "x", "value: Input should be a valid number"),
+    (float, "NaN", "value: Input should be a finite number"),
     (bool, "maybe", "value: Input should be a valid boolean"),
     (str, 5, "value: Input should be a valid string"),
     (Decimal, "x", "value: Input should be a valid decimal"),
@@ -143,7 +144,7 @@ def test_missing_and_invented_fields_are_named_together():
     result = ask(taking(int), days=3)
     assert result.content == (
         "error: bad arguments for echo: value: this field is required; "
-        "days: there is no such field. Mend them and call again."
+        "days: there is no such field. Correct them and call again."
     )
 
 
@@ -408,12 +409,29 @@ def broken_generator():
     raise OSError("disk")
 
 
-@pytest.mark.parametrize("give", [object, endless, broken_generator])
-def test_a_result_that_is_no_json_is_an_error(give):
+class Unspeakable(Exception):
+    def __str__(self) -> str:
+        raise IndexError
+
+
+@pytest.mark.parametrize(
+    ("give", "shown"),
+    [
+        (object, "<object object at "),
+        (endless, "[[...]]"),
+        pytest.param(
+            broken_generator,
+            "<generator object broken_generator at ",
+        ),
+        (Unspeakable, "a Unspeakable"),
+    ],
+)
+def test_a_result_that_is_no_json_is_shown_as_text_and_is_no_failure(give, shown):
     made = Tool(name="give", description="", parameters={"type": "object"}, function=give)
-    result = ask(made)
-    assert result.is_error
-    assert result.content.startswith("error: TypeError: the result cannot be written as JSON")
+    for result in (ask(made), ask_async(made)):
+        assert not result.is_error
+        said = f"(done; the result is no JSON, so it is shown as text) {shown}"
+        assert result.content.startswith(said)
 
 
 def test_an_oversized_result_is_cut_with_a_note():
@@ -498,8 +516,8 @@ def test_a_tool_without_a_docstring_is_pointed_out_where_it_stands(options):
 
 @pytest.mark.parametrize("wrong", ["needs_aproval", "think_frist", "retries"])
 def test_a_guard_that_is_misspelled_is_no_guard_and_is_refused(wrong):
-    with pytest.raises(TypeError, match=f"unknown {wrong}; use name, .*needs_approval"):
-        tool(**{wrong: True})
+    with pytest.raises(TypeError, match=f"unexpected keyword argument '{wrong}'"):
+        tool(**{wrong: True})(double)
 
 
 @pytest.mark.parametrize(
@@ -510,7 +528,7 @@ def test_a_guard_of_another_type_is_refused(wrong):
         tool(double, **wrong)
 
 
-@pytest.mark.parametrize("timeout", ["5", 0, True, float("nan")])
+@pytest.mark.parametrize("timeout", ["5", 0, -1, True, float("nan")])
 def test_a_timeout_is_seconds_above_0(timeout):
     with pytest.raises(ValueError, match="use seconds above 0"):
         tool(double, timeout=timeout)
@@ -525,25 +543,23 @@ def test_a_timeout_may_be_as_long_as_it_likes(timeout):
     assert ask(one).content == ask_async(one).content == "1"
 
 
-class Unspeakable(Exception):
-    def __str__(self) -> str:
-        raise IndexError
+@pytest.mark.parametrize("names", [["caf\udce9.txt"], {"caf\udce9.txt": 1}, "caf\udce9.txt"])
+def test_half_a_character_in_a_result_is_no_failure_and_can_be_sent(names):
+    made = tool(lambda: names, name="names")
+    for result in (ask(made), ask_async(made)):
+        assert not result.is_error
+        assert result.content.encode()
+        assert "caf" in result.content
 
 
-def test_whatever_a_tool_returns_or_raises_is_an_answer():
-    @tool
-    def names() -> dict[str, int]:
-        return {"caf\udce9": 1}
-
+def test_an_error_that_cannot_be_put_in_words_is_an_answer():
     @tool
     def fail() -> str:
         raise Unspeakable
 
-    for broken, said in ((names, "surrogates not allowed"), (fail, "error: Unspeakable")):
-        result = ask(broken)
-        assert result == ask_async(broken)
+    for result in (ask(fail), ask_async(fail)):
         assert result.is_error
-        assert said in result.content
+        assert "error: Unspeakable" in result.content
 
 
 def test_ctrl_c_is_not_hidden_by_a_cleanup_that_fails():
@@ -703,7 +719,7 @@ def instances(schema):
 
 
 @given(st.data(), st.sampled_from(KINDS))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_what_the_schema_accepts_the_tool_accepts(data, kind):
     made = taking(kind)
     value = data.draw(instances(made.parameters["properties"]["value"]) | json_values)
@@ -716,7 +732,7 @@ def test_what_the_schema_accepts_the_tool_accepts(data, kind):
 
 
 @given(st.sampled_from(KINDS), json_values)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_whatever_the_model_sends_is_answered(kind, value):
     result = ask(taking(kind), value=value)
     assert result.is_error == result.content.startswith("error: ")

@@ -1,57 +1,173 @@
-"""The README says what is so: its code runs and its figures are true."""
+"""The READMEs say what is so: their blocks run, their tables are current, what they link is there.
 
+A block that is not run here has a comment above it which says why, or where it is run.
+"""
+
+import os
 import re
+import shlex
+import shutil
 import subprocess
 import sys
 
 import pytest
 
 from tests import readme
+from tests.readme import ROOT
+from tests.support.commands import environment
+from think_agent import Turn, next_step
+from think_agent.transcript import Transcript
 
-TEXT = readme.README.read_text(encoding="utf-8")
-PYTHON = re.compile(r"(<!-- goes on -->\n)?```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
+PAGES = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in readme.readmes()}
+TEXT = PAGES["README.md"]
+FENCED = re.compile(r"(?:<!-- ([^\n]*) -->\n)?^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+PROGRAMS = [
+    pytest.param(code, id=f"{name}-{number}")
+    for name, text in PAGES.items()
+    for number, code in enumerate(readme.programs(text), 1)
+    if "from pantry import" not in code  # that one is a test of its own, below
+]
+COMMANDS = [
+    pytest.param(code, id=f"{name}-{number}")
+    for name, text in PAGES.items()
+    for number, (why, language, code) in enumerate(FENCED.findall(text), 1)
+    if language == "sh" and not why
+]
+LINK = re.compile(r"\[[^\]]*\]\([^)]*\)")
+QUOTED = re.compile(r"\barXiv \d|\b[\w-]+ #\d{2,}")
 
 
-def programs() -> list[str]:
-    """The code blocks, those that go on with the one before joined to it."""
-    found: list[str] = []
-    for goes_on, code in PYTHON.findall(TEXT):
-        if goes_on:
-            found[-1] += code
-        else:
-            found.append(code)
-    return found
+@pytest.fixture
+def clone(tmp_path, monkeypatch):
+    """A folder that looks like the clone, in which blocks may write."""
+    for name in ("demos", "tests", "think_agent"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
 
 
-@pytest.mark.parametrize("number", range(len(programs())))
-def test_every_code_block_runs(number):
-    exec(compile(programs()[number], f"README block {number + 1}", "exec"), {"__name__": "readme"})
+@pytest.mark.parametrize("code", PROGRAMS)
+def test_every_code_block_runs(code, clone):
+    if "dbos" in code:
+        pytest.importorskip("dbos")
+    if "otel" in code:
+        pytest.importorskip("opentelemetry")
+    exec(compile(code, "a block of a README", "exec"), {"__name__": "readme"})
 
 
-def test_the_made_parts_are_up_to_date():
-    assert readme.written(TEXT) == TEXT, "run: python -m tests.readme --write"
+@pytest.mark.parametrize("code", COMMANDS)
+def test_every_command_runs(code, clone):
+    env = environment(PYTHONPATH=str(ROOT))
+    for line in code.splitlines():
+        words = shlex.split(line)
+        if words[0] == "think-agent":
+            words[:1] = ["python", "-m", "think_agent"]
+        assert words[0] == "python"
+        done = subprocess.run(
+            [sys.executable, *words[1:]], capture_output=True, text=True, env=env, check=False
+        )
+        assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
 
 
-def test_every_module_is_in_the_reading_order():
-    listed = {path for path, _ in (*readme.CORE, *readme.REST)}
-    core = {
-        f"think_agent/{path.name}"
-        for path in (readme.ROOT / "think_agent").glob("*.py")
-        if path.name not in ("__init__.py", "__main__.py", "cli.py")
-    }
-    assert core <= listed
+def test_every_block_runs_or_says_where():
+    for name, text in PAGES.items():
+        for why, language, code in FENCED.findall(text):
+            assert why or language in ("python", "sh", "toml", "mermaid"), f"{name}: {code}"
+
+
+def test_the_toml_is_a_config_that_the_desk_takes(clone):
+    [code] = [
+        code for text in PAGES.values() for _, kind, code in FENCED.findall(text) if kind == "toml"
+    ]
+    (clone / "agent.toml").write_text(code)
+    words = ["-m", "demos.refund", "--config", "agent.toml", "I want a refund on order ORD-001"]
+    done = subprocess.run(
+        [sys.executable, *words],
+        capture_output=True,
+        text=True,
+        env=environment(PYTHONPATH=str(ROOT)),
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_made_parts_are_current():
+    stale = [str(path.relative_to(ROOT)) for path in readme.outdated()]
+    assert stale == [], "run: python -m tests.readme --write"
+
+
+def test_the_readme_is_short_and_begins_with_a_setup_that_ci_runs():
+    assert len(TEXT.splitlines()) <= 200
+    first, second = [code for _, kind, code in FENCED.findall(TEXT) if kind == "sh"][:2]
+    assert "-m demos.refund" in first
+    assert '".[dev]"' in second
+    assert second.rstrip().endswith("-m pytest")
+
+
+def test_the_first_block_calls_its_tool(capsys):
+    exec(compile(readme.PYTHON.findall(TEXT)[0][1], "README block 1", "exec"), {})
+    said = capsys.readouterr().out
+    comments = re.findall(r"^print.*?# (.*)$", readme.PYTHON.findall(TEXT)[0][1], re.MULTILINE)
+    assert said.splitlines() == comments
+    assert said.startswith("✓ lookup_order")
+
+
+@pytest.mark.parametrize("name", ["signal", "silence", "anthropic", "ollama", "json"])
+def test_the_loop_in_short_is_the_loop(name, tmp_path):
+    """On every prefix of recorded runs, of which none has a broken or an empty reply."""
+    shown: dict[str, object] = {}
+    exec(compile(readme.programs(TEXT)[0], "README, the loop", "exec"), shown)
+    recorded = ROOT / f"tests/data/recorded/transcripts/{name}.jsonl"
+    with Transcript(shutil.copy(recorded, tmp_path), {}, now="") as file:
+        messages = list(file)
+    for end in range(1, len(messages) + 1):
+        turn = Turn.of(messages[:end])
+        assert shown["in_short"](turn) == next_step(turn)
 
 
 def test_your_own_agent_is_made_as_the_section_says(tmp_path):
-    """The first two blocks are `pantry.py`, the third is its test."""
-    section = TEXT.split("## Write your own agent")[1].split("\n## ")[0]
-    tools, agent, test = (code for _, code in PYTHON.findall(section))
-    (tmp_path / "pantry.py").write_text(tools + agent)
-    (tmp_path / "test_pantry.py").write_text("from pantry import STOCK, make_agent\n" + test)
+    """The first block is `pantry.py`, the second is its test."""
+    section = TEXT.split("## Your own agent")[1].split("\n## ")[0]
+    agent, test = (code for _, code in readme.PYTHON.findall(section))
+    (tmp_path / "pantry.py").write_text(agent)
+    (tmp_path / "test_pantry.py").write_text(test)
     run = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_pantry.py"]
-    done = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, check=False)
+    env = environment(PYTHONPATH=os.pathsep.join([str(ROOT), str(tmp_path)]))
+    done = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, env=env, check=False)
     assert "1 passed" in done.stdout, done.stdout
     own = subprocess.run(
-        [sys.executable, "pantry.py"], cwd=tmp_path, capture_output=True, text=True, check=True
+        [sys.executable, "pantry.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        env=env,
+        check=True,
     )
-    assert "Do we need coffee?" in own.stdout
+    assert "error: not run" in own.stdout
+    assert "5 packets of coffee are on their way" in own.stdout
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_what_is_linked_is_there(name):
+    text = re.sub(r"```.*?```", "", PAGES[name], flags=re.DOTALL)
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if target.startswith("https://"):
+            continue
+        path, _, anchor = target.partition("#")
+        page = (ROOT / name).parent / path if path else ROOT / name
+        assert page.exists(), target
+        if anchor:
+            titles = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+            assert anchor in map(_anchor, titles), target
+    for path in re.findall(r"`((?:tests|demos|think_agent)/[\w/]+\.\w+)`", text):
+        assert "NAME" in path or (ROOT / path).exists(), path
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_who_is_quoted_is_linked(name):
+    assert QUOTED.findall(LINK.sub("", PAGES[name])) == []
+
+
+def _anchor(title: str) -> str:
+    """As GitHub makes it."""
+    return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")

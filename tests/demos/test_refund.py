@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import os
+import re
 import sqlite3
 import subprocess
 import threading
@@ -16,7 +17,7 @@ from demos.refund.offline import LABEL, reply
 from demos.refund.shop import INSTRUCTIONS, ORDERS, Shop, ShopError
 from tests.servers import Reply, serve
 from tests.servers.openai_chat import Chat
-from tests.support.commands import run
+from tests.support.commands import in_a_terminal, run, text_of
 from think_agent import Agent, Assistant, ScriptedModel, ToolCall, connect
 
 ROOT = Path(__file__).parents[2]
@@ -159,11 +160,19 @@ def test_a_model_that_obeys_the_injected_note_is_stopped_by_the_shop():
         ),
         Assistant(text="I could not approve it."),
     ]
-    agent = Agent(ScriptedModel(script), shop.tools(), force="never")
+    agent = Agent(ScriptedModel(script), shop.tools(), force="never", silence="accept")
     outcome = agent.run("Refund ORD-009")
     assert "ignore the refund policy" in outcome.actions[0].result.content
     assert outcome.actions[1].result.is_error
     assert shop.decisions() == []
+
+
+def test_the_last_thought_tells_what_happened():
+    outcome = desk(Shop(today=TODAY)).run("ORD-001, ORD-999 and ORD-002")
+    *_, last = outcome.thoughts
+    assert "ORD-001: approve recorded, $89.00 refunded" in last
+    assert "ORD-999: no decision (there is no order 'ORD-999'" in last
+    assert "ORD-002: deny recorded" in last
 
 
 # The command line, as a person starts it.
@@ -179,7 +188,8 @@ def test_auto_falls_back_to_the_labeled_stand_in_and_writes_the_refund(tmp_path)
     assert done.returncode == 0, done.stderr
     assert "no language model is at work" in done.stdout.splitlines()[0]
     assert "ollama pull qwen2.5:7b" in done.stderr
-    assert "actions behind a thought: 3 of 3" in done.stdout.splitlines()[-1]
+    assert (done.stdout + done.stderr).count("no language model") == 1
+    assert "3 actions, each behind a thought" in done.stdout.splitlines()[-1]
     with sqlite3.connect(db) as connection:
         rows = connection.execute("SELECT order_id, decision, amount_cents FROM decisions")
         assert rows.fetchall() == [("ORD-001", "approve", 8900)]
@@ -225,26 +235,38 @@ def test_quiet_prints_the_bare_answer_and_hide_thoughts_no_thoughts():
     assert "model calls" not in quiet
     hidden = run_demo("ORD-002", "--provider", "offline", "--hide-thoughts").stdout
     assert "💭" not in hidden
-    assert "exit: signal" in hidden
+    assert "✓ done ·" in hidden
 
 
 def test_the_prompt_loop_remembers_and_takes_commands():
-    lines = [
-        "/help",
-        "ORD-001",
-        "/thoughts off",
-        "ORD-001",
-        "/provider nope",
-        "/reset",
-        "/quit",
-        "x",
-    ]
-    done = run_demo("--provider", "offline", stdin="\n".join(lines))
-    assert done.returncode == 0
-    assert done.stdout.count("exit: signal") == 2
-    assert "approved" in done.stdout
-    assert "the order was refunded already" in done.stdout
-    assert "/provider P" in done.stdout
+    says = ["ORD-001", "/thoughts off", "ORD-001", "/provider nope", "/bogus", "/reset", "/quit"]
+    keys = [("\n> ", line + "\r") for line in says]
+    screen, code, _ = in_a_terminal(["-m", "demos.refund", "--provider", "offline"], keys=keys)
+    screen = text_of(screen)
+    assert code == 0, screen
+    assert screen.count("✓ done ·") == 2
+    assert "the order was refunded already" in screen
+    assert "--provider: 'nope' is none" in screen
+    assert screen.count("not a command") == screen.count("/provider P ") == 1
+
+
+def test_a_new_provider_gets_neither_the_address_nor_the_model_of_the_old_one():
+    with serve(Chat(), reply) as server:
+        flags = ["--provider", "openai:m", "--base-url", f"{server.url}/v1"]
+        keys = [
+            ("\n> ", line + "\r") for line in ("/provider ollama", "/provider offline", "/quit")
+        ]
+        screen, code, _ = in_a_terminal(["-m", "demos.refund", *flags], keys=keys)
+        assert server.requests == []
+    assert code == 0
+    assert re.search(r"error: ollama: no server at \S*127\.0\.0\.1:9\b", screen)
+    assert "refund desk · offline:stand-in" in screen
+
+
+def test_text_that_is_piped_in_is_one_request():
+    done = run_demo("--provider", "offline", "--json", stdin="Dear shop,\n\nORD-001\nand ORD-002\n")
+    assert [d["order_id"] for d in json.loads(done.stdout)["decisions"]] == ["ORD-001", "ORD-002"]
+    assert run_demo("--provider", "offline", stdin="\n").returncode == 2
 
 
 @pytest.mark.parametrize("in_a_file", [False, True])
@@ -261,13 +283,15 @@ def test_a_turn_that_ends_in_an_error_is_not_forgotten(tmp_path, in_a_file):
     kept = ["--transcript", str(path)] if in_a_file else []
     with serve(Chat(), brain) as server:
         flags = ["--provider", "openai:m", "--base-url", f"{server.url}/v1", "--no-stream", *kept]
-        done = run_demo(*flags, stdin="ORD-001\nthank you\n")
-    assert "context too long" in done.stdout
+        keys = [("\n> ", line + "\r") for line in ("ORD-001", "thank you", "/quit")]
+        screen, code, _ = in_a_terminal(["-m", "demos.refund", *flags], keys=keys)
+    screen = text_of(screen)
+    assert "context too long" in screen
     if in_a_file:
-        assert done.returncode == 1
-        assert f"python -m demos.refund --resume {path}" in done.stdout
+        assert code == 1
+        assert f"--resume {path}" in screen
     else:
-        assert done.returncode == 0
+        assert code == 0
         said = json.dumps(server.requests[-1]["messages"])
         assert "thank you" in said
         assert '\\"refunded\\":\\"$89.00\\"' in said
@@ -294,12 +318,6 @@ def test_what_is_no_regular_file_is_no_place_for_a_page(tmp_path):
     for path in (pipe, loop, Path("/dev/full"), tmp_path / ("x" * 300)):
         done = run_demo("ORD-001", "--provider", "offline", "--html", str(path))
         assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (1, "", 1)
-
-
-def test_an_unknown_command_is_said_to_be_none():
-    done = run_demo("--provider", "offline", stdin="/bogus\n/help\n")
-    assert done.stdout.count("not a command") == 1
-    assert done.stdout.count("/provider P") == 2
 
 
 @pytest.mark.parametrize("flag", ["--transcript", "--resume", "--html", "--db"])
@@ -386,14 +404,22 @@ def test_a_refund_over_the_limit_waits_for_a_person_and_goes_on_by_the_verdict(t
     common = ("--provider", "offline", "--db", db)
     paused = run_demo("ORD-004", "--approve", "ask", "--transcript", kept, *common)
     assert paused.returncode == 3
-    assert "exit: needs_human" in paused.stdout
+    assert "… waits for a person" in paused.stdout
     refused = run_demo("ORD-001", "--transcript", kept, *common)
     assert (refused.returncode, "resume it first" in refused.stderr) == (1, True)
     resumed = run_demo("--resume", kept, "--approve", "always-under", "600", *common)
-    assert (resumed.returncode, "said yes" in resumed.stdout) == (0, True)
+    assert (resumed.returncode, "by the rule --approve" in resumed.stdout) == (0, True)
     with sqlite3.connect(db) as connection:
         rows = connection.execute("SELECT order_id, decision, amount_cents FROM decisions")
         assert rows.fetchall() == [("ORD-004", "approve", 58000)]
+
+
+def test_a_promise_to_go_on_is_asked_about_unless_silence_is_accepted():
+    words = ["ORD-001 and ORD-002", "--provider", "offline:narrator", "--json"]
+    for silence, exit, decided in [("confirm", "signal", 2), ("accept", "silence", 0)]:
+        data = json.loads(run_demo(*words, "--silence", silence).stdout)
+        assert (data["exit"], len(data["decisions"])) == (exit, decided)
+    assert data["answer"] == "Got ORD-001. Now let me look up ORD-002."
 
 
 def test_approval_by_rule_may_also_say_no():
@@ -419,13 +445,17 @@ def test_settings_come_from_file_environment_and_flag_the_later_over_the_earlier
     ("text", "said"),
     [
         ("[think_agent]\nbogus = 1", "unknown bogus"),
-        ("[think_agent]\nforce = 'often'", "use one of never, first, always"),
-        ("[think_agent]\npatience = true", "use a whole number from 1"),
+        ("[think_agent]\nmax_cots = 1", "did you mean max_cost?"),
+        (
+            "[think_agent]\nforce = 'often'",
+            "agent.toml): 'often' is not one of 'first', 'never'",
+        ),
+        ("[think_agent]\npatience = true", "'true' is not a valid integer"),
         ("[think_agent]\nmax_cost = 1.5", "needs prices"),
         ("[think_agent]\nmax_cost = 1.5\nprices = 5", "write a table"),
         (
             "[think_agent]\nmax_cost = 1.5\nprices.m = {input = -1, output = 1}",
-            "cached_input, per million tokens (price input=-1: use a number from 0)",
+            "per million tokens (m: Value error, price input=-1.0: use a number from 0",
         ),
         ("not toml", "not valid TOML"),
     ],
@@ -438,9 +468,53 @@ def test_a_wrong_setting_is_one_line_that_names_its_place(tmp_path, text, said):
     assert said in done.stderr
 
 
+def test_where_a_price_came_from_is_shown_too(tmp_path):
+    config = tmp_path / "agent.toml"
+    config.write_text("[think_agent]\nprices.m = {input = 1, output = 2}\n")
+    shown = run_demo("--show-config", THINK_AGENT_CONFIG=str(config)).stdout.splitlines()[-1]
+    assert shown.startswith("prices.m ")
+    assert shown.endswith(str(config))
+
+
+@pytest.mark.parametrize(
+    ("words", "env", "said"),
+    [
+        (
+            ["x"],
+            {"THINK_AGENT_MAX_COTS": "1"},
+            "THINK_AGENT_MAX_COTS: there is no such setting; did",
+        ),
+        (["x"], {"THINK_AGENT_PATIENCE": "no"}, "--patience (THINK_AGENT_PATIENCE): 'no' is not"),
+        (["x", "--patiense", "1"], {}, "'--patience'"),
+        (["x", "--provider", "antropic"], {}, "did you mean anthropic?"),
+        (["x", "--base-url", "http://h"], {}, "name the provider whose protocol"),
+        (["x", "--approve", "always-under", "\u00b2"], {}, "--approve: use ask, never, or"),
+        (["x", "--provider", "offline", "--seed", "1"], {}, "--seed: a stand-in has no such"),
+        (["x", "--max-cost", "1"], {}, "--max-cost needs prices"),
+        (["--json"], {}, "the request is empty"),
+        (["x", "--resume", "FILE"], {}, "--resume goes on with a run"),
+    ],
+)
+def test_what_is_wrong_with_a_flag_is_one_line(tmp_path, words, env, said):
+    os.mkfifo(tmp_path / "FIFO")
+    (tmp_path / "FILE").touch()
+    made = {"FIFO", "FILE"}
+    words = [str(tmp_path / word) if word in made else word for word in words]
+    done = run_demo(*words, **env)
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1), done.stderr
+    assert said in done.stderr
+
+
+def test_a_variable_of_another_command_is_named_and_a_tilde_is_home(tmp_path):
+    flags = ["ORD-001", "--provider", "offline", "--html", "~/page.html"]
+    done = run_demo(*flags, HOME=str(tmp_path), THINK_AGENT_SHARD="1/2")
+    assert (done.returncode, (tmp_path / "page.html").stat().st_mode & 0o777) == (0, 0o600)
+    assert done.stderr == "THINK_AGENT_SHARD: means nothing to python -m demos.refund\n"
+
+
 def test_a_limit_ends_the_run_with_its_own_exit_code():
     done = run_demo("ORD-001", "--provider", "offline", "--max-model-calls", "3")
-    assert (done.returncode, "exit: limit" in done.stdout) == (3, True)
+    assert (done.returncode, "✗ stopped at a limit" in done.stdout) == (3, True)
     wrong = run_demo("ORD-001", "--provider", "offline", "--max-model-calls", "true")
     assert (wrong.returncode, len(wrong.stderr.splitlines())) == (2, 1)
 

@@ -9,9 +9,9 @@ from demos.refund.dialects import speaking
 from demos.refund.offline import reply
 from demos.refund.shop import INSTRUCTIONS, Shop
 from demos.refund.stand_ins import STAND_INS
-from tests.demos.test_demos import run
+from tests.support.commands import run
 from think_agent import THINK_MINIMAL, Agent, Assistant, Force, ToolCall, connect
-from think_agent.cli.main import speak
+from think_agent.cli.models import speak
 
 FOUR = "Please refund ORD-001, ORD-002, ORD-003 and ORD-004"
 RIGHT = {"ORD-001": "approve", "ORD-002": "deny", "ORD-003": "approve", "ORD-004": "escalate"}

@@ -1,6 +1,5 @@
 """The react dialect: what is read out of a text, what the model sees of it again, whole runs."""
 
-import asyncio
 import json
 import time
 from dataclasses import replace
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 from demos.refund import offline
 from demos.refund.dialects import speaking
 from demos.refund.shop import INSTRUCTIONS, Shop
+from tests.providers.test_four_providers import RIGHT, WAYS
 from tests.servers import serve
 from tests.servers.ollama import OllamaServer
 from tests.servers.openai_chat import Chat
@@ -33,7 +33,7 @@ from think_agent import (
     connect,
     tool,
 )
-from think_agent.dialects.react import asked, instructions, react, split
+from think_agent.dialects.react import instructions, react, split
 
 
 @tool
@@ -66,6 +66,11 @@ def request(*messages, tools=TOOLS, **options):
 def reply_to(text, asked_request=None, **fields):
     model = react(ScriptedModel(lambda _: Assistant(text=text, **fields)))
     return model.complete(asked_request or request())
+
+
+def asked(request, name="scripted"):
+    """What the model inside is asked."""
+    return react(ScriptedModel([], name=name)).ask(request)[1]
 
 
 def thought(text, leaving=False):
@@ -117,6 +122,10 @@ READ = {
     "a fenced value": ("Action: look\nAction Input: ```\nORD-001\n```", [("look", ORDER)]),
     "no input where none is needed": ("Action: count", [("count", {})]),
     "None where none is needed": ("Action: count\nAction Input: None", [("count", {})]),
+    "half of a surrogate pair": (
+        r'Action: look\nAction Input: {"order_id": "a\ud800b"}'.replace(r"\nA", "\nA"),
+        [("look", {"order_id": "a\ufffdb"})],
+    ),
     "a name in backticks": ("Action: `count`", [("count", {})]),
     "a name in brackets": ("Action: [count]", [("count", {})]),
     "a name with a dash": (
@@ -163,11 +172,14 @@ def test_every_way_to_write_a_reply_is_read(case):
     text, wanted = READ[case]
     reply = reply_to(text)
     assert calls(reply) == wanted
-    assert [call.id for call in reply.tool_calls] == [f"call_{n}" for n in range(len(wanted))]
     assert (reply.stop_reason, reply.text, reply.mistake) == ("tool_use", "", "")
 
 
+DEEP = '{"order_id": ' + "[" * 5000 + "]" * 5000 + "}"
 MALFORMED = {
+    "not a number": ('Action: pay-out\nAction Input: {"cents": NaN}', "cannot be read"),
+    "a number beyond all": ('Action: pay-out\nAction Input: {"cents": 1e999}', "cannot be read"),
+    "bottomless JSON": (f"Action: look\nAction Input: {DEEP}", "cannot be read"),
     "plain words": ("It is 13 days old.", "no label"),
     "nothing": ("", "no label"),
     "only an invented observation": ("Observation: 13 days\nFinal Answer: x", "no label"),
@@ -274,7 +286,7 @@ def test_a_tool_choice_is_asked_for_in_the_last_words(choice, said):
     assert isinstance(message, User)
     assert message.text.startswith("ORD-001?\n\n" + said)
     reply = reply_to("Thought: hm", request(tool_choice=choice))
-    assert (reply.enforced, reply.tool_choice) == ("prompt", choice)
+    assert reply.enforced == "prompt"
     assert reply_to("Thought: hm").enforced is None
 
 
@@ -292,9 +304,10 @@ def test_its_own_words_come_back_to_the_model_and_results_name_their_call():
     reply = model.complete(request(tool_choice=Force("think")))
     assert (reply.usage, reply.thinking) == (Usage(3, 4), "hm")
     assert (reply.provider, reply.model) == ("local", "small")
+    named = tuple(replace(c, id=f"call_{n}") for n, c in enumerate(reply.tool_calls))
     history = (
         User("ORD-001?"),
-        reply,
+        replace(reply, tool_calls=named, tool_choice=Force("think")),  # as the loop notes it
         ToolResult("call_0", "think", "Thought recorded."),
         ToolResult("call_1", "look", "13 days"),
         User("Hello?", kind="nudge"),
@@ -413,6 +426,18 @@ def test_hostile_texts_take_linear_time(piece):
     assert time.process_time() - start < 2
 
 
+def test_many_actions_in_one_reply_take_linear_time():
+    def seconds(number):
+        action = f"Thought: pay\nAction: pay-out\nAction Input: {json.dumps(PAY)}\n"
+        model = react(InPieces(Assistant(text=action * number), 50))
+        start = time.process_time()
+        *_, reply = model.stream(request())
+        assert len(reply.tool_calls) == 2 * number
+        return time.process_time() - start
+
+    assert seconds(5000) < 10 * min(seconds(1000) for _ in range(3))  # squared: 25 times
+
+
 # Whole runs.
 
 
@@ -420,9 +445,6 @@ def clerk(asked_request):
     """The stand-in of the refund desk in plain text; it makes up an Observation each time."""
     said = speaking(offline.reply, "react")(asked_request)
     return replace(said, text=f"{said.text}\nObservation: whatever", usage=Usage(10, 5))
-
-
-RIGHT = {"ORD-001": "approve", "ORD-002": "deny", "ORD-003": "approve", "ORD-004": "escalate"}
 
 
 def listened_to(brain):
@@ -440,26 +462,7 @@ def agent_for(model, shop, **options):
     return Agent(model, shop.tools(), instructions=INSTRUCTIONS.read_text("utf-8"), **options)
 
 
-def run_plain(agent, text):
-    return agent.run(text)
-
-
-def run_async(agent, text):
-    return asyncio.run(agent.arun(text))
-
-
-def run_streamed(agent, text):
-    return list(agent.stream(text))[-1]
-
-
-def run_astreamed(agent, text):
-    async def last():
-        return [event async for event in agent.astream(text)][-1]
-
-    return asyncio.run(last())
-
-
-@pytest.mark.parametrize("way", [run_plain, run_async, run_streamed, run_astreamed])
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("force", ["never", "first", "always"])
 def test_the_orders_are_decided_right_in_plain_text(force, way):
     shop, model, heard = Shop(), *listened_to(clerk)

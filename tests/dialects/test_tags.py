@@ -2,7 +2,6 @@
 inner model.
 """
 
-import asyncio
 import json
 import time
 from dataclasses import replace
@@ -13,6 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.support import strategies
+from tests.support.pieces import four_ways
 from tests.support.recordings import cases, load, needs_wire
 from think_agent import Agent, Assistant, Delta, Request, ScriptedModel, ToolCall, User
 from think_agent.dialects.tags import TagParser, Tags, split_tags, tagged
@@ -165,7 +165,7 @@ def test_a_text_without_tags_is_told_to_the_letter(text, plain):
 
 @given(any_texts, st.sampled_from(BOTH))
 def test_nothing_in_thinking_tags_is_answer(noise, tags):
-    secret = noise.replace("</", "")
+    secret = noise.replace("/", "")
     _, answer = split_tags(f"<thinking>{secret}SECRET</thinking>{noise}", tags)
     assert "SECRET" not in answer
 
@@ -219,14 +219,12 @@ def test_reading_takes_linear_time(unit, size, plain):
     def seconds(n):
         text = (unit * n)[:n]
         pieces = text if size == 1 else [text]
-        start = time.perf_counter()
+        start = time.process_time()
         parse(pieces, Tags(plain=plain))
-        return time.perf_counter() - start
+        return time.process_time() - start
 
     short = min(seconds(1000) for _ in range(3))
-    assert (
-        min(seconds(8000) for _ in range(2)) < 8 * short * 4 + 0.01
-    )  # squared, it would be 64 times
+    assert min(seconds(16_000) for _ in range(2)) < 16 * short * 8  # squared: 256 times
 
 
 def test_names_are_free():
@@ -276,10 +274,6 @@ class Pieces(Model):
             yield event
 
 
-async def collected(events):
-    return [event async for event in events]
-
-
 @given(
     st.lists(any_texts, max_size=4),
     strategies.replies,
@@ -289,14 +283,8 @@ async def collected(events):
 def test_all_four_ways_to_ask_agree(pieces, reply, native, plain):
     text = "".join(pieces)
     model = tagged(Pieces(replace(reply, text=text, thinking=native), pieces), plain=plain)
-    said = model.complete(REQUEST)
-    events = list(model.stream(REQUEST))
-    assert asyncio.run(model.acomplete(REQUEST)) == said
-    assert asyncio.run(collected(model.astream(REQUEST))) == events
-    assert events[-1] == said
-    assert [e for e in events if isinstance(e, Delta) and e.kind == "call"] == [
-        Delta("call", '{"n": 1}', "add", 0)
-    ]
+    said, events = four_ways(model, REQUEST)
+    assert [e for e in events if e.kind == "call"] == [Delta("call", '{"n": 1}', "add", 0)]
     thinking, answer = split_tags(text, Tags(plain=plain))
     assert said == replace(
         reply, text=answer, thinking="\n".join(part for part in (native, thinking) if part)

@@ -1,10 +1,7 @@
-"""The evaluation: known models get known scores, nothing is run twice, noise is called noise."""
+"""The evaluation: known models get known scores, nothing is run twice, what is wrong is said."""
 
 import asyncio
-import io
-import itertools
 import json
-import math
 import re
 import signal
 import subprocess
@@ -15,62 +12,58 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from rich.cells import cell_len
-from rich.console import Console
-from scipy.stats import binomtest
 
 from demos.refund import offline
+from demos.refund.dialects import speaking
 from demos.refund.shop import allowed_decision
 from demos.refund.suite import CaseShop, RefundCase
-from tests.dialects.test_json_plan import planner
-from tests.providers.test_four_providers import KEY, SPEAKS
+from tests.readme import ROOT
 from tests.servers import Reply, serve
+from tests.servers.anthropic import AnthropicProtocol
+from tests.servers.gemini import KEY, GeminiProtocol
+from tests.servers.ollama import OllamaServer
 from tests.servers.openai_chat import Chat
-from think_agent import ModelError, Usage
-from think_agent.cli.main import guarded
-from think_agent.cli.options import Parser, UserError
-from think_agent.evaluation.command import add_arguments, main
-from think_agent.evaluation.inputs import read_prices
-from think_agent.evaluation.intervals import holm, mcnemar, pass_hat_k, wilson
-from think_agent.evaluation.scores import Result, Setting, compare, from_json, score, to_json
-from think_agent.evaluation.tables import fitting, markdown, report, show
-from think_agent.evaluation.trials import Case, Job, run_all
-from think_agent.policies import Price
+from think_agent import AuthError, BadRequest, ScriptedModel, Usage
+from think_agent.cli.main import main
+from think_agent.evaluation.command import Evaluation, Plan
+from think_agent.evaluation.scores import Result, score
+from think_agent.evaluation.trials import LINE
 from think_agent.providers import PROVIDERS
 
-ROOT = Path(__file__).parents[2]
 CASES = ROOT / "demos/refund/cases.jsonl"
+SUITE = "demos.refund.suite"
 LINES = [json.loads(line) for line in CASES.read_text(encoding="utf-8").splitlines()]
-COMMAND = """
-import sys
-from think_agent.cli.main import guarded
-from think_agent.evaluation.command import add_arguments, main
-from think_agent.cli.options import Parser
-parser = Parser()
-add_arguments(parser)
-sys.exit(guarded(lambda: main(parser.parse_args())))
-"""
+PROTOCOLS = {
+    "ollama": OllamaServer,
+    "anthropic:claude-haiku-5-5": AnthropicProtocol,
+    "openai:local": Chat,
+    "gemini": GeminiProtocol,
+}
 
 
 def evaluate(*arguments) -> int:
     """`think-agent eval ...` in this process; its exit code."""
-    parser = Parser(prog="think-agent eval")
+    sys.argv = ["think-agent", "eval", *map(str, arguments)]
+    try:
+        return main()
+    except SystemExit as ended:
+        return ended.code
 
-    def command() -> int:
-        add_arguments(parser)
-        return main(parser.parse_args([str(argument) for argument in arguments]))
 
-    return guarded(command)
+def plan(cases=CASES, **settings) -> Evaluation:
+    return Evaluation(Plan(cases=cases, suite=SUITE, **settings))
 
 
 def results_in(path: Path) -> list[Result]:
-    return [from_json(json.loads(line)) for line in path.read_text().splitlines()[1:]]
+    lines = map(LINE.validate_json, path.read_text().splitlines())
+    return [line for line in lines if isinstance(line, Result)]
 
 
 @pytest.fixture(autouse=True)
 def _as_it_was(monkeypatch):
     """Suites change the path; flags may come from the environment."""
     monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setattr(sys, "argv", [*sys.argv])
     monkeypatch.chdir(ROOT)
     for name in ("PROVIDER", "BASE_URL", "FORCE"):
         monkeypatch.delenv(f"THINK_AGENT_{name}", raising=False)
@@ -84,133 +77,6 @@ def few(tmp_path):
     again = next(line for line in LINES if "fails once" in line.get("tools", {}).values())
     path.write_text("".join(json.dumps(line) + "\n" for line in [*first.values(), again]))
     return path
-
-
-# Statistics, against scipy and against counting.
-
-
-@pytest.mark.parametrize("n", [1, 2, 7, 60, 1000])
-@pytest.mark.parametrize("confidence", [0.9, 0.95])
-def test_wilson_intervals_are_scipys(n, confidence):
-    for right in {0, 1, n // 3, n // 2, n - 1, n}:
-        theirs = binomtest(right, n).proportion_ci(confidence, method="wilson")
-        assert wilson(right, n, confidence=confidence) == pytest.approx((theirs.low, theirs.high))
-
-
-def test_nothing_is_known_of_no_cases():
-    assert wilson(0, 0) == (0.0, 1.0)
-
-
-@pytest.mark.parametrize("first", [0, 1, 5, 40, 900])
-@pytest.mark.parametrize("second", [0, 1, 6, 44, 1000])
-def test_mcnemar_is_scipys_exact_test(first, second):
-    theirs = binomtest(first, first + second).pvalue if first + second else 1.0
-    assert mcnemar(first, second) == pytest.approx(theirs)
-
-
-def test_holm_by_hand():
-    # smallest x 3, next x 2 (= 0.04, not below the one before), largest x 1
-    assert holm([0.02, 0.01, 0.5]) == pytest.approx([0.04, 0.03, 0.5])
-    assert holm([0.01, 0.012, 0.013]) == pytest.approx([0.03, 0.03, 0.03])
-    assert holm([0.9, 0.8]) == [1.0, 1.0]
-    assert holm([]) == []
-
-
-@pytest.mark.parametrize(("right", "trials"), [(0, 4), (3, 4), (4, 4), (2, 5)])
-def test_pass_hat_k_is_the_share_of_draws_that_are_all_right(right, trials):
-    outcomes = [True] * right + [False] * (trials - right)
-    for k in range(1, trials + 1):
-        draws = list(itertools.combinations(outcomes, k))
-        assert pass_hat_k(right, trials, k) == pytest.approx(sum(map(all, draws)) / len(draws))
-
-
-# Scores, by values.
-
-
-def result(case, right, *, setting=None, trial=1, **figures):
-    setting = setting or Setting("p")
-    return Result(setting=setting, case=case, kind="k", trial=trial, right=right, **figures)
-
-
-def test_trials_of_a_case_are_no_further_cases():
-    once = score([result(case, case != "a") for case in "abcd"])
-    thrice = score([result(case, case != "a", trial=n) for case in "abcd" for n in (1, 2, 3)])
-    assert (once.accuracy, once.interval) == (thrice.accuracy, thrice.interval)
-    assert once.interval == wilson(3, 4)
-
-
-def test_a_model_that_is_right_now_and_then_has_a_low_pass_k():
-    shaky = score([result(case, n == 1, trial=n) for case in "abcd" for n in (1, 2)])
-    assert (shaky.accuracy, shaky.pass_k) == (0.5, 0.0)
-
-
-def test_an_error_on_the_way_counts_as_wrong_and_not_in_the_averages():
-    fine = result("a", True, model_calls=4, seconds=2.0, exit="signal", usage=Usage(1000, 100, 400))
-    figures = score([fine, result("b", False, error="busy")], Price(input=2, output=10))
-    assert (figures.accuracy, figures.calls, figures.seconds) == (0.5, 4.0, 2.0)
-    assert figures.exits == {"signal": 1, "error": 1}
-    assert figures.cost == pytest.approx(1000 * 2e-6 + 100 * 10e-6)
-
-
-def test_settings_are_compared_where_one_thing_differs():
-    a, b = Setting("p"), Setting("p", force="never")
-    c = Setting("q", force="never")
-    right = {a: "123456789", b: "1", c: "12"}
-    results = {s: [result(n, n in right[s], setting=s) for n in "1234567890"] for s in right}
-    pairs = {(one.first, one.second): one for one in compare(results)}
-    assert pairs.keys() == {(a, b), (b, c)}  # a and c differ in two
-    assert (pairs[a, b].first_better, pairs[a, b].second_better) == (8, 0)
-    assert pairs[a, b].p == pytest.approx(2 * binomtest(8, 8).pvalue)  # two comparisons: doubled
-    assert pairs[b, c].p == 1.0
-
-
-def test_markdown_rows_have_as_many_cells_as_their_header():
-    odd = Setting("openai:a|b\nc\x1b[31m模型")
-    found = {odd: [result("a", True, setting=odd)], Setting("p"): [result("a", False)]}
-    text = markdown(report(found))
-    for table in re.findall(r"(?:^\|.*\n?)+", text, re.MULTILINE):
-        assert len({len(re.findall(r"(?<!\\)\|", line)) for line in table.splitlines()}) == 1
-        assert len({cell_len(line) for line in table.splitlines()}) == 1
-    assert "\x1b" not in text
-    assert "not shown" in text
-
-
-FORCES = ("never", "first", "always")
-
-
-def many_results(count):
-    settings = [Setting(f"provider-{n}", force=force) for n in range(count) for force in FORCES]
-    return {s: [result(case, True, setting=s, exit="signal") for case in "ab"] for s in settings}
-
-
-@pytest.mark.parametrize("width", [40, 60, 100, 140])
-@pytest.mark.parametrize("count", [1, 4])
-def test_a_terminal_gets_all_of_the_tables_and_no_line_wider_than_itself(width, count):
-    sections = report(many_results(count))
-    out = io.StringIO()
-    show(sections, Console(file=out, force_terminal=True, width=width, color_system=None))
-    lines = out.getvalue().splitlines()
-    assert max(map(len, lines)) <= width
-    words = " ".join(" ".join(lines).replace("|", " ").split())
-    for section in sections:
-        assert section.name in words
-        for cell in itertools.chain(*section.rows):
-            assert all(word in words for word in cell.split()), cell
-
-
-def test_a_table_that_does_not_fit_is_turned_and_dealt_out():
-    rows = [["#", "right", "calls"], ["#1", "1/2", "3.0"], ["#2", "2/2", "4.0"], ["#3", "0/2", "-"]]
-    assert list(fitting(rows, 24)) == [rows]
-    first = [["#", "#1", "#2"], ["right", "1/2", "2/2"], ["calls", "3.0", "4.0"]]
-    second = [["#", "#3"], ["right", "0/2"], ["calls", "-"]]
-    assert [[list(row) for row in part] for part in fitting(rows, 21)] == [first, second]
-    assert len(list(fitting(rows, 5))) == 3  # one beside the other: the least there is
-    assert list(fitting([], 60)) == []
-
-
-def test_a_result_is_the_same_after_the_file():
-    one = result("a", True, found=("x",), usage=Usage(1, 2, 3, 4))
-    assert from_json(json.loads(json.dumps(to_json(one)))) == one
 
 
 # The cases, judged by hand a second time.
@@ -298,10 +164,10 @@ def test_the_known_scores_in_figures(known):
         "silent": (12, 73),
     }
     careful = scores["careful"]
-    assert careful.wrong_writes == scores["silent"].wrong_writes == 0
+    assert careful.totals["wrong_writes"] == scores["silent"].totals["wrong_writes"] == 0
     assert careful.exits == {"signal": 73}
-    assert careful.behind_a_thought == careful.actions
-    assert careful.honored == careful.forced == 73
+    assert careful.totals["behind_a_thought"] == careful.totals["actions"]
+    assert careful.totals["honored"] == careful.totals["forced"] == 73
 
 
 @pytest.mark.parametrize("dialect", ["json", "react"])
@@ -351,22 +217,97 @@ def test_without_the_shops_enforcement_wrong_rows_are_counted(tmp_path, capsys):
             assert one.wrong_writes == len(wrong)
 
 
-def test_without_the_exit_signal_silence_is_the_way_out(few, tmp_path, capsys):
-    path = tmp_path / "r.jsonl"
-    code = evaluate(
+def test_without_the_exit_signal_silence_is_the_way_out(few, tmp_path):
+    evaluation = plan(
         few,
-        *("--suite", "demos.refund.suite", "--provider", "offline:careful", "--flag", "on,off"),
-        *("--force", "never,first,always", "--out", path),
+        provider=["offline:careful"],
+        think=["on", "minimal"],
+        force=["never", "first", "always"],
+        out=tmp_path / "r.jsonl",
     )
-    assert code == 0
-    printed = capsys.readouterr()
-    assert "skipped offline:careful native force=always flag=off: " in printed.err
-    found = results_in(path)
-    assert {(one.setting.flag, one.exit) for one in found} == {("on", "signal"), ("off", "silence")}
+    ((setting, why),) = evaluation.impossible.items()
+    assert (setting.force, setting.think) == ("always", "minimal")
+    assert "only way out" in why
+    evaluation.run()
+    found = results_in(tmp_path / "r.jsonl")
+    ends = {(one.setting.think, one.exit) for one in found}
+    assert ends == {("on", "signal"), ("minimal", "silence")}
     assert len({one.setting for one in found}) == 5
     assert {one.case for one in found if not one.right} == GIVES_UP & {one.case for one in found}
-    assert "force: never / first" in printed.out
-    assert "flag: on / off" in printed.out
+
+
+def test_the_four_rows_run_and_what_cannot_be_run_is_named(few, tmp_path, capsys):
+    out = tmp_path / "r.jsonl"
+    given = (few, "--suite", SUITE, "--provider", "offline:careful", "--four-rows", "--out", out)
+    assert evaluate(*given) == 0
+    printed = capsys.readouterr()
+    assert "skipped extended thinking: a stand-in does not reason" in printed.err
+    assert "the same for all: provider=offline:careful, force=never, cover=none" in printed.out
+    for row in ("baseline", "think", "think + prompt"):
+        assert re.search(rf"^\| {re.escape(row)} +\|", printed.out, re.MULTILINE)
+    assert len(results_in(out)) == 3 * len(few.read_text().splitlines())
+    thinks = {one.setting.think: one.behind_a_thought for one in results_in(out)}
+    assert thinks["none"] == 0 < thinks["minimal"]
+
+
+def test_an_arm_that_cannot_be_is_named_with_its_reason(few, tmp_path):
+    evaluation = plan(
+        few,
+        provider=["offline:careful"],
+        think=["on", "none"],
+        cover=["gate", "none"],
+        force=["first", "never"],
+        instructions=["plain", "terse"],
+        out=tmp_path / "r.jsonl",
+    )
+    for setting, why in evaluation.impossible.items():
+        reasons = {
+            "terse": setting.instructions == "terse",
+            "nothing to force": setting.think == "none" and setting.force == "never",
+            "think_first": setting.think == "none" and setting.cover == "gate",
+        }
+        assert any(word in why and holds for word, holds in reasons.items()), why
+    runnable = {(s.think, s.cover, s.force) for s in evaluation.models}
+    assert runnable == {
+        ("on", "gate", "first"),
+        ("on", "gate", "never"),
+        ("on", "none", "first"),
+        ("on", "none", "never"),
+        ("none", "none", "first"),
+    }
+
+
+def test_the_arms_of_cover_and_silence_reach_the_agent(few, tmp_path):
+    evaluation = plan(
+        few,
+        provider=["offline:careful"],
+        cover=["gate", "carry", "none"],
+        silence=["confirm", "accept"],
+        out=tmp_path / "r.jsonl",
+    )
+    assert evaluation.impossible == {}
+    assert len(evaluation.models) == 6
+    evaluation.run()
+    right = {sum(one.right for one in own) for own in evaluation.found().values()}
+    assert len(right) == 1  # who thinks by itself never notices
+
+
+def test_reasoning_that_a_server_refuses_is_found_by_one_question_and_not_run(few, tmp_path):
+    evaluation = plan(few, provider=["offline:careful"], out=tmp_path / "r.jsonl")
+    (setting,) = evaluation.models
+    asked = []
+
+    def refuse(request):
+        asked.append(request)
+        raise BadRequest("this model does not reason")
+
+    arm = replace(setting, provider="local:m", reasoning="low")
+    evaluation.models[arm] = ScriptedModel(refuse)
+    evaluation.jobs += [replace(job, setting=arm) for job in evaluation.jobs]
+    evaluation.run()
+    assert len(asked) == 1
+    assert evaluation.impossible == {arm: "this model does not reason"}
+    assert set(evaluation.found()) == {setting}
 
 
 # Nothing is run twice, whatever happens.
@@ -380,7 +321,7 @@ def started(path: Path, wait_for: int) -> subprocess.Popen:
     """An evaluation in a process of its own that has at least so many results."""
     process = subprocess.Popen(
         [
-            *(sys.executable, "-c", COMMAND, CASES, "--provider", "offline:careful"),
+            *(sys.executable, "-m", "think_agent", "eval", CASES, "--provider", "offline:careful"),
             *("--trials", "2", "--out", path),
         ],
         cwd=ROOT,
@@ -423,60 +364,98 @@ def test_a_stopped_evaluation_goes_on_where_it_was(tmp_path, capsys, sign):
 
 def test_more_trials_and_settings_add_to_what_is_there(few, tmp_path, capsys):
     path = tmp_path / "r.jsonl"
-    common = (few, "--suite", "demos.refund.suite", "--out", path)
+    common = (few, "--suite", SUITE, "--out", path)
     assert evaluate(*common, "--provider", "offline:careful") == 0
     assert evaluate(*common, "--provider", "offline:careful,offline:silent", "--trials", 2) == 0
     assert len(keys(path)) == len(set(keys(path))) == 4 * len(few.read_text().splitlines())
     assert "pass^2" in capsys.readouterr().out
 
 
-def test_jobs_are_handed_out_once_and_so_many_at_a_time():
-    jobs = [Job(Setting("p"), Case(str(n), "k", "", {}), 1) for n in range(40)]
-    running, most, done = 0, 0, []
+def test_shards_are_disjoint_and_merge_by_concatenation(few, tmp_path):
+    given = {"provider": ["offline:careful", "offline:hasty"], "trials": 2}
+    for n in (1, 2, 3):
+        shard = plan(few, **given, shard=(n, 3), out=tmp_path / f"{n}.jsonl")
+        shard.run()
+        ran = [(one.case, one.trial) for one in results_in(tmp_path / f"{n}.jsonl")]
+        assert set(Counter(ran).values()) == {2}  # both settings of a trial: they are compared
+        for setting, own in shard.found().items():
+            assert {one.setting for one in own} == {setting}
+    merged = tmp_path / "merged.jsonl"
+    merged.write_bytes(b"".join((tmp_path / f"{n}.jsonl").read_bytes() for n in (1, 2, 3)))
+    whole = plan(few, **given, out=merged)
+    assert whole.waiting == []
+    at_once = plan(few, **given, out=tmp_path / "at_once.jsonl")
+    at_once.run()
+    assert untimed(whole) == untimed(at_once)
 
-    async def perform(job):
-        nonlocal running, most
-        running += 1
-        most = max(most, running)
+
+def untimed(evaluation: Evaluation) -> dict:
+    found = evaluation.found()
+    return {setting: [replace(one, seconds=0.0) for one in own] for setting, own in found.items()}
+
+
+def test_a_failure_that_comes_later_in_a_merged_file_undoes_no_result(few, tmp_path):
+    out = tmp_path / "r.jsonl"
+    plan(few, provider=["offline:careful"], out=out).run()
+    failed = replace(results_in(out)[0], right=False, error="busy")
+    with out.open("ab") as file:
+        file.write(LINE.dump_json(failed) + b"\n")
+    assert plan(few, provider=["offline:careful"], out=out).waiting == []
+
+
+class Counting(ScriptedModel):
+    """Takes its time, and counts how many ask it at once."""
+
+    running = most = asked = 0
+
+    async def acomplete(self, request):
+        self.running, self.asked = self.running + 1, self.asked + 1
+        self.most = max(self.most, self.running)
         await asyncio.sleep(0.001)
-        running -= 1
-        return result(job.case.id, True)
-
-    asyncio.run(run_all(jobs, perform, lambda one: done.append(one.case), concurrency=3))
-    assert sorted(map(int, done)) == list(range(40))
-    assert most == 3
+        self.running -= 1
+        return self.complete(request)
 
 
-def test_an_error_that_no_case_would_escape_ends_it_at_once():
-    jobs = [Job(Setting("p"), Case(str(n), "k", "", {}), 1) for n in range(40)]
-    tried = []
+def counted(few, tmp_path, script) -> tuple[Evaluation, Counting]:
+    evaluation = plan(few, provider=["offline:careful"], concurrency=3, out=tmp_path / "r.jsonl")
+    model = Counting(script)
+    evaluation.models.update(dict.fromkeys(evaluation.models, model))
+    return evaluation, model
 
-    async def perform(job):
-        tried.append(job)
-        await asyncio.sleep(0)
-        raise ModelError("wrong key")
 
-    with pytest.raises(ModelError, match="wrong key"):
-        asyncio.run(run_all(jobs, perform, lambda one: None, concurrency=4))
-    assert len(tried) <= 4
+def test_jobs_are_handed_out_once_and_so_many_at_a_time(few, tmp_path):
+    evaluation, model = counted(few, tmp_path, offline.reply)
+    done = []
+    evaluation.run(lambda one: done.append((one.case, one.trial)))
+    assert sorted(done) == sorted((job.case.id, job.trial) for job in evaluation.jobs)
+    assert model.most == 3
+
+
+def test_an_error_that_no_case_would_escape_ends_it_at_once(few, tmp_path):
+    def refuse(request):
+        raise AuthError("wrong key")
+
+    evaluation, model = counted(few, tmp_path, refuse)
+    with pytest.raises(AuthError, match="wrong key"):
+        evaluation.run()
+    assert model.asked <= 3
 
 
 # Through the real SDKs.
 
 
-@pytest.mark.parametrize("provider", ["ollama", "anthropic", "openai-chat", "gemini"])
-def test_the_same_score_through_every_provider(provider, few, tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize("spec", PROTOCOLS)
+def test_the_same_score_through_every_provider(spec, few, tmp_path, monkeypatch, capsys):
     for name in ("ANTHROPIC", "OPENAI", "GEMINI"):
         monkeypatch.setenv(f"{name}_API_KEY", KEY)
-    protocol, spec, _ = SPEAKS[provider]
     path, prices = tmp_path / "r.jsonl", tmp_path / "prices.toml"
 
     def brain(request):
         return replace(offline.reply(request), usage=Usage(1000, 100))
 
-    with serve(protocol(), brain) as server:
+    with serve(PROTOCOLS[spec](), brain) as server:
         url = server.url + "/v1" if spec.startswith("openai") else server.url
-        arguments = (few, "--suite", "demos.refund.suite", "--provider", spec, "--base-url", url)
+        arguments = (few, "--suite", SUITE, "--provider", spec, "--base-url", url)
         assert evaluate(*arguments, "--out", path) == 0
     found = results_in(path)
     assert {one.case for one in found if not one.right} == GIVES_UP & {one.case for one in found}
@@ -493,14 +472,12 @@ def test_the_same_score_through_every_provider(provider, few, tmp_path, monkeypa
 
 def test_a_dialect_is_a_setting(few, tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    path = tmp_path / "r.jsonl"
-    with serve(Chat(), planner) as server:
-        code = evaluate(
-            *(few, "--suite", "demos.refund.suite", "--provider", "openai:local"),
-            *("--base-url", server.url + "/v1", "--dialect", "json", "--out", path),
-        )
-    assert code == 0
-    found = results_in(path)
+    with serve(Chat(), speaking(offline.reply, "json")) as server:
+        url = server.url + "/v1"
+        local = {"provider": ["openai:local"], "base_url": url, "dialect": ["json"]}
+        evaluation = plan(few, out=tmp_path / "r.jsonl", **local)
+        evaluation.run()
+    (found,) = evaluation.found().values()
     assert all(one.honored == one.forced > 0 for one in found)
     assert sum(one.right for one in found) == len(found) - 1
 
@@ -511,7 +488,7 @@ def test_a_trial_that_failed_on_the_way_is_run_again(few, tmp_path, monkeypatch,
     with serve(Chat(), offline.reply) as server:
         server.canned.append(Reply(400, {"error": {"message": "content filter"}}))
         arguments = (
-            *(few, "--suite", "demos.refund.suite", "--provider", "openai:local"),
+            *(few, "--suite", SUITE, "--provider", "openai:local"),
             *("--base-url", server.url + "/v1", "--concurrency", 1, "--out", path),
         )
         assert evaluate(*arguments) == 0
@@ -529,10 +506,10 @@ def test_a_trial_that_failed_on_the_way_is_run_again(few, tmp_path, monkeypatch,
 
 def test_nobody_there_is_one_line_and_exit_code_1(few, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    arguments = (few, "--suite", "demos.refund.suite", "--out", tmp_path / "r.jsonl")
+    arguments = (few, "--suite", SUITE, "--out", tmp_path / "r.jsonl")
     url = ("--provider", "openai:m", "--base-url", "http://127.0.0.1:9/v1")
     assert evaluate(*arguments, *url) == 1
-    assert re.fullmatch(r"error: openai: no connection to .*\n", capsys.readouterr().err)
+    assert re.fullmatch(r"error: openai: no server at .*\n", capsys.readouterr().err)
 
 
 # Somebody else's suite: the evaluation knows nothing of refunds.
@@ -587,7 +564,7 @@ def test_a_suite_is_the_module_beside_its_cases(tmp_path, monkeypatch, capsys):
     assert right == {("offline:once", "a"), ("offline:once", "c"), ("offline:never", "b")}
     assert evaluate(cases, "--provider", "offline:once", "--dialect", "json", "--out", path) == 2
     error = capsys.readouterr().err
-    assert "skipped offline:once json force=first flag=on: this suite's stand-ins speak no" in error
+    assert "nothing is left to run (this suite's stand-ins speak no dialect)" in error
     monkeypatch.delitem(sys.modules, "suite")
 
 
@@ -595,32 +572,52 @@ def test_a_suite_is_the_module_beside_its_cases(tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("given", "said"),
     [
-        (("--provider", "offline:genius"), "offline:careful, offline:hasty"),
-        (("--provider", "nonsense"), "use one of auto, ollama"),
-        (("--provider", "auto"), "name the providers"),
-        (("--provider", ","), "a list with commas"),
-        (("--force", "sometimes"), "never, first, always"),
-        (("--flag", "maybe"), "on, off"),
-        (("--dialect", "morse"), "native, json, react"),
-        (("--force", "always", "--flag", "off"), "nothing is left to run"),
-        (("--suite", "no.such.module"), "run it where that can be imported"),
-        (("--suite", "demos.refund.shop"), "a suite has prepare"),
+        ({"provider": ["offline:genius"]}, "offline:careful, offline:hasty"),
+        ({"provider": ["nonsense"]}, "use one of: ollama"),
+        ({"provider": []}, "no settings are given"),
+        ({"force": ["sometimes"]}, "'never', 'first' or 'always'"),
+        ({"think": ["maybe"]}, "'on', 'minimal' or 'none'"),
+        ({"dialect": ["morse"]}, "'native', 'json' or 'react'"),
+        ({"force": ["always"], "think": ["minimal"]}, "nothing is left to run"),
+        ({"suite": "no.such.module"}, "run it where that can be imported"),
+        ({"suite": "demos.refund.shop"}, "a suite has prepare"),
+        ({"suite": "."}, "use the name of a module"),
+        ({"suite": ""}, "use the name of a module"),
+        ({"shard": (5, 4)}, r"use \(part, parts\)"),
+        ({"trials": 0}, "whole numbers from 1"),
     ],
 )
-def test_wrong_flags_are_named_in_one_line(few, tmp_path, capsys, arguments, said):
-    given = ("--provider", "offline:careful", "--suite", "demos.refund.suite", *arguments)
-    assert evaluate(few, "--out", tmp_path / "r.jsonl", *given) == 2
-    error = capsys.readouterr().err.splitlines()[-1]
-    assert error.startswith("error: ")
-    assert said in error
+def test_a_wrong_plan_is_refused_before_anything_is_run(few, tmp_path, given, said):
+    out = tmp_path / "r.jsonl"
+    settings = {"provider": ["offline:careful"], "suite": SUITE, **given}
+    with pytest.raises(ValueError, match=said):
+        Evaluation(Plan(cases=few, out=out, **settings))
+    assert not out.exists()
 
 
-@pytest.mark.parametrize("value", ["0", "-1", "2.5", "many"])
-def test_numbers_are_whole_and_positive(few, value, capsys):
-    assert evaluate(few, "--trials", value) == 2
-    assert "--trials" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (("--force", "sometimes"), "force: Input should be 'never', 'first' or 'always'"),
+        (("--flag", "maybe"), "'on', 'minimal' or 'none'"),
+        (("--flag", "off", "--think", "on"), "--flag says the same as --think"),
+        (("--shard", "a/b"), "--shard 'a/b': use two numbers, such as 1/4"),
+        (("--trials", "0"), "--trials"),
+        (("--concurrency", "2.5"), "--concurrency"),
+        (("--out", "x.png"), "--plot x.png: that is the file of --out"),
+        (("--out", str(CASES)), "that is the file of the cases"),
+        (("--plot", "p.nonsense"), "use a name that ends in .png, .svg, .pdf"),
+    ],
+)
+def test_a_wrong_flag_is_one_line_and_leaves_nothing(tmp_path, monkeypatch, capsys, flags, said):
+    monkeypatch.chdir(tmp_path)
+    assert evaluate(CASES, "--provider", "offline:careful", *flags) in (1, 2)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: ")
+    assert said in line
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
@@ -635,35 +632,40 @@ def test_numbers_are_whole_and_positive(few, value, capsys):
         (json.dumps({**LINES[0], "tools": {"think": "gone"}}), "case plain-1: "),
     ],
 )
-def test_a_wrong_case_is_found_before_anything_is_run(tmp_path, capsys, text, said):
+def test_a_wrong_case_is_found_before_anything_is_run(tmp_path, text, said):
     cases, out = tmp_path / "cases.jsonl", tmp_path / "r.jsonl"
     cases.write_text(text)
-    given = ("--provider", "offline:careful", "--suite", "demos.refund.suite", "--out", out)
-    assert evaluate(cases, *given) == 2
-    error = capsys.readouterr().err.splitlines()[-1]
-    assert error.startswith("error: ")
-    assert said in error
+    with pytest.raises(ValueError, match=re.escape(said)):
+        plan(cases, provider=["offline:careful"], out=out)
     assert not out.exists()
 
 
-def test_results_of_other_cases_are_not_mixed_in(few, tmp_path, capsys):
+def test_results_of_other_cases_are_not_mixed_in(few, tmp_path):
     out = tmp_path / "r.jsonl"
-    given = ("--provider", "offline:silent", "--suite", "demos.refund.suite", "--out", out)
-    assert evaluate(few, *given) == 0
+    given = {"provider": ["offline:silent"], "out": out}
+    plan(few, **given).run()
     few.write_text(few.read_text().replace("please", "now"))
-    assert evaluate(few, *given) == 2
-    assert "choose another --out" in capsys.readouterr().err
-    for text in ("not one of ours\n", "no line break either", "[]", '{"torn'):
+    with pytest.raises(ValueError, match="other cases, instructions or tools"):
+        plan(few, **given)
+    older = '{"evaluation": 1, "asked": ""}\n'
+    for text in (older, "not one of ours\n", "no line break either", "[]", '{"torn'):
         out.write_text(text)
-        assert evaluate(few, *given) == 2
-        assert "line 1 is no line of an evaluation" in capsys.readouterr().err
+        said = "another version" if text == older else "line 1 is no line of an evaluation"
+        with pytest.raises(ValueError, match=said):
+            plan(few, **given)
         assert out.read_text() == text
 
 
+def test_a_flag_from_before_says_which_think_tool(few, tmp_path):
+    given = ("--suite", SUITE, "--provider", "offline:careful", "--flag", "off")
+    assert evaluate(few, *given, "--out", tmp_path / "r.jsonl") == 0
+    assert {one.setting.think for one in results_in(tmp_path / "r.jsonl")} == {"minimal"}
+
+
 def test_files_out_of_reach_are_one_line(few, tmp_path, capsys):
-    suite = ("--suite", "demos.refund.suite", "--provider", "offline:silent")
-    assert evaluate(tmp_path / "none.jsonl", *suite) == 2
-    assert evaluate(few, *suite, "--prices", tmp_path / "none.toml") == 2
+    suite = ("--suite", SUITE, "--provider", "offline:silent")
+    assert evaluate(tmp_path / "none.jsonl", *suite) == 1
+    assert evaluate(few, *suite, "--prices", tmp_path / "none.toml") == 1
     assert evaluate(few, *suite, "--out", tmp_path) == 1
     assert evaluate(few, *suite, "--out", few / "r.jsonl") == 1
     assert evaluate(few, *suite, "--out", tmp_path / "r.jsonl", "--plot", tmp_path) == 1
@@ -671,26 +673,6 @@ def test_files_out_of_reach_are_one_line(few, tmp_path, capsys):
     assert len(lines) == 5
     assert all(line.startswith("error: ") for line in lines)
     assert not (tmp_path / "r.jsonl").exists()
-
-
-@pytest.mark.parametrize(
-    ("flags", "said"),
-    [
-        (["--out", "x.png"], "--plot x.png: that is the file of --out"),
-        (["--out", "x.db", "--engine", "dbos"], "--out x.db: that is the file of the engine's"),
-        (["--out", str(CASES)], "that is the file of the cases"),
-        (["--suite", "."], "use the name of a module"),
-        (["--suite", ""], "use the name of a module"),
-    ],
-)
-def test_what_would_destroy_a_file_or_is_no_module_is_refused(
-    tmp_path, monkeypatch, capsys, flags, said
-):
-    monkeypatch.chdir(tmp_path)
-    assert evaluate(CASES, "--provider", "offline:careful", *flags) in (1, 2)
-    (line,) = capsys.readouterr().err.splitlines()
-    assert said in line
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
@@ -704,53 +686,36 @@ def test_what_would_destroy_a_file_or_is_no_module_is_refused(
         "m = 5",
     ],
 )
-def test_wrong_prices_are_refused(tmp_path, text):
+def test_wrong_prices_are_refused(few, tmp_path, capsys, text):
     path = tmp_path / "prices.toml"
     path.write_text(text)
-    with pytest.raises(UserError, match=r'prices\.toml: write a table \["m"\] with input'):
-        read_prices(path)
+    given = ("--suite", SUITE, "--provider", "offline:silent", "--out", tmp_path / "r.jsonl")
+    assert evaluate(few, *given, "--prices", path) == 2
+    assert 'prices.toml: write a table ["m"] with input' in capsys.readouterr().err
     path.write_text("[")
-    with pytest.raises(UserError, match=r"prices\.toml: not valid TOML"):
-        read_prices(path)
-
-
-@pytest.mark.parametrize("value", [-1, -0.01, math.nan, math.inf, -math.inf, True, "1", None])
-def test_a_price_is_a_number_from_0(value):
-    for name in ("input", "output", "cached_input"):
-        given = {"input": 1, "output": 1, name: value}
-        if (name, value) == ("cached_input", None):
-            assert Price(**given).of(Usage(1_000_000, 0, 1_000_000)) == 1
-            continue
-        with pytest.raises(ValueError, match=f"price {name}=.*: use a number from 0"):
-            Price(**given)
-    assert Price(input=0, output=0, cached_input=0).of(Usage(9, 9, 9)) == 0
+    assert evaluate(few, *given, "--prices", path) == 2
+    assert "prices.toml: not valid TOML" in capsys.readouterr().err
 
 
 # The plot.
 
 
 def test_a_plot_is_drawn_beside_the_results(few, tmp_path):
-    given = ("--suite", "demos.refund.suite", "--provider", "offline:careful,offline:silent")
+    given = ("--suite", SUITE, "--provider", "offline:careful,offline:silent")
     assert evaluate(few, *given, "--out", tmp_path / "r.jsonl") == 0
     assert (tmp_path / "r.png").read_bytes().startswith(b"\x89PNG")
     assert evaluate(few, *given, "--out", tmp_path / "r.jsonl", "--plot", tmp_path / "p.svg") == 0
-    assert (
-        "#2 offline:silent" in (tmp_path / "p.svg").read_text()
-        or "<svg" in (tmp_path / "p.svg").read_text()
-    )
+    assert "<svg" in (tmp_path / "p.svg").read_text()
     deep = tmp_path / "made" / "for" / "p.pdf"
     assert evaluate(few, *given, "--out", tmp_path / "r.jsonl", "--plot", deep) == 0
     assert deep.read_bytes().startswith(b"%PDF")
-    fresh = tmp_path / "fresh.jsonl"
-    assert evaluate(few, *given, "--out", fresh, "--plot", "p.nonsense") == 2
-    assert not fresh.exists()  # found before anything was run
 
 
 def test_without_matplotlib_there_is_the_table_and_a_hint(few, tmp_path, monkeypatch, capsys):
     for name in [name for name in sys.modules if name.partition(".")[0] == "matplotlib"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    given = ("--suite", "demos.refund.suite", "--provider", "offline:silent")
+    given = ("--suite", SUITE, "--provider", "offline:silent")
     assert evaluate(few, *given, "--out", tmp_path / "r.jsonl") == 0
     printed = capsys.readouterr()
     assert "**Decisions**" in printed.out
@@ -758,5 +723,5 @@ def test_without_matplotlib_there_is_the_table_and_a_hint(few, tmp_path, monkeyp
 
 
 def test_the_plot_is_all_that_needs_matplotlib():
-    code = "import sys, think_agent.evaluation.command; sys.exit('matplotlib' in sys.modules)"
+    code = "import sys, think_agent.cli.eval; sys.exit('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0

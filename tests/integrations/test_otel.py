@@ -36,6 +36,19 @@ def tracer(exporter):
     return provider.get_tracer("test")
 
 
+@pytest.fixture
+def spans_of(tracer, exporter):
+    """The spans of one run, those of the agent last."""
+
+    def spans_of(agent: Agent, text: str, **options):
+        exporter.clear()
+        with Spans(tracer, **options) as spans:
+            agent.run(text, on_event=spans)
+        return exporter.get_finished_spans()
+
+    return spans_of
+
+
 def desk(script=reply) -> Agent:
     return Agent(ScriptedModel(script, name="gemini", model="m-1"), Shop().tools())
 
@@ -56,9 +69,8 @@ def test_a_run_is_a_tree_of_agent_calls_and_tools(tracer, exporter):
     assert agent.name == "invoke_agent desk"
     assert agent.parent is None
     assert {span.parent.span_id for span in children} == {agent.context.span_id}
-    assert [span.name for span in children if span.name.startswith("chat")] == [
-        "chat m-1"
-    ] * outcome.model_calls
+    chats = [span.name for span in children if span.name.startswith("chat")]
+    assert chats == ["chat m-1"] * outcome.model_calls
     tools = [s.name.removeprefix("execute_tool ") for s in children if "execute_tool" in s.name]
     expected = [c.name for step in outcome.steps for c in step.tool_calls]
     assert tools == expected
@@ -69,10 +81,8 @@ def test_a_run_is_a_tree_of_agent_calls_and_tools(tracer, exporter):
         assert span.status.status_code is not StatusCode.ERROR
 
 
-def test_spans_follow_one_another_and_fill_the_run(tracer, exporter):
-    with Spans(tracer) as spans:
-        desk().run("ORD-001 and ORD-002", on_event=spans)
-    *children, agent = exporter.get_finished_spans()
+def test_spans_follow_one_another_and_fill_the_run(spans_of):
+    *children, agent = spans_of(desk(), "ORD-001 and ORD-002")
     assert agent.start_time == children[0].start_time
     for earlier, later in pairwise(children):
         assert earlier.start_time <= earlier.end_time == later.start_time
@@ -80,11 +90,9 @@ def test_spans_follow_one_another_and_fill_the_run(tracer, exporter):
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # the names moved to a package to come
-def test_every_name_and_kind_is_the_conventions_own(tracer, exporter):
+def test_every_name_and_kind_is_the_conventions_own(spans_of):
     known = {value for name, value in vars(convention).items() if name.isupper()}
-    with Spans(tracer, content=True, agent_name="desk") as spans:
-        desk().run("ORD-001 and ORD-999", on_event=spans)
-    for span in exporter.get_finished_spans():
+    for span in spans_of(desk(), "ORD-001 and ORD-999", content=True, agent_name="desk"):
         names = set(span.attributes)
         assert {n for n in names if n.startswith("gen_ai.")} <= known
         assert all(n.startswith(("gen_ai.", "think_agent.", "error.type")) for n in names)
@@ -107,23 +115,19 @@ def test_every_name_and_kind_is_the_conventions_own(tracer, exporter):
         (True, None, True),
     ],
 )
-def test_content_is_recorded_only_when_asked(
-    tracer, exporter, monkeypatch, argument, variable, captured
-):
+def test_content_is_recorded_only_when_asked(spans_of, monkeypatch, argument, variable, captured):
     monkeypatch.delenv(CAPTURE, raising=False)
     if variable:
         monkeypatch.setenv(CAPTURE, variable)
-    with Spans(tracer, content=argument) as spans:
-        desk().run(f"Refund {SECRET}", on_event=spans)
-    everything = "".join(span.to_json() for span in exporter.get_finished_spans())
+    spans = spans_of(desk(), f"Refund {SECRET}", content=argument)
+    everything = "".join(span.to_json() for span in spans)
     assert (SECRET in everything) == captured
     assert ("Plan: look up" in everything) == captured
 
 
-def test_content_has_the_conventions_shape(tracer, exporter):
-    with Spans(tracer, content=True) as spans:
-        Agent(ScriptedModel(thinks_then_says())).run("hello", on_event=spans)
-    last = [s for s in exporter.get_finished_spans() if s.name.startswith("chat")][-1]
+def test_content_has_the_conventions_shape(spans_of):
+    agent = Agent(ScriptedModel(thinks_then_says()), silence="accept")
+    *_, last, _ = spans_of(agent, "hello", content=True)
     said = json.loads(last.attributes["gen_ai.input.messages"])
     assert [message["role"] for message in said] == ["user", "assistant", "tool"]
     assert said[0]["parts"] == [{"type": "text", "content": "hello"}]
@@ -136,10 +140,9 @@ def test_content_has_the_conventions_shape(tracer, exporter):
     assert [part["type"] for part in answer["parts"]] == ["reasoning", "text"]
 
 
-def test_tokens_are_counted_per_call_and_for_the_run(tracer, exporter):
-    with Spans(tracer) as spans:
-        Agent(ScriptedModel(thinks_then_says())).run("hello", on_event=spans)
-    *children, agent = exporter.get_finished_spans()
+def test_tokens_are_counted_per_call_and_for_the_run(spans_of):
+    run = Agent(ScriptedModel(thinks_then_says()), silence="accept")
+    *children, agent = spans_of(run, "hello")
     names = ["input_tokens", "output_tokens", "cache_read.input_tokens", "reasoning.output_tokens"]
     figures = lambda span: [span.attributes[f"gen_ai.usage.{n}"] for n in names]  # noqa: E731
     assert figures(children[0]) == [10, 5, 4, 3]
@@ -166,18 +169,17 @@ def test_a_model_that_fails_and_a_person_who_stops_end_all_spans(tracer, exporte
     assert exporter.get_finished_spans()[-1].name == "invoke_agent"
 
 
-def test_failed_and_refused_tools_are_errors_without_their_words(tracer, exporter):
+def test_failed_and_refused_tools_are_errors_without_their_words(spans_of):
     @tool
     def fail() -> str:
         """Fail."""
         raise ValueError(SECRET)
 
     replies = [Assistant(tool_calls=(ToolCall("1", "fail", {}),)), Assistant("it failed")]
-    with Spans(tracer) as spans:
-        Agent(ScriptedModel(replies), [fail], force="never").run("go", on_event=spans)
-    span = next(s for s in exporter.get_finished_spans() if s.name == "execute_tool fail")
+    spans = spans_of(Agent(ScriptedModel(replies), [fail], force="never"), "go")
+    [span] = [span for span in spans if span.name == "execute_tool fail"]
     assert span.status.status_code is StatusCode.ERROR
-    assert span.attributes["error.type"] == "tool_error"
+    assert span.attributes["error.type"] == "failed"
     assert SECRET not in span.to_json()
 
 
@@ -202,12 +204,10 @@ def test_one_listener_serves_run_after_run_and_other_threads_have_their_own(trac
     assert len(set(map(tuple, traces.values()))) == 1
 
 
-def test_words_that_are_no_text_are_recorded_as_they_can_be(tracer, exporter):
+def test_words_that_are_no_text_are_recorded_as_they_can_be(spans_of):
     bad = "lone \ud800 surrogate \x00"
     replies = [Assistant(bad, tool_calls=(ToolCall(bad, bad, {bad: bad}),)), Assistant(bad)]
-    with Spans(tracer, content=True) as spans:
-        Agent(ScriptedModel(replies), force="never").run(bad, on_event=spans)
-    for span in exporter.get_finished_spans():
+    for span in spans_of(Agent(ScriptedModel(replies), force="never"), bad, content=True):
         span.to_json().encode()
         span.name.encode()
         [str(value).encode() for value in span.attributes.values()]

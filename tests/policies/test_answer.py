@@ -8,8 +8,8 @@ import jsonschema
 import pytest
 from pydantic import BaseModel, Field
 
-from tests.providers.test_four_providers import SPEAKS, model_of
 from tests.servers import serve
+from tests.support.providers import SPEAKS, model_of
 from think_agent import Agent, Assistant, Request, ScriptedModel, ToolCall, User, tool
 
 
@@ -68,6 +68,21 @@ def test_what_is_wrong_is_named():
     told = [m.text for m in outcome.transcript if isinstance(m, User)][-1]
     assert "cents" in told
     assert "greater than or equal to 0" in told
+
+
+def test_an_answer_is_coerced_as_arguments_are():
+    written = '{"order_id": "ORD-001", "decision": "approve", "cents": "8900", "note": null}'
+    assert agent(leave(), Assistant(f"Here:\n{written}\nDone {{so}}.")).run("go").data == GOOD
+
+
+def test_a_null_means_that_an_optional_part_is_left_out():
+    class Noted(BaseModel):
+        cents: int
+        note: str = "none"
+
+    nulled = Assistant('{"cents": 1, "note": null}')
+    run = Agent(ScriptedModel([leave(), nulled]), [look], force="never", answer=Noted).run("go")
+    assert run.data == Noted(cents=1)
 
 
 def test_after_silence_the_form_is_asked_for_first():

@@ -18,7 +18,7 @@ from think_agent import (
     Verdict,
     tool,
 )
-from think_agent.audit.text import report
+from think_agent.audit import report
 from think_agent.transcript import Transcript
 
 NOW = "2026-03-01T12:00:00.000+00:00"
@@ -57,7 +57,12 @@ class Desk:
             return self._replies[sum(isinstance(m, Assistant) for m in request.messages)]
 
         tools = [tool(pay, **self._options), tool(look)]
-        settings = {"force": "never", "approve": approve if verdicts else None, **settings}
+        settings = {
+            "force": "never",
+            "silence": "accept",
+            "approve": approve if verdicts else None,
+            **settings,
+        }
         return Agent(ScriptedModel(reply), tools, **settings)
 
 
@@ -105,7 +110,7 @@ def test_no_is_an_answer_for_the_model_with_the_reason():
     outcome = desk.agent(Verdict("no", reason="ask the manager", by="Ada")).run("Pay")
     (result,) = results(outcome)
     assert (desk.paid, outcome.exit) == ([], "silence")
-    assert (result.is_error, result.refused) == (True, True)
+    assert (result.is_error, result.refused) == (True, "person")
     assert "Ada said no (ask the manager)" in result.content
     assert outcome.actions == ()
 
@@ -115,10 +120,14 @@ def test_a_bare_no_says_so():
     assert "a person said no (no reason given)" in results(outcome)[0].content
 
 
-def test_edited_arguments_are_what_runs():
+def test_edited_arguments_are_what_runs_and_what_the_record_and_the_model_see():
     desk = one_payment()
-    desk.agent(Verdict("yes", arguments={"cents": 100}, by="Ada")).run("Pay")
+    outcome = desk.agent(Verdict("yes", arguments={"cents": 100}, by="Ada")).run("Pay")
     assert desk.paid == [100]
+    assert outcome.transcript[1].tool_calls[1] == pay_call(58_000)  # as the model said it
+    assert [action.call for action in outcome.actions] == [pay_call(100)]
+    assert outcome.report == "✓ pay(cents=100)"
+    assert "A person changed this call to pay(cents=100)" in outcome.actions[0].result.content
 
 
 def test_edited_arguments_are_validated_like_any():
@@ -173,8 +182,8 @@ def test_what_stands_before_the_question_is_done_before_it():
     assert kinds == [
         "User",
         "Assistant",
-        *("ToolResult", "Verdict", "ToolResult"),
-        *("ToolResult", "Verdict", "ToolResult"),
+        *("Started", "ToolResult", "Verdict", "Started", "ToolResult"),
+        *("Started", "ToolResult", "Verdict", "ToolResult"),
         "Assistant",
     ]
     assert desk.paid == [1]
@@ -253,13 +262,7 @@ def test_a_paused_run_goes_on_with_the_verdict_as_if_it_had_never_paused(tmp_pat
     assert from_file.agent(verdict).resume(path) == expected
 
     paused = in_memory.agent().run("Pay")
-    outcome = in_memory.agent(verdict).resume(paused.transcript)
-    spoken = tuple(m for m in expected.transcript if not isinstance(m, Started))
-    assert (outcome.exit, outcome.answer, outcome.transcript) == (
-        expected.exit,
-        expected.answer,
-        spoken,
-    )
+    assert in_memory.agent(verdict).resume(paused.transcript) == expected
     assert never_paused.paid == from_file.paid == in_memory.paid
 
 
@@ -280,7 +283,7 @@ def test_a_verdict_can_be_written_into_the_file_by_anybody(tmp_path):
 def crashed(path, desk, *, said=()):
     """What a kill in the middle of the payment leaves behind."""
     agent = desk.agent()
-    with Transcript(path, agent._made_of(), now=NOW) as transcript:
+    with Transcript(path, agent.made_of(), now=NOW) as transcript:
         transcript.append(User("Pay"))
         transcript.append(calling(pay_call(58_000)))
         for message in said:
@@ -349,7 +352,7 @@ def test_a_yes_after_the_crash_keeps_the_edit_from_before_it(tmp_path):
 
 def test_one_call_that_is_done_puts_no_other_in_doubt_where_ids_repeat(tmp_path):
     desk = Desk(calling(pay_call(1), pay_call(2)), Assistant("Settled."), needs_approval=False)
-    with Transcript(tmp_path / "run.jsonl", desk.agent()._made_of(), now=NOW) as transcript:
+    with Transcript(tmp_path / "run.jsonl", desk.agent().made_of(), now=NOW) as transcript:
         for message in (
             User("Pay"),
             calling(pay_call(1), pay_call(2)),
@@ -418,39 +421,3 @@ def test_the_model_never_sees_the_key():
     outcome = agent.run("Pay")
     assert outcome.actions[0].result.is_error
     assert bank.keys == []
-
-
-def test_what_a_person_changed_is_what_the_record_and_the_model_see():
-    paid = []
-
-    @tool(needs_approval=True)
-    def pay(cents: int) -> str:
-        paid.append(cents)
-        return f"paid {cents}"
-
-    script = [
-        Assistant(tool_calls=(ToolCall("1", "pay", {"cents": 58000}),)),
-        Assistant("Paid."),
-    ]
-    agent = Agent(
-        ScriptedModel(script),
-        [pay],
-        force="never",
-        approve=lambda question: Verdict("yes", by="Ada", arguments={"cents": 100}),
-    )
-    outcome = agent.run("pay")
-    assert paid == [100]
-    assert [action.call.arguments for action in outcome.actions] == [{"cents": 100}]
-    assert outcome.report == "✓ pay(cents=100)"
-    assert "A person changed this call to pay(cents=100)" in outcome.actions[0].result.content
-
-
-def test_half_a_character_in_a_result_does_not_block_the_run():
-    @tool
-    def names() -> list[str]:
-        return ["caf\udce9.txt"]
-
-    script = [Assistant(tool_calls=(ToolCall("1", "names"),)), Assistant("ok")]
-    outcome = Agent(ScriptedModel(script), [names], force="never").run("list")
-    outcome.actions[0].result.content.encode()
-    assert "caf" in outcome.actions[0].result.content

@@ -153,10 +153,10 @@ def test_fail_fast_does_not_run_the_calls_beside_the_failed_one():
     assert outcome.exit == "gave_up"
     results = [m for m in outcome.transcript if isinstance(m, ToolResult)]
     assert [(m.name, m.is_error, m.refused) for m in results] == [
-        ("pay", False, False),
-        ("work", True, False),
-        ("think", False, False),
-        ("pay", True, True),
+        ("pay", False, ""),
+        ("work", True, ""),
+        ("think", False, ""),
+        ("pay", True, "failed"),
     ]
 
 
@@ -332,12 +332,6 @@ def test_a_tool_within_its_timeout_is_as_any_other(run):
     ]
 
 
-@pytest.mark.parametrize("timeout", [True, 0, -1, float("nan")])
-def test_a_timeout_is_a_number_of_seconds(timeout):
-    with pytest.raises(ValueError, match="timeout"):
-        tool(lambda: "x", name="x", timeout=timeout)
-
-
 # Being stopped.
 
 
@@ -464,4 +458,4 @@ def test_a_process_that_is_ended_in_a_tool_leaves_a_whole_file(tmp_path, how):
         process.send_signal(how)
     with Transcript(path, {}, now="") as transcript:
         assert [type(message) for message in transcript] == [User, Assistant, Started]
-        assert transcript.cut == 0
+        assert list(transcript.notices()) == []

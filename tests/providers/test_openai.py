@@ -2,9 +2,8 @@
 
 import asyncio
 import json
-import socket
-import threading
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 from openai.lib.streaming.chat import ChatCompletionStreamState
@@ -14,8 +13,18 @@ from openai.types.responses import Response
 from tests.servers import Reply, serve, sse
 from tests.servers.openai import error
 from tests.servers.openai_chat import Chat
-from tests.servers.openai_responses import Responses
-from tests.support.recordings import cases, load, needs_wire
+from tests.support.recordings import load, needs_wire
+from tests.wire.test_openai import (
+    DECODED,
+    DIALECTS,
+    DIALOG,
+    ERRORS,
+    HELLO,
+    SERVERS,
+    both,
+    canonical,
+    look_up,
+)
 from think_agent import (
     Agent,
     Assistant,
@@ -29,34 +38,24 @@ from think_agent import (
     Overloaded,
     RateLimited,
     Request,
-    TimedOut,
     Tool,
     ToolCall,
     ToolResult,
+    Turn,
     Usage,
     User,
     connect,
-    tool,
 )
 from think_agent.providers.openai import OpenAI
+from think_agent.running import with_ids
 from think_agent.streaming import Delta
 from think_agent.think import THINK
 from think_agent.wire import openai_chat, openai_responses
 
-SERVERS = {"chat": Chat, "responses": Responses}
-DIALECTS = {"chat": openai_chat, "responses": openai_responses}
 KEY = "sk-test-0123456789-secret"
-both = pytest.mark.parametrize("api", SERVERS)
-
-
-@tool
-def look_up(order: str) -> str:
-    """Look up an order."""
-    return f"{order}: lost"
 
 
 NO_PARAMETERS = Tool(name="ping", description="Ping.", parameters={"type": "object"})
-HELLO = Request([User("hello")])
 ASKED = Request([User("where is ORD-1?")], [THINK, look_up], system="Be brief.")
 
 
@@ -104,23 +103,6 @@ def four_ways(model, request):
 
 # The recorded exchanges.
 
-ERRORS = {
-    ("chat", "err-400-role-unsupported"): (BadRequest, "does not support 'developer'"),
-    ("chat", "err-400-tool-schema-no-properties"): (BadRequest, "(tools[0].function.parameters)"),
-    ("chat", "err-400-unsupported-parameter"): (BadRequest, "'stop' is not supported"),
-    ("chat", "err-401-key"): (AuthError, "OPENAI_API_KEY"),
-    ("chat", "err-404-model"): (ModelNotFound, "this-model-does-not-exist-12345"),
-    ("chat", "err-404-not-a-chat-model"): (ModelNotFound, "not a chat model"),
-    ("chat", "err-429-insufficient-quota"): (RateLimited, "check plan and billing"),
-    ("chat", "err-429-request-too-large"): (RateLimited, "send less"),
-    ("chat", "err-503-plain-text"): (Overloaded, "upstream connect error"),
-    ("responses", "err-400-model-not-found"): (ModelNotFound, "gpt-5.2-proo"),
-    ("responses", "err-400-reasoning-effort"): (BadRequest, "(reasoning.effort)"),
-    ("responses", "err-401-key"): (AuthError, "OPENAI_API_KEY"),
-    ("responses", "err-401-key-stream"): (AuthError, "OPENAI_API_KEY"),
-    ("responses", "err-429-insufficient-quota"): (RateLimited, "check plan and billing"),
-    ("responses", "err-500-server-error"): (Overloaded, "error occurred while processing"),
-}
 STOPPED = {
     ("chat", "length-reasoning-budget-empty"): "max_tokens",
     ("chat", "length-truncated-tool-args"): "max_tokens",
@@ -132,17 +114,6 @@ STOPPED = {
     ("responses", "refusal"): "refusal",
     ("responses", "stream-refusal"): "refusal",
 }
-SKIPPED: dict[tuple[str, str], str] = {}
-RECORDED = [(api, case) for api in SERVERS for case in cases(f"openai-{api}")]
-DECODED = [key for key in RECORDED if key not in ERRORS and key not in SKIPPED]
-
-
-@needs_wire
-def test_every_recording_is_used():
-    assert set(RECORDED) == {*ERRORS, *DECODED, *SKIPPED}
-    for api, case in RECORDED:
-        status = load(f"openai-{api}", case)["response"]["status"]
-        assert (status >= 400) == ((api, case) in ERRORS)
 
 
 def play(api, case):
@@ -150,13 +121,12 @@ def play(api, case):
     recording = load(f"openai-{api}", case)
     response = recording["response"]
     kind = response["headers"]["content-type"]
-    # The SDK tries again after 429 and 5xx; the header is for the speed of the test alone.
-    headers = {"retry-after-ms": "1"}
-    reply = Reply(response["status"], response.get("body"), None, kind, headers)
+    reply = Reply(response["status"], response.get("body"), None, kind)
     if "stream" in response:
         reply.chunks = [response["stream"].encode()]
     with running(api) as (server, model):
-        server.canned = [reply] * 3
+        server.canned = [reply]
+        model.retries = 0
         if (recording["request"]["body"] or {}).get("stream"):
             return streamed(model, HELLO), server, recording
         return ([], model.complete(HELLO)), server, recording
@@ -217,19 +187,12 @@ def as_text(call):
     return arguments if isinstance(arguments, str) else json.dumps(arguments, sort_keys=True)
 
 
-def canonical(text):
-    try:
-        return json.dumps(json.loads(text), sort_keys=True)
-    except ValueError:
-        return text
-
-
 @needs_wire
 @pytest.mark.parametrize(("api", "case"), DECODED)
 def test_recorded_replies_are_read_as_the_sdk_reads_them(api, case):
     (deltas, reply), _, recording = play(api, case)
     text, calls, usage, name = expected(api, recording["response"])
-    assert reply.text == text
+    assert (reply.commentary or reply.text) == text
     assert [(c.id, c.name, as_text(c)) for c in reply.tool_calls] == [
         (call_id, tool_name, canonical(arguments)) for call_id, tool_name, arguments in calls
     ]
@@ -238,7 +201,7 @@ def test_recorded_replies_are_read_as_the_sdk_reads_them(api, case):
     otherwise = "tool_use" if calls else "end_turn"
     assert reply.stop_reason == STOPPED.get((api, case), otherwise)
     if "stream" in recording["response"]:
-        assert joined(deltas, "answer") == text
+        assert joined(deltas, "commentary" if reply.commentary else "answer") == text
         for number, (_, tool_name, arguments) in enumerate(calls):
             pieces = [delta for delta in deltas if delta.index == number and delta.kind == "call"]
             assert "".join(delta.text for delta in pieces) == arguments
@@ -256,7 +219,7 @@ def test_recorded_errors_raise_the_right_error(api, case):
     assert words in str(raised)
     assert "\n" not in str(raised)
     assert raised.status == load(f"openai-{api}", case)["response"]["status"]
-    assert not raised.retryable  # what can be tried again, the SDK has
+    assert raised.retryable == (case in ("err-500-server-error", "err-503-plain-text"))
 
 
 @needs_wire
@@ -291,39 +254,6 @@ def test_recorded_replies_go_back_as_they_came(api, case):
         ] * len(results)
 
 
-def history(api, case):
-    """The messages of a recorded request as the local server understands them."""
-    body = load(f"openai-{api}", case)["request"]["body"]
-    for message in body["messages"]:
-        if isinstance(message.get("content"), list):
-            message["content"] = "".join(part["text"] for part in message["content"])
-    return body["messages"]
-
-
-@needs_wire
-@pytest.mark.parametrize(
-    "case",
-    [
-        "choice-required-history",
-        "tool-followup-text",
-        "tool-followup-text-tools",
-        "tool-parallel-followup",
-    ],
-)
-def test_recorded_chat_histories_are_written_the_same(case):
-    recorded = history("chat", case)
-    system, messages = Chat().messages(recorded)
-    body = openai_chat.to_wire(Request(messages, system=system), "m")
-
-    def plain(message):
-        kept = {k: v for k, v in message.items() if v is not None and k != "annotations"}
-        for call in kept.get("tool_calls", ()):
-            call["function"]["arguments"] = canonical(call["function"]["arguments"])
-        return kept
-
-    assert [plain(message) for message in body["messages"]] == [plain(m) for m in recorded]
-
-
 @needs_wire
 def test_a_recorded_reasoning_history_is_written_the_same():
     (_, reply), _, _ = play("responses", "reasoning-tool")
@@ -344,117 +274,6 @@ def test_a_recorded_reasoning_history_is_written_the_same():
 
 
 # What is sent.
-
-CALLS = (ToolCall("c1", "look_up", {"order": "1"}), ToolCall("c2", "look_up", {"order": "2"}))
-DIALOG = [
-    User("both?"),
-    Assistant("A moment.", tool_calls=CALLS),
-    ToolResult("c1", "look_up", "lost"),
-    ToolResult("c2", "look_up", "error: none", is_error=True),
-]
-
-
-@both
-@pytest.mark.parametrize(
-    ("choice", "in_chat", "in_responses"),
-    [
-        ("auto", None, None),
-        ("required", "required", "required"),
-        ("none", "none", "none"),
-        (
-            Force("think"),
-            {"type": "function", "function": {"name": "think"}},
-            {"type": "function", "name": "think"},
-        ),
-    ],
-)
-def test_tool_choices(api, choice, in_chat, in_responses):
-    body = DIALECTS[api].to_wire(Request([User("hi")], [THINK], tool_choice=choice), "m")
-    assert body.get("tool_choice") == (in_chat if api == "chat" else in_responses)
-
-
-@both
-def test_without_tools_there_is_no_word_of_them(api):
-    body = DIALECTS[api].to_wire(Request([User("hi")], tool_choice="none"), "m")
-    assert not {"tools", "tool_choice", "temperature", "response_format", "text"} & body.keys()
-
-
-@both
-def test_the_final_call_keeps_its_tools(api):
-    """The tools are part of the cached prefix; only the choice changes."""
-    to_wire = DIALECTS[api].to_wire
-    first = to_wire(Request([User("hi")], [THINK, look_up]), "m")
-    final = to_wire(Request([User("hi")], [THINK, look_up], tool_choice="none"), "m")
-    assert final == {**first, "tool_choice": "none"}
-
-
-def test_a_conversation_in_chat():
-    body = openai_chat.to_wire(Request(DIALOG, [look_up], system="Be brief."), "m")
-    assert body["messages"] == [
-        {"role": "system", "content": "Be brief."},
-        {"role": "user", "content": "both?"},
-        {
-            "role": "assistant",
-            "content": "A moment.",
-            "tool_calls": [
-                {
-                    "id": "c1",
-                    "type": "function",
-                    "function": {"name": "look_up", "arguments": '{"order": "1"}'},
-                },
-                {
-                    "id": "c2",
-                    "type": "function",
-                    "function": {"name": "look_up", "arguments": '{"order": "2"}'},
-                },
-            ],
-        },
-        {"role": "tool", "tool_call_id": "c1", "content": "lost"},
-        {"role": "tool", "tool_call_id": "c2", "content": "error: none"},
-    ]
-    (sent,) = body["tools"]
-    assert sent["function"]["parameters"] == look_up.parameters
-
-
-def test_a_conversation_in_responses():
-    body = openai_responses.to_wire(Request(DIALOG, [look_up], system="Be brief."), "gpt-6")
-    assert body["instructions"] == "Be brief."
-    assert body["input"] == [
-        {"role": "user", "content": "both?"},
-        {"role": "assistant", "content": "A moment."},
-        {
-            "type": "function_call",
-            "name": "look_up",
-            "call_id": "c1",
-            "arguments": '{"order": "1"}',
-        },
-        {
-            "type": "function_call",
-            "name": "look_up",
-            "call_id": "c2",
-            "arguments": '{"order": "2"}',
-        },
-        {"type": "function_call_output", "call_id": "c1", "output": "lost"},
-        {"type": "function_call_output", "call_id": "c2", "output": "error: none"},
-    ]
-    assert body["store"] is False
-    assert body["tools"][0]["strict"] is False
-
-
-@pytest.mark.parametrize(
-    ("model", "reasons"),
-    [
-        ("gpt-6-astra", True),
-        ("gpt-5-mini", True),
-        ("o4-mini", True),
-        ("gpt-4o", False),
-        ("gpt-4.1-mini", False),
-        ("ft:gpt-4o-mini:me", False),
-    ],
-)
-def test_encrypted_reasoning_is_asked_of_models_that_reason(model, reasons):
-    body = openai_responses.to_wire(HELLO, model)
-    assert ("include" in body) == reasons
 
 
 @both
@@ -491,41 +310,8 @@ def test_an_answer_of_a_schema(api):
     assert json.loads(reply.text) == schema
 
 
-NATIVES = {
-    "chat": {"role": "assistant", "content": "Hm.", "reasoning_content": "deep"},
-    "responses": [
-        {"id": "rs_1", "type": "reasoning", "summary": [], "encrypted_content": "gAAA"},
-        {"id": "m1", "type": "message", "role": "assistant", "content": [{"type": "output_text"}]},
-    ],
-}
-
-
-def sent_for(api, reply):
-    body = DIALECTS[api].to_wire(Request([User("hi"), reply, User("and?")]), "m")
-    return body["messages" if api == "chat" else "input"][1:-1]
-
-
 @both
-def test_natives_go_back_verbatim_to_their_own_api_alone(api):
-    native = NATIVES[api]
-    reply = Assistant("Hm.", provider="openai", native=native)
-    assert sent_for(api, reply) == (native if isinstance(native, list) else [native])
-    plain = [{"role": "assistant", "content": "Hm."}]
-    assert sent_for(api, Assistant("Hm.", provider="anthropic", native=native)) == plain
-    other = next(other for other in SERVERS if other != api)
-    assert sent_for(other, reply) == plain
-
-
-def test_reasoning_that_led_to_nothing_stays_behind():
-    reasoning, message = NATIVES["responses"]
-    reply = Assistant(
-        "Hm.", stop_reason="max_tokens", provider="openai", native=[message, reasoning]
-    )
-    assert sent_for("responses", reply) == [message]
-
-
-@both
-@pytest.mark.parametrize("wrong", ['{"order": ', "null", "[1]", '"text"', '{"a": "\\ud800"}'])
+@pytest.mark.parametrize("wrong", ['{"order": ', "[1]", '"text"', '{"a": NaN}', '{"a": -Infinity}'])
 def test_arguments_that_are_no_object_are_kept_as_text_and_sent_back_as_json(api, wrong):
     def brain(request):
         if isinstance(request.messages[-1], User):
@@ -640,6 +426,56 @@ def test_a_server_that_only_takes_strings_is_sent_required_with_that_tool_alone(
     assert [t["function"]["name"] for t in body["tools"]] == ["think"]
 
 
+@pytest.mark.parametrize("way", [OpenAI.complete, lambda *asked: streamed(*asked)[1]])
+def test_a_slip_of_the_model_is_no_refusal_of_the_choice(way):
+    """Groq's words; the model is told, and forced the next time, too."""
+    slip = error(400, "Tool choice is required, but model did not call a tool", code="x")
+    request = Request([User("hi")], [THINK], tool_choice=Force("think"))
+    with running("chat") as (server, model):
+        server.canned = [slip, slip]
+        assert way(model, request).stop_reason == "malformed"
+        reply = way(model, request)
+        assert [body.get("tool_choice") is not None for body in server.requests] == [True, True]
+    assert "did not call a tool" in reply.mistake
+    assert "The tools are: think." in reply.mistake
+
+
+def test_a_bound_that_newer_models_know_by_another_name():
+    refusal = "Unsupported parameter: 'max_tokens' is not supported with this model. Use "
+    refusal += "'max_completion_tokens' instead."
+    with running("chat") as (server, model):
+        server.canned = [error(400, refusal)]
+        assert [model.complete(HELLO).text for _ in range(2)] == ["All well."] * 2
+        names = [key for body in server.requests for key in body if key.startswith("max_")]
+    assert names == ["max_tokens", "max_completion_tokens", "max_completion_tokens"]
+
+
+@both
+def test_a_server_that_takes_no_strict_schemas_is_asked_without_from_the_first_request_on(api):
+    refusal = error(400, "Unknown parameter: 'tools[0].strict'.")
+    with running(api, strict=True) as (server, model):
+        server.canned = [refusal]
+        with pytest.warns(UserWarning, match="strict schemas are left out"):
+            assert model.complete(ASKED).text == "All well."
+        model.complete(ASKED)
+        strict = [json.dumps(body).count('"strict": true') for body in server.requests]
+        assert strict == [2, 0, 0]
+    later = Request([*ASKED.messages, Assistant("So?"), User("Yes.")], ASKED.tools)
+    with running(api, strict=True) as (server, model):
+        server.canned = [refusal]
+        with pytest.raises(BadRequest, match="strict"):  # tools stay the same for a whole run
+            model.complete(later)
+
+
+def test_the_words_of_the_host_behind_a_router():
+    """OpenRouter."""
+    body = {"error": {"message": "Provider returned error", "metadata": {"raw": "busy till noon"}}}
+    with running("chat") as (server, model):
+        server.canned = [Reply(429, body, headers={"retry-after": "100"})]
+        with pytest.raises(RateLimited, match="busy till noon"):
+            model.complete(HELLO)
+
+
 # Hosts and keys.
 
 
@@ -684,7 +520,7 @@ def test_keys(monkeypatch, given, in_the_environment, sent):
     assert {headers["authorization"] for headers in server.headers} == {f"Bearer {sent}"}
 
 
-# Errors. The servers say `retry-after-ms` for the speed of the tests alone.
+# Errors.
 
 
 def raised(model, request=HELLO):
@@ -730,42 +566,6 @@ def test_an_unknown_model(api):
 
 
 @both
-def test_a_wrong_path(api):
-    with running(api) as (server, _):
-        wrong = raised(OpenAI("m", base_url=server.url, api=api))
-    assert type(wrong) is BadRequest
-    assert "/v1" in str(wrong)
-
-
-@both
-@pytest.mark.parametrize(
-    ("status", "kind"),
-    [(402, AuthError), (403, AuthError), (408, TimedOut), (422, BadRequest), (502, Overloaded)],
-)
-def test_statuses(api, status, kind):
-    with running(api) as (server, model):
-        server.canned = [error(status, "No.", retry_after_ms="1")] * 3
-        with pytest.raises(kind) as caught:
-            model.complete(HELLO)
-        assert caught.value.status == status
-        assert not caught.value.retryable
-
-
-@both
-def test_too_many_requests_are_retried_by_the_sdk_and_by_nobody_else(api):
-    with running(api) as (server, model):
-        slow = error(429, "Rate limit reached.", code="rate_limit_exceeded")
-        slow.headers |= {"retry-after": "7", "retry-after-ms": "1"}
-        server.canned = [slow] * 3
-        with pytest.raises(RateLimited) as caught:
-            model.complete(HELLO)
-        assert caught.value.retry_after == 7
-        assert len(server.requests) == 3
-        server.canned = [slow] * 2
-        assert model.complete(HELLO).text == "All well."
-
-
-@both
 def test_an_html_page(api):
     page = "<!doctype html>\n<html><title>Welcome</title></html>\n"
     with running(api) as (server, model):
@@ -777,56 +577,24 @@ def test_an_html_page(api):
         with pytest.raises(BadRequest, match="an HTML page instead of JSON"):
             model.complete(HELLO)
         server.canned = [Reply(200, "{not json")]
-        with pytest.raises(BadResponse, match="no JSON"):
+        with pytest.raises(BadResponse, match=r"what is no reply.*JSON"):
             model.complete(HELLO)
         server.canned = [Reply(chunks=[b"data: {not json\n\n"], content_type="text/event-stream")]
-        with pytest.raises(BadResponse, match="no JSON"):
+        with pytest.raises(BadResponse, match=r"what is no reply.*JSON"):
             streamed(model, HELLO)
         server.canned = [Reply(200, {"unexpected": True})]
         with pytest.raises(BadResponse, match="what is no reply"):
             model.complete(HELLO)
 
 
-def test_nobody_at_the_address():
-    with socket.socket() as closed:
-        closed.bind(("127.0.0.1", 0))
-        url = f"http://user:{KEY}@127.0.0.1:{closed.getsockname()[1]}/v1"
-        with pytest.raises(ConnectionFailed, match="check base_url") as caught:
-            OpenAI("m", base_url=url).complete(HELLO)
-    assert KEY not in str(caught.value)
-    assert not caught.value.retryable
-
-
-def test_a_server_that_never_answers():
-    waiting = threading.Event()
-    with running("chat", lambda _: waiting.wait(5) and Assistant(), timeout=0.05) as (_, model):
-        try:
-            with pytest.raises(TimedOut, match=r"within 0.05 s.*timeout="):
-                model.complete(HELLO)
-        finally:
-            waiting.set()
-
-
 def test_text_that_cannot_be_sent(monkeypatch):
     with running("chat") as (_, model):
-        assert "half a character" in str(raised(model, Request([User("\ud800")])))
+        assert "lone surrogate" in str(raised(model, Request([User("\ud800")])))
     monkeypatch.setenv("OPENAI_ORG_ID", "örg")  # the SDK sends it along
     with running("chat") as (_, model):
         wrong = raised(model)
-    assert type(wrong) is AuthError
+    assert type(wrong) is BadRequest
     assert "no header can carry" in str(wrong)
-
-
-@both
-def test_a_wait_of_a_day_is_not_waited_for(api):
-    """The SDK's own rule: it waits two minutes at most, and does not try again after more."""
-    slow = error(429, "Rate limit reached.", code="rate_limit_exceeded")
-    slow.headers |= {"retry-after": "100000"}
-    with running(api) as (server, model):
-        server.canned = [slow] * 4
-        wrong = raised(model)
-        assert len(server.requests) == 4
-    assert (type(wrong), wrong.retry_after) == (RateLimited, 100_000)
 
 
 def test_function_tools_that_need_the_other_api():
@@ -837,7 +605,7 @@ def test_function_tools_that_need_the_other_api():
     )
     with running("chat") as (server, model):
         server.canned = [error(400, refusal)] * 4
-        assert 'pass api="responses"' in str(raised(model, ASKED))
+        assert 'set api to "responses"' in str(raised(model, ASKED))
 
 
 # Streams that go wrong.
@@ -989,7 +757,8 @@ def test_calls_without_ids_get_ids_that_go_back():
     with running("chat") as (server, model):
         server.canned = [Reply(200, body)]
         reply = model.complete(Request([User("hi")], [NO_PARAMETERS]))
-        assert [(c.id, c.arguments) for c in reply.tool_calls] == [("call_0", {}), ("call_1", {})]
+        assert [(c.id, c.arguments) for c in reply.tool_calls] == [("", {})] * 2
+        reply = replace(reply, tool_calls=with_ids(reply.tool_calls, Turn()))  # as the loop does
         assert reply.model == "gpt-5.6-luna"  # the wire did not say
         results = [ToolResult(call.id, "ping", "pong") for call in reply.tool_calls]
         said = Request([User("hi"), reply, *results], [NO_PARAMETERS])

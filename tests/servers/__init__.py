@@ -22,7 +22,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Literal
 
 from think_agent import Assistant, Model, Request
-from think_agent.model import Wrapper
+from think_agent.dialects.base import Wrapper
 
 Brain = Callable[[Request], Assistant]
 Mode = Literal["honor", "refuse", "ignore"]

@@ -17,7 +17,7 @@ MESSAGE_FIELDS = {
     "system": {"role", "content"},
     "user": {"role", "content"},
     "assistant": {"role", "content", "thinking", "tool_calls"},
-    "tool": {"role", "content", "tool_name"},
+    "tool": {"role", "content", "tool_name", "tool_call_id"},
 }
 
 
@@ -81,7 +81,7 @@ class OllamaServer(Protocol):
             message["thinking"] = reply.thinking
         if reply.tool_calls:
             message["tool_calls"] = [
-                _call(index, call) for index, call in enumerate(reply.tool_calls)
+                _call(index, call) for index, call in enumerate(reply.tool_calls, _calls(body))
             ]
         return {**_head(body), "message": message, **_tail(reply)}
 
@@ -90,7 +90,7 @@ class OllamaServer(Protocol):
             yield _line(body, {"content": "", "thinking": piece})
         for piece in in_pieces(reply.text):
             yield _line(body, {"content": piece})
-        for index, call in enumerate(reply.tool_calls):  # each whole, one a line
+        for index, call in enumerate(reply.tool_calls, _calls(body)):  # each whole, one a line
             yield _line(body, {"content": "", "tool_calls": [_call(index, call)]})
         yield _line(body, {"content": ""}, **_tail(reply))
 
@@ -106,11 +106,14 @@ def _messages(wire: list[dict[str, Any]]) -> list[Message]:
         _require(role in MESSAGE_FIELDS and role != "system", f"role {role} in message {number}")
         extra = item.keys() - MESSAGE_FIELDS[role]
         _require(not extra, f"unknown fields {extra} in message {number}")
-        _require(bool(item.get("content") or item.get("tool_calls")), f"message {number} is empty")
+        said = item.get("content") or item.get("tool_calls") or role == "tool"
+        _require(bool(said), f"message {number} is empty")
         if role == "tool":
             _require(bool(waiting), f"message {number} answers no call")
             call = waiting.pop(0)
             _require(item.get("tool_name") == call.name, f"message {number} is not for {call.name}")
+            answers = item.get("tool_call_id", call.id)
+            _require(answers == call.id, f"message {number} is not for {call.id}")
             messages.append(ToolResult(call.id, call.name, item["content"]))
             continue
         _require(not waiting, f"calls without a result before message {number}")
@@ -136,7 +139,7 @@ def _messages(wire: list[dict[str, Any]]) -> list[Message]:
 def _read_call(call_id: str, wire: dict[str, Any]) -> ToolCall:
     function = wire["function"]
     _require(isinstance(function["arguments"], dict), "arguments must be an object")
-    return ToolCall(call_id, function["name"], function["arguments"])
+    return ToolCall(wire.get("id") or call_id, function["name"], function["arguments"])
 
 
 def _tool(wire: dict[str, Any]) -> Tool:
@@ -146,6 +149,11 @@ def _tool(wire: dict[str, Any]) -> Tool:
     parameters = function["parameters"]
     _require(set(parameters.get("required", ())) <= set(parameters["properties"]), "required")
     return Tool(**function)
+
+
+def _calls(body: dict[str, Any]) -> int:
+    """How many calls there are in the conversation: the next one's number, which makes its id."""
+    return sum(len(message.get("tool_calls") or ()) for message in body.get("messages", ()))
 
 
 def _head(body: dict[str, Any]) -> dict[str, Any]:

@@ -78,7 +78,7 @@ def told_once(messages: list[Message]) -> list[Message]:
     return [
         message
         for before, message in zip([None, *messages], messages, strict=False)
-        if not (isinstance(message, Started) and message == before)
+        if not (isinstance(message, Started) and message == before and message.key == before.key)
     ]
 
 

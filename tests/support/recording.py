@@ -26,8 +26,9 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal
 
+from demos.refund import offline
 from demos.refund.dialects import speaking
-from demos.refund.offline import MANAGER_PRESENT, reply
+from demos.refund.offline import MANAGER_PRESENT, order_numbers
 from demos.refund.shop import INSTRUCTIONS, Shop
 from demos.refund.stand_ins import STAND_INS
 from tests.servers import Brain, Protocol, ProviderServer, serve
@@ -82,6 +83,28 @@ SPEAKS: dict[str, tuple[Callable[[], Protocol], str, dict[str, str]]] = {
 
 
 # The scripts behind the models, and the person.
+
+
+def as_then(script: Brain) -> Brain:
+    """A stand-in with the last thought that it had when the recordings were made."""
+    left = "What is left is the answer."
+
+    def play(request: Request) -> Assistant:
+        said = script(request)
+        calls = []
+        for call in said.tool_calls:
+            thought = call.arguments.get("thought", "") if isinstance(call.arguments, dict) else ""
+            if thought.endswith(left):
+                orders = ", ".join(order_numbers(thought))
+                then = {"thought": f"Every order has been dealt with ({orders}). {left}"}
+                call = replace(call, arguments={**call.arguments, **then})
+            calls.append(call)
+        return replace(said, tool_calls=tuple(calls))
+
+    return play
+
+
+reply = as_then(offline.reply)
 
 
 def musing(request: Request) -> Assistant:
@@ -268,7 +291,7 @@ FIRST_LOOKUP = (ToolResult, 2)  # after a thought; the reply asks for two
 FIRST_REFUND = (ToolResult, 8)  # three thoughts, two lookups, two checks, and one refund of two
 RECIPES: dict[str, Recipe] = {
     "signal": Recipe(BOTH),
-    "silence": Recipe(BOTH, STAND_INS["careful"], settings={"think": THINK_MINIMAL}),
+    "silence": Recipe(BOTH, as_then(STAND_INS["careful"]), settings={"think": THINK_MINIMAL}),
     "limit": Recipe(BOTH, settings={"max_model_calls": 4}),
     "edited": Recipe(LARGE, settings={"approve": changed_by_ada}),
     "cut-lookup": Recipe(BOTH, after=FIRST_LOOKUP),

@@ -7,9 +7,23 @@ history always gets the same reply, run, streamed or resumed.
 
 from collections.abc import Callable, Sequence
 
+from hypothesis import settings
 from hypothesis import strategies as st
 
-from think_agent import Assistant, Force, Request, ToolCall, ToolResult, Usage, User
+from think_agent import (
+    Assistant,
+    Force,
+    Request,
+    Started,
+    ToolCall,
+    ToolResult,
+    Usage,
+    User,
+    Verdict,
+)
+
+settings.register_profile("kit", deadline=None)  # on a busy machine an example may take long
+settings.load_profile("kit")
 
 texts = st.text(max_size=12)
 answers = st.sampled_from(["", " \n", "Done.", "Refunded."]) | texts
@@ -54,17 +68,39 @@ replies = st.builds(
 scripts = st.lists(replies, min_size=1, max_size=5)
 
 users = st.builds(
-    User, texts, kind=st.sampled_from(["person", "nudge", "limit", "budget"]), at=times
+    User,
+    texts,
+    kind=st.sampled_from(
+        ["person", "nudge", "silence", "format", "repeat", "answer", "limit", "budget"]
+    ),
+    at=times,
 )
 results = st.builds(
-    ToolResult, ids, texts, texts, is_error=st.booleans(), refused=st.booleans(), at=times
+    ToolResult,
+    ids,
+    texts,
+    texts,
+    is_error=st.booleans(),
+    refused=st.sampled_from(["", "gate", "limit", "person", "failed"]),
+    arguments=st.none() | objects,
+    at=times,
+)
+starts = st.builds(Started, ids, texts, texts, at=times)
+verdicts = st.builds(
+    Verdict,
+    st.sampled_from(["yes", "no", "quit"]),
+    ids,
+    texts,
+    texts,
+    arguments=st.none() | objects,
+    at=times,
 )
 assistants = st.builds(
     Assistant,
     text=texts,
     thinking=texts,
     tool_calls=st.lists(calls, max_size=3).map(tuple),
-    stop_reason=stop_reasons,
+    stop_reason=stop_reasons | st.just("malformed"),
     usage=st.builds(Usage, *[st.integers(0, 99)] * 4),
     model=texts,
     provider=texts,
@@ -73,7 +109,7 @@ assistants = st.builds(
     tool_choice=tool_choices,
     at=times,
 )
-messages = users | assistants | results
+messages = users | assistants | results | starts | verdicts
 transcripts = st.lists(messages, max_size=8)
 
 

@@ -1,7 +1,7 @@
 """Redaction: messages without what is not for every reader.
 
 Rule 1: a field is named as it is written: an argument, a key of JSON in a result, or one of the
-        messages' own `text`, `thinking`, `content`, `mistake`, `reason` and `by`.
+        messages' own texts (`_TEXTS`), such as `text`, `thinking`, `content` and `reason`.
 Rule 2: the value of a hidden field is hidden *wherever else it occurs*, too: an order number that
         is hidden in an argument must not be read in the answer.
 Rule 3: what holds the run together (types, ids, tool names, tool choices, figures) stays.
@@ -10,31 +10,32 @@ The edge: it knows values only as they are written. "ORD-001" in other words is 
 values of fewer than three characters are hidden in their field alone.
 """
 
-import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from ..messages import Assistant, Message, Started, ToolResult, User, Verdict
+from ..messages import Assistant, ToolResult, User, Verdict
+from ..text import json_text, json_value
+from .reading import Entry, Unreadable
 
 REDACTED = "[redacted]"
 SHORTEST_VALUE = 3  # characters; hiding every "1" and "ok" would hide the run
 
 
 class Redaction:
-    """Hides `fields` in messages, and in whatever else is handed to `value`. `messages` are where
+    """Hides `fields` in entries, and in whatever else is handed to `value`. `entries` are where
     their values are looked for.
     """
 
-    def __init__(self, fields: Iterable[str], messages: Iterable[Message]) -> None:
+    def __init__(self, fields: Iterable[str], entries: Iterable[Entry]) -> None:
         self.fields = frozenset(fields)
         self._found: dict[str, set[str]] = {name: set() for name in self.fields}
         self._values: re.Pattern[str] | None = None
         if self.fields:
-            for message in messages:
-                self.hide(message)  # the first pass only finds the values
-            found = {text for texts in self._found.values() for text in texts}
+            for entry in entries:
+                self.hide(entry)  # the first pass only finds the values
+            found = set().union(*self._found.values())
             long = sorted((t for t in found if len(t) >= SHORTEST_VALUE), key=len, reverse=True)
             either = "|".join(map(re.escape, long)) or r"(?!)"
             self._values = re.compile(rf"(?<!\w)(?:{either})(?!\w)", re.IGNORECASE)
@@ -43,21 +44,23 @@ class Redaction:
         """A warning for every field that hid nothing: it may be misspelled."""
         for name in sorted(self.fields):
             if not self._found[name]:
-                yield f"--redact {name}: there is no such field, so nothing was hidden by it."
+                yield f"There is no field {name} to redact, so nothing was hidden by that name."
 
-    def hide(self, message: Message) -> Message:
-        """The same message without what is to be hidden."""
+    def hide(self, entry: Entry) -> Entry:
+        """The same entry without what is to be hidden."""
         if not self.fields:
-            return message
-        changed = {name: self.value(name, getattr(message, name)) for name in _texts(message)}
-        if isinstance(message, Assistant):
-            changed["tool_calls"] = tuple(
-                replace(call, arguments=self.value("", call.arguments))
-                for call in message.tool_calls
-            )
+            return entry
+        if isinstance(entry, Unreadable):  # it cannot be searched for fields
+            return replace(entry, text=REDACTED)
+        texts = _TEXTS.get(type(entry), ())
+        changed = {name: self.value(name, getattr(entry, name)) for name in texts}
+        if isinstance(entry, Assistant):
+            calls = entry.tool_calls
+            hidden = (replace(c, arguments=self.value("", c.arguments)) for c in calls)
+            changed["tool_calls"] = tuple(hidden)
             # The provider's own form says all of this again, in a way that only it knows.
-            changed["native"] = None if message.native is None else REDACTED
-        return replace(message, **changed)
+            changed["native"] = None if entry.native is None else REDACTED
+        return replace(entry, **changed)
 
     def value(self, name: str, value: Any) -> Any:
         """`value`, the field of this name, without what is to be hidden in it."""
@@ -70,9 +73,9 @@ class Redaction:
             case list():
                 return [self.value("", item) for item in value]
             case str():
-                inner = parsed(value) if self.fields else None
+                inner = json_value(value) if self.fields else None
                 if isinstance(inner, dict | list):
-                    return json.dumps(self.value("", inner), ensure_ascii=False)
+                    return json_text(self.value("", inner))
                 return self._masked(value)
             case int() | float() if self._values and self._values.fullmatch(str(value)):
                 return REDACTED
@@ -82,38 +85,20 @@ class Redaction:
         return self._values.sub(REDACTED, text) if self._values else text
 
 
-def _texts(message: Message) -> tuple[str, ...]:
-    """The fields of a message that hold what was said, and not how the run is built."""
-    match message:
-        case User():
-            return ("text",)
-        case Assistant():
-            return ("text", "thinking", "mistake")
-        case ToolResult():
-            return ("content",)
-        case Verdict():
-            return ("reason", "by", "arguments")
-        case Started():
-            return ()
+_TEXTS: dict[type[Entry], tuple[str, ...]] = {  # what was said, not how the run is built
+    User: ("text",),
+    Assistant: ("text", "thinking", "commentary", "mistake", "cause", "notice"),
+    ToolResult: ("content",),
+    Verdict: ("reason", "by", "arguments"),
+}
 
 
-def parsed(text: str) -> Any:
-    """The JSON in a text; None where there is none."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-
-
-def _scalars(value: Any) -> Iterator[str]:
+def _scalars(value: Any) -> set[str]:
+    """All values in `value`, as text."""
     match value:
-        case dict():
-            for item in value.values():
-                yield from _scalars(item)
-        case list():
-            for item in value:
-                yield from _scalars(item)
+        case dict() | list():
+            items = value.values() if isinstance(value, dict) else value
+            return set().union(*map(_scalars, items))
         case bool() | None:
-            pass
-        case _:
-            yield str(value)
+            return set()
+    return {str(value)}

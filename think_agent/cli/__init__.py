@@ -1,0 +1,1 @@
+"""The commands: flags, environment and config file, the console, a person at the terminal."""

@@ -1,31 +1,57 @@
 """Asking a person at a terminal: the console's answer to AskHuman.
 
-The question comes with the call, its arguments and the thought behind it. The person says y(es),
-n(o) with a reason for the model, e(dit) the arguments as JSON, or q(uit). End of input is no answer
-and quits. Ctrl-C stops the run with the question open: whoever resumes it is asked again.
+Rule 1: the person sees the call and the thought behind it, once: above, as the run showed them, or
+        here, where it did not.
+Rule 2: edited arguments are held against the tool before the person is asked to confirm them.
+Rule 3: end of input is no answer and quits. Ctrl-C stops the run with the question open: whoever
+        resumes it is asked again.
 """
 
 import getpass
-import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 
 from ..loop import AskHuman
-from ..messages import Json, Verdict
+from ..messages import CARRIED, THINK_NAME, Assistant, Json, ToolCall, Verdict
+from ..text import json_text, json_value
+from ..tools import Tool, mistake, signature
 from .console import RunView
 
-CHOICES = "[y]es · [n]o, and why · [e]dit the arguments · [q]uit for good · Ctrl-C: later"
+KEYS = {
+    "y": "yes: run it as it stands",
+    "n": "no: say why, and the model reads that",
+    "e": "edit the arguments, then decide",
+    "q": "quit: nothing more is run, and this request is over",
+    "Ctrl-C": "stop here, and decide another day",
+}
+
+
+def line(prompt: str, present: str = "") -> str:
+    """A line from the terminal, with `present` filled in where the platform has readline."""
+    try:
+        import readline
+    except ImportError:
+        return input(f"{prompt}[{present}] " if present else prompt) or present
+    readline.set_startup_hook(lambda: readline.insert_text(present))
+    try:
+        return input(prompt)
+    finally:
+        readline.set_startup_hook()
 
 
 def at_the_terminal(
-    view: RunView, ask: Callable[[str], str] = input
+    view: RunView, tools: Iterable[Tool] = (), ask: Callable[[str, str], str] = line
 ) -> Callable[[AskHuman], Verdict]:
-    """An `approve=` callback that asks whoever sits at the terminal of `view`."""
+    """An `approve=` callback that asks whoever sits at the terminal of `view`. `tools` are what
+    edited arguments are held against.
+    """
+    known = {tool.name: tool for tool in tools}
 
     def approve(question: AskHuman) -> Verdict:
         view.stop()  # the preview and a prompt cannot share the screen
         view.asking = question
         try:
-            verdict = _answer(view, question, ask)
+            verdict = _answer(view, question, known, ask)
         except KeyboardInterrupt:
             view.print("")  # the terminal has put ^C behind the prompt
             raise
@@ -38,41 +64,58 @@ def at_the_terminal(
     return approve
 
 
-def _answer(view: RunView, question: AskHuman, ask: Callable[[str], str]) -> Verdict:
-    by = _who()
-    view.print(question.question, "bold magenta")
-    if question.thought:
-        view.print(f"the thought behind it: {question.thought}", "cyan")
-    arguments = question.call.arguments if question.call else None
-    if isinstance(arguments, dict):
-        view.print(json.dumps(arguments, indent=2, ensure_ascii=False))
+def _answer(
+    view: RunView, asked: AskHuman, tools: Mapping[str, Tool], ask: Callable[[str, str], str]
+) -> Verdict:
+    call, by, question = asked.call, _who(), asked.question
+    if call and _is_on_screen(view, call):
+        question = question.replace(signature(call), call.name)
+    elif asked.thought:
+        view.print(f"The thought behind it: {asked.thought}", "cyan")
+    view.print(f"\n{question}", "bold magenta")
+    view.table({key: words for key, words in KEYS.items() if call or key != "e"})
+    edited: Json | None = None
     while True:
-        view.print(CHOICES)
-        word, _, rest = ask("> ").strip().partition(" ")
+        word, _, rest = ask("> ", "").strip().partition(" ")
         match word.lower():
             case "y" | "yes":
-                return Verdict("yes", by=by)
+                return Verdict("yes", by=by, arguments=edited)
             case "n" | "no":
-                return Verdict("no", by=by, reason=rest.strip() or ask("why? > ").strip())
+                return Verdict("no", by=by, reason=rest.strip() or ask("why? ", "").strip())
             case "q" | "quit":
                 return Verdict("quit", by=by)
-            case "e" | "edit" if isinstance(arguments, dict):
-                edited = _edited(view, ask("arguments as JSON > "))
-                if edited is not None:
-                    return Verdict("yes", by=by, arguments={**arguments, **edited})
+            case "e" | "edit" if call and isinstance(call.arguments, dict):
+                changed = {name: _edit(view, name, v, ask) for name, v in call.arguments.items()}
+                new = replace(call, arguments=changed)
+                if problem := mistake(tools, new) if tools else None:
+                    view.print(problem, "red")
+                else:
+                    call, edited = new, changed if changed != call.arguments else edited
+                    view.print(f"Run {signature(call)}?", "bold magenta")
+            case _:
+                view.print(f"Answer with one of {', '.join(KEYS)}.", "red")
 
 
-def _edited(view: RunView, text: str) -> Json | None:
-    """The arguments that a person typed: only those to be changed have to be there."""
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        view.print(f"not JSON: {error}", "red")
-        return None
-    if not isinstance(value, dict):
-        view.print('not a JSON object, such as {"decision": "deny"}', "red")
-        return None
-    return value
+def _is_on_screen(view: RunView, call: ToolCall) -> bool:
+    """Is this what the last reply did, and was that shown?"""
+    replies = [message for message in view.messages if isinstance(message, Assistant)]
+    shown = view.thoughts and not view.quiet and replies
+    return bool(shown) and [c for c in replies[-1].tool_calls if c.name != THINK_NAME] == [call]
+
+
+def _edit(view: RunView, name: str, value: object, ask: Callable[[str, str], str]) -> object:
+    """The new value of an argument: text as it is typed, everything else as JSON."""
+    if name == CARRIED:  # a thought is the model's
+        return value
+    present = value if isinstance(value, str) else json_text(value)
+    while True:
+        typed = ask(f"{name}: ", present).strip()
+        if isinstance(value, str):
+            return typed
+        found = json_value(typed)
+        if found is not None or typed == "null":
+            return found
+        view.print(f"{name}: not JSON, such as {present}", "red")
 
 
 def _who() -> str:

@@ -14,45 +14,39 @@ import time
 from collections.abc import Mapping
 from typing import Self
 
+from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.live import Live
 from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from .. import think, trail
+from .. import think
+from ..audit import words
 from ..loop import AskHuman
 from ..messages import MESSAGES, THINK_NAME, Assistant, Message, ToolResult, User, Verdict
-from ..outcome import Outcome
-from ..running import Event
+from ..running import Event, Outcome
 from ..streaming import Delta, Notice
+from ..text import sanitize
+from ..tools import report, signature
+from ..turn import Turn
 
-ICONS = {"thinking": "🧠", "thought": "💭", "call": "🔧", "answer": "💬"}
-STYLES = {"thinking": "dim italic", "thought": "cyan", "call": "yellow", "answer": "bold"}
-# Characters that reorder, break or hide text.
-UNSEEN = {0x200B, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2060, 0x206A), 0x061C, 0xFEFF}
-
-NO_WIDTH = "\x1f"  # a space to whoever wraps, and nothing else is: `printable` lets none through
-
-IRREGULAR = {  # what to add to an answer, or to say instead of one
-    "limit": "(A limit was reached.)",
-    "budget": "(The budget of tokens or money was used up.)",
-    "gave_up": "(The run gave up.)",
-    "declined": "(A person stopped the run.)",
-    "invalid_answer": "(The answer is not of the form that was asked.)",
-    "needs_human": "(Paused: a person has to decide.)",
-    "refused": "(The model, or its provider, refused.)",
-    "truncated": "(The reply hit the provider's output limit; nothing of it was acted on.)",
-    "empty": "(The model had no words, not even after a nudge.)",
+LOOK = {  # an icon and a style
+    "thinking": ("🧠", "dim italic"),
+    "thought": ("💭", "bold cyan"),  # the loudest: they are what this is about
+    "call": ("🔧", "yellow"),
+    "answer": ("💬", "default"),
+    "commentary": ("💬", "dim"),
 }
+NO_WIDTH = "\x1f"  # a space to whoever wraps, and nothing else is: `sanitize` lets none through
 
 
 def say(line: str) -> None:
     """A line on stderr for the person: a terminal wraps it at words, a pipe gets it whole."""
     if sys.stderr.isatty():
-        Console(stderr=True).print(Text(printable(line)))
+        Console(stderr=True).print(Text(sanitize(line)))
     else:
-        print(printable(line), file=sys.stderr)
+        print(sanitize(line), file=sys.stderr)
 
 
 def lines_of(text: str, width: int) -> list[str]:
@@ -64,36 +58,32 @@ def lines_of(text: str, width: int) -> list[str]:
     return [line.plain.replace(NO_WIDTH, "").rstrip() for line in lines]
 
 
-def printable(text: str) -> str:
-    """`text` with control characters, but for line breaks and tabs, written out as `\\x1b`."""
-    text = text.replace("\r\n", "\n")
-    return "".join(char if _is_harmless(char) else _written_out(char) for char in text)
+class Screen(Console):
+    """Stdout. Where the reader of a pipe went away, rich would exit; here it is an error again."""
 
-
-def _is_harmless(char: str) -> bool:
-    code = ord(char)
-    control = code < 0x20 or 0x7F <= code <= 0x9F
-    lone_surrogate = 0xD800 <= code <= 0xDFFF
-    return char in "\n\t" or not (control or lone_surrogate or code in UNSEEN)
-
-
-def _written_out(char: str) -> str:
-    return char.encode("unicode_escape").decode()
+    def on_broken_pipe(self) -> None:
+        """Leave it to whoever runs the command."""
+        raise BrokenPipeError
 
 
 class RunView:
     """Prints the events of runs to `console`; pass it as `on_event`. Use it in a `with` block.
 
-    `thoughts=False` shows the answer and the figures alone, `quiet=True` the bare answer.
+    `thoughts=False` shows the answer and the figures alone, `quiet=True` the bare answer,
+    `verbose=True` results as they are instead of a line of what matters in them.
     """
 
-    def __init__(self, console: Console, *, thoughts: bool = True, quiet: bool = False) -> None:
+    def __init__(
+        self, console: Console, *, thoughts: bool = True, quiet: bool = False, verbose: bool = False
+    ) -> None:
         self.console = console
         self.thoughts = thoughts
         self.quiet = quiet
+        self.verbose = verbose
         self._preview = _Preview()
         self._live: Live | None = None
         self._started = time.monotonic()
+        self._text = ""  # of a reply without calls: most often it is the answer
         self.messages: list[Message] = []
         """What was said and done since the run began: all there is of a run that was stopped."""
         self.asking: AskHuman | None = None
@@ -108,34 +98,31 @@ class RunView:
     def stopped(self) -> None:
         """Say what had been done when a person stopped the run, and what had not been."""
         self.stop()
-        done = trail.report(self.messages).splitlines()
+        done = report(Turn.of(self.messages)).splitlines()
         self.print("Stopped. Done so far:" if done else "Stopped. Nothing was done.", "yellow")
         for line in done:
-            mark, _, action = line.partition(" ")
-            self._put(mark, action, "yellow")
-        if self.asking:
-            self.print(
-                "Not done, because it waited for your answer; nothing was written:", "yellow"
-            )
-            call = self.asking.call
-            self._put("?", trail.signature(call) if call else self.asking.question, "yellow")
+            self._put(line[0], line[2:], "yellow")
+        if asked := self.asking:
+            said = "Not done, because it waited for your answer; nothing was written:"
+            self.print(said, "yellow")
+            self._put("?", signature(asked.call) if asked.call else asked.question, "yellow")
 
     def __call__(self, event: Event) -> None:
-        if isinstance(event, User) and event.kind == "person":
-            self.messages.clear()
-            self.asking = None
-            self._started = time.monotonic()
         if isinstance(event, MESSAGES):
             self.messages.append(event)
         match event:
             case User(kind="person"):
+                self.messages[:] = [event]
+                self.asking = None
+                self._started = time.monotonic()
                 self.start()
             case Delta():
                 if self._live and (self.thoughts or event.kind == "answer"):
                     self._preview.add(event)
             case Outcome():
                 self.stop()
-                self._print_outcome(event)
+                seconds = time.monotonic() - self._started
+                self.end(event.answer, event.exit, words.figures(event, seconds))
             case _:
                 if not isinstance(event, User):
                     self._preview.clear()
@@ -143,71 +130,83 @@ class RunView:
                     self._print(event)
 
     def _print(self, event: Event) -> None:
+        self._flush()
         match event:
             case Assistant():
-                if event.thinking.strip():
-                    self._line("thinking", event.thinking.strip())
-                if event.text.strip() and event.tool_calls:
-                    self._line("answer", event.text.strip())
+                self._line("thinking", event.thinking)
+                self._text = event.text if event.tool_calls else event.words
+                if event.commentary != self._text:
+                    self._line("commentary", event.commentary)
+                if event.tool_calls:
+                    self._flush()
                 for call in event.tool_calls:
                     if call.name == THINK_NAME:
-                        self._line("thought", think.thought(call) or "(an empty thought)")
+                        self._line("thought", think.thought(call).strip() or "(an empty thought)")
                     else:
-                        self._line("call", trail.signature(call))
-            case ToolResult(name=name, content=content, is_error=is_error) if name != THINK_NAME:
-                self._put("↳", content, "red" if is_error else "green", indent=2)
+                        self._line("call", signature(call))
+            case ToolResult(name=name, is_error=is_error) if name != THINK_NAME:
+                self._put("  ↳", self._result(event), "red" if is_error else "dim")
             case User(text=text):
                 self._put("→", text, "magenta")
-            case Verdict(decision=decision, reason=reason, by=by):
-                self._put("☑", f"{by or 'a person'} said {decision}. {reason}".strip(), "magenta")
+            case Verdict():
+                self._put("☑", words.decided(event), "magenta")
             case Notice(text=text):
                 self._put("!", text, "magenta")
 
-    def _print_outcome(self, outcome: Outcome) -> None:
-        said = [outcome.answer.strip(), IRREGULAR.get(outcome.exit, "")]
-        answer = "\n".join(part for part in said if part)
+    def _result(self, result: ToolResult) -> str:
+        """All of it, or what matters in it beside what its call says already."""
+        if self.verbose or result.is_error:
+            return result.content
+        calls = (c for m in self.messages if isinstance(m, Assistant) for c in m.tool_calls)
+        said = {call.id: call.arguments for call in calls}.get(result.call_id)
+        return words.gave(result.content, said)
+
+    def end(self, answer: str, exit: str | None, figures: str) -> None:
+        """The answer, or why there is none, and the figures."""
+        self._flush(answer)
+        why = "" if exit in words.REGULAR else words.why_ended(exit)
+        said = "\n".join(filter(None, [answer.strip(), why and f"({why})"]))
         if self.quiet:
-            self.print(answer)
+            self.print(said)
             return
-        self.console.print()
-        self.print(answer, STYLES["answer"])
-        self.console.print()
-        self.print(figures(outcome, time.monotonic() - self._started), "dim")
+        if said:
+            self.print(f"\n{said}")
+        self.print(f"\n{figures}", "dim")
+
+    def _flush(self, answer: str = "") -> None:
+        """Show the text of the last reply, unless it is the answer."""
+        text, self._text = self._text.strip(), ""
+        if text != answer.strip() and self.thoughts and not self.quiet:
+            self._line("answer", text)
 
     def print(self, text: str, style: str = "") -> None:
         """Text that a terminal wraps at words and a pipe does not wrap at all."""
         whole = not self.console.is_terminal
-        self.console.print(Text(printable(text), style=style), soft_wrap=whole)
+        self.console.print(Text(sanitize(text), style=style), soft_wrap=whole)
 
     def table(self, rows: Mapping[str, str]) -> None:
         """A line each: a name, and what it means. What is too long goes on under itself."""
-        width = max(map(len, rows)) + 2
-        grid = Table.grid()
-        grid.add_column(width=width)
-        grid.add_column(ratio=1)
+        width = max(map(len, rows)) + 1
         for name, meaning in rows.items():
-            grid.add_row(Text(printable(name)), Text(printable(meaning)))
-            if not self.console.is_terminal:
-                self.print(name.ljust(width) + meaning)
-        if self.console.is_terminal:
-            self.console.print(grid)
+            self._put(name.ljust(width), meaning, "")
 
     def _line(self, kind: str, text: str) -> None:
-        self._put(ICONS[kind], text, STYLES[kind])
+        icon, style = LOOK[kind]
+        if text.strip():
+            self._put(icon, text.strip(), style)
 
-    def _put(self, icon: str, text: str, style: str, indent: int = 0) -> None:
-        text = printable(text)
+    def _put(self, icon: str, text: str, style: str) -> None:
+        text = sanitize(text)
         if self.console.is_terminal:
-            text = "\n".join(lines_of(text, max(1, self.console.width - indent - 3)))
-            self.console.print(_block(icon, Text(text, style=style), indent))
+            lines = lines_of(text, max(1, self.console.width - _width(icon) - 1))
+            self.console.print(_block(icon, Text("\n".join(lines), style=style)))
         else:
-            content = Text(" " * indent + f"{icon} ").append(text, style=style)
-            self.console.print(content, soft_wrap=True)
+            self.console.print(Text(f"{icon} ").append(text, style=style), soft_wrap=True)
 
     def start(self) -> None:
-        """Show the preview of the reply that is on its way; only a terminal has one."""
+        """Show the preview of the reply on its way, where a terminal can wipe it again."""
         self._preview.clear()
-        if self.console.is_terminal and self._live is None:
+        if self.console.is_interactive and self._live is None:
             self._live = Live(
                 self._preview, console=self.console, refresh_per_second=12, transient=True
             )
@@ -227,22 +226,20 @@ class _Preview:
         self.clear()
 
     def clear(self) -> None:
-        self._blocks: list[tuple[tuple[str, int], str, list[str]]] = []
+        self._blocks: dict[tuple[str, int], tuple[str, list[str]]] = {}
         self._since = time.monotonic()
 
     def add(self, delta: Delta) -> None:
-        key = (delta.kind, delta.index)
-        if not self._blocks or self._blocks[-1][0] != key:
-            self._blocks.append((key, delta.name, []))
-        self._blocks[-1][2].append(delta.text)
+        _, pieces = self._blocks.setdefault((delta.kind, delta.index), (delta.name, []))
+        pieces.append(delta.text)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         lines = []
         room = console.width * console.height  # characters; more is never on the screen
-        for (kind, _), name, pieces in self._blocks:
-            text = "".join(pieces)
-            shown = (f"{name} {text}" if kind == "call" else text)[-room:]
-            lines.append(_block(ICONS[kind], Text(printable(shown), style=STYLES[kind])))
+        for (kind, _), (name, pieces) in self._blocks.items():
+            text = "".join([f"{name} "] * (kind == "call") + pieces)[-room:]
+            icon, style = LOOK[kind]
+            lines.append(_block(icon, Text(sanitize(text), style=style)))
         rendered = console.render_lines(Group(*lines), options) if lines else []
         # Only the tail fits: a live region taller than the screen cannot be wiped.
         for line in rendered[-max(1, console.height - 3) :]:
@@ -252,22 +249,14 @@ class _Preview:
         yield Spinner("dots", Text(f"{seconds} s", style="dim"))
 
 
-def _block(icon: str, content: Text, indent: int = 0) -> Table:
-    """An icon and a text that wraps beside it."""
+def _block(icon: str, content: Text) -> Table:
+    """An icon, or a name, and a text that wraps beside it."""
     grid = Table.grid(padding=(0, 1))
-    grid.add_column(width=2 + indent, justify="right")
+    grid.add_column(width=_width(icon))
     grid.add_column(ratio=1, overflow="fold")
-    grid.add_row(icon, content)
+    grid.add_row(Text(" " * (2 - cell_len(icon)) + icon), content)
     return grid
 
 
-def figures(outcome: Outcome, seconds: float) -> str:
-    """The last line of a run."""
-    usage, actions = outcome.usage, len(outcome.actions)
-    parts = [f"{outcome.model_calls} model calls"]
-    if usage.input_tokens or usage.output_tokens:
-        parts.append(f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out")
-    parts.append(f"actions behind a thought: {outcome.behind_a_thought} of {actions}")
-    parts.append(f"exit: {outcome.exit}")
-    parts.append(f"{seconds:.1f} s")
-    return " · ".join(parts)
+def _width(icon: str) -> int:
+    return max(2, cell_len(icon))

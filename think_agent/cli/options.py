@@ -1,151 +1,256 @@
-"""Settings from four places: a default, a TOML file, the environment, a flag. The later wins.
+"""Flags, and the other places that a setting may come from: what click leaves to be said.
 
-Rule 1: a setting has one name in all of them: `--base-url`, `THINK_AGENT_BASE_URL`, and `base_url`
-        in the section `[think_agent]` of the file that `--config` names.
+Rule 1: a setting has one name: `--base-url`, THINK_AGENT_BASE_URL, and `base_url` under
+        `[think_agent]` in the TOML file of `--config`. A flag wins over the environment, that over
+        the file, and that over the default. `--show-config` prints where each value came from.
 Rule 2: a value is checked the same way wherever it comes from, and a wrong one is an error that
-        names its place.
-Rule 3: `sources` tells where each value came from; `--show-config` prints that.
+        names its place. A name that means nothing is an error, too: a limit misspelled is no limit.
+Rule 3: a path that will not do is found before a model is asked. Looking leaves nothing behind.
+
+The edge: a disk that is full, or a path that is taken away in the meantime, is found by whoever
+writes.
 """
 
-import argparse
+import difflib
 import os
+import stat
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, TypeVar
+
+import click
+import pydantic
+from click import Context, Parameter, ParameterSource
+
+from ..errors import FileError
+from ..messages import Json
+from ..policies import Price
+from ..schema import problems
+from .console import say
 
 PREFIX = "THINK_AGENT_"
 SECTION = "think_agent"
-YES, NO = ("1", "true", "yes"), ("0", "false", "no", "")
+PRICES = "think_agent.prices"  # in `Context.meta`: what the file says of prices
+
+whole = click.IntRange(min=1)
+positive = click.FloatRange(min=0, min_open=True)
+Decorated = TypeVar("Decorated", bound=Callable[..., Any] | click.Command)
 
 
-class UserError(Exception):
-    """Something the user has to mend. The text is one line that says how."""
+class Option(click.Option):
+    """A flag with its variable, in a group of the help."""
+
+    def __init__(self, *names: Any, group: str = "other", **options: Any) -> None:
+        super().__init__(*names, **options)
+        self.group = group
+        self.envvar = PREFIX + (self.name or "").upper()
 
 
-class Untyped(str):
-    """The value of a flag that nobody typed: it came from the environment or from a file."""
+def flags(group: str, *rows: tuple[str, str, Any, Any, str]) -> Callable[[Decorated], Decorated]:
+    """Flags of a group of the help: name (`-v --verbose`), metavar, type, default and help of each.
+    A type may be `bool`, which takes no value, or a tuple of choices.
+    """
 
-    __slots__ = ()
+    def add(command: Decorated) -> Decorated:
+        for name, metavar, type, default, help in reversed(rows):
+            more: dict[str, Any] = {"is_flag": True}
+            if type is not bool:
+                type = click.Choice(type) if isinstance(type, tuple) else type
+                more = {"metavar": metavar, "type": type, "show_default": default is not None}
+            more |= {"cls": Option, "group": group, "default": default, "help": help}
+            command = click.option(*name.split(), **more)(command)
+        return command
 
-
-class Parser(argparse.ArgumentParser):
-    """An ArgumentParser whose flags may have their values elsewhere, too; see `add_flag`."""
-
-    def __init__(
-        self, *, config: dict[str, Any] | None = None, file: str = "", **options: Any
-    ) -> None:
-        super().__init__(allow_abbrev=False, **options)
-        self.config = config or {}
-        self.file = file
-        self.flags: dict[str, str] = {}
-        self.elsewhere: dict[str, str] = {}
-
-    def error(self, message: str) -> NoReturn:
-        """One line instead of the whole usage."""
-        raise UserError(f"{message} (see {self.prog} --help)")
-
-    def sources(self, argv: Sequence[str]) -> dict[str, str]:
-        """Where each setting came from: `flag`, a variable, the file, or `default`."""
-        typed = {word.partition("=")[0] for word in argv}
-        return {
-            name: "flag" if flag in typed else self.elsewhere.get(name, "default")
-            for name, flag in self.flags.items()
-        }
-
-    def refuse_unknown(self) -> None:
-        """Call it after the last `add_flag`: a name in the file that means nothing is a mistake."""
-        if unknown := self.config.keys() - self.flags.keys() - {"prices"}:
-            known = ", ".join(sorted(self.flags))
-            raise UserError(f"{self.file}: unknown {', '.join(sorted(unknown))}; known: {known}")
+    return add
 
 
-def read_config(argv: Sequence[str]) -> tuple[str, dict[str, Any]]:
-    """The file that `--config` or THINK_AGENT_CONFIG names, with its section; else ("", {})."""
-    finder = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
-    finder.add_argument("--config", default=os.environ.get(PREFIX + "CONFIG", ""))
+class Command(click.Command):
+    """A command whose flags stand in groups, and whose files are not one and the same."""
+
+    def format_options(self, ctx: Context, formatter: click.HelpFormatter) -> None:
+        groups: dict[str, list[tuple[str, str]]] = {}
+        for param in sorted(self.get_params(ctx), key=lambda param: not isinstance(param, Option)):
+            record = param.get_help_record(ctx) if isinstance(param, click.Option) else None
+            if record:
+                groups.setdefault(getattr(param, "group", "other"), []).append(record)
+        for group, records in groups.items():
+            with formatter.section(group):
+                formatter.write_dl(records, col_max=24)
+
+    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
+        rest = super().parse_args(ctx, args)
+        _check_variables(ctx)
+        _check_apart(ctx)
+        return rest
+
+    def invoke(self, ctx: Context) -> Any:
+        if ctx.params.pop("show_config", False):
+            click.echo("\n".join(settings(ctx)))
+            return 0
+        return super().invoke(ctx)
+
+
+def config_flags(command: Decorated) -> Decorated:
+    """`--config` and `--show-config`."""
+    show = flags("files", ("--show-config", "", bool, False, "print the settings and stop"))
+    config = click.option(
+        "--config",
+        cls=Option,
+        metavar="FILE",
+        type=File(exists=True),
+        is_eager=True,
+        callback=_read_config,
+        group="files",
+        help="settings in TOML, under [think_agent]",
+    )
+    return config(show(command))
+
+
+def source(ctx: Context, param: Parameter) -> str:
+    """Where a value came from: its variable, the file, "flag", or "default"."""
+    match ctx.get_parameter_source(param.name or ""):
+        case ParameterSource.ENVIRONMENT:
+            return str(param.envvar)
+        case ParameterSource.DEFAULT_MAP:
+            return str(ctx.params["config"])
+        case ParameterSource.COMMANDLINE:
+            return "flag"
+    return "default"
+
+
+def place(ctx: Context, param: Parameter) -> str:
+    """The same for errors, which name the flag first."""
+    name = param.opts[-1] if isinstance(param, Option) else f"the {param.name}"
+    where = source(ctx, param)
+    return name if where in ("flag", "default") else f"{name} ({where})"
+
+
+def settings(ctx: Context) -> Iterable[str]:
+    """Every setting, its value, and where it came from, a line each; prices included."""
+    rows = []
+    for param in _options(ctx):
+        value = ctx.params[param.name or ""]
+        rows.append((param.name, "-" if value is None else str(value), source(ctx, param)))
+    for model, price in ctx.meta.get(PRICES, {}).items():
+        rows.append((f"prices.{model}", str(price), ctx.params["config"]))
+    names, values = (max(len(str(row[column])) for row in rows) for column in (0, 1))
+    return [f"{name:{names}}  {value:{values}}  {where}" for name, value, where in rows]
+
+
+def prices(tables: Any, where: str) -> dict[str, Price]:
+    """Prices by model, from TOML: a table a model. `where` they stand, for errors."""
     try:
-        path = finder.parse_known_args(argv)[0].config
-    except argparse.ArgumentError as error:
-        raise UserError(f"{error}") from error
-    if not path:
-        return "", {}
+        return pydantic.TypeAdapter(dict[str, Price]).validate_python(tables)
+    except pydantic.ValidationError as error:
+        model = next(iter(error.errors()[0]["loc"]), "MODEL")
+        raise click.UsageError(
+            f'{where}: write a table ["{model}"] with input, output and, if there is one, '
+            f"cached_input, per million tokens ({problems(error)})"
+        ) from error
+
+
+def toml(path: str) -> Json:
+    """What a TOML file holds."""
     try:
-        data = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror}); check --config") from error
+        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: not valid TOML ({error})") from error
-    if SECTION not in data:
-        raise UserError(f"{path}: there is no section [{SECTION}]; put the settings under it")
-    section = data[SECTION]
+        raise click.UsageError(f"{path}: not valid TOML ({error})") from error
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """`"; did you mean ...?"`, where one of the names is near."""
+    found = difflib.get_close_matches(name, list(known), n=1, cutoff=0.8)
+    return f"; did you mean {found[0]}?" if found else ""
+
+
+def several(text: str | tuple[str, ...]) -> tuple[str, ...]:
+    """Values with commas between them, for `type=`."""
+    if isinstance(text, tuple):
+        return text
+    if values := tuple(value.strip() for value in text.split(",") if value.strip()):
+        return values
+    raise click.BadParameter("use a list with commas")
+
+
+class File(click.Path):
+    """A file to be written, or to be read where it has to be there: `exists=True`. What is wrong
+    with it is a FileError. `makes_folders`: whoever writes makes the folders, too.
+    """
+
+    def __init__(self, *, exists: bool = False, makes_folders: bool = False) -> None:
+        super().__init__(exists=exists, dir_okay=False, writable=not exists)
+        self.makes_folders = makes_folders
+
+    def convert(self, value: Any, param: Parameter | None, ctx: Context | None) -> Any:
+        path = os.fsdecode(super().convert(os.path.expanduser(value), param, ctx))
+        try:
+            if not stat.S_ISREG(os.stat(path).st_mode):  # a FIFO would be waited for
+                self.fail(f"{path}: that is no regular file", param, ctx)
+        except FileNotFoundError:
+            folder = Path(os.path.realpath(path)).parent
+            while self.makes_folders and not folder.exists():
+                folder = folder.parent
+            if not folder.is_dir():
+                self.fail(f"{path}: there is no folder {folder}", param, ctx)
+            if not os.access(folder, os.W_OK):
+                self.fail(f"{path}: the folder {folder} may not be written", param, ctx)
+        except OSError as error:
+            self.fail(f"{path}: {error.strerror}", param, ctx)
+        return path
+
+    def fail(self, message: str, param: Parameter | None = None, ctx: Context | None = None) -> Any:
+        where = place(ctx, param) if ctx and param else "a file"
+        raise FileError(f"{where}: {message.rstrip('.')}; choose another path")
+
+
+def _options(ctx: Context) -> list[Option]:
+    """The settings among the flags."""
+    apart = ("config", "show_config")
+    params = ctx.command.params
+    return [p for p in params if isinstance(p, Option) and p.name not in apart]
+
+
+def _read_config(ctx: Context, param: Parameter, path: str | None) -> str | None:
+    """Make the file's section the defaults."""
+    if not path:
+        return None
+    section = toml(path).get(SECTION)
     if not isinstance(section, dict):
-        raise UserError(f"{path}: {SECTION} must be a section, [{SECTION}]")
-    return path, section
+        raise click.UsageError(f"{path}: there is no section [{SECTION}]; put the settings there")
+    ctx.meta[PRICES] = prices(section.pop("prices", {}), f"{path}: prices")
+    known = {option.name or "" for option in _options(ctx)}
+    typed = source(ctx, param) == "flag"  # a file in the environment serves other commands, too
+    for name in sorted(section.keys() - known):
+        if (hint := nearest(name, known)) or typed:
+            hint = hint or f"; known: {', '.join(sorted(known))}"
+            raise click.UsageError(f"{path}: unknown {name}{hint}")
+    # As text, as it would have been typed: so that `true` is no whole number.
+    ctx.default_map = {
+        name: str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in section.items()
+    }
+    return path
 
 
-def add_flag(parser: argparse.ArgumentParser, flag: str, **options: Any) -> None:
-    """`parser.add_argument(flag, ...)`, its default from its variable or its entry in the file."""
-    name = flag.removeprefix("--").replace("-", "_")
-    variable = PREFIX + name.upper()
-    source, value = variable, os.environ.get(variable, "")
-    if isinstance(parser, Parser):
-        parser.flags[name] = flag
-        if not value and name in parser.config:
-            source, value = parser.file, _as_text(parser.config[name])
-        if value:
-            parser.elsewhere[name] = source
-    if options.get("action") == "store_true":
-        if value.lower() not in (*YES, *NO):
-            raise UserError(f"{source}: {name}={value!r}: use 1 or 0")
-        options["default"] = value.lower() in YES
-    elif value:
-        options["default"] = _checked(source, name, value, options)
-    options["help"] = f"{options.get('help', '')} [{variable}]".strip()
-    parser.add_argument(flag, **options)
+def _check_variables(ctx: Context) -> None:
+    """A variable that nearly is one of this command's is an error. It may be another command's
+    where it is not, so then it is no more than named.
+    """
+    known = {str(p.envvar) for p in ctx.command.params if isinstance(p, Option)}
+    for name in sorted(os.environ):
+        if name.startswith(PREFIX) and name not in known:
+            if hint := nearest(name.removeprefix(PREFIX), [k.removeprefix(PREFIX) for k in known]):
+                raise click.UsageError(f"{name}: there is no such setting{hint}")
+            say(f"{name}: means nothing to {ctx.command_path}")
 
 
-def show(values: argparse.Namespace, sources: dict[str, str]) -> str:
-    """Every setting, its value, and where it came from, a line each."""
-    rows = [(name, _shown(getattr(values, name)), source) for name, source in sources.items()]
-    widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
-    return "\n".join(f"{n:{widths[0]}}  {v:{widths[1]}}  {s}" for n, v, s in rows)
-
-
-def _shown(value: Any) -> str:
-    return "-" if value is None else str(value)
-
-
-def whole(text: str) -> int:
-    """A whole number from 1, for `type=`."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError("use a whole number from 1")
-    return int(text)
-
-
-def positive(text: str) -> float:
-    """A number above 0, for `type=`."""
-    try:
-        number = float(text)
-    except ValueError:
-        number = 0.0
-    if not number > 0:
-        raise argparse.ArgumentTypeError("use a number above 0")
-    return number
-
-
-def _checked(source: str, name: str, value: str, options: dict[str, Any]) -> Any:
-    choices, convert = options.get("choices"), options.get("type")
-    if choices and value not in choices:
-        raise UserError(f"{source}: {name}={value!r}: use one of {', '.join(choices)}")
-    if convert is None:
-        return Untyped(value)
-    try:
-        return convert(value)
-    except argparse.ArgumentTypeError as error:
-        raise UserError(f"{source}: {name}={value!r}: {error}") from error
-
-
-def _as_text(value: Any) -> str:
-    """A TOML value as it would have been typed."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
+def _check_apart(ctx: Context) -> None:
+    """Raises FileError where two names are of one file: the second would destroy the first."""
+    taken: dict[str, Parameter] = {}
+    for param in ctx.command.params:
+        path = ctx.params.get(param.name or "")
+        if isinstance(param.type, File) and path:
+            other = place(ctx, taken.setdefault(os.path.realpath(path), param))
+            if other != (here := place(ctx, param)):
+                raise FileError(f"{here} {path}: that is the file of {other}; choose another path")

@@ -1,1 +1,18 @@
 """Ways to speak of tools without tool calling: a dialect wraps a Model and is a Model."""
+
+from ..model import Model
+
+
+def in_dialect(model: Model, dialect: str) -> Model:
+    """`model` in the dialect `"json"` or `"react"`; in `"native"` it is the model itself."""
+    from .json_plan import json_plan
+    from .react import react
+
+    match dialect:
+        case "native":
+            return model
+        case "json":
+            return json_plan(model)
+        case "react":
+            return react(model)
+    raise ValueError(f"dialect={dialect!r}: use 'native', 'json' or 'react'")

@@ -1,30 +1,30 @@
 """The labels of the ReAct format (`Thought:`, `Action:`, …), found in a text as it arrives.
 
 Rule 1: a label stands at the start of a line, in any case, and may be dressed in Markdown.
-Rule 2: one splitter reads whole and streamed text alike. It holds back no more than the start of a
-        line that may yet become a label.
-Rule 3: what stands behind an `Observation:` is dropped: the model has invented it.
+Rule 2: what stands behind an `Observation:` is dropped: the model has invented it.
 """
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
-NAMES = ("thought", "action", "action input", "observation", "final answer")
-LABEL = re.compile(
-    r"[ \t]{0,8}(?:[#>]{1,6}[ \t]{0,4})?[*_`]{0,3}(thought|action(?:[ _]input)?|observation"
-    r"|final[ _]answer)[ \t]{0,4}\d{0,3}[ \t]{0,4}[*_`]{0,3}[ \t]{0,4}[:：][*_]{0,3}",
-    re.IGNORECASE,
+from ..wire.pieces import Part, Splitter, marks
+
+BEFORE = (r"^[ \t]{0,8}", r"(?:[#>]{1,6}[ \t]{0,4})?", r"[*_`]{0,3}")
+SPACE, NUMBER = r"[ \t]{0,4}", r"\d{0,3}"
+AFTER = (SPACE, NUMBER, SPACE, r"[*_`]{0,3}", SPACE, "[:：]", r"[*_]{0,3}", "")
+LABELS = marks(
+    re.IGNORECASE | re.ASCII,
+    thought=[[*BEFORE, *"thought", *AFTER]],
+    action=[[*BEFORE, *"action", *AFTER]],
+    action_input=[[*BEFORE, *"action", "[ _]", *"input", *AFTER]],
+    observation=[[*BEFORE, *"observation", *AFTER]],
+    final_answer=[[*BEFORE, *"final", "[ _]", *"answer", *AFTER]],
 )
-LONGEST = 64  # characters that a label has at most, and then some
-AROUND = " \t#>*_`:：0123456789"  # what may stand around the words of a label
-LINE = re.compile(r"[^\n]*\n|[^\n]+")
 Sections: TypeAlias = Sequence[tuple[str, str]]
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(NamedTuple):
     """A piece of the section `label`; `new`: its first."""
 
     label: str
@@ -32,56 +32,38 @@ class Piece:
     new: bool = False
 
 
-class Splitter:
-    """Splits a text at its labels, piece by piece. The beginning of a line waits as long as it may
-    become a label.
-    """
+class LabelSplitter:
+    """Splits a text at its labels, piece by piece."""
 
     def __init__(self) -> None:
+        self._splitter = Splitter(LABELS)
         self._label = ""  # of the section we are in
-        self._beginning: str | None = ""  # of the line; None once it is known what it is
 
     def feed(self, text: str) -> Iterator[Piece]:
-        for part in LINE.findall(text):
-            if self._beginning is None:
-                yield from self._tell(part)
-            else:
-                self._beginning += part
-                if not _may_be_label(self._beginning):
-                    yield from self.close()
+        return self._pieces(self._splitter.feed(text))
 
     def close(self) -> Iterator[Piece]:
-        """What waited, as nothing follows that could change it."""
-        line = self._beginning or ""
-        label = LABEL.match(line)
-        name = label[1].lower().replace("_", " ") if label else ""
-        if label and not self._is_deaf_to(name):
-            self._label = name
-            yield Piece(name, "", new=True)
-            line = line[label.end() :]
-        yield from self._tell(line)
+        return self._pieces(self._splitter.close())
 
-    def _tell(self, text: str) -> Iterator[Piece]:
-        if text and self._label != "observation":
-            yield Piece(self._label, text)
-        self._beginning = "" if text.endswith("\n") else None
+    def _pieces(self, parts: Sequence[Part]) -> Iterator[Piece]:
+        for kind, text in parts:
+            name = kind.replace("_", " ")
+            if name and not self._is_deaf_to(name):
+                self._label = name
+                yield Piece(name, "", new=True)
+            elif self._label != "observation":
+                yield Piece(self._label, text)
 
     def _is_deaf_to(self, name: str) -> bool:
         ended = self._label == "observation"
         return ended or (self._label == "final answer" and name != "observation")
 
 
-def _may_be_label(line: str) -> bool:
-    words = line.strip(AROUND).replace("_", " ").lower()
-    short = len(line) < LONGEST and "\n" not in line
-    return short and any(name.startswith(words) for name in NAMES)
-
-
 def split(text: str) -> Sections:
     """A reply as `(label, text)` pairs, in order. The first has the label "", for the text before
     all labels.
     """
-    splitter = Splitter()
+    splitter = LabelSplitter()
     sections: list[tuple[str, list[str]]] = [("", [])]
     for piece in (*splitter.feed(text), *splitter.close()):
         if piece.new:

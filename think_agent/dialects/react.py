@@ -33,14 +33,13 @@ the final call plain words are the answer, wherever they stand outside of Though
 Thought that no think tool can take goes to `thinking`.
 """
 
-import json
 import re
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..loop import BROKEN_OFF
 from ..messages import (
+    BROKEN_OFF,
     THINK_NAME,
     Assistant,
     Force,
@@ -48,23 +47,22 @@ from ..messages import (
     ToolCall,
     ToolChoice,
     ToolResult,
-    User,
-    from_json,
-    mint_ids,
-    to_json,
 )
-from ..model import Capabilities, Model, Request, Wrapper, sendable
-from ..streaming import CallReader, Delta
-from ..think import has_signal, thought
+from ..model import Model, Request
+from ..streaming import Delta
+from ..text import json_at, json_text
+from ..think import thought
 from ..tools import ModelMistake, Tool
-from .labels import Piece, Sections, Splitter, split
-from .text_calls import json_at, typed
+from ..wire.pieces import CallReader
+from .base import Trimmer, Written, acting, has_think, note, own_words, say, signal, signals
+from .labels import LabelSplitter, Piece, Sections, split
+from .text_calls import typed
 
-NATIVE = "react"  # the key of the model's own reply in `Assistant.native`
 ACTION = re.compile(r"[\s`*\"'\[(<]*([\w.-]*\w)[`*\"'>]*[\])]?\.?[`*\"'>]*(.*)", re.DOTALL)
 INLINE = re.compile(r"[(\[](.*)[)\]]\.?", re.DOTALL)
 FENCE = re.compile(r"\A```[\w-]*\s*|```\Z")
 NOTHING = ("", "none", "null", "n/a")
+NOT_ASKED: Json = {"react": {}}  # the `native` of a reply that the transcript knew already
 FORMAT = """\
 # How to reply
 
@@ -93,40 +91,72 @@ EXPECTED = (
 )
 
 
-class React(Wrapper):
+class React(Written):
     """A model that is spoken to in Thoughts, Actions and Observations."""
 
-    @property
-    def capabilities(self) -> Capabilities:  # type: ignore[override]
-        """Those of the model inside, but any of them can call, and none be forced to."""
-        return replace(self.inner.capabilities, tools=True, forcing="none")
+    dialect, key, enforced, forcing = "react", "react", "prompt", "none"
 
-    def complete(self, request: Request) -> Assistant:
-        if told := told_already(request):
-            return told
-        return read(self.inner.complete(asked(request, self.name)), request)
+    def ask(self, request: Request) -> tuple[Model, Request]:
+        if known := _answered_already(request):
+            return _Known(known), request
+        return super().ask(request)
 
-    async def acomplete(self, request: Request) -> Assistant:
-        if told := told_already(request):
-            return told
-        return read(await self.inner.acomplete(asked(request, self.name)), request)
+    def asked(self, request: Request) -> Request:
+        tools, messages = request.tools, self.conversation(request)
+        if not tools:
+            return replace(request, messages=tuple(messages), tool_choice="auto")
+        say(messages, self.choice(request.tool_choice, tools))
+        return Request(
+            tuple(messages),
+            system=f"{request.system}\n\n{instructions(tools)}".strip(),
+            output_schema=request.output_schema if request.tool_choice == "none" else None,
+        )
 
-    def stream(self, request: Request) -> Iterator[Delta | Assistant]:
-        if told := told_already(request):  # its Deltas came with the Final Answer
-            yield told
-            return
-        teller = _Teller(request)
-        for event in self.inner.stream(asked(request, self.name)):
-            yield from teller.tell(event)
+    def choice(self, choice: ToolChoice, tools: Sequence[Tool]) -> str:
+        match choice:
+            case Force(name=name) if name == THINK_NAME:
+                alone = "" if signals(tools) else " or Final Answer"
+                return f"Now write a Thought, and no Action{alone} yet."
+            case Force(name=name):
+                return f"Now write an Action with the tool {name}."
+            case "required":
+                return "Now write an Action; or, when everything is done, the Final Answer."
+            case "none":
+                return "Now write the Final Answer, in plain words, and no Action."
+        return ""
 
-    async def astream(self, request: Request) -> AsyncIterator[Delta | Assistant]:
-        if told := told_already(request):
-            yield told
-            return
-        teller = _Teller(request)
-        async for event in self.inner.astream(asked(request, self.name)):
-            for piece in teller.tell(event):
-                yield piece
+    def write(self, reply: Assistant) -> str:
+        if reply.stop_reason == "malformed":
+            return reply.text
+        if not reply.tool_calls:
+            return f"Final Answer: {reply.text}"
+        lines = [reply.text] if reply.text else []
+        for call in reply.tool_calls:
+            if call.name == THINK_NAME:
+                lines.append(f"Thought: {thought(call)}")
+            else:
+                lines.append(f"Action: {call.name}\nAction Input: {_json(call.arguments)}")
+        return "\n".join(lines)
+
+    def report(self, call: ToolCall, content: str) -> str:
+        about = "thought" if call.name == THINK_NAME else f"{call.name} {_json(call.arguments)}"
+        return f"Observation ({about}): {content}"
+
+    def read(self, reply: Assistant, request: Request) -> Assistant:
+        return reply if reply.native == NOT_ASKED else super().read(reply, request)
+
+    def understood(self, said: Assistant, request: Request) -> Assistant:
+        sections = split(said.text)
+        if _is_final(request) or said.stop_reason in BROKEN_OFF:
+            words = [text for label, text in sections if label in ("", "final answer") and text]
+            return replace(said, text="\n\n".join(words))
+        return _acted(said, sections, request)
+
+    def mistake(self, problem: ModelMistake, request: Request) -> str:
+        return f"{problem} {EXPECTED}"
+
+    def reader(self, request: Request) -> "SectionReader":
+        return SectionReader(request)
 
 
 def react(model: Model) -> Model:
@@ -134,132 +164,17 @@ def react(model: Model) -> Model:
     return React(model)
 
 
-# Asking: Request -> Request.
+class _Known(Model):
+    """Says what was said before."""
+
+    def __init__(self, reply: Assistant) -> None:
+        self.reply = reply
+
+    def complete(self, request: Request) -> Assistant:
+        return self.reply
 
 
-def asked(request: Request, provider: str) -> Request:
-    """The request that the model inside gets: words, and no tools."""
-    messages: list[User | Assistant] = []
-    calls: dict[str, ToolCall] = {}
-    for message in sendable(request.messages, provider, "react"):
-        match message:
-            case User(text=text):
-                _say(messages, text)
-            case ToolResult(call_id=id, name=name, content=content):
-                _say(messages, _observation(calls.get(id, ToolCall(id, name)), content))
-            case Assistant(native={"react": dict(before)}):
-                calls |= {call.id: call for call in message.tool_calls}
-                if before:  # else it was told from the transcript: the model has said it already
-                    _say(messages, _in_words(message.tool_choice, request.tools))
-                    messages.append(_assistant(before))
-            case Assistant():
-                calls |= {call.id: call for call in message.tool_calls}
-                messages.append(
-                    replace(message, text=_written(message), tool_calls=(), native=None, dialect="")
-                )
-    if not request.tools:
-        return replace(request, messages=tuple(messages), tool_choice="auto")
-    _say(messages, _in_words(request.tool_choice, request.tools))
-    return Request(
-        tuple(messages),
-        system=f"{request.system}\n\n{instructions(request.tools)}".strip(),
-        output_schema=request.output_schema if request.tool_choice == "none" else None,
-    )
-
-
-def instructions(tools: Sequence[Tool]) -> str:
-    """The part of the system prompt that describes the format and the tools."""
-    known = {tool.name: tool for tool in tools}
-    signal = SIGNAL if _has_signal(known) else ""
-    think = THINK_IS_THOUGHT.format(signal=signal) if THINK_NAME in known else ""
-    lines = (
-        f"- {tool.name}: {tool.description}\n"
-        f"  Action Input: JSON of the schema {json.dumps(tool.parameters, ensure_ascii=False)}"
-        for tool in tools
-        if tool.name != THINK_NAME
-    )
-    return "\n".join([FORMAT.format(think=think), *lines])
-
-
-def _say(messages: list[User | Assistant], text: str) -> None:
-    """Add what the model hears. Chat templates of small models want the roles to take turns."""
-    if not text:
-        return
-    if messages and isinstance(last := messages[-1], User):
-        messages[-1] = User(f"{last.text}\n\n{text}")
-    else:
-        messages.append(User(text))
-
-
-def _in_words(choice: ToolChoice, tools: Sequence[Tool]) -> str:
-    match choice:
-        case Force(name=name) if name == THINK_NAME:
-            leaves = _has_signal({tool.name: tool for tool in tools})
-            return f"Now write a Thought, and no Action{'' if leaves else ' or Final Answer'} yet."
-        case Force(name=name):
-            return f"Now write an Action with the tool {name}."
-        case "required":
-            return "Now write an Action; or, when everything is done, the Final Answer."
-        case "none":
-            return "Now write the Final Answer, in plain words, and no Action."
-    return ""
-
-
-def _observation(call: ToolCall, content: str) -> str:
-    if call.name == THINK_NAME:
-        return f"Observation (thought): {content}"
-    return f"Observation ({call.name} {_json(call.arguments)}): {content}"
-
-
-def _written(reply: Assistant) -> str:
-    """How a reply that was not written in this dialect would have been."""
-    if reply.stop_reason == "malformed":
-        return reply.text
-    if not reply.tool_calls:
-        return f"Final Answer: {reply.text}"
-    lines = [reply.text] if reply.text else []
-    for call in reply.tool_calls:
-        if call.name == THINK_NAME:
-            lines.append(f"Thought: {thought(call)}")
-        else:
-            lines.append(f"Action: {call.name}\nAction Input: {_json(call.arguments)}")
-    return "\n".join(lines)
-
-
-def _json(arguments: Json | str) -> str:
-    return arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
-
-
-def _assistant(data: Json) -> Assistant:
-    message = from_json(data)
-    assert isinstance(message, Assistant)
-    return message
-
-
-# Reading: Assistant -> Assistant.
-
-
-def read(inner: Assistant, request: Request) -> Assistant:
-    """What the model wrote, as the loop knows it."""
-    reply = replace(
-        inner,
-        tool_calls=(),
-        native={NATIVE: to_json(inner)},
-        dialect="react",
-        enforced=None if request.tool_choice == "auto" else "prompt",
-        tool_choice=request.tool_choice,
-    )
-    sections = split(inner.text)
-    if _is_final(request) or inner.stop_reason in BROKEN_OFF:
-        words = [text for label, text in sections if label in ("", "final answer") and text]
-        return replace(reply, text="\n\n".join(words))
-    try:
-        return mint_ids(_acted(reply, sections, request.tools), request.messages)
-    except ModelMistake as problem:
-        return replace(reply, stop_reason="malformed", mistake=f"{problem} {EXPECTED}")
-
-
-def told_already(request: Request) -> Assistant | None:
+def _answered_already(request: Request) -> Assistant | None:
     """The reply to the final call, when the model has written it as its Final Answer before."""
     if request.tool_choice != "none" or request.output_schema is not None:
         return None
@@ -267,30 +182,46 @@ def told_already(request: Request) -> Assistant | None:
         match message:
             case ToolResult(name=name) if name == THINK_NAME:
                 continue
-            case Assistant(native={"react": dict(before)}, tool_calls=calls) if before and calls:
-                words = dict(split(_assistant(before).text)).get("final answer", "")
-                told = Assistant(
-                    text=words,
-                    model=message.model,
-                    provider=message.provider,
-                    native={NATIVE: {}},  # nobody was asked
-                    dialect="react",
-                    enforced="prompt",
-                    tool_choice="none",
-                )
-                return told if words else None
+            case Assistant(native={"react": dict(own)}, tool_calls=calls) as said if own and calls:
+                words = dict(split(own_words(own).text)).get("final answer", "")
+                known = Assistant(words, model=said.model, provider=said.provider)
+                known = replace(known, native=NOT_ASKED, dialect="react", enforced="prompt")
+                return known if words else None
         return None
     return None
+
+
+# The words.
+
+
+def instructions(tools: Sequence[Tool]) -> str:
+    """The part of the system prompt that describes the format and the tools."""
+    signal = SIGNAL if signals(tools) else ""
+    think = THINK_IS_THOUGHT.format(signal=signal) if has_think(tools) else ""
+    lines = (
+        f"- {tool.name}: {tool.description}\n"
+        f"  Action Input: JSON of the schema {json_text(tool.parameters)}"
+        for tool in tools
+        if tool.name != THINK_NAME
+    )
+    return "\n".join([FORMAT.format(think=think), *lines])
+
+
+def _json(arguments: Json | str) -> str:
+    return arguments if isinstance(arguments, str) else json_text(arguments)
+
+
+# Reading: Assistant -> Assistant.
 
 
 def _is_final(request: Request) -> bool:
     return request.tool_choice == "none" or not request.tools
 
 
-def _acted(reply: Assistant, sections: Sections, tools: Sequence[Tool]) -> Assistant:
-    """The reply with the calls of its sections. Raises ModelMistake."""
-    known = {tool.name: tool for tool in tools}
-    signal = {"should_continue": "true"} if _has_signal(known) else {}
+def _acted(said: Assistant, sections: Sections, request: Request) -> Assistant:
+    """`said` with the calls of its sections. Raises ModelMistake."""
+    known = {tool.name: tool for tool in request.tools}
+    go_on = signal(request.tools)
     calls: list[ToolCall] = []
     notes: list[str] = []
     answer: str | None = None
@@ -299,14 +230,16 @@ def _acted(reply: Assistant, sections: Sections, tools: Sequence[Tool]) -> Assis
         match label:
             case "thought" if text:
                 notes.append(text)
-                calls.append(ToolCall("", THINK_NAME, {"thought": text} | signal))
+                calls.append(ToolCall("", THINK_NAME, {"thought": text} | go_on))
             case "action":
                 name, inline = _named(text)
                 given = given if after == "action input" else inline
                 given = "" if given.lower() in NOTHING else given
                 if name == THINK_NAME and name in known:
                     if given or not notes:  # else the Thought before it was meant
-                        calls.append(ToolCall("", name, signal | _notes(given)))
+                        value = _object(given)
+                        thought = {"thought": given} if value is None else value
+                        calls.append(ToolCall("", name, go_on | thought))
                 elif name.lower() not in NOTHING:
                     calls.append(ToolCall("", name, _arguments(name, given, known.get(name))))
             case "action input" if before != "action":
@@ -314,25 +247,19 @@ def _acted(reply: Assistant, sections: Sections, tools: Sequence[Tool]) -> Assis
             case "final answer" if all(call.name == THINK_NAME for call in calls):
                 answer = text
         before = label
-    if notes and not signal and reply.tool_choice == Force(THINK_NAME):
+    if notes and not go_on and request.tool_choice == Force(THINK_NAME):
         answer = None
-    if answer is not None and signal:
+    if answer is not None and go_on:
         *first, last = calls or [ToolCall("", THINK_NAME, {"thought": ""})]
         assert isinstance(last.arguments, dict)
-        calls = [*first, replace(last, arguments=last.arguments | {"should_continue": "false"})]
+        leaving = last.arguments | signal(request.tools, leaving=True)
+        calls = [*first, replace(last, arguments=leaving)]
     elif answer is not None or THINK_NAME not in known:
         calls = [call for call in calls if call.name != THINK_NAME]
-        reply = replace(reply, thinking="\n".join(filter(None, [reply.thinking, *notes])))
-    if calls:
-        return replace(reply, text=sections[0][1], tool_calls=tuple(calls), stop_reason="tool_use")
-    if answer is None:
+        said = replace(said, thinking="\n".join(filter(None, [said.thinking, *notes])))
+    if not calls and answer is None:
         raise ModelMistake("Your reply had no label with a text after it that could be acted on.")
-    return replace(reply, text=answer)
-
-
-def _has_signal(tools: Mapping[str, Tool]) -> bool:
-    think = tools.get(THINK_NAME)
-    return think is not None and has_signal(think)
+    return acting(said, sections[0][1] if calls else answer or "", calls)
 
 
 def _named(text: str) -> tuple[str, str]:
@@ -348,12 +275,6 @@ def _named(text: str) -> tuple[str, str]:
     return name, rest if rest.startswith(("{", "```")) else ""
 
 
-def _notes(given: str) -> Json:
-    """The arguments of an Action with the tool think: JSON, or plain notes."""
-    value = _object(given)
-    return {"thought": given} if value is None else value
-
-
 def _arguments(name: str, given: str, tool: Tool | None) -> Json | str:
     """The arguments in an Action Input. Raises ModelMistake."""
     if (value := _object(given)) is not None:
@@ -363,14 +284,13 @@ def _arguments(name: str, given: str, tool: Tool | None) -> Json | str:
         return bare or {}
     properties = tool.parameters.get("properties", {})
     required = tool.parameters.get("required", [])
-    missing = not bare
-    if missing and not required:
+    if not bare and not required:
         return {}
-    if not missing and not bare.startswith("{"):
+    if bare and not bare.startswith("{"):
         for names in (required, list(properties)):
             if len(names) == 1:
                 return {names[0]: _unquoted(bare, properties.get(names[0], {}))}
-    what = "no Action Input" if missing else "an Action Input that cannot be read"
+    what = "an Action Input that cannot be read" if bare else "no Action Input"
     wanted = ", ".join(required or properties) or "nothing in it"
     raise ModelMistake(f"The Action {name} has {what}. It must be one JSON object, with: {wanted}.")
 
@@ -388,70 +308,52 @@ def _unquoted(text: str, schema: Json) -> Any:
     return typed(found[0] if found and found[1] == len(text) else text, schema)
 
 
-# Splitting a text at its labels, and telling a stream on.
+# Watching: text -> Deltas.
 
 
-class _Teller:
+class SectionReader:
     """Makes Deltas of the sections as they form: thoughts, calls, and the answer."""
 
     def __init__(self, request: Request) -> None:
-        self._request = request
-        self._thinks = any(tool.name == THINK_NAME for tool in request.tools)
-        self._splitter = Splitter()
-        self._told = ""  # of this section
-        self._space = ""  # that waits for more text
+        self._final = _is_final(request)
+        self._thinks = has_think(request.tools)
+        self._splitter = LabelSplitter()
+        self._text = Trimmer()  # of this section
         self._calls = 0  # counted so far
         self._acted = self._answered = False
-        self._action = ""
+        self._action: list[str] = []
         self._input: CallReader | None = None
 
-    def tell(self, event: Delta | Assistant) -> Iterator[Delta | Assistant]:
-        """What to tell of an event of the inner stream."""
-        match event:
-            case Delta(kind="answer", text=text):
-                for piece in self._splitter.feed(text):
-                    yield from self._read(piece)
-            case Delta(kind="thinking"):
-                yield event
-            case Assistant():
-                for piece in self._splitter.close():
-                    yield from self._read(piece)
-                yield read(event, self._request)
+    def feed(self, text: str) -> Iterator[Delta]:
+        for piece in self._splitter.feed(text):
+            yield from self._read(piece)
+
+    def close(self, reply: Assistant) -> Iterator[Delta]:
+        for piece in self._splitter.close():
+            yield from self._read(piece)
 
     def _read(self, piece: Piece) -> Iterator[Delta]:
         if piece.new:
-            self._told = self._space = ""
+            self._text = Trimmer()
             if piece.label == "action":
-                self._action, self._input, self._acted = "", None, True
-            return
-        if piece.label == "action":
-            self._action += piece.text
-            return
-        text = self._trimmed(piece.text)
-        if text:
-            first, self._told = not self._told, self._told + text
-            yield from self._deltas(piece.label, text, first)
+                self._action, self._input, self._acted = [], None, True
+        elif piece.label == "action":
+            self._action.append(piece.text)
+        else:
+            first = not self._text.begun
+            if text := self._text.feed(piece.text):
+                yield from self._deltas(piece.label, text, first)
 
-    def _trimmed(self, piece: str) -> str:
-        text = self._space + piece if self._told else piece.lstrip()
-        body = text.rstrip()
-        self._space = text[len(body) :]
-        return body
-
-    def _deltas(self, label: str, text: str, first: bool) -> Iterator[Delta]:
-        final = _is_final(self._request)
+    def _deltas(self, label: str, text: str, first: bool) -> Iterable[Delta]:
         match label:
-            case "thought" if not final:
+            case "thought" if not self._final:
                 self._calls += first
-                if self._thinks:
-                    yield Delta("thought", text, THINK_NAME, self._calls - 1)
-                else:
-                    yield Delta("thinking", text)
-            case "action input" if not final:
+                yield note(text, self._calls - 1, as_thought=self._thinks)
+            case "action input" if not self._final:
                 if self._input is None:
-                    self._input = CallReader(_named(self._action)[0], self._calls)
+                    self._input = CallReader(_named("".join(self._action))[0], self._calls)
                     self._calls += 1
                 yield from self._input.feed(text)
-            case "" | "final answer" if final or (label and not self._acted):
+            case "" | "final answer" if self._final or (label and not self._acted):
                 yield Delta("answer", "\n\n" + text if first and self._answered else text)
                 self._answered = True

@@ -8,15 +8,14 @@ Rule 2: each model sees the whole transcript, but its own words alone as native:
         travel between models.
 """
 
-from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 
 from ..messages import THINK_NAME, Assistant, Force
-from ..model import Model, Request, Wrapper
-from ..streaming import Delta
+from ..model import Model, Request
+from .base import Dialect
 
 
-class Split(Wrapper):
+class Split(Dialect):
     """A thinker and an actor as one Model. Its name and capabilities are the actor's."""
 
     def __init__(self, *, thinker: Model, actor: Model) -> None:
@@ -24,34 +23,17 @@ class Split(Wrapper):
         self.thinker = thinker
         self.model = f"{thinker.model} + {actor.model}"
 
-    def complete(self, request: Request) -> Assistant:
-        model, request = self._routed(request)
-        return model.complete(request)
-
-    async def acomplete(self, request: Request) -> Assistant:
-        model, request = self._routed(request)
-        return await model.acomplete(request)
-
-    def stream(self, request: Request) -> Iterator[Delta | Assistant]:
-        model, request = self._routed(request)
-        yield from model.stream(request)
-
-    async def astream(self, request: Request) -> AsyncIterator[Delta | Assistant]:
-        model, request = self._routed(request)
-        async for event in model.astream(request):
-            yield event
-
-    def check(self) -> None:
-        self.thinker.check()
-        self.inner.check()
-
-    def _routed(self, request: Request) -> tuple[Model, Request]:
+    def ask(self, request: Request) -> tuple[Model, Request]:
         model = self.thinker if request.tool_choice == Force(THINK_NAME) else self.inner
         messages = tuple(
             replace(m, native=None) if isinstance(m, Assistant) and not _said_by(m, model) else m
             for m in request.messages
         )
         return model, replace(request, messages=messages)
+
+    def check(self) -> None:
+        self.thinker.check()
+        self.inner.check()
 
 
 def split(*, thinker: Model, actor: Model) -> Split:

@@ -31,21 +31,18 @@ and in this one case the joined answer Deltas of a tagged model are not its text
 """
 
 import re
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 from typing import Literal, TypeAlias
 
 from ..messages import Assistant
-from ..model import Model, Request, Wrapper
+from ..model import Model, Request
 from ..streaming import Delta
+from ..wire.pieces import Marks, Splitter, marks
+from .base import Dialect, Trimmer
 
 Kind: TypeAlias = Literal["thinking", "answer"]
-
 NAME = re.compile(r"[\w.:-]+")
-MAYBE_TAG = re.compile(r"(<[^<>]+>)")
-FENCE = "```"
-CODE = re.compile(r"```|`|\n")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,14 +61,11 @@ class Tags:
             if not NAME.fullmatch(name):
                 raise ValueError(f"{name!r} cannot name a tag; use letters, digits and _ . : -")
 
-    def spellings(self) -> dict[str, tuple[str, bool]]:
-        """Every way to write a tag, case aside: its name, and whether it is a closing one."""
-        tags = {}
-        for name in (*self.thinking, *self.answer):
-            for a, b, c in product(("", " "), repeat=3):
-                tags[f"<{a}{name}{c}>".casefold()] = (name, False)
-                tags[f"<{a}/{b}{name}{c}>".casefold()] = (name, True)
-        return tags
+    def marks(self) -> Marks:
+        """Every way to write a tag, and code, in which a tag counts as text."""
+        names = (*self.thinking, *self.answer)
+        tags = [["<", " ?", "(?:/ ?)?", *map(re.escape, name), " ?", ">"] for name in names]
+        return marks(re.IGNORECASE, tag=tags, code=["```", "`"])
 
 
 TAGS = Tags()
@@ -87,54 +81,40 @@ class TagParser:
     def __init__(self, tags: Tags = TAGS) -> None:
         self.unopened = ""
         self.tags = tags
-        self._spellings = tags.spellings()
-        self._starts = {tag[:n] for tag in self._spellings for n in range(1, len(tag))}
-        self._held = ""
+        self._splitter = Splitter(tags.marks())
         self._tagged = False  # was there a tag?
         self._open: list[str] = []  # the thinking tags that are open, all of one name
         self._outside = tags.plain  # the kind of text when none is open
         self._code = ""  # the backticks that opened the code we are in
-        self._texts = {"thinking": _Text("thinking"), "answer": _Text("answer")}
+        self._texts = {"thinking": Trimmer(), "answer": Trimmer()}
+        self._parted: set[Kind] = set()  # the kinds that were left since their last text
 
     def feed(self, text: str) -> list[Delta]:
         """The Deltas that the next piece of text makes certain."""
-        *pieces, rest = MAYBE_TAG.split(self._held + text)
-        certain = self._certain(rest)
-        self._held = rest[certain:]
-        return [delta for piece in (*pieces, rest[:certain]) for delta in self._read(piece)]
+        return [d for kind, part in self._splitter.feed(text) for d in self._read(kind, part)]
 
-    def close(self) -> list[Delta]:
+    def close(self, reply: Assistant | None = None) -> list[Delta]:
         """The Deltas of what was held back, as no more text comes."""
-        deltas = self._tell(self._held)
-        self._held = ""
-        return deltas if self._tagged else deltas + self._texts[self._kind].space()
+        deltas = [d for kind, part in self._splitter.close() for d in self._read(kind, part)]
+        space = "" if self._tagged else self._texts[self._kind].space
+        return [*deltas, Delta(self._kind, space)] if space else deltas
 
     @property
     def _kind(self) -> Kind:
         return "thinking" if self._open else self._outside
 
-    def _certain(self, text: str) -> int:
-        """The length of `text` without an end that may yet become a tag or a fence."""
-        before, mark, after = text.rpartition("<")
-        if (mark + after).casefold() in self._starts:
-            return len(before)
-        ticks = len(text) - len(text.rstrip("`"))
-        return len(text) - ticks % len(FENCE)  # whole fences are certain
-
-    def _read(self, piece: str) -> list[Delta]:
-        """Obey a tag, tell anything else."""
-        name, closing = self._spellings.get(piece.casefold(), ("", False))
-        if not name or self._code or (self._open and name != self._open[0]):
-            return self._tell(piece)
-        before = self._kind
-        self._obey(name, closing)
+    def _read(self, kind: str, text: str) -> list[Delta]:
+        """Obey a tag; anything else is text."""
+        name = re.sub("[</ >]", "", text).casefold()
+        if kind != "tag" or self._code or (self._open and name != self._open[0]):
+            return self._tell(kind, text)
+        self._obey(name, closing="/" in text)
         self._tagged = True
-        if self._kind != before:
-            self._texts[self._kind].parted = True
         return []
 
     def _obey(self, name: str, closing: bool) -> None:
-        if name in self.tags.answer:
+        before = self._kind
+        if name in map(str.casefold, self.tags.answer):
             self._outside = self.tags.plain if closing else "answer"
         elif not closing:
             self._open.append(name)
@@ -144,46 +124,28 @@ class TagParser:
             elif not self._tagged and self._outside == "answer":
                 self.unopened = name
             self._outside = "answer"
+        if self._kind != before:
+            self._parted.add(self._kind)
 
-    def _tell(self, text: str) -> list[Delta]:
-        if self._kind == "answer":
-            self._follow_code(text)
-        return self._texts[self._kind].tell(text, trim=self._tagged)
-
-    def _follow_code(self, text: str) -> None:
-        for mark in CODE.findall(text):
-            if mark == self._code or (mark == "\n" and self._code == "`"):
-                self._code = ""  # code in a line ends with its line at the latest
-            elif not self._code and mark != "\n":
-                self._code = mark
-
-
-class _Text:
-    """The text of one kind as it is told. Whitespace waits until more follows."""
-
-    def __init__(self, kind: Kind) -> None:
-        self.parted = False  # has the kind changed since the last piece?
-        self._kind = kind
-        self._begun = False
-        self._space: list[str] = []
-
-    def tell(self, text: str, *, trim: bool) -> list[Delta]:
-        body = text.rstrip()
-        if not body:
-            self._space.append(text)
+    def _tell(self, mark: str, text: str) -> list[Delta]:
+        kind = self._kind
+        if kind == "answer":
+            self._follow_code(mark, text)
+        told = self._texts[kind]
+        begun = told.begun
+        certain = told.feed(text, strip=self._tagged)
+        if not certain:
             return []
-        told = "".join(self._space) + body
-        self._space = [text[len(body) :]]
-        if trim and not self._begun:
-            told = told.lstrip()
-        elif self._begun and self.parted and not told[0].isspace():
-            told = "\n" + told
-        self._begun, self.parted = True, False
-        return [Delta(self._kind, told)]
+        if begun and kind in self._parted and not certain[0].isspace():
+            certain = "\n" + certain
+        self._parted.discard(kind)
+        return [Delta(kind, certain)]
 
-    def space(self) -> list[Delta]:
-        waiting = "".join(self._space)
-        return [Delta(self._kind, waiting)] if waiting else []
+    def _follow_code(self, mark: str, text: str) -> None:
+        if mark == "code" and self._code in ("", text):
+            self._code = "" if self._code else text
+        elif self._code == "`" and "\n" in text:  # it ends with its line at the latest
+            self._code = ""
 
 
 def split_tags(text: str, tags: Tags = TAGS) -> tuple[str, str]:
@@ -197,11 +159,11 @@ def split_tags(text: str, tags: Tags = TAGS) -> tuple[str, str]:
     return "".join(thinking), "".join(answer)
 
 
-class Tagged(Wrapper):
+class Tagged(Dialect):
     """A model whose text is read with its tags.
 
-    - Native thinking stays first, marked thinking follows on a new line. (Their Deltas are told as
-      they come, without that newline.)
+    - Native thinking stays first, marked thinking follows on a new line. (Their Deltas come without
+      that newline.)
     - Calls and the rest of the reply stay as they are, and so does `native`: it is the provider's
       own message, whose chat template knows its own tags, and a changed one would miss the prompt
       cache. So that provider is handed its own reasoning back; no other one is.
@@ -212,45 +174,19 @@ class Tagged(Wrapper):
         super().__init__(inner)
         self._tags = tags
 
-    def complete(self, request: Request) -> Assistant:
-        return _cleaned(self.inner.complete(request), self._tags_in(request))
+    def read(self, reply: Assistant, request: Request) -> Assistant:
+        if not reply.text:  # calls alone, as most replies are
+            return reply
+        thinking, answer = split_tags(reply.text, self._tags_in(request))
+        both = (text for text in (reply.thinking, thinking) if text)
+        return replace(reply, text=answer, thinking="\n".join(both))
 
-    async def acomplete(self, request: Request) -> Assistant:
-        return _cleaned(await self.inner.acomplete(request), self._tags_in(request))
-
-    def stream(self, request: Request) -> Iterator[Delta | Assistant]:
-        parser = TagParser(self._tags_in(request))
-        for event in self.inner.stream(request):
-            yield from _reread(event, parser)
-
-    async def astream(self, request: Request) -> AsyncIterator[Delta | Assistant]:
-        parser = TagParser(self._tags_in(request))
-        async for event in self.inner.astream(request):
-            for reread in _reread(event, parser):
-                yield reread
+    def reader(self, request: Request) -> TagParser:
+        return TagParser(self._tags_in(request))
 
     def _tags_in(self, request: Request) -> Tags:
         schema = request.output_schema
         return self._tags if schema is None else replace(self._tags, plain="answer")
-
-
-def _reread(event: Delta | Assistant, parser: TagParser) -> Iterator[Delta | Assistant]:
-    match event:
-        case Delta(kind="answer"):
-            yield from parser.feed(event.text)
-        case Delta():
-            yield event
-        case Assistant():
-            yield from parser.close()
-            yield _cleaned(event, parser.tags)
-
-
-def _cleaned(reply: Assistant, tags: Tags) -> Assistant:
-    if not reply.text:  # calls alone, as most replies are
-        return reply
-    thinking, answer = split_tags(reply.text, tags)
-    both = (text for text in (reply.thinking, thinking) if text)
-    return replace(reply, text=answer, thinking="\n".join(both))
 
 
 def tagged(

@@ -1,0 +1,1 @@
+"""Does thinking help your model? Cases under several settings, counted and compared."""

@@ -1,260 +1,145 @@
-"""The command `think-agent eval`: from flags to a table and a plot.
+"""An evaluation from its plan to its results: what `think-agent eval` does, without its flags.
 
-Rule 1: all that can be wrong with flags, cases and files is found before the first model is asked
-        (`eval_input.py`).
+    evaluation = Evaluation(Plan(cases=Path("cases.jsonl"), provider=("ollama", "anthropic")))
+    evaluation.run()
+    print(tables.markdown(tables.report(evaluation.found())))
+
+Rule 1: all that can be wrong with settings, cases and files is found before the first model is
+        asked (`inputs.py`). A setting that cannot be is named with its reason, and not run.
 Rule 2: settings take turns, trial by trial and case by case, so a server's bad hour hits all.
-Rule 3: the table (`eval_tables.py`) goes to stdout, everything else to stderr.
-Rule 4: without `--engine` a run is this process and its results file; with it, a durable engine
-        hands out the trials (`eval_engine.py`). The results are the same.
+Rule 3: a shard is every n-th trial of a case, under all settings, so what is compared was run by
+        the same machine. The results of shards are merged by concatenation.
 """
 
-import argparse
 import asyncio
-import signal
-import socket
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from ..errors import BadRequest, ModelError
+from ..messages import User
+from ..model import Model, Request
+from ..policies import Price
+from .inputs import four_rows, is_scripted, load_suite, models_for, read_cases, settings_of
+from .scores import Result, Setting
+from .trials import Job, Results, attempt, fingerprint
 
-from ..cli.console import say
-from ..cli.main import STAND_IN, choose_model, speak
-from ..cli.options import UserError, add_flag, positive, whole
-from ..cli.paths import check_apart, check_output
-from ..errors import FileError
-from ..model import Model
-from ..providers import connect
-from . import tables as eval_tables
-from .inputs import is_scripted, load_suite, read_cases, read_prices, settings_of
-from .scores import PLOTS, Result, Setting, plot, score
-from .trials import Job, Results, Speaks, Suite, attempt, fingerprint, run_all
+ARMS = ("provider", "dialect", "force", "think", "cover", "silence", "reasoning", "instructions")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The flags of `think-agent eval`."""
-    parser.epilog = "exit codes: 0 there is a table, 1 a model or file is out of reach, 2 a flag "
-    parser.epilog += "or a case is wrong, 130 stopped: the same command goes on"
-    parser.add_argument("cases", type=Path, help="a JSONL file of cases")
-    add_flag(
-        parser,
-        "--provider",
-        metavar="P[:MODEL],...",
-        default="ollama",
-        help="the models; offline:NAME is one of the suite's scripted stand-ins",
-    )
-    add_flag(parser, "--base-url", metavar="U", help="another server, for all of the providers")
-    add_flag(parser, "--force", metavar="F,...", default="first", help="never, first, always")
-    add_flag(
-        parser,
-        "--flag",
-        metavar="ON,...",
-        default="on",
-        help="on: the think tool has the exit signal; off: it has not",
-    )
-    add_flag(parser, "--dialect", metavar="D,...", default="native", help="native, json, react")
-    add_flag(parser, "--trials", type=whole, metavar="K", default=1, help="runs of each case")
-    add_flag(
-        parser,
-        "--concurrency",
-        type=whole,
-        metavar="N",
-        default=4,
-        help="runs at the same time",
-    )
-    add_flag(
-        parser,
-        "--trust-model",
-        action="store_true",
-        help="switch the world's own enforcement off: what would the model do?",
-    )
-    add_flag(
-        parser,
-        "--out",
-        metavar="PATH",
-        default="runs/eval.jsonl",
-        help="the results, line by line; a run goes on where the file ends (runs/eval.jsonl)",
-    )
-    add_flag(parser, "--plot", metavar="PATH", help="the plot (default: beside --out, as .png)")
-    add_flag(parser, "--prices", metavar="TOML", help="dollars per million tokens, by model")
-    add_flag(parser, "--suite", metavar="MODULE", help="default: the suite.py beside the cases")
-    add_flag(
-        parser,
-        "--engine",
-        choices=("none", "dbos"),
-        default="none",
-        help="dbos: machines with the same database and the same command share the runs",
-    )
-    add_flag(
-        parser,
-        "--fleet",
-        metavar="URL",
-        help="the engine's database: postgresql://USER:PASSWORD@HOST/NAME or sqlite:///FILE "
-        "(default: beside --out, as .db)",
-    )
-    add_flag(
-        parser,
-        "--silence",
-        metavar="S",
-        type=positive,
-        default=1800.0,
-        help="with --engine: take over a run that another machine has had for S seconds",
-    )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What is to be run. Each of the fields that a Setting has, too, takes several values; every
+    combination of them is a setting.
 
-
-def main(args: argparse.Namespace) -> int:
-    """Run what is not done yet, and report on all of it."""
-    out = Path(args.out)
-    picture = Path(args.plot or out.with_suffix(".png"))
-    engine = {"the engine's database": str(out.with_suffix(".db"))} if args.engine != "none" else {}
-    check_apart({"the cases": str(args.cases), **engine, "--out": str(out), "--plot": str(picture)})
-    check_output("--out", str(out), makes_folders=True)
-    check_output("--plot", str(picture), makes_folders=True)
-    if picture.suffix.lower() not in PLOTS:
-        raise UserError(f"--plot {picture}: use a name that ends in {', '.join(PLOTS)}")
-    cases = read_cases(args.cases)
-    known = read_prices(Path(args.prices)) if args.prices else {}
-    suite = load_suite(args.suite, args.cases)
-    settings = settings_of(args, suite)
-    models = models_for(settings, suite)
-    prices = {s: known[m.model] for s, m in models.items() if m.model in known}
-    if known and len(prices) < len(settings):
-        without = {model.model for model in models.values()} - known.keys()
-        say(f"no price in {args.prices} for {', '.join(sorted(without))}: its cost is left out")
-    asked = fingerprint(cases, suite)
-    results = Results(out, asked)
-    trials = range(1, args.trials + 1)
-    jobs = [Job(setting, case, n) for n in trials for case in cases for setting in settings]
-    waiting = [job for job in jobs if job not in results]
-    if len(waiting) < len(jobs):
-        say(f"{len(jobs) - len(waiting)} of {len(jobs)} runs are done already, in {out}")
-    # asyncio cancels its tasks on SIGINT alone, so SIGTERM becomes one
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
-    try:
-        with (
-            _engine(args, asked, models, suite, waiting) as perform,
-            _progress(len(waiting)) as advance,
-        ):
-
-            def record(result: Result) -> None:
-                results.add(result)
-                advance(result)
-
-            asyncio.run(run_all(waiting, perform, record, concurrency=args.concurrency))
-    except KeyboardInterrupt:
-        done = sum(job in results for job in jobs)
-        say(f"stopped: {done} of {len(jobs)} runs are done; the same command goes on")
-        return 130
-    found = {s: [results[job] for job in jobs if job.setting == s] for s in settings}
-    console = Console(highlight=False)
-    report = eval_tables.report(found, prices)
-    if console.is_terminal:
-        eval_tables.show(report, console)
-    else:
-        print(eval_tables.markdown(report))
-    _plotted(found, picture)
-    return 0
-
-
-@contextmanager
-def _engine(
-    args: argparse.Namespace,
-    asked: str,
-    models: Mapping[Setting, Model],
-    suite: Suite,
-    waiting: Sequence[Job],
-) -> Iterator[Callable[[Job], Awaitable[Result]]]:
-    """What performs a job: `attempt`, here and now, or an engine that hands the jobs out."""
-
-    def perform(job: Job) -> Awaitable[Result]:
-        return attempt(job, models[job.setting], suite)
-
-    if args.engine == "none":
-        yield perform
-        return
-    try:
-        from .engine import asked_of, shared
-    except ImportError as error:
-        if error.name != "dbos":
-            raise
-        raise UserError(
-            '--engine dbos needs DBOS; in the clone run: pip install ".[fleet]"'
-        ) from error
-    out = Path(args.out).resolve()
-    with shared(
-        perform,
-        waiting,
-        asked=asked_of(asked, list(models)),
-        url=args.fleet or f"sqlite:///{out.with_suffix('.db')}",
-        worker=f"{socket.gethostname()}:{out}",
-        concurrency=args.concurrency,
-        silence=args.silence,
-    ) as result:
-        yield result
-
-
-@contextmanager
-def _progress(total: int) -> Iterator[Callable[[Result], None]]:
-    """A bar on stderr, where that is a terminal, with the time that is left."""
-    console = Console(stderr=True)
-    columns = (
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.description}"),
-    )
-    unseen = not console.is_terminal or not total
-    with Progress(*columns, console=console, disable=unseen) as progress:
-        task = progress.add_task("", total=total)
-        right = ran = 0
-
-        def advance(result: Result) -> None:
-            nonlocal right, ran
-            right, ran = right + result.right, ran + 1
-            progress.update(task, advance=1, description=f"right: {right} of {ran}")
-
-        yield advance
-
-
-def _plotted(results: Mapping[Setting, Sequence[Result]], path: Path) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        plot([score(own) for own in results.values()], path)
-    except ImportError:
-        say('no plot: matplotlib is not installed; in the clone run: pip install ".[eval]"')
-    except OSError as error:
-        raise FileError(f"--plot {path}: {error.strerror}; choose another path") from error
-    else:
-        say(f"plot: {path}")
-
-
-def models_for(settings: Sequence[Setting], suite: Suite) -> dict[Setting, Model]:
-    """The model of each setting. Settings of one provider share its connection; a stand-in is made
-    for each dialect, for it has to speak it.
+    `four_rows` runs the rows of `scores.FOUR_ROWS` for each provider and dialect instead.
+    `shard=(1, 4)` runs every fourth trial, starting at the first. `suite` is the name of a module;
+    None is the suite.py beside the cases. `trust_model` switches the world's own enforcement off.
     """
-    connected: dict[tuple[str, str], Model] = {}
-    models: dict[Setting, Model] = {}
-    for setting in settings:
-        source = (setting.provider, setting.dialect if is_scripted(setting) else "")
-        if source not in connected:
-            connected[source] = _connect(setting, suite)
-        models[setting] = speak(connected[source], setting.dialect)
-    for provider in dict.fromkeys(s.provider for s in settings if is_scripted(s)):
-        say(f"{provider} is a {STAND_IN}")
-    return models
+
+    cases: Path
+    suite: str | None = None
+    provider: Sequence[str] = ("ollama",)
+    base_url: str = ""
+    dialect: Sequence[str] = ("native",)
+    force: Sequence[str] = ("first",)
+    think: Sequence[str] = ("on",)
+    cover: Sequence[str] = ("gate",)
+    silence: Sequence[str] = ("confirm",)
+    reasoning: Sequence[str] = ("default",)
+    instructions: Sequence[str] = ("",)
+    four_rows: bool = False
+    trust_model: bool = False
+    trials: int = 1
+    shard: tuple[int, int] = (1, 1)
+    concurrency: int = 4
+    out: Path = Path("runs/eval.jsonl")
 
 
-def _connect(setting: Setting, suite: Suite) -> Model:
-    provider, _, name = setting.provider.partition(":")
-    if provider == "auto":
-        raise UserError("--provider auto: name the providers that are to be compared")
-    if not is_scripted(setting):
-        return choose_model(setting.provider, None, setting.base_url or None)
-    if name not in suite.STAND_INS:
-        names = ", ".join(f"offline:{known}" for known in suite.STAND_INS)
-        raise UserError(f"--provider {setting.provider}: this suite's stand-ins are {names}")
-    script = suite.STAND_INS[name]
-    if isinstance(suite, Speaks):
-        script = suite.speaking(script, setting.dialect)
-    return connect(setting.provider, script=script)
+class Evaluation:
+    """A plan that can be run. Raises ValueError for what is wrong with it, FileError for a file out
+    of reach, ModelError for a provider that cannot be connected.
+
+    `impossible`: the settings that cannot be run, each with the reason.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        part, parts = plan.shard
+        if not 1 <= part <= parts:
+            raise ValueError(f"shard={plan.shard}: use (part, parts), such as (1, 4)")
+        if plan.trials < 1 or plan.concurrency < 1:
+            raise ValueError("trials and concurrency are whole numbers from 1")
+        cases = read_cases(plan.cases)
+        self._concurrency = plan.concurrency
+        self._suite = load_suite(plan.suite, plan.cases)
+        asked = fingerprint(cases, self._suite)
+        given = {name: list(dict.fromkeys(getattr(plan, name))) for name in ARMS}
+        wanted = (four_rows if plan.four_rows else settings_of)(
+            given, trust_model=plan.trust_model, base_url=plan.base_url
+        )
+        self.models, self.impossible = models_for(wanted, self._suite, cases[0])
+        if not self.models:
+            reasons = "; ".join(dict.fromkeys(self.impossible.values()))
+            raise ValueError(f"nothing is left to run ({reasons or 'no settings are given'})")
+        self._results = Results(plan.out, asked)
+        runs = [(case, trial) for trial in range(1, plan.trials + 1) for case in cases]
+        self._all = [Job(one, case, trial) for case, trial in runs for one in self.models]
+        mine = runs[part - 1 :: parts]
+        self.jobs = [Job(one, case, trial) for case, trial in mine for one in self.models]
+
+    @property
+    def waiting(self) -> list[Job]:
+        """What is still to be run."""
+        jobs = [job for job in self.jobs if job not in self._results]
+        return [job for job in jobs if job.setting not in self.impossible]
+
+    def run(self, done: Callable[[Result], None] = lambda result: None) -> None:
+        """Run what is waiting; `done` hears of each result once it is in the file. Stopped, it goes
+        on with the same plan. Raises ModelError where no further trial could be run.
+        """
+        asyncio.run(self._run(done))
+
+    async def _run(self, done: Callable[[Result], None]) -> None:
+        for setting in dict.fromkeys(job.setting for job in self.waiting):
+            if setting.reasoning == "default" or is_scripted(setting):
+                continue
+            if reason := await _refused(self.models[setting]):
+                self.impossible[setting] = reason
+
+        waiting = iter(self.waiting)  # shared by the workers, so each job is handed out once
+
+        async def worker() -> None:
+            for job in waiting:
+                result = await attempt(job, self.models[job.setting], self._suite)
+                self._results.add(result)
+                done(result)
+
+        try:
+            async with asyncio.TaskGroup() as workers:
+                for _ in range(self._concurrency):
+                    workers.create_task(worker())
+        except ExceptionGroup as group:
+            raise group.exceptions[0] from None  # one is enough: they are the same server's
+
+    def found(self) -> dict[Setting, list[Result]]:
+        """All results that are in the file, of this plan, whichever shard they are of."""
+        found: dict[Setting, list[Result]] = {}
+        for job in self._all:
+            if result := self._results.get(job):
+                found.setdefault(job.setting, []).append(result)
+        return found
+
+    def prices(self, known: Mapping[str, Price]) -> dict[Setting, Price]:
+        """The price of each setting, from prices by the name of a model."""
+        return {one: known[m.model] for one, m in self.models.items() if m.model in known}
+
+
+async def _refused(model: Model) -> str:
+    """Why a model does not take its settings, found out by one short question; `""` if it does."""
+    try:
+        await model.acomplete(Request((User("Reply with OK."),)))
+    except BadRequest as error:
+        return str(error)
+    except ModelError:  # which is the trials' to report
+        pass
+    return ""

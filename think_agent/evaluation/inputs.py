@@ -1,47 +1,54 @@
-"""What `think-agent eval` is given: cases, a suite, settings, prices.
+"""What an evaluation is given: cases, a suite, settings, and the models they need.
 
-Rule 1: a suite is the module `suite.py` beside the cases file, or the one that `--suite` names.
-Rule 2: whatever is wrong is a UserError of one line that names its place, and is raised before the
+Rule 1: a suite is the module `suite.py` beside the cases file, or the one that is named.
+Rule 2: whatever is wrong is a ValueError of one line that names its place, and is raised before the
         first model is asked.
+Rule 3: a setting that cannot be is named with its reason, and not run.
 """
 
-import argparse
 import importlib
 import itertools
-import json
 import sys
-import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import cast, get_args
+from typing import Any, cast
 
-from ..cli.console import say
-from ..cli.main import prices
-from ..cli.options import UserError
-from ..policies import Forcing, Price
-from .scores import Dialect, Flag, Setting
-from .trials import Case, Speaks, Suite
+from pydantic import TypeAdapter, ValidationError
+
+from ..dialects import in_dialect
+from ..errors import BadRequest
+from ..model import Model
+from ..providers import connect
+from ..schema import problems
+from .scores import FOUR_ROWS, Setting
+from .trials import Case, Suite, agent_for, instructions_of
+
+SETTING = TypeAdapter(Setting)
 
 
 def read_cases(path: Path) -> list[Case]:
-    """The cases of a JSONL file. Raises UserError with the line of the first that is none."""
-    cases: list[Case] = []
-    for number, line in enumerate(_read(path).split("\n"), 1):
+    """The cases of a JSONL file. Raises ValueError with the line of the first that is none."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path}: it cannot be read as UTF-8 text ({error})") from error
+    cases: dict[str, Case] = {}
+    for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue
         try:
-            data = json.loads(line)
-            case = Case(data["id"], data["kind"], data["text"], data)
-        except (ValueError, TypeError, KeyError) as error:
-            raise UserError(
-                f"{path}, line {number}: a case is a JSON object with id, kind and text ({error!r})"
+            case = Case.model_validate_json(line)
+        except ValidationError as error:
+            raise ValueError(
+                f"{path}, line {number}: a case is a JSON object with id, kind and text "
+                f"({problems(error).removeprefix('arguments: ')})"
             ) from error
-        if any(case.id == other.id for other in cases):
-            raise UserError(f"{path}, line {number}: the id {case.id!r} is taken; choose another")
-        cases.append(case)
+        if case.id in cases:
+            raise ValueError(f"{path}, line {number}: the id {case.id!r} is taken; choose another")
+        cases[case.id] = case
     if not cases:
-        raise UserError(f"{path}: there are no cases in it; write one JSON object a line")
-    return cases
+        raise ValueError(f"{path}: there are no cases in it; write one JSON object a line")
+    return list(cases.values())
 
 
 def load_suite(name: str | None, cases: Path) -> Suite:
@@ -52,51 +59,69 @@ def load_suite(name: str | None, cases: Path) -> Suite:
     if name is None:
         file = cases.resolve().with_name("suite.py")
         if not file.exists():
-            raise UserError(
-                f"{cases}: there is no suite.py beside it; name one with --suite MODULE"
-            )
+            raise ValueError(f"{cases}: there is no suite.py beside it; name the module of a suite")
         root, name = file.parent, file.stem
         while (root / "__init__.py").exists():
             root, name = root.parent, f"{root.name}.{name}"
     if not all(part.isidentifier() for part in name.split(".")):
-        raise UserError(f"--suite {name!r}: use the name of a module, such as demos.refund.suite")
+        raise ValueError(f"suite {name!r}: use the name of a module, such as demos.refund.suite")
     sys.path.insert(0, str(root))  # a suite is the user's own code, as with `python -m`
     try:
         module = importlib.import_module(name)
     except ModuleNotFoundError as error:
-        raise UserError(f"--suite {name}: {error}; run it where that can be imported") from error
+        raise ValueError(f"suite {name}: {error}; run it where that can be imported") from error
     if not (hasattr(module, "prepare") and hasattr(module, "STAND_INS")):
-        raise UserError(f"--suite {name}: a suite has prepare(case, trust_model) and STAND_INS")
+        raise ValueError(f"suite {name}: a suite has prepare(case, trust_model) and STAND_INS")
     return cast(Suite, module)
 
 
-def settings_of(args: argparse.Namespace, suite: Suite) -> list[Setting]:
-    """Every setting that the flags ask for; on stderr, those that cannot be run."""
-    chosen = itertools.product(
-        _list(args.provider, "--provider"),
-        _list(args.dialect, "--dialect", get_args(Dialect)),
-        _list(args.force, "--force", get_args(Forcing)),
-        _list(args.flag, "--flag", get_args(Flag)),
-    )
-    settings = []
-    for provider, dialect, force, flag in chosen:
-        setting = Setting(
-            provider,
-            cast(Dialect, dialect),
-            cast(Forcing, force),
-            cast(Flag, flag),
-            args.trust_model,
-            args.base_url or "",
-        )
-        if force == "always" and flag == "off":
-            say(f"skipped {setting}: without the exit signal such a run could never end")
-        elif is_scripted(setting) and dialect != "native" and not isinstance(suite, Speaks):
-            say(f"skipped {setting}: this suite's stand-ins speak no dialect")
+def settings_of(arms: Mapping[str, Sequence[str]], **common: Any) -> list[Setting]:
+    """Every combination of the values that are given for each field of a Setting."""
+    try:
+        return [
+            SETTING.validate_python({**dict(zip(arms, values, strict=True)), **common})
+            for values in itertools.product(*arms.values())
+        ]
+    except ValidationError as error:
+        raise ValueError(problems(error)) from error
+
+
+def four_rows(arms: Mapping[str, Sequence[str]], **common: Any) -> list[Setting]:
+    """The four rows of Anthropic's article, for each provider and dialect in `arms`."""
+    models = {name: arms[name] for name in ("provider", "dialect")}
+    return [one for row in FOUR_ROWS.values() for one in settings_of(models, **common, **row)]
+
+
+def models_for(
+    settings: Sequence[Setting], suite: Suite, case: Case
+) -> tuple[dict[Setting, Model], dict[Setting, str]]:
+    """The model of each setting; and why others cannot be. `case` is one to try an agent on.
+
+    Settings of one provider share its connection; a stand-in is made for each dialect, for it has
+    to speak it. Raises ValueError or ModelError for a provider that cannot be connected.
+    """
+    connected: dict[tuple[str, ...], Model] = {}
+    models: dict[Setting, Model] = {}
+    impossible: dict[Setting, str] = {}
+    for setting in settings:
+        if reason := _obstacle(setting, settings[0].force, suite):
+            impossible[setting] = reason
+            continue
+        spoken = setting.dialect if is_scripted(setting) else ""
+        source = (setting.provider, spoken, setting.reasoning)
+        try:
+            if source not in connected:
+                connected[source] = _connect(setting, suite)
+            model = in_dialect(connected[source], setting.dialect)
+            world = suite.prepare(case.data, trust_model=setting.trust_model)
+            agent_for(setting, model, world, suite)
+        except (ValueError, TypeError, BadRequest) as error:
+            if source not in connected and setting.reasoning == "default":
+                raise
+            impossible[setting] = str(error)
         else:
-            settings.append(setting)
-    if not settings:
-        raise UserError("nothing is left to run; choose other values of --force, --flag, --dialect")
-    return settings
+            models[setting] = model
+    return models, impossible
 
 
 def is_scripted(setting: Setting) -> bool:
@@ -104,28 +129,29 @@ def is_scripted(setting: Setting) -> bool:
     return setting.provider.partition(":")[0] == "offline"
 
 
-def read_prices(path: Path) -> dict[str, Price]:
-    """Prices by model name, from a TOML file with a table a model."""
-    try:
-        tables = tomllib.loads(_read(path))
-    except tomllib.TOMLDecodeError as error:
-        raise UserError(f"{path}: not valid TOML ({error})") from error
-    return prices(tables, str(path))
+def _obstacle(setting: Setting, usual_force: str, suite: Suite) -> str:
+    """Why a setting cannot be, as far as the evaluation itself knows; `""` when it can."""
+    if setting.instructions and setting.instructions not in instructions_of(suite):
+        return f"this suite has no instructions of the name {setting.instructions!r}"
+    if setting.think == "none" and setting.force != usual_force:
+        return "without a think tool there is nothing to force"
+    if is_scripted(setting) and setting.dialect != "native" and not hasattr(suite, "speaking"):
+        return "this suite's stand-ins speak no dialect"
+    if is_scripted(setting) and setting.reasoning in ("low", "medium"):
+        return "a stand-in does not reason"
+    return ""
 
 
-def _list(given: str, flag: str, known: Sequence[str] = ()) -> list[str]:
-    """The values of a flag that takes several, each once."""
-    values = list(dict.fromkeys(value.strip() for value in given.split(",") if value.strip()))
-    wrong = [value for value in values if known and value not in known]
-    if wrong or not values:
-        raise UserError(f"{flag} {given!r}: use {', '.join(known) or 'a list with commas'}")
-    return values
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror}; check the path") from error
-    except UnicodeDecodeError as error:
-        raise UserError(f"{path}: is not UTF-8 text ({error}); save it as such") from error
+def _connect(setting: Setting, suite: Suite) -> Model:
+    if not is_scripted(setting):
+        chosen = setting.reasoning != "default"
+        options: dict[str, Any] = {"reasoning": setting.reasoning} if chosen else {}
+        return connect(setting.provider, base_url=setting.base_url or None, **options)
+    name = setting.provider.partition(":")[2]
+    if name not in suite.STAND_INS:
+        names = ", ".join(f"offline:{known}" for known in suite.STAND_INS)
+        raise ValueError(f"provider {setting.provider!r}: this suite's stand-ins are {names}")
+    script = suite.STAND_INS[name]
+    if speaking := getattr(suite, "speaking", None):
+        script = speaking(script, setting.dialect)
+    return connect(setting.provider, script=script)

@@ -1,7 +1,7 @@
 """The results of an evaluation, and what they add up to: figures per setting, comparisons, a plot.
 
 Rule 1: everything here is a function of results; nothing is run, so all of it can be made again
-        from a file and tested by values. As tables: `eval_tables.py`.
+        from a file and tested by values. As tables: `tables.py`.
 Rule 2: the case is the unit of evidence. Repeated trials of a case say how steady a model is, not
         how it does on other cases, so intervals and comparisons count each case once.
 Rule 3: settings are compared only where a single thing differs between them, on the same cases,
@@ -9,41 +9,58 @@ Rule 3: settings are compared only where a single thing differs between them, on
 Rule 4: a trial that ended in an error of the model's server counts as not right, and as `error`
         among the exits. It has no figures, so it is left out of the averages.
 
-The edge: seconds are wall time of a run beside its neighbors; with `--concurrency` above 1 a busy
-local server makes them longer.
+The edge: seconds are wall time of a run beside its neighbors; several runs at a time make them
+longer on a busy local server.
 """
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from itertools import combinations
+from itertools import combinations, cycle
 from pathlib import Path
-from typing import Literal, TypeAlias
+from statistics import fmean
+from typing import Literal
 
-from ..messages import Json, Usage
+from ..messages import Usage
 from ..policies import Forcing, Price
 from .intervals import holm, mcnemar, pass_hat_k, wilson
 
-Dialect: TypeAlias = Literal["native", "json", "react"]
-Flag: TypeAlias = Literal["on", "off"]
-
-NO_USAGE = Usage()
 PLOTS = (".png", ".svg", ".pdf")  # how the name of a plot may end
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One way to run the cases. `flag`: whether the think tool has the exit signal."""
+    """One way to run the cases.
+
+    - `think`: the think tool with the exit signal (`"on"`), without it (`"minimal"`), or none.
+    - `cover`: what stands between a guarded tool and a call without a thought.
+    - `reasoning`: the model's own, before it says anything; `"default"` is its provider's.
+    - `instructions`: the name of one of the suite's INSTRUCTIONS; `""` are those of the case.
+    """
 
     provider: str
-    dialect: Dialect = "native"
+    dialect: Literal["native", "json", "react"] = "native"
     force: Forcing = "first"
-    flag: Flag = "on"
+    think: Literal["on", "minimal", "none"] = "on"
+    cover: Literal["gate", "carry", "none"] = "gate"
+    silence: Literal["confirm", "accept"] = "confirm"
+    reasoning: Literal["default", "off", "low", "medium"] = "default"
+    instructions: str = ""
     trust_model: bool = False
     base_url: str = ""
 
-    def __str__(self) -> str:
-        return f"{self.provider} {self.dialect} force={self.force} flag={self.flag}"
+
+VARIED = tuple(field.name for field in fields(Setting))
+# Anthropic's article on the think tool compares these four; none of them forces or guards anything.
+FOUR_ROWS: Mapping[str, Mapping[str, str]] = {
+    row: {"force": "never", "cover": "none", "think": think, "instructions": words, "reasoning": by}
+    for row, think, words, by in (
+        ("baseline", "none", "plain", "off"),
+        ("think", "minimal", "plain", "off"),
+        ("think + prompt", "minimal", "optimized", "off"),
+        ("extended thinking", "none", "plain", "medium"),
+    )
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,80 +83,70 @@ class Result:
     forced: int = 0
     honored: int = 0
     model_calls: int = 0
-    usage: Usage = NO_USAGE
+    usage: Usage = Usage()  # noqa: RUF009 (it is frozen)
     seconds: float = 0.0
     error: str = ""
 
 
-def to_json(result: Result) -> Json:
-    """A result as a JSON object."""
-    return asdict(result)
-
-
-def from_json(data: Json) -> Result:
-    """The result that `to_json` wrote. Raises ValueError when it is not one."""
-    try:
-        setting, usage = Setting(**data["setting"]), Usage(**data["usage"])
-        return Result(**{**data, "setting": setting, "usage": usage, "found": tuple(data["found"])})
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"not a result of an evaluation: {error}") from error
+COUNTED = (
+    *("wrong_writes", "actions", "behind_a_thought", "forced", "honored"),
+    *("model_calls", "seconds"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Score:
-    """The figures of one setting. Calls, tokens, cost and seconds are averages over its runs.
+    """The figures of one setting.
 
-    `accuracy` is the share of right trials, averaged over cases; `interval` its 95 % Wilson
-    interval; `pass_k` is the chance that all trials of a case are right.
+    `accuracy` is the share of right trials, averaged over cases; `pass_k[k - 1]` is the chance that
+    `k` trials of a case are all right, for as many trials as every case has. Each stands with its
+    95 % Wilson interval, in which `cases` is n. `totals` (what is COUNTED, and the fields of
+    Usage) are sums over the `runs` that did not end in an error; `cost` is that of a run.
     """
 
-    setting: Setting
+    cases: int
     right: int
     trials: int
     accuracy: float
     interval: tuple[float, float]
-    pass_k: float
-    wrong_writes: int
-    actions: int
-    behind_a_thought: int
-    forced: int
-    honored: int
+    pass_k: tuple[tuple[float, tuple[float, float]], ...]
     exits: Counter[str]
-    calls: float
-    input_tokens: float
-    output_tokens: float
-    cached_tokens: float
+    runs: int
+    totals: Mapping[str, float]
     cost: float | None
-    seconds: float
+
+    def mean(self, name: str) -> float:
+        """One of the totals, as the average of a run."""
+        return self.totals[name] / max(1, self.runs)
 
 
 def score(results: Sequence[Result], price: Price | None = None) -> Score:
     """The figures of the results of one setting; there must be at least one."""
     by_case = _by_case(results)
-    k = min(len(trials) for trials in by_case.values())
-    accuracy = _mean(_share(trials) for trials in by_case.values())
+    n = len(by_case)
+
+    def with_interval(shares: Iterable[float]) -> tuple[float, tuple[float, float]]:
+        total = sum(shares)
+        return total / n, wilson(total, n)
+
+    accuracy, interval = with_interval(map(fmean, by_case.values()))
+    steady = range(1, min(map(len, by_case.values())) + 1)
     ran = [result for result in results if not result.error]
     usage = sum((result.usage for result in ran), Usage())
-    runs = max(1, len(ran))
     return Score(
-        setting=results[0].setting,
+        cases=n,
         right=sum(result.right for result in results),
         trials=len(results),
         accuracy=accuracy,
-        interval=wilson(accuracy * len(by_case), len(by_case)),
-        pass_k=_mean(pass_hat_k(sum(t), len(t), k) for t in by_case.values()),
-        wrong_writes=sum(result.wrong_writes for result in ran),
-        actions=sum(result.actions for result in ran),
-        behind_a_thought=sum(result.behind_a_thought for result in ran),
-        forced=sum(result.forced for result in ran),
-        honored=sum(result.honored for result in ran),
+        interval=interval,
+        pass_k=tuple(
+            with_interval(pass_hat_k(sum(t), len(t), k) for t in by_case.values()) for k in steady
+        ),
         exits=Counter(result.exit for result in results),
-        calls=sum(result.model_calls for result in ran) / runs,
-        input_tokens=usage.input_tokens / runs,
-        output_tokens=usage.output_tokens / runs,
-        cached_tokens=usage.cached_tokens / runs,
-        cost=price.of(usage) / runs if price else None,
-        seconds=sum(result.seconds for result in ran) / runs,
+        runs=len(ran),
+        totals={name: sum(getattr(result, name) for result in ran) for name in COUNTED}
+        | asdict(usage),
+        cost=price.of(usage) / max(1, len(ran)) if price else None,
     )
 
 
@@ -164,42 +171,63 @@ def compare(results: Mapping[Setting, Sequence[Result]]) -> list[Comparison]:
     """
     found = []
     for first, second in combinations(results, 2):
-        if sum(getattr(first, f.name) != getattr(second, f.name) for f in fields(Setting)) != 1:
+        if len(varying([first, second])) != 1:
             continue
         one, other = _by_case(results[first]), _by_case(results[second])
-        pairs = [(_share(one[case]), _share(other[case])) for case in one.keys() & other.keys()]
+        pairs = [(fmean(one[case]), fmean(other[case])) for case in one.keys() & other.keys()]
         won, lost = sum(a > b for a, b in pairs), sum(a < b for a, b in pairs)
         found.append((first, second, won, lost))
     adjusted = holm([mcnemar(won, lost) for _, _, won, lost in found])
     return [Comparison(*pair, p) for pair, p in zip(found, adjusted, strict=True)]
 
 
-def plot(scores: Sequence[Score], path: Path) -> None:
+def varying(settings: Sequence[Setting]) -> list[str]:
+    """The names of what is not the same in all of them."""
+    return [name for name in VARIED if len({getattr(one, name) for one in settings}) > 1]
+
+
+def named(settings: Sequence[Setting]) -> dict[Setting, str]:
+    """Each setting by what sets it apart from the others: `force=never`, or one of FOUR_ROWS."""
+    rows = {one: next((row for row in FOUR_ROWS if _is_row(one, row)), "") for one in settings}
+    apart = varying(settings)
+    if all(rows.values()) and len(set(rows.values())) > 1:
+        apart = [name for name in apart if name not in FOUR_ROWS["baseline"]]
+    else:
+        rows, apart = dict.fromkeys(settings, ""), apart or ["provider"]
+    of_one_kind = len(settings) > 1 and len({s.provider.partition(":")[0] for s in settings}) == 1
+
+    def word(one: Setting, name: str) -> str:
+        if name != "provider":
+            return f"{name}={str(getattr(one, name)) or 'default'}"
+        return (of_one_kind and one.provider.partition(":")[2]) or one.provider
+
+    words = {one: [rows[one], *(word(one, name) for name in apart)] for one in settings}
+    return {one: ", ".join(filter(None, own)) for one, own in words.items()}
+
+
+def _is_row(setting: Setting, row: str) -> bool:
+    return all(getattr(setting, name) == value for name, value in FOUR_ROWS[row].items())
+
+
+def plot(results: Mapping[Setting, Sequence[Result]], path: Path) -> None:
     """Accuracy against model calls, a point a setting, as PNG, SVG or PDF by the path's suffix.
 
     Raises ImportError where matplotlib is not installed, OSError where the file cannot be written.
     """
     from matplotlib.figure import Figure  # not pyplot, which looks for a display
 
+    path.parent.mkdir(parents=True, exist_ok=True)
     figure = Figure(figsize=(9, 4.8), layout="constrained")
     axes = figure.subplots()
-    for number, one in enumerate(scores):
-        low, high = one.interval
-        axes.errorbar(
-            one.calls,
-            one.accuracy,
-            yerr=[[max(0.0, one.accuracy - low)], [max(0.0, high - one.accuracy)]],
-            fmt="os^Dv<>P*X"[number % 10],
-            markersize=8,
-            capsize=4,
-            label=f"#{number + 1} {one.setting}",
-        )
+    marks = cycle("os^Dv<>P*X")
+    for setting, name in named(list(results)).items():
+        one = score(results[setting])
+        error = [[abs(one.accuracy - bound)] for bound in one.interval]
+        calls = one.mean("model_calls")
+        axes.errorbar(calls, one.accuracy, yerr=error, fmt=next(marks), capsize=4, label=name)
     axes.set(xlabel="model calls a run", ylabel="right decisions (95 % Wilson interval)")
-    axes.set_xlim(left=0)
-    axes.set_ylim(-0.03, 1.03)
+    axes.set(xlim=(0, None), ylim=(-0.03, 1.03))
     axes.yaxis.set_major_formatter(lambda share, _: f"{share:.0%}")
-    axes.grid(alpha=0.3)
-    axes.spines[["top", "right"]].set_visible(False)
     figure.legend(loc="outside lower center", ncols=2, frameon=False)
     figure.savefig(path, dpi=150)
 
@@ -210,12 +238,3 @@ def _by_case(results: Iterable[Result]) -> dict[str, list[bool]]:
     for result in results:
         by_case[result.case].append(result.right)
     return dict(by_case)
-
-
-def _share(trials: Sequence[bool]) -> float:
-    return sum(trials) / len(trials)
-
-
-def _mean(values: Iterable[float]) -> float:
-    items = list(values)
-    return sum(items) / len(items)

@@ -1,31 +1,34 @@
 """The report of an evaluation: the figures of `scores.py` as tables, for a file or for a terminal.
 
 Rule 1: what is in the tables is decided once (`report`); only their layout depends on who reads.
-Rule 2: a pipe or a file gets Markdown, however wide.
-Rule 3: a terminal gets no line that is wider than itself: a table that does not fit is turned, with
-        a line for each figure and a column for each setting, as many beside each other as fit.
+Rule 2: settings are called by what sets them apart, what they have in common is said once, and a
+        column in which nothing was counted is left out.
+Rule 3: the last lines are sentences: what is a finding, what is not, and how little n is.
+Rule 4: a pipe or a file gets Markdown, however wide. A terminal gets no line that is wider than
+        itself: a table that does not fit is turned, with a line for each figure and a column for
+        each setting, as many beside each other as fit.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from io import StringIO
+from itertools import count
 
 from rich import box
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..cli.console import printable
 from ..policies import Price
-from .scores import Comparison, Result, Score, Setting, compare, score
+from ..text import sanitize
+from .intervals import mcnemar, wilson
+from .scores import VARIED, Comparison, Result, Score, Setting, compare, named, score, varying
 
 CLEAR = 0.05  # a p-value below it is called a difference
-DECISIONS = ("#", "provider", "dialect", "force", "flag", "right", "accuracy", "95 % interval")
-EFFORT = (
-    *("#", "actions behind a thought", "forced calls honored", "exits"),
-    *("calls", "tokens in", "out", "cached", "cost", "seconds"),
-)
-PAIRS = ("pair", "what differs", "first better", "second better", "p", "difference")
+NOTHING = {"-", "0", "0.0", "0 / 0"}  # cells of a column that says nothing
+WIDE = 100_000  # columns: no line is broken
 FRAME = 3  # characters that a cell takes on top of its text: "| " and " "
 
 Rows = Sequence[Sequence[str]]
@@ -39,78 +42,72 @@ class Section:
 
     name: str
     remark: str
-    rows: Rows
+    rows: Rows = ()
 
 
 def report(
     results: Mapping[Setting, Sequence[Result]], prices: Mapping[Setting, Price] | None = None
 ) -> list[Section]:
-    """Decisions, what they took, kinds of cases, comparisons."""
-    scores = [score(own, (prices or {}).get(setting)) for setting, own in results.items()]
-    number = {setting: f"#{n}" for n, setting in enumerate(results, 1)}
-    k = max(result.trial for own in results.values() for result in own)
+    """Decisions, what they took, kinds of cases, steadiness, comparisons, and how little n is."""
+    if not results:
+        return [Section("", "There are no results yet.")]
+    settings = list(results)
+    scores = {one: score(own, (prices or {}).get(one)) for one, own in results.items()}
+    names = {one: sanitize(" ".join(name.split())) for one, name in named(settings).items()}
+    pairs = compare(results)
     sections = [
         Section(
             "Decisions",
-            "right: what was done is what the case expects; 95\u00a0% Wilson interval",
-            [
-                [*DECISIONS, f"pass^{k}", "wrong writes"],
-                *(_decisions(number[one.setting], one) for one in scores),
-            ],
+            "right: what was done is what the case expects; 95\u00a0% Wilson intervals; calls, "
+            f"tokens, cost and seconds are averages of a run{_in_common(settings)}",
+            _table(names, scores, _decisions),
         ),
-        Section(
-            "What it took",
-            "calls, tokens, cost and seconds are averages of a run",
-            [EFFORT, *(_effort(number[one.setting], one) for one in scores)],
-        ),
-        Section("Right, by kind of case", "", [["kind", *number.values()], *_kinds(results)]),
+        Section("How", "", _table(names, scores, _effort)),
+        Section("Right, by kind of case", "", [["kind", *names.values()], *_kinds(results)]),
     ]
-    if pairs := compare(results):
-        remark = "one thing differs; on how many cases either did better; exact McNemar test, "
-        remark += "p adjusted by Holm"
-        rows = [PAIRS, *(_comparison(number, pair) for pair in pairs)]
-        sections.append(Section("Paired comparisons", remark, rows))
+    if any(len(it.pass_k) > 1 for it in scores.values()):
+        remark = "pass^k: how likely k trials of a case are all right"
+        rows = _table(names, scores, _steadiness)
+        sections.append(Section("Steadiness", remark, rows))
     if any(setting.trust_model for setting in results):
         remark = "The world's own enforcement was switched off: this is the models' judgment."
-        sections.insert(0, Section("", remark, []))
-    return sections
+        sections.insert(0, Section("", remark))
+    if pairs:
+        remark = "one thing differs between the two; exact McNemar test, p adjusted by Holm"
+        sections.append(Section("Paired comparisons", remark))
+    sentences = [*(_verdict(names, pair) for pair in pairs), _how_little(scores, len(pairs))]
+    return [*sections, Section("", "\n".join(sentences))]
 
 
 def markdown(sections: Sequence[Section]) -> str:
     """For a file: each table whole, with columns that line up."""
-    parts = []
-    for section in sections:
-        remark = f" ({section.remark})" if section.remark else ""
-        parts.append(f"**{section.name}**{remark}" if section.name else section.remark)
-        if section.rows:
-            parts.append(_lined_up(section.rows))
-    return "\n\n".join(parts)
+    out = StringIO()
+    show(sections, Console(file=out, width=WIDE, color_system=None), mark="**")
+    lines = (line.rstrip() for line in out.getvalue().splitlines())
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
 
 
-def show(sections: Sequence[Section], console: Console) -> None:
-    """For a terminal: nothing is wider than it."""
+def show(sections: Sequence[Section], console: Console, mark: str = "") -> None:
+    """For a terminal: nothing is wider than it. `mark` stands around the names."""
     for section in sections:
         name, remark = section.name, section.remark
         aside = f" ({remark})" if name and remark else remark
-        console.print(Text.assemble((name, "bold"), aside))
+        console.print(Text.assemble((f"{mark}{name}{mark}" if name else "", "bold"), aside))
         for rows in fitting(section.rows, console.width):
-            console.print(_grid(rows))
-        console.print()
+            console.print(_grid(rows))  # with an empty line before and after
+        if not section.rows:
+            console.print()
 
 
 def fitting(rows: Rows, width: int) -> Iterator[Rows]:
     """The table as it is where it fits into `width`; else turned, in as many parts as it takes."""
     if sum(map(_width, zip(*rows, strict=True))) + 1 <= width:
-        if rows:
-            yield rows
+        yield from [rows] if rows else []
         return
-    header, *left = rows
-    while left:
-        room, beside = width - 1 - _width(header) - _width(left[0]), 1
-        while beside < len(left) and (room := room - _width(left[beside])) >= 0:
-            beside += 1
-        yield list(zip(header, *left[:beside], strict=True))
-        left = left[beside:]
+    header, *others = rows
+    beside = max(1, (width - 1 - _width(header)) // max(map(_width, others)))
+    for first in range(0, len(others), beside):
+        yield list(zip(header, *others[first : first + beside], strict=True))
 
 
 def _width(cells: Sequence[str]) -> int:
@@ -120,81 +117,109 @@ def _width(cells: Sequence[str]) -> int:
 def _grid(rows: Rows) -> Table:
     """A table as Markdown draws it; cells that are too wide even so are wrapped at words."""
     grid = Table(box=box.MARKDOWN, header_style="bold")
-    for cell in rows[0]:
-        grid.add_column(Text(printable(cell)), overflow="fold")
-    for row in rows[1:]:
-        grid.add_row(*(Text(printable(cell)) for cell in row))
+    header, *others = [[Text(_in_a_cell(cell)) for cell in row] for row in rows]
+    for cell in header:
+        grid.add_column(cell, overflow="fold")
+    for row in others:
+        grid.add_row(*row)
     return grid
 
 
-def _lined_up(rows: Rows) -> str:
-    lines = [[_in_a_cell(cell) for cell in row] for row in rows]
-    widths = [max(map(cell_len, column)) for column in zip(*lines, strict=True)]
-    lines.insert(1, ["-" * width for width in widths])
-    padded = (
-        [set_cell_size(cell, width) for cell, width in zip(line, widths, strict=True)]
-        for line in lines
-    )
-    return "\n".join(f"| {' | '.join(line)} |" for line in padded)
-
-
 def _in_a_cell(text: str) -> str:
-    return printable(" ".join(text.split())).replace("|", "\\|")
+    return sanitize(" ".join(text.split())).replace("|", "\\|")
 
 
-# The rows.
+# The rows: each a mapping from column to cell.
 
 
-def _decisions(number: str, one: Score) -> list[str]:
-    setting = one.setting
-    low, high = one.interval
-    return [
-        *(number, setting.provider, setting.dialect, setting.force, setting.flag),
-        f"{one.right}/{one.trials}",
-        f"{one.accuracy:.1%}",
-        f"{low:.1%} to {high:.1%}",
-        f"{one.pass_k:.1%}",
-        f"{one.wrong_writes}",
-    ]
+def _table(
+    names: Mapping[Setting, str],
+    scores: Mapping[Setting, Score],
+    figures: Callable[[Score], Mapping[str, str]],
+) -> Rows:
+    """A row a setting, without the columns that say nothing."""
+    found = {names[one]: figures(it) for one, it in scores.items()}
+    columns = dict.fromkeys(name for own in found.values() for name in own)
+    kept = [c for c in columns if not {own.get(c, "-") for own in found.values()} <= NOTHING]
+    rows = [[name, *(own.get(c, "-") for c in kept)] for name, own in found.items()]
+    return [["setting", *kept], *rows]
 
 
-def _effort(number: str, one: Score) -> list[str]:
-    return [
-        number,
-        _of(one.behind_a_thought, one.actions),
-        _of(one.honored, one.forced),
-        ", ".join(f"{name} {count}" for name, count in one.exits.most_common()),
-        f"{one.calls:.1f}",
-        *(f"{n:,.0f}" for n in (one.input_tokens, one.output_tokens, one.cached_tokens)),
-        "-" if one.cost is None else f"${one.cost:.4f}",
-        f"{one.seconds:.2f}",
-    ]
+def _decisions(one: Score) -> dict[str, str]:
+    return {
+        "right": f"{one.right}/{one.trials}",
+        "accuracy": f"{one.accuracy:.1%}",
+        "95 % interval": _interval(*one.interval),
+        "wrong writes": f"{one.totals['wrong_writes']}",
+        "calls": f"{one.mean('model_calls'):.1f}",
+        "tokens in": f"{one.mean('input_tokens'):,.0f}",
+        "cached": f"{one.mean('cached_tokens'):,.0f}",
+        "out": f"{one.mean('output_tokens'):,.0f}",
+        "cost": "-" if one.cost is None else f"${one.cost:.4f}",
+        "seconds": f"{one.mean('seconds'):.2f}",
+    }
+
+
+def _effort(one: Score) -> dict[str, str]:
+    def of(part: str, whole: str) -> str:
+        some, all = one.totals[part], one.totals[whole]
+        return f"{some}/{all} ({some / all:.0%})" if all else "-"
+
+    return {
+        "actions behind a thought": of("behind_a_thought", "actions"),
+        "forced calls honored": of("honored", "forced"),
+        "exits": ", ".join(f"{exit} {count}" for exit, count in one.exits.most_common()),
+    }
+
+
+def _steadiness(one: Score) -> dict[str, str]:
+    return {
+        f"pass^{k}": f"{share:.1%} ({_interval(*interval)})"
+        for k, (share, interval) in enumerate(one.pass_k, 1)
+    }
 
 
 def _kinds(results: Mapping[Setting, Sequence[Result]]) -> Iterator[list[str]]:
-    kinds = dict.fromkeys(result.kind for own in results.values() for result in own)
-    for kind in kinds:
-        columns = [
-            [result.right for result in own if result.kind == kind] for own in results.values()
-        ]
+    for kind in dict.fromkeys(one.kind for own in results.values() for one in own):
+        columns = [[one.right for one in own if one.kind == kind] for own in results.values()]
         yield [kind, *(f"{sum(column)}/{len(column)}" for column in columns)]
 
 
-def _comparison(number: Mapping[Setting, str], pair: Comparison) -> list[str]:
-    changed = [
-        f"{f.name}: {getattr(pair.first, f.name)} / {getattr(pair.second, f.name)}"
-        for f in fields(Setting)
-        if getattr(pair.first, f.name) != getattr(pair.second, f.name)
-    ]
-    return [
-        f"{number[pair.first]}, {number[pair.second]}",
-        *changed,
-        f"{pair.first_better}",
-        f"{pair.second_better}",
-        f"{pair.p:.2g}" if pair.p >= 0.001 else "< 0.001",
-        "yes" if pair.p < CLEAR else "not shown",
-    ]
+def _interval(low: float, high: float) -> str:
+    return f"{low:.1%} to {high:.1%}"
 
 
-def _of(part: int, whole: int) -> str:
-    return f"{part}/{whole} ({part / whole:.0%})" if whole else "-"
+# The sentences.
+
+
+def _in_common(settings: Sequence[Setting]) -> str:
+    """What is the same for all settings, as far as it is not the usual."""
+    usual, one = Setting(""), settings[0]
+    same = [n for n in VARIED if n not in (*varying(settings), "trust_model")]
+    unusual = [f"{n}={getattr(one, n)}" for n in same if getattr(one, n) != getattr(usual, n)]
+    return f"; the same for all: {sanitize(', '.join(unusual))}" if unusual else ""
+
+
+def _verdict(names: Mapping[Setting, str], pair: Comparison) -> str:
+    """`careful beat hasty in 43 of the 44 cases that differ (p < 0.001).`"""
+    sides = [(pair.first_better, names[pair.first]), (pair.second_better, names[pair.second])]
+    (won, winner), (lost, loser) = sorted(sides, key=lambda side: -side[0])
+    p = f"= {pair.p:.2g}" if pair.p >= 0.001 else "< 0.001"
+    if not won:
+        return f"{winner} and {loser} did equally well on every case."
+    cases = f"{won} of the {won + lost} cases that differ (p {p})"
+    if pair.p < CLEAR:
+        return f"{winner} beat {loser} in {cases}."
+    return f"No difference is shown between {winner} and {loser}: {winner} was better in {cases}."
+
+
+def _how_little(scores: Mapping[Setting, Score], pairs: int) -> str:
+    """What so few cases cannot show."""
+    n = min(one.cases for one in scores.values())
+    low, high = wilson(n / 2, n)
+    words = f"n is {n} case{'s' * (n > 1)}: a share near one half is known to "
+    words += f"± {100 * (high - low) / 2:.0f} points."
+    if pairs:
+        least = next(k for k in count(1) if mcnemar(k, 0) * pairs < CLEAR)
+        words += f" A difference takes at least {least} cases that differ, all in one direction."
+    return words

@@ -5,37 +5,40 @@ Rule 1: this module knows nothing of what the cases are about. A *suite* makes t
         what it did.
 Rule 2: every trial starts from a new world and an empty transcript; it shares only the model.
 Rule 3: a result is appended to the results file as soon as it is there. A run that is stopped or
-        killed goes on with the same command, and no finished trial is run again. Trials that
-        failed on the way to the model are.
+        killed goes on with the same plan, and no finished trial is run again. Trials that failed on
+        the way to the model are.
 Rule 4: the file remembers what was asked (cases, instructions, tools). Results of something else
-        are never mixed in.
+        are never mixed in. Files of the same questions are merged by concatenation.
 
-The edge: `scores.py` has what the results add up to, `eval.py` the command. A model's own sampling
-is its provider's default; nothing here makes it deterministic, which is what trials are for.
+The edge: `scores.py` has what the results add up to. A model's own sampling is its provider's
+default; nothing here makes it deterministic, which is what trials are for.
 """
 
-import asyncio
 import hashlib
 import json
 import os
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Protocol, TypeAlias
+
+from pydantic import BaseModel, TypeAdapter
 
 from ..agent import Agent
-from ..cli.options import UserError
 from ..errors import AuthError, ConnectionFailed, FileError, ModelError, ModelNotFound
 from ..messages import Json
-from ..model import Model, Script, honored
-from ..outcome import Outcome
+from ..model import Model, Script
+from ..running import honored
+from ..text import json_text, well_formed
 from ..think import THINK, THINK_MINIMAL
 from ..tools import Tool
-from .scores import Result, Setting, from_json, to_json
+from .scores import Result, Setting
 
 HOPELESS = (AuthError, ModelNotFound, ConnectionFailed)  # no other case would fare better
+VERSION = 2  # of the results file; 1 had other settings
+THINK_TOOLS = {"on": THINK, "minimal": THINK_MINIMAL, "none": None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +63,9 @@ class World(Protocol):
 
 
 class Suite(Protocol):
-    """What a suite module has. `STAND_INS` are scripted models, as `--provider offline:NAME`."""
+    """What a suite module has. `STAND_INS` are scripted models, the provider `offline:NAME`. It may
+    have a function `speaking(script, dialect)` on top, which gives a stand-in in a dialect.
+    """
 
     STAND_INS: Mapping[str, Script]
 
@@ -70,22 +75,25 @@ class Suite(Protocol):
         """
 
 
-@runtime_checkable
-class Speaks(Protocol):
-    """What a suite may have on top: stand-ins that speak the dialects `"json"` and `"react"`."""
+def instructions_of(suite: Suite) -> Mapping[str, str]:
+    """What a suite may have on top, too: INSTRUCTIONS, several of them by name (`"plain"`,
+    `"optimized"`), to be compared.
+    """
+    offered = getattr(suite, "INSTRUCTIONS", None)
+    return offered if isinstance(offered, Mapping) else {}
 
-    def speaking(self, script: Script, dialect: str) -> Script:
-        """`script` in a dialect; in `"native"` it is the script itself."""
 
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """A line of the cases file. `data` is the whole of it, for the suite."""
+class Case(BaseModel, extra="allow", frozen=True):
+    """A line of the cases file: what every case has, and whatever the suite needs."""
 
     id: str
     kind: str
     text: str
-    data: Json
+
+    @property
+    def data(self) -> Json:
+        """The whole of it, for the suite."""
+        return self.model_dump()
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,39 +113,39 @@ class Job:
 Key: TypeAlias = tuple[Setting, str, int]
 
 
+def agent_for(setting: Setting, model: Model, world: World, suite: Suite) -> Agent:
+    """The agent of one trial. Raises ValueError where there can be none with these settings."""
+    tools = world.tools
+    if setting.cover == "none":
+        tools = [replace(tool, think_first=False) for tool in tools]
+    return Agent(
+        model,
+        tools,
+        instructions=instructions_of(suite).get(setting.instructions, world.instructions),
+        force=setting.force,
+        think=THINK_TOOLS[setting.think],
+        silence=setting.silence,
+        carry=setting.cover == "carry",
+    )
+
+
 async def attempt(job: Job, model: Model, suite: Suite) -> Result:
     """Run one trial. Raises ModelError only where no other trial could be run either."""
-    setting, case = job.setting, job.case
-    world = suite.prepare(case.data, trust_model=setting.trust_model)
-    agent = Agent(
-        model,
-        world.tools,
-        instructions=world.instructions,
-        force=setting.force,
-        think=THINK if setting.flag == "on" else THINK_MINIMAL,
-    )
+    case = job.case
+    world = suite.prepare(case.data, trust_model=job.setting.trust_model)
+    agent = agent_for(job.setting, model, world, suite)
+    trial = Result(setting=job.setting, case=case.id, kind=case.kind, trial=job.trial)
     started = time.perf_counter()
     try:
         outcome = await agent.arun(case.text)
     except HOPELESS:
         raise
     except ModelError as error:
-        return Result(
-            setting=setting, case=case.id, kind=case.kind, trial=job.trial, error=str(error)
-        )
-    return _result(job, outcome, world.check(), time.perf_counter() - started)
-
-
-def _result(job: Job, outcome: Outcome, check: Check, seconds: float) -> Result:
+        return replace(trial, error=str(error))
     forced = [step for step in outcome.steps if step.tool_choice not in ("auto", "none")]
-    return Result(
-        setting=job.setting,
-        case=job.case.id,
-        kind=job.case.kind,
-        trial=job.trial,
-        right=check.right,
-        found=check.found,
-        wrong_writes=check.wrong_writes,
+    return replace(
+        trial,
+        seconds=round(time.perf_counter() - started, 3),
         exit=outcome.exit,
         actions=len(outcome.actions),
         behind_a_thought=outcome.behind_a_thought,
@@ -145,114 +153,106 @@ def _result(job: Job, outcome: Outcome, check: Check, seconds: float) -> Result:
         honored=sum(honored(step.tool_choice, step) for step in forced),
         model_calls=outcome.model_calls,
         usage=outcome.usage,
-        seconds=round(seconds, 3),
+        **asdict(world.check()),
     )
-
-
-async def run_all(
-    jobs: Iterable[Job],
-    perform: Callable[[Job], Awaitable[Result]],
-    record: Callable[[Result], None],
-    *,
-    concurrency: int,
-) -> None:
-    """Perform the jobs, `concurrency` at a time, and record each result as it is there."""
-    waiting = iter(jobs)  # shared by the workers, so each job is handed out once
-
-    async def worker() -> None:
-        for job in waiting:
-            record(await perform(job))
-
-    try:
-        async with asyncio.TaskGroup() as workers:
-            for _ in range(concurrency):
-                workers.create_task(worker())
-    except ExceptionGroup as group:
-        raise group.exceptions[0] from None  # one is enough; the others are the same server's
 
 
 def fingerprint(cases: Sequence[Case], suite: Suite) -> str:
     """A digest of all that the models are asked: the cases, and the instructions and tools they
-    come with. Raises UserError for the first case that the suite cannot read.
+    come with. Raises ValueError for the first case that the suite cannot read.
     """
-    digest = hashlib.sha256()
+    digest = hashlib.sha256(json.dumps(dict(instructions_of(suite))).encode())
     for case in cases:
         try:
             world = suite.prepare(case.data, trust_model=False)
         except ValueError as error:
-            raise UserError(f"case {case.id}: {' '.join(str(error).split())}") from error
+            raise ValueError(f"case {case.id}: {' '.join(str(error).split())}") from error
         shown = [(tool.name, tool.description, tool.parameters) for tool in world.tools]
         digest.update(json.dumps([case.data, world.instructions, shown]).encode())
     return digest.hexdigest()
 
 
-# The results file.
+@dataclass(frozen=True, slots=True)
+class Header:
+    """The first line of a results file: the version of its settings, and what was asked."""
+
+    evaluation: int
+    asked: str
+
+
+LINE: TypeAdapter[Header | Result] = TypeAdapter(Header | Result)
+"""A line as JSON and back; `validate_json` raises ValueError for what is none."""
 
 
 class Results:
     """The results of all runs into one file: a header line, then one line a result.
 
-    `asked` is the digest of what the models are asked (`fingerprint`). Raises UserError when the
-    file holds something else, and FileError when it cannot be used.
+    `asked` is the digest of what the models are asked (`fingerprint`). A header may stand further
+    down, too: `cat a.jsonl b.jsonl` merges two files. Raises ValueError when the file holds
+    something else, and FileError when it cannot be used.
     """
 
     def __init__(self, path: Path, asked: str) -> None:
         self._path = path
+        self._header = Header(evaluation=VERSION, asked=asked)
         self._by_key: dict[Key, Result] = {}
         with self._usable():
             path.parent.mkdir(parents=True, exist_ok=True)
             path.touch()
             data = path.read_bytes()
-        whole = data[: data.rfind(b"\n") + 1]
-        if data:  # read before anything is cut off: it may be somebody else's file
-            self._load((whole or data).decode(errors="replace").split("\n"), asked)
-        with self._usable():
+            whole = data[: data.rfind(b"\n") + 1]
+            self._load(whole or data)  # before anything is cut off: it may be somebody else's file
             os.truncate(path, len(whole))  # a line that a kill tore apart: its trial is run again
         if not whole:
-            self._append({"evaluation": 1, "asked": asked})
+            self._append(self._header)
 
     def __contains__(self, job: Job) -> bool:
         """Is this trial done? One that failed on the way to the model is not."""
         return job.key in self._by_key and not self._by_key[job.key].error
 
-    def __getitem__(self, job: Job) -> Result:
+    def get(self, job: Job) -> Result | None:
         """What came of this trial, last."""
-        return self._by_key[job.key]
+        return self._by_key.get(job.key)
 
     def add(self, result: Result) -> None:
         """Append a result. It is in the file when this returns."""
-        self._append(to_json(result))
+        self._append(result)
         self._keep(result)
 
-    def _load(self, lines: Sequence[str], asked: str) -> None:
-        for number, line in enumerate(lines, 1):
-            if number > 1 and not line:
-                continue
+    def _load(self, data: bytes) -> None:
+        for number, text in enumerate(data.splitlines(), 1):
             try:
-                data = json.loads(line)
-                if number > 1:
-                    self._keep(from_json(data))
-                elif data["asked"] != asked:
-                    raise UserError(
-                        f"{self._path} holds results for other cases, instructions or tools; "
-                        "choose another --out"
-                    )
-            except (ValueError, KeyError, TypeError) as error:
-                raise UserError(
-                    f"{self._path}, line {number} is no line of an evaluation; take it out, or "
-                    "choose another --out"
+                line = LINE.validate_json(text)
+                if number == 1 and isinstance(line, Result):
+                    raise ValueError("a file begins with its header")
+            except ValueError as error:
+                raise ValueError(
+                    f"{self._path}, line {number} is no line of an evaluation: take it out, or "
+                    "choose another file for the results"
                 ) from error
+            if isinstance(line, Result):
+                self._keep(line)
+            elif line != self._header:
+                raise ValueError(
+                    f"{self._path} holds results for other cases, instructions or tools, or of "
+                    "another version: choose another file for the results"
+                )
 
     def _keep(self, result: Result) -> None:
-        self._by_key[result.setting, result.case, result.trial] = result
+        key = (result.setting, result.case, result.trial)
+        if not (result.error and key in self._by_key):  # merged, a failure may come after a result
+            self._by_key[key] = result
 
-    def _append(self, data: Json) -> None:
+    def _append(self, line: Header | Result) -> None:
+        text = well_formed(json_text(LINE.dump_python(line, mode="json")))
         with self._usable(), self._path.open("ab") as file:
-            file.write(json.dumps(data).encode() + b"\n")
+            file.write(text.encode() + b"\n")
 
     @contextmanager
     def _usable(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:
-            raise FileError(f"{self._path}: {error.strerror}; choose another --out") from error
+            raise FileError(
+                f"{self._path}: {error.strerror}; choose another file for the results"
+            ) from error

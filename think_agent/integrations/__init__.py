@@ -1,0 +1,1 @@
+"""Foreign systems, one file for each, each behind its extra: OpenTelemetry, DBOS."""

@@ -26,8 +26,9 @@ Source: https://github.com/open-telemetry/semantic-conventions-genai (status: de
 import json
 import os
 import time
-from types import TracebackType
-from typing import Self
+from collections.abc import Mapping
+from operator import itemgetter
+from typing import Any, Self
 
 try:
     from opentelemetry import trace
@@ -38,24 +39,12 @@ except ImportError as error:
     ) from error
 
 from .. import __version__
+from ..audit import words
 from ..errors import ModelError
-from ..messages import (
-    MESSAGES,
-    Assistant,
-    Force,
-    Json,
-    Message,
-    Started,
-    ToolCall,
-    ToolChoice,
-    ToolResult,
-    Usage,
-    User,
-    Verdict,
-)
-from ..outcome import Outcome
-from ..running import Event
+from ..messages import Assistant, Force, Json, Spoken, ToolCall, ToolResult, Usage, User
+from ..running import Event, Outcome
 from ..streaming import Delta
+from ..text import well_formed
 
 CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 PROVIDERS = {"gemini": "gcp.gemini"}  # the others go by their own names
@@ -67,6 +56,7 @@ FINISHED = {
     "pause_turn": "length",
     "refusal": "content_filter",
     "malformed": "error",
+    "incomplete": "error",
 }
 
 
@@ -88,10 +78,11 @@ class Spans:
         self._tracer = tracer or trace.get_tracer("think_agent", __version__)
         said = os.environ.get(CAPTURE, "").lower() in ("true", "1", "span_only", "span_and_event")
         self._content = said if content is None else content
+        named = {"gen_ai.agent.name": agent_name, "gen_ai.conversation.id": conversation_id}
+        self._everywhere = {name: value for name, value in named.items() if value}
         self._agent_name = agent_name
-        self._conversation_id = conversation_id
         self._agent: Span | None = None
-        self._messages: list[Message] = []
+        self._messages: list[Spoken] = []
         self._calls: dict[str, ToolCall] = {}
         self._since = time.time_ns()  # when the last message was there: what comes next began then
         self._first_delta: int | None = None
@@ -100,12 +91,7 @@ class Spans:
         self._since = time.time_ns()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if self._agent and error:
             if isinstance(error, ModelError):
                 _fail(self._start("chat", "", SpanKind.CLIENT), error)
@@ -120,97 +106,88 @@ class Spans:
             self._since = now
             self._messages.clear()
         if self._agent is None:
-            self._agent = self._start("invoke_agent", self._agent_name, SpanKind.INTERNAL)
+            self._agent = self._start("invoke_agent", self._agent_name)
         match event:
             case Delta():
                 self._first_delta = self._first_delta or now
             case Assistant():
-                self._chat(event, now)
+                self._chat(event).end(now)
             case ToolResult():
-                self._tool(event, now)
+                self._tool(event).end(now)
             case Outcome():
-                self._outcome(self._agent, event)
-        if isinstance(event, MESSAGES):
+                self._agent.set_attributes(_figures(event))
+                self._agent.end()
+                self._agent = None
+        if isinstance(event, Spoken):  # what a model gets to read; `Started` is a part of its call
             self._messages.append(event)
             self._since, self._first_delta = now, None
 
-    def _start(self, operation: str, name: str, kind: SpanKind) -> Span:
+    def _start(self, operation: str, name: str, kind: SpanKind = SpanKind.INTERNAL) -> Span:
         """A span that begins where the last message ended, under the one of the agent."""
         parent = trace.set_span_in_context(self._agent) if self._agent else None
-        span = self._tracer.start_span(
-            _visible(f"{operation} {name}".strip()), parent, kind, start_time=self._since
-        )
-        span.set_attribute("gen_ai.operation.name", operation)
-        if self._agent_name:
-            span.set_attribute("gen_ai.agent.name", self._agent_name)
-        if self._conversation_id:
-            span.set_attribute("gen_ai.conversation.id", self._conversation_id)
-        return span
+        name = well_formed(f"{operation} {name}".strip())
+        attributes = {"gen_ai.operation.name": operation, **self._everywhere}
+        return self._tracer.start_span(name, parent, kind, attributes, start_time=self._since)
 
-    def _chat(self, reply: Assistant, now: int) -> None:
-        span = self._start("chat", reply.model, SpanKind.CLIENT)
-        span.set_attributes(
-            {
-                "gen_ai.provider.name": PROVIDERS.get(reply.provider, reply.provider),
-                "gen_ai.request.model": reply.model,
-                "gen_ai.response.model": reply.model,
-                "gen_ai.response.finish_reasons": [_finish_reason(reply)],
-                **_usage(reply.usage),
-                "think_agent.tool_choice": _choice(reply.tool_choice),
-            }
-        )
+    def _chat(self, reply: Assistant) -> Span:
+        choice = reply.tool_choice
+        finished = FINISHED.get(reply.stop_reason, reply.stop_reason)
+        attributes: dict[str, Any] = {
+            "gen_ai.provider.name": PROVIDERS.get(reply.provider, reply.provider),
+            "gen_ai.request.model": reply.model,
+            "gen_ai.response.model": reply.model,
+            "gen_ai.response.finish_reasons": [finished],
+            **_usage(reply.usage),
+            "think_agent.tool_choice": choice.name if isinstance(choice, Force) else choice,
+        }
         if reply.enforced:
-            span.set_attribute("think_agent.enforced", reply.enforced)
+            attributes["think_agent.enforced"] = reply.enforced
         if self._first_delta:
             waited = (self._first_delta - self._since) / 1e9
-            span.set_attribute("gen_ai.response.time_to_first_chunk", waited)
+            attributes["gen_ai.response.time_to_first_chunk"] = waited
         if self._content:
-            said = [_message(message) for message in self._messages if not _is_internal(message)]
-            span.set_attribute("gen_ai.input.messages", json.dumps(said))
-            answer = {**_message(reply), "finish_reason": _finish_reason(reply)}
-            span.set_attribute("gen_ai.output.messages", json.dumps([answer]))
-        span.end(now)
+            answer = {**_message(reply), "finish_reason": finished}
+            attributes["gen_ai.input.messages"] = json.dumps([*map(_message, self._messages)])
+            attributes["gen_ai.output.messages"] = json.dumps([answer])
         self._calls = {call.id: call for call in reply.tool_calls}
+        span = self._start("chat", reply.model, SpanKind.CLIENT)
+        span.set_attributes(attributes)
+        return span
 
-    def _tool(self, result: ToolResult, now: int) -> None:
-        span = self._start("execute_tool", result.name, SpanKind.INTERNAL)
-        span.set_attributes(
-            {
-                "gen_ai.tool.name": _visible(result.name),
-                "gen_ai.tool.type": "function",
-                "gen_ai.tool.call.id": _visible(result.call_id),
-            }
-        )
+    def _tool(self, result: ToolResult) -> Span:
+        attributes = {
+            "gen_ai.tool.name": result.name,
+            "gen_ai.tool.type": "function",
+            "gen_ai.tool.call.id": result.call_id,
+        }
+        if self._content and (call := self._calls.get(result.call_id)):
+            attributes["gen_ai.tool.call.arguments"] = json.dumps(call.arguments)
+            attributes["gen_ai.tool.call.result"] = result.content
+        span = self._start("execute_tool", result.name)
         if result.is_error:  # its words are content, too, so they are no status description
-            span.set_attribute("error.type", "refused" if result.refused else "tool_error")
+            attributes["error.type"] = words.status(result)
             span.set_status(StatusCode.ERROR)
-        call = self._calls.get(result.call_id)
-        if self._content and call:
-            span.set_attribute("gen_ai.tool.call.arguments", json.dumps(call.arguments))
-            span.set_attribute("gen_ai.tool.call.result", _visible(result.content))
-        span.end(now)
-
-    def _outcome(self, agent: Span, outcome: Outcome) -> None:
-        agent.set_attributes(
-            {
-                **_usage(outcome.usage),
-                "think_agent.exit": outcome.exit,
-                "think_agent.model_calls": outcome.model_calls,
-                "think_agent.actions": len(outcome.actions),
-                "think_agent.actions_behind_a_thought": outcome.behind_a_thought,
-            }
-        )
-        agent.end()
-        self._agent = None
+        span.set_attributes({name: well_formed(value) for name, value in attributes.items()})
+        return span
 
 
 def _fail(span: Span, error: BaseException) -> None:
     span.set_attribute("error.type", type(error).__name__)
-    span.set_status(StatusCode.ERROR, _visible(str(error)))
+    span.set_status(StatusCode.ERROR, well_formed(str(error)))
     span.end()
 
 
-def _usage(usage: Usage) -> dict[str, int]:
+def _figures(outcome: Outcome) -> Mapping[str, str | int]:
+    return {
+        **_usage(outcome.usage),
+        "think_agent.exit": outcome.exit,
+        "think_agent.model_calls": outcome.model_calls,
+        "think_agent.actions": len(outcome.actions),
+        "think_agent.actions_behind_a_thought": outcome.behind_a_thought,
+    }
+
+
+def _usage(usage: Usage) -> Mapping[str, int]:
     return {
         "gen_ai.usage.input_tokens": usage.input_tokens,
         "gen_ai.usage.output_tokens": usage.output_tokens,
@@ -219,39 +196,18 @@ def _usage(usage: Usage) -> dict[str, int]:
     }
 
 
-def _finish_reason(reply: Assistant) -> str:
-    return FINISHED.get(reply.stop_reason, reply.stop_reason)
-
-
-def _choice(choice: ToolChoice) -> str:
-    return choice.name if isinstance(choice, Force) else choice
-
-
-def _is_internal(message: Message) -> bool:
-    return isinstance(message, Started | Verdict)  # no model ever reads these
-
-
-def _message(message: Message) -> Json:
+def _message(message: Spoken) -> Json:
     """A message in the shape of the conventions: a role and parts."""
     match message:
-        case Assistant():
-            parts: list[Json] = []
-            if message.thinking:
-                parts.append({"type": "reasoning", "content": message.thinking})
-            if message.text:
-                parts.append({"type": "text", "content": message.text})
-            for call in message.tool_calls:
-                head = {"type": "tool_call", "id": call.id, "name": call.name}
-                parts.append({**head, "arguments": call.arguments})
-            return {"role": "assistant", "parts": parts}
+        case Assistant(thinking=thinking, text=text):
+            said = [{"type": "reasoning", "content": thinking}, {"type": "text", "content": text}]
+            calls = [
+                {"type": "tool_call", "id": call.id, "name": call.name, "arguments": call.arguments}
+                for call in message.tool_calls
+            ]
+            return {"role": "assistant", "parts": [*filter(itemgetter("content"), said), *calls]}
         case ToolResult(call_id=id, content=content):
             part = {"type": "tool_call_response", "id": id, "response": content}
             return {"role": "tool", "parts": [part]}
         case User(text=text):
             return {"role": "user", "parts": [{"type": "text", "content": text}]}
-    raise TypeError(f"{message!r} is not sent to a model")
-
-
-def _visible(text: str) -> str:
-    """`text` as the exporters can write it: they stumble over lone surrogates."""
-    return text.encode(errors="backslashreplace").decode()

@@ -8,24 +8,26 @@ Rule 2: an answer that does not fit goes back once, with what was wrong; then th
 Rule 3: the words of a limit, a refusal or a broken-off reply are left as they are.
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import pydantic
 
-from ..dialects.schemas import fitted, reduced
 from ..loop import CallModel, Done, Step
-from ..messages import Json, Message, User, current_turn
+from ..messages import Json, User
+from ..schema import problems, reduced
+from ..text import json_objects
 from ..tools import ModelMistake
+from ..turn import Turn
 
 ASK = "Now give that answer as one JSON object in the form that is asked, and nothing else."
 
 
 @dataclass(frozen=True)
 class TypedAnswer:
-    """What the answer has to be. `policy` holds a run to it, `read` makes the object."""
+    """What the answer has to be. `ask_for_answer` holds a run to it, `read` makes the object."""
 
     kind: type[pydantic.BaseModel]
 
@@ -35,30 +37,45 @@ class TypedAnswer:
         return reduced(self.kind.model_json_schema(), strict=True)
 
     def read(self, text: str) -> pydantic.BaseModel:
-        """The object in an answer. Raises ModelMistake with what is wrong, in the model's terms."""
+        """The object in an answer, coerced as the arguments of a tool are. Raises ModelMistake with
+        what is wrong, in the model's terms.
+        """
+        value = next(json_objects(text), None)  # it may stand in a fence
+        if value is None:
+            raise ModelMistake("it is not one JSON object")
         try:
-            start, end = text.index("{"), text.rindex("}") + 1  # it may stand in a fence
-            value = fitted(json.loads(text[start:end]), self.schema)
             return self.kind.model_validate(value)
         except pydantic.ValidationError as error:
-            problems = (f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
-            raise ModelMistake("; ".join(problems)) from error
-        except ValueError as error:
-            raise ModelMistake("it is not one JSON object") from error
+            # Where every property is required, one that may be left out is null.
+            nulls = [item["loc"] for item in error.errors() if item["input"] is None]
+            if not nulls or not all(_left_out(value, place) for place in nulls):
+                raise ModelMistake(problems(error)) from error
+        try:
+            return self.kind.model_validate(value)
+        except pydantic.ValidationError as error:
+            raise ModelMistake(problems(error)) from error
 
-    def policy(self, step: Step, transcript: Sequence[Message]) -> Step:
+    def ask_for_answer(self, step: Step, turn: Turn) -> Step:
         """Ends a turn only with an answer that fits."""
         if not (isinstance(step, Done) and step.exit in ("signal", "silence")):
             return step
         try:
             self.read(step.answer)
         except ModelMistake as problem:
-            turn, in_silence = current_turn(transcript), step.exit == "silence"
-            asked = sum(isinstance(m, User) and m.kind == "answer" for m in turn)
+            asked, in_silence = turn.asked["answer"], step.exit == "silence"
             if asked >= (2 if in_silence else 1):  # silence was asked for the form first
                 return Done("invalid_answer", step.answer)
             if in_silence and not asked:
                 return CallModel("none", say=User(ASK, kind="answer"))
-            said = f"Your answer does not fit: {problem}. Mend that. {ASK}"
+            said = f"Your answer does not fit: {problem}. Correct that. {ASK}"
             return CallModel("none", say=User(said, kind="answer"))
         return step
+
+
+def _left_out(value: Any, place: Sequence[Any]) -> bool:
+    """Take the null at `place` out of `value`; False when it is not there."""
+    *outer, key = place
+    for step in outer:
+        if isinstance(value, list) or step in value:  # it may be the name of a union's branch
+            value = value[step]
+    return isinstance(value, dict) and value.pop(key, value) is None

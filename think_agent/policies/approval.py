@@ -8,90 +8,93 @@ Rule 3: a call that was started and has no result may have happened. It is repea
 Rule 4: a verdict is about the one call that is next, for ids may repeat: a yes never covers two.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
-from ..loop import AskHuman, CallTools, Done, Policy, Refuse, Step
-from ..messages import Assistant, Message, Started, ToolCall, ToolResult, Verdict, current_turn
-from ..tools import Tool, as_received
-from ..trail import signature, thought_behind
+from ..loop import AskHuman, CallTool, Done, Policy, Refuse, Step
+from ..messages import Started, ToolCall, Verdict
+from ..think import bare
+from ..tools import Tool, as_received, signature
+from ..turn import Turn
 
 
 def approval(tools: Mapping[str, Tool]) -> Policy:
     """Calls of tools that declare `needs_approval` wait for a verdict."""
 
-    def policy(step: Step, transcript: Sequence[Message]) -> Step:
-        if not isinstance(step, CallTools):
+    def ask_for_approval(step: Step, turn: Turn) -> Step:
+        if not isinstance(step, CallTool) or not _needs_approval(tools, step.call):
             return step
-        for index, call in enumerate(step.calls):
-            if not _needs_approval(tools, call):
-                continue
-            if index:  # what stands before it is done first
-                return CallTools(step.calls[:index])
-            verdict = _verdict_on(call, _since_last_result(transcript))
-            if verdict is None:
-                return _ask("Run {}?", call, transcript)
-            if verdict.decision != "yes":
-                return Refuse(call, f"not run: {_said_no(verdict)}.")
+        verdict = _verdict(turn)
+        if verdict is None:
+            return _ask("Run {}?", turn, step.call)
+        if verdict.decision != "yes":
+            return Refuse(step.call, "person", f"not run: {_said_no(verdict)}.")
         return step
 
-    return policy
+    return ask_for_approval
 
 
-def care(tools: Mapping[str, Tool]) -> Policy:
-    """After a crash, a call that was started and has no result is not simply run again."""
+def care_after_a_crash(tools: Mapping[str, Tool]) -> Policy:
+    """A call that was started and has no result is not simply run again."""
 
-    def policy(step: Step, transcript: Sequence[Message]) -> Step:
-        if not isinstance(step, CallTools):
+    def ask_before_repeating(step: Step, turn: Turn) -> Step:
+        started = any(isinstance(note, Started) for note in turn.notes)
+        if not isinstance(step, CallTool) or not started:
             return step
-        call, since = step.calls[0], _since_last_result(transcript)
-        places = [i for i, m in enumerate(since) if isinstance(m, Started) and m.call_id == call.id]
-        tool = tools.get(call.name)
-        if not places or tool is None or tool.idempotent or tool.takes_key:
+        tool = tools.get(step.call.name)
+        if tool is None or tool.idempotent or tool.takes_key:
             return step
-        verdict = _verdict_on(call, since[places[-1] :])  # an older one was about an older start
+        verdict = _verdict(turn, since_started=True)  # an older one was about an older start
         if verdict is None:
             question = "{} was started and has no result: it may have happened. Run it again?"
-            return _ask(question, call, transcript)
+            return _ask(question, turn, step.call)
         if verdict.decision != "yes":
             doubt = "it was started before a crash and may have happened"
-            return Refuse(call, f"not run again: {doubt}. {_said_no(verdict)}.")
+            return Refuse(step.call, "person", f"not run again: {doubt}. {_said_no(verdict)}.")
         return step
 
-    return policy
+    return ask_before_repeating
 
 
-def declined(step: Step, transcript: Sequence[Message]) -> Step:
+def declined(step: Step, turn: Turn) -> Step:
     """A person who quits, or says no to going on, ends the run, whatever was planned."""
-    if not isinstance(step, Done):
-        for message in current_turn(transcript):
-            match message:
-                case Verdict(decision="quit") | Verdict(decision="no", call_id=""):
-                    said = f"Stopped by {message.by or 'a person'}. {message.reason}"
-                    return Done("declined", said.strip())
+    if turn.stop and not isinstance(step, Done):
+        said = f"Stopped by {turn.stop.by or 'a person'}. {turn.stop.reason}"
+        return Done("declined", said.strip())
     return step
 
 
-def nobody(step: Step, transcript: Sequence[Message]) -> Step:
-    """Where nobody can be asked, the run pauses with the question."""
+def pause_for_a_person(step: Step, turn: Turn) -> Step:
+    """Where there is no one to ask, the run pauses with the question."""
     return Done("needs_human", step.question) if isinstance(step, AskHuman) else step
 
 
-def edited(call: ToolCall, transcript: Sequence[Message]) -> ToolCall:
+def as_decided(call: ToolCall, turn: Turn) -> ToolCall:
     """The call as it is to be run: with the arguments that a person put in, where one did. A later
     yes, after a crash, does not take them back.
     """
-    for message in reversed(_since_last_result(transcript)):
-        match message:
+    for note in reversed(turn.notes):
+        match note:
             case Verdict(call_id=call.id, arguments=dict() as arguments):
                 return replace(call, arguments=arguments)
     return call
 
 
-def _ask(question: str, call: ToolCall, transcript: Sequence[Message]) -> AskHuman:
-    thought = thought_behind(call, current_turn(transcript))
-    call = edited(call, transcript)
-    return AskHuman(question.format(signature(call)), call, thought)
+def _verdict(turn: Turn, *, since_started: bool = False) -> Verdict | None:
+    """The last verdict on the call that is next."""
+    for note in reversed(turn.notes):
+        match note:
+            case Verdict(call_id=id) if turn.pending and id == turn.pending[0].id:
+                return note
+            case Started() if since_started:
+                return None
+    return None
+
+
+def _ask(question: str, turn: Turn, call: ToolCall) -> AskHuman:
+    thought = turn.thought_behind(call)
+    call = as_decided(bare(call), turn)
+    return AskHuman(question.format(signature(call)), call, thought.text if thought else "")
 
 
 def _said_no(verdict: Verdict) -> str:
@@ -99,28 +102,19 @@ def _said_no(verdict: Verdict) -> str:
 
 
 def _needs_approval(tools: Mapping[str, Tool], call: ToolCall) -> bool:
+    """Declared so, or by its predicate, which sees what the function will get. One that raises
+    cannot say that it is not needed.
+    """
     tool = tools.get(call.name)
     if tool is None or not tool.needs_approval:
         return False
     arguments = as_received(tools, call)
     if arguments is None:
-        return False  # a call that cannot run needs nobody's approval
+        return False  # a call that cannot run needs no approval
     needs = tool.needs_approval
-    return needs if isinstance(needs, bool) else needs(arguments)
-
-
-def _verdict_on(call: ToolCall, messages: Sequence[Message]) -> Verdict | None:
-    for message in reversed(messages):
-        if isinstance(message, Verdict) and message.call_id == call.id:
-            return message
-    return None
-
-
-def _since_last_result(transcript: Sequence[Message]) -> Sequence[Message]:
-    """What was noted about the call that is next: calls are answered in order, so all that stands
-    after the last result, or the reply, is about it.
-    """
-    for index in range(len(transcript) - 1, -1, -1):
-        if isinstance(transcript[index], (Assistant, ToolResult)):
-            return transcript[index + 1 :]
-    return transcript
+    if isinstance(needs, bool):
+        return needs
+    try:
+        return bool(needs(arguments))
+    except Exception:
+        return True

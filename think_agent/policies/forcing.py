@@ -1,16 +1,15 @@
 """When a thought is forced.
 
 Forcing is a hint to the provider, decided call by call: forcing `think` on *every* call would never
-end, and a choice that is ignored is not asked for for ever.
+end, and a choice that is ignored is not asked for again and again.
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal, TypeAlias
 
 from ..loop import CallModel, Policy, Step
-from ..messages import THINK_NAME, Assistant, Force, Message, ToolChoice, User, current_turn
-from ..trail import ignored_choices
+from ..messages import THINK_NAME, Force
+from ..turn import Turn
 
 Forcing: TypeAlias = Literal["never", "first", "always"]
 
@@ -26,44 +25,29 @@ def force(when: Forcing) -> Policy:
     """
     match when:
         case "never":
-            return lambda step, transcript: step
+            return lambda step, turn: step
         case "first":
-            return _force_first
+            return force_first
         case "always":
-            return _force_always
+            return force_always
     raise ValueError(f"force={when!r}: use 'never', 'first' or 'always'")
 
 
-def _force_first(step: Step, transcript: Sequence[Message]) -> Step:
-    if step == CallModel() and _is_opening(transcript):
-        return CallModel(Force(THINK_NAME))
+def force_first(step: Step, turn: Turn) -> Step:
+    opening = turn.last is turn.request
+    return CallModel(Force(THINK_NAME)) if step == CallModel() and opening else step
+
+
+def force_always(step: Step, turn: Turn) -> Step:
+    match step:
+        case CallModel(tool_choice="auto"):
+            return replace(step, tool_choice=Force(THINK_NAME) if turn.owes_thought else "required")
     return step
 
 
-def _force_always(step: Step, transcript: Sequence[Message]) -> Step:
-    if not (isinstance(step, CallModel) and step.tool_choice == "auto"):
-        return step
-    choice: ToolChoice = Force(THINK_NAME) if _owes_a_thought(transcript) else "required"
-    return replace(step, tool_choice=choice)
-
-
-def _is_opening(transcript: Sequence[Message]) -> bool:
-    last = transcript[-1]
-    return isinstance(last, User) and last.kind == "person"
-
-
-def _owes_a_thought(transcript: Sequence[Message]) -> bool:
-    """Has nothing been thought since the last action of this turn, or since its start?"""
-    for message in reversed(current_turn(transcript)):
-        if isinstance(message, Assistant) and message.tool_calls:
-            return message.tool_calls[-1].name != THINK_NAME
-    return True
-
-
-def stop_asking(step: Step, transcript: Sequence[Message]) -> Step:
+def stop_asking(step: Step, turn: Turn) -> Step:
     """A tool choice that was ignored twice is not asked for any more: it costs and does nothing."""
     match step:
-        case CallModel(tool_choice=choice) if choice not in ("auto", "none"):
-            if ignored_choices(transcript) >= 2:
-                return replace(step, tool_choice="auto")
+        case CallModel(tool_choice=choice) if choice not in ("auto", "none") and turn.ignored >= 2:
+            return replace(step, tool_choice="auto")
     return step

@@ -1,52 +1,51 @@
 """Think first: no guarded tool runs without a thought behind it, whatever the provider can force.
 
-It costs nothing when the model behaves, and it is the one of the three ways that holds everywhere.
+    covered(call):
+        a thought of its own (carried, not blank)                                  -> covered
+        last = the last non-blank thought before it, in a reply that was neither malformed nor cut;
+               none                                                                -> not covered
+        an unguarded action stands before it in its own reply, whatever came of it -> not covered
+        every action that ran between `last` and it is guarded and in its own reply -> covered
+        otherwise                                                                  -> not covered
+
+So `[think, pay, pay]` is covered twice; `[think] → [look, pay]`, `[look, think, pay]` and
+`[think] → [look] → [pay]` are refused, for the payment was decided before the look was read.
+
+It costs nothing when the model behaves, and it is the one of the ways to think first that holds
+everywhere. Not protected: tools that are not guarded, and what a thought says.
 """
 
-from collections.abc import Sequence, Set
+from collections.abc import Set
 from dataclasses import replace
 
-from ..loop import CallModel, CallTools, Done, Policy, Refuse, Step
-from ..messages import THINK_NAME, Assistant, Force, Message, current_turn
-from ..think import THINK_FIRST
-from ..trail import calls_with_thoughts, told_to_think
+from ..loop import CallModel, CallTool, Done, Policy, Refuse, Step
+from ..messages import THINK_NAME, Force
+from ..think import CARRY_FIRST, THINK_FIRST
+from ..turn import Turn
 from .limits import check_whole
 
 
-def gate(guarded: Set[str], *, patience: int = 3) -> Policy:
-    """Think first: a call of a guarded tool without a thought behind it is refused, not run.
+def gate(guarded: Set[str], *, patience: int = 3, can_think: bool = True) -> Policy:
+    """Think first: a call of a `guarded` tool that no thought covers is refused, not run.
 
     The model is told to think and to try again, and the next call forces a thought where that is
-    possible. A model that thinks by itself never notices. After `patience` refused replies in a row
-    the run gives up.
+    possible (`can_think`: there is a think tool). A model that thinks by itself never notices.
+    After `patience` refused replies in a row the run gives up.
     """
     check_whole("patience", patience)
 
-    def policy(step: Step, transcript: Sequence[Message]) -> Step:
-        turn = current_turn(transcript)
+    def think_first(step: Step, turn: Turn) -> Step:
         match step:
-            case CallTools(calls=calls) if any(call.name in guarded for call in calls):
-                tried = calls_with_thoughts(turn)
-                bare = [call for call, result, thought in tried if not (result or thought)]
-                for index, call in enumerate(calls):
-                    if call.name in guarded and call in bare:
-                        return CallTools(calls[:index]) if index else Refuse(call, THINK_FIRST)
-            case CallModel(tool_choice="auto") if refused := _refused_in_a_row(turn):
-                if refused >= patience:
-                    return Done("gave_up", f"I gave up: {refused} times in a row I acted first.")
+            case CallTool(call) if call.name in guarded and not turn.thought_behind(call, guarded):
+                return Refuse(call, "gate", THINK_FIRST if can_think else CARRY_FIRST)
+            case CallModel(tool_choice="auto") if turn.gate_refusals >= patience:
+                return Done(
+                    "gave_up", f"I gave up: {turn.gate_refusals} times in a row I acted first."
+                )
+            case CallModel(tool_choice="auto") if (
+                can_think and turn.gate_refusals and turn.wants_thought
+            ):
                 return replace(step, tool_choice=Force(THINK_NAME))
         return step
 
-    return policy
-
-
-def _refused_in_a_row(turn: Sequence[Message]) -> int:
-    """How many of the last replies had a call refused here; one that thought ends the row."""
-    count, refused = 0, False
-    for message in reversed(turn):
-        refused = refused or told_to_think(message)
-        if isinstance(message, Assistant) and message.tool_calls:
-            if not refused:
-                break
-            count, refused = count + 1, False
-    return count
+    return think_first

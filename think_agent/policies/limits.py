@@ -11,15 +11,16 @@ Rule 4: there are no prices in here: they change. The caller brings the table.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from datetime import datetime
+from typing import Literal
 
-from .. import trail
-from ..loop import CallModel, CallTools, Done, Policy, Refuse, Step
-from ..messages import THINK_NAME, Assistant, Message, Usage, User, Verdict, current_turn
-
-Reached: TypeAlias = Callable[[Sequence[Message]], str | None]
+from ..loop import CallModel, CallTool, Done, Policy, Refuse, Step
+from ..messages import THINK_NAME, Usage, User
+from ..tools import report
+from ..turn import Turn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,46 +48,57 @@ class Price:
         return (read + usage.output_tokens * self.output) / 1_000_000
 
 
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """The limits of a turn; None for none."""
+
+    model_calls: int
+    actions: int | None = None
+    seconds: float | None = None
+    tokens: int | None = None
+    cost: float | None = None
+    prices: Mapping[str, Price]
+
+    def policies(self, since: str = "") -> list[Policy]:
+        """Those that are set. `since`: the time (ISO) from which seconds count."""
+        return [
+            max_model_calls(self.model_calls),
+            *([max_actions(self.actions)] if self.actions is not None else []),
+            *([max_seconds(self.seconds, since=since)] if self.seconds is not None else []),
+            *([max_tokens(self.tokens)] if self.tokens is not None else []),
+            *([max_cost(self.cost, self.prices)] if self.cost is not None else []),
+        ]
+
+
 def max_model_calls(limit: int) -> Policy:
     """At most `limit` model calls a turn, the closing one included."""
     check_whole("max_model_calls", limit)
+    close = _closing("limit", f"{limit} model calls", lambda turn: len(turn.replies) >= limit - 1)
 
-    def reached(turn: Sequence[Message]) -> str | None:
-        return f"{limit} model calls" if _model_calls(turn) >= limit - 1 else None
+    def limit_model_calls(step: Step, turn: Turn) -> Step:
+        if not isinstance(step, CallModel) or len(turn.replies) < limit:
+            return close(step, turn)
+        if step.say and step.say.kind == "answer":
+            return Done("invalid_answer")
+        if step.tool_choice == "none":  # the closing call was the last, whatever came of it
+            return Done("empty")
+        return Done("limit", report(turn))
 
-    closing = _closing("limit", reached)
-
-    def policy(step: Step, transcript: Sequence[Message]) -> Step:
-        if isinstance(step, CallModel) and _model_calls(current_turn(transcript)) >= limit:
-            if step.say and step.say.kind == "answer":
-                return Done("invalid_answer")
-            if step.tool_choice == "none":  # the closing call was the last, whatever came of it
-                return Done("empty")
-            return Done("limit", trail.report(current_turn(transcript)))
-        return closing(step, transcript)
-
-    return policy
+    return limit_model_calls
 
 
 def max_actions(limit: int) -> Policy:
     """At most `limit` actions a turn. Thoughts are no actions: they have a budget of their own."""
     check_whole("max_actions", limit)
+    close = _closing("limit", f"{limit} actions", lambda turn: len(turn.actions) >= limit)
 
-    def reached(turn: Sequence[Message]) -> str | None:
-        return f"{limit} actions" if _actions(turn) >= limit else None
-
-    closing = _closing("limit", reached)
-
-    def policy(step: Step, transcript: Sequence[Message]) -> Step:
+    def limit_actions(step: Step, turn: Turn) -> Step:
         match step:
-            case CallTools(calls=calls):  # one reply may ask for more than is left
-                left = limit - _actions(current_turn(transcript))
-                if left <= 0 and calls[0].name != THINK_NAME:
-                    return Refuse(calls[0], f"not run: the limit of {limit} actions is reached.")
-                return CallTools(calls[: max(1, left)])
-        return closing(step, transcript)
+            case CallTool(call) if call.name != THINK_NAME and len(turn.actions) >= limit:
+                return Refuse(call, "limit", f"not run: the limit of {limit} actions is reached.")
+        return close(step, turn)
 
-    return policy
+    return limit_actions
 
 
 def max_seconds(limit: float, *, since: str = "") -> Policy:
@@ -94,22 +106,25 @@ def max_seconds(limit: float, *, since: str = "") -> Policy:
     not count, nor what was before `since`: the time (ISO) at which this process took the run up.
     """
     check_amount("max_seconds", limit)
+    return _closing("limit", f"{limit:g} seconds", lambda turn: seconds(turn, since) >= limit)
 
-    def reached(turn: Sequence[Message]) -> str | None:
-        return f"{limit:g} seconds" if _seconds(turn, since) >= limit else None
 
-    return _closing("limit", reached)
+def seconds(turn: Turn, since: str = "") -> float:
+    """How long a turn worked, by the time stamps of its messages, from `since` (ISO) on."""
+    if not turn.times or not since:
+        return turn.times[-1][1] if turn.times else 0.0
+    start = datetime.fromisoformat(since).timestamp()
+    place = bisect_right(turn.times, (start, math.inf))
+    if place == len(turn.times):
+        return 0.0
+    first, before = turn.times[place]
+    return turn.times[-1][1] - before + first - start
 
 
 def max_tokens(limit: int) -> Policy:
     """At most `limit` tokens a turn, input and output together."""
     check_whole("max_tokens", limit)
-
-    def reached(turn: Sequence[Message]) -> str | None:
-        used = trail.usage(turn)
-        return f"{limit} tokens" if used.input_tokens + used.output_tokens >= limit else None
-
-    return _closing("budget", reached)
+    return _closing("budget", f"{limit} tokens", lambda turn: turn.tokens >= limit)
 
 
 def max_cost(limit: float, prices: Mapping[str, Price]) -> Policy:
@@ -118,64 +133,47 @@ def max_cost(limit: float, prices: Mapping[str, Price]) -> Policy:
     """
     check_amount("max_cost", limit)
 
-    def reached(turn: Sequence[Message]) -> str | None:
-        spent = sum(price(prices, m.model).of(m.usage) for m in turn if isinstance(m, Assistant))
-        return f"{limit:g} in costs" if spent >= limit else None
+    def spent(turn: Turn) -> bool:
+        return sum(price(prices, name).of(usage) for name, usage in turn.usage_of.items()) >= limit
 
-    return _closing("budget", reached)
+    return _closing("budget", f"{limit:g} in costs", spent)
 
 
-def last_words(step: Step, transcript: Sequence[Message]) -> Step:
-    """A turn that was closed by a limit ends by it also when the model had no closing words."""
+def closing_words(step: Step, turn: Turn) -> Step:
+    """A turn that was closed by a limit ends by it, with or without closing words; one whose reply
+    was cut at the limit has none.
+    """
     if isinstance(step, Done) and step.exit in ("empty", "truncated"):
-        turn = current_turn(transcript)
-        for message in turn:
-            match message:
-                case User(kind="limit" | "budget" as exit):
-                    return Done(exit, step.answer or trail.report(turn))
+        cut = turn.reply is not None and turn.reply.cause == "deadline"  # by max_seconds
+        if cut or turn.asked["limit"] or turn.asked["budget"]:
+            budget = turn.asked["budget"] and not cut
+            return Done("budget" if budget else "limit", step.answer or report(turn))
     return step
 
 
-def _closing(kind: Literal["limit", "budget"], reached: Reached) -> Policy:
-    def policy(step: Step, transcript: Sequence[Message]) -> Step:
-        if not (isinstance(step, CallModel) and step.tool_choice != "none"):
+def is_free(step: Step) -> bool:
+    """Is this a model call that may still call tools?"""
+    return isinstance(step, CallModel) and step.tool_choice != "none"
+
+
+def _closing(
+    kind: Literal["limit", "budget"], limit: str, reached: Callable[[Turn], bool]
+) -> Policy:
+    """Where the `limit` (in words) is reached, the tools are taken away and a last call is made."""
+
+    def close_at_the_limit(step: Step, turn: Turn) -> Step:
+        if not is_free(step) or not reached(turn):
             return step
-        turn = current_turn(transcript)
-        limit = reached(turn)
-        if limit is None:
-            return step
-        done = trail.report(turn) or "nothing yet"
+        if isinstance(step, CallModel) and step.say and step.say.kind == "silence":
+            return Done(kind, turn.reply.words if turn.reply else "")  # no call is left to ask with
         words = (
             f"The limit of {limit} for this request is reached; no tool can be called any more. "
-            f"What was done:\n{done}\nTell the user what was done and decided, and what is open."
+            f"What was done:\n{report(turn) or 'nothing yet'}\n"
+            "Tell the user what was done and decided, and what is open."
         )
         return CallModel("none", say=User(words, kind=kind))
 
-    return policy
-
-
-def _model_calls(turn: Sequence[Message]) -> int:
-    return sum(isinstance(message, Assistant) for message in turn)
-
-
-def _actions(turn: Sequence[Message]) -> int:
-    return sum(1 for _ in trail.actions(turn))
-
-
-def _seconds(turn: Sequence[Message], since: str) -> float:
-    from datetime import datetime
-
-    total, before = 0.0, datetime.fromisoformat(since) if since else None
-    for message in turn:
-        if message.at is None:
-            continue
-        at = datetime.fromisoformat(message.at)
-        if before and at > before:
-            if not isinstance(message, Verdict):
-                total += (at - before).total_seconds()
-            before = at
-        before = before or at
-    return total
+    return close_at_the_limit
 
 
 def price(prices: Mapping[str, Price], model: str) -> Price:

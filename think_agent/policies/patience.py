@@ -5,16 +5,17 @@ Rule 2: after failures, a person who is there is asked before the run gives up. 
         that cannot be read are no question for a person: they end it.
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal, TypeAlias
 
-from ..loop import AskHuman, CallModel, CallTools, Done, Policy, Refuse, Step
-from ..messages import THINK_NAME, Assistant, Json, Message, ToolResult, User, Verdict, current_turn
-from ..trail import Action, actions, report
-from .limits import check_whole
+from ..loop import AskHuman, CallModel, CallTool, Done, Policy, Refuse, Step
+from ..messages import THINK_NAME, User
+from ..tools import report
+from ..turn import Turn
+from .limits import check_whole, is_free
 
 OnToolError: TypeAlias = Literal["tell_model", "fail_fast"]
+MALFORMED = 3  # replies in a row that could not be read
 
 
 def patience(
@@ -28,31 +29,21 @@ def patience(
     if on_tool_error not in ("tell_model", "fail_fast"):
         raise ValueError(f"on_tool_error={on_tool_error!r}: use 'tell_model' or 'fail_fast'")
 
-    def policy(step: Step, transcript: Sequence[Message]) -> Step:
-        turn = current_turn(transcript)
-        if on_tool_error == "fail_fast":
-            return _fail_fast(step, turn)
-        if not (isinstance(step, CallModel) and step.tool_choice != "none"):
+    def give_up_after_failures(step: Step, turn: Turn) -> Step:
+        if not is_free(step) or turn.failed_in_a_row < limit:
             return step
-        failed = _failed_in_a_row(turn)
-        if failed < limit:
-            return step
-        tried = f"{failed} actions in a row failed:\n{report(turn)}"
-        if not ask:
-            return Done("gave_up", f"I gave up. {tried}")
-        return AskHuman(f"{tried}\nGo on?")
+        tried = f"{turn.failed_in_a_row} actions in a row failed:\n{report(turn)}"
+        return AskHuman(f"{tried}\nGo on?") if ask else Done("gave_up", f"I gave up. {tried}")
 
-    return policy
+    return fail_fast if on_tool_error == "fail_fast" else give_up_after_failures
 
 
-def _fail_fast(step: Step, turn: Sequence[Message]) -> Step:
-    failed = any(action.result.is_error for action in actions(turn))
+def fail_fast(step: Step, turn: Turn) -> Step:
+    """The first failed action ends the run, and no call after it is run."""
     match step:
-        case CallTools(calls=calls):  # one by one, for the next waits on how this one went
-            if failed and calls[0].name != THINK_NAME:
-                return Refuse(calls[0], "not run: an action before it failed.")
-            return CallTools(calls[:1])
-        case CallModel(tool_choice=choice) if failed and choice != "none":
+        case CallTool(call) if turn.failed_in_a_row and call.name != THINK_NAME:
+            return Refuse(call, "failed", "not run: an action before it failed.")
+        case CallModel() if turn.failed_in_a_row and is_free(step):
             return Done("gave_up", f"I gave up at the first error:\n{report(turn)}")
     return step
 
@@ -63,80 +54,31 @@ def no_repeats(limit: int = 3) -> Policy:
     """
     check_whole("max_repeats", limit)
 
-    def policy(step: Step, transcript: Sequence[Message]) -> Step:
-        if not (isinstance(step, CallModel) and step.tool_choice != "none"):
+    def stop_repeating(step: Step, turn: Turn) -> Step:
+        times, pointed_out = turn.repeats[turn.what], turn.pointed_out.get(turn.what)
+        if not isinstance(step, CallModel) or not is_free(step) or times < limit:
             return step
-        turn = current_turn(transcript)
-        if not _may_repeat(turn, limit):
+        if pointed_out is None:
+            done = f"You have called {turn.what[0]} {times} times with the same arguments and the"
+            said = f"{done} same result. Do something else, or finish."
+            return replace(step, say=User(said, kind="repeat"))
+        if times == pointed_out:
             return step
-        done = [_what(action) for action in actions(turn)]
-        if not done or (times := done.count(done[-1])) < limit:
-            return step
-        if (told := _told_at(done[-1], turn)) is not None:
-            if times == told:
-                return step
-            return Done("gave_up", f"I gave up: I kept repeating myself.\n{report(turn)}")
-        name = done[-1][0]
-        said = f"You have called {name} {times} times with the same arguments and the same result."
-        return replace(step, say=User(f"{said} Do something else, or finish.", kind="repeat"))
+        return Done("gave_up", f"I gave up: I kept repeating myself.\n{report(turn)}")
 
-    return policy
+    return stop_repeating
 
 
-def mend_format(step: Step, transcript: Sequence[Message]) -> Step:
-    """A reply that its dialect could not read goes back to the model with what was expected; after
-    three in a row the run gives up.
+def ask_for_format(step: Step, turn: Turn) -> Step:
+    """A reply that could not be read goes back to the model with what was expected; after three in
+    a row the run gives up.
     """
-    match transcript[-2:]:
-        case [*_, Assistant(stop_reason="malformed") as reply]:
-            if _malformed_in_a_row(transcript) >= 3:
-                return Done("gave_up", "I gave up: three replies in a row could not be read.")
-            return CallModel(reply.tool_choice, say=User(reply.mistake, kind="format"))
-        case [Assistant() as reply, User(kind="format")]:  # resumed between that and the reply
+    reply, last = turn.reply, turn.last
+    if reply and last is reply and reply.stop_reason == "malformed":
+        if turn.malformed_in_a_row >= MALFORMED:
+            return Done("gave_up", "I gave up: three replies in a row could not be read.")
+        return CallModel(reply.tool_choice, say=User(reply.mistake, kind="format"))
+    match last:
+        case User(kind="format") if reply:  # resumed between that and the reply
             return CallModel(reply.tool_choice)
     return step
-
-
-def _failed_in_a_row(turn: Sequence[Message]) -> int:
-    """Failed actions since the last one that worked, or since a person said to go on."""
-    count = 0
-    for message in reversed(turn):
-        match message:
-            case Verdict(call_id=""):
-                break
-            case ToolResult(refused=False, name=name) if name != THINK_NAME:
-                if not message.is_error:
-                    break
-                count += 1
-    return count
-
-
-def _may_repeat(turn: Sequence[Message], limit: int) -> bool:
-    """A quick look first: are there as many results like the last one?"""
-    results = [m for m in turn if isinstance(m, ToolResult) and m.name != THINK_NAME]
-    contents = [result.content for result in results if not result.refused]
-    return bool(contents) and contents.count(contents[-1]) >= limit
-
-
-def _what(action: Action) -> tuple[str, Json | str, str]:
-    return action.call.name, action.call.arguments, action.result.content
-
-
-def _told_at(what: tuple[str, Json | str, str], turn: Sequence[Message]) -> int | None:
-    """How often this had been done when it was pointed out; None when it never was."""
-    for place, message in enumerate(turn):
-        if isinstance(message, User) and message.kind == "repeat":
-            done = [_what(action) for action in actions(turn[:place])]
-            if done[-1] == what:
-                return done.count(what)
-    return None
-
-
-def _malformed_in_a_row(transcript: Sequence[Message]) -> int:
-    count = 0
-    for message in reversed(current_turn(transcript)):
-        if isinstance(message, Assistant):
-            if message.stop_reason != "malformed":
-                break
-            count += 1
-    return count

@@ -1,8 +1,9 @@
-"""Does an endpoint do what it says? `think-agent probe` asks a handful of questions and prints a
-table.
+"""Does an endpoint do what it says? A handful of questions, and what their answers say.
+
+    print(*probe(connect("ollama:qwen2.5:7b")).rows, sep="\n")
 
 Rule 1: asking and judging are apart. `observe` asks a Model the questions, by Requests alone; what
-        the answers mean is in `probe_report.py`.
+        the answers mean is in `report.py`.
 Rule 2: an error is a finding, and the probe goes on. Only the plain question must be answered:
         where it fails (no server, a wrong key), the rest would, too, and its error is the probe's.
 Rule 3: a tool choice that the provider is known not to take is not sent; one that the kit learned
@@ -11,25 +12,24 @@ Rule 3: a tool choice that the provider is known not to take is not sent; one th
 The edge: one try a row. What a small model did once it may do otherwise the next time.
 """
 
-import argparse
-import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
-from ..cli.console import printable, say
-from ..cli.main import add_model_flags, choose_model
-from ..cli.options import UserError, add_flag
+from ..dialects.base import Wrapper
 from ..errors import ModelError
-from ..messages import Assistant, Json
-from ..model import Model, Wrapper
+from ..messages import Assistant
+from ..model import Model
 from ..providers.base import Provider
 from ..streaming import Delta
-from .report import QUESTIONS, ROWS, Advice, Result, Row, Seen, judge, recommend
+from .report import QUESTIONS, Report, Seen, judge, recommend
+
+
+def probe(model: Model, answered: Callable[[str], None] | None = None) -> Report:
+    """Ask, judge and recommend. `answered` hears of each question that is done. Raises ModelError
+    when not even the plain one is answered, which is the first.
+    """
+    rows = judge(observe(model, answered))
+    return Report(model.name, model.model, rows, recommend(rows))
 
 
 def planned(model: Model) -> list[str]:
@@ -38,9 +38,7 @@ def planned(model: Model) -> list[str]:
 
 
 def observe(model: Model, answered: Callable[[str], None] | None = None) -> dict[str, Seen]:
-    """Ask. `answered` hears of each question that is done. Raises ModelError when not even the
-    plain one is answered, which is the first.
-    """
+    """What came of each question."""
     refusals = _refusals(model)
     never = _never_sent(refusals)
     seen = {name: Seen(refused="") for name in never}
@@ -63,14 +61,10 @@ def observe(model: Model, answered: Callable[[str], None] | None = None) -> dict
 def _ask(model: Model, name: str) -> Seen:
     if name != "stream":
         return Seen(model.complete(QUESTIONS[name]))
-    reply, pieces = None, []
-    for event in model.stream(QUESTIONS[name]):
-        match event:
-            case Delta(kind="answer", text=text):
-                pieces.append(text)
-            case Assistant():
-                reply = event
-    return Seen(reply, pieces=tuple(pieces))
+    *deltas, reply = model.stream(QUESTIONS[name])
+    assert isinstance(reply, Assistant)
+    pieces = [one for one in deltas if isinstance(one, Delta) and one.kind == "answer"]
+    return Seen(reply, pieces=tuple(one.text for one in pieces))
 
 
 def _refusals(model: Model) -> dict[str, str]:
@@ -82,79 +76,3 @@ def _refusals(model: Model) -> dict[str, str]:
 
 def _never_sent(refusals: Mapping[str, str]) -> dict[str, str]:
     return {kind: words for kind, words in refusals.items() if not words}
-
-
-# The command.
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The flags of `think-agent probe`."""
-    parser.epilog = "exit codes: 0 there is a table, 1 nobody answered, 2 a flag is wrong"
-    add_model_flags(parser, default="ollama")
-    add_flag(parser, "--json", action="store_true", help="print one JSON object and nothing else")
-
-
-def main(args: argparse.Namespace) -> int:
-    """Probe the endpoint that the flags name, and print what was found."""
-    if args.provider.partition(":")[0] in ("auto", "offline"):
-        raise UserError(f"--provider {args.provider}: name a real one, there is nothing to probe")
-    model = choose_model(args.provider, args.model, args.base_url)
-    with _progress(model) as answered:
-        rows = judge(observe(model, answered))
-    advice = recommend(rows)
-    if args.json:
-        print(json.dumps(as_json(model, rows, advice)))
-        return 0
-    console = Console(highlight=False)
-    for line in table(model, rows, advice, plain=not console.is_terminal):
-        console.print(line, soft_wrap=not console.is_terminal)
-    return 0
-
-
-@contextmanager
-def _progress(model: Model) -> Iterator[Callable[[str], None]]:
-    """Says what it costs before the first call; a terminal shows how far it is."""
-    spec, questions = f"{model.name}:{model.model}", planned(model)
-    say(
-        f"probe: {len(questions)} calls to {spec}, short ones but for one of about 5,000 tokens; "
-        "what it refuses is asked twice"
-    )
-    console = Console(stderr=True, highlight=False)
-    with console.status(Text(printable(f"asking {spec}"))) as line:
-
-        def answered(name: str) -> None:
-            done = f"{questions.index(name) + 1} of {len(questions)} done"
-            line.update(Text(printable(f"asking {spec}: {done}")))
-
-        yield answered
-
-
-def as_json(model: Model, rows: Sequence[Row], advice: Advice) -> Json:
-    """What `--json` prints."""
-    return {
-        "provider": model.name,
-        "model": model.model,
-        "rows": [asdict(row) for row in rows],
-        "recommended": asdict(advice),
-    }
-
-
-STYLES: dict[Result, str] = {"yes": "green", "unknown": "dim"}
-
-
-def table(
-    model: Model, rows: Sequence[Row], advice: Advice, *, plain: bool
-) -> Iterator[Text | Table]:
-    """What is printed: one line a row, which wraps on a terminal and not in a pipe."""
-    yield Text(printable(f"{model.name}:{model.model}"), style="bold")
-    grid = Table.grid(padding=(0, 2))
-    width = max(map(len, ROWS)) + 2
-    for row in rows:
-        text = Text(printable(row.text), style=STYLES.get(row.result, "yellow"))
-        grid.add_row(row.name, text)
-        if plain:
-            yield Text(row.name.ljust(width)).append_text(text)
-    if not plain:
-        yield grid
-    flags = f"--force {advice.force} --dialect {advice.dialect}"
-    yield Text(f"recommended: {flags} ({advice.because})", style="bold")

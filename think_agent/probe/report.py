@@ -8,43 +8,42 @@ Rule 2: a row is judged by what came back, not by the HTTP status: a choice that
 Rule 3: an error is a finding, and becomes the text of its row.
 """
 
-import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Literal, TypeAlias
 
-from ..messages import Assistant, Force, Json, ToolCall, ToolResult, User
-from ..model import Request, honored
-from ..policies import Forcing
-from ..think import THINK
-from ..tools import Tool
+from pydantic import BaseModel
+from rich.table import Table
+from rich.text import Text
 
-WEATHER = Tool(
-    name="weather",
-    description="The weather in one city.",
-    parameters={
-        "type": "object",
-        "properties": {
-            "city": {"type": "string"},
-            "unit": {"type": "string", "enum": ["celsius", "fahrenheit"]},
-        },
-        "required": ["city", "unit"],
-        "additionalProperties": False,
-    },
-)
-CAPITAL: Json = {
-    "type": "object",
-    "properties": {
-        "city": {"type": "string"},
-        "continent": {"type": "string", "enum": ["Africa", "America", "Asia", "Europe", "Oceania"]},
-    },
-    "required": ["city", "continent"],
-    "additionalProperties": False,
-}
+from ..messages import Assistant, Force, Json, ToolCall, ToolResult, User
+from ..model import Request
+from ..policies import Forcing
+from ..running import honored
+from ..schema import reduced
+from ..text import json_value, sanitize
+from ..think import THINK
+from ..tools import tool
+
+
+@tool
+def weather(city: str, unit: Literal["celsius", "fahrenheit"]) -> str:
+    """The weather in one city."""
+    raise NotImplementedError  # the probe looks at calls, and makes none
+
+
+class Capital(BaseModel, extra="forbid"):
+    """What the question with a schema asks for."""
+
+    city: str
+    continent: Literal["Africa", "America", "Asia", "Europe", "Oceania"]
+
+
+CAPITAL = reduced(Capital.model_json_schema(), strict=True)
 MARKER = "HERON-42"
 FILLER = 400  # lines; about 5,000 tokens, more than the 4,096 at which the usual cut is made
 
-_TOOLS = (THINK, WEATHER)
+_TOOLS = (THINK, weather)
 _CAPITAL = "Which city is the capital of Norway? "
 _OSLO = User("What is the weather in Oslo, in celsius?")
 _OSLO_CALL = ToolCall("call_0", "weather", {"city": "Oslo", "unit": "celsius"})
@@ -90,6 +89,7 @@ class Seen:
 Sight: TypeAlias = Mapping[str, Seen]
 Result: TypeAlias = Literal["yes", "no", "silently ignored", "error", "unknown"]
 Finding: TypeAlias = tuple[Result, str]
+Look: TypeAlias = Callable[[Assistant, Sight], Finding]
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,23 +117,44 @@ class Advice:
     because: str
 
 
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a probe found out about a model."""
+
+    provider: str
+    model: str
+    rows: Sequence[Row]
+    recommended: Advice
+
+    def as_json(self) -> Json:
+        """As one JSON object."""
+        return asdict(self)
+
+    def table(self, *, plain: bool) -> Iterator[Text | Table]:
+        """As lines, one a row; else as a table, which wraps on a terminal."""
+        yield Text(sanitize(f"{self.provider}:{self.model}"), style="bold")
+        grid = Table.grid(padding=(0, 2))
+        for row in self.rows:
+            text = Text(sanitize(row.text), style=STYLES.get(row.result, "yellow"))
+            grid.add_row(row.name, text)
+            if plain:
+                yield Text(f"{row.name:{max(map(len, ROWS)) + 2}}").append_text(text)
+        if not plain:
+            yield grid
+
+
 def judge(seen: Sight) -> list[Row]:
     """The table: one row for each thing that was looked for."""
-    rows = []
-    for name, (question, look) in ROWS.items():
-        reply = seen[question].reply
-        finding = _obstacle(question, seen) or (look(reply, seen) if reply else ("unknown", ""))
-        rows.append(Row(name, *finding))
-    return rows
+    return [Row(name, *_found(question, look, seen)) for name, (question, look) in ROWS.items()]
 
 
 def recommend(rows: Sequence[Row]) -> Advice:
     """The flags for an endpoint with this table."""
     works = {row.name for row in rows if row.result == "yes"}
     schema = "structured output" in works
+    if "tool call" not in works and schema:
+        return Advice("first", "json", "no tool calls, but a schema can force a thought")
     if "tool call" not in works:
-        if schema:
-            return Advice("first", "json", "no tool calls, but a schema can force a thought")
         return Advice("first", "react", "neither tool calls nor schemas; plain text works anywhere")
     if "named forcing" in works:
         return Advice("first", "native", "tool calls work, and so does a forced thought")
@@ -141,24 +162,26 @@ def recommend(rows: Sequence[Row]) -> Advice:
     return Advice("never", "native", gate + ("; --dialect json would force it" if schema else ""))
 
 
+STYLES: Mapping[Result, str] = {"yes": "green", "unknown": "dim"}
+
 # What each row makes of what was seen.
 
 CUT: Finding = ("no", "the reply reached its token limit first")
 YES: Finding = ("yes", "")
 
 
-def _obstacle(question: str, seen: Sight) -> Finding | None:
-    """Why there is no reply to judge; None when there is one."""
+def _found(question: str, look: Look, seen: Sight) -> Finding:
+    """What the reply to a question says, or why there is no reply to look at."""
     one = seen[question]
     if one.refused == "":
         no_choices = all(seen[kind].refused == "" for kind in CHOICES)
         known = "the provider has no tool_choice" if no_choices else "this model takes none"
         return "no", f"not sent: {known}"
-    if one.refused and question == "named" and one.reply and one.reply.enforced == "tool_choice":
-        return None  # refused by its name, and asked again as "required" with that tool alone
-    if one.refused or one.error:
+    # Refused by its name, it may have been asked again, as "required" with that tool alone.
+    again = question == "named" and one.reply and one.reply.enforced == "tool_choice"
+    if one.error or (one.refused and not again):
         return "error", one.refused or one.error
-    return None
+    return look(one.reply, seen) if one.reply else ("unknown", "")
 
 
 def _words(reply: Assistant, seen: Sight) -> Finding:
@@ -176,7 +199,7 @@ def _parallel(reply: Assistant, seen: Sight) -> Finding:
     return YES if count > 1 else ("no", f"{count} of 2 calls")
 
 
-def _choice(kind: str) -> Callable[[Assistant, Sight], Finding]:
+def _choice(kind: str) -> Look:
     def look(reply: Assistant, seen: Sight) -> Finding:
         if honored(QUESTIONS[kind].tool_choice, reply):
             return "yes", "as required, with that tool alone" if seen[kind].refused else ""
@@ -207,10 +230,8 @@ def _arguments(reply: Assistant, seen: Sight) -> Finding:
 
 
 def _structured(reply: Assistant, seen: Sight) -> Finding:
-    try:
-        wrong = misfit(json.loads(reply.text), CAPITAL)
-    except ValueError:
-        wrong = _did(reply)
+    value = json_value(reply.text)
+    wrong = _did(reply) if value is None else misfit(value, CAPITAL)
     if wrong and reply.stop_reason == "max_tokens":
         return CUT
     return ("silently ignored", wrong) if wrong else YES
@@ -237,7 +258,7 @@ def _start_seen(reply: Assistant, seen: Sight) -> Finding:
 
 
 # row: (the question that it is read from, how)
-ROWS: dict[str, tuple[str, Callable[[Assistant, Sight], Finding]]] = {
+ROWS: dict[str, tuple[str, Look]] = {
     "plain answer": ("plain", _words),
     "tool call": ("calls", _tool_call),
     "parallel calls": ("calls", _parallel),
@@ -258,14 +279,13 @@ def misfit(value: object, schema: Json) -> str:
     """What is wrong with `value` under one of the flat schemas above; `""` when nothing is."""
     if not isinstance(value, dict):
         return "no JSON object"
-    if missing := set(schema["required"]) - value.keys():
+    fields = schema["properties"]
+    if missing := fields.keys() - value.keys():
         return f"{', '.join(sorted(missing))} missing"
-    if extra := value.keys() - schema["properties"].keys():
-        return f"{', '.join(sorted(extra))} not in the schema"
     for name, item in value.items():
-        if not isinstance(item, str):
-            return f"{name} is no string"
-        if item not in schema["properties"][name].get("enum", (item,)):
+        if name not in fields:
+            return f"{name} not in the schema"
+        if not isinstance(item, str) or item not in fields[name].get("enum", (item,)):
             return f"{name} is none of the allowed values"
     return ""
 

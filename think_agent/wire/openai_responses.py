@@ -1,28 +1,43 @@
 """OpenAI's Responses API: what the official host speaks; a reply is a list of items.
 
-Rule 1: JSON in, JSON out. Nothing here knows the SDK or waits.
-Rule 2: nothing is kept at the host (`store` is false). Reasoning therefore comes encrypted, and its
+Rule 1: nothing is kept at the host (`store` is false). Reasoning therefore comes encrypted, and its
         items go back verbatim and in their place, before the item they led to.
-Rule 3: what a stream gives in `response.output_item.done` is what counts; earlier versions of an
+Rule 2: what a stream gives in `response.output_item.done` is what counts; earlier versions of an
         item may be incomplete.
 """
 
 import re
 from typing import Any
 
-from ..messages import Assistant, Force, Json, Spoken, ToolCall, ToolChoice, ToolResult, Usage, User
-from ..model import Request, sendable
-from ..providers.openai_shared import NAME, broken_off, failure, parsed, written
-from ..streaming import CallReader, Delta
-from ..tools import Tool
+from ..messages import Assistant, Force, Json, Spoken, ToolCall, ToolChoice, ToolResult, User
+from ..model import Request
+from ..streaming import Delta
+from .common import (
+    ErrorAnswer,
+    Settings,
+    arguments_of,
+    arguments_text,
+    broken_off,
+    openai_function,
+    openai_usage,
+    sendable,
+)
+from .pieces import CallReader
 
+NAME = "openai"
 PATH = "/responses"
 STREAMED: Json = {"stream": True}
 # They answer 400 "Encrypted content is not supported with this model" to the `include` below.
 NO_REASONING = re.compile(r"(ft:)?(chatgpt|gpt-3|gpt-4)")
 
 
-def to_wire(request: Request, model: str) -> Json:
+def to_wire(
+    request: Request,
+    model: str,
+    settings: Settings = Settings(),  # noqa: B008 (it is frozen)
+    *,
+    strict: bool = False,
+) -> Json:
     """The body of a request."""
     sent = sendable(request.messages, NAME)
     body: Json = {
@@ -30,82 +45,25 @@ def to_wire(request: Request, model: str) -> Json:
         "input": [item for message in sent for item in _items(message)],
         "store": False,
     }
+    body |= settings.named(max_output_tokens="max_output_tokens", temperature="temperature")
+    if settings.reasoning == "off":
+        body["reasoning"] = {"effort": "none"}
+    elif settings.reasoning:  # without `summary` none of it is shown
+        body["reasoning"] = {"effort": settings.reasoning, "summary": "auto"}
     if not NO_REASONING.match(model):
         body["include"] = ["reasoning.encrypted_content"]
     if request.system:
         body["instructions"] = request.system
     if request.tools:
-        body["tools"] = [_tool(tool) for tool in request.tools]
+        # `strict`, left out, would be true, and refuse every optional parameter.
+        declared = [openai_function(tool, strict) for tool in request.tools]
+        body["tools"] = [{"type": "function", **function} for function in declared]
         if request.tool_choice != "auto":
             body["tool_choice"] = _choice(request.tool_choice)
     if request.output_schema is not None:
         schema = {"name": "answer", "schema": request.output_schema, "strict": True}
         body["text"] = {"format": {"type": "json_schema", **schema}}
     return body
-
-
-def from_wire(response: Json) -> Assistant:
-    """The reply in a response."""
-    if response.get("error"):  # status "failed"
-        raise failure(response["error"])
-    parts: list[Json] = []
-    thinking: list[str] = []
-    calls: list[ToolCall] = []
-    for item in response["output"]:
-        match item["type"]:
-            case "message":
-                parts += item["content"]
-            case "reasoning":
-                shown = (*(item.get("summary") or ()), *(item.get("content") or ()))
-                thinking += [part["text"] for part in shown]
-            case "function_call":
-                arguments = parsed(item.get("arguments"))
-                calls.append(ToolCall(item.get("call_id") or "", item["name"], arguments))
-    return Assistant(
-        text="".join(part.get("text") or part.get("refusal") or "" for part in parts),
-        thinking="\n\n".join(thinking),
-        tool_calls=tuple(calls),
-        stop_reason=_stop_reason(response, parts, calls),
-        usage=_usage(response.get("usage") or {}),
-        model=response.get("model") or "",
-        provider=NAME,
-        native=response["output"],
-    )
-
-
-class Fold:
-    """Collects the events of a stream into the response."""
-
-    def __init__(self) -> None:
-        self._response: Json | None = None
-        self._items: dict[int, Json] = {}
-        self._readers: dict[int, CallReader] = {}
-
-    def feed(self, event: Json) -> list[Delta]:
-        match event["type"]:
-            case "response.output_text.delta" | "response.refusal.delta":
-                return [Delta("answer", event["delta"])]
-            case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta":
-                return [Delta("thinking", event["delta"])]
-            case "response.output_item.added" if event["item"]["type"] == "function_call":
-                reader = CallReader(event["item"]["name"], len(self._readers))
-                self._readers[event["output_index"]] = reader
-                return reader.feed("")
-            case "response.function_call_arguments.delta":
-                return self._readers[event["output_index"]].feed(event["delta"])
-            case "response.output_item.done":
-                self._items[event["output_index"]] = event["item"]
-            case "response.completed" | "response.incomplete" | "response.failed":
-                self._response = event["response"]
-            case "error":
-                raise failure(event)
-        return []
-
-    def result(self) -> Json:
-        if self._response is None:
-            raise broken_off()
-        items = dict(enumerate(self._response["output"])) | self._items
-        return {**self._response, "output": [items[index] for index in sorted(items)]}
 
 
 def _items(message: Spoken) -> list[Json]:
@@ -136,22 +94,53 @@ def _replayed(items: list[Json], message: Assistant) -> list[Json]:
 
 
 def _call(call: ToolCall, before: Json) -> Json:
-    return {**before, "call_id": call.id, "arguments": written(call, before.get("arguments"))}
-
-
-def _tool(tool: Tool) -> Json:
     return {
-        "type": "function",
-        "name": tool.name,
-        "description": tool.description,
-        # Refused without `properties`, which a tool without parameters may leave out.
-        "parameters": {"type": "object", "properties": {}, **tool.parameters},
-        "strict": False,  # left out, it would be true, and refuse every optional parameter
+        **before,
+        "call_id": call.id,
+        "arguments": arguments_text(call, before.get("arguments")),
     }
 
 
 def _choice(choice: ToolChoice) -> Any:
     return {"type": "function", "name": choice.name} if isinstance(choice, Force) else choice
+
+
+def from_wire(response: Json, model: str = "") -> Assistant:
+    """The reply in a response; `model` is the one asked, in case none is named."""
+    if response.get("error"):  # status "failed"
+        raise ErrorAnswer(response["error"])
+    parts: list[Json] = []
+    commentary: list[str] = []
+    thinking: list[str] = []
+    calls: list[ToolCall] = []
+    for item in response["output"]:
+        match item["type"]:
+            case "message" if item.get("phase") == "commentary":
+                commentary.append(_text(item["content"]))
+            case "message":
+                parts += item["content"]
+            case "reasoning":
+                shown = (*(item.get("summary") or ()), *(item.get("content") or ()))
+                thinking += [part["text"] for part in shown]
+            case "function_call":
+                arguments = arguments_of(item.get("arguments"))
+                calls.append(ToolCall(item.get("call_id") or "", item["name"], arguments))
+    return Assistant(
+        text=_text(parts),
+        commentary="\n\n".join(commentary),
+        thinking="\n\n".join(thinking),
+        tool_calls=tuple(calls),
+        stop_reason=_stop_reason(response, parts, calls),
+        usage=openai_usage(response.get("usage"), "input", "output"),
+        model=response.get("model") or model,
+        provider=NAME,
+        native=response["output"],
+        signed=any(item.get("encrypted_content") for item in response["output"]),
+    )
+
+
+def _text(parts: list[Json]) -> str:
+    return "".join(part.get("text") or part.get("refusal") or "" for part in parts)
 
 
 def _stop_reason(response: Json, parts: list[Json], calls: list[ToolCall]) -> str:
@@ -163,10 +152,56 @@ def _stop_reason(response: Json, parts: list[Json], calls: list[ToolCall]) -> st
     return "tool_use" if calls else "end_turn"
 
 
-def _usage(usage: Json) -> Usage:
-    return Usage(
-        input_tokens=usage.get("input_tokens") or 0,
-        output_tokens=usage.get("output_tokens") or 0,
-        cached_tokens=(usage.get("input_tokens_details") or {}).get("cached_tokens") or 0,
-        reasoning_tokens=(usage.get("output_tokens_details") or {}).get("reasoning_tokens") or 0,
-    )
+class Fold:
+    """Collects the events of a stream into the response."""
+
+    def __init__(self) -> None:
+        self._response: Json | None = None
+        self._items: dict[int, Json] = {}
+        self._readers: dict[int, CallReader] = {}
+        self._phases: dict[int, str | None] = {}  # of the messages, by their index
+        self._commented: int | None = None  # the last commentary
+        self._unfinished: list[str] = []  # the text of the item that is under way
+
+    def feed(self, event: Json) -> list[Delta]:
+        match event["type"]:
+            case "response.output_text.delta" | "response.refusal.delta":
+                self._unfinished.append(event["delta"])
+                return self._said(event)
+            case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta":
+                return [Delta("thinking", event["delta"])]
+            case "response.output_item.added" if event["item"]["type"] == "message":
+                self._phases[event["output_index"]] = event["item"].get("phase")
+            case "response.output_item.added" if event["item"]["type"] == "function_call":
+                reader = CallReader(event["item"]["name"], len(self._readers))
+                self._readers[event["output_index"]] = reader
+                return reader.feed("")
+            case "response.function_call_arguments.delta":
+                return self._readers[event["output_index"]].feed(event["delta"])
+            case "response.output_item.done":
+                self._items[event["output_index"]] = event["item"]
+                self._unfinished.clear()
+            case "response.completed" | "response.incomplete" | "response.failed":
+                self._response = event["response"]
+            case "error":
+                raise ErrorAnswer(event.get("error") or event)
+        return []
+
+    def _said(self, event: Json) -> list[Delta]:
+        index = event.get("output_index", 0)
+        if self._phases.get(index) != "commentary":
+            return [Delta("answer", event["delta"])]
+        gap = [] if self._commented in (None, index) else [Delta("commentary", "\n\n")]
+        self._commented = index
+        return [*gap, Delta("commentary", event["delta"])]
+
+    def result(self, *, cut: bool = False) -> Json:
+        if self._response is None:
+            if not cut:
+                raise broken_off(NAME)
+            text = {"type": "output_text", "text": "".join(self._unfinished)}
+            phase = self._phases.get(max(self._phases, default=0))
+            unfinished = {"type": "message", "phase": phase, "content": [text]}
+            return {"output": [*self._items.values(), unfinished]}
+        items = dict(enumerate(self._response["output"])) | self._items
+        return {**self._response, "output": [items[index] for index in sorted(items)]}

@@ -1,0 +1,76 @@
+"""Who may say that it is done: six answers, on one model that promises to go on and stops.
+
+    silence            the loop: no call is the end, as in most loops
+    heartbeat          the loop, unless a call asks to go on (MemGPT)
+    phase              the provider: it marks what is said on the way, so a promise is no answer
+    stop tool          the model, by a call that is the only way out
+    task_completed     the model, in a field of every reply (Schema-Guided Reasoning)
+    should_continue    the model, with its thought; a silence that contradicts it is asked about
+
+Rule 1: what is left unsaid is the end for the first two, and they lose the second order.
+Rule 2: the others want the end said, and differ in the price: a provider that marks phases, a tool
+        that is required, a schema, or one question to a model that contradicts itself.
+
+Each way is an Agent, two of them with a policy of their own. The schema is that of the json
+dialect, which calls the field `task_complete`.
+"""
+
+from demos.common import Phased, call, follows, play, promising
+from demos.refund.dialects import speaking
+from think_agent import Agent, Assistant, CallModel, Done, Model, Request, Turn, tool
+from think_agent.dialects.json_plan import json_plan
+from think_agent.loop import Step
+
+
+@tool
+def lookup_order(order_id: str, request_heartbeat: bool = False) -> str:
+    """Look up an order by its number. `request_heartbeat`: more is to be done after it."""
+    return f"{order_id} is {13 if order_id == 'ORD-001' else 44} days old."
+
+
+@tool
+def finish(answer: str) -> str:
+    """Say that all is done, with the answer for the user."""
+    return answer
+
+
+def heartbeat(step: Step, turn: Turn) -> Step:
+    """A call that does not ask to go on is the last one."""
+    over = turn.actions and "request_heartbeat" not in turn.actions[-1].call.arguments
+    return Done("silence", turn.actions[-1].result.content) if over else step
+
+
+def stop_tool(step: Step, turn: Turn) -> Step:
+    """A text is no end: some call is required, and `finish` is the only way out."""
+    if turn.actions and turn.actions[-1].call.name == "finish":
+        return Done("signal", turn.actions[-1].result.content)
+    is_text = isinstance(step, Done) and step.exit == "silence"
+    return CallModel("required") if is_text else step
+
+
+def stand_in(request: Request) -> Assistant:
+    """Looks one order up, promises the other and stops; in JSON it has to fill in the field."""
+    steps = [("One by one.", call("lookup_order", order_id=f"ORD-00{n}")) for n in (1, 2)]
+    if finish.name in [tool.name for tool in request.tools]:
+        steps.append(("Both are known.", call("finish", answer="They are 13 and 44 days old.")))
+    return promising(speaking(follows(*steps), "json"))(request)
+
+
+def lesson(model: Model) -> None:
+    """Who may say that it is done."""
+    for name, agent in {
+        "silence": Agent(model, [lookup_order], silence="accept"),
+        "heartbeat": Agent(model, [lookup_order], policies=[heartbeat]),
+        "phase": Agent(Phased(model), [lookup_order]),
+        "stop tool": Agent(model, [lookup_order, finish], policies=[stop_tool]),
+        "task_completed": Agent(json_plan(model), [lookup_order]),
+        "should_continue": Agent(model, [lookup_order]),
+    }.items():
+        outcome = agent.run("How old are ORD-001 and ORD-002? Look up one at a time.")
+        looked = sum(action.call.name == "lookup_order" for action in outcome.actions)
+        print(f"{name:16}{looked} of 2 orders, exit {outcome.exit:8}{outcome.answer}")
+    print("\nwhat to notice: where the end is said, a promise is not mistaken for it.")
+
+
+if __name__ == "__main__":
+    play(lesson, stand_in)

@@ -1,0 +1,63 @@
+"""The architect and the editor: one model thinks, another one acts, in one transcript.
+
+Rule 1: `split(thinker=…, actor=…)` is a model. Where a thought is forced the thinker is asked, for
+        all else, the final answer included, the actor. The loop cannot tell.
+Rule 2: `force` says how often the thinker is asked. With `"first"` it draws up the plan, and the
+        actor thinks for itself from then on; with `"always"` it judges the way before every action.
+Rule 3: each model sees the whole transcript, but its own replies alone with their signatures.
+
+Coding tools pair a large model, which says what to do, with a small one, which does it. Here both
+are the one that --provider names, as a lesson has but one; what differs is who is asked for what.
+"""
+
+from demos.common import call, follows, play
+from think_agent import Agent, Assistant, Model, Request, tool
+from think_agent.dialects.base import Wrapper
+from think_agent.dialects.split import split
+
+
+@tool
+def lookup_order(order_id: str) -> str:
+    """Look up an order by its number, such as ORD-001."""
+    return f"{order_id}: Laptop Stand, $89, 13 days old."
+
+
+@tool(think_first=True)
+def refund(order_id: str, dollars: int) -> str:
+    """Pay a refund out. Orders of the last 30 days are refunded in full."""
+    return f"${dollars} paid for {order_id}."
+
+
+class Speaking(Wrapper):
+    """A model that says when it is asked, and what it does."""
+
+    def __init__(self, inner: Model, role: str) -> None:
+        super().__init__(inner)
+        self.role = role
+
+    def complete(self, request: Request) -> Assistant:
+        reply = self.inner.complete(request)
+        print(f"  {self.role:9} -> {', '.join(c.name for c in reply.tool_calls) or 'the answer'}")
+        return reply
+
+
+stand_in = follows(
+    ("Look it up: what was paid, and when?", call("lookup_order", order_id="ORD-001")),
+    ("13 days old, so it is refunded in full.", call("refund", order_id="ORD-001", dollars=89)),
+)
+
+
+def lesson(model: Model) -> None:
+    """The architect and the editor."""
+    pair = split(thinker=Speaking(model, "architect"), actor=Speaking(model, "editor"))
+    for force in ("first", "always"):
+        print(f'\nforce="{force}"')
+        outcome = Agent(pair, [lookup_order, refund], force=force).run("Refund ORD-001, please.")
+        print(f"  exit {outcome.exit}: {outcome.answer}")
+    print(
+        "\nwhat to notice: the architect is asked for thoughts alone, and the editor acts on them."
+    )
+
+
+if __name__ == "__main__":
+    play(lesson, stand_in)

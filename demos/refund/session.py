@@ -1,0 +1,314 @@
+"""A session at the refund desk: its settings, its shop, and the agent that works there."""
+
+import json
+import shlex
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import asdict, replace
+from typing import Any
+
+import click
+from click import Context
+from rich.text import Text
+
+from demos.refund.dialects import speaking
+from demos.refund.offline import LABEL, MANAGER_PRESENT, reply
+from demos.refund.shop import INSTRUCTIONS, Shop, dollars
+from demos.refund.stand_ins import STAND_INS
+from think_agent import (
+    Agent,
+    AskHuman,
+    Assistant,
+    Message,
+    Model,
+    ModelError,
+    Outcome,
+    Request,
+    User,
+    Verdict,
+)
+from think_agent.audit import read, report
+from think_agent.cli.approval import at_the_terminal
+from think_agent.cli.audit import write_html
+from think_agent.cli.console import RunView, Screen
+from think_agent.cli.main import exit_code
+from think_agent.cli.models import STAND_IN, chosen_model, limits, named_model, speak
+from think_agent.dialects.base import Unstreamed
+from think_agent.dialects.split import split
+from think_agent.errors import FileError, TranscriptError
+from think_agent.messages import MESSAGES
+from think_agent.testing import current_turn
+from think_agent.text import sanitize
+
+EXAMPLES = [
+    "I want a refund on order ORD-001",
+    "Please refund ORD-002 and ORD-003",
+    "My monitor arm (ORD-004) wobbles. I want my $580 back!",
+]
+HELP = {
+    "/help": "this list",
+    "/thoughts on|off": "show thoughts and tool calls, or the answers alone",
+    "/provider P": "go on with another provider (P or P:MODEL), at its own address",
+    "/reset": "forget the conversation",
+    "/quit": "leave (Ctrl-D does, too, and Ctrl-C twice)",
+}
+MANAGER = f"""
+
+# Today
+
+For rule 4 {MANAGER_PRESENT}: propose `approve` instead of `escalate`; the manager is asked then.
+"""
+
+
+class Session:
+    """One request, or a conversation. `again`: the words of a command that goes on with it."""
+
+    def __init__(self, ctx: Context, text: str, again: Sequence[str]) -> None:
+        self.ctx, self.text, self.again = ctx, text, again
+        self.settings = settings = ctx.params
+        self.console = Screen(highlight=False)
+        self.view = RunView(
+            self.console,
+            thoughts=not settings["hide_thoughts"],
+            quiet=settings["quiet"],
+            verbose=settings["verbose"],
+        )
+        self.limits = limits(ctx)
+        self.shop = Shop(settings["db"] or ":memory:", manager=settings["approve"] != "never")
+        self.agent = self.make_agent(chosen_model(ctx, **self.stand_in(settings["provider"])))
+
+    def stand_in(self, provider: str) -> dict[str, Any]:
+        """What is played where there is no model: the script that `offline:NAME` names."""
+        script = STAND_INS.get(provider.partition(":")[2], reply)
+        if not (self.settings["quiet"] or self.settings["json"]):  # the greeting says it
+            script = unlabeled(script)
+        pace = 0.02 if sys.stdout.isatty() else 0.0  # so that it can be watched, too
+        return {"script": speaking(script, self.settings["dialect"]), "pace": pace}
+
+    def make_agent(self, model: Model) -> Agent:
+        settings = self.settings
+        model = speak(model, settings["dialect"])
+        if name := settings["thinker"]:
+            thinker = named_model(name, **self.stand_in(name))
+            model = split(thinker=speak(thinker, settings["dialect"]), actor=model)
+        instructions = INSTRUCTIONS.read_text(encoding="utf-8")
+        return Agent(
+            Unstreamed(model) if settings["no_stream"] else model,
+            self.shop.tools(),
+            instructions=instructions + (MANAGER if self.shop.manager else ""),
+            force=settings["force"],
+            silence=settings["silence"],
+            carry=settings["carry"],
+            approve=self.who_approves(),
+            **self.limits,
+        )
+
+    def who_approves(self) -> Callable[[AskHuman], Verdict] | None:
+        """None where nobody is there to be asked."""
+        match self.settings["approve"].split():
+            case ["ask"] if sys.stdin.isatty():
+                return at_the_terminal(self.view, self.shop.tools())
+            case ["always-under", amount]:
+                return lambda asked: self.by_rule(asked, float(amount))
+        return None
+
+    def by_rule(self, asked: AskHuman, amount: float) -> Verdict:
+        """A rule decides, not a person, and the verdict says so."""
+        by = f"the rule --approve always-under {amount:g}"
+        arguments = asked.call.arguments if asked.call else None
+        if not isinstance(arguments, dict):
+            return Verdict("no", by=by, reason="only refunds are approved by rule")
+        price = self.shop.order(str(arguments["order_id"])).price_cents
+        if price < amount * 100:
+            return Verdict("yes", by=by)
+        return Verdict("no", by=by, reason=f"{dollars(price)} is not under ${amount:g}")
+
+    def run(self) -> int:
+        """One request, or the conversation."""
+        if self.settings["json"]:
+            outcome = self.work(self.text, None)
+            print(json.dumps(as_json(outcome, self.shop, self.agent.model)))
+            return exit_code(outcome.exit)
+        if not self.settings["quiet"]:
+            self.greet()
+        with self.view:
+            if not self.text and not self.settings["resume"]:
+                return self.converse()
+            try:
+                outcome = self.work(self.text, self.view)
+            except KeyboardInterrupt:
+                self.stopped()
+                return 130
+            if outcome.exit == "needs_human" and not self.settings["quiet"]:
+                self.say_how_to_go_on("--approve ask")
+            return exit_code(outcome.exit)
+
+    def work(
+        self, text: str, on_event: RunView | None, transcript: Sequence[Message] = ()
+    ) -> Outcome:
+        """One turn: a new one, or, without a text, the one that `--resume` names."""
+        kept, resumed, page = (self.settings[name] for name in ("transcript", "resume", "html"))
+        if text:
+            outcome = self.agent.run(text, transcript=kept or transcript, on_event=on_event)
+        else:
+            if on_event:  # whoever goes on with the run sees first what was done before
+                said = [m for m in read(resumed).entries if isinstance(m, MESSAGES)]
+                for message in current_turn(said):
+                    on_event(message)
+            outcome = self.agent.resume(resumed, on_event=on_event)
+        if page:
+            write_html(page, report(outcome.transcript, exit=outcome.exit))
+        return outcome
+
+    def converse(self) -> int:
+        """The prompt loop. An error ends the turn, not the conversation."""
+        self.view.print("Type a request, or /help. For example:")
+        for example in EXAMPLES:
+            self.view.print(f"  {example}")
+        transcript: Sequence[Message] = ()
+        while (text := self.ask()) is not None:
+            self.view.messages.clear()
+            if text.startswith("/"):
+                command, _, rest = text.partition(" ")
+                if command == "/quit":
+                    return 0
+                if command == "/reset":
+                    transcript = ()
+                self.obey(command, rest.strip())
+                continue
+            try:
+                transcript = self.work(text, self.view, transcript).transcript
+            except (ModelError, FileError) as error:
+                self.failed(error)
+                if self.view.messages and self.settings["transcript"]:
+                    self.say_how_to_go_on()
+                    return 1
+                transcript = [*transcript, *self.view.messages]  # what was done is not forgotten
+            except KeyboardInterrupt:
+                self.stopped()
+                if self.settings["transcript"]:  # in a file, a turn is over before the next begins
+                    return 130
+                transcript = [*transcript, *self.view.messages]
+        return 0
+
+    def ask(self) -> str | None:
+        """What the person types: None to leave. Ctrl-C clears a line; on an empty one, twice, it
+        leaves.
+        """
+        try:
+            from readline import get_line_buffer  # importing it gives input() its history, too
+        except ImportError:
+            get_line_buffer = str
+
+        empty = 0
+        while empty < 2:
+            try:
+                if text := input("\n> ").strip():
+                    return text
+            except EOFError:
+                return None
+            except KeyboardInterrupt:
+                empty = 0 if get_line_buffer() else empty + 1
+                self.view.print("" if empty != 1 else "\n(Ctrl-C again leaves.)", "dim")
+        return None
+
+    def obey(self, command: str, rest: str) -> None:
+        match command, rest:
+            case "/reset", _:
+                self.view.print("The conversation is forgotten.", "dim")
+            case "/thoughts", "on" | "off":
+                self.view.thoughts = rest == "on"
+            case "/thoughts", _:
+                self.view.print("/thoughts on, or /thoughts off", "red")
+            case "/provider", "":
+                self.view.print("/provider P or P:MODEL, such as /provider ollama", "red")
+            case "/provider", _:
+                try:
+                    self.agent = self.make_agent(named_model(rest, **self.stand_in(rest)))
+                except (ModelError, click.UsageError) as error:
+                    self.failed(error)
+                else:
+                    self.greet()
+            case _:
+                if command != "/help":
+                    self.view.print(f"not a command: {command}", "red")
+                self.view.table(HELP)
+
+    def greet(self) -> None:
+        model, kept = self.agent.model, self.settings["transcript"]
+        if model.name == "offline":
+            self.view.print(f" {STAND_IN} ", "reverse")
+        self.view.print(f"refund desk · {model.name}:{model.model}", "dim")
+        with suppress(TranscriptError):  # nothing in it yet, or nothing that can be read
+            entries = read(kept).entries if kept else ()
+            said = [m for m in entries if isinstance(m, User) and m.kind == "person"]
+            if said:
+                self.view.print(f"{kept}: goes on after request {len(said)}", "dim")
+
+    def failed(self, error: Exception) -> None:
+        self.view.stop()
+        self.view.print(f"error: {error}", "red")
+
+    def stopped(self) -> None:
+        """Say what was done, and how to go on."""
+        self.view.stopped()
+        self.say_how_to_go_on()
+
+    def say_how_to_go_on(self, *more: str) -> None:
+        """With the file of this run and the same flags; with the request where it is not in yet."""
+        settings = self.settings
+        if kept := settings["resume"] or settings["transcript"]:
+            begun = settings["resume"] or self.view.messages
+            command, *flags = self.again
+            words = [
+                command,
+                *([shlex.quote(self.text)] if self.text and not begun else []),
+                f"--{'resume' if begun else 'transcript'} {shlex.quote(kept)}",
+                *(flag for flag in flags if not (more and flag.startswith("--approve"))),
+                *more,
+            ]
+            self.view.print("Go on with:", "yellow")
+            shown = " ".join(words)
+            fits = not self.console.is_terminal or len(shown) < self.console.width
+            shown = shown if fits else " \\\n  ".join(words)
+            self.console.print(Text(sanitize(shown)), soft_wrap=True)  # so that it can be copied
+        elif self.text:
+            self.view.print("With --transcript PATH there would be a run to go on with.", "yellow")
+        else:
+            self.view.print("The conversation goes on with your next request.", "yellow")
+
+
+def unlabeled(script: Callable[[Request], Assistant]) -> Callable[[Request], Assistant]:
+    """`script` without its label, for where it is said already that no language model speaks."""
+
+    def play(request: Request) -> Assistant:
+        said = script(request)
+        return replace(said, text=said.text.removeprefix(LABEL).lstrip())
+
+    return play
+
+
+def as_json(outcome: Outcome, shop: Shop, model: Model) -> dict[str, object]:
+    """What `--json` prints."""
+    return {
+        "answer": outcome.answer,
+        "exit": outcome.exit,
+        "decisions": [asdict(decision) for decision in shop.decisions()],
+        "thoughts": list(outcome.thoughts),
+        "actions": [
+            {
+                "name": action.call.name,
+                "arguments": action.call.arguments,
+                "result": action.result.content,
+                "is_error": action.result.is_error,
+                "thought": action.thought,
+                "how": action.how,
+            }
+            for action in outcome.actions
+        ],
+        "usage": asdict(outcome.usage),
+        "model_calls": outcome.model_calls,
+        "provider": model.name,
+        "model": model.model,
+    }

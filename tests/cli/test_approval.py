@@ -1,0 +1,158 @@
+"""Asking a person: what is on the screen, what the keys do, and what a run that is stopped says."""
+
+import io
+import re
+import shlex
+import sqlite3
+import subprocess
+import sys
+
+import pytest
+from rich.console import Console
+
+from tests.support.commands import in_a_terminal, text_of
+from tests.support.sizes import ROOT
+from think_agent import Agent, Assistant, ScriptedModel, ToolCall, tool
+from think_agent.cli.approval import at_the_terminal
+from think_agent.cli.console import RunView
+from think_agent.messages import Verdict
+
+
+@tool(needs_approval=True)
+def pay(order_id: str, dollars: int) -> str:
+    """Pay."""
+    return f"paid {dollars} for {order_id}"
+
+
+ARGUMENTS = {"order_id": "A " * 20, "dollars": 580}
+NOTES = {"thought": "Broken, so pay.", "should_continue": "true"}
+
+
+def asked(*answers, width=60, view=(), **settings):
+    """What is shown when `pay` waits for a person, who gives these answers; and the verdicts."""
+    left, out, prompts = iter(answers), io.StringIO(), []
+
+    def answer(prompt, present):
+        prompts.append((prompt, present))
+        said = next(left, EOFError())
+        if isinstance(said, BaseException):
+            raise said
+        return said
+
+    console = Console(file=out, force_terminal=True, width=width, color_system=None)
+    call = ToolCall("1", "pay", ARGUMENTS)
+    script = [Assistant(tool_calls=(ToolCall("0", "think", NOTES), call))] * 9
+    with RunView(console, **dict(view)) as shown:
+        settings = {"approve": at_the_terminal(shown, [pay], answer), **settings}
+        agent = Agent(ScriptedModel(script), [pay], **{"force": "never", **settings})
+        try:
+            outcome = agent.run("go", on_event=shown)
+        except KeyboardInterrupt:
+            shown.stopped()
+            return text_of(out.getvalue()), [], prompts
+    verdicts = [m for m in outcome.transcript if isinstance(m, Verdict)]
+    return text_of(out.getvalue()), verdicts, prompts
+
+
+@pytest.mark.parametrize("view", [{}, {"thoughts": False}])
+def test_the_call_and_the_thought_are_on_the_screen_once(view):
+    screen, _, _ = asked("q", width=200, view=view)
+    assert screen.count("pay(") == 1
+    assert screen.count("Broken, so pay.") == 1
+    assert "quit: nothing more is run" in screen
+
+
+def test_a_key_that_means_nothing_is_asked_again_and_a_no_has_its_reason():
+    screen, verdicts, _ = asked("maybe", "n too late", "n", "still", "q")
+    assert "Answer with one of y, n, e" in screen
+    assert [(v.decision, v.reason) for v in verdicts][:2] == [("no", "too late"), ("no", "still")]
+
+
+def test_an_edit_begins_with_what_is_there_and_is_checked_before_it_is_confirmed():
+    answers = ["e", "ORD-1", "a lot", "[1]", "e", "ORD-1", "290", "y", "q"]
+    screen, verdicts, prompts = asked(*answers, width=200)
+    assert ("dollars: ", "580") in prompts
+    assert ("order_id: ", "A " * 20) in prompts
+    assert "dollars: not JSON" in screen
+    assert "bad arguments for pay: dollars" in screen
+    assert 'Run pay(order_id="ORD-1", dollars=290)?' in screen
+    assert verdicts[0].arguments == {"order_id": "ORD-1", "dollars": 290}
+
+
+def test_ctrl_c_says_what_waited_for_it():
+    shown, _, _ = asked(KeyboardInterrupt())
+    *_, last = shown.partition("Stopped. ")
+    assert last.startswith(
+        "Nothing was done.\nNot done, because it waited for your answer; nothing"
+    )
+    call = last[last.index("pay(") :].splitlines()
+    assert [line[:3] for line in call[1:]] == ["   "] * (len(call) - 1)
+    assert max(map(len, last.splitlines())) <= 60
+
+
+def test_what_was_decided_is_done_when_it_is_stopped_later():
+    shown, _, _ = asked("y", KeyboardInterrupt(), width=200, max_repeats=9)
+    done, _, waits = shown.partition("Stopped. ")[2].partition("Not done")
+    assert done.count("✓ pay(") == 1
+    assert waits.count("? pay(") == 1
+
+
+@pytest.mark.parametrize("answers", [[], ["n"], ["e"], ["e", "x", "[" * 3000]])
+def test_end_of_input_at_any_prompt_quits(answers):
+    _, verdicts, _ = asked(*answers)
+    assert verdicts[-1].decision == "quit"
+
+
+# In a real terminal.
+
+
+def test_what_was_stopped_at_the_prompt_goes_on_by_the_words_it_says(tmp_path):
+    kept, db = tmp_path / "a b.jsonl", tmp_path / "shop.db"
+    flags = ["--provider", "offline", "--db", str(db), "--approve", "ask"]
+    words = ["-m", "demos.refund", "ORD-004", *flags, "--transcript", str(kept)]
+    screen, code, _ = in_a_terminal(words, "another day")
+    screen = text_of(screen)
+    assert code == 130
+    assert "? process_refund(order_id=" in screen
+    advice = screen[screen.index("python -m demos.refund") :].replace("\\\n", " ")
+    again = shlex.split(advice.splitlines()[0])
+    assert again[1:5] == ["-m", "demos.refund", "--resume", str(kept)]
+    assert again[5:] == ["--provider", "offline", "--approve", "ask", "--db", str(db)]
+    with sqlite3.connect(db) as connection:
+        assert connection.execute("SELECT * FROM decisions").fetchall() == []
+    screen, code, _ = in_a_terminal(again[1:], "another day")
+    assert screen.count("process_refund(") == 2  # what was done before, and what waits
+    again[again.index("ask")] = "always-under 600"
+    done = subprocess.run(
+        [sys.executable, *again[1:]], cwd=ROOT, check=True, capture_output=True, text=True
+    )
+    assert "the rule --approve always-under 600" in done.stdout
+    with sqlite3.connect(db) as connection:
+        rows = connection.execute("SELECT decision FROM decisions").fetchall()
+    assert rows == [("approve",)]
+
+
+def test_an_edit_in_a_terminal_begins_with_the_present_value(tmp_path):
+    words = ["-m", "demos.refund", "ORD-004", "--provider", "offline", "--approve", "ask"]
+    keys = [("another day", "e\r"), ("order_id: ORD-004", "\r"), ("decision: approve", "\r")]
+    keys += [("reason: ", ", and so I said\r"), ("Run process_refund", "y\r")]
+    screen, code, _ = in_a_terminal(words, keys=keys)
+    assert code == 0, screen
+    assert "and so I said" in text_of(screen).partition("Refunded: ")[2]
+
+
+def test_ctrl_c_clears_a_line_and_leaves_when_there_is_none():
+    keys = [("\n> ", "half"), ("half", "\x03"), ("> ", "/hel\x15/thoughts\r"), ("or /", "\x03")]
+    keys += [("again leaves", "\x03")]
+    screen, code, _ = in_a_terminal(["-m", "demos.refund", "--provider", "offline"], keys=keys)
+    assert code == 0
+    assert screen.count("again leaves") == 1
+    assert "/thoughts on, or /thoughts off" in screen
+
+
+def test_the_help_of_the_prompt_loop_hangs_beside_its_commands():
+    screen, _, _ = in_a_terminal(
+        ["-m", "demos.refund", "--provider", "offline"],
+        keys=[("\n> ", "/help\r"), ("Ctrl-C twice", "/quit\r")],
+    )
+    assert re.search(r"or the *\n {18}answers alone", text_of(screen))

@@ -1,0 +1,89 @@
+"""Which room may know which (DESIGN §3), read from the imports of every file, lazy ones and those
+for types alone included.
+"""
+
+import ast
+import sys
+
+import pytest
+
+from tests.support.sizes import ROOT, files
+
+CORE = {"root", "policies"}
+MAY = {  # a room: the rooms that it may import, besides itself
+    "root": {"policies"},
+    "policies": {"root"},
+    "wire": {"root"},
+    "providers": {"root", "wire"},
+    "dialects": CORE | {"wire"},  # translators, too: they share its readers
+    "audit": CORE,
+    "evaluation": CORE | {"providers", "dialects"},  # a dialect is an arm
+    "probe": CORE | {"providers", "dialects"},
+    "integrations": CORE | {"audit"},  # the spans take its words
+}
+DOORS = {  # single files that may import more
+    ("__init__.py", "providers"),  # `connect`
+    ("__main__.py", "cli"),
+    ("providers/__init__.py", "dialects"),  # `connect` reads what local servers let slip into text
+    *(("audit/imports.py", room) for room in ("wire", "dialects", "evaluation")),  # others' runs
+}
+LIBRARIES = {  # beside the standard library
+    "root": {"pydantic", "pydantic_core", "jiter"},
+    "policies": {"pydantic", "pydantic_core"},
+    "wire": {"pydantic", "pydantic_core", "jiter"},  # no SDK and no client
+    "dialects": {"pydantic", "pydantic_core", "jiter"},
+}
+PACKAGE = ROOT / "think_agent"
+FILES = [path for path in files("think_agent") if path.suffix == ".py"]
+
+
+def room_of(parts: tuple[str, ...]) -> str:
+    """The room of a module, by its path from the package: `("wire", "gemini")` is in `wire`."""
+    return parts[0] if parts and (PACKAGE / parts[0]).is_dir() else "root"
+
+
+def imported(path) -> set[tuple[str, ...]]:
+    """The modules that a file imports: absolute, by their parts."""
+    here = ("think_agent", *path.relative_to(PACKAGE).parts[:-1])
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {tuple(alias.name.split(".")) for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = here[: len(here) + 1 - node.level] if node.level else ()
+            module = (*base, *(node.module or "").split(".")) if node.module else base
+            found |= {(*module, alias.name) for alias in node.names}
+    return found
+
+
+def edges() -> set[tuple[str, str]]:
+    """Each file with the rooms that it imports and may not."""
+    found = set()
+    for path in FILES:
+        parts = path.relative_to(PACKAGE).parts
+        room, name = room_of(parts), "/".join(parts)
+        for module in imported(path):
+            if module[0] != "think_agent":
+                continue
+            other = room_of(module[1:])
+            allowed = room in (other, "cli") or other in MAY[room] or (name, other) in DOORS
+            if not allowed:
+                found.add((name, other))
+    return found
+
+
+def test_every_room_has_its_place():
+    rooms = {room_of(path.relative_to(PACKAGE).parts) for path in FILES}
+    assert rooms == {*MAY, "cli"}
+
+
+def test_no_room_imports_what_it_may_not():
+    assert edges() == set()
+
+
+@pytest.mark.parametrize("room", LIBRARIES)
+def test_libraries(room):
+    """What is read by everybody knows no SDK, no client and no terminal."""
+    paths = [path for path in FILES if room_of(path.relative_to(PACKAGE).parts) == room]
+    modules = {module[0] for path in paths for module in imported(path)}
+    assert modules - {"think_agent", *sys.stdlib_module_names} <= LIBRARIES[room]

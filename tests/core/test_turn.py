@@ -1,0 +1,123 @@
+"""`Turn`: what a transcript says, read once. Held against the definitions, read by a slow oracle
+(`tests/support/naive.py`), on arbitrary transcripts.
+"""
+
+import json
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.support import naive
+from tests.support.turns import transcripts
+from think_agent import Assistant, ToolCall, ToolResult, Turn, User, Verdict
+from think_agent.messages import from_json, to_json
+from think_agent.turn import KEPT, Action, Thought
+
+many = settings(max_examples=200, deadline=None)
+few = settings(max_examples=60, deadline=None)
+
+OTHERWISE = {  # facts that the oracle tells in plain tuples
+    "pending": list,
+    "thoughts": lambda found: [(t.text, t.how, t.should_continue) for t in found],
+    "actions": lambda found: [
+        (a.call.name, a.call.arguments, a.result, a.thought, a.how) for a in found
+    ],
+}
+
+
+def facts(turn: Turn) -> dict[str, object]:
+    names = [name for name in dir(Turn) if not name.startswith("_")]
+    values = {name: getattr(turn, name) for name in names}
+    told = {name: value for name, value in values.items() if not callable(value)}
+    return {name: OTHERWISE.get(name, lambda found: found)(value) for name, value in told.items()}
+
+
+@many
+@given(transcripts)
+def test_every_fact_is_what_its_definition_says(messages):
+    found, right = facts(Turn.of(messages)), naive.facts(messages)
+    assert found.keys() == right.keys()
+    for name, value in right.items():
+        assert found[name] == value, name
+
+
+@many
+@given(transcripts, st.sets(st.sampled_from(["look", "pay", "refund"])))
+def test_the_thought_behind_a_call(messages, guarded):
+    turn = Turn.of(messages)
+    for call in turn.pending:
+        for tools in (None, guarded):
+            found = turn.thought_behind(call, tools)
+            assert (found and (found.text, found.how)) == naive.behind(messages, call, tools)
+
+
+@many
+@given(transcripts, st.data())
+def test_added_message_by_message_from_any_saved_prefix(messages, data):
+    cut = data.draw(st.integers(0, len(messages)))
+    lines = [json.dumps(to_json(message)) for message in messages[:cut]]
+    saved = [from_json(json.loads(line)) for line in lines]
+    assert saved == messages[:cut]
+    turn = Turn.of(saved)
+    for message in messages[cut:]:
+        turn.add(message)
+    assert turn == Turn.of(messages)
+
+
+@few
+@given(transcripts)
+def test_a_turn_is_its_own_reading_and_reading_changes_nothing(messages):
+    turn, before = Turn.of(messages), Turn.of(messages)
+    facts(turn)
+    assert Turn.of(turn) is turn
+    assert turn == before == Turn.of(iter(messages))
+
+
+@few
+@given(transcripts)
+def test_all_turns_each_by_itself(messages):
+    turns = Turn.all(messages)
+    assert turns == [Turn.of(part) for part in naive.split(messages)]
+    assert [message for turn in turns for message in turn.spoken] == Turn.of(messages).spoken
+    if turns:  # the last one says what the whole transcript says, but for what is kept
+        of_last, of_all = facts(turns[-1]), facts(Turn.of(messages))
+        assert {n for n in of_all if of_last[n] != of_all[n]} <= set(KEPT)
+
+
+def test_what_is_kept_when_a_person_speaks():
+    call = ToolCall("a", "pay", {"n": 1})
+    first = [
+        User("Refund.", at="2026-01-01T00:00:00Z"),
+        Assistant(tool_calls=(call,), signed=True, enforced="ignored", at="2026-01-01T00:00:09Z"),
+        ToolResult("a", "pay", "error", is_error=True),
+        Verdict("quit"),
+        User("No more.", kind="limit"),
+    ]
+    turn = Turn.of(first)
+    spoken = turn.spoken
+    turn.add(again := User("And ORD-003?"))
+    fresh = Turn.of([again])
+    for name in KEPT:
+        setattr(fresh, name, getattr(turn, name))
+    assert turn == fresh
+    assert turn.spoken is spoken
+    assert (turn.spoken, turn.ids, turn.calls, turn.starts) == (
+        [*first[:3], first[4], again],
+        {"a"},
+        1,
+        [0, 4],
+    )
+    assert (turn.signed, turn.ignored) == (True, 1)
+
+
+def test_an_example_one_can_read():
+    think = ToolCall("1", "think", {"thought": "within 30 days", "should_continue": "true"})
+    pay = ToolCall("2", "pay", {"n": 1})
+    done = [ToolResult("1", "think", "Thought recorded."), ToolResult("2", "pay", "paid")]
+    turn = Turn.of([User("Refund."), Assistant(tool_calls=(think, pay)), done[0]])
+    assert list(turn.pending) == [pay]
+    assert turn.thought_behind(pay, {"pay"}) == Thought("within 30 days", "volunteered", True)
+    turn.add(done[1])
+    assert not turn.pending
+    assert turn.actions == [Action(pay, done[1], "within 30 days", "volunteered")]
+    assert (turn.owes_thought, turn.way_out) == (True, None)

@@ -1,0 +1,261 @@
+"""The arithmetic of the evaluation, by values: against scipy, against counting, against models of
+known rates; and its tables.
+"""
+
+import io
+import itertools
+import math
+import random
+import re
+
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+from scipy.stats import binomtest
+
+from think_agent import Usage
+from think_agent.evaluation.intervals import holm, mcnemar, pass_hat_k, wilson
+from think_agent.evaluation.scores import FOUR_ROWS, Result, Setting, compare, named, score
+from think_agent.evaluation.tables import fitting, markdown, report, show
+from think_agent.evaluation.trials import LINE
+from think_agent.policies import Price
+
+# Statistics, against scipy and against counting.
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 60, 1000])
+@pytest.mark.parametrize("confidence", [0.9, 0.95])
+def test_wilson_intervals_are_scipys(n, confidence):
+    for right in {0, 1, n // 3, n // 2, n - 1, n}:
+        theirs = binomtest(right, n).proportion_ci(confidence, method="wilson")
+        assert wilson(right, n, confidence=confidence) == pytest.approx((theirs.low, theirs.high))
+
+
+def test_nothing_is_known_of_no_cases():
+    assert wilson(0, 0) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize("first", [0, 1, 5, 40, 900])
+@pytest.mark.parametrize("second", [0, 1, 6, 44, 1000])
+def test_mcnemar_is_scipys_exact_test(first, second):
+    theirs = binomtest(first, first + second).pvalue if first + second else 1.0
+    assert mcnemar(first, second) == pytest.approx(theirs)
+
+
+def test_holm_by_hand():
+    # smallest x 3, next x 2 (= 0.04, not below the one before), largest x 1
+    assert holm([0.02, 0.01, 0.5]) == pytest.approx([0.04, 0.03, 0.5])
+    assert holm([0.01, 0.012, 0.013]) == pytest.approx([0.03, 0.03, 0.03])
+    assert holm([0.9, 0.8]) == [1.0, 1.0]
+    assert holm([]) == []
+
+
+@pytest.mark.parametrize(("right", "trials"), [(0, 4), (3, 4), (4, 4), (2, 5)])
+def test_pass_hat_k_is_the_share_of_draws_that_are_all_right(right, trials):
+    outcomes = [True] * right + [False] * (trials - right)
+    for k in range(1, trials + 1):
+        draws = list(itertools.combinations(outcomes, k))
+        assert pass_hat_k(right, trials, k) == pytest.approx(sum(map(all, draws)) / len(draws))
+
+
+# Scores, by values.
+
+
+def result(case, right, *, setting=None, trial=1, **figures):
+    setting = setting or Setting("p")
+    return Result(setting=setting, case=case, kind="k", trial=trial, right=right, **figures)
+
+
+def test_trials_of_a_case_are_no_further_cases():
+    once = score([result(case, case != "a") for case in "abcd"])
+    thrice = score([result(case, case != "a", trial=n) for case in "abcd" for n in (1, 2, 3)])
+    assert (once.accuracy, once.interval) == (thrice.accuracy, thrice.interval)
+    assert once.interval == wilson(3, 4)
+
+
+def test_a_model_that_is_right_now_and_then_has_a_low_pass_k():
+    shaky = score([result(case, n == 1, trial=n) for case in "abcd" for n in (1, 2)])
+    assert shaky.accuracy == 0.5
+    assert shaky.pass_k == ((0.5, wilson(2, 4)), (0.0, wilson(0, 4)))
+
+
+def test_an_error_on_the_way_counts_as_wrong_and_not_in_the_averages():
+    fine = result("a", True, model_calls=4, seconds=2.0, exit="signal", usage=Usage(1000, 100, 400))
+    figures = score([fine, result("b", False, error="busy")], Price(input=2, output=10))
+    assert (figures.accuracy, figures.runs) == (0.5, 1)
+    assert (figures.totals["model_calls"], figures.totals["seconds"]) == (4, 2.0)
+    assert figures.exits == {"signal": 1, "error": 1}
+    assert figures.cost == pytest.approx(1000 * 2e-6 + 100 * 10e-6)
+
+
+def test_settings_are_compared_where_one_thing_differs():
+    a, b = Setting("p"), Setting("p", force="never")
+    c = Setting("q", force="never")
+    right = {a: "123456789", b: "1", c: "12"}
+    results = {s: [result(n, n in right[s], setting=s) for n in "1234567890"] for s in right}
+    pairs = {(one.first, one.second): one for one in compare(results)}
+    assert pairs.keys() == {(a, b), (b, c)}  # a and c differ in two
+    assert (pairs[a, b].first_better, pairs[a, b].second_better) == (8, 0)
+    assert pairs[a, b].p == pytest.approx(2 * binomtest(8, 8).pvalue)  # two comparisons: doubled
+    assert pairs[b, c].p == 1.0
+
+
+def test_markdown_rows_have_as_many_cells_as_their_header():
+    odd = Setting("openai:a|b\nc\x1b[31m模型")
+    found = {odd: [result("a", True, setting=odd)], Setting("p"): [result("a", False)]}
+    text = markdown(report(found))
+    for table in re.findall(r"(?:^\|.*\n?)+", text, re.MULTILINE):
+        assert len({len(re.findall(r"(?<!\\)\|", line)) for line in table.splitlines()}) == 1
+        assert len({cell_len(line) for line in table.splitlines()}) == 1
+    assert "\x1b" not in text
+    assert "No difference is shown" in text
+    assert all(line == line.strip() for line in text.splitlines())
+
+
+def sentences(right: dict[Setting, str], cases: str) -> list[str]:
+    """The last lines of the report on settings that are right on these cases."""
+    found = {s: [result(n, n in right[s], setting=s) for n in cases] for s in right}
+    return report(found)[-1].remark.splitlines()
+
+
+def test_the_report_ends_with_what_is_a_finding_and_how_little_n_is():
+    good, bad = Setting("offline:careful"), Setting("offline:hasty")
+    cases = "abcdefghijklmnopqrstuvwxyz"
+    [verdict, little] = sentences({good: cases[1:], bad: cases[:3]}, cases)
+    assert verdict == "careful beat hasty in 23 of the 24 cases that differ (p < 0.001)."
+    low, high = wilson(13, 26)
+    assert little.startswith(f"n is 26 cases: a share near one half is known to ± {18} points.")
+    assert round((high - low) / 2 * 100) == 18
+    assert "at least 6 cases" in little
+    assert (binomtest(6, 6).pvalue, binomtest(5, 5).pvalue) == (pytest.approx(1 / 32), 1 / 16)
+    [verdict, _] = sentences({good: "abc", bad: "abd"}, "abcd")
+    assert verdict.startswith("No difference is shown between careful and hasty: ")
+    [verdict, _] = sentences({good: "ab", bad: "ab"}, "abcd")
+    assert verdict == "careful and hasty did equally well on every case."
+
+
+def test_a_column_is_left_out_only_where_nothing_was_counted():
+    a, b = Setting("p"), Setting("p", force="never")
+    found = {a: [result("x", True, setting=a)], b: [result("x", False, setting=b)]}
+    tables = {section.name: section.rows for section in report(found)}
+    assert "cost" not in tables["Decisions"][0]
+    assert "wrong writes" not in tables["Decisions"][0]
+    assert "right" in tables["Decisions"][0]
+
+
+def test_settings_are_called_by_what_sets_them_apart():
+    def names(*settings):
+        return list(named(settings).values())
+
+    assert names(Setting("openai:m")) == ["openai:m"]
+    assert names(Setting("openai:a"), Setting("openai:b")) == ["a", "b"]
+    assert names(Setting("openai:a"), Setting("ollama:a")) == ["openai:a", "ollama:a"]
+    assert names(Setting("p"), Setting("p", force="never")) == ["force=first", "force=never"]
+    assert names(Setting("p"), Setting("p", instructions="plain", think="none")) == [
+        "think=on, instructions=default",
+        "think=none, instructions=plain",
+    ]
+
+
+FORCES = ("never", "first", "always")
+
+
+def many_results(count):
+    settings = [Setting(f"provider-{n}", force=force) for n in range(count) for force in FORCES]
+    return {s: [result(case, True, setting=s, exit="signal") for case in "ab"] for s in settings}
+
+
+@pytest.mark.parametrize("width", [40, 60, 100, 140])
+@pytest.mark.parametrize("count", [1, 4])
+def test_a_terminal_gets_all_of_the_tables_and_no_line_wider_than_itself(width, count):
+    sections = report(many_results(count))
+    out = io.StringIO()
+    show(sections, Console(file=out, force_terminal=True, width=width, color_system=None))
+    lines = out.getvalue().splitlines()
+    assert max(map(len, lines)) <= width
+    words = " ".join(" ".join(lines).replace("|", " ").split())
+    for section in sections:
+        assert " ".join(section.name.split()) in words
+        for cell in itertools.chain(*section.rows):
+            assert all(word in words for word in cell.split()), cell
+
+
+def test_a_table_that_does_not_fit_is_turned_and_dealt_out():
+    rows = [["#", "right", "calls"], ["#1", "1/2", "3.0"], ["#2", "2/2", "4.0"], ["#3", "0/2", "-"]]
+    assert list(fitting(rows, 24)) == [rows]
+    first = [["#", "#1", "#2"], ["right", "1/2", "2/2"], ["calls", "3.0", "4.0"]]
+    second = [["#", "#3"], ["right", "0/2"], ["calls", "-"]]
+    assert [[list(row) for row in part] for part in fitting(rows, 21)] == [first, second]
+    assert len(list(fitting(rows, 5))) == 3  # one beside the other: the least there is
+    assert list(fitting([], 60)) == []
+
+
+def test_a_result_is_the_same_after_the_file():
+    one = result("a", True, found=("x",), usage=Usage(1, 2, 3, 4))
+    assert LINE.validate_json(LINE.dump_json(one)) == one
+
+
+@pytest.mark.parametrize("value", [-1, -0.01, math.nan, math.inf, -math.inf, True, "1", None])
+def test_a_price_is_a_number_from_0(value):
+    for name in ("input", "output", "cached_input"):
+        given = {"input": 1, "output": 1, name: value}
+        if (name, value) == ("cached_input", None):
+            assert Price(**given).of(Usage(1_000_000, 0, 1_000_000)) == 1
+            continue
+        with pytest.raises(ValueError, match=f"price {name}=.*: use a number from 0"):
+            Price(**given)
+    assert Price(input=0, output=0, cached_input=0).of(Usage(9, 9, 9)) == 0
+
+
+# Models whose rates are known.
+
+
+def drawn(rng: random.Random, setting: Setting, rate: float, cases: int, trials: int):
+    """The results of a model that is right in a share `rate` of its trials, on any case."""
+    return [
+        result(str(case), rng.random() < rate, setting=setting, trial=trial)
+        for case in range(cases)
+        for trial in range(1, trials + 1)
+    ]
+
+
+def test_intervals_hold_the_known_rate_as_often_as_they_say():
+    rng, held, steady, runs = random.Random(7), 0, 0, 400
+    for _ in range(runs):
+        one = score(drawn(rng, Setting("p"), 0.8, 40, 1))
+        held += one.interval[0] <= 0.8 <= one.interval[1]
+        share, (low, high) = score(drawn(rng, Setting("p"), 0.8, 40, 3)).pass_k[-1]
+        steady += low <= 0.8**3 <= high
+        assert low <= share <= high
+    for times in (held, steady):  # of 400, as far from 95 % as chance brings it
+        assert binomtest(times, runs, 0.95).pvalue > 0.001
+
+
+def test_models_of_one_rate_are_told_apart_no_oftener_than_by_chance_and_others_are():
+    rng, runs = random.Random(11), 200
+    same = different = 0
+    for _ in range(runs):
+        a, b = Setting("p"), Setting("p", force="never")
+        (pair,) = compare({a: drawn(rng, a, 0.6, 40, 1), b: drawn(rng, b, 0.6, 40, 1)})
+        expected = binomtest(pair.first_better, max(1, pair.first_better + pair.second_better))
+        if pair.first_better + pair.second_better:
+            assert pair.p == pytest.approx(expected.pvalue)
+        same += pair.p < 0.05
+        (pair,) = compare({a: drawn(rng, a, 0.9, 40, 1), b: drawn(rng, b, 0.3, 40, 1)})
+        different += pair.p < 0.05
+    assert same / runs <= 0.05
+    assert different / runs > 0.95
+
+
+def test_the_four_rows_are_called_as_in_the_article_and_paired_where_one_thing_differs():
+    rows = {name: Setting("openai:m", **row) for name, row in FOUR_ROWS.items()}
+    assert named(list(rows.values())) == {setting: name for name, setting in rows.items()}
+    results = {s: [result(n, True, setting=s) for n in "abc"] for s in rows.values()}
+    names = named(list(rows.values()))
+    assert [(names[p.first], names[p.second]) for p in compare(results)] == [
+        ("baseline", "think"),
+        ("baseline", "extended thinking"),
+        ("think", "think + prompt"),
+    ]
+    two = {Setting("openai:n", **row) for row in FOUR_ROWS.values()} | {*rows.values()}
+    assert {"baseline, m", "think + prompt, n"} < set(named(list(two)).values())

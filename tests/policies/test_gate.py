@@ -1,0 +1,243 @@
+"""The gate: no guarded call runs without a thought that covers it. The rule of DESIGN as a table,
+and attacked by scripts that know no mercy, against its pseudo code.
+"""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from think_agent import (
+    Agent,
+    Assistant,
+    CallModel,
+    CallTool,
+    Done,
+    Force,
+    Refuse,
+    ScriptedModel,
+    Tool,
+    ToolCall,
+    ToolResult,
+    User,
+)
+from think_agent.loop import plan
+from think_agent.policies import gate
+
+GUARDED = {"pay"}
+POLICIES = [gate(GUARDED)]
+FREE, FORCED = CallModel(), CallModel(Force("think"))
+
+
+def made(word: str) -> ToolCall:
+    """A call by its name: `blank` and `think` are thoughts, `pay!` carries one, `pay_` a blank."""
+    match word:
+        case "think" | "blank":
+            notes = "the rules hold" if word == "think" else " \n"
+            return ToolCall("", "think", {"thought": notes, "should_continue": "true"})
+        case "pay!" | "pay_":
+            return ToolCall("", "pay", {"thought": "it is due" if word == "pay!" else " "})
+    return ToolCall("", word)
+
+
+def said(words: str) -> Assistant:
+    """A reply by its calls. In brackets it was malformed, with an ellipsis it was cut."""
+    stop = {"(": "malformed", "…": "max_tokens"}.get(words[:1], "tool_use")
+    calls = (made(word) for word in words.strip("(…)").split())
+    return Assistant(tool_calls=tuple(calls), stop_reason=stop)
+
+
+def played(*replies: str) -> list[User | Assistant | ToolResult]:
+    """The transcript: each call is answered as the gate has it."""
+    transcript = [User("Refund ORD-001")]
+    for number, words in enumerate(replies):
+        reply = said(words)
+        calls = tuple(replace(c, id=f"{number}.{i}") for i, c in enumerate(reply.tool_calls))
+        transcript.append(replace(reply, tool_calls=calls))
+        for call in calls:
+            step = plan(transcript, POLICIES)
+            if isinstance(step, Done):  # cut; should it be answered all the same, it says nothing
+                transcript.append(ToolResult(call.id, call.name, "ok"))
+                continue
+            assert isinstance(step, CallTool | Refuse)
+            assert step.call == call
+            code = step.code if isinstance(step, Refuse) else ""
+            transcript.append(ToolResult(call.id, call.name, "…", bool(code), code))
+    return transcript
+
+
+def ran(transcript) -> str:
+    results = [m for m in transcript if isinstance(m, ToolResult)]
+    assert {result.refused for result in results} <= {"", "gate"}
+    return " ".join(r.name for r in results if not r.refused and r.name != "think")
+
+
+TABLE = {  # replies, what of them ran
+    "no thought": (["pay"], ""),
+    "a thought in the reply": (["think pay"], "pay"),
+    "a thought in the reply before": (["think", "pay"], "pay"),
+    "a thought two replies before": (["think", "think", "pay"], "pay"),
+    "after the call": (["pay think"], ""),
+    "one for two": (["think pay pay"], "pay pay"),
+    "one for two, in the reply after": (["think", "pay pay"], "pay pay"),
+    "one for two in two replies": (["think", "pay", "pay"], "pay"),
+    "a thought each": (["think pay", "think pay"], "pay pay"),
+    "decided before the look was read": (["think", "look pay"], "look"),
+    "in one reply": (["think look pay"], "look"),
+    "the thought between does not help": (["look think pay"], "look"),
+    "the look in a reply of its own": (["think", "look", "pay"], "look"),
+    "the look before the thought": (["look", "think", "pay"], "look pay"),
+    "the look after the payment": (["think pay look"], "pay look"),
+    "and then a payment": (["think pay look pay"], "pay look"),
+    "blank": (["blank pay"], ""),
+    "blank after a thought": (["think blank pay"], "pay"),
+    "blank in the reply before": (["think", "blank", "pay"], "pay"),
+    "blank covers no second payment": (["think", "pay", "blank", "pay"], "pay"),
+    "carried": (["pay!"], "pay"),
+    "carried, blank": (["pay_"], ""),
+    "carried covers that call only": (["pay! pay"], "pay"),
+    "not the next reply either": (["pay!", "pay"], "pay"),
+    "carried beside a look": (["look pay!"], "look pay"),
+    "carried, and a thought before both": (["think", "pay! pay"], "pay pay"),
+    "carried, a thought, a payment": (["pay! think pay"], "pay pay"),
+    "carried by an unguarded call": (["look", "pay"], "look"),
+    "a thought in a malformed reply": (["(think)", "pay"], ""),
+    "the whole reply malformed": (["(think pay)"], ""),
+    "malformed after a thought": (["think", "(pay)"], "pay"),
+    "a thought in a reply that was cut": (["…think", "pay"], ""),
+    "a refused call did not run": (["pay", "think", "pay"], "pay"),
+    "refused and thought in one reply": (["pay think pay"], "pay"),
+    "refused beside a look, then thought": (["think", "look pay", "think", "pay"], "look pay"),
+}
+
+
+@pytest.mark.parametrize(("replies", "right"), TABLE.values(), ids=TABLE)
+def test_what_runs(replies, right):
+    assert ran(played(*replies)) == right
+
+
+def test_a_thought_that_was_refused_or_failed_is_none():
+    transcript = played("think", "pay")[:-1]
+    assert isinstance(plan(transcript, POLICIES), CallTool)
+    transcript[2] = replace(transcript[2], is_error=True)
+    assert isinstance(plan(transcript, POLICIES), Refuse)
+
+
+def test_a_look_counts_whatever_came_of_it():
+    transcript = played("think", "look pay")[:-1]
+    for code in ("", "limit", "person", "failed"):
+        transcript[-1] = replace(transcript[-1], is_error=True, refused=code)
+        assert plan(transcript, POLICIES).code == "gate"
+
+
+def test_a_new_turn_owes_a_new_thought():
+    again = [
+        *played("think"),
+        User("And ORD-003?"),
+        replace(said("pay"), tool_calls=(made("pay"),)),
+    ]
+    assert isinstance(plan(again, POLICIES), Refuse)
+
+
+NEXT = {  # replies, what is asked next
+    "covered": (["think pay"], FREE),
+    "refused": (["pay"], FORCED),
+    "refused after a thought": (["think look pay"], FORCED),
+    "refused, and then just thought": (["pay think"], FREE),
+    "refused, and a blank thought": (["pay blank"], FORCED),
+    "it looked instead": (["pay", "look"], FREE),
+    "it thought": (["pay", "think"], FREE),
+    "it thought nothing": (["pay", "blank"], FREE),
+    "again": (["pay", "pay"], FORCED),
+    "three times, with patience": (["pay", "pay think", "pay", "look", "pay"], FORCED),
+}
+
+
+@pytest.mark.parametrize(("replies", "right"), NEXT.values(), ids=NEXT)
+def test_a_thought_is_forced_after_a_refusal(replies, right):
+    assert plan(played(*replies), POLICIES) == right
+
+
+def test_three_refused_replies_in_a_row_are_enough():
+    step = plan(played("pay", "look pay pay", "pay"), POLICIES)
+    assert step == Done("gave_up", "I gave up: 3 times in a row I acted first.")
+
+
+# The attack.
+
+words = st.sampled_from(["look", "pay", "pay", "think", "blank", "pay!", "pay_"])
+forms = st.sampled_from(["{}", "{}", "{}", "{}", "({})", "…{}"])
+scripts = st.lists(
+    st.builds(lambda form, calls: form.format(" ".join(calls)), forms, st.lists(words, max_size=5)),
+    max_size=8,
+)
+
+
+def covered(own: str, before: list[tuple[int, str, bool, bool]], reply: int) -> bool:
+    """DESIGN §6, literally. `before`: all calls of the turn so far, each with its reply, its name,
+    whether it ran, and whether it is a thought that is not blank, in a whole reply.
+    """
+    if own.strip():
+        return True
+    thoughts = [place for place, (_, _, _, is_thought) in enumerate(before) if is_thought]
+    if not thoughts:
+        return False
+    others = [call for call in before if call[1] != "think"]
+    if any(at == reply and name not in GUARDED for at, name, _, _ in others):
+        return False
+    since = [call for call in before[thoughts[-1] :] if call[1] != "think"]
+    return all(name in GUARDED and at == reply for at, name, did_run, _ in since if did_run)
+
+
+def judged(transcript) -> list[tuple[str, bool, bool]]:
+    """The calls that were answered: name, whether it may run, whether it ran."""
+    before: list[tuple[int, str, bool, bool]] = []
+    rows, reply, waiting = [], 0, []
+    for place, message in enumerate(transcript):
+        if isinstance(message, Assistant):
+            reply, waiting = place, list(message.tool_calls)
+            whole = message.stop_reason == "tool_use"
+        elif isinstance(message, ToolResult):
+            call = waiting.pop(0)
+            assert call.id == message.call_id
+            notes = call.arguments.get("thought", "")
+            guarded, thinks = call.name in GUARDED, call.name == "think"
+            may = covered(notes, before, reply) if guarded else True
+            rows.append((call.name, may, not message.refused))
+            before.append(
+                (reply, call.name, not message.refused, thinks and whole and bool(notes.strip()))
+            )
+    return rows
+
+
+@settings(max_examples=250, deadline=None)
+@given(scripts, st.sampled_from(["never", "first", "always"]), st.booleans())
+def test_exactly_the_covered_calls_run(script, force, streamed):
+    log = []
+
+    def tool(name: str) -> Tool:
+        def function(**arguments) -> int:
+            log.append(name)
+            return len(log)
+
+        parameters = {"type": "object", "properties": {}}
+        return Tool(
+            name=name,
+            description=name,
+            parameters=parameters,
+            function=function,
+            think_first=name in GUARDED,
+        )
+
+    replies = iter([*map(said, script)])
+    model = ScriptedModel(lambda request: next(replies, Assistant("Done.")))
+    agent = Agent(model, [tool("look"), tool("pay")], force=force, max_repeats=99)
+    outcome = [*agent.stream("go")][-1] if streamed else agent.run("go")
+    rows = judged(outcome.transcript)
+    assert [may for _, may, _ in rows] == [did_run for _, _, did_run in rows]
+    assert log == [name for name, _, did_run in rows if did_run and name != "think"]
+    codes = {m.refused for m in outcome.transcript if isinstance(m, ToolResult)}
+    assert codes <= {"", "gate"}
+    for action in outcome.actions:
+        assert action.call.name not in GUARDED or action.thought.strip()

@@ -1,0 +1,264 @@
+"""What no server can do to a run, whatever it sends: on all five protocols, over real HTTP."""
+
+import json
+import time
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
+
+from tests.providers.test_errors import WAYS as SHORT_WAYS
+from tests.providers.test_four_providers import KEY, SPEAKS, model_of
+from tests.servers import ProviderServer, Reply, bare, serve
+from think_agent import (
+    Assistant,
+    BadResponse,
+    ConnectionFailed,
+    Model,
+    ModelError,
+    Request,
+    TimedOut,
+    User,
+    connect,
+)
+from think_agent.providers import transport
+from think_agent.providers.settings import is_exposed
+
+HELLO = Request([User("Hello")])
+LONG = Assistant("All is well, and it will be well for a long time to come. " * 3)
+every_provider = pytest.mark.parametrize("provider", SPEAKS)
+every_way = pytest.mark.parametrize("way", SHORT_WAYS)
+
+
+@contextmanager
+def serving(
+    provider: str, wrap: Callable[[Reply], Reply]
+) -> Iterator[tuple[ProviderServer, Model]]:
+    """A server that gives LONG, its answer changed by `wrap`, and a model that asks it."""
+    with serve(SPEAKS[provider][0](), lambda _: LONG) as server:
+        answer = server.answer
+
+        def changed(*args):
+            reply = answer(*args)
+            return wrap(reply) if args[0] == "POST" else reply
+
+        server.answer = changed
+        model = model_of(provider, server)
+        bare(model).retries = 0
+        yield server, model
+
+
+def in_bytes(reply: Reply) -> list[bytes]:
+    return list(reply.chunks) if reply.chunks is not None else [json.dumps(reply.body).encode()]
+
+
+def dripping(reply: Reply) -> Reply:
+    """The same answer, a few bytes at a time, for about three seconds."""
+
+    def drops() -> Iterator[bytes]:
+        data = b"".join(in_bytes(reply))
+        size = max(1, len(data) // 30)
+        for at in range(0, len(data), size):
+            yield data[at : at + size]
+            time.sleep(0.1)
+
+    return replace(reply, chunks=drops())
+
+
+def stalling(reply: Reply) -> Reply:
+    """Half of the answer, and then nothing for a long time."""
+
+    def half() -> Iterator[bytes]:
+        data = b"".join(in_bytes(reply))
+        yield data[: len(data) // 2]
+        time.sleep(6)
+
+    return replace(reply, chunks=half())
+
+
+def ask(model: Model, way: str, request: Request) -> Assistant:
+    import asyncio
+
+    async def last() -> Assistant:
+        return [event async for event in model.astream(request)][-1]
+
+    return {
+        "plain": lambda: model.complete(request),
+        "async": lambda: asyncio.run(model.acomplete(request)),
+        "streamed": lambda: list(model.stream(request))[-1],
+        "async streamed": lambda: asyncio.run(last()),
+    }[way]()
+
+
+@every_provider
+@every_way
+@pytest.mark.parametrize("slow", [dripping, stalling])
+def test_a_reply_under_way_is_cut_at_the_deadline(provider, way, slow):
+    with serving(provider, slow) as (_, model):
+        began = time.monotonic()
+        reply = ask(model, way, replace(HELLO, deadline=began + 1.5))
+        assert time.monotonic() - began < 4
+    assert (reply.stop_reason, reply.cause, reply.native) == ("incomplete", "deadline", None)
+    assert LONG.text.startswith(reply.text)
+    assert bool(reply.text) == ("stream" in way)
+
+
+@every_provider
+@every_way
+def test_a_connection_that_was_cut_once_serves_the_next_request(provider, way):
+    with serving(provider, lambda reply: reply) as (_, model):
+        for deadline in (time.monotonic() + 30, None):
+            assert ask(model, way, replace(HELLO, deadline=deadline)).text == LONG.text
+
+
+@every_provider
+def test_a_server_that_is_silent_is_timed_out(provider):
+    with serve(SPEAKS[provider][0](), lambda _: time.sleep(3) or LONG) as server:
+        _, spec, options = SPEAKS[provider]
+        url = server.url + "/v1" if spec.startswith("openai") else server.url
+        model = connect(spec, base_url=url, timeout=0.5, **options)
+        with pytest.raises(TimedOut, match=r"within 0\.5 s; set a longer timeout"):
+            model.complete(HELLO)
+        late = ask(model, "plain", replace(HELLO, deadline=time.monotonic() + 0.2))
+        assert late.cause == "deadline"
+
+
+@every_provider
+@every_way
+def test_a_body_without_end_is_no_reply(provider, way, monkeypatch):
+    monkeypatch.setattr(transport, "LARGEST_ANSWER", 1 << 20)
+
+    def endless(reply: Reply) -> Reply:
+        return replace(reply, chunks=(b" " * 65536 for _ in range(1000)))
+
+    with (
+        serving(provider, endless) as (_, model),
+        pytest.raises(BadResponse, match="more than 1 MB"),
+    ):
+        ask(model, way, HELLO)
+
+
+@every_provider
+@every_way
+def test_a_compressed_answer_was_not_asked_for(provider, way):
+    def zipped(reply: Reply) -> Reply:
+        return replace(reply, headers={"content-encoding": "gzip"})
+
+    with serving(provider, zipped) as (server, model):
+        with pytest.raises(BadResponse, match="compressed"):
+            ask(model, way, HELLO)
+        assert {headers["accept-encoding"] for headers in server.headers} == {"identity"}
+
+
+@every_provider
+@every_way
+@pytest.mark.parametrize("status", [302, 307, 308])
+def test_a_conversation_is_not_taken_to_another_host(provider, way, status):
+    with serve(SPEAKS[provider][0](), lambda _: LONG) as other:
+        elsewhere = other.url.replace("127.0.0.1", "localhost") + "/x"
+
+        def moved(reply: Reply) -> Reply:
+            return Reply(status, "", headers={"location": elsewhere})
+
+        with serving(provider, moved) as (_, model), pytest.raises(ModelError) as caught:
+            ask(model, way, HELLO)
+        assert type(caught.value) is ConnectionFailed
+        assert "localhost" in str(caught.value)
+        assert other.headers == []
+
+
+# Keys.
+
+KEYS = {
+    "anthropic": ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
+    "openai-chat": ("OPENAI_API_KEY",),
+    "openai-responses": ("OPENAI_API_KEY",),
+    "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    "ollama": ("OLLAMA_API_KEY",),
+}
+SECRET = "AIza-good+key-of-the-environment"
+
+
+@pytest.mark.parametrize(
+    ("url", "exposed"),
+    [
+        ("http://example.com/v1", True),
+        ("http://192.168.1.7:11434", True),
+        ("http://localhost.example.com", True),
+        ("http://127.0.0.1.example.com", True),
+        ("http://127.0.0.1@example.com", True),
+        ("http://[2001:db8::1]:80", True),
+        ("HTTP://EXAMPLE.COM", True),
+        ("https://example.com", False),
+        ("http://localhost:8000", False),
+        ("http://LOCALHOST", False),
+        ("http://api.localhost", False),
+        ("http://127.1.2.3", False),
+        ("http://[::1]:8000", False),
+        ("http://0.0.0.0:11434", False),
+    ],
+)
+def test_where_a_key_would_be_read_by_others(url, exposed):
+    assert is_exposed(url) == exposed
+
+
+def headers_sent(provider: str, monkeypatch: pytest.MonkeyPatch, **options: str) -> str:
+    """All headers of the requests that a model at another machine sends, as text. The machine is
+    this one, by a name that only its proxy knows.
+    """
+    _, spec, settings = SPEAKS[provider]
+    settings = {name: value for name, value in settings.items() if name != "api_key"}
+    with serve(SPEAKS[provider][0](), lambda _: LONG) as server:
+        monkeypatch.setenv("http_proxy", server.url)
+        monkeypatch.setenv("no_proxy", "")
+        model = connect(spec, base_url="http://models.example", **settings, **options)
+        bare(model).retries = 0
+        for way in SHORT_WAYS:
+            with pytest.raises(ModelError):  # the path is not the one that the server knows
+                SHORT_WAYS[way](model)
+        assert len(server.headers) == 4
+        return str(server.headers)
+
+
+@every_provider
+def test_a_key_of_the_environment_stays_here_and_one_that_is_given_goes(provider, monkeypatch):
+    for variables in KEYS.values():
+        for name in variables:
+            monkeypatch.setenv(name, SECRET)
+    with pytest.warns(UserWarning, match="is not sent over plain http to models.example"):
+        assert SECRET not in headers_sent(provider, monkeypatch)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        given = "on-purpose-0123456789"
+        assert given in headers_sent(provider, monkeypatch, api_key=given)
+        for name in KEYS[provider]:
+            monkeypatch.delenv(name)
+        connect(SPEAKS[provider][1], base_url="https://models.example", api_key=given)
+
+
+@every_provider
+@every_way
+def test_no_error_holds_a_key_however_it_is_echoed(provider, way):
+    _, spec, options = SPEAKS[provider]
+    secret = "in-the-query/0123456789"
+    with serve(SPEAKS[provider][0](), lambda _: LONG) as server:
+        url = server.url.replace("//", f"//me:{KEY}@") + "/v1?key=in-the-query%2F0123456789"
+        model = connect(spec, base_url=url, **options)
+        bare(model).retries = 0
+        said = f"no {KEY} and {secret}"
+        inside = {"error": {"message": said, "param": KEY, "code": "x", "type": KEY}}
+        stream = f"data: {json.dumps(inside)}\n\n".encode()
+        if provider == "ollama":
+            stream = json.dumps({"error": said}).encode() + b"\n"
+        if provider == "anthropic":
+            stream = b"event: error\n" + stream
+        for canned in (Reply(400, inside), Reply(200, inside), Reply(chunks=[stream])):
+            server.canned = [canned]
+            with pytest.raises(ModelError) as caught:
+                SHORT_WAYS[way](model)
+            told = "".join(traceback.format_exception(caught.value))
+            assert KEY not in told
+            assert secret not in told

@@ -1,0 +1,82 @@
+"""Arbitrary transcripts of every kind of message, close to what a run writes: several turns, calls
+answered in order or not at all, refused by any code, started, decided upon, and strays between.
+"""
+
+from hypothesis import strategies as st
+
+from think_agent import Assistant, Force, Started, ToolCall, ToolResult, Usage, User, Verdict
+
+# Few values of each kind, so that ids meet, actions repeat and clocks step back.
+ids = st.sampled_from(["a", "b", "c"])
+codes = st.sampled_from(["", "", "", "gate", "limit", "person", "failed", "refused"])
+notes = st.sampled_from(["", " \n", "the rules hold", "go"])
+signals = st.sampled_from(["true", "false", " FALSE ", True, False, "no", None, 0])
+stamps = st.sampled_from([None, "2026-01-01T00:00:0%d+00:00", "no time", "2026-01-01T00:00:03Z"])
+ats = st.builds(lambda at, n: at % n if at and "%" in at else at, stamps, st.integers(0, 9))
+arguments = st.sampled_from([{}, {"n": 1, "m": 2}, {"m": 2, "n": 1}, "{n:", {"thought": "mine"}])
+arguments |= st.sampled_from([{"thought": " "}, {"thought": 5, "n": 1}])
+thinking = st.fixed_dictionaries(
+    {}, optional={"thought": notes | st.just(7), "should_continue": signals}
+)
+calls = st.one_of(
+    st.builds(ToolCall, ids, st.just("think"), thinking | notes),
+    st.builds(ToolCall, ids, st.sampled_from(["look", "pay", "refund"]), arguments),
+)
+stops = st.sampled_from(["end_turn", "tool_use", "tool_use", "malformed", "max_tokens", "refusal"])
+stops |= st.sampled_from(["pause_turn", "incomplete"])
+persons = st.builds(User, st.just("Refund."), at=ats)
+kits = ["nudge", "silence", "format", "repeat", "answer", "limit", "budget"]
+questions = st.builds(User, st.just("?"), kind=st.sampled_from(kits), at=ats)
+replies = st.builds(
+    Assistant,
+    text=st.sampled_from(["", "Done."]),
+    tool_calls=st.lists(calls, max_size=4).map(tuple),
+    stop_reason=stops,
+    usage=st.builds(Usage, *[st.integers(0, 9)] * 4),
+    model=st.sampled_from(["small", "large"]),
+    enforced=st.sampled_from(["tool_choice", "schema", "prompt", "ignored", None]),
+    tool_choice=st.sampled_from(["auto", "required", "none", Force("think"), Force("pay")]),
+    signed=st.sampled_from([False, False, True]),
+    at=ats,
+)
+contents = st.sampled_from(["ok", "no"])
+changed = st.sampled_from([None, None, {"n": 2}])
+
+
+@st.composite
+def exchanges(draw):
+    """A reply and what becomes of it: mostly each call answered in order, with notes between."""
+    reply = draw(replies)
+    made = [reply]
+    for call in reply.tool_calls[: draw(st.integers(0, 4))]:
+        made += draw(st.lists(marks, max_size=2))
+        made.append(
+            ToolResult(
+                call.id, call.name, draw(contents), draw(st.booleans()), draw(codes),
+                draw(changed), draw(ats),
+            )
+        )  # fmt: skip
+    return made
+
+
+marks = st.one_of(
+    st.builds(Started, ids, st.just("pay"), st.just("key"), at=ats),
+    st.builds(
+        Verdict,
+        st.sampled_from(["yes", "no", "quit"]),
+        ids | st.just(""),
+        at=ats,
+        arguments=changed,
+    ),
+)
+strays = st.builds(ToolResult, ids, st.just("pay"), contents, st.booleans(), codes, changed, ats)
+blocks = st.one_of(
+    exchanges(),
+    exchanges(),
+    exchanges(),
+    st.lists(persons | questions | marks | strays, max_size=2),
+)
+transcripts = st.lists(blocks, max_size=7).map(lambda parts: [m for part in parts for m in part])
+transcripts = st.builds(
+    lambda first, rest: [*first, *rest], st.lists(persons, max_size=1), transcripts
+)

@@ -1,0 +1,89 @@
+"""The one door for replies, and what the translators may import."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import think_agent.wire
+from think_agent import Assistant, ToolCall
+from think_agent.streaming import Delta
+from think_agent.wire.common import checked_delta, checked_reply, count
+
+ROOT = {"errors", "messages", "model", "streaming", "text", "tools"}
+STANDARD = {"collections", "collections.abc", "dataclasses", "json", "re", "typing"}
+
+
+@pytest.mark.parametrize(
+    "path", sorted(Path(think_agent.wire.__file__).parent.glob("*.py")), ids=lambda path: path.name
+)
+def test_a_translator_imports_the_root_and_no_sdk(path):
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            siblings = {"common", "pieces"}
+            assert node.module in (siblings if node.level == 1 else ROOT)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.module in STANDARD
+        elif isinstance(node, ast.Import):
+            assert {alias.name for alias in node.names} <= STANDARD
+
+
+def test_a_sound_reply_is_let_in_as_it_is():
+    reply = Assistant("Grüße", "…", (ToolCall("a", "f", {"x": 1}),), native={"input": {"x": 1.0}})
+    assert checked_reply(reply) is reply
+
+
+def test_lone_surrogates_are_replaced_and_pairs_are_joined():
+    call = ToolCall("\udfff", "f\ud800", {"k\ud800": ["\ud800"]})
+    native = {"text": "\ud83d\ude00\ud800"}
+    reply = Assistant("a\ud800b", "\ud83d\ude00", (call,), model="m\ud800", native=native)
+    repaired = ToolCall("\ufffd", "f\ufffd", {"k\ufffd": ["\ufffd"]})
+    native = {"text": "\U0001f600\ufffd"}
+    assert checked_reply(reply) == Assistant(
+        "a\ufffdb", "\U0001f600", (repaired,), model="m\ufffd", native=native
+    )
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity"])
+def test_numbers_that_are_no_json_become_text(number):
+    arguments = {"amount": float(number)}
+    reply = Assistant(tool_calls=(ToolCall("a", "pay", arguments),), native={"input": arguments})
+    checked = checked_reply(reply)
+    assert checked.tool_calls[0].arguments == f'{{"amount": {number}}}'
+    assert checked.native == {"input": {"amount": number}}
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        Assistant(text=5),
+        Assistant(thinking=None),
+        Assistant(stop_reason=None),
+        Assistant(model=5),
+        Assistant(tool_calls=(ToolCall(None, "f"),)),
+        Assistant(tool_calls=(ToolCall("a", ""),)),
+        Assistant(tool_calls=(ToolCall("a", 5),)),
+        Assistant(tool_calls=(ToolCall("a", "f", [1]),)),
+    ],
+)
+def test_what_is_of_another_type_is_no_reply(reply):
+    with pytest.raises(TypeError):
+        checked_reply(reply)
+
+
+def test_a_delta_is_well_formed_text():
+    assert checked_delta(Delta("answer", "a\ud800")) == Delta("answer", "a\ufffd")
+    for delta in (Delta("answer", 5), Delta("call", "{}", None)):
+        with pytest.raises(TypeError):
+            checked_delta(delta)
+
+
+@pytest.mark.parametrize("told", [-5, None, "many", [], float("nan"), float("inf"), {"n": 5}])
+def test_what_is_no_count_of_tokens_is_0(told):
+    assert count({"output": {"tokens": told}}, "output", "tokens") == 0
+    assert count(told, "tokens") == 0
+
+
+@pytest.mark.parametrize("told", [12, "12", 12.9, " 12 "])
+def test_a_count_of_tokens_is_read_as_a_number(told):
+    assert count({"output": {"tokens": told}}, "output", "tokens") == 12

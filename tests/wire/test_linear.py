@@ -1,0 +1,47 @@
+"""The cost of a body grows with its messages, and not faster: held without a clock."""
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.wire.test_settings import WIRES
+from think_agent import Assistant, Request, ToolCall, ToolResult, User
+from think_agent.messages import Message
+from think_agent.wire.common import Settings
+
+
+def conversation(replies: int) -> Request:
+    messages: list[Message] = [User("hi")]
+    for number in range(replies):
+        call = ToolCall(f"call_{number}", "look", {"order_id": f"ORD-{number}"})
+        messages.append(Assistant("Let me see.", tool_calls=(call,)))
+        messages.append(ToolResult(call.id, call.name, "shipped"))
+    return Request(tuple(messages))
+
+
+def lines_run(function: Callable[[], Any]) -> int:
+    """How many lines of Python `function` runs, loops inside of it counted each time."""
+    count = 0
+
+    def trace(frame: Any, event: str, arg: Any) -> Any:
+        nonlocal count
+        count += event == "line"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        function()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_ten_times_the_messages_cost_ten_times_as_much(wire):
+    short, long = (conversation(replies) for replies in (50, 500))
+    settings = Settings(max_output_tokens=5)
+    costs = [lines_run(lambda ask=ask: WIRES[wire](ask, settings)) for ask in (short, long)]
+    assert costs[1] < 11 * costs[0]

@@ -1,0 +1,188 @@
+"""Settings of one meaning: reasoning, output, temperature, seed; and schemas that are strict."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from think_agent import Assistant, Request, Tool, User, connect
+from think_agent.messages import Json
+from think_agent.think import THINK
+from think_agent.wire import anthropic, gemini, ollama, openai_chat, openai_responses
+from think_agent.wire.common import Settings, is_closed
+
+ASK = Request([User("hi")], [THINK])
+WIRES: dict[str, Callable[[Request, Settings], Json]] = {
+    "anthropic": lambda ask, settings: anthropic.to_wire(ask, "m", settings),
+    "openai_chat": lambda ask, settings: openai_chat.to_wire(ask, "m", settings),
+    "openai_responses": lambda ask, settings: openai_responses.to_wire(ask, "m", settings),
+    "gemini": lambda ask, settings: gemini.to_wire(ask, "gemini-3", settings),
+    "gemini 2": lambda ask, settings: gemini.to_wire(ask, "gemini-2.5-pro", settings),
+    "ollama": lambda ask, settings: ollama.to_wire(ask, "m", settings, num_ctx=9),
+}
+
+
+def added(wire: str, settings: Settings) -> dict[str, Any]:
+    """What the settings add to a body, by dotted paths."""
+
+    def flat(value: Any, path: str = "") -> dict[str, Any]:
+        if not isinstance(value, dict) or not value:
+            return {path: value}
+        return {k: v for key in value for k, v in flat(value[key], f"{path}.{key}").items()}
+
+    plain = flat(WIRES[wire](ASK, Settings()))
+    return {k: v for k, v in flat(WIRES[wire](ASK, settings)).items() if plain.get(k, k) != v}
+
+
+SUMMARY = {".reasoning.effort": "low", ".reasoning.summary": "auto"}
+SHOWN = {".thinking.type": "adaptive", ".thinking.display": "summarized"}
+THOUGHTS = ".generationConfig.thinkingConfig"
+
+
+@pytest.mark.parametrize(
+    ("wire", "off", "low"),
+    [
+        ("anthropic", {".thinking.type": "disabled"}, {**SHOWN, ".output_config.effort": "low"}),
+        ("openai_chat", {".reasoning_effort": "none"}, {".reasoning_effort": "low"}),
+        ("openai_responses", {".reasoning.effort": "none"}, SUMMARY),
+        (
+            "gemini",
+            {f"{THOUGHTS}.thinkingLevel": "minimal"},
+            {f"{THOUGHTS}.thinkingLevel": "low", f"{THOUGHTS}.includeThoughts": True},
+        ),
+        (
+            "gemini 2",
+            {f"{THOUGHTS}.thinkingBudget": 0},
+            {f"{THOUGHTS}.thinkingBudget": 1024, f"{THOUGHTS}.includeThoughts": True},
+        ),
+        ("ollama", {".think": False}, {".think": "low"}),
+    ],
+)
+def test_reasoning_is_asked_for_in_one_place(wire, off, low):
+    assert added(wire, Settings(reasoning="off")) == off
+    assert added(wire, Settings(reasoning="low")) == low
+    levels = [str(added(wire, Settings(reasoning=one))) for one in ("low", "medium", "high")]
+    assert len(set(levels)) == 3
+
+
+OUTPUT = {
+    "anthropic": {".max_tokens": 5},
+    "openai_chat": {".max_tokens": 5, ".temperature": 0.0, ".seed": 7},
+    "openai_responses": {".max_output_tokens": 5, ".temperature": 0.0},
+    "gemini": {f".generationConfig.{k}": v for k, v in
+               {"maxOutputTokens": 5, "temperature": 0.0, "seed": 7}.items()},
+    "ollama": {f".options.{k}": v for k, v in
+               {"num_predict": 5, "temperature": 0.0, "seed": 7}.items()},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("wire", OUTPUT)
+def test_output_temperature_and_seed_by_their_names(wire):
+    assert added(wire, Settings(None, 5, 0.0, 7)) == OUTPUT[wire]
+
+
+@pytest.mark.parametrize(
+    ("spec", "options", "words"),
+    [
+        ("anthropic", {"temperature": 0.5}, "anthropic.* takes no temperature"),
+        ("anthropic", {"seed": 1}, "anthropic.* takes no seed"),
+        ("anthropic:claude-opus-5-5", {"reasoning": "off"}, "claude-opus-5-5 cannot be asked not"),
+        ("openai", {"seed": 1}, "Responses API takes no seed"),
+        ("openai:gpt-4o", {"reasoning": "low"}, "gpt-4o takes no reasoning"),
+        ("ollama:gpt-oss:20b", {"reasoning": "off"}, "gpt-oss:20b cannot be asked not"),
+        ("gemini", {"num_ctx": 5}, "gemini takes no num_ctx"),
+        ("offline", {"reasoning": "low"}, "offline takes no reasoning"),
+        ("ollama", {"reasoning": "much"}, "reasoning='much': use one of off, low, medium, high"),
+        ("ollama", {"max_output_tokens": 0}, "max_output_tokens=0: use a whole number above 0"),
+        ("ollama", {"temperature": float("nan")}, "temperature=nan: use a number from 0"),
+        ("ollama", {"seed": "1"}, "seed='1': use a whole number"),
+    ],
+)
+def test_what_cannot_be_taken_is_one_line_that_names_it(spec, options, words):
+    key = {} if spec.startswith(("ollama", "offline")) else {"api_key": "k"}
+    with pytest.raises(ValueError, match=words) as caught:
+        connect(spec, **key, **options)
+    assert "\n" not in str(caught.value)
+
+
+CLOSED = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"],
+          "additionalProperties": False}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("schema", "closed"),
+    [
+        (THINK.parameters, True),
+        (CLOSED, True),
+        ({**CLOSED, "properties": {"a": CLOSED}}, True),
+        ({**CLOSED, "properties": {"a": {"anyOf": [CLOSED, {"type": "null"}]}}}, True),
+        ({"type": "object", "properties": {}, "additionalProperties": False}, False),
+        ({**CLOSED, "required": []}, False),
+        ({**CLOSED, "additionalProperties": True}, False),
+        ({**CLOSED, "properties": {"a": {"type": "string", "pattern": "x"}}}, False),
+        ({**CLOSED, "properties": {"a": {"type": "array", "items": {"type": "object"}}}}, False),
+    ],
+)
+def test_which_schemas_a_sampler_can_be_held_to(schema, closed):
+    assert is_closed(schema) == closed
+
+
+def test_strict_is_said_of_closed_schemas_alone():
+    loose = Tool(name="loose", description="", parameters={**CLOSED, "required": []})
+    ask = Request([User("hi")], [THINK, loose])
+    chat = openai_chat.to_wire(ask, "m", strict=True)["tools"]
+    assert [tool["function"].get("strict") for tool in chat] == [True, None]
+    responses = openai_responses.to_wire(ask, "m", strict=True)["tools"]
+    assert [tool["strict"] for tool in responses] == [True, False]
+    messages = anthropic.to_wire(ask, "m", Settings(), strict=True)["tools"]
+    assert [tool.get("strict") for tool in messages] == [True, None]
+    many = Request([User("hi")], [THINK] * 25)
+    sent = anthropic.to_wire(many, "m", Settings(), strict=True)["tools"]
+    assert sum(tool.get("strict", False) for tool in sent) == 20
+
+
+def message(index: int, phase: str | None, text: str) -> Json:
+    part = {"type": "output_text", "text": text}
+    named = {"phase": phase} if phase else {}
+    return {"type": "message", "role": "assistant", "content": [part], **named}
+
+
+def streamed(items: list[Json]) -> tuple[Assistant, str, str]:
+    fold, deltas = openai_responses.Fold(), []
+    for index, item in enumerate(items):
+        where = {"output_index": index}
+        deltas += fold.feed({"type": "response.output_item.added", "item": item, **where})
+        for piece in item["content"][0]["text"]:
+            event = {"type": "response.output_text.delta", "delta": piece, **where}
+            deltas += fold.feed(event)
+        deltas += fold.feed({"type": "response.output_item.done", "item": item, **where})
+    fold.feed({"type": "response.completed", "response": {"output": items}})
+    said = {kind: "".join(d.text for d in deltas if d.kind == kind)
+            for kind in ("commentary", "answer")}  # fmt: skip
+    return openai_responses.from_wire(fold.result()), said["commentary"], said["answer"]
+
+
+def test_commentary_is_kept_apart_from_the_answer():
+    items = [
+        message(0, "commentary", "Looking."),
+        message(1, "commentary", "Found it."),
+        message(2, "final_answer", "It is lost."),
+    ]
+    reply, commentary, answer = streamed(items)
+    assert reply == openai_responses.from_wire({"output": items})
+    assert (reply.commentary, reply.text) == ("Looking.\n\nFound it.", "It is lost.")
+    assert (commentary, answer) == (reply.commentary, reply.text)
+    assert reply.native == items  # which goes back as it came
+    sent = openai_responses.to_wire(Request([User("a"), reply, User("b")]), "m")["input"]
+    assert sent[1:-1] == items
+
+
+def test_commentary_alone_goes_back_and_to_another_provider_as_text():
+    items = [message(0, "commentary", "Looking.")]
+    reply, commentary, answer = streamed(items)
+    assert (reply.commentary, reply.text) == ("Looking.", "")
+    assert (commentary, answer) == ("Looking.", "")
+    ask = Request([User("a"), reply, User("b")])
+    assert openai_responses.to_wire(ask, "m")["input"][1:-1] == items
+    sent = ollama.to_wire(ask, "m", num_ctx=9)["messages"][1]
+    assert sent == {"role": "assistant", "content": "Looking."}

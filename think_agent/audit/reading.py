@@ -1,0 +1,93 @@
+"""A transcript read to look at it, whatever state the file is in.
+
+Rule 1: whatever can be shown is shown. A torn last line is left out with a warning, any other line
+        that cannot be read is an entry of its own: an audit is made when something went wrong.
+        (The reader that goes on with a run, transcript.py, is strict.)
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+from ..errors import TranscriptError
+from ..messages import Json, Message, from_json
+from ..transcript import VERSIONS
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a run ended, as the writer of the file noted it."""
+
+    exit: str
+    at: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A line of the file that is no message: its number, its text and what is wrong with it."""
+
+    line: int
+    text: str
+    problem: str
+
+
+Entry: TypeAlias = Message | Ended | Unreadable
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What a file holds: its header, its entries and what is wrong with it."""
+
+    header: Json
+    entries: tuple[Entry, ...]
+    warnings: tuple[str, ...]
+
+
+def read(path: str | Path) -> Record:
+    """Read a transcript, whatever its state. Raises TranscriptError when there is no such file, or
+    nothing in it can be read.
+    """
+    try:
+        lines = Path(path).read_bytes().split(b"\n")
+    except OSError as error:
+        raise TranscriptError(f"{path}: {error.strerror}; choose another file") from error
+    places = [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
+    if not places:
+        raise TranscriptError(
+            f"{path}: it is empty: the run was stopped before it began; begin it again"
+        )
+    header: Json = {}
+    entries: list[Entry] = []
+    warnings: list[str] = []
+    for number, line in places:
+        try:
+            record = json.loads(line)
+            if isinstance(record, dict) and record.get("type") == "transcript":
+                header |= record  # a later one says what has changed
+            else:
+                entries.append(_entry(record))
+        except (ValueError, RecursionError) as error:
+            if (number, line) == places[-1] and isinstance(error, json.JSONDecodeError):
+                warnings.append(f"The last line ({number}) is torn and was left out.")
+                continue
+            problem = " ".join(str(error).split())
+            entries.append(Unreadable(number, line.decode(errors="backslashreplace"), problem))
+    if not header and all(isinstance(entry, Unreadable) for entry in entries):
+        raise TranscriptError(f"{path}: no line of it is a message; choose the transcript of a run")
+    if not header:
+        warnings.insert(0, "The file has no header: nothing says when and with what it was made.")
+    elif header.get("version") not in VERSIONS:
+        version = header.get("version")
+        warnings.insert(0, f"The file is of version {version}, this reads {VERSIONS[-1]}.")
+    return Record(header, tuple(entries), tuple(warnings))
+
+
+def _entry(record: object) -> Entry:
+    match record:
+        case {"type": "ended", "exit": str(exit), **rest}:
+            at = rest.get("at")
+            return Ended(exit, at if isinstance(at, str) else None)
+        case dict():
+            return from_json(record)
+    raise ValueError("not a JSON object")

@@ -1,0 +1,179 @@
+"""The words for what happened in a run. The console, the audit and the spans all take them here.
+
+Rule 1: a code is what programs compare (`exit="limit"`); its words are for people, and stand here
+        alone.
+Rule 2: a code that is not in a table (a file may hold anything) is shown as it is.
+"""
+
+from collections import Counter
+from collections.abc import Container, Iterable
+from typing import TYPE_CHECKING, Any
+
+from ..messages import Assistant, Force, Json, ToolResult, Usage, Verdict
+from ..text import json_text, json_value, shorten
+
+if TYPE_CHECKING:
+    from ..running import Outcome
+    from .report import Turn
+
+EXITS = {  # how a turn ended: in short, and as a sentence
+    "signal": ("✓ done", "A thought said that all was done; a last call without tools answered."),
+    "silence": ("✓ done, without a signal", "The model called no tool; its text is the answer."),
+    "limit": ("✗ stopped at a limit", "A limit was reached; no tool could be called any more."),
+    "budget": ("✗ out of budget", "The budget of tokens or money was used up."),
+    "gave_up": ("✗ gave up", "The run gave up: too many failures or repeats in a row."),
+    "declined": ("✗ declined", "Whoever was asked stopped the run."),
+    "needs_human": ("… waits for a person", "Paused: a person has to decide."),
+    "refused": ("✗ refused", "The model, or its provider, refused."),
+    "truncated": ("✗ cut off", "The reply hit an output limit; nothing of it was acted on."),
+    "empty": ("✗ no answer", "The model had no words, not even after a nudge."),
+    "invalid_answer": ("✗ no valid answer", "The answer is not of the form that was asked."),
+}
+REGULAR = ("signal", "silence")  # exits that come with an answer
+HOW = {  # how a thought came, as in "a … thought", and what that means
+    "forced": ("forced by tool choice", "the provider was made to call think, and did"),
+    "schema": ("forced by schema", "the sampler could write nothing else"),
+    "carried": ("carried by the call", "the call has its thought as its first argument"),
+    "gated": ("gated", "an action without a thought was refused, then the model thought"),
+    "volunteered": ("volunteered", "the model called think by itself"),
+}
+STATUS = {  # of a call: a mark and words
+    "done": ("✓", "done"),
+    "failed": ("✗", "failed"),
+    "refused": ("✗", "refused, not run"),
+    "started": ("?", "may have happened"),
+    "not run": ("–", "not run"),
+}
+DECIDED = {"yes": "approved", "no": "denied", "quit": "stopped"}
+
+
+def status(result: ToolResult) -> str:
+    """What became of a call: a key of STATUS."""
+    return "refused" if result.refused else "failed" if result.is_error else "done"
+
+
+def asked(reply: Assistant) -> str:
+    """What the tool choice asked of a reply, as in "the model was …"."""
+    match reply.tool_choice:
+        case Force(name=name):
+            return f"told to call {name}"
+        case "required":
+            return "told to call a tool"
+        case "none":
+            return "asked for closing words, without tools"
+    return "free to choose"
+
+
+def decided(verdict: Verdict, waited: float | None = None) -> str:
+    """A decision, who or what made it (a rule is not a person, so it goes by its own name), and how
+    long that was `waited` for.
+    """
+    words = DECIDED.get(verdict.decision, verdict.decision)
+    edited = " with other arguments" if verdict.arguments is not None else ""
+    by = f" by {verdict.by}" if verdict.by else ""
+    after = f" after {duration(waited)}" if waited and waited >= 1 else ""
+    return f"{words}{edited}{by}{after}{f': {verdict.reason}' if verdict.reason else ''}"
+
+
+def how(code: str | None) -> str:
+    """How a thought came, as in "a … thought"."""
+    return HOW[code][0] if code in HOW else code or ""
+
+
+def behind(hows: Iterable[str | None]) -> str:
+    """How the thoughts came that actions stand behind: `1 forced by tool choice, 2 …`."""
+    found = Counter(how(code) or "behind none" for code in hows)
+    return ", ".join(f"{number} {words}" for words, number in found.items())
+
+
+def gave(result: str, arguments: Json | str | None) -> str:
+    """What matters of a result, beside the `arguments` of its call."""
+    data = json_value(result)
+    known = list(arguments.values()) if isinstance(arguments, dict) else []
+    return brief(result if data is None else data, known)
+
+
+def brief(data: Any, known: Container[object] = ()) -> str:
+    """What matters of a result, or of arguments, on one line: the values of an object, but for
+    empty ones and those `known` already; text as it is.
+    """
+    if not isinstance(data, dict):
+        return shorten(data if isinstance(data, str) else json_text(data))
+    values = (
+        _brief(key.replace("_", " "), item)
+        for key, item in data.items()
+        if isinstance(item, bool) or item not in known  # True equals 1
+    )
+    return joined(*values) or shorten(json_text(data))
+
+
+def _brief(name: str, value: object) -> str:
+    match value:
+        case bool():
+            return name if value else f"not {name}"
+        case str():
+            return shorten(value, 80)
+        case int() | float():
+            return f"{name}: {value}" if " " in name else f"{value} {name}"
+        case None | [] | {}:
+            return ""
+        case list() if all(isinstance(item, str) for item in value):
+            return f"{name}: {shorten(', '.join(value), 60)}"
+        case list():
+            return f"{name} ({len(value)})"
+    return f"{name}: {shorten(json_text(value), 60)}"
+
+
+def tokens(usage: Usage) -> str:
+    """Tokens in words; empty where none were counted."""
+    if not (usage.input_tokens or usage.output_tokens):
+        return ""
+    cached = f" ({usage.cached_tokens:,} cached)" if usage.cached_tokens else ""
+    return f"{usage.input_tokens:,} tokens in{cached}, {usage.output_tokens:,} out"
+
+
+def duration(seconds: float | None) -> str:
+    """A time span as a person says it; empty when it is unknown."""
+    if seconds is None:
+        return ""
+    if seconds < 60:
+        return f"{seconds:.1f} s" if seconds >= 0.05 else f"{seconds * 1000:.0f} ms"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {rest:02} s"
+
+
+def joined(*facts: str) -> str:
+    """What is known of these facts, on one line."""
+    return " · ".join(fact for fact in facts if fact)
+
+
+def ended(exit: str | None) -> str:
+    """How a turn ended, in short."""
+    return EXITS[exit][0] if exit in EXITS else exit or "not ended"
+
+
+def why_ended(exit: str | None) -> str:
+    """How a turn ended, as a sentence; empty for what has none."""
+    return EXITS[exit][1] if exit in EXITS else ""
+
+
+def figures(of: "Outcome | Turn", seconds: float | None) -> str:
+    """The last line of a run: `✓ done · 3 actions, each behind a thought · 6 model calls · …`."""
+    return joined(
+        ended(of.exit),
+        thought_of(len(of.actions), of.behind_a_thought),
+        f"{of.model_calls} model call{'s' * (of.model_calls != 1)}",
+        tokens(of.usage),
+        duration(seconds),
+    )
+
+
+def thought_of(actions: int, behind_a_thought: int) -> str:
+    """How many actions there were, and how many of them stand behind a thought."""
+    if not actions:
+        return "no action"
+    many = f"{actions} action{'s' * (actions != 1)}, "
+    if actions == behind_a_thought:
+        return many + ("each " if actions > 1 else "") + "behind a thought"
+    return f"{many}{behind_a_thought or 'none'} of them behind a thought"

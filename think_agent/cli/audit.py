@@ -1,0 +1,117 @@
+"""`think-agent audit`: show a transcript as text, as JSON, as one HTML page; count the runs that
+another framework left behind.
+
+Rule 1: the text form is the run once more, shown by the same RunView as when it ran; around it
+        stand what was made of it, and what is worth a look.
+Rule 2: what is written is as private as the transcript: file mode 0600, and `--redact` hides
+        fields in every form.
+"""
+
+import json
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from ..audit import Record, Report, imports, read, report, to_html, to_json_report, words
+from ..audit.report import Note, Step
+from ..errors import FileError, TranscriptError
+from ..evaluation import tables
+from ..messages import User, Verdict
+from ..streaming import Notice
+from .console import RunView, Screen, say
+from .options import Command, File, flags, several
+
+
+def audit(record: Record, *, html: str | None, as_json: bool, redact: Sequence[str]) -> None:
+    """Show a transcript: as a page in the file `html`, as JSON on stdout; as text without both."""
+    try:
+        made = report(record.entries, header=record.header, warnings=record.warnings, redact=redact)
+        if html:
+            write_html(html, made)
+            say(f"wrote {html}")
+        if as_json:
+            print(json.dumps(to_json_report(made)))
+        elif not html:
+            show(made, RunView(Screen(highlight=False), verbose=True))
+    except RecursionError as error:
+        raise TranscriptError("some JSON in the transcript is nested too deep") from error
+
+
+def write_html(path: str, made: Report) -> None:
+    """Write the page of a report to a file that only its owner reads. Raises FileError."""
+    page = to_html(made)
+    try:
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with open(file, "w", encoding="utf-8") as out:
+            out.write(page)
+    except OSError as error:
+        raise FileError(f"--html {path}: {error.strerror}; choose another path") from error
+
+
+def show(made: Report, view: RunView) -> None:
+    """Play the run again in `view`."""
+    named = f"run {made.header['id']}" if "id" in made.header else ""
+    view.print(words.joined("Audit", named, *made.models))
+    view.print(f"Actions: {words.behind(a.how for a in made.actions) or 'none'}")
+    for text in made.problems:
+        view(Notice(text))
+    for turn in made.turns:
+        view.print(f"\nRequest {turn.number}: {turn.request.text if turn.request else '(none)'}")
+        for entry in turn.entries:
+            match entry:
+                case Step():
+                    for message in (entry.reply, *entry.answers):
+                        view(message)
+                    for text in entry.warnings:
+                        view(Notice(text))
+                case Note(entry=User() | Verdict() as message):
+                    view(message)
+                case Note():
+                    view(Notice(entry.text))
+        view.end(turn.answer, turn.exit, words.figures(turn, turn.seconds))
+        view.print(f"Exit: {turn.exit or 'not ended'}. {words.why_ended(turn.exit)}".rstrip())
+
+
+@click.command(
+    cls=Command,
+    no_args_is_help=True,
+    epilog="exit codes: 0 it is shown, 1 a file cannot be used, 2 a flag is wrong",
+)
+@click.argument("transcript", metavar="RUN.jsonl", type=File(exists=True))
+@flags(
+    "output",
+    ("--html", "PATH", File(), None, "write one self-contained HTML page there"),
+    ("--text", "", bool, False, "print it as text (the default)"),
+    ("--json", "", bool, False, "print one JSON object and nothing else"),
+    ("--redact", "FIELD[,FIELD]", several, (), "hide these fields, and their values everywhere"),
+)
+@flags(
+    "runs of other frameworks",
+    ("--from", "PROTOCOL", tuple(imports.FORMS), None, "whose messages the file holds"),
+    ("--guarded", "PATTERN[,...]", several, (), "the tools that change the world: 'book_*'"),
+    ("--by", "FACT", str, "", "count for each value of what else the file says, too"),
+)
+def command(
+    transcript: str, html: str | None, text: bool, json: bool, redact: Sequence[str], **of: Any
+) -> None:
+    """Show a transcript: as text, as JSON, as one HTML page. With --from, count what stands behind
+    what in the runs of another framework; one alone is shown, too.
+    """
+    if text and json:
+        raise click.UsageError("--text and --json: choose one of them")
+    runs = imports.read_runs(transcript, of["from"]) if of["from"] else []
+    if len(runs) > 1 and (html or text or json or redact):
+        raise click.UsageError(f"{transcript}: of {len(runs)} runs there is only the table")
+    if not runs:
+        audit(read(transcript), html=html, as_json=json, redact=redact)
+    elif len(runs) == 1:
+        alone = Record({"instructions": runs[0].instructions}, runs[0].messages, ())
+        audit(alone, html=html, as_json=json, redact=redact)
+    if runs and not json:
+        counted, screen = imports.table(runs, of["guarded"], by=of["by"]), Screen(highlight=False)
+        if screen.is_terminal:
+            tables.show(counted, screen)
+        else:
+            print(tables.markdown(counted))

@@ -1,0 +1,140 @@
+"""From flags to a model and its limits.
+
+Rule 1: a model that is named is the model that speaks, or there is an error. Only `auto` falls back
+        to the scripted stand-in, and it says so.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import click
+from click import Context
+
+from ..dialects import in_dialect
+from ..errors import BadRequest, ModelError
+from ..model import Model
+from ..providers import PROVIDERS, connect
+from .console import say
+from .options import PRICES, Decorated, flags, nearest, positive, whole
+
+STAND_IN = "scripted stand-in: no language model is at work"
+SAMPLING = ("timeout", "num_ctx", "reasoning", "max_output_tokens", "temperature", "seed")
+ERRORS = ("tell_model", "fail_fast")
+LIMITS = ("max_model_calls", "max_actions", "max_tokens", "max_seconds", "max_cost", "patience")
+
+
+def model_flags(*, default: str) -> Callable[[Decorated], Decorated]:
+    """Which model, where, and how it is asked: see `chosen_model`."""
+    names = ", ".join(PROVIDERS)
+    return flags(
+        "model",
+        ("--provider", "P[:MODEL]", str, default, f"auto, {names}"),
+        ("--model", "M", str, None, "another model than the provider's default"),
+        ("--base-url", "U", str, None, "another server that speaks the provider's protocol"),
+        ("--timeout", "S", positive, None, "seconds of silence before it is given up"),
+        ("--num-ctx", "N", whole, None, "Ollama's context window, in tokens"),
+        ("--reasoning", "R", str, None, "how much to reason: low, medium, high, ..."),
+        ("--max-output-tokens", "N", whole, None, "tokens a reply"),
+        ("--temperature", "T", float, None, "0 for the likeliest words"),
+        ("--seed", "N", int, None, "for the same words again, where a server can"),
+    )
+
+
+limit_flags = flags(
+    "limits",
+    ("--max-model-calls", "N", whole, 30, "model calls a turn"),
+    ("--max-actions", "N", whole, None, "tool calls a turn, thoughts not counted"),
+    ("--max-tokens", "N", whole, None, "tokens a turn, input and output"),
+    ("--max-seconds", "S", positive, None, "seconds a turn"),
+    ("--max-cost", "X", positive, None, "cost a turn; needs prices in --config"),
+    ("--patience", "N", whole, 3, "failed actions in a row"),
+    ("--keep-turns", "N", whole, None, "turns of the conversation that a request shows"),
+    ("--on-tool-error", "E", ERRORS, ERRORS[0], "what a failed tool means: tell_model, fail_fast"),
+)
+"""The limits of a turn: see `limits`."""
+
+
+def chosen_model(ctx: Context, **stand_in: Any) -> Model:
+    """The model that the flags name. `--model` wins over `--provider P:MODEL`, unless that was said
+    nearer: on the command line, when the other is in the environment.
+    """
+    provider, model = ctx.params["provider"], ctx.params["model"]
+    said, said_of_model = (ctx.get_parameter_source(name) for name in ("provider", "model"))
+    if ":" in provider and said and said_of_model and said < said_of_model:
+        model = None
+    how = {name: ctx.params[name] for name in SAMPLING if ctx.params[name] is not None}
+    return named_model(provider, model, ctx.params["base_url"], how, **stand_in)
+
+
+def named_model(
+    provider: str,
+    model: str | None = None,
+    base_url: str | None = None,
+    how: Mapping[str, Any] | None = None,
+    **stand_in: Any,
+) -> Model:
+    """`provider` is `P`, `P:MODEL` or `auto`, which is Ollama where it answers and has the model,
+    else the stand-in. `how` goes to every other provider, `stand_in` to that one alone.
+    """
+    name, _, named = provider.partition(":")
+    model, how = model or named, how or {}
+    known = ("auto", *PROVIDERS)
+    if name not in known:
+        hint = nearest(name, known) or f": use one of {', '.join(known)}"
+        raise click.UsageError(f"--provider: {name!r} is none{hint}")
+    if base_url and name in ("auto", "offline"):
+        raise click.UsageError(
+            f"--base-url {base_url}: name the provider whose protocol that server speaks, such as "
+            "--provider ollama or --provider openai:MODEL"
+        )
+    if "num_ctx" in how and name not in ("auto", "ollama"):
+        raise click.UsageError(f"--num-ctx: it is Ollama's, and the provider is {name}")
+    spec = f"{name}:{model}" if model else name
+    if name == "offline":
+        if wrong := [f"--{key.replace('_', '-')}" for key in how if key != "timeout"]:
+            raise click.UsageError(f"{wrong[0]}: a stand-in has no such setting; leave it out")
+        return connect(spec, **stand_in)
+    if name != "auto":
+        return connect(spec, base_url=base_url, **how)
+    spec = f"ollama:{model}" if model else "ollama"
+    try:
+        connect(spec, timeout=2.0).check()
+    except ModelError as error:
+        pull = f"`ollama pull {PROVIDERS['ollama'].default_model}`"
+        say(str(error))
+        say(
+            f"Playing a scripted stand-in instead. For a model run `ollama serve` and {pull}, "
+            "or name one: --provider anthropic, openai or gemini."
+        )
+        return connect("offline", **stand_in)
+    return connect(spec, **how)
+
+
+def speak(model: Model, dialect: str) -> Model:
+    """`model` in a dialect. `auto` is native tool calling where the model has it, else json, else
+    react; what is not native is said on stderr.
+    """
+    if dialect == "auto":
+        dialect = "native"
+        try:
+            model.check()
+        except BadRequest as error:
+            if "does not support tools" not in str(error):
+                raise
+            dialect = "json" if model.capabilities.structured_output else "react"
+            say(f"{model.model} has no tool calling: speaking {dialect}.")
+    return in_dialect(model, dialect)
+
+
+def limits(ctx: Context) -> dict[str, Any]:
+    """The limits among the flags, as keywords of `Agent`."""
+    names = (*LIMITS, "keep_turns", "on_tool_error")
+    given = {name: ctx.params[name] for name in names if ctx.params[name] is not None}
+    if "max_cost" in given:
+        given["prices"] = ctx.meta.get(PRICES)
+        if not given["prices"]:
+            raise click.UsageError(
+                '--max-cost needs prices: [think_agent.prices."MODEL"] with input and output, per '
+                "million tokens, in the file of --config"
+            )
+    return given

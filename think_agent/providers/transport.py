@@ -1,0 +1,117 @@
+"""How requests travel: guarded, and on the async clients of each event loop.
+
+Rule 1: an answer ends. The client's timeout bounds the silence before and between its pieces, the
+        deadline of the request all of it, and `LARGEST_ANSWER` its bytes.
+Rule 2: a conversation goes to the host it was meant for: no redirect takes it to another one.
+
+The guard is a pair of event hooks, which httpx and httpx2, and so all four SDKs, take alike.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache, partial
+from time import monotonic
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from weakref import WeakKeyDictionary
+
+from ..errors import BadResponse, ConnectionFailed
+from ..messages import Json
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+
+LARGEST_ANSWER = 32 * 2**20  # bytes
+AT_ONCE = 16  # requests on one async client
+# The deadline (time.monotonic) of the request that is sent next: set right before it is.
+DEADLINE: ContextVar[float | None] = ContextVar("DEADLINE", default=None)
+
+
+def guard(http: ModuleType, *, is_async: bool = False) -> Json:
+    """The arguments that make a client of `http` (httpx or httpx2) a guarded one."""
+
+    def outgoing(request: Any) -> None:
+        request.headers["accept-encoding"] = "identity"  # so that bytes are what they seem
+        request.extensions["deadline"] = deadline = DEADLINE.get()
+        if deadline is not None:
+            timeouts, left = request.extensions["timeout"], max(0.001, deadline - monotonic())
+            request.extensions["timeout"] = {key: min(n, left) for key, n in timeouts.items()}
+
+    def incoming(response: Any) -> None:
+        sent, host = response.request.url, response.request.url.host
+        if response.headers.get("content-encoding", "identity") != "identity":
+            raise BadResponse(f"{host} sent a compressed answer, unasked; check base_url")
+        if response.has_redirect_location:
+            url = sent.join(response.headers["location"])
+            if url.host != host or (sent.scheme, url.scheme) == ("https", "http"):
+                raise ConnectionFailed(
+                    f"{host} redirects to {url.scheme}://{url.host}, which the conversation was "
+                    "not meant for; if it was, set base_url to that"
+                )
+        network = response.extensions["network_stream"]
+        wait = partial(type(network).read, network)
+
+        def read(max_bytes: int, timeout: float | None = None) -> Any:
+            deadline = response.request.extensions["deadline"]
+            if response.is_closed:  # the connection serves another request by now
+                return wait(max_bytes, timeout)
+            if response.num_bytes_downloaded > LARGEST_ANSWER:
+                size = f"{LARGEST_ANSWER >> 20} MB"
+                raise BadResponse(f"{host} sent more than {size}; check base_url")
+            if deadline is not None:
+                left = deadline - monotonic()
+                if left <= 0:
+                    raise http.ReadTimeout("the deadline has passed", request=response.request)
+                timeout = left if timeout is None else min(timeout, left)
+            return wait(max_bytes, timeout)
+
+        network.read = read
+
+    async def outgoing_async(request: Any) -> None:
+        outgoing(request)
+
+    async def incoming_async(response: Any) -> None:
+        incoming(response)
+
+    hooks = (outgoing_async, incoming_async) if is_async else (outgoing, incoming)
+    return {
+        "event_hooks": {"request": hooks[:1], "response": hooks[1:]},
+        "verify": _certificates(http),
+    }
+
+
+@cache
+def _certificates(http: ModuleType) -> Any:
+    return http.create_ssl_context()  # takes 30 ms; once will do
+
+
+Client = TypeVar("Client")
+
+
+class PerLoop(Generic[Client]):
+    """The async clients of each event loop, each for up to `AT_ONCE` requests, made when needed.
+
+    A connection pool belongs to the loop it was opened on; a second `asyncio.run` would meet a
+    dead one. And it looks at every connection it has for every request, so 200 requests at once
+    are faster by far on a dozen clients than on one.
+    """
+
+    def __init__(self, make: Callable[[], Client]) -> None:
+        self._make = make
+        self._busy: WeakKeyDictionary[AbstractEventLoop, Counter[Client]] = WeakKeyDictionary()
+
+    @contextmanager
+    def client(self) -> Iterator[Client]:
+        """A client of the running loop, for one request."""
+        import asyncio
+
+        busy = self._busy.setdefault(asyncio.get_running_loop(), Counter())
+        client = next((one for one, requests in busy.items() if requests < AT_ONCE), None)
+        client = client or self._make()
+        busy[client] += 1
+        try:
+            yield client
+        finally:
+            busy[client] -= 1

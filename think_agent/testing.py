@@ -1,0 +1,46 @@
+"""What a test or a demo needs to play the model's part.
+
+    from think_agent.testing import call, scripted, think
+
+    with scripted(think("Look first."), call("look_up", item="tea"), "There is none.") as model:
+        outcome = Agent(model, [look_up]).run("Is there tea?")
+
+Rule 1: a reply is one line: a call, several of them in a tuple, or the text of the answer.
+Rule 2: a script that is not played to its end fails the test: the run ended sooner than it should.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from .messages import CARRIED, THINK_NAME, Message, ToolCall, User
+from .model import Reply, ScriptedModel
+
+
+def call(name: str, /, **arguments: object) -> ToolCall:
+    """A call of the tool `name`. It has no id, as on some wires; the loop gives it one."""
+    return ToolCall("", name, arguments)
+
+
+def think(thought: str, should_continue: bool | str = True) -> ToolCall:
+    """A call of the think tool; `should_continue=False` is the exit signal."""
+    said = should_continue if isinstance(should_continue, str) else str(should_continue).lower()
+    return ToolCall("", THINK_NAME, {CARRIED: thought, "should_continue": said})
+
+
+@contextmanager
+def scripted(*replies: Reply) -> Iterator[ScriptedModel]:
+    """A model that gives these replies in turn. Raises AssertionError at the end of the block when
+    some are left over.
+    """
+    model = ScriptedModel(replies)
+    yield model
+    assert not model.left, f"{model.left} of {len(replies)} replies were never asked for"
+
+
+def current_turn(messages: Sequence[Message]) -> Sequence[Message]:
+    """The messages since a person last spoke, that one included: what a script looks at."""
+    for index in range(len(messages) - 1, -1, -1):
+        message = messages[index]
+        if isinstance(message, User) and message.kind == "person":
+            return messages[index:]
+    return messages

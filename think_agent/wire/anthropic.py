@@ -1,0 +1,258 @@
+"""Anthropic's Messages API.
+
+Rule 1: a reply is replayed as it came (`native`). Thinking blocks are signed over all that stands
+        before them: a changed message, tool or system prompt is refused.
+Rule 2: two roles, by turns: all results of a reply, and what is said after them, are one user
+        message.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from ..errors import BadResponse
+from ..messages import Assistant, Force, Json, Spoken, ToolCall, ToolChoice, ToolResult, Usage, User
+from ..model import Request
+from ..streaming import Delta
+from ..text import json_object, json_text
+from ..tools import Tool
+from .common import Settings, broken_off, count, is_closed, read_history, sendable
+from .pieces import CallReader
+
+NAME = "anthropic"
+PATH = "/v1/messages"
+STREAMED: Json = {"stream": True}
+MOST_STRICT, MOST_UNIONS = 20, 16
+
+
+def to_wire(
+    request: Request,
+    model: str,
+    settings: Settings,
+    *,
+    thinking: Json | None = None,
+    strict: bool = False,
+) -> Json:
+    """The body of a request."""
+    messages = _messages(sendable(request.messages, NAME))
+    bound = settings.max_output_tokens  # the API insists on one
+    body: Json = {"model": model, "max_tokens": bound, "messages": messages}
+    if request.system:
+        body["system"] = request.system
+    if request.tools:
+        body["tools"] = _tools(request.tools, strict)
+        if request.tool_choice != "auto":  # the default
+            body["tool_choice"] = _choice(request.tool_choice)
+    output: Json = {}
+    if request.output_schema is not None:
+        output["format"] = {"type": "json_schema", "schema": request.output_schema}
+    if settings.reasoning == "off":
+        body["thinking"] = {"type": "disabled"}
+    elif settings.reasoning:  # without `display`, the newest models show none of it
+        body["thinking"] = {"type": "adaptive", "display": "summarized"}
+        output["effort"] = settings.reasoning
+    if thinking is not None:
+        body["thinking"] = thinking
+    if output:
+        body["output_config"] = output
+    return body
+
+
+def _tools(tools: Sequence[Tool], strict: bool) -> list[Json]:
+    """The API takes 20 strict tools and 16 unions in all of them: the first ones get it."""
+    wire: list[Json] = []
+    left, unions = MOST_STRICT, MOST_UNIONS
+    for tool in tools:
+        schema = tool.parameters
+        wire.append({"name": tool.name, "description": tool.description, "input_schema": schema})
+        used = json_text(schema).count('"anyOf"') if strict and is_closed(schema) else unions + 1
+        if left and used <= unions:
+            wire[-1]["strict"] = True
+            left, unions = left - 1, unions - used
+    return wire
+
+
+def _choice(choice: ToolChoice) -> Json:
+    match choice:
+        case Force(name=name):
+            return {"type": "tool", "name": name}
+        case "required":
+            return {"type": "any"}
+    return {"type": choice}
+
+
+def _messages(messages: Sequence[Spoken]) -> list[Json]:
+    wire: list[Json] = []
+    ids: dict[str, str] = {}
+    for message in messages:
+        role = "assistant" if isinstance(message, Assistant) else "user"
+        # The API refuses blank text, even where it wrote it itself.
+        blocks = [b for b in _blocks(message, ids) if b["type"] != "text" or b["text"].strip()]
+        if wire and wire[-1]["role"] == role:
+            wire[-1]["content"] += blocks
+        elif blocks:
+            wire.append({"role": role, "content": blocks})
+    return wire
+
+
+def _blocks(message: Spoken, ids: dict[str, str]) -> list[Json]:
+    """The content of a message. `ids` keeps what the calls of other providers are called here."""
+    match message:
+        case User(text=text):
+            return [{"type": "text", "text": text}]
+        case Assistant(native=dict() as native):
+            return [_with_object(block) for block in native["content"]]
+        case Assistant(text=text, tool_calls=calls):
+            blocks: list[Json] = [{"type": "text", "text": text}]
+            for call in calls:
+                ids[call.id] = re.sub(r"[^a-zA-Z0-9_-]", "_", call.id)
+                use = {"id": ids[call.id], "name": call.name, "input": call.arguments}
+                blocks.append(_with_object({"type": "tool_use", **use}))
+            return blocks
+        case ToolResult(call_id=id, content=content, is_error=is_error):
+            result: Json = {"type": "tool_result", "tool_use_id": ids.get(id, id)}
+            result["content"] = content if content.strip() else "(empty)"
+            return [{**result, "is_error": True} if is_error else result]
+
+
+def _with_object(block: Json) -> Json:
+    """The block itself; but broken argument JSON is wrapped, for the model to see, as the docs of
+    fine-grained tool streaming advise.
+    """
+    broken = isinstance(block.get("input"), str)
+    return {**block, "input": {"INVALID_JSON": block["input"]}} if broken else block
+
+
+def from_wire(response: Json, model: str = "") -> Assistant:
+    """The reply in the JSON of a message; `model` is the one asked, in case none is named."""
+    content = response["content"]
+    calls = tuple(
+        ToolCall(block["id"], block["name"], block["input"])
+        for block in content
+        if block["type"] == "tool_use"
+    )
+    stop_reason = response.get("stop_reason") or "end_turn"
+    if stop_reason == "model_context_window_exceeded":
+        stop_reason = "max_tokens"
+    elif calls and stop_reason not in ("max_tokens", "refusal"):
+        stop_reason = "tool_use"
+    return Assistant(
+        text="".join(block["text"] for block in content if block["type"] == "text"),
+        thinking="".join(block["thinking"] for block in content if block["type"] == "thinking"),
+        tool_calls=calls,
+        stop_reason=stop_reason,
+        usage=_usage(response.get("usage")),
+        model=response.get("model") or model,
+        provider=NAME,
+        native={"role": "assistant", "content": content},
+        signed=any(b.get("signature") or b["type"] == "redacted_thinking" for b in content),
+    )
+
+
+def _usage(usage: Json | None) -> Usage:
+    """On the wire, input tokens come in three kinds, none counted in another."""
+    cached = count(usage, "cache_read_input_tokens")
+    written = count(usage, "cache_creation_input_tokens")
+    return Usage(
+        input_tokens=count(usage, "input_tokens") + cached + written,
+        output_tokens=count(usage, "output_tokens"),
+        cached_tokens=cached,
+        reasoning_tokens=count(usage, "output_tokens_details", "thinking_tokens"),
+    )
+
+
+def from_history(wire: Iterable[Json]) -> list[Spoken]:
+    """The messages of a history in this protocol (`read_history`): the inverse of `to_wire`."""
+    return read_history(_in_roles(wire), _text, from_wire, _said)
+
+
+def _in_roles(wire: Iterable[Json]) -> Iterator[Json]:
+    """The messages with each tool result in one of its own."""
+    for message in wire:
+        blocks = message["content"]
+        if isinstance(blocks, str):
+            blocks = [{"type": "text", "text": blocks}]
+        if message["role"] == "user":
+            for block in blocks:
+                if block["type"] == "tool_result":
+                    result = {"content": block.get("content") or "", "role": "tool"}
+                    failed = bool(block.get("is_error"))
+                    yield {**result, "tool_call_id": block["tool_use_id"], "is_error": failed}
+        if message["role"] != "user" or any(block["type"] == "text" for block in blocks):
+            yield {"role": message["role"], "content": blocks}
+
+
+def _said(reply: Assistant) -> Json:
+    blocks = [b for b in _blocks(reply, {}) if b["type"] != "text" or b["text"].strip()]
+    return {"role": "assistant", "content": blocks}
+
+
+def _text(content: str | list[Json]) -> str:
+    if isinstance(content, str):
+        return content
+    return "".join(block["text"] for block in content if block["type"] == "text")
+
+
+class Fold:
+    """Stream events into one message."""
+
+    def __init__(self) -> None:
+        self._message: Json = {}
+        self._inputs: dict[int, str] = {}  # argument JSON so far, by the index of its block
+        self._readers: dict[int, CallReader] = {}
+        self._ended = False
+
+    def feed(self, event: Json) -> list[Delta]:
+        match event["type"]:
+            case "message_start":
+                self._message = {**event["message"], "content": []}
+            case "content_block_start":
+                return self._start(event["index"], event["content_block"])
+            case "content_block_delta":
+                return self._add(event["index"], event["delta"])
+            case "message_delta":
+                # The counts are totals, not increments; one that is null has not changed.
+                counts = {k: n for k, n in (event.get("usage") or {}).items() if n is not None}
+                usage = {**(self._message.get("usage") or {}), **counts}
+                self._message |= {**event["delta"], "usage": usage}
+            case "message_stop":
+                self._ended = True
+        return []
+
+    def _start(self, index: int, block: Json) -> list[Delta]:
+        self._message["content"].append(dict(block))
+        if block["type"] != "tool_use":
+            return []
+        self._readers[index] = CallReader(block["name"], len(self._readers))
+        return self._readers[index].feed("")
+
+    def _add(self, index: int, delta: Json) -> list[Delta]:
+        block = self._message["content"][index]
+        match delta:
+            case {"type": "text_delta", "text": text}:
+                block["text"] += text
+                return [Delta("answer", text)]
+            case {"type": "thinking_delta", "thinking": text}:
+                block["thinking"] += text
+                return [Delta("thinking", text)]
+            case {"type": "signature_delta", "signature": signature}:
+                block["signature"] = signature
+            case {"type": "citations_delta", "citation": citation}:
+                block["citations"] = [*(block.get("citations") or ()), citation]
+            case {"type": "input_json_delta", "partial_json": piece}:
+                self._inputs[index] = self._inputs.get(index, "") + piece
+                if index in self._readers:  # calls of the provider's own tools have none
+                    return self._readers[index].feed(piece)
+        return []
+
+    def result(self, *, cut: bool = False) -> Json:
+        if not self._message:
+            raise BadResponse(
+                "anthropic: the stream holds no message; check that base_url points to a server "
+                "that speaks the Messages API"
+            )
+        if not (self._ended or cut):
+            raise broken_off(NAME)
+        for index, text in self._inputs.items():
+            if text:  # a call without arguments has one empty piece
+                self._message["content"][index]["input"] = json_object(text)
+        return self._message

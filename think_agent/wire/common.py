@@ -1,0 +1,276 @@
+"""What the five protocols share: what goes out, and the one door for what comes in.
+
+Rule 1: a reply enters by `checked_reply` and a Delta by `checked_delta`. Behind them texts are
+        well-formed texts, arguments are an object of finite JSON or raw text, and calls have names.
+Rule 2: a count of tokens is never believed to be more than a number (`count`).
+"""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias
+
+from ..errors import BadResponse
+from ..messages import (
+    Assistant,
+    Json,
+    Message,
+    Spoken,
+    Started,
+    ToolCall,
+    ToolResult,
+    Usage,
+    User,
+    Verdict,
+)
+from ..streaming import Delta
+from ..text import json_object, json_text, well_formed
+from ..tools import Tool
+
+MAX_OUTPUT = 8192  # tokens
+TEXTS = ("text", "thinking", "commentary", "stop_reason", "model", "mistake")  # of a reply
+Reasoning: TypeAlias = Literal["off", "low", "medium", "high"]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What is asked of a model in one meaning for all providers; None leaves it to the provider.
+
+    `max_output_tokens` bounds one reply, native reasoning included.
+    """
+
+    reasoning: Reasoning | None = None
+    max_output_tokens: int | None = None
+    temperature: float | None = None
+    seed: int | None = None
+
+    def refuse(self, who: str, *names: str) -> None:
+        """ValueError for the first of `names` that is set: `who` does not take it."""
+        for name in names:
+            if getattr(self, name) is not None:
+                raise ValueError(f"{who} takes no {name}; leave it out")
+
+    def bounded(self) -> "Settings":
+        """These, with a bound on the output: without one a model that repeats itself goes on."""
+        return replace(self, max_output_tokens=self.max_output_tokens or MAX_OUTPUT)
+
+    def named(self, **names: str) -> Json:
+        """Those that are set, by the names that a provider has for them."""
+        settings: Json = {}
+        for name, wire in names.items():
+            if (value := getattr(self, name)) is not None:
+                settings[wire] = value
+        return settings
+
+
+def is_closed(schema: Json) -> bool:
+    """Can a server that constrains the sampler (`strict`) take this schema? Every object must name
+    all its properties, as required ones, and nothing may be in it that only some servers know.
+    """
+    if not schema.keys() <= {"type", "description", "enum", "const", "anyOf", "items",
+                             "properties", "required", "additionalProperties"}:  # fmt: skip
+        return False
+    properties = schema.get("properties", {})
+    if schema.get("type") == "object" and not (
+        schema.get("additionalProperties") is False
+        and properties
+        and properties.keys() == set(schema.get("required", ()))
+    ):
+        return False
+    inner = [*properties.values(), *schema.get("anyOf", ())]
+    inner += [schema["items"]] if "items" in schema else []
+    return all(is_closed(one) for one in inner)
+
+
+class ErrorAnswer(Exception):
+    """The provider says, inside an HTTP 200, that something is wrong. `error` is its JSON."""
+
+    def __init__(self, error: Any) -> None:
+        super().__init__(error)
+        self.error = error
+
+
+def broken_off(provider: str) -> BadResponse:
+    """The error for a stream that ends before its end."""
+    return BadResponse(
+        f"{provider}: the stream broke off before its end; try again, and check that base_url "
+        "points to the right kind of server",
+        retryable=True,
+    )
+
+
+def sendable(messages: Sequence[Message], provider: str, dialect: str = "") -> tuple[Spoken, ...]:
+    """`messages` as `provider` may see them. Every translator starts from this.
+
+    - `native` blobs of another provider or dialect are dropped: signatures do not travel.
+    - Calls that were never answered (a truncated reply, a call that strayed into a final one) are
+      dropped, and the native blob with them: every provider refuses a call without its result.
+    - What only the kit reads (Started, Verdict) is left out.
+    - An assistant message with nothing left to say is left out: providers refuse empty ones.
+    """
+    kept: list[Spoken] = []
+    results: Counter[str] = Counter()  # by the id of their call: those of the reply before them
+    for message in reversed(messages):
+        match message:
+            case Started() | Verdict():
+                continue
+            case ToolResult(call_id=id):
+                results[id] += 1
+            case User():
+                results.clear()
+            case Assistant(tool_calls=calls):
+                answered = []
+                for call in calls:
+                    if results[call.id] > 0:  # ids may repeat; then results are of the first ones
+                        answered.append(call)
+                    results[call.id] -= 1
+                results.clear()
+                if (message.provider, message.dialect) != (provider, dialect):
+                    message = replace(message, native=None)
+                if len(answered) < len(calls):
+                    message = replace(message, tool_calls=tuple(answered), native=None)
+                if message.commentary and message.native is None:  # a kind of another provider
+                    both = filter(None, (message.commentary, message.text))
+                    message = replace(message, text="\n\n".join(both), commentary="")
+                if not (message.text.strip() or message.commentary or message.tool_calls):
+                    continue
+        kept.append(message)
+    return tuple(reversed(kept))
+
+
+def checked_delta(delta: Delta) -> Delta:
+    """`delta` with a well-formed text. TypeError when it holds none."""
+    if not (isinstance(delta.text, str) and isinstance(delta.name, str)):
+        raise TypeError("a piece of it is no text")
+    text = well_formed(delta.text)
+    return delta if text is delta.text else replace(delta, text=text)
+
+
+def checked_reply(reply: Assistant, *, keep_native: bool = False) -> Assistant:
+    """`reply` as `messages.py` promises it. TypeError when a part of it is not of its type; what a
+    model may have written, lone surrogates and numbers that JSON does not have, is repaired, but
+    for its native form where that can be sent back all the same.
+    """
+    for what in TEXTS:
+        if not isinstance(getattr(reply, what), str):
+            raise TypeError(f"its {what} is no text")
+    parts = [getattr(reply, what) for what in TEXTS] + [reply.native]
+    for call in reply.tool_calls:
+        if not (isinstance(call.name, str) and call.name and isinstance(call.id, str)):
+            raise TypeError("a call in it has no name, or an id that is no text")
+        if not isinstance(call.arguments, dict | str):
+            raise TypeError("a call in it has arguments that are no object")
+        parts += [call.id, call.name, call.arguments]
+    try:
+        json.dumps(parts, ensure_ascii=False, allow_nan=False).encode()
+        return reply
+    except ValueError:  # NaN, or (as UnicodeEncodeError) a lone surrogate
+        pass
+    native = reply.native
+    if not keep_native:
+        native = json.loads(well_formed(json_text(native)), parse_constant=str)
+    calls = tuple(_repaired(call) for call in reply.tool_calls)
+    texts: Json = {what: well_formed(getattr(reply, what)) for what in TEXTS}
+    return replace(reply, **texts, tool_calls=calls, native=native)
+
+
+def _repaired(call: ToolCall) -> ToolCall:
+    """The arguments become raw text where they hold NaN or Infinity: the model gets to know."""
+    text = well_formed(json_text(call.arguments))
+    arguments = json_object(text) if isinstance(call.arguments, dict) else json.loads(text)
+    return replace(call, id=well_formed(call.id), name=well_formed(call.name), arguments=arguments)
+
+
+def count(usage: Any, *path: str) -> int:
+    """The number of tokens at `path` of a provider's `usage`; 0 where there is none."""
+    for key in path:
+        usage = usage.get(key) if isinstance(usage, dict) else None
+    try:
+        return max(0, int(usage))
+    except (TypeError, ValueError, OverflowError):
+        return 0
+
+
+def openai_usage(usage: Any, input: str, output: str) -> Usage:
+    """The usage of both of OpenAI's APIs, which differ in the names of two fields."""
+    return Usage(
+        input_tokens=count(usage, f"{input}_tokens"),
+        output_tokens=count(usage, f"{output}_tokens"),
+        cached_tokens=count(usage, f"{input}_tokens_details", "cached_tokens"),
+        reasoning_tokens=count(usage, f"{output}_tokens_details", "reasoning_tokens"),
+    )
+
+
+def openai_function(tool: Tool, strict: bool) -> Json:
+    """The declaration of a tool for both of OpenAI's APIs."""
+    return {
+        "name": tool.name,
+        "description": tool.description,
+        # Refused without `properties`, which a tool without parameters may leave out.
+        "parameters": {"type": "object", "properties": {}, **tool.parameters},
+        "strict": strict and is_closed(tool.parameters),
+    }
+
+
+def arguments_of(text: str | None) -> Json | str:
+    """The arguments in OpenAI's JSON text, as an object; as they stand when they are none."""
+    return json_object(text) if text and text != "null" else {}  # "null": Groq, for no arguments
+
+
+def arguments_text(call: ToolCall, before: str | None) -> str:
+    """The arguments of `call` as JSON text: as the model wrote them `before`, if that can be read.
+
+    Servers refuse a history with invalid JSON in it; what was wrong, the tool result says.
+    """
+    if isinstance(call.arguments, str):
+        return "{}"
+    if before and before.isprintable() and "\\ud" not in before.lower():
+        return before
+    return json.dumps(call.arguments)
+
+
+def read_history(
+    wire: Iterable[Json],
+    text: Callable[[Any], str],
+    read: Callable[[Json], Assistant],
+    encode: Callable[[Assistant], object],
+) -> list[Spoken]:
+    """The messages of a history that this or another program kept, in the roles of chats.
+
+    `text` reads a content, `read` a reply. A reply's native message is kept where it says more than
+    `encode` would say without it. A call without an id gets one. A result gets the name of its
+    call, by its id or, where it names none, as the answer to the first open call (of its name).
+    What a protocol has no field for is read from the text: a result that begins with "error" is
+    one. System prompts are left out. Raises ValueError, KeyError or TypeError for what is none.
+    """
+    messages: list[Spoken] = []
+    open_calls: list[ToolCall] = []
+    number = 0
+    for message in wire:
+        match message["role"]:
+            case "user":
+                messages.append(User(text(message["content"])))
+            case "assistant":
+                reply = checked_reply(read(message))
+                calls = enumerate(reply.tool_calls, number)
+                open_calls = [replace(call, id=call.id or f"call_{n}") for n, call in calls]
+                number += len(open_calls)
+                reply = replace(reply, tool_calls=tuple(open_calls))
+                plain = replace(reply, native=None, provider="")
+                messages.append(plain if encode(plain) == message else reply)
+            case "tool":  # older programs name the tool alone, or nothing
+                id, content = message.get("tool_call_id") or "", text(message["content"])
+                name = message.get("tool_name") or message.get("name") or ""
+                for call in open_calls:
+                    if id == call.id or (not id and name in ("", call.name)):
+                        id, name = call.id, call.name
+                        open_calls.remove(call)
+                        break
+                failed = message.get("is_error", content.lstrip().lower().startswith("error"))
+                messages.append(ToolResult(id, name, content, is_error=failed))
+            case "system" | "developer":
+                continue
+            case role:
+                raise ValueError(f"there is no role {role!r}")
+    return messages

@@ -1,0 +1,237 @@
+"""Gemini's `generateContent`.
+
+Rule 1: a reply goes back part by part as it came, for Gemini 3 checks the thought signatures. A
+        call that Gemini did not make carries the one signature that says so.
+Rule 2: the results of a turn stand in one content, in the order of its calls: a call may have no
+        id, and then only name and place tell which result is whose.
+Rule 3: a reply with calls is a tool turn, unless it was cut or filtered; its finish reason is the
+        "STOP" of any reply.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from ..messages import Assistant, Force, Json, Spoken, ToolCall, ToolChoice, ToolResult, Usage, User
+from ..model import Request
+from ..streaming import Delta, whole_call
+from .common import Reasoning, Settings, broken_off, count, sendable
+
+NAME = "gemini"
+NOT_BY_GEMINI = "skip_thought_signature_validator"  # Google's word for calls of other models
+BUDGETS: dict[Reasoning, int] = {"off": 0, "low": 1024, "medium": 8192, "high": 24576}  # tokens
+TRUNCATED = {"MAX_TOKENS", "CONTINUATION"}
+FILTERED = {
+    "SAFETY",
+    "RECITATION",
+    "LANGUAGE",
+    "BLOCKLIST",
+    "PROHIBITED_CONTENT",
+    "SPII",
+    "ESCALATION",
+    "MODEL_ARMOR",
+}
+
+
+def to_wire(
+    request: Request,
+    model: str = "",
+    settings: Settings = Settings(),  # noqa: B008 (it is frozen)
+    *,
+    thinking: Json | None = None,
+) -> Json:
+    """The body of a request. `model` is not in it, but decides how reasoning is asked for."""
+    body: Json = {"contents": _contents(sendable(request.messages, NAME))}
+    if request.system:
+        body["systemInstruction"] = {"parts": [{"text": request.system}]}
+    if request.tools:
+        declarations = [
+            {
+                "name": tool.name,
+                "description": tool.description,
+                "parametersJsonSchema": tool.parameters,
+            }
+            for tool in request.tools
+        ]
+        body["tools"] = [{"functionDeclarations": declarations}]
+        if request.tool_choice != "auto":  # the default
+            body["toolConfig"] = {"functionCallingConfig": _choice(request.tool_choice)}
+    generation: Json = settings.named(
+        max_output_tokens="maxOutputTokens", temperature="temperature", seed="seed"
+    )
+    if request.output_schema is not None:
+        generation["responseMimeType"] = "application/json"
+        generation["responseJsonSchema"] = request.output_schema
+    if settings.reasoning:
+        generation["thinkingConfig"] = _reasoning(settings.reasoning, model)
+    if thinking is not None:
+        generation["thinkingConfig"] = thinking
+    if generation:
+        body["generationConfig"] = generation
+    return body
+
+
+def _reasoning(reasoning: Reasoning, model: str) -> Json:
+    """Gemini 2 counts the tokens of its thoughts, later ones take a level."""
+    if model.startswith("gemini-2"):
+        budget = BUDGETS[reasoning]
+        return {"thinkingBudget": budget, **({"includeThoughts": True} if budget else {})}
+    if reasoning == "off":  # as near as it gets
+        return {"thinkingLevel": "minimal"}
+    return {"thinkingLevel": reasoning, "includeThoughts": True}
+
+
+def _choice(choice: ToolChoice) -> Json:
+    match choice:
+        case Force(name=name):
+            return {"mode": "ANY", "allowedFunctionNames": [name]}
+        case "required":
+            return {"mode": "ANY"}
+    return {"mode": choice.upper()}
+
+
+def _contents(messages: Sequence[Spoken]) -> list[Json]:
+    contents: list[Json] = []
+    for index, message in enumerate(messages):
+        match message:
+            case User():
+                contents.append({"role": "user", "parts": [{"text": message.text}]})
+            case Assistant():
+                content = message.native or _model_content(message)
+                contents.append(content)
+                if message.tool_calls:
+                    results = _results_after(messages, index)
+                    contents.append(_results(content, message.tool_calls, results))
+    return contents
+
+
+def _model_content(message: Assistant) -> Json:
+    """The content of a reply that Gemini did not write."""
+    parts: list[Json] = []
+    if message.text.strip():
+        parts.append({"text": message.text})
+    for number, call in enumerate(message.tool_calls):
+        # The wire takes an object only; what the model wrote in its place is kept inside one.
+        args = call.arguments if isinstance(call.arguments, dict) else {"invalid": call.arguments}
+        part: Json = {"functionCall": {"id": call.id, "name": call.name, "args": args}}
+        if number == 0:
+            part["thoughtSignature"] = NOT_BY_GEMINI
+        parts.append(part)
+    return {"role": "model", "parts": parts}
+
+
+def _results_after(messages: Sequence[Spoken], index: int) -> Iterator[ToolResult]:
+    for at in range(index + 1, len(messages)):
+        message = messages[at]
+        if not isinstance(message, ToolResult):
+            return
+        yield message
+
+
+def _results(content: Json, calls: Sequence[ToolCall], results: Iterable[ToolResult]) -> Json:
+    """The content that answers the calls of `content`."""
+    order = {call.id: number for number, call in enumerate(calls)}
+    ours = [result for result in results if result.call_id in order]
+    ours.sort(key=lambda result: order[result.call_id])
+    sent_ids = {
+        part["functionCall"].get("id") for part in content["parts"] if "functionCall" in part
+    }
+    parts: list[Json] = []
+    for result in ours:
+        key = "error" if result.is_error else "output"
+        response: Json = {"name": result.name, "response": {key: result.content}}
+        if result.call_id in sent_ids:  # an id minted by us is unknown to Gemini
+            response["id"] = result.call_id
+        parts.append({"functionResponse": response})
+    return {"role": "user", "parts": parts}
+
+
+def from_wire(response: Json, model: str = "") -> Assistant:
+    """The reply in the JSON of a response; `model` is the one asked, in case none is named."""
+    if response.get("promptFeedback", {}).get("blockReason"):  # then there are no candidates
+        candidate: Json = {"finishReason": "SAFETY"}
+    else:
+        candidate = response["candidates"][0]
+    malformed = candidate.get("finishReason") == "MALFORMED_FUNCTION_CALL"
+    content = candidate.get("content") or {}
+    parts = content.get("parts") or []  # "content" may be {}, and "parts" be missing
+    calls = tuple(
+        ToolCall(call.get("id") or "", call["name"], call.get("args") or {})
+        for call in (part["functionCall"] for part in parts if "functionCall" in part)
+    )
+    return Assistant(
+        text="".join(part.get("text", "") for part in parts if not part.get("thought")),
+        thinking="".join(part.get("text", "") for part in parts if part.get("thought")),
+        tool_calls=calls,
+        stop_reason=_stop_reason(candidate.get("finishReason"), bool(calls)),
+        mistake=(candidate.get("finishMessage") or "") if malformed else "",
+        usage=_usage(response.get("usageMetadata")),
+        model=response.get("modelVersion") or model,
+        provider=NAME,
+        native=content if parts else None,
+        signed=any("thoughtSignature" in part for part in parts),
+    )
+
+
+def _usage(usage: Json | None) -> Usage:
+    """On the wire, output tokens come without the thoughts."""
+    thoughts = count(usage, "thoughtsTokenCount")
+    return Usage(
+        input_tokens=count(usage, "promptTokenCount") + count(usage, "toolUsePromptTokenCount"),
+        output_tokens=count(usage, "candidatesTokenCount") + thoughts,
+        cached_tokens=count(usage, "cachedContentTokenCount"),
+        reasoning_tokens=thoughts,
+    )
+
+
+def _stop_reason(finish_reason: str | None, has_calls: bool) -> str:
+    if finish_reason in FILTERED:
+        return "refusal"
+    if finish_reason in TRUNCATED:
+        return "max_tokens"
+    if finish_reason == "MALFORMED_FUNCTION_CALL":
+        return "malformed"
+    return "tool_use" if has_calls else "end_turn"
+
+
+class Fold:
+    """Stream chunks into one response. Each chunk is a small response; calls come whole."""
+
+    def __init__(self) -> None:
+        self._response: Json = {}
+        self._candidate: Json = {}
+        self._parts: list[Json] = []
+        self._calls = 0
+
+    def feed(self, event: Json) -> list[Delta]:
+        self._response.update(event)  # the last token counts are the right ones
+        candidate = (event.get("candidates") or [{}])[0]
+        self._candidate.update(candidate)
+        deltas: list[Delta] = []
+        for part in (candidate.get("content") or {}).get("parts") or ():
+            self._add(part)
+            if call := part.get("functionCall"):
+                deltas += whole_call(call["name"], call.get("args") or {}, self._calls)
+                self._calls += 1
+            elif text := part.get("text"):
+                deltas.append(Delta("thinking" if part.get("thought") else "answer", text))
+        return deltas
+
+    def _add(self, part: Json) -> None:
+        """Pieces of plain text grow together. A part with a signature, even an empty one, must go
+        back as it came.
+        """
+        plain = part.keys() <= {"text", "thought"}
+        if plain and not part.get("text"):
+            return
+        last = self._parts[-1] if self._parts else {}
+        alike = last.keys() == part.keys() and last.get("thought") == part.get("thought")
+        if plain and alike:
+            last["text"] += part["text"]
+        else:
+            self._parts.append(dict(part))
+
+    def result(self, *, cut: bool = False) -> Json:
+        blocked = self._response.get("promptFeedback", {}).get("blockReason")
+        if not (blocked or cut or "finishReason" in self._candidate):
+            raise broken_off(NAME)
+        content = {"role": "model", "parts": self._parts}
+        return {**self._response, "candidates": [{**self._candidate, "content": content}]}

@@ -1,0 +1,129 @@
+"""Text that arrives in pieces: the one reader of it, for JSON here, for tags, labels and calls in
+`dialects/`.
+
+Rule 1: a text reads the same wherever it is cut. What reads one in pieces is a `Splitter` with its
+        own marks: it passes on at once what is certain, and holds back an end that may yet become
+        a mark.
+Rule 2: it never looks again at what it has passed on, so the last piece of a long text costs what
+        the first one did.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias
+
+from ..messages import CARRIED, THINK_NAME
+from ..streaming import Delta
+from ..text import json_value, well_formed
+
+Marks: TypeAlias = tuple[re.Pattern[str], re.Pattern[str]]  # whole ones; and those begun, or whole
+Part: TypeAlias = tuple[str, str]  # the kind of a mark, or "" for other text; and the text
+
+
+def marks(flags: int = 0, /, **kinds: Sequence[Sequence[str]]) -> Marks:
+    """Marks by kind, those that come first preferred. Each is given as regular expressions for its
+    parts, one after the other, so that one can tell that it has begun; after the last one it ends.
+    (So one whose last part may still grow has an empty part behind it.)
+    """
+
+    def begun(parts: Sequence[str]) -> str:
+        first, *others = parts
+        return first + (f"(?:{begun(others)})?" if others else "")
+
+    whole = "|".join(
+        f"(?P<{kind}>{'|'.join(map(''.join, given))})" for kind, given in kinds.items()
+    )
+    beginnings = [begun(m[:-1]) for given in kinds.values() for m in given if len(m) > 1]
+    return (
+        re.compile(whole, flags | re.MULTILINE),
+        re.compile(rf"(?:{'|'.join(beginnings)})\Z|{whole}", flags | re.MULTILINE),
+    )
+
+
+class Splitter:
+    """Splits a text at marks as it arrives."""
+
+    def __init__(self, known: Marks) -> None:
+        self._whole, self._begun_or_whole = known
+        self._held = ""
+        self._before = ""  # the last character passed on, as a mark may want to begin a line
+
+    def feed(self, text: str) -> list[Part]:
+        """The parts that the next piece makes certain."""
+        return self._split(text, self._begun_or_whole)
+
+    def close(self) -> list[Part]:
+        """The parts of what was held back, as no more text comes."""
+        return self._split("", self._whole)
+
+    def _split(self, text: str, pattern: re.Pattern[str]) -> list[Part]:
+        text, at = self._before + self._held + text, len(self._before)
+        end, parts = len(text), []
+        for found in pattern.finditer(text, at):
+            if found.lastgroup is None:
+                end = found.start()
+                break
+            parts += [("", text[at : found.start()]), (found.lastgroup, found[0])]
+            at = found.end()
+        parts.append(("", text[at:end]))
+        self._before, self._held = text[max(end - 1, 0) : end], text[end:]
+        return [(kind, part) for kind, part in parts if kind or part]
+
+
+HEX = "[0-9a-fA-F]"
+HIGH, LOW = (r"\\", "u", "[dD]", "[89abAB]", HEX, HEX), (r"\\", "u", "[dD]", "[c-fC-F]", HEX, HEX)
+JSON = marks(
+    escape=[[*HIGH, *LOW], [r"\\", "u", HEX, HEX, HEX, HEX], [r"\\", "[^u]"]],
+    sign=[['["{}\\[\\]:,]']],
+)
+
+
+class JsonReader:
+    """Reads JSON, piece by piece."""
+
+    def __init__(self) -> None:
+        self._splitter = Splitter(JSON)
+        self._path: list[str | int | None] = []  # None: in an object, before a value
+        self._key: list[str] = []
+        self._in_string = False
+
+    def feed(self, piece: str) -> Iterator[tuple[Sequence[str | int | None], str, str]]:
+        """What the next piece adds: the path of keys and indices to a value, some of its JSON, and
+        of a string the text that is.
+        """
+        path = self._path
+        for kind, raw in self._splitter.feed(piece):
+            text = ""
+            if raw == '"' and path:
+                self._in_string = not self._in_string
+                self._key = [] if self._in_string else self._key
+            elif self._in_string:
+                text = raw if kind == "" else well_formed(json_value(f'"{raw}"') or raw)
+                if path[-1] is None:
+                    self._key.append(text)
+            elif raw in ("}", "]"):
+                del path[-1:]
+            elif raw == "," and path:
+                path[-1] = path[-1] + 1 if isinstance(path[-1], int) else None
+            yield path, raw, text
+            if raw in ("{", "[") and not self._in_string:
+                path.append(None if raw == "{" else 0)
+            elif raw == ":" and path and path[-1] is None and not self._in_string:
+                path[-1] = "".join(self._key)
+
+
+class CallReader:
+    """Reads the argument JSON of one call, piece by piece."""
+
+    def __init__(self, name: str, index: int = 0) -> None:
+        self._name = name
+        self._index = index
+        self._json = JsonReader()
+
+    def feed(self, piece: str) -> list[Delta]:
+        """The Deltas of the next piece; of a think call, what it adds to the thought."""
+        if self._name != THINK_NAME:
+            return [Delta("call", piece, self._name, self._index)]
+        found = self._json.feed(piece)
+        thought = "".join(text for path, _, text in found if path == [CARRIED])
+        return [Delta("thought", thought, self._name, self._index)] if thought else []
