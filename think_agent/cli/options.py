@@ -8,7 +8,8 @@ Rule 2: a value is checked the same way wherever it comes from, and a wrong one 
 Rule 3: a path that will not do is found before a model is asked. Looking leaves nothing behind.
 
 The edge: a disk that is full, or a path that is taken away in the meantime, is found by whoever
-writes.
+writes. Here is how a flag is declared. The flags themselves stand at their commands, in the module
+of its name, and those of the model and of the limits, which several share, in `models.py`.
 """
 
 import difflib

@@ -12,21 +12,21 @@ Rule 2: after a thinking tag was closed, and inside `<answer>`, text is answer. 
 Rule 3: all other text (before the first tag, after an answer, or no tag at all) is `plain`:
         `"thinking"` for a model that was told to mark its answer, `"answer"` for one that need not.
 Rule 4: a tag is `<name>` or `</name>` in any case, with at most one space after `<`, after `/` and
-        before `>`. Tags are not told, not even those that close what was never opened. Anything
+        before `>`. Tags are left out, even those that close what was never opened. Anything
         else is text: a tag with attributes, half a tag at the end, and, in an answer, what stands
         in `code` or a ``` fence. In thinking a tag counts in code too: a fence that the model
         forgot to close must not swallow the answer.
-Rule 5: text is told as soon as it is certain. Held back are only an end that may yet become a tag
-        or a fence, and whitespace that may yet turn out to be the end.
-Rule 6: a text without tags is told to the letter. With one, whitespace at the end of thinking and
-        of answer is dropped, and at their start when a tag came before it; and two pieces of a kind
+Rule 5: text is passed on as soon as it is certain. Held back are only an end that may yet become
+        a tag or a fence, and whitespace that may yet turn out to be the end.
+Rule 6: a text without tags is passed on unchanged. With one, whitespace at the end of thinking
+        and of answer is dropped, and at their start when a tag came before it; two pieces of a kind
         that would touch where the kind changed are set a line apart (42 and 43 are not 4243).
 Rule 7: the joined Deltas are the same wherever a text is cut into pieces.
 
 The edge: some chat templates open `<think>` themselves, so a reply begins with reasoning and its
 first tag is `</think>`. With `plain="thinking"` that is read rightly. With `plain="answer"` a
-parser has told the reasoning as answer by then, and can but say so (`unopened`); a whole text is
-read again as if it began with `<think>`. So the Assistant is right in any case, streamed or not,
+parser has passed the reasoning on as answer by then, and can but say so (`unopened`); a whole text
+is read again as if it began with `<think>`. So the Assistant is right in any case, streamed or not,
 and in this one case the joined answer Deltas of a tagged model are not its text.
 """
 
@@ -75,7 +75,7 @@ class TagParser:
     """Reads one text, piece by piece.
 
     `unopened` is empty, or the name of the first tag when that closed thinking which the text had
-    not opened and which was told as answer for it.
+    not opened and which was passed on as answer.
     """
 
     def __init__(self, tags: Tags = TAGS) -> None:
@@ -131,9 +131,9 @@ class TagParser:
         kind = self._kind
         if kind == "answer":
             self._follow_code(mark, text)
-        told = self._texts[kind]
-        begun = told.begun
-        certain = told.feed(text, strip=self._tagged)
+        part = self._texts[kind]
+        begun = part.begun
+        certain = part.feed(text, strip=self._tagged)
         if not certain:
             return []
         if begun and kind in self._parted and not certain[0].isspace():

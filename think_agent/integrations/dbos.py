@@ -73,8 +73,8 @@ class DurableAgent(Agent):
         It covers what the loop depends on: the kit, the tools and the instructions. It does not
         cover the model, so workers with different providers may share a fleet.
         """
-        told = {key: value for key, value in self.made_of().items() if key != "model"}
-        return f"{__version__}-{hashlib.sha256(canonical(told).encode()).hexdigest()[:16]}"
+        shown = {key: value for key, value in self.made_of().items() if key != "model"}
+        return f"{__version__}-{hashlib.sha256(canonical(shown).encode()).hexdigest()[:16]}"
 
     def mint_key(self) -> str:
         """As a step: the same again when the workflow starts over."""

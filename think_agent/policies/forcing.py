@@ -1,7 +1,8 @@
 """When a thought is forced.
 
 Forcing is a hint to the provider, decided call by call: forcing `think` on *every* call would never
-end, and a choice that is ignored is not asked for again and again.
+end, and a choice that is ignored is not asked for again and again. (The gate forces one, too, after
+it has refused a call; what a provider refuses is asked for more weakly in `providers/base.py`.)
 """
 
 from dataclasses import replace

@@ -11,6 +11,8 @@
 So `[think, pay, pay]` is covered twice; `[think] → [look, pay]`, `[look, think, pay]` and
 `[think] → [look] → [pay]` are refused, for the payment was decided before the look was read.
 
+`Turn.thought_behind` carries the rule out, call by call, as the transcript is read.
+
 It costs nothing when the model behaves, and it is the one of the ways to think first that holds
 everywhere. Not protected: tools that are not guarded, and what a thought says.
 """
