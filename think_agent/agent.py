@@ -301,15 +301,7 @@ class Agent:
         """What the model is told, for the first line of a transcript: a reader can show it, and a
         later process compares itself with it.
         """
-        shown = [
-            "name",
-            "description",
-            "parameters",
-            "think_first",
-            "idempotent",
-            "takes_key",
-            "timeout",
-        ]
+        shown = ("name", "description", "parameters", *toolbox.GUARDS)
         return {
             "model": f"{self.model.name}:{self.model.model}",
             "instructions": self.instructions,

@@ -33,10 +33,13 @@ from .messages import (
     Usage,
     User,
     Verdict,
+    from_json,
+    to_json,
 )
 from .model import Request
 from .policies import as_decided, seconds
 from .streaming import Delta, Notice
+from .text import json_text
 from .tools import as_received, report, signature
 from .turn import Action, Turn
 
@@ -139,7 +142,8 @@ def effects(agent: "Agent", step: Step, turn: Turn) -> list[Effect]:
             decided = as_decided(thinking.bare(call), turn)
             perform = Perform(decided, edited=decided.arguments != thinking.bare(call).arguments)
             tool = agent.tools.get(call.name)
-            if tool is None or tool.idempotent or as_received(agent.tools, decided) is None:
+            harmless = tool is None or (tool.idempotent and not tool.takes_key)
+            if harmless or as_received(agent.tools, decided) is None:
                 return [perform]  # harmless: it may be run again without a second thought
             return [Started(call.id, call.name), Flush(), perform, Flush()]
         case Refuse(call, code, reason):
@@ -173,7 +177,9 @@ class Run:
         self._agent = agent
         self._messages = messages
         self.turn = Turn.of(messages)
-        self._since = agent.now()
+        step = agent.next_step(self.turn)  # a turn that is over stays over, by its own times
+        self._over = isinstance(step, Done) and step.exit != "needs_human"
+        self._since = "" if self._over else agent.now()
         self.plan = partial(plan, policies=agent.policies(since=self._since))
         self.effects = partial(effects, agent)
         self._file = file
@@ -190,9 +196,7 @@ class Run:
             if not self._messages:
                 raise TranscriptError("there is nothing to resume yet; give a request")
             return
-        step = self.plan(self.turn) if self._messages else Done("empty")
-        is_open = not isinstance(step, Done) or step.exit == "needs_human"
-        if self._file is not None and is_open:
+        if self._file is not None and self._messages and not self._over:
             raise TranscriptError(
                 f"{self._file.path}: its last run is not over; resume it first, or choose another"
             )
@@ -246,7 +250,8 @@ class Run:
             case Perform():
                 return replace(effect, key=_key(self.turn))
             case Request(tool_choice=choice) if limit := self._agent.limits.seconds:
-                left = CLOSING if choice == "none" else limit - seconds(self.turn, self._since)
+                left = limit - seconds(self.turn, self._since)
+                left = max(left, CLOSING) if choice == "none" else left
                 return replace(effect, deadline=time.monotonic() + left)
         return effect
 
@@ -345,9 +350,13 @@ def verdict(answer: Verdict | bool, asked: AskHuman) -> Verdict:
     call_id = asked.call.id if asked.call else ""
     if isinstance(answer, bool):
         return Verdict("yes" if answer else "no", call_id)
-    if not isinstance(answer, Verdict):
-        raise TypeError(f"approve= gave {answer!r}; it has to give a bool or a Verdict")
-    return replace(answer, call_id=call_id)
+    try:  # what a file could not hold is refused before anything is recorded or run
+        answer = replace(answer, call_id=call_id)
+        from_json(to_json(answer))
+        json_text(answer.arguments)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"approve= gave {answer!r}, no bool or sound Verdict: {error}") from None
+    return answer
 
 
 def _key(turn: Turn) -> str:

@@ -76,7 +76,7 @@ def thought(call: ToolCall) -> str:
     if isinstance(call.arguments, str):
         return call.arguments
     value = call.arguments.get("thought", "")
-    return value if isinstance(value, str) else str(value)
+    return value if isinstance(value, str) else str(value or "")
 
 
 def carried(call: ToolCall) -> str:

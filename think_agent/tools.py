@@ -214,7 +214,7 @@ async def acall(
     except Exception as error:
         return _failure(request, error, max_chars)
     value, raised = await _await(function, tools[request.name])
-    if isinstance(raised, (KeyboardInterrupt, SystemExit)):
+    if isinstance(raised, (Misuse, KeyboardInterrupt, SystemExit)):
         raise raised
     return _failure(request, raised, max_chars) if raised else _success(request, value, max_chars)
 

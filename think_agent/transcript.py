@@ -70,6 +70,8 @@ class Transcript(list[Message]):
         except BaseException:
             os.close(self._file)
             raise
+        with contextlib.suppress(OSError):  # a transcript that was there keeps its mode otherwise
+            os.fchmod(self._file, 0o600)
         self.id = str(old["id"]) if old else uuid.uuid4().hex
         head = {"type": "transcript", "version": VERSIONS[-1], "id": self.id, "created": now}
         self._header: Json | None = {**head, **made_of}  # to be written before the next message
@@ -246,8 +248,6 @@ def _open(path: Path) -> int:
     if not stat.S_ISREG(os.fstat(file).st_mode):  # a pipe or a device keeps nothing
         os.close(file)
         raise TranscriptError(f"{path}: not a regular file; choose another")
-    with contextlib.suppress(OSError):  # a file that was there keeps its mode otherwise
-        os.fchmod(file, 0o600)
     return file
 
 

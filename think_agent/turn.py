@@ -188,7 +188,8 @@ class Turn:
             case "limit" | "budget" as kind:
                 self.way_out = kind
             case "answer":  # one was given, but not in the form that was asked
-                self.way_out = self.way_out or "silence"
+                if not self.final and self.way_out in (None, "signal"):  # a confirmed silence
+                    self.way_out = "silence"
             case "silence":
                 self.silent = self.reply
             case "repeat":
@@ -199,7 +200,7 @@ class Turn:
         self.replies.append(reply)
         self.usage += reply.usage
         self.usage_of[reply.model] = self.usage_of.get(reply.model, Usage()) + reply.usage
-        self.ignored += reply.enforced == "ignored"
+        self.ignored += reply.enforced == "ignored" and reply.tool_choice != "none"
         self.signed = self.signed or reply.signed
         malformed = reply.stop_reason == "malformed"
         self.malformed_in_a_row = self.malformed_in_a_row + 1 if malformed else 0

@@ -36,7 +36,7 @@ def test_only_the_extended_tool_has_the_exit_signal():
         (think(thought=""), ""),
         (think(), ""),
         (think(thought=["a", 1]), "['a', 1]"),
-        (think(thought=0), "0"),
+        (think(thought=0), ""),
         (ToolCall("1", "think", "not JSON"), "not JSON"),
     ],
 )

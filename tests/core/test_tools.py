@@ -724,7 +724,7 @@ def test_what_the_schema_accepts_the_tool_accepts(data, kind):
     made = taking(kind)
     value = data.draw(instances(made.parameters["properties"]["value"]) | json_values)
     assume(jsonschema.Draft202012Validator(made.parameters).is_valid({"value": value}))
-    assume("e+" not in repr(value))  # 1e300 is an "integer" to JSON
+    assume("e+" not in repr(value) and "inf" not in repr(value))  # 1e300 is an "integer" to JSON
     if kind is Decimal and isinstance(value, str):  # JSON Schema has no word for decimal text
         assume(value.lstrip("-").replace(".", "", 1).isdigit())
     result = ask(made, value=value)

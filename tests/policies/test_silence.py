@@ -55,7 +55,7 @@ CASES = {  # a script and settings: the exit, the answer, the model calls, wheth
     "no call left": ([ON, PROMISE], {"max_model_calls": 3}, "limit", PROMISE, 2, False),
     "after a nudge": ([ON, "", PROMISE], {}, "silence", PROMISE, 3, False),
     "a dialect": ([ON, IN_JSON], {}, "silence", PROMISE, 2, False),
-    "typed": ([ON, PROMISE, OFF, JSON], {"answer": Answer}, "signal", JSON, 4, True),
+    "typed": ([ON, PROMISE, OFF, JSON], {"answer": Answer}, "silence", JSON, 4, True),
     "commentary": ([SAYS, OFF], {}, "silence", SAYS.commentary, 2, True),
     "commentary, accepted": ([SAYS], {"silence": "accept"}, "silence", SAYS.commentary, 1, False),
     "commentary, no think tool": ([SAYS, "Hi."], {"think": None}, "silence", "Hi.", 2, True),

@@ -128,6 +128,10 @@ def last_reply_at(turn: Sequence[Message]) -> int:
     return max((i for i, m in enumerate(turn) if isinstance(m, Assistant)), default=0)
 
 
+def _asks(message: Message) -> bool:
+    return isinstance(message, User) and message.kind == "answer"
+
+
 def way_out(turn: Sequence[Message]) -> str | None:
     """Why the reply that follows is the final one: the last that decides it, looking back."""
     happened = {item.place: item for item in answered(turn)}
@@ -139,7 +143,12 @@ def way_out(turn: Sequence[Message]) -> str | None:
             thoughts = [one.call for one in beside if one.is_thought]
             refused = any(one.result.refused for one in beside)
             if thoughts and signal(thoughts[-1]) is False and not refused:
-                return "signal"
+                rest = turn[place + 1 :]  # a silence that was confirmed, and asked for its form?
+                kinds = [
+                    getattr(m, "kind", "reply" if isinstance(m, Assistant) else "") for m in rest
+                ]
+                decisive = [kind for kind in kinds if kind in ("answer", "reply")]
+                return "silence" if decisive[:1] == ["answer"] else "signal"
             break
     place = place if turn else 0
     asked = [m for m in turn[place:] if isinstance(m, User) and m.kind == "answer"]
@@ -264,7 +273,9 @@ def facts(messages: Sequence[Message]) -> dict[str, Any]:
         "calls": sum(len(one.tool_calls) for one in everything),
         "starts": [i for i, m in enumerate(spoken) if speaks(m)],
         "signed": any(one.signed for one in everything),
-        "ignored": sum(one.enforced == "ignored" for one in everything),
+        "ignored": sum(
+            one.enforced == "ignored" and one.tool_choice != "none" for one in everything
+        ),
         "request": turn[0] if turn and speaks(turn[0]) else None,
         "last": turn[-1] if turn else None,
         "reply": reply,

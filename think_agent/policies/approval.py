@@ -59,8 +59,8 @@ def care_after_a_crash(tools: Mapping[str, Tool]) -> Policy:
 def declined(step: Step, turn: Turn) -> Step:
     """A person who quits, or says no to going on, ends the run, whatever was planned."""
     if turn.stop and not isinstance(step, Done):
-        said = f"Stopped by {turn.stop.by or 'a person'}. {turn.stop.reason}"
-        return Done("declined", said.strip())
+        by = turn.stop.by or "a person"
+        return Done("declined", f"Stopped by {by}. {turn.stop.reason}".strip())
     return step
 
 

@@ -21,10 +21,10 @@ from collections.abc import Set
 from dataclasses import replace
 
 from ..loop import CallModel, CallTool, Done, Policy, Refuse, Step
-from ..messages import THINK_NAME, Force
+from ..messages import THINK_NAME, Force, User
 from ..think import CARRY_FIRST, THINK_FIRST
 from ..turn import Turn
-from .limits import check_whole
+from .limits import check_whole, is_free
 
 
 def gate(guarded: Set[str], *, patience: int = 3, can_think: bool = True) -> Policy:
@@ -40,14 +40,13 @@ def gate(guarded: Set[str], *, patience: int = 3, can_think: bool = True) -> Pol
         match step:
             case CallTool(call) if call.name in guarded and not turn.thought_behind(call, guarded):
                 return Refuse(call, "gate", THINK_FIRST if can_think else CARRY_FIRST)
-            case CallModel(tool_choice="auto") if turn.gate_refusals >= patience:
-                return Done(
-                    "gave_up", f"I gave up: {turn.gate_refusals} times in a row I acted first."
-                )
-            case CallModel(tool_choice="auto") if (
-                can_think and turn.gate_refusals and turn.wants_thought
-            ):
-                return replace(step, tool_choice=Force(THINK_NAME))
+            case CallModel(tool_choice=choice, say=say) if turn.gate_refusals and is_free(step):
+                if turn.gate_refusals >= patience:
+                    said = f"I gave up: {turn.gate_refusals} times in a row I acted first."
+                    return Done("gave_up", said)
+                asked = say or isinstance(turn.last, User)  # another question comes first
+                if can_think and turn.wants_thought and choice == "auto" and not asked:
+                    return replace(step, tool_choice=Force(THINK_NAME))
         return step
 
     return think_first

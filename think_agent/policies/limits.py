@@ -11,6 +11,7 @@ Rule 4: there are no prices in here: they change. The caller brings the table.
 """
 
 import math
+import re
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -21,6 +22,8 @@ from ..loop import CallModel, CallTool, Done, Policy, Refuse, Step
 from ..messages import THINK_NAME, Usage, User
 from ..tools import report
 from ..turn import Turn
+
+DATE = r"[-@:](\d[\d-]*|latest)"  # what providers append to the name of a model
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +82,7 @@ def max_model_calls(limit: int) -> Policy:
         if not isinstance(step, CallModel) or len(turn.replies) < limit:
             return close(step, turn)
         if step.say and step.say.kind == "answer":
-            return Done("invalid_answer")
+            return Done("invalid_answer", turn.reply.words if turn.reply else "")
         if step.tool_choice == "none":  # the closing call was the last, whatever came of it
             return Done("empty")
         return Done("limit", report(turn))
@@ -117,8 +120,11 @@ def seconds(turn: Turn, since: str = "") -> float:
     place = bisect_right(turn.times, (start, math.inf))
     if place == len(turn.times):
         return 0.0
-    first, before = turn.times[place]
-    return turn.times[-1][1] - before + first - start
+    first, worked = turn.times[place]
+    lead = first - start  # unless that was in which a person decided
+    if place:
+        lead = min(lead, worked - turn.times[place - 1][1])
+    return turn.times[-1][1] - worked + lead
 
 
 def max_tokens(limit: int) -> Policy:
@@ -182,7 +188,7 @@ def price(prices: Mapping[str, Price], model: str) -> Price:
     """
     if model in prices:
         return prices[model]
-    names = [name for name in prices if model.startswith(name)]
+    names = [name for name in prices if re.fullmatch(re.escape(name) + DATE, model)]
     if not names:
         raise ValueError(f"no price for the model {model!r}; add it to prices=")
     return prices[max(names, key=len)]

@@ -15,7 +15,6 @@ from ..turn import Turn
 from .limits import check_whole, is_free
 
 OnToolError: TypeAlias = Literal["tell_model", "fail_fast"]
-MALFORMED = 3  # replies in a row that could not be read
 
 
 def patience(
@@ -75,7 +74,7 @@ def ask_for_format(step: Step, turn: Turn) -> Step:
     """
     reply, last = turn.reply, turn.last
     if reply and last is reply and reply.stop_reason == "malformed":
-        if turn.malformed_in_a_row >= MALFORMED:
+        if turn.malformed_in_a_row >= 3:
             return Done("gave_up", "I gave up: three replies in a row could not be read.")
         return CallModel(reply.tool_choice, say=User(reply.mistake, kind="format"))
     match last:

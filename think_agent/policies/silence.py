@@ -15,18 +15,12 @@ or where no model call is left; then what was said is the answer.
 """
 
 from ..loop import CallModel, Done, Policy, Step
-from ..messages import THINK_NAME, User
+from ..messages import BROKEN_OFF, THINK_NAME, User
 from ..turn import Turn
 
-ASK = (
-    "You stopped without calling a tool, though more was to be done. "
-    "Is everything done, or are you waiting for the user? "
-)
-CONFIRM = (
-    'Then call think with should_continue "false"; your text above is the answer. '
-    "Otherwise go on with the next step."
-)
-ANSWER = "Then give the final answer. Otherwise go on with the next step."
+ASK = "You stopped without calling a tool. Is everything done, or are you waiting for the user? "
+CONFIRM = 'Then call think with should_continue "false": your text above is the answer. Else go on.'
+ANSWER = "Then give the final answer. Else go on with the next step."
 
 
 def confirm_silence(*, can_think: bool) -> Policy:
@@ -40,7 +34,8 @@ def confirm_silence(*, can_think: bool) -> Policy:
         if turn.silent and len(turn.replies) > 1 and turn.replies[-2] is turn.silent:
             only_thought = all(call.name == THINK_NAME for call in reply.tool_calls)
             confirmed = turn.way_out == "signal" or not (reply.tool_calls or reply.words)
-            if only_thought and confirmed and not turn.pending:
+            whole = reply.stop_reason not in BROKEN_OFF and not turn.pending
+            if only_thought and confirmed and whole:
                 return Done("silence", turn.silent.words)
         if (
             isinstance(step, Done)
