@@ -61,8 +61,8 @@ class Agent:
       may be async. None: no one is there, and the run pauses with the exit `needs_human`.
     - `max_model_calls` (the last one is for the closing words), `max_actions`, `max_seconds`,
       `max_tokens`, `max_cost` (with `prices` by model name): limits of a turn, None for none.
-    - `max_thoughts_in_a_row`: after so many turns of thinking only, the tool result says that it is
-      time to act. `max_result_chars`: longer tool results are cut, with a note of how much.
+    - `max_thoughts_in_a_row`: after so many replies that only think, the tool result says that it
+      is time to act. `max_result_chars`: longer tool results are cut, with a note of how much.
     - `patience`: failed actions in a row before a person is asked, or the run gives up.
       `on_tool_error="fail_fast"` gives up at the first. `max_repeats`: see `policies.no_repeats`.
     - `keep_turns`: how many turns of a long conversation a request shows, None for all.

@@ -126,7 +126,7 @@ def reduced(schema: Json, *, strict: bool) -> Json:
     left to whoever gets the value.
 
     `strict` modes want every property required: one that may be left out becomes one that may be
-    null, and `without_nulls` takes such a null out again. An object that names no properties, a
+    null, and its reader takes such a null out again. An object that names no properties, a
     value of any type and a type inside itself stay open: llama.cpp, Ollama and Gemini take those;
     OpenAI and Anthropic answer 400. Anthropic also limits unions, to 16 in a schema, and every
     optional property is one.

@@ -9,7 +9,8 @@ Rule 1: it is a reading, never a state of its own: `add` message by message give
 Rule 2: it is the only reading. The loop, the policies, the audit, telemetry and the evaluation take
         their facts from here; none goes through the messages again.
 Rule 3: when a person speaks, everything begins anew, but for the spoken messages (a list that only
-        grows), the ids of calls, and how often a tool choice was ignored.
+        grows, with the places where a person spoke), the ids and the number of calls, whether any
+        reply is signed, and how often a tool choice was ignored.
 Rule 4: adding a message costs the same however long the transcript is.
 
 Which thought covers a call. The last thought before it does that is not blank and stands in a reply
