@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from demos.refund.dialects import speaking
 from demos.refund.offline import reply
 from demos.refund.shop import Shop
-from tests.providers.test_four_providers import RIGHT, SPEAKS, WAYS, desk, model_of
 from tests.servers import serve
 from tests.support.counting import grows_evenly
 from tests.support.pieces import InPieces, four_ways
+from tests.support.providers import RIGHT, SPEAKS, WAYS, desk, model_of
 from think_agent import (
     Agent,
     Assistant,

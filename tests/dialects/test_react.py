@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from demos.refund import offline
 from demos.refund.dialects import speaking
 from demos.refund.shop import INSTRUCTIONS, Shop
-from tests.providers.test_four_providers import RIGHT, WAYS
 from tests.servers import serve
 from tests.servers.ollama import OllamaServer
 from tests.servers.openai_chat import Chat
 from tests.support.counting import grows_evenly
 from tests.support.pieces import InPieces, four_ways, told
+from tests.support.providers import RIGHT, WAYS
 from think_agent import (
     THINK,
     THINK_MINIMAL,

@@ -4,8 +4,8 @@ import asyncio
 
 from demos.refund.offline import reply
 from demos.refund.shop import Shop
-from tests.providers.test_four_providers import RIGHT, SPEAKS, desk, model_of
 from tests.servers import serve
+from tests.support.providers import RIGHT, SPEAKS, desk, model_of
 from think_agent import Assistant, Delta, Force, Request, ScriptedModel, ToolCall, User
 from think_agent.dialects.split import split
 

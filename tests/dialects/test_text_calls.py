@@ -8,11 +8,11 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from tests.providers.test_four_providers import SPEAKS, WAYS, model_of
 from tests.servers import serve
 from tests.servers.ollama import OllamaServer
 from tests.support.counting import grows_evenly
 from tests.support.pieces import InPieces, four_ways, told
+from tests.support.providers import SPEAKS, WAYS, model_of
 from tests.support.strategies import texts
 from think_agent import (
     THINK,

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.providers.test_four_providers import SPEAKS, model_of
 from tests.servers import Reply, bare, serve
+from tests.support.providers import SPEAKS, model_of
 from think_agent import (
     Assistant,
     AuthError,

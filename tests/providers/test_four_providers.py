@@ -4,82 +4,31 @@ Each server speaks its provider's protocol and lets the stand-in of the demo dec
 asserted is in the shop's rows and in the transcript: a wrong word on the wire is a wrong refund.
 """
 
-import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
 from demos.refund.dialects import speaking
 from demos.refund.offline import reply
-from demos.refund.shop import INSTRUCTIONS, Shop
-from tests.servers import Mode, Protocol, ProviderServer, serve
-from tests.servers.anthropic import AnthropicProtocol
-from tests.servers.gemini import GeminiProtocol
-from tests.servers.ollama import OllamaServer
-from tests.servers.openai_chat import Chat
-from tests.servers.openai_responses import Responses
+from demos.refund.shop import Shop
+from tests.servers import Mode, serve
+from tests.support.providers import RIGHT, SPEAKS, WAYS, desk, model_of
 from think_agent import (
-    Agent,
     Assistant,
     BadRequest,
     Force,
     Message,
-    Model,
-    Outcome,
     Request,
     ToolCall,
     ToolResult,
-    connect,
 )
 from think_agent.audit import report, words
 from think_agent.cli.models import speak
 
-KEY = "AIza-good+key"  # the one the Gemini server lets in; the others take any
-SPEAKS: dict[str, tuple[Callable[[], Protocol], str, dict[str, str]]] = {
-    "ollama": (OllamaServer, "ollama", {}),
-    "anthropic": (AnthropicProtocol, "anthropic:claude-haiku-5-5", {"api_key": KEY}),
-    "openai-responses": (Responses, "openai", {"api_key": KEY, "api": "responses"}),
-    "openai-chat": (Chat, "openai:local", {"api_key": KEY, "api": "chat"}),
-    "gemini": (GeminiProtocol, "gemini", {"api_key": KEY}),
-}
 MODES: tuple[Mode, ...] = ("honor", "refuse", "ignore")
 DIALECTS = ("native", "json", "react")
 FOUR = "Please refund ORD-001, ORD-002, ORD-003 and ORD-004"
-RIGHT = {"ORD-001": "approve", "ORD-002": "deny", "ORD-003": "approve", "ORD-004": "escalate"}
-
-
-def model_of(provider: str, server: ProviderServer) -> Model:
-    _, spec, options = SPEAKS[provider]
-    url = server.url + "/v1" if spec.startswith("openai") else server.url
-    return connect(spec, base_url=url, timeout=20, **options)
-
-
-def run_plain(agent: Agent, text: str, transcript=()) -> Outcome:
-    return agent.run(text, transcript=transcript)
-
-
-def run_async(agent: Agent, text: str, transcript=()) -> Outcome:
-    return asyncio.run(agent.arun(text, transcript=transcript))
-
-
-def run_streamed(agent: Agent, text: str, transcript=()) -> Outcome:
-    return list(agent.stream(text, transcript=transcript))[-1]
-
-
-def run_astreamed(agent: Agent, text: str, transcript=()) -> Outcome:
-    async def last():
-        return [event async for event in agent.astream(text, transcript=transcript)][-1]
-
-    return asyncio.run(last())
-
-
-WAYS = [run_plain, run_async, run_streamed, run_astreamed]
-
-
-def desk(model: Model, shop: Shop, force="first", **options) -> Agent:
-    instructions = INSTRUCTIONS.read_text(encoding="utf-8")
-    return Agent(model, shop.tools(), instructions=instructions, force=force, **options)
 
 
 def in_the_shop(shop: Shop) -> dict[str, str]:

@@ -11,8 +11,8 @@ from dataclasses import replace
 import pytest
 
 from tests.providers.test_errors import WAYS as SHORT_WAYS
-from tests.providers.test_four_providers import KEY, SPEAKS, model_of
 from tests.servers import ProviderServer, Reply, bare, serve
+from tests.support.providers import KEY, SPEAKS, model_of
 from think_agent import (
     Assistant,
     BadResponse,

@@ -1,5 +1,6 @@
 """The five protocols, each with its local server, and the refund desk on any of them."""
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,7 @@ from tests.servers.gemini import GeminiProtocol
 from tests.servers.ollama import OllamaServer
 from tests.servers.openai_chat import Chat
 from tests.servers.openai_responses import Responses
-from think_agent import Agent, Model, connect
+from think_agent import Agent, Model, Outcome, connect
 
 KEY = "AIza-good+key"  # the one the Gemini server lets in; the others take any
 SPEAKS: dict[str, tuple[Callable[[], Protocol], str, dict[str, str]]] = {
@@ -20,6 +21,8 @@ SPEAKS: dict[str, tuple[Callable[[], Protocol], str, dict[str, str]]] = {
     "openai-chat": (Chat, "openai:local", {"api_key": KEY, "api": "chat"}),
     "gemini": (GeminiProtocol, "gemini", {"api_key": KEY}),
 }
+
+RIGHT = {"ORD-001": "approve", "ORD-002": "deny", "ORD-003": "approve", "ORD-004": "escalate"}
 
 
 def model_of(provider: str, server: ProviderServer) -> Model:
@@ -33,3 +36,25 @@ def desk(model: Model, shop: Shop, force: str = "first", **options: Any) -> Agen
     """The refund desk, with the tools of `shop`."""
     instructions = INSTRUCTIONS.read_text(encoding="utf-8")
     return Agent(model, shop.tools(), instructions=instructions, force=force, **options)
+
+
+def run_plain(agent: Agent, text: str, transcript=()) -> Outcome:
+    return agent.run(text, transcript=transcript)
+
+
+def run_async(agent: Agent, text: str, transcript=()) -> Outcome:
+    return asyncio.run(agent.arun(text, transcript=transcript))
+
+
+def run_streamed(agent: Agent, text: str, transcript=()) -> Outcome:
+    return list(agent.stream(text, transcript=transcript))[-1]
+
+
+def run_astreamed(agent: Agent, text: str, transcript=()) -> Outcome:
+    async def last():
+        return [event async for event in agent.astream(text, transcript=transcript)][-1]
+
+    return asyncio.run(last())
+
+
+WAYS = [run_plain, run_async, run_streamed, run_astreamed]
