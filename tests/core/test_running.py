@@ -5,6 +5,7 @@ and why each step was what it was.
 import asyncio
 import os
 import time
+from datetime import date
 
 import pydantic
 import pytest
@@ -121,6 +122,23 @@ def test_a_child_process_does_not_keep_the_file(tmp_path):
     finally:
         os.kill(children[0], 9)
         os.waitpid(children[0], 0)
+
+
+def test_a_person_reads_what_the_function_will_get_with_the_defaults():
+    asked = []
+
+    @tool(needs_approval=lambda a: a["amount"] > 100)
+    def refund(order: str, day: date = date(2026, 3, 1), amount: int = 1000) -> str:
+        """Refund."""
+        return f"{order} {day} {amount}"
+
+    desk = Agent(ScriptedModel([call("refund", order="A"), "Done."]), [refund], force="never")
+    paused = desk.run("Refund A.")
+    question = 'Run refund(order="A", day="2026-03-01", amount=1000)?'
+    assert (paused.exit, paused.answer) == ("needs_human", question)
+    asking = Agent(desk.model, [refund], approve=lambda a: bool(asked.append(a)) or True)
+    assert asking.resume(paused.transcript).actions[0].result.content == "A 2026-03-01 1000"
+    assert asked[0].call.arguments == {"order": "A", "day": "2026-03-01", "amount": 1000}
 
 
 # The outcome

@@ -11,6 +11,8 @@ Rule 4: a verdict is about the one call that is next, for ids may repeat: a yes 
 from collections.abc import Mapping
 from dataclasses import replace
 
+from pydantic_core import to_jsonable_python
+
 from ..loop import AskHuman, CallTool, Done, Policy, Refuse, Step
 from ..messages import Started, ToolCall, ToolResult, Verdict, from_json, to_json
 from ..text import json_text
@@ -25,7 +27,7 @@ def approval(tools: Mapping[str, Tool]) -> Policy:
     def ask_for_approval(step: Step, turn: Turn) -> Step:
         if not isinstance(step, CallTool) or not _needs_approval(tools, step.call):
             return step
-        return _by_verdict(step, turn, "Run {}?", "not run:")
+        return _by_verdict(step, turn, tools, "Run {}?", "not run:")
 
     return ask_for_approval
 
@@ -43,7 +45,7 @@ def care_after_a_crash(tools: Mapping[str, Tool]) -> Policy:
         question = "{} was started and has no result: it may have happened. Run it again?"
         refusal = "not run again: it was started before a crash and may have happened."
         # An older verdict was about an older start.
-        return _by_verdict(step, turn, question, refusal, since_started=True)
+        return _by_verdict(step, turn, tools, question, refusal, since_started=True)
 
     return ask_before_repeating
 
@@ -74,8 +76,7 @@ def as_decided(call: ToolCall, turn: Turn) -> ToolCall:
 
 def with_change(result: ToolResult, call: ToolCall) -> ToolResult:
     """The result of a call as a person changed it: the model reads of the change."""
-    if not isinstance(call.arguments, dict):
-        return result
+    assert isinstance(call.arguments, dict)
     content = f"{result.content}\n(A person changed this call to {signature(call)}.)"
     return replace(result, content=content, arguments=call.arguments)
 
@@ -91,29 +92,33 @@ def verdict(answer: Verdict | bool, asked: AskHuman) -> Verdict:
         answer = replace(answer, call_id=call_id)
         json_text(to_json(from_json(to_json(answer))))
     except (TypeError, ValueError) as error:
-        raise TypeError(f"approve= gave {answer!r}, no bool or sound Verdict: {error}") from None
+        raise TypeError(f"approve= gave {answer!r}: return True, False or a Verdict") from error
     return answer
 
 
-def _verdict(turn: Turn, *, since_started: bool = False) -> Verdict | None:
-    """The last verdict on the call that is next."""
-    for note in reversed(turn.notes):
-        match note:
-            case Verdict(call_id=id) if turn.pending and id == turn.pending[0].id:
-                return note
-            case Started() if since_started:
-                return None
-    return None
-
-
 def _by_verdict(
-    step: CallTool, turn: Turn, question: str, refusal: str, *, since_started: bool = False
+    step: CallTool,
+    turn: Turn,
+    tools: Mapping[str, Tool],
+    question: str,
+    refusal: str,
+    since_started: bool = False,
 ) -> Step:
-    """The call when a person said yes to it, a refusal at a no, and the question until then."""
-    verdict = _verdict(turn, since_started=since_started)
+    """The call when a person said yes to it, a refusal at a no, and the question until then, which
+    shows the arguments as the function will get them, with those that the model left out.
+    """
+    verdict = None
+    for note in turn.notes:  # the last one counts
+        match note:
+            case Verdict(call_id=step.call.id):
+                verdict = note
+            case Started() if since_started:
+                verdict = None
     if verdict is None:
         thought = turn.thought_behind(step.call)
         call = as_decided(bare(step.call), turn)
+        if received := as_received(tools, call):
+            call = replace(call, arguments=to_jsonable_python(received, fallback=str))
         return AskHuman(question.format(signature(call)), call, thought.text if thought else "")
     if verdict.decision == "yes":
         return step
@@ -128,13 +133,8 @@ def _needs_approval(tools: Mapping[str, Tool], call: ToolCall) -> bool:
     tool = tools.get(call.name)
     if tool is None or not tool.needs_approval:
         return False
-    arguments = as_received(tools, call)
-    if arguments is None:
-        return False  # a call that cannot run needs no approval
-    needs = tool.needs_approval
-    if isinstance(needs, bool):
-        return needs
-    try:
-        return bool(needs(arguments))
+    received, needs = as_received(tools, call), tool.needs_approval
+    try:  # a call that cannot run needs no approval
+        return received is not None and (not callable(needs) or bool(needs(received)))
     except Exception:
         return True
