@@ -6,6 +6,7 @@ history always gets the same reply, run, streamed or resumed.
 """
 
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -22,7 +23,8 @@ from think_agent import (
     Verdict,
 )
 
-settings.register_profile("kit", deadline=None)  # on a busy machine an example may take long
+T = TypeVar("T")
+settings.register_profile("kit", deadline=None, phases=[__import__("hypothesis").Phase.generate])  # on a busy machine an example may take long
 settings.load_profile("kit")
 
 texts = st.text(max_size=12)
@@ -113,10 +115,10 @@ messages = users | assistants | results | starts | verdicts
 transcripts = st.lists(messages, max_size=8)
 
 
-def cyclic(script: Sequence[Assistant]) -> Callable[[Request], Assistant]:
+def cyclic(script: Sequence[T]) -> Callable[[Request], T]:
     """The script as a function of the request: replies in turn, and from the start again."""
 
-    def reply(request: Request) -> Assistant:
+    def reply(request: Request) -> T:
         said = sum(isinstance(message, Assistant) for message in request.messages)
         return script[said % len(script)]
 
