@@ -179,15 +179,15 @@ class World:
         with Transcript(path, agent.made_of(), now=NOW) as transcript:
             for message in HISTORY:
                 transcript.append(message)
-        return ended(lambda: agent.run("go", transcript=path)), read(path), path
+        return ended(agent.run, "go", transcript=path), read(path), path
 
 
 worlds = st.builds(World, scripts, policies, st.booleans())
 
 
-def ended(work: Callable[[], Outcome]) -> End:
+def ended(work: Callable[..., Outcome], *given: Any, **more: Any) -> End:
     try:
-        outcome = work()
+        outcome = work(*given, **more)
     except ModelError as error:
         return type(error).__name__, str(error)
     return outcome.exit, outcome.answer
@@ -304,12 +304,12 @@ def test_stopped_after_any_message_it_ends_as_if_it_had_not_been(world):
         for end in range(len(HISTORY) + 1, len(said) + 1):
             path.write_bytes(b"".join(lines[: 1 + end]))
             doubtful = isinstance(said[end - 1], Started) and said[end - 1].name != "keyed"
-            found = ended(lambda: world.agent().resume(path))
+            found = ended(world.agent().resume, path)
             if doubtful and not world.person:
                 assert found[0] == "needs_human"
                 assert read(path) == said[:end]
             else:
-                assert found == expected == ended(lambda: world.agent().resume(said[:end]))
+                assert found == expected == ended(world.agent().resume, said[:end])
                 assert settled(read(path)) == settled(said)
 
 
@@ -324,13 +324,14 @@ def test_in_memory_it_is_the_same_run_in_each_of_the_ways_to_ask(world):
         if isinstance(event, MESSAGES):
             went.append(event)
 
-    run = world.agent().run
-    assert ended(lambda: run("go", transcript=HISTORY, on_event=watch)) == expected
+    watched = ended(world.agent().run, "go", transcript=HISTORY, on_event=watch)
+    assert watched == expected
     assert [*HISTORY, *went] == said
-    outcomes = []
-    for way in WAYS:
-        assert (
-            ended(lambda: outcomes.append(way(world.agent(), "go", HISTORY)) or outcomes[-1])
-            == expected
-        )
+    outcomes: list[Outcome] = []
+
+    def kept(way: Callable[..., Outcome]) -> Outcome:
+        outcomes.append(way(world.agent(), "go", HISTORY))
+        return outcomes[-1]
+
+    assert {ended(kept, way) for way in WAYS} == {expected}
     assert all(list(outcome.transcript) == said for outcome in outcomes)

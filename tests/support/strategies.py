@@ -24,7 +24,9 @@ from think_agent import (
 )
 
 T = TypeVar("T")
-settings.register_profile("kit", deadline=None, phases=[__import__("hypothesis").Phase.generate])  # on a busy machine an example may take long
+settings.register_profile(
+    "kit", deadline=None, phases=[__import__("hypothesis").Phase.generate]
+)  # on a busy machine an example may take long
 settings.load_profile("kit")
 
 texts = st.text(max_size=12)
