@@ -2,9 +2,8 @@ import jsonschema
 import pytest
 from hypothesis import given
 
-from tests.support.strategies import calls, think_calls
-from think_agent import THINK, THINK_MINIMAL, Assistant, ToolCall
-from think_agent.dialects.base import wants_to_leave
+from tests.support.strategies import think_calls
+from think_agent import THINK, THINK_MINIMAL, ToolCall
 from think_agent.think import RECORDED, acknowledge, should_continue, thought
 
 
@@ -76,23 +75,6 @@ def test_a_missing_signal_is_unreadable():
 
 
 STAY, LEAVE = think(should_continue="true"), think(should_continue=False)
-UNCLEAR, OTHER = think(), ToolCall("2", "pay", {"should_continue": "false"})
-
-
-@pytest.mark.parametrize(
-    ("said", "leaves"),
-    [
-        ((), False),
-        ((OTHER,), False),
-        ((LEAVE,), True),
-        ((LEAVE, OTHER), True),
-        ((STAY, LEAVE), True),
-        ((LEAVE, STAY), False),
-        ((LEAVE, UNCLEAR), False),
-    ],
-)
-def test_the_last_thought_of_a_reply_decides(said, leaves):
-    assert wants_to_leave(Assistant(tool_calls=said)) is leaves
 
 
 def ack(call, tool=THINK, in_a_row=1, cap=3):
@@ -132,9 +114,3 @@ def test_whatever_was_thought_the_answer_is_never_empty(call):
     assert ack(call).startswith(RECORDED)
     assert isinstance(thought(call), str)
     assert should_continue(call) in (True, False, None)
-
-
-@given(calls)
-def test_only_think_signals(call):
-    if call.name != "think":
-        assert not wants_to_leave(Assistant(tool_calls=(call,)))

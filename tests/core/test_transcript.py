@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 
 from tests.servers import serve
 from tests.servers.openai_chat import Chat
+from tests.support.sizes import ROOT
 from tests.support.strategies import messages
 from think_agent import (
     Agent,
@@ -40,7 +41,6 @@ from think_agent import (
 from think_agent.errors import TranscriptError
 from think_agent.transcript import Transcript
 
-ROOT = Path(__file__).parents[2]
 NOW = "2026-03-01T12:00:00.000+00:00"
 MADE_OF = {"model": "scripted:script", "tools": "t", "instructions": "i"}
 PAY = ToolCall("1", "pay", {"cents": 8900})
@@ -78,8 +78,8 @@ def paying_agent(pay: Callable[[int], str] = str, **settings) -> Agent:
     def run(cents: int) -> str:
         return pay(cents)
 
-    script = [Assistant(tool_calls=(PAY,), stop_reason="tool_use"), Assistant("Paid.")]
-    return Agent(ScriptedModel(script), [tool(run, name="pay")], force="never", **settings)
+    tools = [tool(run, name="pay")]
+    return Agent(ScriptedModel([PAY, "Paid."]), tools, force="never", **settings)
 
 
 # What is in the file.
@@ -111,10 +111,6 @@ def test_a_message_is_on_the_disk_before_the_next_step(tmp_path):
 
     paying_agent(look).run("Pay", transcript=path)
     assert seen == [["transcript", "user", "assistant", "started"]]
-
-
-def test_what_is_read_back_is_what_was_written(tmp_path):
-    assert read(written(tmp_path / "run.jsonl")) == SAID
 
 
 def test_jq_reads_it(tmp_path):
@@ -168,7 +164,7 @@ def test_a_run_that_is_over_resumes_to_the_same_outcome(tmp_path):
     assert paying_agent().resume(path) == outcome
 
 
-def test_other_tools_or_instructions_are_told(tmp_path):
+def test_other_tools_or_instructions_are_noticed(tmp_path):
     path = tmp_path / "run.jsonl"
     paying_agent().run("Pay", transcript=path)
     events: list = []
@@ -213,12 +209,12 @@ def test_a_header_torn_at_any_byte_is_written_again(tmp_path):
         assert lines(path)[0]["type"] == "transcript"
 
 
-def test_the_torn_line_is_told_and_the_run_goes_on(tmp_path):
+def test_a_torn_line_is_noticed_and_the_run_goes_on(tmp_path):
     path = tmp_path / "run.jsonl"
     outcome = paying_agent().run("Pay", transcript=path)
     *rest, _, _ = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(rest) + b'{"type":"assist')
-    agent, events = Agent(ScriptedModel([Assistant("Paid.")]), force="never"), []
+    agent, events = Agent(ScriptedModel(["Paid."]), force="never"), []
     assert agent.resume(path, on_event=events.append).transcript == outcome.transcript
     assert any(isinstance(event, Notice) and "torn" in event.text for event in events)
 
@@ -350,13 +346,21 @@ def tiny_tmpfs(path: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def file_size_limit(path: Path) -> Iterator[None]:
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (64 * 1024, hard))
+def kept_limit() -> Iterator[None]:
+    """Whatever is done to the largest size of a file is undone."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
     try:
         yield
     finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@contextlib.contextmanager
+def file_size_limit(path: Path) -> Iterator[None]:
+    with kept_limit():
+        _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (64 * 1024, hard))
+        yield
 
 
 @pytest.mark.parametrize("full", [tiny_tmpfs, file_size_limit])
@@ -381,31 +385,32 @@ def test_a_full_disk_keeps_what_was_there(tmp_path, full, size):
         assert path.read_bytes().endswith(b"}\n")
 
 
-def test_a_call_that_cannot_be_noted_as_started_is_not_run(tmp_path):
+def leave_room(path: Path) -> None:
+    """For the next line of the file, and not for the one after it."""
+    _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 220, hard))
+
+
+@pytest.mark.parametrize(
+    ("trouble", "says"), [(leave_room, "cannot be written"), (Path.unlink, "was deleted")]
+)
+def test_a_call_that_cannot_be_noted_as_started_is_not_run(tmp_path, trouble, says):
     path, ran = tmp_path / "run.jsonl", []
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
 
     def reply(request):
-        """Leaves room for its own line and not for the next."""
-        resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 220, hard))
+        trouble(path)
         return Assistant(tool_calls=(PAY,), stop_reason="tool_use")
 
-    def pay(cents: int) -> str:
-        ran.append(cents)
-        return "paid"
-
-    agent = Agent(ScriptedModel(reply), [tool(pay)], force="never")
-    try:
-        with pytest.raises(TranscriptError, match="cannot be written"):
-            agent.run("Pay", transcript=path)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert [type(message) for message in read(path)] == [User, Assistant]
+    agent = paying_agent(ran.append)
+    agent.model = ScriptedModel(reply)
+    with kept_limit(), pytest.raises(TranscriptError, match=says):
+        agent.run("Pay", transcript=path)
     assert ran == []
+    assert not path.exists() or [type(m) for m in read(path)] == [User, Assistant]
 
 
 @contextlib.contextmanager
-def nobody_in_particular() -> Iterator[None]:
+def another_user() -> Iterator[None]:
     """Root may write everywhere, so the test is somebody else for a while."""
     if os.geteuid():
         yield
@@ -424,29 +429,12 @@ def test_a_folder_that_is_read_only_is_an_error_of_one_line(name):
         old.chmod(0o444)
         before = old.read_bytes()
         os.chmod(folder, 0o555)
-        with nobody_in_particular(), pytest.raises(TranscriptError, match="cannot be opened") as e:
+        with another_user(), pytest.raises(TranscriptError, match="cannot be opened") as e:
             opened(Path(folder) / name)
         os.chmod(folder, 0o755)
         assert len(str(e.value).splitlines()) == 1
         assert old.read_bytes() == before
         assert os.listdir(folder) == ["old.jsonl"]
-
-
-def test_a_file_that_vanishes_stops_the_run_before_the_next_tool(tmp_path):
-    path, ran = tmp_path / "run.jsonl", []
-
-    def reply(request):
-        path.unlink()
-        return Assistant(tool_calls=(PAY,), stop_reason="tool_use")
-
-    def pay(cents: int) -> str:
-        ran.append(cents)
-        return "paid"
-
-    with pytest.raises(TranscriptError, match="was deleted"):
-        Agent(ScriptedModel(reply), [tool(pay)], force="never").run("Pay", transcript=path)
-    assert ran == []
-    assert not path.exists()
 
 
 # Hostile content.
@@ -469,7 +457,10 @@ def test_any_message_comes_back_as_it_was(said, text):
 
 @pytest.mark.parametrize(
     "text",
-    ["\ud800", "\udfff\ud800", "a\0b\0", "\r\n\u2028\u2029\x85", "\x1b]0;owned\x07\x1b[2J"],
+    [
+        *("\ud800", "\udfff\ud800", "a\0b\0", "\r\n\u2028\u2029\x85", "\x1b]0;owned\x07\x1b[2J"),
+        pytest.param("\N{MONEY BAG}\0" * 500_000, id="megabytes"),
+    ],
 )
 def test_one_line_a_message_whatever_is_in_it(tmp_path, text):
     path = tmp_path / "run.jsonl"
@@ -477,11 +468,6 @@ def test_one_line_a_message_whatever_is_in_it(tmp_path, text):
     assert read(written(path, said)) == said
     assert len(path.read_bytes().splitlines()) == 4
     assert path.read_bytes().isascii()
-
-
-def test_ten_megabytes_in_one_message(tmp_path):
-    said = [User("\N{MONEY BAG}\0" * 5_000_000), User("end")]
-    assert read(written(tmp_path / "run.jsonl", said)) == said
 
 
 @pytest.mark.parametrize("depth", [100, 300, 450, 900, 20_000])
