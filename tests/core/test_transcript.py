@@ -8,7 +8,6 @@ import itertools
 import json
 import os
 import resource
-import shutil
 import stat
 import subprocess
 import sys
@@ -111,15 +110,6 @@ def test_a_message_is_on_the_disk_before_the_next_step(tmp_path):
 
     paying_agent(look).run("Pay", transcript=path)
     assert seen == [["transcript", "user", "assistant", "started"]]
-
-
-def test_jq_reads_it(tmp_path):
-    if not shutil.which("jq"):
-        pytest.skip("jq is not installed")
-    path = written(tmp_path / "run.jsonl")
-    query = 'select(.type == "assistant" and .text != null) | .text, .at'
-    done = subprocess.run(["jq", "-r", query, path], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines() == ["Done. \N{MONEY BAG}", NOW]
 
 
 def test_only_the_owner_may_read_it_and_parents_are_made(tmp_path):
@@ -331,18 +321,7 @@ def test_the_same_process_is_refused_too_and_an_error_frees_the_file(tmp_path):
     assert str(caught.value) == "a watcher with a bug"
 
 
-# Disks and rights.
-
-
-@contextlib.contextmanager
-def tiny_tmpfs(path: Path) -> Iterator[None]:
-    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "none", str(path)]
-    if os.geteuid() or subprocess.run(mount, capture_output=True, check=False).returncode:
-        pytest.skip("a tmpfs cannot be mounted here; that takes root")
-    try:
-        yield
-    finally:
-        subprocess.run(["umount", "-l", path], check=True)
+# Full disks.
 
 
 @contextlib.contextmanager
@@ -355,19 +334,9 @@ def kept_limit() -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-@contextlib.contextmanager
-def file_size_limit(path: Path) -> Iterator[None]:
-    with kept_limit():
-        _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (64 * 1024, hard))
-        yield
-
-
-@pytest.mark.parametrize("full", [tiny_tmpfs, file_size_limit])
 @pytest.mark.parametrize("size", [100, 3_000, 70_000])
-def test_a_full_disk_keeps_what_was_there(tmp_path, full, size):
-    path, kept = tmp_path / "disk" / "run.jsonl", []
-    path.parent.mkdir()
+def test_a_full_disk_keeps_what_was_there(tmp_path, size):
+    path, kept = tmp_path / "run.jsonl", []
 
     def fill(transcript: Transcript) -> None:
         for number in itertools.count():
@@ -375,14 +344,14 @@ def test_a_full_disk_keeps_what_was_there(tmp_path, full, size):
             transcript.append(message)
             kept.append(message)
 
-    with full(path.parent):
-        transcript = opened(path)
-        with transcript, pytest.raises(TranscriptError, match="cannot be written") as caught:
+    with kept_limit(), opened(path) as transcript:
+        _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (64 * 1024, hard))
+        with pytest.raises(TranscriptError, match="cannot be written") as caught:
             fill(transcript)
-        assert len(str(caught.value).splitlines()) == 1
-        assert list(transcript) == kept
-        assert read(path) == kept
-        assert path.read_bytes().endswith(b"}\n")
+    assert len(str(caught.value).splitlines()) == 1
+    assert list(transcript) == kept == read(path)
+    assert path.read_bytes().endswith(b"}\n")
 
 
 def leave_room(path: Path) -> None:
@@ -407,34 +376,6 @@ def test_a_call_that_cannot_be_noted_as_started_is_not_run(tmp_path, trouble, sa
         agent.run("Pay", transcript=path)
     assert ran == []
     assert not path.exists() or [type(m) for m in read(path)] == [User, Assistant]
-
-
-@contextlib.contextmanager
-def another_user() -> Iterator[None]:
-    """Root may write everywhere, so the test is somebody else for a while."""
-    if os.geteuid():
-        yield
-        return
-    os.seteuid(65534)
-    try:
-        yield
-    finally:
-        os.seteuid(0)
-
-
-@pytest.mark.parametrize("name", ["new.jsonl", "new/run.jsonl", "old.jsonl"])
-def test_a_folder_that_is_read_only_is_an_error_of_one_line(name):
-    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
-        old = written(Path(folder) / "old.jsonl")
-        old.chmod(0o444)
-        before = old.read_bytes()
-        os.chmod(folder, 0o555)
-        with another_user(), pytest.raises(TranscriptError, match="cannot be opened") as e:
-            opened(Path(folder) / name)
-        os.chmod(folder, 0o755)
-        assert len(str(e.value).splitlines()) == 1
-        assert old.read_bytes() == before
-        assert os.listdir(folder) == ["old.jsonl"]
 
 
 # Hostile content.
@@ -468,23 +409,3 @@ def test_one_line_a_message_whatever_is_in_it(tmp_path, text):
     assert read(written(path, said)) == said
     assert len(path.read_bytes().splitlines()) == 4
     assert path.read_bytes().isascii()
-
-
-@pytest.mark.parametrize("depth", [100, 300, 450, 900, 20_000])
-def test_what_is_written_can_be_read_however_deep(tmp_path, depth):
-    """Deeper than JSON readers go: refused when it is written, and the file stays good."""
-    path = written(tmp_path / "run.jsonl", SAID[:1])
-    deep: dict = {}
-    for _ in range(depth):
-        deep = {"a": deep}
-    message, error = Assistant(tool_calls=(ToolCall("1", "pay", deep),)), ""
-    with opened(path) as transcript:
-        try:
-            transcript.append(message)
-        except TranscriptError as refused:
-            error = str(refused)
-        said = list(transcript)
-    assert said == SAID[:1] + [message] * (not error)
-    assert bool(error) == ("nested too deeply" in error)
-    assert not error if depth < 400 else depth < 2_000 or error
-    assert len(read(path)) == len(said)
