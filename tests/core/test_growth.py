@@ -26,6 +26,7 @@ from think_agent import (
 )
 from think_agent.messages import MESSAGES
 from think_agent.policies import Price
+from think_agent.testing import call, think
 from think_agent.transcript import Transcript
 
 HUGE = 10**9
@@ -53,18 +54,14 @@ def look(order: int) -> str:
     return f"order {order}"
 
 
-def thinking(about: int, go_on: str = "true") -> ToolCall:
-    return ToolCall("", "think", {"thought": f"it is {about}", "should_continue": go_on})
-
-
 def busy_agent(**settings) -> Agent:
     """It looks, thinks and pays, and sometimes pays without a thought. For ever."""
     numbers, seconds = count(1), count()
 
     def reply(request: Request) -> Assistant:
         n = next(numbers)
-        pays, looks = ToolCall("", "pay", {"order": n}), ToolCall("", "look", {"order": n})
-        cycle = [looks], [thinking(n), pays, pays], [pays], [thinking(n)], [pays, looks]
+        pays, looks, thinks = call("pay", order=n), call("look", order=n), think(f"it is {n}")
+        cycle = [looks], [thinks, pays, pays], [pays], [thinks], [pays, looks]
         calls = tuple(cycle[n % 5])
         return Assistant(tool_calls=calls, stop_reason="tool_use", usage=Usage(10, 2, 1, 1))
 
@@ -133,9 +130,8 @@ def test_reading_a_transcript_is_linear():
 def test_many_calls_in_one_reply_are_linear():
     costs = {}
     for size in (100, 1000):
-        calls = tuple(ToolCall("", "look", {"order": n}) for n in range(size))
-        replies = [Assistant(tool_calls=calls, stop_reason="tool_use"), Assistant("Done.")]
-        agent = Agent(ScriptedModel(replies), [look], **LIMITS)
+        calls = [call("look", order=n) for n in range(size)]
+        agent = Agent(ScriptedModel([calls, "Done."]), [look], **LIMITS)
         with counted() as found:
             outcome = agent.run("Look.")
         assert len(outcome.actions) == size
@@ -148,9 +144,9 @@ def test_opening_a_file_and_going_on_in_it(tmp_path):
     opened, went_on = {}, {}
     for turns in (20, 200):
         path = tmp_path / f"{turns}.jsonl"
-        calls = (replace(thinking(0, "false"), id="t"), ToolCall("p", "pay", {"order": 1}))
+        calls = (replace(think("due", False), id="t"), ToolCall("p", "pay", {"order": 1}))
         acts = Assistant(tool_calls=calls, stop_reason="tool_use", model="script")
-        agent = Agent(ScriptedModel([acts, Assistant("Done.")]), [pay, look], **LIMITS)
+        agent = Agent(ScriptedModel([acts, "Done."]), [pay, look], **LIMITS)
         with Transcript(path, agent.made_of(), now=agent.now()) as file:
             for number in range(turns):
                 file.append(User(f"Order {number}", at=agent.now()))

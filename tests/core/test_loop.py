@@ -1,6 +1,5 @@
 """`next_step` as a table: a transcript on the left, what comes next on the right."""
 
-import asyncio
 import itertools
 
 import pytest
@@ -22,7 +21,7 @@ from think_agent import (
     User,
     next_step,
 )
-from think_agent.loop import NUDGE, arun, plan, run
+from think_agent.loop import NUDGE, plan, run
 
 ASK = User("Refund ORD-001")
 LIMIT = User("No more.", kind="limit")
@@ -212,47 +211,6 @@ def test_policies_are_asked_in_order_and_see_the_turn():
     assert plan(transcript) == CallTool(PAY)
 
 
-def play(step):
-    """A world for the drivers: each step is one effect, and each effect one or two events."""
-    match step:
-        case CallModel(tool_choice="none"):
-            return ["a delta", Assistant("Bye.")]
-        case CallModel():
-            return [says(PAY, LEAVE)]
-        case CallTool(call):
-            return done(call)
-
-
-def one_effect(step, turn):
-    return [step]
-
-
-EVENTS = [says(PAY, LEAVE), *done(PAY, LEAVE), "a delta", Assistant("Bye."), Done("signal", "Bye.")]
-
-
-def test_run_reads_messages_into_the_turn_and_hands_on_everything():
-    turn, events = Turn.of([ASK]), []
-    for event in run(turn, next_step, one_effect, play):
-        events.append(event)
-        if isinstance(event, (Assistant, ToolResult)):  # read before anyone sees it
-            assert turn.last is event
-    assert events == EVENTS
-    assert turn == Turn.of([ASK, says(PAY, LEAVE), *done(PAY, LEAVE), Assistant("Bye.")])
-
-
-def test_arun_is_run():
-    async def do(effect):
-        for event in play(effect):
-            yield event
-
-    async def collect(turn):
-        return [event async for event in arun(turn, next_step, one_effect, do)]
-
-    turn = Turn.of([ASK])
-    assert asyncio.run(collect(turn)) == EVENTS
-    assert turn == Turn.of([ASK, says(PAY, LEAVE), *done(PAY, LEAVE), Assistant("Bye.")])
-
-
 def test_a_turn_that_is_over_asks_nothing_of_the_world():
     turn = Turn.of([ASK, Assistant("Hi.")])
     assert list(run(turn, next_step, None, None)) == [Done("silence", "Hi.")]
@@ -260,6 +218,6 @@ def test_a_turn_that_is_over_asks_nothing_of_the_world():
 
 def test_a_model_that_says_nothing_at_all_is_an_error():
     """As with a `complete` that forgot its return, or a stream without its Assistant."""
-    silent = run(Turn.of([ASK]), next_step, one_effect, lambda effect: ["a delta"])
+    silent = run(Turn.of([ASK]), next_step, lambda step, turn: [step], lambda effect: ["a delta"])
     with pytest.raises(RuntimeError, match="nothing came of"):
         list(itertools.islice(silent, 5))

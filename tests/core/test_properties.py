@@ -21,16 +21,7 @@ from hypothesis import strategies as st
 
 from tests.support import naive
 from tests.support.providers import WAYS
-from tests.support.strategies import (
-    answers,
-    cyclic,
-    exit_signals,
-    ids,
-    json_values,
-    objects,
-    stop_reasons,
-    texts,
-)
+from tests.support.strategies import cyclic, replies
 from think_agent import (
     THINK,
     THINK_MINIMAL,
@@ -45,9 +36,7 @@ from think_agent import (
     Request,
     ScriptedModel,
     Started,
-    ToolCall,
     ToolResult,
-    Usage,
     User,
     Verdict,
     tool,
@@ -63,23 +52,6 @@ HISTORY = (User("Before"), Assistant("Hello.", native={"thinking": "x"}, provide
 FAILURES = [ValueError("as ever"), StopIteration(), KeyError(), RecursionError()]
 ODD = [None, b"\xff", object, float("nan"), "\ud800\0\x1b[2J", ""]
 
-names = st.sampled_from(
-    ["add", "fail", "odd", "hang", "pay", "keyed", "unknown", "", "na\nme", "\x1b[2J", "\ud800"]
-)
-numbers = st.fixed_dictionaries({"n": st.integers(0, 5)}, optional={"thought": texts})
-noted = st.fixed_dictionaries({"thought": texts | json_values, "should_continue": exit_signals})
-thoughts = st.builds(ToolCall, ids, st.just("think"), noted | objects | texts)
-calls = st.builds(ToolCall, ids, names, numbers | numbers | objects | texts) | thoughts
-replies = st.builds(
-    Assistant,
-    text=answers | st.just("\x1b]0;owned\x07 \ud800 \0"),
-    thinking=texts,
-    tool_calls=st.lists(calls, max_size=4).map(tuple),
-    stop_reason=st.just("end_turn") | st.just("malformed") | stop_reasons,
-    mistake=texts,
-    usage=st.builds(Usage, st.integers(0, 99), st.integers(0, 99)),
-    native=st.none() | json_values,
-)
 errors = st.sampled_from([Overloaded("busy", retryable=True), BadResponse("not JSON")])
 scripts = st.lists(replies | replies | replies | errors, min_size=1, max_size=6)
 policies = st.fixed_dictionaries(

@@ -41,10 +41,6 @@ UNDECIDED = LABEL + "\n".join(
 )
 BOTH_REFUNDED = [("ORD-001", "approve"), ("ORD-003", "approve")]
 QUESTION = f'Run process_refund(order_id="ORD-004", decision="approve", reason="{OVER}")?'
-DOUBT = (
-    'send_letter(order_id="ORD-001") was started and has no result: it may have happened. '
-    "Run it again?"
-)
 LOOKUP, CHECK, REFUND = "lookup_order", "check_refund_policy", "process_refund"
 
 
@@ -81,7 +77,6 @@ RESUMED = {
     "cut-verdict": Resumed("signal", PASSED_ON, ((REFUND, "ORD-004"),)),
     "cut-limit": Resumed("limit", UNDECIDED),
     "started": Resumed("signal", REFUNDED, TO_REFUND),  # the first again, by its key
-    "started-no-key": Resumed("needs_human", DOUBT),
     "waiting": Resumed("needs_human", QUESTION),
     "json": SECOND_REFUND,
     "react": SECOND_REFUND,

@@ -3,25 +3,17 @@
 Played by an agent, so that whoever refuses is the real one: the gate, a limit, a person, a failure.
 """
 
-from dataclasses import replace
-
 import pytest
 
 from tests.support.agents import agent, results
 from think_agent import (
-    Assistant,
-    CallModel,
     Done,
     Force,
-    ToolResult,
     User,
     Verdict,
-    next_step,
     tool,
 )
 from think_agent.testing import call, think
-
-CODES = ["gate", "limit", "person", "failed", "refused"]  # the last: of older transcripts
 
 
 @tool
@@ -77,25 +69,3 @@ def test_a_signal_beside_a_refusal(calls, settings, codes, then):
     else:
         assert outcome.steps[1].tool_choice == then
         assert outcome.exit == ("signal" if then == LAST else "silence")
-
-
-@pytest.mark.parametrize("code", CODES)
-@pytest.mark.parametrize("calls", [(LEAVE, LOOK), (LOOK, LEAVE), (LEAVE,)], ids=len)
-def test_in_a_transcript_by_any_code(code, calls):
-    """The call that is refused is the other one, or the thought itself."""
-    named = [replace(call, id=str(number)) for number, call in enumerate(calls)]
-    refused = named[0] if len(calls) == 1 or calls[0] is LOOK else named[1]
-    answers = [
-        ToolResult(call.id, call.name, "…", call is refused, code if call is refused else "")
-        for call in named
-    ]
-    answered = [User("go"), Assistant(tool_calls=tuple(named)), *answers]
-    assert next_step(answered) == CallModel("auto")
-    again = [Assistant(tool_calls=(LEAVE,)), ToolResult("", "think", "…")]
-    assert next_step([*answered, *again]) == CallModel("none")  # it has read that by now
-
-
-def test_a_think_call_that_was_answered_with_an_error_signals_nothing():
-    leave = [User("go"), Assistant(tool_calls=(LEAVE,))]
-    assert next_step([*leave, ToolResult("", "think", "error", is_error=True)]) == CallModel("auto")
-    assert next_step([*leave, ToolResult("", "think", "…")]) == CallModel("none")

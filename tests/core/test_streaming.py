@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from demos.refund.offline import reply as desk_reply
 from demos.refund.shop import Shop
-from tests.servers import Reply, serve
+from tests.servers import Reply, bare, serve
 from tests.support.counting import counted, grows_evenly
 from tests.support.providers import SPEAKS, desk, model_of
 from tests.support.strategies import scripts
@@ -193,7 +193,9 @@ def test_a_reply_that_broke_off_is_never_acted_on(provider):
         return desk_reply(replace(request, tool_choice="required"))
 
     with serve(protocol, hasty) as server:
-        agent = desk(model_of(provider, server), Shop(), force="never")
+        model = model_of(provider, server)
+        bare(model).retries = 0
+        agent = desk(model, Shop(), force="never")
         list(agent.stream("ORD-001"))  # whole, to know what a whole one has
         body = server.requests[0]
         length = len(list(whole(hasty(Request([User("ORD-001")], agent.shown)), body)))

@@ -4,8 +4,6 @@ import asyncio
 import contextvars
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 
@@ -13,7 +11,6 @@ import pytest
 
 from tests.support.agents import agent, kit_said, results
 from tests.support.providers import run_async, run_plain
-from tests.support.sizes import ROOT
 from think_agent import (
     Agent,
     Assistant,
@@ -330,35 +327,3 @@ def test_a_stream_that_is_left_frees_the_file(tmp_path):
 
     asyncio.run(leave())
     assert desk.resume(path).exit == "silence"
-
-
-TERMINATED = """
-import sys, time
-from think_agent import Agent, ScriptedModel, tool
-from think_agent.testing import call
-
-def hang() -> str:
-    print("in the tool", flush=True)
-    time.sleep(20)
-    return "never"
-
-agent = Agent(ScriptedModel([call("hang")]), [tool(hang)], force="never")
-agent.run("go", transcript=sys.argv[1])
-"""
-
-
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
-def test_a_process_that_is_ended_in_a_tool_leaves_a_whole_file(tmp_path, how):
-    path = tmp_path / "run.jsonl"
-    with subprocess.Popen(
-        [sys.executable, "-c", TERMINATED, path],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-    ) as process:
-        assert process.stdout
-        assert process.stdout.readline() == b"in the tool\n"
-        process.send_signal(how)
-    with Transcript(path, {}, now="") as transcript:
-        assert [type(message) for message in transcript] == [User, Assistant, Started]
-        assert list(transcript.notices()) == []

@@ -27,7 +27,7 @@ from typing import Any, Literal
 
 from demos.refund import offline
 from demos.refund.dialects import speaking
-from demos.refund.offline import MANAGER_PRESENT, order_numbers
+from demos.refund.offline import MANAGER_PRESENT
 from demos.refund.shop import INSTRUCTIONS, Shop
 from demos.refund.stand_ins import STAND_INS
 from tests.servers import Brain, ProviderServer, serve
@@ -44,7 +44,6 @@ from think_agent import (
     Request,
     ScriptedModel,
     Tool,
-    ToolCall,
     ToolResult,
     User,
     Verdict,
@@ -78,31 +77,9 @@ MODELS = {
 # The scripts behind the models, and the person.
 
 
-def as_then(script: Brain) -> Brain:
-    """A stand-in with the last thought that it had when the recordings were made."""
-    left = "What is left is the answer."
-
-    def play(request: Request) -> Assistant:
-        said = script(request)
-        calls = []
-        for call in said.tool_calls:
-            thought = call.arguments.get("thought", "") if isinstance(call.arguments, dict) else ""
-            if thought.endswith(left):
-                orders = ", ".join(order_numbers(thought))
-                then = {"thought": f"Every order has been dealt with ({orders}). {left}"}
-                call = replace(call, arguments={**call.arguments, **then})
-            calls.append(call)
-        return replace(said, tool_calls=tuple(calls))
-
-    return play
-
-
-reply = as_then(offline.reply)
-
-
 def musing(request: Request) -> Assistant:
     """The stand-in, with native reasoning: it has to be handed back as it came."""
-    return replace(reply(request), thinking="Let me see.")
+    return replace(offline.reply(request), thinking="Let me see.")
 
 
 def hurried(request: Request) -> Assistant:
@@ -122,15 +99,6 @@ def _tells_to_think(message: Message) -> bool:
         case ToolResult(content=said) | User(text=said):
             return "Call think first" in said or "reasoning is blank" in said
     return False
-
-
-def writing(request: Request) -> Assistant:
-    """Thinks and writes a letter in one reply, then says so."""
-    if isinstance(request.messages[-1], ToolResult):
-        return Assistant("The letter is on its way.")
-    notes = {"thought": "A letter it is.", "should_continue": "true"}
-    calls = (ToolCall("", "think", notes), ToolCall("", "send_letter", {"order_id": "ORD-001"}))
-    return Assistant(tool_calls=calls, stop_reason="tool_use")
 
 
 def changed_by_ada(question: AskHuman) -> Verdict:
@@ -165,7 +133,7 @@ def talked(protocol: str, dialect: str, way: Way) -> list[str]:
     """
     shop = Shop(today=TODAY, manager=True)
     transcript: Sequence[Message] = ()
-    with serve(SPEAKS[protocol][0](), reply) as server:
+    with serve(SPEAKS[protocol][0](), offline.reply) as server:
         model = model_of(protocol, server)
         for turn in TALK:
             server.brain = speaking(turn.script, dialect)
@@ -262,7 +230,7 @@ class Recipe:
     got to the disk.
     """
 
-    script: Brain = reply
+    script: Brain = offline.reply
     torn: str = ""
     dialect: str = "native"
     protocol: str = ""
@@ -271,7 +239,7 @@ class Recipe:
 
 RECIPES: dict[str, Recipe] = {
     "signal": Recipe(),
-    "silence": Recipe(as_then(STAND_INS["careful"]), settings={"think": THINK_MINIMAL}),
+    "silence": Recipe(STAND_INS["careful"], settings={"think": THINK_MINIMAL}),
     "limit": Recipe(settings={"max_model_calls": 4}),
     "edited": Recipe(settings={"approve": changed_by_ada}),
     "cut-lookup": Recipe(),
@@ -281,7 +249,6 @@ RECIPES: dict[str, Recipe] = {
     "cut-verdict": Recipe(settings={"approve": changed_by_ada}),
     "cut-limit": Recipe(settings={"max_model_calls": 4}),
     "started": Recipe(),
-    "started-no-key": Recipe(writing),
     "waiting": Recipe(),
     "json": Recipe(dialect="json"),
     "react": Recipe(dialect="react"),
@@ -324,7 +291,7 @@ def send_letter(order_id: str) -> str:
     Args:
         order_id: the order's number, such as ORD-001
     """
-    return f"written to the customer of {order_id}"
+    return f"written to the customer of {order_id}"  # signed histories are bound to this tool, too
 
 
 @contextmanager

@@ -43,6 +43,9 @@ stop_reasons = st.sampled_from(
 tool_choices = st.sampled_from(["auto", "required", "none"]) | st.builds(Force, texts)
 times = st.none() | st.just("2026-01-01T00:00:00Z")
 ids = st.sampled_from(["", "a", "b", "call_0", "call_1"])  # missing, doubled, like minted ones
+names = st.sampled_from(
+    ["add", "fail", "odd", "hang", "pay", "keyed", "unknown", "", "na\nme", "\x1b[2J", "\ud800"]
+)
 
 exit_signals = st.one_of(
     st.booleans(),
@@ -55,19 +58,17 @@ think_arguments = st.one_of(
     texts,
 )
 think_calls = st.builds(ToolCall, ids, st.just("think"), think_arguments)
-action_calls = st.one_of(
-    st.builds(ToolCall, ids, st.just("add"), st.fixed_dictionaries({"n": st.integers(0, 9)})),
-    st.builds(ToolCall, ids, st.sampled_from(["add", "fail", "unknown", ""]), objects | texts),
-)
-calls = think_calls | action_calls
-
+numbers = st.fixed_dictionaries({"n": st.integers(0, 5)}, optional={"thought": texts})
+calls = st.builds(ToolCall, ids, names, numbers | numbers | objects | texts) | think_calls
 replies = st.builds(
     Assistant,
-    text=answers,
+    text=answers | st.just("\x1b]0;owned\x07 \ud800 \0"),
     thinking=texts,
-    tool_calls=st.lists(calls, max_size=3).map(tuple),
-    stop_reason=st.just("end_turn") | stop_reasons,
+    tool_calls=st.lists(calls, max_size=4).map(tuple),
+    stop_reason=st.just("end_turn") | st.just("malformed") | stop_reasons,
+    mistake=texts,
     usage=st.builds(Usage, *[st.integers(0, 99)] * 4),
+    native=st.none() | json_values,
 )
 scripts = st.lists(replies, min_size=1, max_size=5)
 
