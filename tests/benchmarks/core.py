@@ -1,8 +1,8 @@
 """What does the kit cost by itself, when the model costs nothing? `python -m tests.benchmarks.core`
 
-A scripted model, a guarded tool, all limits set, equal results, so that whatever could look back
-over the turn has something to find. CPU time, the least of several runs, for whatever else the
-machine does only adds to it:
+A scripted model, guarded tools, all limits set (`tests/support/busy.py`), so that whatever could
+look back over the turn has something to find. CPU time, the least of several runs, for whatever
+else the machine does only adds to it:
 
 - the marginal cost of a model call at the 10th, 1,000th and 10,000th call of one turn (planned,
   asked, its thought or its action carried out and recorded);
@@ -22,35 +22,30 @@ import json
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime, timedelta
-from itertools import count
 from pathlib import Path
 from typing import Any
 
 from tests.benchmarks.kit import waiting
 from tests.support.agents import by_place
+from tests.support.busy import busy_agent, pay, replied, written
 from think_agent import (
     Agent,
     Assistant,
+    Message,
     Request,
     ScriptedModel,
-    Started,
     ToolCall,
     ToolResult,
-    Usage,
     User,
     tool,
 )
-from think_agent.policies import Price
 from think_agent.testing import call, think
 from think_agent.transcript import Transcript
 from think_agent.wire import anthropic, gemini, ollama, openai_chat, openai_responses
 from think_agent.wire.common import Settings
 from think_agent.wire.pieces import CallReader
 
-HUGE = 10**9
 WINDOW = 100  # model calls over which a marginal cost is taken; the first place has 10
-NOTES = think("within 30 days")
 WIRES: dict[str, Callable[[Request], Any]] = {
     "openai-responses": lambda request: openai_responses.to_wire(request, "m"),
     "openai-chat": lambda request: openai_chat.to_wire(request, "m"),
@@ -60,83 +55,26 @@ WIRES: dict[str, Callable[[Request], Any]] = {
 }
 
 
-@tool(think_first=True)
-def pay(order: int) -> str:
-    """Pay an order back."""
-    return "paid"
-
-
-def agent() -> Agent:
-    """It thinks and pays by turns, with the same result each time."""
-    numbers, seconds = count(), count()
-    start = datetime(2026, 1, 1, tzinfo=UTC)
-
-    def reply(request: Request) -> Assistant:
-        number = next(numbers)
-        calls = (call("pay", order=number) if number % 2 else NOTES,)
-        return Assistant(tool_calls=calls, stop_reason="tool_use", usage=Usage(10, 5))
-
-    return Agent(
-        ScriptedModel(reply),
-        [pay],
-        max_model_calls=HUGE,
-        max_actions=HUGE,
-        max_tokens=HUGE,
-        max_seconds=HUGE,
-        max_cost=HUGE,
-        prices={"script": Price(input=1, output=2)},
-        now=lambda: (start + timedelta(seconds=next(seconds))).isoformat(),
-    )
-
-
 def marginal(places: tuple[int, ...]) -> dict[int, tuple[float, float]]:
     """CPU seconds of a model call at each place of one turn, and of the copy of the history alone
     that its request takes.
     """
-    events = agent()._events("Pay them all.", None, False)
-    spoken: list[object] = []
+    events = busy_agent()._events("Pay them all.", None, False)
+    spoken: list[Message] = []
     done, found = 0, {}
     for place in places:
         half = min(WINDOW, place) // 2
-        done = replied(events, spoken, done, place - half)
+        spoken += replied(events, place - half - done)
         start = time.process_time()
-        done = replied(events, spoken, done, place + half)
+        spoken += replied(events, 2 * half)
         end = time.process_time()
         for _ in range(2 * half):
             tuple(spoken)
         copied = time.process_time() - end
+        done = place + half
         found[place] = (end - start) / (2 * half), copied / (2 * half)
     events.close()
     return found
-
-
-def replied(events: Iterator[object], spoken: list[object], done: int, until: int) -> int:
-    """Goes on until so many replies are done; what a model gets to see is kept in `spoken`."""
-    while done < until:
-        event = next(events)
-        done += isinstance(event, Assistant)
-        if isinstance(event, (User, Assistant, ToolResult)):
-            spoken.append(event)
-    return done
-
-
-def written(path: Path, turns: int) -> int:
-    """A file of so many turns; its messages."""
-    desk = agent()
-    with Transcript(path, desk.made_of(), now=desk.now()) as file:
-        for number in range(turns):
-            thinks = ToolCall(f"t{number}", "think", NOTES.arguments)
-            pays = ToolCall(f"p{number}", "pay", {"order": number})
-            for message in (
-                User(f"Please refund order {number}", at=desk.now()),
-                Assistant(tool_calls=(thinks, pays), stop_reason="tool_use", usage=Usage(10, 5)),
-                ToolResult(thinks.id, "think", "Thought recorded.", at=desk.now()),
-                Started(pays.id, "pay", f"{number:032x}", at=desk.now()),
-                ToolResult(pays.id, "pay", "paid", at=desk.now()),
-                Assistant("Order refunded.", usage=Usage(20, 9)),
-            ):
-                file.append(message)
-        return len(file)
 
 
 def opened(path: Path) -> None:
@@ -147,7 +85,7 @@ def opened(path: Path) -> None:
 
 def history(messages: int) -> Request:
     """A request after so many messages: replies with a call each, and their results."""
-    said: list[User | Assistant | ToolResult] = [User("Please refund them all.")]
+    said: list[Message] = [User("Please refund them all.")]
     for number in range(messages // 2):
         pays = ToolCall(f"p{number}", "pay", {"order": number})
         said.append(Assistant("It is due, so it is paid.", tool_calls=(pays,)))
@@ -173,7 +111,7 @@ class Slow(ScriptedModel):
 
 def at_once(runs: int, folder: str | None) -> float:
     """Wall seconds of so many runs of eight model calls; with a folder, each has a file."""
-    script = by_place(*[NOTES, call("pay", order=1)] * 3, think("done", False), "Paid.")
+    script = by_place(*[think("due"), call("pay", order=1)] * 3, think("done", False), "Paid.")
     desk = Agent(Slow(script), [tool(waiting(pay.function), name="pay")], max_repeats=9)
     paths = [Path(folder) / f"{number}.jsonl" if folder else None for number in range(runs)]
 
@@ -208,7 +146,7 @@ def tables(rounds: int, *, quick: bool = False) -> Iterator[str]:
     """What was measured. Quickly: on a hundredth of the work."""
     less = 100 if quick else 1
     marginal((10,))  # the first run pays for what is made once
-    places = (10, 50, 100) if quick else (10, 1_000, 10_000)
+    places = (10, 100, 300) if quick else (10, 1_000, 10_000)
     runs = [marginal(places) for _ in range(rounds)]
     rows = []
     for place in places:

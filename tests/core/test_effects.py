@@ -114,15 +114,6 @@ def test_a_file_is_flushed_twice_for_a_side_effect_once_at_the_end_and_never_for
     assert len(flushed) - folder_and_end == 2 * len(desk.paid) + 1 == 5
 
 
-def test_two_calls_in_a_row_get_two_keys_which_stand_in_their_started():
-    desk = Desk()
-    outcome = desk.agent(BOTH).run(ASK.text)
-    assert [order for order, _ in desk.paid] == [1, 2]
-    assert desk.keys == started(outcome.transcript)
-    assert len(set(desk.keys)) == 2
-    assert all(desk.keys)
-
-
 def killed(desk: Desk, at: int, **more) -> list:
     """The messages of a run that ends inside the payment of this number."""
     messages = []
@@ -173,13 +164,3 @@ def test_a_copy_that_goes_on_by_itself_has_keys_of_its_own(tmp_path):
     for path in (one, other):
         desk.agent(BOTH).run(ASK.text, transcript=path)
     assert len(set(desk.keys)) == len(desk.paid) == 4
-
-
-def test_a_copy_of_a_call_that_was_started_is_the_same_call():
-    desk = Desk()
-    before = killed(desk, 1)
-    for _ in range(2):
-        desk.agent().resume(before)
-    first, *again = [key for order, key in desk.paid if order == 1]
-    assert set(again) == {first}
-    assert len({key for order, key in desk.paid if order == 2}) == 2

@@ -90,10 +90,7 @@ TABLE = {
     "nudged and acts": ([ASK, SILENT, NUDGE, says(LOOK)], CallTool(LOOK)),
     "nudged, acted, goes on": ([ASK, SILENT, NUDGE, says(LOOK), *done(LOOK)], CallModel()),
     "nudged and empty": ([ASK, SILENT, NUDGE, SILENT], Done("empty")),
-    "one nudge a turn": (
-        [ASK, SILENT, NUDGE, says(LOOK), *done(LOOK), SILENT],
-        Done("empty"),
-    ),
+    "one nudge a turn": ([ASK, SILENT, NUDGE, says(LOOK), *done(LOOK), SILENT], Done("empty")),
     "a nudge of an earlier turn does not count": (
         [ASK, SILENT, NUDGE, SILENT, ASK, SILENT],
         CallModel(say=NUDGE),
@@ -131,10 +128,7 @@ TABLE = {
         [ASK, SILENT, NUDGE, says(PAY, stop="max_tokens")],
         Done("truncated"),
     ),
-    "a new turn after a truncated one": (
-        [ASK, says(PAY, stop="max_tokens"), ASK],
-        CallModel(),
-    ),
+    "a new turn after a truncated one": ([ASK, says(PAY, stop="max_tokens"), ASK], CallModel()),
     # The kit asked for closing words
     "limit": ([ASK, says(LOOK), *done(LOOK), LIMIT], CallModel("none")),
     "limit at once": ([ASK, LIMIT], CallModel("none")),

@@ -31,7 +31,6 @@ REFUNDED = (
     f"ORD-003 (USB-C Hub): approved. Refunded: $45.00. Reason: 3 days old, $45.00 (rule 5). {PAID}"
 )
 OVER = "$580.00 is over $500.00 and needs a manager (rule 4)"
-APPROVED = f"{LABEL}ORD-004 (Monitor Arm): approved. Refunded: $580.00. Reason: {OVER}. {PAID}"
 PASSED_ON = (
     f"{LABEL}ORD-004 (Monitor Arm): passed to a manager. Refunded: $0.00. Reason: {OVER}. "
     "Nothing is paid yet. A manager decides within 2 working days and writes back."
@@ -126,24 +125,6 @@ def test_a_file_that_was_begun_then_is_taken_up_now_and_nothing_is_paid_twice(na
     if name == "started":  # it is repeated with the key that it had
         arguments = next(given for tool, given in desk.calls if tool == REFUND)
         assert arguments == ROWS_BEFORE[name][0]
-
-
-@pytest.mark.parametrize(
-    ("approve", "rows", "answer"),
-    [
-        (True, [("ORD-004", "approve")], APPROVED),
-        (False, [], "a person said no (no reason given)."),
-    ],
-)
-def test_a_question_that_waited_is_answered(approve, rows, answer, taken):
-    path, desk = taken("waiting")
-    asked = []
-    with desk.agent(approve=lambda question: asked.append(question) or approve) as agent:
-        outcome = agent.resume(path)
-    assert [question.question for question in asked] == [QUESTION]
-    assert outcome.exit == "signal"
-    assert outcome.answer.endswith(answer)
-    assert ruled(desk) == rows
 
 
 @pytest.mark.parametrize("name", [name for name in RESUMED if RESUMED[name].ended])

@@ -6,13 +6,7 @@ Played by an agent, so that whoever refuses is the real one: the gate, a limit, 
 import pytest
 
 from tests.support.agents import agent, results
-from think_agent import (
-    Done,
-    Force,
-    User,
-    Verdict,
-    tool,
-)
+from think_agent import Done, Force, User, Verdict, tool
 from think_agent.testing import call, think
 
 

@@ -293,24 +293,12 @@ class Node:
     next: "Node | None" = None
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        Any,
-        object,
-        T,
-        Unknown,
-        list[Unknown],
-        Unknown | None,
-        Callable[[], int],
-        "Undefined",
-        "list[Undefined]",
-        5,
-        Node,
-    ],
-)
+NO_SCHEMA = [Any, object, T, Unknown, list[Unknown], Unknown | None, Callable[[], int], 5, Node]
+
+
+@pytest.mark.parametrize("kind", [*NO_SCHEMA, "Undefined", "list[Undefined]", "int |", "json.x"])
 def test_a_type_without_a_schema_is_refused(kind):
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match=r"tool echo: |type Node is recursive"):
         taking(kind)
 
 
@@ -346,6 +334,7 @@ def test_a_schema_that_is_no_object_is_refused(schema):
     [
         ("text\nas it is", "text\nas it is"),
         ('"quoted"', '"quoted"'),
+        ("", "(empty)"),  # an empty tool message is not even sent by some SDKs (think.py, Rule 3)
         (None, "null"),
         (True, "true"),
         (13, "13"),
@@ -388,10 +377,7 @@ class Unspeakable(Exception):
     [
         (object, "<object object at "),
         (endless, "[[...]]"),
-        pytest.param(
-            broken_generator,
-            "<generator object broken_generator at ",
-        ),
+        pytest.param(broken_generator, "<generator object broken_generator at "),
         (Unspeakable, "a Unspeakable"),
     ],
 )
@@ -539,53 +525,23 @@ def test_an_async_tool_in_a_sync_run_under_an_event_loop_is_the_callers_mistake(
 # Names and defaults that get lost on the way through pydantic
 
 
-def test_a_description_by_pydantic_field_is_kept():
-    schema = taking(Annotated[int, pydantic.Field(description="age in days")]).parameters
-    assert schema["properties"]["value"]["description"] == "age in days"
+def test_a_description_and_a_default_with_a_title_are_shown_whole():
+    field, default = pydantic.Field(description="age in days"), {"title": "a", "b": "c"}
+    shown = taking(Annotated[dict[str, str], field], default=default).parameters["properties"]
+    assert shown["value"]["description"] == "age in days"
+    assert shown["value"]["default"] == default
 
 
-def test_a_default_with_a_title_is_shown_whole():
-    schema = taking(dict[str, str], default={"title": "a", "b": "c"}).parameters
-    assert schema["properties"]["value"]["default"] == {"title": "a", "b": "c"}
+PYDANTIC_HAS = ("title", "properties", "json", "copy", "schema", "model_dump", "model_config")
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "title",
-        "properties",
-        "json",
-        "copy",
-        "schema",
-        "model_dump",
-        "model_config",
-        "model_fields_set",
-    ],
-)
+@pytest.mark.parametrize("name", PYDANTIC_HAS)
 def test_a_parameter_may_have_the_name_of_something_in_pydantic(name):
     module: dict[str, Any] = {}
     exec(f"def echo({name}: str) -> str: return {name}", module)
     with warnings.catch_warnings(action="error"):
         made = tool(module["echo"], description="Echo.")
     assert ask(made, **{name: "mine"}).content == "mine"
-
-
-@pytest.mark.parametrize("source", ["def f(n: 'int |'): ...", "def f(n: 'os.x'): ..."])
-def test_whatever_is_wrong_with_a_declaration_is_a_type_error(source):
-    module: dict[str, Any] = {"os": json}
-    exec(source, module)
-    with pytest.raises(TypeError, match="tool f"):
-        tool(module["f"])
-
-
-def test_a_result_is_never_empty():
-    """An empty tool message is not even sent by some SDKs (think.py, Rule 3)."""
-
-    @tool
-    def give() -> str:
-        return ""
-
-    assert ask(give).content.strip()
 
 
 # Schema and validation agree

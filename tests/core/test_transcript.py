@@ -148,12 +148,6 @@ def test_a_run_that_is_not_over_is_not_talked_over(tmp_path):
     assert path.read_bytes() == before
 
 
-def test_a_run_that_is_over_resumes_to_the_same_outcome(tmp_path):
-    path = tmp_path / "run.jsonl"
-    outcome = paying_agent().run("Pay", transcript=path)
-    assert paying_agent().resume(path) == outcome
-
-
 def test_other_tools_or_instructions_are_noticed(tmp_path):
     path = tmp_path / "run.jsonl"
     paying_agent().run("Pay", transcript=path)
@@ -197,16 +191,6 @@ def test_a_header_torn_at_any_byte_is_written_again(tmp_path):
         path.write_bytes(header[:end])
         assert read(path) == []
         assert lines(path)[0]["type"] == "transcript"
-
-
-def test_a_torn_line_is_noticed_and_the_run_goes_on(tmp_path):
-    path = tmp_path / "run.jsonl"
-    outcome = paying_agent().run("Pay", transcript=path)
-    *rest, _, _ = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes(b"".join(rest) + b'{"type":"assist')
-    agent, events = Agent(ScriptedModel(["Paid."]), force="never"), []
-    assert agent.resume(path, on_event=events.append).transcript == outcome.transcript
-    assert any(isinstance(event, Notice) and "torn" in event.text for event in events)
 
 
 BROKEN = [

@@ -62,11 +62,7 @@ FORCING = {
     "acted and thought, by and by": ([*ACTED, *turn(THOUGHT)], CallModel(), CallModel("required")),
     "empty": ([ASK, Assistant()], CallModel(say=NUDGE), CallModel(Force("think"), say=NUDGE)),
     "nudged": ([ASK, Assistant(), NUDGE], CallModel(), FORCED),
-    "thought, then nudged": (
-        [*THOUGHT_OF, Assistant(), NUDGE],
-        CallModel(),
-        CallModel("required"),
-    ),
+    "thought, then nudged": ([*THOUGHT_OF, Assistant(), NUDGE], CallModel(), CallModel("required")),
     # never the final call, and never what is not a call
     "signaled": (LEFT, CallModel("none"), CallModel("none")),
     "signaled, nudged": ([*LEFT, Assistant(), NUDGE], CallModel("none"), CallModel("none")),

@@ -6,6 +6,7 @@ history always gets the same reply, run, streamed or resumed.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 from hypothesis import settings
@@ -101,15 +102,10 @@ verdicts = st.builds(
     at=times,
 )
 assistants = st.builds(
-    Assistant,
-    text=texts,
-    thinking=texts,
-    tool_calls=st.lists(calls, max_size=3).map(tuple),
-    stop_reason=stop_reasons | st.just("malformed"),
-    usage=st.builds(Usage, *[st.integers(0, 99)] * 4),
+    replace,
+    replies,
     model=texts,
     provider=texts,
-    native=json_values,
     enforced=st.sampled_from(["tool_choice", "schema", "prompt", "ignored", None]),
     tool_choice=tool_choices,
     at=times,
