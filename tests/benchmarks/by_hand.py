@@ -1,257 +1,365 @@
-"""The other side of the benchmark: the loop as a competent user writes it on each SDK.
+"""The other sides of the benchmark: the loop as a competent user writes it, in three ways.
 
-It uses the typed API of each SDK's documentation, and does what the kit does: `think` is forced
-first, and after its exit signal comes one call without tools. A loop is a generator that yields the
-arguments of the SDK's call, so that it is written once for sync and async.
+- `typed`: on the typed API of each SDK's documentation;
+- `raw`: on each SDK's generic door for plain JSON;
+- `http`: on an HTTP client, without any SDK: the limit.
 
-`python -m tests.benchmarks.by_hand PROVIDER URL` holds one conversation and prints the seconds that
-the imports took.
+All do what the kit does: `think` is forced first, and after its exit signal comes one call without
+tools. A protocol is the class of its JSON; the typed API of three SDKs takes the same body, as
+arguments. The loop is a generator that yields bodies: written once for sync and async.
+
+`python -m tests.benchmarks.by_hand SIDE PROVIDER URL` holds one conversation and prints the seconds
+that the imports took.
 """
 
 import json
 import sys
 import time
 from collections.abc import Awaitable, Callable, Generator
-from typing import Any
+from typing import Any, ClassVar
 
 from tests.benchmarks.conversation import FUNCTIONS, INSTRUCTIONS, KEY, MODEL, REQUEST, TOOLS
 
-Loop = Generator[dict[str, Any], Any, str]
-Send = Callable[..., Any]
-FORCED = {"type": "function", "function": {"name": "think"}}
+Json = dict[str, Any]
+Called = tuple[str, str, Json]  # id, name, arguments
+Read = tuple[list[Any], list[Called], Any]  # what goes back, the calls, the text
+Loop = Generator[Json, Any, str]
+
+USER = {"role": "user", "content": REQUEST}
+SYSTEM = {"role": "system", "content": INSTRUCTIONS}
+FUNCTION_TOOLS = [{"type": "function", "function": tool} for tool in TOOLS]
 
 
-def act(name: str, arguments: dict[str, Any]) -> str:
+def with_schema_as(key: str, tool: Json) -> Json:
+    """A tool's declaration with its parameters under the protocol's own key."""
+    return {**{k: v for k, v in tool.items() if k != "parameters"}, key: tool["parameters"]}
+
+
+class Chat:
+    path, history = "/chat/completions", "messages"
+    forced: ClassVar[Json] = {"tool_choice": {"type": "function", "function": {"name": "think"}}}
+    last: ClassVar[Json] = {"tool_choice": "none"}
+
+    def body(self) -> Json:
+        return {"model": MODEL, "messages": [SYSTEM, USER], "tools": FUNCTION_TOOLS}
+
+    def read(self, response: Any) -> Read:
+        message = response["choices"][0]["message"]
+        made = ((call["id"], call["function"]) for call in message.get("tool_calls") or ())
+        calls = [(id, f["name"], json.loads(f["arguments"])) for id, f in made]
+        return [message], calls, message["content"]
+
+    def read_typed(self, response: Any) -> Read:
+        message = response.choices[0].message
+        made = ((call.id, call.function) for call in message.tool_calls or ())
+        calls = [(id, f.name, json.loads(f.arguments)) for id, f in made]
+        return [message], calls, message.content
+
+    def results(self, done: list[Called]) -> list[Any]:
+        return [
+            {"role": "tool", "tool_call_id": id, "content": act(name, arguments)}
+            for id, name, arguments in done
+        ]
+
+
+class Responses(Chat):
+    path, history = "/responses", "input"
+    forced: ClassVar[Json] = {"tool_choice": {"type": "function", "name": "think"}}
+
+    def body(self) -> Json:
+        return {
+            "model": MODEL,
+            "instructions": INSTRUCTIONS,
+            "input": [USER],
+            "tools": [{"type": "function", "strict": False, **tool} for tool in TOOLS],
+            "store": False,
+            "include": ["reasoning.encrypted_content"],
+        }
+
+    def read(self, response: Any) -> Read:
+        items = response["output"]
+        made = [item for item in items if item["type"] == "function_call"]
+        calls = [(item["call_id"], item["name"], json.loads(item["arguments"])) for item in made]
+        return items, calls, items[-1].get("content", [{}])[0].get("text")
+
+    def read_typed(self, response: Any) -> Read:
+        made = [item for item in response.output if item.type == "function_call"]
+        calls = [(item.call_id, item.name, json.loads(item.arguments)) for item in made]
+        return response.output, calls, response.output_text
+
+    def results(self, done: list[Called]) -> list[Any]:
+        return [
+            {"type": "function_call_output", "call_id": id, "output": act(name, arguments)}
+            for id, name, arguments in done
+        ]
+
+
+class Anthropic(Chat):
+    path = "/v1/messages"
+    forced: ClassVar[Json] = {"tool_choice": {"type": "tool", "name": "think"}}
+    last: ClassVar[Json] = {"tool_choice": {"type": "none"}}
+
+    def body(self) -> Json:
+        tools = [with_schema_as("input_schema", tool) for tool in TOOLS]
+        body = {"model": MODEL, "max_tokens": 8192, "system": INSTRUCTIONS, "messages": [USER]}
+        return {**body, "tools": tools}
+
+    def read(self, response: Any) -> Read:
+        content = response["content"]
+        made = [block for block in content if block["type"] == "tool_use"]
+        calls = [(block["id"], block["name"], block["input"]) for block in made]
+        return [{"role": "assistant", "content": content}], calls, content[0].get("text")
+
+    def read_typed(self, response: Any) -> Read:
+        content = response.content
+        made = [block for block in content if block.type == "tool_use"]
+        calls = [(block.id, block.name, block.input) for block in made]
+        return [{"role": "assistant", "content": content}], calls, getattr(content[0], "text", "")
+
+    def results(self, done: list[Called]) -> list[Any]:
+        content = [
+            {"type": "tool_result", "tool_use_id": id, "content": act(name, arguments)}
+            for id, name, arguments in done
+        ]
+        return [{"role": "user", "content": content}]
+
+
+class Ollama(Chat):
+    path = "/api/chat"
+    forced: ClassVar[Json] = {}
+    last: ClassVar[Json] = {"tools": []}
+
+    def body(self) -> Json:
+        return {**super().body(), "options": {"num_ctx": 16384}, "stream": False}
+
+    def read(self, response: Any) -> Read:
+        message = response["message"]
+        made = (call["function"] for call in message.get("tool_calls") or ())
+        return [message], [("", f["name"], f["arguments"]) for f in made], message["content"]
+
+    def read_typed(self, response: Any) -> Read:
+        message = response.message
+        made = (call.function for call in message.tool_calls or ())
+        return [message], [("", f.name, f.arguments) for f in made], message.content
+
+    def results(self, done: list[Called]) -> list[Any]:
+        return [
+            {"role": "tool", "tool_name": name, "content": act(name, arguments)}
+            for _, name, arguments in done
+        ]
+
+
+class Gemini(Chat):
+    path, history = f"/v1beta/models/{MODEL}:generateContent", "contents"
+    forced: ClassVar[Json] = {
+        "toolConfig": {"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": ["think"]}}
+    }
+    last: ClassVar[Json] = {"toolConfig": {"functionCallingConfig": {"mode": "NONE"}}}
+
+    def body(self) -> Json:
+        tools = [
+            {
+                "name": t["name"],
+                "description": t["description"],
+                "parametersJsonSchema": t["parameters"],
+            }
+            for t in TOOLS
+        ]
+        return {
+            "contents": [{"role": "user", "parts": [{"text": REQUEST}]}],
+            "systemInstruction": {"parts": [{"text": INSTRUCTIONS}]},
+            "tools": [{"functionDeclarations": tools}],
+        }
+
+    def read(self, response: Any) -> Read:
+        content = response["candidates"][0]["content"]
+        made = [part["functionCall"] for part in content["parts"] if "functionCall" in part]
+        calls = [(call.get("id", ""), call["name"], call["args"]) for call in made]
+        return [content], calls, content["parts"][0].get("text")
+
+    def results(self, done: list[Called]) -> list[Any]:
+        answers = [(id, name, {"output": act(name, arguments)}) for id, name, arguments in done]
+        parts = [
+            {"functionResponse": {"id": id, "name": name, "response": answer}}
+            for id, name, answer in answers
+        ]
+        return [{"role": "user", "parts": parts}]
+
+
+class TypedGemini(Gemini):
+    """Its typed API takes objects of its own."""
+
+    def __init__(self) -> None:
+        from google.genai import types
+
+        def config(mode: str, names: list[str] | None = None) -> Any:
+            calling = types.FunctionCallingConfig(
+                mode=types.FunctionCallingConfigMode(mode), allowed_function_names=names
+            )
+            return types.GenerateContentConfig(
+                system_instruction=INSTRUCTIONS,
+                tools=[types.Tool(function_declarations=declared)],
+                automatic_function_calling=types.AutomaticFunctionCallingConfig(disable=True),
+                tool_config=types.ToolConfig(function_calling_config=calling),
+            )
+
+        self.types = types
+        declared = [
+            types.FunctionDeclaration(**with_schema_as("parameters_json_schema", tool))
+            for tool in TOOLS
+        ]
+        self.free = {"config": config("AUTO")}
+        self.forced, self.last = {"config": config("ANY", ["think"])}, {"config": config("NONE")}
+
+    def body(self) -> Json:
+        contents = [self.types.Content(role="user", parts=[self.types.Part(text=REQUEST)])]
+        return {"model": MODEL, "contents": contents, **self.free}
+
+    def read_typed(self, response: Any) -> Read:
+        calls = [(call.id, call.name, call.args) for call in response.function_calls or ()]
+        return [response.candidates[0].content], calls, None if calls else response.text
+
+    def results(self, done: list[Called]) -> list[Any]:
+        parts = [
+            self.types.Part(
+                function_response=self.types.FunctionResponse(
+                    id=id, name=name, response={"output": act(name, arguments)}
+                )
+            )
+            for id, name, arguments in done
+        ]
+        return [self.types.Content(role="user", parts=parts)]
+
+
+PROTOCOLS: dict[str, type[Chat]] = {
+    "openai-responses": Responses,
+    "openai-chat": Chat,
+    "anthropic": Anthropic,
+    "gemini": Gemini,
+    "ollama": Ollama,
+}
+
+
+def act(name: str, arguments: Json) -> str:
     """The result of a call, as text."""
     return "Thought recorded." if name == "think" else json.dumps(FUNCTIONS[name](**arguments))
 
 
-def leaves(name: str, arguments: dict[str, Any]) -> bool:
-    return name == "think" and arguments["should_continue"] == "false"
-
-
-def openai_chat() -> Loop:
-    tools = [{"type": "function", "function": tool} for tool in TOOLS]
-    messages: list[Any] = [
-        {"role": "system", "content": INSTRUCTIONS},
-        {"role": "user", "content": REQUEST},
-    ]
-    choice: dict[str, Any] = {"tool_choice": FORCED}
+def conversation(protocol: Chat, read: Callable[[Any], Read]) -> Loop:
+    body, choice = protocol.body(), protocol.forced
     while True:
-        response = yield {"model": MODEL, "messages": messages, "tools": tools, **choice}
-        message = response.choices[0].message
-        if not message.tool_calls:
-            return str(message.content)
-        messages.append(message)
-        choice = {}
-        for call in message.tool_calls:
-            name, arguments = call.function.name, json.loads(call.function.arguments)
-            result = act(name, arguments)
-            messages.append({"role": "tool", "tool_call_id": call.id, "content": result})
-            if leaves(name, arguments):
-                choice = {"tool_choice": "none"}
-
-
-def openai_responses() -> Loop:
-    tools = [{"type": "function", "strict": False, **tool} for tool in TOOLS]
-    items: list[Any] = [{"role": "user", "content": REQUEST}]
-    choice: dict[str, Any] = {"tool_choice": {"type": "function", "name": "think"}}
-    while True:
-        response = yield {
-            "model": MODEL,
-            "instructions": INSTRUCTIONS,
-            "input": items,
-            "tools": tools,
-            "store": False,
-            "include": ["reasoning.encrypted_content"],
-            **choice,
-        }
-        calls = [item for item in response.output if item.type == "function_call"]
+        response = yield {**body, **choice}
+        items, calls, text = read(response)
         if not calls:
-            return str(response.output_text)
-        items += response.output
-        choice = {}
-        for call in calls:
-            arguments = json.loads(call.arguments)
-            result = {"call_id": call.call_id, "output": act(call.name, arguments)}
-            items.append({"type": "function_call_output", **result})
-            if leaves(call.name, arguments):
-                choice = {"tool_choice": "none"}
-
-
-def anthropic() -> Loop:
-    tools = [
-        {
-            "name": tool["name"],
-            "description": tool["description"],
-            "input_schema": tool["parameters"],
-        }
-        for tool in TOOLS
-    ]
-    messages: list[Any] = [{"role": "user", "content": REQUEST}]
-    choice: dict[str, Any] = {"tool_choice": {"type": "tool", "name": "think"}}
-    while True:
-        response = yield {
-            "model": MODEL,
-            "max_tokens": 8192,
-            "system": INSTRUCTIONS,
-            "messages": messages,
-            "tools": tools,
-            **choice,
-        }
-        calls = [block for block in response.content if block.type == "tool_use"]
-        if not calls:
-            return str(response.content[0].text)
-        messages.append({"role": "assistant", "content": response.content})
-        choice, results = {}, []
-        for call in calls:
-            content = act(call.name, call.input)
-            results.append({"type": "tool_result", "tool_use_id": call.id, "content": content})
-            if leaves(call.name, call.input):
-                choice = {"tool_choice": {"type": "none"}}
-        messages.append({"role": "user", "content": results})
-
-
-def gemini() -> Loop:
-    from google.genai import types
-
-    declarations = [
-        types.FunctionDeclaration(
-            name=tool["name"],
-            description=tool["description"],
-            parameters_json_schema=tool["parameters"],
+            return str(text)
+        body[protocol.history] = [*body[protocol.history], *items, *protocol.results(calls)]
+        leaves = any(
+            name == "think" and given["should_continue"] == "false" for _, name, given in calls
         )
-        for tool in TOOLS
-    ]
-    config = types.GenerateContentConfig(
-        system_instruction=INSTRUCTIONS,
-        tools=[types.Tool(function_declarations=declarations)],
-        automatic_function_calling=types.AutomaticFunctionCallingConfig(disable=True),
-    )
-
-    def choosing(mode: str, names: list[str] | None = None) -> types.GenerateContentConfig:
-        calling = types.FunctionCallingConfig(
-            mode=types.FunctionCallingConfigMode(mode), allowed_function_names=names
-        )
-        return config.model_copy(
-            update={"tool_config": types.ToolConfig(function_calling_config=calling)}
-        )
-
-    contents = [types.Content(role="user", parts=[types.Part(text=REQUEST)])]
-    chosen = choosing("ANY", ["think"])
-    while True:
-        response = yield {"model": MODEL, "contents": contents, "config": chosen}
-        if not response.function_calls:
-            return str(response.text)
-        contents.append(response.candidates[0].content)
-        chosen, parts = config, []
-        for call in response.function_calls:
-            answer = {"output": act(call.name, call.args)}
-            result = types.FunctionResponse(id=call.id, name=call.name, response=answer)
-            parts.append(types.Part(function_response=result))
-            if leaves(call.name, call.args):
-                chosen = choosing("NONE")
-        contents.append(types.Content(role="user", parts=parts))
+        choice = protocol.last if leaves else {}
 
 
-def ollama() -> Loop:
-    tools = [{"type": "function", "function": tool} for tool in TOOLS]
-    messages: list[Any] = [
-        {"role": "system", "content": INSTRUCTIONS},
-        {"role": "user", "content": REQUEST},
-    ]
-    while True:
-        options = {"num_ctx": 16384}
-        response = yield {"model": MODEL, "messages": messages, "tools": tools, "options": options}
-        message = response.message
-        if not message.tool_calls:
-            return str(message.content)
-        messages.append(message)
-        for call in message.tool_calls:
-            name, arguments = call.function.name, call.function.arguments
-            result = act(name, arguments)
-            messages.append({"role": "tool", "tool_name": name, "content": result})
-            if leaves(name, arguments):
-                tools = []
+def sender(side: str, provider: str, url: str, *, waits: bool) -> tuple[Any, Callable[[Any], Any]]:
+    """What sends a body, on a client of its own, and what reads JSON out of what it gives."""
+    path = PROTOCOLS[provider].path
+    same: Callable[[Any], Any] = lambda response: response  # noqa: E731
+    if side == "http":
+        import httpx
 
-
-LOOPS: dict[str, Callable[[], Loop]] = {
-    "openai-responses": openai_responses,
-    "openai-chat": openai_chat,
-    "anthropic": anthropic,
-    "gemini": gemini,
-    "ollama": ollama,
-}
-
-
-def sender(provider: str, url: str, *, waits: bool) -> Send:
-    """The SDK's typed call, on a client of its own."""
+        http = (httpx.AsyncClient if waits else httpx.Client)(timeout=60)
+        whole = f"{url}/v1{path}" if provider.startswith("openai") else url + path
+        headers = {"authorization": f"Bearer {KEY}"}
+        return lambda **body: http.post(whole, json=body, headers=headers), _json
     match provider:
         case "openai-chat" | "openai-responses":
             import openai
 
-            make = openai.AsyncOpenAI if waits else openai.OpenAI
-            client = make(base_url=f"{url}/v1", api_key=KEY)
-            send: Send = (
-                client.chat.completions.create
-                if provider == "openai-chat"
-                else client.responses.create
+            client: Any = (openai.AsyncOpenAI if waits else openai.OpenAI)(
+                base_url=f"{url}/v1", api_key=KEY
             )
-            return send
+            typed = (
+                client.chat.completions if provider == "openai-chat" else client.responses
+            ).create
         case "anthropic":
             import anthropic
 
             kind = anthropic.AsyncAnthropic if waits else anthropic.Anthropic
-            return kind(base_url=url, api_key=KEY).messages.create
+            client = kind(base_url=url, api_key=KEY)
+            typed = client.messages.create
         case "gemini":
             from google import genai
             from google.genai import types
 
             api = genai.Client(api_key=KEY, http_options=types.HttpOptions(base_url=url))
+            if side == "raw":
+                door = api._api_client.async_request if waits else api._api_client.request
+                name = path.removeprefix("/v1beta/")
+                return lambda *, client=api, **body: door("post", name, body), _body
             models = api.aio.models if waits else api.models
             # The client is kept in sight: it closes its connections when it is collected.
-            return lambda *, client=api, **arguments: models.generate_content(**arguments)
-        case "ollama":
+            return lambda *, client=api, **arguments: models.generate_content(**arguments), same
+        case _:
             import ollama
 
-            return ollama.AsyncClient(url).chat if waits else ollama.Client(url).chat
-    raise ValueError(provider)
+            client = ollama.AsyncClient(url) if waits else ollama.Client(url)
+            if side == "raw":
+                return lambda **body: client._request_raw("POST", path, json=body), _json
+            typed = client.chat
+    if side == "raw":
+        return lambda **body: client.post(path, body=body, cast_to=object), same
+    return typed, same
 
 
-def talker(provider: str, url: str) -> Callable[[], str]:
+def _json(response: Any) -> Any:
+    return response.json()
+
+
+def _body(response: Any) -> Any:
+    return json.loads(response.body)
+
+
+def started(side: str, provider: str) -> Loop:
+    """A conversation at its beginning."""
+    if side != "typed":
+        return conversation(protocol := PROTOCOLS[provider](), protocol.read)
+    typed = TypedGemini() if provider == "gemini" else PROTOCOLS[provider]()
+    return conversation(typed, typed.read_typed)
+
+
+def talker(side: str, provider: str, url: str) -> Callable[[], str]:
     """Holds one conversation at each call; the client stays."""
-    send, loop_of = sender(provider, url, waits=False), LOOPS[provider]
+    send, parse = sender(side, provider, url, waits=False)
 
     def talk() -> str:
-        loop, response = loop_of(), None
+        loop, response = started(side, provider), None
         while True:
             try:
-                arguments = loop.send(response)
+                body = loop.send(response)
             except StopIteration as end:
                 return str(end.value)
-            response = send(**arguments)
+            response = parse(send(**body))
 
     return talk
 
 
-def async_talker(provider: str, url: str) -> Callable[[], Awaitable[str]]:
+def async_talker(side: str, provider: str, url: str) -> Callable[[], Awaitable[str]]:
     """`talker`, on the async client."""
-    send, loop_of = sender(provider, url, waits=True), LOOPS[provider]
+    send, parse = sender(side, provider, url, waits=True)
 
     async def talk() -> str:
-        loop, response = loop_of(), None
+        loop, response = started(side, provider), None
         while True:
             try:
-                arguments = loop.send(response)
+                body = loop.send(response)
             except StopIteration as end:
                 return str(end.value)
-            response = await send(**arguments)
+            response = parse(await send(**body))
 
     return talk
 
 
 if __name__ == "__main__":
     start = time.perf_counter()
-    talk = talker(sys.argv[1], sys.argv[2])
+    talk = talker(*sys.argv[1:])
     print(time.perf_counter() - start)
     talk()

@@ -58,5 +58,24 @@ ACTIONS = [
     declared("check_refund_policy", str(check_refund_policy.__doc__), "order_id"),
     declared("process_refund", str(process_refund.__doc__), "order_id", "decision", "reason"),
 ]
-THINK = declared("think", "Write down working notes.", "thought", "should_continue")
+THINK: dict[str, Any] = {  # the full pattern, in as many words as one writes by hand
+    "name": "think",
+    "description": "Write down working notes: which rules apply, what is still unknown, which step "
+    "comes next, whether a result fits the rules. It fetches nothing and changes nothing. Call it "
+    "before you act and after a result. A few short sentences are enough. Set should_continue to "
+    '"false" only when all is done and what is left is to tell the user.',
+    "parameters": {
+        "type": "object",
+        "properties": {
+            "thought": {"type": "string", "description": "Short working notes."},
+            "should_continue": {
+                "type": "string",
+                "enum": ["true", "false"],
+                "description": '"true" while there is more to do, "false" when all is done.',
+            },
+        },
+        "required": ["thought", "should_continue"],
+        "additionalProperties": False,
+    },
+}
 TOOLS = [THINK, *ACTIONS]

@@ -10,11 +10,11 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from tests.benchmarks.conversation import FUNCTIONS, INSTRUCTIONS, KEY, MODEL, REQUEST, THINK
+from tests.benchmarks.conversation import FUNCTIONS, INSTRUCTIONS, KEY, MODEL, REQUEST
 
 
 def agent_for(provider: str, url: str, *, waits: bool) -> Any:
-    from think_agent import Agent, Tool, connect, tool
+    from think_agent import Agent, connect, tool
 
     name, _, api = provider.partition("-")
     options = {"api": api} if api else {}
@@ -23,7 +23,7 @@ def agent_for(provider: str, url: str, *, waits: bool) -> Any:
     model = connect(f"{name}:{MODEL}", base_url=base_url, api_key=key, **options)
     functions = [waiting(f) if waits else f for f in FUNCTIONS.values()]
     tools = [tool(f, think_first=f.__name__ == "process_refund") for f in functions]
-    return Agent(model, tools, instructions=INSTRUCTIONS, think=Tool(**THINK))
+    return Agent(model, tools, instructions=INSTRUCTIONS)
 
 
 def waiting(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,13 +1,13 @@
-"""What does the kit cost, next to a loop that is written by hand on the same SDK?
+"""What does the kit cost, next to loops that are written by hand?
 
-    python -m tests.benchmarks.overhead            the table of its README, in about ten minutes
+    python -m tests.benchmarks.overhead            the tables of its README, in about half an hour
     python -m tests.benchmarks.overhead --quick    does it run? (figures of one round mean nothing)
 
-Rule 1: both sides hold the same conversation, eight model calls (`conversation.py`), against a
-        server in a process of its own (`replay.py`). `by_hand.py` is the typed API of each SDK as
-        documented, `kit.py` is an Agent.
-Rule 2: everything is measured in pairs, by turns, in one run. A ratio is the median of the pairs'
-        ratios, with their quartiles behind it; below 1, the kit is cheaper.
+Rule 1: all sides hold the same conversation, eight model calls (`conversation.py`), against a
+        server in a process of its own (`replay.py`). `kit.py` is a default Agent; the others are in
+        `by_hand.py`: the typed API of each SDK, its raw door, and HTTP without an SDK.
+Rule 2: everything is measured by turns, in one run. A ratio is the median of the rounds' ratios,
+        with their quartiles behind it; below 1, the kit is cheaper.
 Rule 3: what is asked of a cold process (start, memory, imports) is asked of a new one each time.
 
 The edge: POSIX only, for `os.wait4` tells what one child used. The time a model takes is in none of
@@ -21,30 +21,31 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeAlias
+from typing import TypeAlias
 from urllib.request import urlopen
 
 PROVIDERS = ("openai-responses", "openai-chat", "anthropic", "gemini", "ollama")
-SIDES = ("by_hand", "kit")
-LATENCY = 0.05  # seconds, of the server that 200 conversations meet at once
+SIDES = ("typed", "raw", "http", "kit")
+PER_MB = 1024 if sys.platform == "linux" else 1024**2  # of `ru_maxrss`
+LATENCY = 0.05  # seconds, of the server that many conversations meet at once
 
-Pairs: TypeAlias = dict[str, list[list[float]]]
+Rounds: TypeAlias = dict[str, list[dict[str, float]]]  # by measure: what each side took in a round
 
-# measure: (words, unit, factor from what was measured, the most the ratio should be)
-MEASURES: dict[str, tuple[str, str, float, float | None]] = {
-    "cpu": ("CPU per conversation", "ms", 1e3, 1.0),
-    "wall": ("wall time per conversation", "ms", 1e3, None),
-    "async cpu": ("async: CPU per conversation", "ms", 1e3, 1.0),
-    "async wall": ("async: wall time per conversation", "ms", 1e3, None),
-    "200 wall": ("200 at once, 50 ms latency: wall time", "s", 1.0, 0.7),
-    "200 cpu": ("200 at once, 50 ms latency: CPU", "s", 1.0, None),
-    "cold wall": ("process start to exit: wall time", "ms", 1e3, 1.05),
-    "cold cpu": ("process start to exit: CPU", "ms", 1e3, 1.05),
-    "imports": ("of it imports and client", "ms", 1e3, None),
-    "memory": ("peak memory", "MB", 1 / 1024 if sys.platform == "linux" else 1 / 1024**2, 1.1),
-    "bytes": ("request bytes per conversation", "kB", 1e-3, 1.0),
+# measure: words, unit, factor from what was measured, the most the ratio should be beside a side
+MEASURES: dict[str, tuple[str, str, float, dict[str, float]]] = {
+    "cpu": ("CPU per conversation", "ms", 1e3, {"typed": 1.0, "raw": 1.15}),
+    "async cpu": ("async: CPU per conversation", "ms", 1e3, {"typed": 1.0, "raw": 1.15}),
+    "200 wall": ("200 at once, 50 ms latency: wall time", "s", 1.0, {"typed": 0.7}),
+    "200 cpu": ("200 at once, 50 ms latency: CPU", "s", 1.0, {}),
+    "1000 wall": ("1,000 at once, 50 ms latency: wall time", "s", 1.0, {"typed": 0.7}),
+    "1000 cpu": ("1,000 at once, 50 ms latency: CPU", "s", 1.0, {}),
+    "cold wall": ("process start to exit: wall time", "ms", 1e3, {"typed": 1.05}),
+    "cold cpu": ("process start to exit: CPU", "ms", 1e3, {"typed": 1.05}),
+    "imports": ("of it imports and client", "ms", 1e3, {}),
+    "memory": ("peak memory", "MB", 1 / PER_MB, {"typed": 1.1}),
+    "bytes": ("request bytes per conversation", "kB", 1e-3, {"raw": 1.05}),
 }
 
 
@@ -60,35 +61,34 @@ def replaying(latency: float) -> Iterator[str]:
             server.terminate()
 
 
-def warm(provider: str, url: str, slow_url: str, rounds: int) -> Pairs:
-    """What `paired.py` measures, in a process that imports both sides."""
-    pairs: Pairs = printed_by("paired", provider, url, slow_url, str(rounds))
-    return pairs
-
-
-def printed_by(module: str, *arguments: str) -> Any:
-    """The JSON that a module of the benchmark prints."""
-    command = [sys.executable, "-m", f"tests.benchmarks.{module}", *arguments]
+def warm(provider: str, url: str, slow_url: str, rounds: int) -> Rounds:
+    """What `paired.py` measures, in a process that imports all sides."""
+    module = "tests.benchmarks.paired"
+    command = [sys.executable, "-m", module, provider, url, slow_url, str(rounds)]
     done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
-    return json.loads(done.stdout)
+    measured: Rounds = json.loads(done.stdout)
+    return measured
 
 
-def cold(provider: str, url: str, rounds: int) -> Pairs:
+def cold(provider: str, url: str, rounds: int) -> Rounds:
     """New processes by turns, each with one conversation."""
-    pairs: Pairs = {}
-    for number in range(rounds + 1):
+    measured: Rounds = {}
+    skipped = int(rounds > 1)  # the first round finds nothing in the caches of the disk
+    for number in range(skipped + rounds):
         order = SIDES if number % 2 else SIDES[::-1]
         found = {side: one_process(side, provider, url) for side in order}
-        if number:  # the first pair finds nothing in the caches of the disk
+        if number >= skipped:
             for measure in found["kit"]:
-                pairs.setdefault(measure, []).append([found[side][measure] for side in SIDES])
-    return pairs
+                row = {side: found[side][measure] for side in SIDES}
+                measured.setdefault(measure, []).append(row)
+    return measured
 
 
 def one_process(side: str, provider: str, url: str) -> dict[str, float]:
     asked(url)
     start = time.perf_counter()
-    command = [sys.executable, "-m", f"tests.benchmarks.{side}", provider, url]
+    words = ["kit"] if side == "kit" else ["by_hand", side]
+    command = [sys.executable, "-m", f"tests.benchmarks.{words[0]}", *words[1:], provider, url]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout
         imports = float(child.stdout.read())
@@ -109,61 +109,55 @@ def asked(url: str) -> float:
         return float(answer.read())
 
 
-def cell(pairs: list[list[float]], factor: float, target: float | None) -> str:
-    """`ratio (quartiles) kit/by hand`; with a mark where the ratio misses its target."""
-    ratios = [kit / by_hand for by_hand, kit in pairs]
+def cell(rounds: list[dict[str, float]], other: str, factor: float, most: float | None) -> str:
+    """`ratio (quartiles) kit/other`; with a mark where the ratio misses its target."""
+    ratios = [row["kit"] / row[other] for row in rounds]
     low, ratio, high = statistics.quantiles(ratios, n=4) if len(ratios) > 1 else ratios * 3
-    by_hand, kit = (statistics.median(side) * factor for side in zip(*pairs, strict=True))
-    mark = " ✗" if target and round(ratio, 2) > target else ""
+    kit, beside = (
+        statistics.median(row[side] for row in rounds) * factor for side in ("kit", other)
+    )
+    mark = " ✗" if most and round(ratio, 2) > most else ""
     spread = f"({low:.2f}–{high:.2f})" if low < high else ""
-    return f"**{ratio:.2f}**{mark} {spread} {kit:.3g}/{by_hand:.3g}"
+    return f"**{ratio:.2f}**{mark} {spread} {kit:.3g}/{beside:.3g}"
 
 
-def table(measured: dict[str, Pairs]) -> str:
+def table(measured: dict[str, Rounds], other: str) -> str:
     """Markdown: a row per measure, a column per provider."""
     lines = [
-        f"| kit / by hand | at most | {' | '.join(measured)} |",
+        f"| kit / {other} | at most | {' | '.join(measured)} |",
         f"|---|---|{'---|' * len(measured)}",
     ]
-    for measure, (words, unit, factor, target) in MEASURES.items():
-        cells = (cell(pairs[measure], factor, target) for pairs in measured.values())
-        lines.append(f"| {words}, {unit} | {target or ''} | {' | '.join(cells)} |")
+    found = next(iter(measured.values()))
+    for measure, (words, unit, factor, most) in MEASURES.items():
+        if measure in found:
+            bound = most.get(other)
+            cells = (cell(rounds[measure], other, factor, bound) for rounds in measured.values())
+            lines.append(f"| {words}, {unit} | {bound or ''} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-def loop_table() -> str:
-    """Markdown: how the loop itself grows with the model calls of one run."""
-    by_calls = {int(calls): used for calls, used in printed_by("turns").items()}
-    used = " | ".join(f"{seconds * 1e3:.0f}" for seconds in by_calls.values())
-    each = " | ".join(f"{seconds / calls * 1e3:.2f}" for calls, seconds in by_calls.items())
-    return "\n".join(
-        [
-            f"| model calls in one run | {' | '.join(map(str, by_calls))} |",
-            f"|---|{'---|' * len(by_calls)}",
-            f"| CPU of the loop itself, ms | {used} |",
-            f"| per model call, ms | {each} |",
-        ]
-    )
+def tables(providers: Sequence[str], rounds: int) -> Iterator[str]:
+    """A table for each of the other sides."""
+    measured: dict[str, Rounds] = {}
+    with replaying(0.0) as url, replaying(LATENCY) as slow_url:
+        for provider in providers:
+            print(f"measuring {provider} ...", file=sys.stderr)
+            measured[provider] = warm(provider, url, slow_url, rounds) | cold(provider, url, rounds)
+    for other in SIDES[:-1]:
+        yield table(measured, other)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m tests.benchmarks.overhead",
-        description="The kit against a loop written by hand, on the same SDKs.",
+        description="The kit beside loops that are written by hand.",
     )
     parser.add_argument("--provider", action="append", choices=PROVIDERS, help="only this one")
-    parser.add_argument("--rounds", type=int, default=12, help="pairs of each measure")
-    parser.add_argument("--quick", action="store_true", help="one round, no growth of the loop")
+    parser.add_argument("--rounds", type=int, default=12, help="rounds of each measure")
+    parser.add_argument("--quick", action="store_true", help="one round")
     args = parser.parse_args()
     rounds = 1 if args.quick else max(2, args.rounds)
-    measured: dict[str, Pairs] = {}
-    with replaying(0.0) as url, replaying(LATENCY) as slow_url:
-        for provider in args.provider or PROVIDERS:
-            print(f"measuring {provider} ...", file=sys.stderr)
-            measured[provider] = warm(provider, url, slow_url, rounds) | cold(provider, url, rounds)
-    print(table(measured))
-    if not args.quick:
-        print(f"\n{loop_table()}")
+    print("\n\n".join(tables(args.provider or PROVIDERS, rounds)))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""Both sides in one process, by turns: `python -m tests.benchmarks.paired PROVIDER URL SLOW_URL
+"""All sides in one process, by turns: `python -m tests.benchmarks.paired PROVIDER URL SLOW_URL
 ROUNDS`.
 
-Prints a JSON object: for each measure a list of pairs, the loop by hand first. What differs from
-one moment to the next (another process, a slower clock) meets both alike, and which one begins
+Prints a JSON object: for each measure a list of rounds, in each what every side took. What differs
+from one moment to the next (another process, a slower clock) meets all alike, and which one begins
 changes with every round.
 """
 
@@ -12,14 +12,25 @@ import json
 import sys
 import time
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any
 
 from tests.benchmarks import by_hand, kit
 from tests.benchmarks.conversation import ANSWER
+from tests.benchmarks.overhead import SIDES
 
-Pair: TypeAlias = list[float]
-Sides: TypeAlias = list[Callable[[], object]]
 EACH = 4  # conversations at a stretch
+
+
+def talker(side: str, provider: str, url: str) -> Any:
+    """Holds one conversation at each call."""
+    return kit.talker(provider, url) if side == "kit" else by_hand.talker(side, provider, url)
+
+
+def async_talker(side: str, provider: str, url: str) -> Any:
+    """`talker`, for an event loop."""
+    if side == "kit":
+        return kit.async_talker(provider, url)
+    return by_hand.async_talker(side, provider, url)
 
 
 def timed(work: Callable[[], object], times: int) -> tuple[float, float]:
@@ -31,22 +42,24 @@ def timed(work: Callable[[], object], times: int) -> tuple[float, float]:
     return (time.process_time() - cpu) / times, (time.perf_counter() - wall) / times
 
 
-def by_turns(sides: Sides, rounds: int, times: int) -> tuple[list[Pair], list[Pair]]:
-    """CPU and wall pairs of both sides."""
+def by_turns(
+    works: dict[str, Callable[[], object]], rounds: int, times: int
+) -> tuple[list[dict[str, float]], list[dict[str, float]]]:
+    """CPU and wall time of all sides, in rounds."""
     cpu, wall = [], []
     for number in range(rounds):
-        order = (0, 1) if number % 2 else (1, 0)
-        measured = {side: timed(sides[side], times) for side in order}
-        cpu.append([measured[0][0], measured[1][0]])
-        wall.append([measured[0][1], measured[1][1]])
+        order = SIDES[number % len(SIDES) :] + SIDES[: number % len(SIDES)]
+        measured = {side: timed(works[side], times) for side in order}
+        cpu.append({side: measured[side][0] for side in SIDES})
+        wall.append({side: measured[side][1] for side in SIDES})
     return cpu, wall
 
 
-def at_once(side: object, provider: str, url: str, count: int) -> Callable[[], None]:
+def at_once(side: str, provider: str, url: str, count: int) -> Callable[[], None]:
     """`count` conversations on a new event loop with new clients: connecting is a part of it."""
 
     async def talk() -> None:
-        talk = side.async_talker(provider, url)  # type: ignore[attr-defined]
+        talk = async_talker(side, provider, url)
         assert await asyncio.gather(*(talk() for _ in range(count))) == [ANSWER] * count
 
     return lambda: asyncio.run(talk())
@@ -54,21 +67,21 @@ def at_once(side: object, provider: str, url: str, count: int) -> Callable[[], N
 
 def main() -> None:
     provider, url, slow_url, rounds = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
-    measured: dict[str, list[Pair]] = {}
-
-    sides: Sides = [side.talker(provider, url) for side in (by_hand, kit)]
-    assert [side() for side in sides] == [ANSWER, ANSWER]
-    measured["cpu"], measured["wall"] = by_turns(sides, rounds, EACH)
+    measured: dict[str, Any] = {}
+    works = {side: talker(side, provider, url) for side in SIDES}
+    assert {work() for work in works.values()} == {ANSWER}
+    measured["cpu"], _ = by_turns(works, rounds, EACH)
 
     with asyncio.Runner() as runner:
-        talkers = [side.async_talker(provider, url) for side in (by_hand, kit)]
-        sides = [lambda talk=talk: runner.run(talk()) for talk in talkers]
-        assert [side() for side in sides] == [ANSWER, ANSWER]
-        measured["async cpu"], measured["async wall"] = by_turns(sides, rounds, EACH)
+        talkers = {side: async_talker(side, provider, url) for side in SIDES}
+        works = {side: lambda talk=talk: runner.run(talk()) for side, talk in talkers.items()}
+        assert {work() for work in works.values()} == {ANSWER}
+        measured["async cpu"], _ = by_turns(works, rounds, EACH)
 
-    count = 200 if rounds > 1 else 20
-    sides = [at_once(side, provider, slow_url, count) for side in (by_hand, kit)]
-    measured["200 cpu"], measured["200 wall"] = by_turns(sides, max(1, rounds // 4), 1)
+    for count in (200, 1_000) if rounds > 1 else (20,):
+        works = {side: at_once(side, provider, slow_url, count) for side in SIDES}
+        cpu, wall = by_turns(works, max(1, rounds // 4), 1)
+        measured[f"{count} cpu"], measured[f"{count} wall"] = cpu, wall
     print(json.dumps(measured))
 
 

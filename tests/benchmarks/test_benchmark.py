@@ -2,27 +2,24 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from tests.benchmarks.conversation import ACTIONS, FUNCTIONS
+from tests.support.sizes import ROOT
 from think_agent import tool
-
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="os.wait4 is POSIX")
-def test_the_quick_benchmark_prints_a_row_per_measure():
-    command = [sys.executable, "-m", "tests.benchmarks.overhead", "--quick"]
-    done = subprocess.run(
-        [*command, "--provider", "openai-chat"], cwd=ROOT, capture_output=True, text=True
-    )
+def test_the_quick_page_has_every_table():
+    command = [sys.executable, "-m", "tests.benchmarks.page", "--quick"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    head, _, *rows = done.stdout.splitlines()
-    assert head.endswith("| openai-chat |")
-    assert len(rows) == 11
-    assert all("**" in row and row.count("|") == 4 for row in rows)
+    tables = [table.splitlines() for table in done.stdout.split("\n\n") if table.startswith("|")]
+    assert [len(table) for table in tables] == [5, 4, 7, 3, 3, 9, 9, 9]
+    for other, (head, _, *rows) in zip(["typed", "raw", "http"], tables[-3:], strict=True):
+        assert head == f"| kit / {other} | at most | ollama |"
+        assert all("**" in row and row.count("|") == 4 for row in rows)
 
 
 @pytest.mark.parametrize("declared", ACTIONS, ids=lambda declared: declared["name"])

@@ -11,8 +11,8 @@ import pytest
 
 from tests.support.desk import killed, points, said, told_once, work
 
-TEXT = "Please refund ORD-001, ORD-002 and ORD-003"
-RIGHT = [("ORD-001", "approve", 8900), ("ORD-002", "deny", 0), ("ORD-003", "approve", 4500)]
+TEXT = "Please refund ORD-001 and ORD-002"
+RIGHT = [("ORD-001", "approve", 8900), ("ORD-002", "deny", 0)]
 
 
 def rows(folder):
@@ -32,7 +32,7 @@ def test_the_run_that_is_not_stopped(whole):
     seen, messages, decisions = whole
     assert decisions == RIGHT
     assert told_once(messages) == messages
-    assert seen.count("COMMIT") == seen.count("INSERT") == 3
+    assert seen.count("COMMIT") == seen.count("INSERT") == len(RIGHT)
     for place, name in enumerate(seen):
         if name == "COMMIT":  # a point on either side of it, before the result is in the file
             assert seen[place + 1 : place + 3] == ["worked", "ToolResult"]
@@ -62,6 +62,6 @@ def test_killed_again_and_again(whole, tmp_path):
     while killed(tmp_path, TEXT, 10):
         deaths += 1
         assert deaths < 100
-    assert deaths > 5
+    assert deaths > 4
     assert rows(tmp_path) == decisions
     assert told_once(said(tmp_path / "run.jsonl")) == messages

@@ -2,6 +2,9 @@
 `Started` is appended: once for a call, another for every other one, read back on resume.
 """
 
+import os
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 
@@ -13,7 +16,6 @@ from think_agent import (
     CallModel,
     CallTool,
     Done,
-    Force,
     Refuse,
     Request,
     ScriptedModel,
@@ -25,10 +27,10 @@ from think_agent import (
     tool,
 )
 from think_agent.running import Flush, Perform, effects
+from think_agent.testing import call, think
 
 ASK = User("Refund both.")
-NOTES = {"thought": "both are due", "should_continue": "true"}
-THINK = ToolCall("t", "think", NOTES)
+THINK = replace(think("both are due"), id="t")
 ONE, TWO = ToolCall("1", "pay", {"order": 1}), ToolCall("2", "pay", {"order": 2})
 LOOK = ToolCall("3", "look", {"order": 1})
 BOTH = Assistant(tool_calls=(THINK, ONE, TWO), stop_reason="tool_use")
@@ -66,31 +68,6 @@ def started(messages) -> list[str]:
     return [message.key for message in messages if isinstance(message, Started)]
 
 
-STEPS = {
-    "opening": CallModel(Force("think")),
-    "a question of the kit": CallModel("none", say=User("No more.", kind="limit")),
-    "thought": CallTool(THINK),
-    "side effect": CallTool(ONE),
-    "read": CallTool(LOOK),
-    "unknown tool": CallTool(ToolCall("9", "fly")),
-    "bad arguments": CallTool(ToolCall("9", "pay", {"order": "x"})),
-    "no arguments": CallTool(ToolCall("9", "pay", "{")),
-    "refusal": Refuse(ONE, "gate", "not run."),
-    "a person": AskHuman("Go on?"),
-    "done": Done("silence", "Done."),
-}
-
-
-@pytest.mark.parametrize("step", STEPS.values(), ids=STEPS)
-def test_effects_are_a_list_that_reads_the_same_twice(step):
-    agent, turn = Desk().agent(), Turn.of([ASK, BOTH])
-    first, second = effects(agent, step, turn), effects(agent, step, turn)
-    assert isinstance(first, list)
-    assert first == second
-    assert repr(first) == repr(second)  # and not only in what is compared: no key, no time
-    assert turn == Turn.of([ASK, BOTH])
-
-
 @settings(max_examples=60, deadline=None)
 @given(transcripts)
 def test_they_are_pure_wherever_a_transcript_stands(messages):
@@ -101,24 +78,40 @@ def test_they_are_pure_wherever_a_transcript_stands(messages):
     assert turn == Turn.of([ASK, *messages])
 
 
-def test_what_each_kind_of_call_asks_for():
+def test_what_each_kind_of_step_asks_for():
     agent, turn = Desk().agent(), Turn.of([ASK, BOTH])
-    pay = [Started("1", "pay"), Flush(), Perform(ONE), Flush()]
-    assert effects(agent, CallTool(ONE), turn) == pay
-    assert effects(agent, CallTool(LOOK), turn) == [Perform(LOOK)]
-    assert [type(effect) for effect in effects(agent, CallTool(THINK), turn)] == [ToolResult]
-    (request,) = effects(agent, CallModel(), Turn.of([ASK]))
-    assert request == Request((ASK,), agent.shown)
-    assert effects(agent, Done("silence"), turn) == [Flush()]
+
+    def asked(step):
+        return effects(agent, step, turn)
+
+    assert asked(CallTool(ONE)) == [Started("1", "pay"), Flush(), Perform(ONE), Flush()]
+    for harmless in (LOOK, call("fly"), call("pay", order="x"), ToolCall("9", "pay", "{")):
+        assert asked(CallTool(harmless)) == [Perform(harmless)]
+    assert [type(effect) for effect in asked(CallTool(THINK))] == [ToolResult]
+    [refused] = asked(Refuse(ONE, "gate", "not run."))
+    assert (refused.refused, refused.content) == ("gate", "error: not run.")
+    say = User("No more.", kind="limit")
+    shown = (ASK, BOTH)
+    assert asked(CallModel("none", say=say)) == [
+        say,
+        Request((*shown, say), agent.shown, tool_choice="none"),
+    ]
+    assert asked(AskHuman("Go on?")) == [AskHuman("Go on?")]
+    assert asked(Done("silence")) == [Flush()]
 
 
-def test_two_calls_in_a_row_get_two_keys_which_stand_in_their_started():
-    desk = Desk()
-    outcome = desk.agent(BOTH).run(ASK.text)
-    assert [order for order, _ in desk.paid] == [1, 2]
-    assert desk.keys == started(outcome.transcript)
-    assert len(set(desk.keys)) == 2
-    assert all(desk.keys)
+def test_a_file_is_flushed_twice_for_a_side_effect_once_at_the_end_and_never_for_a_look(
+    tmp_path, monkeypatch
+):
+    flushed = []
+    monkeypatch.setattr(os, "fsync", flushed.append)
+    desk, path = Desk(), tmp_path / "run.jsonl"
+    desk.agent().run("Hello", transcript=path)
+    folder_and_end = len(flushed)
+    assert folder_and_end == 2
+    looks = Assistant(tool_calls=(THINK, LOOK, LOOK), stop_reason="tool_use")
+    desk.agent(looks, BOTH).run(ASK.text, transcript=path)
+    assert len(flushed) - folder_and_end == 2 * len(desk.paid) + 1 == 5
 
 
 def killed(desk: Desk, at: int, **more) -> list:
@@ -171,13 +164,3 @@ def test_a_copy_that_goes_on_by_itself_has_keys_of_its_own(tmp_path):
     for path in (one, other):
         desk.agent(BOTH).run(ASK.text, transcript=path)
     assert len(set(desk.keys)) == len(desk.paid) == 4
-
-
-def test_a_copy_of_a_call_that_was_started_is_the_same_call():
-    desk = Desk()
-    before = killed(desk, 1)
-    for _ in range(2):
-        desk.agent().resume(before)
-    first, *again = [key for order, key in desk.paid if order == 1]
-    assert set(again) == {first}
-    assert len({key for order, key in desk.paid if order == 2}) == 2

@@ -2,103 +2,30 @@
 execute is counted.
 """
 
-from collections.abc import Iterator
-from dataclasses import replace
-from datetime import UTC, datetime, timedelta
-from itertools import count
+from itertools import islice
 
 import pytest
 
-from tests.support.counting import counted
-from think_agent import (
-    Agent,
-    Assistant,
-    Outcome,
-    Request,
-    ScriptedModel,
-    Started,
-    ToolCall,
-    ToolResult,
-    Turn,
-    Usage,
-    User,
-    tool,
-)
+from tests.support.busy import CYCLE, LIMITS, busy_agent, look, replied, written
+from tests.support.counting import counted, grows_evenly
+from think_agent import Agent, Assistant, Outcome, ScriptedModel, ToolCall, Turn, User
 from think_agent.messages import MESSAGES
-from think_agent.policies import Price
+from think_agent.testing import call, think
 from think_agent.transcript import Transcript
-
-HUGE = 10**9
-LIMITS = {
-    "max_model_calls": HUGE,
-    "max_actions": HUGE,
-    "max_tokens": HUGE,
-    "max_seconds": HUGE,
-    "max_cost": HUGE,
-    "prices": {"script": Price(input=1, output=2)},
-}
-
-
-@tool(think_first=True)
-def pay(order: int) -> str:
-    """Pay an order back."""
-    if order % 7 == 0:
-        raise ValueError("the bank is closed")
-    return f"paid {order}"
-
-
-@tool(idempotent=True)
-def look(order: int) -> str:
-    """Look an order up."""
-    return f"order {order}"
-
-
-def thinking(about: int, go_on: str = "true") -> ToolCall:
-    return ToolCall("", "think", {"thought": f"it is {about}", "should_continue": go_on})
-
-
-def busy_agent(**settings) -> Agent:
-    """It looks, thinks and pays, and sometimes pays without a thought. For ever."""
-    numbers, seconds = count(1), count()
-
-    def reply(request: Request) -> Assistant:
-        n = next(numbers)
-        pays, looks = ToolCall("", "pay", {"order": n}), ToolCall("", "look", {"order": n})
-        cycle = [looks], [thinking(n), pays, pays], [pays], [thinking(n)], [pays, looks]
-        calls = tuple(cycle[n % 5])
-        return Assistant(tool_calls=calls, stop_reason="tool_use", usage=Usage(10, 2, 1, 1))
-
-    def clock() -> str:
-        return (datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=next(seconds))).isoformat()
-
-    return Agent(ScriptedModel(reply), [pay, look], now=clock, **LIMITS, **settings)
-
-
-CYCLE = 5 * 7  # replies until the calls and the bank are as they were
-
-
-def replied(events: Iterator[object], times: int = CYCLE) -> int:
-    """Goes on by so many replies; the messages that there were."""
-    messages = 0
-    while times:
-        event = next(events)
-        messages += isinstance(event, MESSAGES)
-        times -= isinstance(event, Assistant)
-    return messages
 
 
 @pytest.mark.parametrize("force", ["first", "always"])
 def test_a_step_costs_the_same_at_20_and_at_1000_messages(force):
     """Planned, carried out and recorded, with all limits set and guarded tools."""
     events = busy_agent(force=force)._events("Pay them all.", None, False)
-    messages = replied(events, 6)
+    messages = len(replied(events, 6))
     assert 15 <= messages <= 30
     with counted() as early:
-        messages += replied(events)
+        messages += len(replied(events, CYCLE))
     while messages < 1000:
-        messages += replied(events)
+        messages += len(replied(events, CYCLE))
     with counted() as late:
-        replied(events)
+        replied(events, CYCLE)
     events.close()
     assert late.total() < 1.1 * early.total(), (late - early).most_common(5)
 
@@ -117,30 +44,18 @@ def test_planning_costs_the_same_in_the_first_and_in_the_hundredth_turn():
 
 
 def test_reading_a_transcript_is_linear():
-    messages = []
-    for event in busy_agent()._events("Pay them all.", None, False):
-        messages.append(event)
-        if len(messages) == 1000:
-            break
-    messages = [message for message in messages if isinstance(message, MESSAGES)]
-    with counted() as few:
-        Turn.of(messages[: len(messages) // 10])
-    with counted() as many:
-        Turn.of(messages)
-    assert many.total() < 1.1 * 10 * few.total()
+    events = (e for e in busy_agent()._events("Pay.", None, False) if isinstance(e, MESSAGES))
+    messages = list(islice(events, 1000))
+    assert grows_evenly(lambda size: Turn.of(messages[:size]), 100, 1000)
 
 
 def test_many_calls_in_one_reply_are_linear():
-    costs = {}
-    for size in (100, 1000):
-        calls = tuple(ToolCall("", "look", {"order": n}) for n in range(size))
-        replies = [Assistant(tool_calls=calls, stop_reason="tool_use"), Assistant("Done.")]
-        agent = Agent(ScriptedModel(replies), [look], **LIMITS)
-        with counted() as found:
-            outcome = agent.run("Look.")
+    def run(size: int) -> None:
+        calls = [call("look", order=n) for n in range(size)]
+        outcome = Agent(ScriptedModel([calls, "Done."]), [look], **LIMITS).run("Look.")
         assert len(outcome.actions) == size
-        costs[size] = found.total()
-    assert costs[1000] < 1.1 * 10 * costs[100], costs
+
+    assert grows_evenly(run, 100, 1000)
 
 
 def test_opening_a_file_and_going_on_in_it(tmp_path):
@@ -148,17 +63,9 @@ def test_opening_a_file_and_going_on_in_it(tmp_path):
     opened, went_on = {}, {}
     for turns in (20, 200):
         path = tmp_path / f"{turns}.jsonl"
-        calls = (replace(thinking(0, "false"), id="t"), ToolCall("p", "pay", {"order": 1}))
-        acts = Assistant(tool_calls=calls, stop_reason="tool_use", model="script")
-        agent = Agent(ScriptedModel([acts, Assistant("Done.")]), [pay, look], **LIMITS)
-        with Transcript(path, agent.made_of(), now=agent.now()) as file:
-            for number in range(turns):
-                file.append(User(f"Order {number}", at=agent.now()))
-                file.append(acts)
-                file.append(ToolResult("t", "think", "Thought recorded."))
-                file.append(Started("p", "pay", f"key {number}"))
-                file.append(ToolResult("p", "pay", "paid", at=agent.now()))
-                file.append(Assistant("Done.", model="script"))
+        assert written(path, turns) == 6 * turns
+        agent = busy_agent()
+        agent.model = ScriptedModel([(think("due", False), call("pay", order=1)), "Done."])
         with counted() as found, Transcript(path, agent.made_of(), now=agent.now()) as file:
             assert len(Turn.of(file).spoken) == 5 * turns
         opened[turns] = found.total()

@@ -47,6 +47,8 @@ def test_json_is_short_and_readable():
         ({"type": "user", "text": "x", "mood": "good"}, "mood: Unexpected keyword argument"),
         ({"type": "assistant", "tool_calls": [{"name": "add"}]}, "tool_calls.0.id: "),
         ({"type": "assistant", "tool_calls": 5}, "tool_calls: "),
+        ({"type": "assistant", "tool_calls": [{"id": "1", "name": "a", "typo": 1}]}, "typo"),
+        ({"type": "assistant", "usage": {"tokens": 1}}, "usage.tokens"),
         ({"type": "assistant", "usage": {"input_tokens": "many"}}, "usage.input_tokens: "),
         ({"type": "assistant", "tool_choice": {"named": "think"}}, "tool_choice"),
         ({"type": "verdict", "decision": "perhaps"}, "decision: "),
@@ -56,18 +58,6 @@ def test_what_is_no_message_is_refused_by_its_field(data, problem):
     with pytest.raises(ValueError, match=problem) as caught:
         from_json(data)
     assert len(str(caught.value).splitlines()) == 1
-
-
-@pytest.mark.parametrize(
-    "data",
-    [
-        {"type": "assistant", "tool_calls": [{"id": "1", "name": "add", "typo": 1}]},
-        {"type": "assistant", "usage": {"tokens": 1}},
-    ],
-)
-def test_what_is_unknown_inside_a_message_is_refused(data):
-    with pytest.raises(ValueError, match=r"typo|tokens"):
-        from_json(data)
 
 
 def test_from_json_leaves_its_argument_alone():

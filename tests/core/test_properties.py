@@ -1,315 +1,311 @@
-"""What holds for every run, whatever the model replies.
+"""What holds whatever the model says and the tools do, under any combination of policies.
 
-The scripts know no mercy: unknown tools, arguments that are no JSON, doubled and missing ids,
-replies that break off, think calls with any exit signal, calls in the final reply.
+The model breaks off, raises, garbles its replies, doubles ids, invents tools; the tools raise, hang
+and return what is no JSON. Each run goes into a file, is stopped after every message in turn, and
+goes on from there.
 """
 
-import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+import itertools
+import json
+import tempfile
+import threading
+import zlib
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.strategies import cyclic, scripts
+from tests.support import naive
+from tests.support.providers import WAYS
+from tests.support.strategies import cyclic, replies
 from think_agent import (
     THINK,
     THINK_MINIMAL,
     Agent,
+    AskHuman,
     Assistant,
-    CallModel,
-    CallTool,
-    Done,
+    BadResponse,
+    Message,
+    ModelError,
     Outcome,
+    Overloaded,
     Request,
     ScriptedModel,
     Started,
-    Tool,
-    ToolCall,
     ToolResult,
     User,
+    Verdict,
     tool,
 )
-from think_agent.messages import Message
-from think_agent.running import honored, without_signal
-from think_agent.think import acknowledge
-from think_agent.tools import call
+from think_agent.messages import BROKEN_OFF, MESSAGES
+from think_agent.policies import Price
+from think_agent.transcript import Transcript
 
-BROKEN_OFF = ("max_tokens", "pause_turn", "incomplete", "refusal")
-CAP = 3
+MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None  # fsync costs nothing there
+NEVER = threading.Event()
+NOW = "2026-03-01T12:00:00.000+00:00"
+HISTORY = (User("Before"), Assistant("Hello.", native={"thinking": "x"}, provider="chaos"))
+FAILURES = [ValueError("as ever"), StopIteration(), KeyError(), RecursionError()]
+ODD = [None, b"\xff", object, float("nan"), "\ud800\0\x1b[2J", ""]
+
+errors = st.sampled_from([Overloaded("busy", retryable=True), BadResponse("not JSON")])
+scripts = st.lists(replies | replies | replies | errors, min_size=1, max_size=6)
+policies = st.fixed_dictionaries(
+    {
+        "force": st.sampled_from(["never", "first", "always"]),
+        "think": st.sampled_from([THINK, THINK, THINK_MINIMAL, None]),
+        "max_model_calls": st.integers(1, 9),
+    },
+    optional={
+        "carry": st.booleans(),
+        "silence": st.sampled_from(["confirm", "accept"]),
+        "max_actions": st.integers(1, 5),
+        "max_tokens": st.integers(1, 900),
+        "max_cost": st.floats(0.00001, 0.005),
+        "max_seconds": st.just(1),
+        "patience": st.integers(1, 3),
+        "on_tool_error": st.sampled_from(["tell_model", "fail_fast"]),
+        "max_repeats": st.integers(1, 3),
+        "max_thoughts_in_a_row": st.integers(1, 3),
+        "max_result_chars": st.integers(20, 60),
+        "keep_turns": st.integers(1, 2),
+    },
+).filter(
+    lambda some: (
+        (some["force"] != "always" or some["think"] is THINK)
+        and (some["think"] or some.get("carry"))
+    )
+)
+End = tuple[str, str]  # how it ended: the exit and the answer, or an error
 
 
 @dataclass
 class World:
-    """An agent on a script, and a log of what was asked of the model and what of the tools."""
+    """An agent on a script, with a person who decides by the words of the question, or no one.
+    `ran`: the tools that ran, each with its number or its key.
+    """
 
-    script: list[Assistant]
-    force: str
-    think: Tool | None
-    limit: int
-    log: list[Any] = field(default_factory=list)
+    script: list[Assistant | ModelError]
+    policies: dict[str, Any]
+    person: bool
+    ran: list[tuple[str, Any]] = field(default_factory=list)
 
     def agent(self) -> Agent:
-        @tool
-        def add(n: int) -> int:
-            self.log.append(("add", n))
-            return n + 1
+        def does(name: str, work: Callable[[int], object], **guards: Any):
+            def function(n: int) -> Any:
+                self.ran.append((name, n))
+                return work(n)
 
-        @tool
-        def fail() -> str:
-            self.log.append(("fail",))
-            raise ValueError("as ever")
+            return tool(function, name=name, **guards)
 
-        play = cyclic(self.script)
+        def fail(n: int) -> None:
+            raise FAILURES[n % 4]
 
-        def reply(request: Request) -> Assistant:
-            self.log.append(request.tool_choice)
-            return play(request)
+        def keyed(n: int, idempotency_key: str) -> str:
+            self.ran.append(("keyed", idempotency_key))
+            return f"paid {n}"
 
+        above_1 = {"needs_approval": lambda given: given["n"] > 1}
+        tools = [
+            does("add", lambda n: n + 1, idempotent=True),
+            does("fail", fail),
+            does("odd", lambda n: ODD[n]),
+            does("hang", lambda n: NEVER.wait(0.05), timeout=0.001),
+            does("pay", lambda n: f"paid {n}", think_first=True, **above_1),
+            tool(keyed),
+        ]
         return Agent(
-            ScriptedModel(reply),
-            [add, fail],
-            force=self.force,
-            think=self.think,
-            max_model_calls=self.limit,
-            max_thoughts_in_a_row=CAP,
+            ScriptedModel(self._reply),
+            tools,
+            approve=self._approve if self.person else None,
+            prices={"script": Price(input=3, output=15)},
+            now=lambda: NOW,
+            **self.policies,
         )
 
-    def run(self) -> Outcome:
-        return self.agent().run("go")
+    def _reply(self, request: Request) -> Assistant:
+        item = cyclic(self.script)(request)
+        if isinstance(item, ModelError):
+            raise item
+        return item
+
+    def _approve(self, asked: AskHuman) -> Verdict:
+        if "was started and has no result" in asked.question:
+            return Verdict("yes", by="a person")
+        decisions = [
+            Verdict("yes", by="a person"),
+            Verdict("yes", arguments={"n": 2} if asked.call else None),
+            Verdict("no", reason="\x1b[2J"),
+            Verdict("quit"),
+        ]
+        question = asked.question.encode("utf-8", "surrogatepass")
+        return decisions[zlib.crc32(question) % len(decisions)]
+
+    def begin(self, folder: str) -> tuple[End, list[Message], Path]:
+        """A second turn in a file that holds a first one."""
+        agent, path = self.agent(), Path(folder) / "run.jsonl"
+        with Transcript(path, agent.made_of(), now=NOW) as transcript:
+            for message in HISTORY:
+                transcript.append(message)
+        return ended(agent.run, "go", transcript=path), read(path), path
 
 
-worlds = st.builds(
-    World,
-    scripts,
-    force=st.sampled_from(["never", "first", "always"]),
-    think=st.sampled_from([THINK, THINK_MINIMAL, None]),
-    limit=st.integers(1, 8),
-).filter(lambda world: world.force != "always" or world.think is THINK)
-
-given_a_world = given(worlds)
-many = settings(max_examples=150)
-few = settings(max_examples=40)
+worlds = st.builds(World, scripts, policies, st.booleans())
 
 
-def replies_and_results(
-    transcript: Sequence[Message],
-) -> list[tuple[Assistant, list[ToolResult]]]:
-    pairs: list[tuple[Assistant, list[ToolResult]]] = []
-    for message in transcript:
-        match message:
-            case Assistant():
-                pairs.append((message, []))
-            case ToolResult():
-                pairs[-1][1].append(message)
-    return pairs
+def ended(work: Callable[..., Outcome], *given: Any, **more: Any) -> End:
+    try:
+        outcome = work(*given, **more)
+    except ModelError as error:
+        return type(error).__name__, str(error)
+    return outcome.exit, outcome.answer
 
 
-@many
-@given_a_world
-def test_a_run_ends_within_its_limit(world):
-    outcome = world.run()
-    assert 1 <= outcome.model_calls <= world.limit
-    assert outcome.exit in (
-        "signal", "silence", "limit", "truncated", "refused", "empty", "gave_up"
-    )  # fmt: skip
+def read(path: Path) -> list[Message]:
+    with Transcript(path, {}, now=NOW) as transcript:
+        return list(transcript)
 
 
-@many
-@given_a_world
-def test_every_call_is_answered_once_and_in_order_or_not_at_all(world):
-    for reply, results in replies_and_results(world.run().transcript):
-        answered = [(result.call_id, result.name) for result in results]
-        if reply.tool_choice == "none" or reply.stop_reason in BROKEN_OFF:
+@settings(max_examples=150)
+@given(worlds)
+def test_every_run_ends_and_every_rule_holds(world):
+    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
+        end, said, path = world.begin(folder)
+        for line in path.read_text("ascii").splitlines():
+            assert isinstance(json.loads(line), dict)
+    turn = said[len(HISTORY) :]
+    assert said[: len(HISTORY)] == list(HISTORY)
+    assert turn[0] == User("go")
+    replies = [message for message in turn if isinstance(message, Assistant)]
+    assert len(replies) <= world.policies["max_model_calls"]
+    if "none" in (choices := [reply.tool_choice for reply in replies]):
+        assert set(choices[choices.index("none") :]) == {"none"}
+    assert_calls_are_answered_in_order(turn)
+    assert_only_what_was_allowed_ran(world, turn)
+    assert_the_exit_is_true(*end, turn, replies)
+
+
+def assert_calls_are_answered_in_order(turn: Sequence[Message]) -> None:
+    """All of a reply's calls, or none; where the run ended or paused, the first of them."""
+    places = [place for place, m in enumerate(turn) if isinstance(m, Assistant)]
+    for place, end in itertools.pairwise([*places, None]):
+        reply, after = turn[place], turn[place:end]
+        answered = [(m.call_id, m.name) for m in after if isinstance(m, ToolResult)]
+        asked = [(call.id, call.name) for call in reply.tool_calls]
+        assert all(id for id, _ in asked)
+        if reply.tool_choice == "none" or reply.stop_reason in (*BROKEN_OFF, "malformed"):
             assert answered == []
         else:
-            assert answered == [(asked.id, asked.name) for asked in reply.tool_calls]
+            assert answered == (asked if end else asked[: len(answered)])
 
 
-@many
-@given_a_world
-def test_what_ran_is_what_was_answered_without_error(world):
-    outcome = world.run()
-    results = [m for m in outcome.transcript if isinstance(m, ToolResult)]
-    ran = [entry for entry in world.log if isinstance(entry, tuple)]
-    answers = [str(entry[1] + 1) for entry in ran if entry[0] == "add"]
-    assert answers == [r.content for r in results if r.name == "add" and not r.is_error]
-    failures = [r for r in results if r.content == "error: ValueError: as ever"]
-    assert len(failures) == ran.count(("fail",))
-    started = [m for m in outcome.transcript if isinstance(m, Started)]
-    assert [m.name for m in started] == [name for name, *_ in ran]
-    assert len({m.key for m in started} - {""}) == len(started)
+def assert_only_what_was_allowed_ran(world: World, turn: Sequence[Message]) -> None:
+    """A started call has its result behind it, a guarded one a thought before it that has read all
+    that was asked before, and one that needs approval its own yes. The kit answers each thought.
+    """
+    results, began = [], []
+    for place, message in enumerate(turn):
+        if not isinstance(message, ToolResult):
+            continue
+        results.append(message)
+        notes = naive.since_last(turn[:place], Assistant, ToolResult)
+        started = [m for m in notes if isinstance(m, Started)]
+        began += started
+        assert not (message.refused and started)
+        if message.name == "pay" and started:
+            call = naive.matched(turn[:place], naive.last_reply_at(turn[:place]))[1][0]
+            assert naive.behind(turn[:place], call, {"pay"})
+            decided = [m.decision for m in notes if isinstance(m, Verdict)]
+            assert decided == (["yes"] if int(call.arguments["n"]) > 1 else [])
+        if message.name == "think":
+            assert message.content.startswith(
+                "Thought recorded." if world.policies["think"] else "error"
+            )
+    assert [m.name for m in began] == [name for name, _ in world.ran if name != "add"]
+    assert len({m.key for m in began} - {""}) == len(began)
+    added = [str(n + 1) for name, n in world.ran if name == "add"]
+    assert added == [m.content for m in results if m.name == "add" and not m.is_error]
+    actions = [m for m in results if m.name != "think" and not m.refused]
+    assert len(actions) <= world.policies.get("max_actions", len(actions))
 
 
-@many
-@given_a_world
-def test_nothing_runs_once_the_final_reply_was_asked_for(world):
-    world.run()
-    if "none" in world.log:
-        assert set(world.log[world.log.index("none") :]) == {"none"}
-
-
-@many
-@given_a_world
-def test_the_kit_answers_every_thought_itself(world):
-    thoughts = [m for m in world.run().transcript if getattr(m, "name", "") == "think"]
-    for result in thoughts:
-        if world.think is None:
-            assert result.content.startswith("error: there is no tool 'think'")
-        else:
-            assert result.content.startswith("Thought recorded.")
-            assert not result.is_error
-
-
-@many
-@given_a_world
-def test_the_exit_says_how_it_ended(world):
-    outcome = world.run()
-    last = outcome.steps[-1]
-    said = [m.kind for m in outcome.transcript if isinstance(m, User)]
-    assert said.count("nudge") <= 1
-    assert said.count("limit") <= 1
-    assert said.count("silence") <= 1
-    confirmed = outcome.exit == "silence" and "silence" in said and not spoken(last)
-    match outcome.exit:
+def assert_the_exit_is_true(
+    exit: str, answer: str, turn: Sequence[Message], replies: Sequence[Assistant]
+) -> None:
+    asked = Counter(message.kind for message in turn if isinstance(message, User))
+    assert max(asked[kind] for kind in ("nudge", "limit", "budget", "silence")) <= 1
+    last = replies[-1] if replies else Assistant()
+    match exit:
         case "signal":
             assert last.tool_choice == "none"
-            assert "limit" not in said
+            assert not asked["limit"] + asked["budget"]
         case "silence":
             assert last.tool_choice != "none"
-            assert confirmed or last.tool_calls == ()
-        case "limit":
-            assert "limit" in said or outcome.answer == last.text  # nothing was left to ask with
-            assert world.limit - 1 <= outcome.model_calls <= world.limit
+            assert asked["silence"] or not last.tool_calls
         case "truncated" | "refused":
             assert last.stop_reason in BROKEN_OFF
         case "empty":
             assert not last.text.strip()
-    if outcome.exit in ("signal", "silence"):
-        assert outcome.answer.strip()
-        assert outcome.answer == (outcome.steps[-2] if confirmed else last).text
+    if exit in ("signal", "silence"):
+        assert answer.strip()
+        assert answer in [reply.text for reply in replies[-2:]]
 
 
-def spoken(reply: Assistant) -> bool:
-    """Does it say something, and call nothing?"""
-    return bool(reply.text.strip() and not reply.tool_calls)
+def settled(messages: Sequence[Message]) -> list[Message]:
+    """The messages without what only a crash adds: a second Started, and the yes before it."""
+    kept: list[Message] = []
+    doubt = False
+    for message in messages:
+        if not (doubt and isinstance(message, (Started, Verdict))):
+            kept.append(message)
+        doubt = isinstance(message, Started) or (doubt and isinstance(message, Verdict))
+    return kept
 
 
-@many
-@given_a_world
-def test_an_outcome_agrees_with_its_transcript(world):
-    outcome = world.run()
-    pairs = replies_and_results(outcome.transcript)
-    assert outcome.model_calls == len(outcome.steps) == len(pairs)
-    assert outcome.usage.input_tokens == sum(reply.usage.input_tokens for reply, _ in pairs)
-    assert 0 <= outcome.behind_a_thought <= len(outcome.actions)
-    if world.force == "never":
-        assert {choice for choice in world.log if isinstance(choice, str)} <= {"auto", "none"}
+@settings(max_examples=40)
+@given(worlds)
+def test_stopped_after_any_message_it_ends_as_if_it_had_not_been(world):
+    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
+        expected, said, whole = world.begin(folder)
+        lines = whole.read_bytes().splitlines(keepends=True)
+        path = Path(folder) / "stopped.jsonl"
+        for end in range(len(HISTORY) + 1, len(said) + 1):
+            path.write_bytes(b"".join(lines[: 1 + end]))
+            doubtful = isinstance(said[end - 1], Started) and said[end - 1].name != "keyed"
+            found = ended(world.agent().resume, path)
+            if end == len(said) and expected[0] == "truncated":
+                continue  # a resume goes on from there
+            if doubtful and not world.person:
+                assert found[0] == "needs_human"
+                assert read(path) == said[:end]
+            else:
+                assert found == expected == ended(world.agent().resume, said[:end])
+                assert settled(read(path)) == settled(said)
 
 
-async def _arun(world: World, streamed: bool) -> Outcome:
-    if not streamed:
-        return await world.agent().arun("go")
-    return [event async for event in world.agent().astream("go")][-1]
+@settings(max_examples=30)
+@given(worlds)
+def test_in_memory_it_is_the_same_run_in_each_of_the_ways_to_ask(world):
+    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
+        expected, said, _ = world.begin(folder)
+    went: list[Message] = []
 
+    def watch(event: object) -> None:
+        if isinstance(event, MESSAGES):
+            went.append(event)
 
-@few
-@given_a_world
-def test_plain_async_and_streamed_runs_are_the_same(world):
-    outcomes, logs = [], []
-    for run in (
-        World.run,
-        lambda world: list(world.agent().stream("go"))[-1],
-        lambda world: asyncio.run(_arun(world, streamed=False)),
-        lambda world: asyncio.run(_arun(world, streamed=True)),
-    ):
-        fresh = replace(world, log=[])
-        outcomes.append(run(fresh))
-        logs.append(fresh.log)
-    assert all(outcome == outcomes[0] for outcome in outcomes)
-    assert all(log == logs[0] for log in logs)
+    watched = ended(world.agent().run, "go", transcript=HISTORY, on_event=watch)
+    assert watched == expected
+    assert [*HISTORY, *went] == said
+    outcomes: list[Outcome] = []
 
+    def kept(way: Callable[..., Outcome]) -> Outcome:
+        outcomes.append(way(world.agent(), "go", HISTORY))
+        return outcomes[-1]
 
-def perform(world: World, transcript: list[Message]) -> Done:
-    """The loop once more, as plainly as it can be written: the oracle."""
-    agent = world.agent()
-    while True:
-        match agent.next_step(transcript):
-            case Done() as done:
-                return done
-            case CallModel(tool_choice=choice, say=say):
-                if say:
-                    transcript.append(say)
-                seen = [message for message in transcript if not isinstance(message, Started)]
-                shown = (*([agent.think] if agent.think else []), *agent.tools.values())
-                request = Request(seen, shown, tool_choice=choice)
-                reply = replace(agent.model.complete(request), tool_choice=choice)
-                if choice != "auto" and reply.stop_reason not in BROKEN_OFF:
-                    done = "tool_choice" if honored(choice, reply) else "ignored"
-                    reply = replace(reply, enforced=done)
-                if agent.think is THINK_MINIMAL:  # which has no signal to send
-                    reply = without_signal(reply)
-                transcript.append(numbered(reply, transcript))
-            case CallTool(call=asked) if asked.name == "think" and agent.think:
-                row = thoughts_in_a_row(transcript)
-                said = acknowledge(asked, agent.think, in_a_row=row, cap=CAP)
-                transcript.append(ToolResult(asked.id, "think", said))
-            case CallTool(call=asked):
-                before = len(world.log)
-                result = call(agent.tools, asked)
-                if len(world.log) > before:  # it really ran
-                    transcript.append(Started(asked.id, asked.name))
-                transcript.append(result)
-
-
-def numbered(reply: Assistant, before: Sequence[Message]) -> Assistant:
-    """The reply with an id for every call: its number in the whole transcript, or the next free."""
-    earlier = [asked for m in before if isinstance(m, Assistant) for asked in m.tool_calls]
-    taken = {asked.id for asked in (*earlier, *reply.tool_calls)}
-    calls: list[ToolCall] = []
-    for asked in reply.tool_calls:
-        number = len(earlier) + len(calls)
-        while f"call_{number}" in taken:
-            number += 1
-        calls.append(replace(asked, id=asked.id or f"call_{number}"))
-        taken.add(calls[-1].id)
-    return replace(reply, tool_calls=tuple(calls))
-
-
-def thoughts_in_a_row(transcript: Sequence[Message]) -> int:
-    """How many of the last replies with calls have called nothing but think."""
-    acts = [
-        any(asked.name != "think" for asked in reply.tool_calls)
-        for reply, _ in replies_and_results(transcript)
-        if reply.tool_calls
-    ]
-    return [*reversed(acts), True].index(True)
-
-
-@few
-@given_a_world
-def test_a_run_resumed_anywhere_ends_as_the_whole_one(world):
-    """Also in the middle: between two results, after the kit's own words, before the reply."""
-    outcome = world.run()
-    for end in range(1, len(outcome.transcript) + 1):
-        transcript = list(outcome.transcript[:end])
-        done = perform(world, transcript)
-        if isinstance(outcome.transcript[end - 1], Started):  # nobody is there to say what happened
-            assert done.exit == "needs_human"
-            assert tuple(transcript) == outcome.transcript[:end]
-        else:
-            assert tuple(transcript) == outcome.transcript
-            assert done == Done(outcome.exit, outcome.answer)
-
-
-@few
-@given(worlds, st.integers(1, 3))
-def test_a_conversation_keeps_its_past_and_its_rules(world, turns):
-    agent, transcript = world.agent(), ()
-    for turn in range(turns):
-        outcome = agent.run(f"turn {turn}", transcript=transcript)
-        assert outcome.transcript[: len(transcript)] == transcript
-        assert outcome.transcript[len(transcript)] == User(f"turn {turn}")
-        assert outcome.model_calls <= world.limit
-        transcript = outcome.transcript
+    assert {ended(kept, way) for way in WAYS} == {expected}
+    assert all(list(outcome.transcript) == said for outcome in outcomes)

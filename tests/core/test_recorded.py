@@ -4,7 +4,7 @@ file that was begun then is taken up now. How it was recorded: `tests/support/re
 
 import json
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,7 +22,6 @@ from tests.support.recording import (
     read_bodies,
     talked,
 )
-from think_agent import Notice, Outcome
 
 LABEL = "[scripted stand-in, no language model]\n"
 PAID = "The money is back on the original means of payment within 5 working days."
@@ -32,7 +31,6 @@ REFUNDED = (
     f"ORD-003 (USB-C Hub): approved. Refunded: $45.00. Reason: 3 days old, $45.00 (rule 5). {PAID}"
 )
 OVER = "$580.00 is over $500.00 and needs a manager (rule 4)"
-APPROVED = f"{LABEL}ORD-004 (Monitor Arm): approved. Refunded: $580.00. Reason: {OVER}. {PAID}"
 PASSED_ON = (
     f"{LABEL}ORD-004 (Monitor Arm): passed to a manager. Refunded: $0.00. Reason: {OVER}. "
     "Nothing is paid yet. A manager decides within 2 working days and writes back."
@@ -40,11 +38,8 @@ PASSED_ON = (
 UNDECIDED = LABEL + "\n".join(
     f"{order}: no decision. Not all could be done." for order in ("ORD-001", "ORD-003")
 )
+BOTH_REFUNDED = [("ORD-001", "approve"), ("ORD-003", "approve")]
 QUESTION = f'Run process_refund(order_id="ORD-004", decision="approve", reason="{OVER}")?'
-DOUBT = (
-    'send_letter(order_id="ORD-001") was started and has no result: it may have happened. '
-    "Run it again?"
-)
 LOOKUP, CHECK, REFUND = "lookup_order", "check_refund_policy", "process_refund"
 
 
@@ -56,6 +51,14 @@ class Resumed:
     answer: str
     calls: tuple[tuple[str, str], ...] = ()
     ended: bool = False  # before it was taken up: nothing may be written
+
+    @property
+    def rows(self) -> list[tuple[str, str]]:
+        """What is in the shop then."""
+        if self.exit not in ("signal", "silence"):
+            return []
+        escalated = [("ORD-004", "escalate")]
+        return escalated if self.answer == PASSED_ON else BOTH_REFUNDED
 
 
 TO_REFUND = ((REFUND, "ORD-001"), (REFUND, "ORD-003"))
@@ -73,7 +76,6 @@ RESUMED = {
     "cut-verdict": Resumed("signal", PASSED_ON, ((REFUND, "ORD-004"),)),
     "cut-limit": Resumed("limit", UNDECIDED),
     "started": Resumed("signal", REFUNDED, TO_REFUND),  # the first again, by its key
-    "started-no-key": Resumed("needs_human", DOUBT),
     "waiting": Resumed("needs_human", QUESTION),
     "json": SECOND_REFUND,
     "react": SECOND_REFUND,
@@ -100,14 +102,6 @@ def taken(tmp_path) -> Callable[[str], tuple[Path, Desk]]:
     return take
 
 
-def resume(path: Path, desk: Desk, **settings) -> tuple[Outcome, list[str]]:
-    """Take the run up: what it comes to, and what a watcher is told."""
-    events: list[object] = []
-    with desk.agent(**settings) as agent:
-        outcome = agent.resume(path, on_event=events.append)
-    return outcome, [event.text for event in events if isinstance(event, Notice)]
-
-
 def called(desk: Desk) -> tuple[tuple[str, str], ...]:
     return tuple((name, arguments["order_id"]) for name, arguments in desk.calls)
 
@@ -116,74 +110,21 @@ def ruled(desk: Desk) -> list[tuple[str, str]]:
     return [(row.order_id, row.decision) for row in desk.shop.decisions()]
 
 
-def records(path: Path) -> Sequence[dict]:
-    return [json.loads(text) for text in path.read_text("ascii").splitlines()]
-
-
 @pytest.mark.parametrize("name", RECIPES)
-def test_a_file_that_was_begun_then_is_taken_up_now(name, taken):
+def test_a_file_that_was_begun_then_is_taken_up_now_and_nothing_is_paid_twice(name, taken):
     path, desk = taken(name)
     before, expected = path.read_text("ascii"), RESUMED[name]
-    outcome, notices = resume(path, desk)
+    with desk.agent() as agent:
+        outcome = agent.resume(path)
     assert (outcome.exit, outcome.answer) == (expected.exit, expected.answer)
     assert called(desk) == expected.calls
-    assert not any("changed since it was begun" in notice for notice in notices)
-    whole = before.removesuffix(RECIPES[name].torn)
-    assert path.read_text("ascii").startswith(whole), "what was written stays as it was"
-    if expected.ended:
-        assert path.read_text("ascii") == before
-
-
-@pytest.mark.parametrize("name", RECIPES)
-def test_nothing_is_paid_twice(name, taken):
-    path, desk = taken(name)
-    resume(path, desk)
-    orders = [order for order, _ in ruled(desk)]
-    assert len(orders) == len(set(orders))
-    if RESUMED[name].exit in ("signal", "silence"):
-        both = [("ORD-001", "approve"), ("ORD-003", "approve")]
-        assert ruled(desk) == ([("ORD-004", "escalate")] if "ORD-004" in orders else both)
-    else:
-        assert orders == []
-
-
-def test_a_started_refund_is_repeated_with_the_key_it_had(taken):
-    path, desk = taken("started")
-    resume(path, desk)
-    assert desk.rows()[0] == ROWS_BEFORE["started"][0]
-
-
-def test_a_torn_line_is_told_and_gone(taken):
-    path, desk = taken("cut-torn")
-    _, notices = resume(path, desk)
-    assert any("a torn last line was cut off" in notice for notice in notices)
-    assert RECIPES["cut-torn"].torn + "{" not in path.read_text("ascii")
-    assert records(path)[-1]["exit"] == "signal"
-
-
-@pytest.mark.parametrize(
-    ("approve", "rows", "answer"),
-    [
-        (True, [("ORD-004", "approve")], APPROVED),
-        (False, [], "a person said no (no reason given)."),
-    ],
-)
-def test_a_question_that_waited_is_answered(approve, rows, answer, taken):
-    path, desk = taken("waiting")
-    asked = []
-    outcome, _ = resume(path, desk, approve=lambda question: asked.append(question) or approve)
-    assert [question.question for question in asked] == [QUESTION]
-    assert outcome.exit == "signal"
-    assert outcome.answer.endswith(answer)
-    assert ruled(desk) == rows
-
-
-@pytest.mark.parametrize("again", [True, False])
-def test_a_letter_in_doubt_is_written_again_only_if_a_person_says_so(again, taken):
-    path, desk = taken("started-no-key")
-    outcome, _ = resume(path, desk, approve=lambda question: again, silence="accept")
-    assert outcome.exit == "silence"
-    assert called(desk) == ((("send_letter", "ORD-001"),) if again else ())
+    assert ruled(desk) == expected.rows
+    after, whole = path.read_text("ascii"), before.removesuffix(RECIPES[name].torn)
+    assert after == before if expected.ended else after.startswith(whole)
+    assert all(isinstance(json.loads(line), dict) for line in after.splitlines())
+    if name == "started":  # it is repeated with the key that it had
+        arguments = next(given for tool, given in desk.calls if tool == REFUND)
+        assert arguments == ROWS_BEFORE[name][0]
 
 
 @pytest.mark.parametrize("name", [name for name in RESUMED if RESUMED[name].ended])

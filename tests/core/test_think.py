@@ -2,9 +2,8 @@ import jsonschema
 import pytest
 from hypothesis import given
 
-from tests.support.strategies import calls, think_calls
-from think_agent import THINK, THINK_MINIMAL, Assistant, ToolCall
-from think_agent.dialects.base import wants_to_leave
+from tests.support.strategies import think_calls
+from think_agent import THINK, THINK_MINIMAL, ToolCall
 from think_agent.think import RECORDED, acknowledge, should_continue, thought
 
 
@@ -76,65 +75,30 @@ def test_a_missing_signal_is_unreadable():
 
 
 STAY, LEAVE = think(should_continue="true"), think(should_continue=False)
-UNCLEAR, OTHER = think(), ToolCall("2", "pay", {"should_continue": "false"})
 
 
-@pytest.mark.parametrize(
-    ("said", "leaves"),
-    [
-        ((), False),
-        ((OTHER,), False),
-        ((LEAVE,), True),
-        ((LEAVE, OTHER), True),
-        ((STAY, LEAVE), True),
-        ((LEAVE, STAY), False),
-        ((LEAVE, UNCLEAR), False),
-    ],
-)
-def test_the_last_thought_of_a_reply_decides(said, leaves):
-    assert wants_to_leave(Assistant(tool_calls=said)) is leaves
+MISSING = ' should_continue was missing or unreadable; it must be "true" or "false".'
+ANSWERS = {  # call, tool, thoughts in a row: what is said after the constant
+    "good": (STAY, THINK, 2, ""),
+    "the last one": (LEAVE, THINK, 9, ""),  # it is leaving: nothing to urge
+    "empty": (think(thought=""), THINK_MINIMAL, 1, ""),
+    "unreadable": (think(thought="x", should_continue="no"), THINK, 1, MISSING),
+    "missing": (think(thought="x"), THINK, 1, MISSING),
+    "text": (ToolCall("1", "think", "{"), THINK, 1, " Its arguments were not a JSON object"),
+    "too many": (STAY, THINK, 3, " That is 3 in a row: it is time to act"),
+    "still more": (STAY, THINK, 4, " That is 4 in a row: it is time to act"),
+}
 
 
-def ack(call, tool=THINK, in_a_row=1, cap=3):
-    return acknowledge(call, tool, in_a_row=in_a_row, cap=cap)
-
-
-def test_a_good_thought_gets_the_constant_and_nothing_else():
-    assert ack(STAY) == ack(LEAVE) == RECORDED == "Thought recorded."
-    assert ack(think(thought=""), THINK_MINIMAL) == RECORDED
-
-
-@pytest.mark.parametrize("value", ["no", 0, None, ["false"]])
-def test_an_unreadable_signal_is_pointed_out(value):
-    said = ack(think(thought="x", should_continue=value))
-    assert said.startswith(RECORDED)
-    assert 'should_continue was missing or unreadable; it must be "true" or "false"' in said
-
-
-def test_a_missing_signal_is_pointed_out_where_there_should_be_one():
-    assert "missing" in ack(think(thought="x"))
-    assert "missing" not in ack(think(thought="x"), THINK_MINIMAL)
-
-
-def test_text_instead_of_arguments_is_pointed_out():
-    assert "not a JSON object" in ack(ToolCall("1", "think", "{"))
-
-
-def test_too_many_thoughts_in_a_row_are_pointed_out():
-    assert "in a row" not in ack(STAY, in_a_row=2)
-    assert "3 in a row: it is time to act" in ack(STAY, in_a_row=3)
-    assert "4 in a row" in ack(STAY, in_a_row=4)
-    assert ack(LEAVE, in_a_row=9) == RECORDED  # it is leaving: nothing to urge
+@pytest.mark.parametrize(("call", "tool", "in_a_row", "more"), ANSWERS.values(), ids=ANSWERS)
+def test_what_a_thought_is_answered(call, tool, in_a_row, more):
+    said = acknowledge(call, tool, in_a_row=in_a_row, cap=3)
+    assert RECORDED == "Thought recorded."
+    assert said.startswith(RECORDED + more) if more else said == RECORDED
 
 
 @given(think_calls)
 def test_whatever_was_thought_the_answer_is_never_empty(call):
-    assert ack(call).startswith(RECORDED)
+    assert acknowledge(call, THINK, in_a_row=1, cap=3).startswith(RECORDED)
     assert isinstance(thought(call), str)
     assert should_continue(call) in (True, False, None)
-
-
-@given(calls)
-def test_only_think_signals(call):
-    if call.name != "think":
-        assert not wants_to_leave(Assistant(tool_calls=(call,)))

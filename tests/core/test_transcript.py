@@ -8,7 +8,6 @@ import itertools
 import json
 import os
 import resource
-import shutil
 import stat
 import subprocess
 import sys
@@ -23,6 +22,7 @@ from hypothesis import strategies as st
 
 from tests.servers import serve
 from tests.servers.openai_chat import Chat
+from tests.support.sizes import ROOT
 from tests.support.strategies import messages
 from think_agent import (
     Agent,
@@ -40,7 +40,6 @@ from think_agent import (
 from think_agent.errors import TranscriptError
 from think_agent.transcript import Transcript
 
-ROOT = Path(__file__).parents[2]
 NOW = "2026-03-01T12:00:00.000+00:00"
 MADE_OF = {"model": "scripted:script", "tools": "t", "instructions": "i"}
 PAY = ToolCall("1", "pay", {"cents": 8900})
@@ -78,8 +77,8 @@ def paying_agent(pay: Callable[[int], str] = str, **settings) -> Agent:
     def run(cents: int) -> str:
         return pay(cents)
 
-    script = [Assistant(tool_calls=(PAY,), stop_reason="tool_use"), Assistant("Paid.")]
-    return Agent(ScriptedModel(script), [tool(run, name="pay")], force="never", **settings)
+    tools = [tool(run, name="pay")]
+    return Agent(ScriptedModel([PAY, "Paid."]), tools, force="never", **settings)
 
 
 # What is in the file.
@@ -111,19 +110,6 @@ def test_a_message_is_on_the_disk_before_the_next_step(tmp_path):
 
     paying_agent(look).run("Pay", transcript=path)
     assert seen == [["transcript", "user", "assistant", "started"]]
-
-
-def test_what_is_read_back_is_what_was_written(tmp_path):
-    assert read(written(tmp_path / "run.jsonl")) == SAID
-
-
-def test_jq_reads_it(tmp_path):
-    if not shutil.which("jq"):
-        pytest.skip("jq is not installed")
-    path = written(tmp_path / "run.jsonl")
-    query = 'select(.type == "assistant" and .text != null) | .text, .at'
-    done = subprocess.run(["jq", "-r", query, path], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines() == ["Done. \N{MONEY BAG}", NOW]
 
 
 def test_only_the_owner_may_read_it_and_parents_are_made(tmp_path):
@@ -162,13 +148,7 @@ def test_a_run_that_is_not_over_is_not_talked_over(tmp_path):
     assert path.read_bytes() == before
 
 
-def test_a_run_that_is_over_resumes_to_the_same_outcome(tmp_path):
-    path = tmp_path / "run.jsonl"
-    outcome = paying_agent().run("Pay", transcript=path)
-    assert paying_agent().resume(path) == outcome
-
-
-def test_other_tools_or_instructions_are_told(tmp_path):
+def test_other_tools_or_instructions_are_noticed(tmp_path):
     path = tmp_path / "run.jsonl"
     paying_agent().run("Pay", transcript=path)
     events: list = []
@@ -211,16 +191,6 @@ def test_a_header_torn_at_any_byte_is_written_again(tmp_path):
         path.write_bytes(header[:end])
         assert read(path) == []
         assert lines(path)[0]["type"] == "transcript"
-
-
-def test_the_torn_line_is_told_and_the_run_goes_on(tmp_path):
-    path = tmp_path / "run.jsonl"
-    outcome = paying_agent().run("Pay", transcript=path)
-    *rest, _, _ = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes(b"".join(rest) + b'{"type":"assist')
-    agent, events = Agent(ScriptedModel([Assistant("Paid.")]), force="never"), []
-    assert agent.resume(path, on_event=events.append).transcript == outcome.transcript
-    assert any(isinstance(event, Notice) and "torn" in event.text for event in events)
 
 
 BROKEN = [
@@ -335,35 +305,22 @@ def test_the_same_process_is_refused_too_and_an_error_frees_the_file(tmp_path):
     assert str(caught.value) == "a watcher with a bug"
 
 
-# Disks and rights.
+# Full disks.
 
 
 @contextlib.contextmanager
-def tiny_tmpfs(path: Path) -> Iterator[None]:
-    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "none", str(path)]
-    if os.geteuid() or subprocess.run(mount, capture_output=True, check=False).returncode:
-        pytest.skip("a tmpfs cannot be mounted here; that takes root")
+def kept_limit() -> Iterator[None]:
+    """Whatever is done to the largest size of a file is undone."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
     try:
         yield
     finally:
-        subprocess.run(["umount", "-l", path], check=True)
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-@contextlib.contextmanager
-def file_size_limit(path: Path) -> Iterator[None]:
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (64 * 1024, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-
-
-@pytest.mark.parametrize("full", [tiny_tmpfs, file_size_limit])
 @pytest.mark.parametrize("size", [100, 3_000, 70_000])
-def test_a_full_disk_keeps_what_was_there(tmp_path, full, size):
-    path, kept = tmp_path / "disk" / "run.jsonl", []
-    path.parent.mkdir()
+def test_a_full_disk_keeps_what_was_there(tmp_path, size):
+    path, kept = tmp_path / "run.jsonl", []
 
     def fill(transcript: Transcript) -> None:
         for number in itertools.count():
@@ -371,82 +328,38 @@ def test_a_full_disk_keeps_what_was_there(tmp_path, full, size):
             transcript.append(message)
             kept.append(message)
 
-    with full(path.parent):
-        transcript = opened(path)
-        with transcript, pytest.raises(TranscriptError, match="cannot be written") as caught:
+    with kept_limit(), opened(path) as transcript:
+        _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (64 * 1024, hard))
+        with pytest.raises(TranscriptError, match="cannot be written") as caught:
             fill(transcript)
-        assert len(str(caught.value).splitlines()) == 1
-        assert list(transcript) == kept
-        assert read(path) == kept
-        assert path.read_bytes().endswith(b"}\n")
+    assert len(str(caught.value).splitlines()) == 1
+    assert list(transcript) == kept == read(path)
+    assert path.read_bytes().endswith(b"}\n")
 
 
-def test_a_call_that_cannot_be_noted_as_started_is_not_run(tmp_path):
-    path, ran = tmp_path / "run.jsonl", []
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-
-    def reply(request):
-        """Leaves room for its own line and not for the next."""
-        resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 220, hard))
-        return Assistant(tool_calls=(PAY,), stop_reason="tool_use")
-
-    def pay(cents: int) -> str:
-        ran.append(cents)
-        return "paid"
-
-    agent = Agent(ScriptedModel(reply), [tool(pay)], force="never")
-    try:
-        with pytest.raises(TranscriptError, match="cannot be written"):
-            agent.run("Pay", transcript=path)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert [type(message) for message in read(path)] == [User, Assistant]
-    assert ran == []
+def leave_room(path: Path) -> None:
+    """For the next line of the file, and not for the one after it."""
+    _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 220, hard))
 
 
-@contextlib.contextmanager
-def nobody_in_particular() -> Iterator[None]:
-    """Root may write everywhere, so the test is somebody else for a while."""
-    if os.geteuid():
-        yield
-        return
-    os.seteuid(65534)
-    try:
-        yield
-    finally:
-        os.seteuid(0)
-
-
-@pytest.mark.parametrize("name", ["new.jsonl", "new/run.jsonl", "old.jsonl"])
-def test_a_folder_that_is_read_only_is_an_error_of_one_line(name):
-    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
-        old = written(Path(folder) / "old.jsonl")
-        old.chmod(0o444)
-        before = old.read_bytes()
-        os.chmod(folder, 0o555)
-        with nobody_in_particular(), pytest.raises(TranscriptError, match="cannot be opened") as e:
-            opened(Path(folder) / name)
-        os.chmod(folder, 0o755)
-        assert len(str(e.value).splitlines()) == 1
-        assert old.read_bytes() == before
-        assert os.listdir(folder) == ["old.jsonl"]
-
-
-def test_a_file_that_vanishes_stops_the_run_before_the_next_tool(tmp_path):
+@pytest.mark.parametrize(
+    ("trouble", "says"), [(leave_room, "cannot be written"), (Path.unlink, "was deleted")]
+)
+def test_a_call_that_cannot_be_noted_as_started_is_not_run(tmp_path, trouble, says):
     path, ran = tmp_path / "run.jsonl", []
 
     def reply(request):
-        path.unlink()
+        trouble(path)
         return Assistant(tool_calls=(PAY,), stop_reason="tool_use")
 
-    def pay(cents: int) -> str:
-        ran.append(cents)
-        return "paid"
-
-    with pytest.raises(TranscriptError, match="was deleted"):
-        Agent(ScriptedModel(reply), [tool(pay)], force="never").run("Pay", transcript=path)
+    agent = paying_agent(ran.append)
+    agent.model = ScriptedModel(reply)
+    with kept_limit(), pytest.raises(TranscriptError, match=says):
+        agent.run("Pay", transcript=path)
     assert ran == []
-    assert not path.exists()
+    assert not path.exists() or [type(m) for m in read(path)] == [User, Assistant]
 
 
 # Hostile content.
@@ -469,7 +382,10 @@ def test_any_message_comes_back_as_it_was(said, text):
 
 @pytest.mark.parametrize(
     "text",
-    ["\ud800", "\udfff\ud800", "a\0b\0", "\r\n\u2028\u2029\x85", "\x1b]0;owned\x07\x1b[2J"],
+    [
+        *("\ud800", "\udfff\ud800", "a\0b\0", "\r\n\u2028\u2029\x85", "\x1b]0;owned\x07\x1b[2J"),
+        pytest.param("\N{MONEY BAG}\0" * 500_000, id="megabytes"),
+    ],
 )
 def test_one_line_a_message_whatever_is_in_it(tmp_path, text):
     path = tmp_path / "run.jsonl"
@@ -477,28 +393,3 @@ def test_one_line_a_message_whatever_is_in_it(tmp_path, text):
     assert read(written(path, said)) == said
     assert len(path.read_bytes().splitlines()) == 4
     assert path.read_bytes().isascii()
-
-
-def test_ten_megabytes_in_one_message(tmp_path):
-    said = [User("\N{MONEY BAG}\0" * 5_000_000), User("end")]
-    assert read(written(tmp_path / "run.jsonl", said)) == said
-
-
-@pytest.mark.parametrize("depth", [100, 300, 450, 900, 20_000])
-def test_what_is_written_can_be_read_however_deep(tmp_path, depth):
-    """Deeper than JSON readers go: refused when it is written, and the file stays good."""
-    path = written(tmp_path / "run.jsonl", SAID[:1])
-    deep: dict = {}
-    for _ in range(depth):
-        deep = {"a": deep}
-    message, error = Assistant(tool_calls=(ToolCall("1", "pay", deep),)), ""
-    with opened(path) as transcript:
-        try:
-            transcript.append(message)
-        except TranscriptError as refused:
-            error = str(refused)
-        said = list(transcript)
-    assert said == SAID[:1] + [message] * (not error)
-    assert bool(error) == ("nested too deeply" in error)
-    assert not error if depth < 400 else depth < 2_000 or error
-    assert len(read(path)) == len(said)

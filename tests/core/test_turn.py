@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from tests.support import naive
 from tests.support.turns import transcripts
-from think_agent import Assistant, ToolCall, ToolResult, Turn, User, Verdict
+from think_agent import Assistant, ToolCall, ToolResult, Turn, User
 from think_agent.messages import from_json, to_json
 from think_agent.turn import KEPT, Action, Thought
 
-many = settings(max_examples=200, deadline=None)
+many = settings(max_examples=120, deadline=None)
 few = settings(max_examples=60, deadline=None)
 
 OTHERWISE = {  # facts that the oracle tells in plain tuples
@@ -28,8 +28,8 @@ OTHERWISE = {  # facts that the oracle tells in plain tuples
 def facts(turn: Turn) -> dict[str, object]:
     names = [name for name in dir(Turn) if not name.startswith("_")]
     values = {name: getattr(turn, name) for name in names}
-    told = {name: value for name, value in values.items() if not callable(value)}
-    return {name: OTHERWISE.get(name, lambda found: found)(value) for name, value in told.items()}
+    public = {name: value for name, value in values.items() if not callable(value)}
+    return {name: OTHERWISE.get(name, lambda found: found)(value) for name, value in public.items()}
 
 
 @many
@@ -82,32 +82,6 @@ def test_all_turns_each_by_itself(messages):
     if turns:  # the last one says what the whole transcript says, but for what is kept
         of_last, of_all = facts(turns[-1]), facts(Turn.of(messages))
         assert {n for n in of_all if of_last[n] != of_all[n]} <= set(KEPT)
-
-
-def test_what_is_kept_when_a_person_speaks():
-    call = ToolCall("a", "pay", {"n": 1})
-    first = [
-        User("Refund.", at="2026-01-01T00:00:00Z"),
-        Assistant(tool_calls=(call,), signed=True, enforced="ignored", at="2026-01-01T00:00:09Z"),
-        ToolResult("a", "pay", "error", is_error=True),
-        Verdict("quit"),
-        User("No more.", kind="limit"),
-    ]
-    turn = Turn.of(first)
-    spoken = turn.spoken
-    turn.add(again := User("And ORD-003?"))
-    fresh = Turn.of([again])
-    for name in KEPT:
-        setattr(fresh, name, getattr(turn, name))
-    assert turn == fresh
-    assert turn.spoken is spoken
-    assert (turn.spoken, turn.ids, turn.calls, turn.starts) == (
-        [*first[:3], first[4], again],
-        {"a"},
-        1,
-        [0, 4],
-    )
-    assert (turn.signed, turn.ignored) == (True, 1)
 
 
 def test_an_example_one_can_read():

@@ -2,10 +2,12 @@
 
 import pytest
 
-from think_agent import Agent, ScriptedModel, ToolResult, Verdict, tool
+from tests.support.agents import agent, results
+from think_agent import Verdict, tool
 from think_agent.testing import call, think
 
 WHY = "13 days and $89: rule 5."
+PAY = call("pay", order="A")
 
 
 def desk(*replies, **settings):
@@ -17,28 +19,27 @@ def desk(*replies, **settings):
         paid.append((order, amount))
         return "paid"
 
-    settings = {"carry": True, "force": "never", "silence": "accept", **settings}
-    return Agent(ScriptedModel([*replies, "Done."]), [pay], **settings), paid
+    return agent(*replies, "Done.", tools=[pay], carry=True, **settings), paid
 
 
 @pytest.mark.parametrize("settings", [{}, {"think": None}])
 def test_it_covers_its_own_call_alone_and_costs_none(settings):
-    agent, paid = desk((call("pay", thought=WHY, order="A"), call("pay", order="B")), **settings)
-    outcome = agent.run("go")
+    carrying, paid = desk((call("pay", thought=WHY, order="A"), call("pay", order="B")), **settings)
+    outcome = carrying.run("go")
     assert paid == [("A", 89)]
     assert [(a.thought, a.how) for a in outcome.actions] == [(WHY, "carried")]
-    assert [m.refused for m in outcome.transcript if isinstance(m, ToolResult)] == ["", "gate"]
+    assert [m.refused for m in results(outcome)] == ["", "gate"]
     assert outcome.model_calls == 2
 
 
 def test_the_parameter_is_first_and_required_and_only_for_guarded_tools():
-    agent, _ = desk()
-    shown = {item.name: item.parameters for item in agent.shown}["pay"]
+    carrying, _ = desk()
+    shown = {item.name: item.parameters for item in carrying.shown}["pay"]
     assert (next(iter(shown["properties"])), shown["required"][0]) == ("thought", "thought")
-    assert "thought" not in agent.tools["pay"].parameters["properties"]
+    assert "thought" not in carrying.tools["pay"].parameters["properties"]
 
 
-def test_the_call_stays_as_the_model_wrote_it_and_no_one_else_sees_the_thought():
+def test_the_call_stays_as_the_model_wrote_it_and_only_the_model_sees_the_thought():
     said = call("pay", thought=WHY, order="A", amount=580)
     asked = []
 
@@ -46,8 +47,8 @@ def test_the_call_stays_as_the_model_wrote_it_and_no_one_else_sees_the_thought()
         asked.append(question)
         return Verdict("yes", arguments={**question.call.arguments, "amount": 500})
 
-    agent, paid = desk(said, approve=approve)
-    outcome = agent.run("go")
+    carrying, paid = desk(said, approve=approve)
+    outcome = carrying.run("go")
     assert paid == [("A", 500)]
     assert (asked[0].thought, asked[0].call.arguments) == (WHY, {"order": "A", "amount": 580})
     assert outcome.steps[0].tool_calls[0].arguments == said.arguments
@@ -56,15 +57,14 @@ def test_the_call_stays_as_the_model_wrote_it_and_no_one_else_sees_the_thought()
 
 @pytest.mark.parametrize("blank", ["", "  ", None, 5])
 def test_a_blank_one_is_none_and_the_refusal_says_where_it_belongs(blank):
-    agent, paid = desk(call("pay", thought=blank, order="A"), think=None)
-    refusals = [m.content for m in agent.run("go").transcript if isinstance(m, ToolResult)]
+    carrying, paid = desk(call("pay", thought=blank, order="A"), think=None)
+    assert "'thought'" in results(carrying.run("go"))[0].content
     assert paid == []
-    assert "'thought'" in refusals[0]
 
 
 def test_with_a_think_tool_the_gate_does_what_it_always_does():
-    agent, paid = desk(call("pay", order="A"), (think(WHY), call("pay", order="A")))
-    assert [a.how for a in agent.run("go").actions] == ["gated"]
+    carrying, paid = desk(PAY, (think(WHY), PAY))
+    assert [a.how for a in carrying.run("go").actions] == ["gated"]
     assert paid == [("A", 89)]
 
 

@@ -1,5 +1,5 @@
 """The gate: no guarded call runs without a thought that covers it. The rule of DESIGN as a table,
-and attacked by scripts that know no mercy, against its pseudo code.
+and attacked by arbitrary scripts, against its definition in `tests/support/naive.py`.
 """
 
 from dataclasses import replace
@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support import naive
 from think_agent import (
     Agent,
     Assistant,
@@ -17,10 +18,10 @@ from think_agent import (
     Force,
     Refuse,
     ScriptedModel,
-    Tool,
     ToolCall,
     ToolResult,
     User,
+    tool,
 )
 from think_agent.loop import plan
 from think_agent.policies.gate import gate
@@ -174,40 +175,16 @@ scripts = st.lists(
 )
 
 
-def covered(own: str, before: list[tuple[int, str, bool, bool]], reply: int) -> bool:
-    """DESIGN §6, literally. `before`: all calls of the turn so far, each with its reply, its name,
-    whether it ran, and whether it is a thought that is not blank, in a whole reply.
-    """
-    if own.strip():
-        return True
-    thoughts = [place for place, (_, _, _, is_thought) in enumerate(before) if is_thought]
-    if not thoughts:
-        return False
-    others = [call for call in before if call[1] != "think"]
-    if any(at == reply and name not in GUARDED for at, name, _, _ in others):
-        return False
-    since = [call for call in before[thoughts[-1] :] if call[1] != "think"]
-    return all(name in GUARDED and at == reply for at, name, did_run, _ in since if did_run)
-
-
 def judged(transcript) -> list[tuple[str, bool, bool]]:
-    """The calls that were answered: name, whether it may run, whether it ran."""
-    before: list[tuple[int, str, bool, bool]] = []
-    rows, reply, waiting = [], 0, []
+    """The calls that were answered: name, whether it may run by the definition, whether it ran."""
+    rows, waiting = [], []
     for place, message in enumerate(transcript):
         if isinstance(message, Assistant):
-            reply, waiting = place, list(message.tool_calls)
-            whole = message.stop_reason == "tool_use"
+            waiting = list(message.tool_calls)
         elif isinstance(message, ToolResult):
             call = waiting.pop(0)
-            assert call.id == message.call_id
-            notes = call.arguments.get("thought", "")
-            guarded, thinks = call.name in GUARDED, call.name == "think"
-            may = covered(notes, before, reply) if guarded else True
-            rows.append((call.name, may, not message.refused))
-            before.append(
-                (reply, call.name, not message.refused, thinks and whole and bool(notes.strip()))
-            )
+            may = call.name not in GUARDED or naive.behind(transcript[:place], call, GUARDED)
+            rows.append((call.name, bool(may), not message.refused))
     return rows
 
 
@@ -216,23 +193,19 @@ def judged(transcript) -> list[tuple[str, bool, bool]]:
 def test_exactly_the_covered_calls_run(script, force, streamed):
     log = []
 
-    def tool(name: str) -> Tool:
-        def function(**arguments) -> int:
-            log.append(name)
-            return len(log)
+    @tool
+    def look() -> int:
+        log.append("look")
+        return len(log)
 
-        parameters = {"type": "object", "properties": {}}
-        return Tool(
-            name=name,
-            description=name,
-            parameters=parameters,
-            function=function,
-            think_first=name in GUARDED,
-        )
+    @tool(think_first=True)
+    def pay() -> int:
+        log.append("pay")
+        return len(log)
 
     replies = iter([*map(said, script)])
     model = ScriptedModel(lambda request: next(replies, Assistant("Done.")))
-    agent = Agent(model, [tool("look"), tool("pay")], force=force, max_repeats=99)
+    agent = Agent(model, [look, pay], force=force, max_repeats=99)
     outcome = [*agent.stream("go")][-1] if streamed else agent.run("go")
     rows = judged(outcome.transcript)
     assert [may for _, may, _ in rows] == [did_run for _, _, did_run in rows]

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.agents import kit_said, results
 from tests.support.strategies import cyclic, scripts
 from think_agent import (
     Agent,
@@ -23,15 +24,11 @@ from think_agent import (
 from think_agent.policies import Price
 from think_agent.policies.gate import gate
 from think_agent.policies.limits import (
-    max_actions,
     max_cost,
-    max_model_calls,
     max_seconds,
-    max_tokens,
 )
-from think_agent.policies.patience import no_repeats, patience
+from think_agent.testing import call, think
 
-GO_ON = ToolCall("", "think", {"thought": "hm", "should_continue": "true"})
 PRICES = {"script": Price(input=3.0, output=15.0)}
 HUNDRED = Usage(60, 40)  # 60 * 3 + 40 * 15 = 780 millionths
 
@@ -49,7 +46,7 @@ def busy(request):
     if request.tool_choice == "none":
         return Assistant("What I could.", usage=HUNDRED)
     n = sum(isinstance(message, ToolResult) for message in request.messages) + 1
-    return Assistant(tool_calls=(ToolCall("", "look", {"n": n}),), usage=HUNDRED)
+    return Assistant(tool_calls=(call("look", n=n),), usage=HUNDRED)
 
 
 def clock(seconds=1.0, day=1):
@@ -61,10 +58,6 @@ def clock(seconds=1.0, day=1):
 
 def agent(script=busy, **limits):
     return Agent(ScriptedModel(script), [look], force="never", **limits)
-
-
-def kit_said(outcome):
-    return [m for m in outcome.transcript if isinstance(m, User) and m.kind != "person"]
 
 
 # limit: the exit, how many model calls (the closing one included), how many actions. The clock
@@ -127,12 +120,7 @@ def test_the_closing_words_are_asked_for_with_what_was_done():
 
 
 @pytest.mark.parametrize(
-    "last",
-    [
-        Assistant(),
-        Assistant(" \n"),
-        Assistant(tool_calls=(ToolCall("", "look", {"n": 9}),)),
-    ],
+    "last", [Assistant(), Assistant(" \n"), Assistant(tool_calls=(call("look", n=9),))]
 )
 @pytest.mark.parametrize("limit", [{"max_model_calls": 3}, {"max_actions": 2}, {"max_tokens": 200}])
 def test_a_model_without_closing_words_ends_by_the_limit_too(limit, last):
@@ -153,12 +141,11 @@ def test_calls_beyond_the_limit_are_refused_and_not_run():
         ran.append(n)
         return "marked"
 
-    many = tuple(ToolCall("", "mark", {"n": n}) for n in range(5))
-    script = [Assistant(tool_calls=many), Assistant("Enough.")]
-    outcome = Agent(ScriptedModel(script), [mark], force="never", max_actions=3).run("go")
+    many = [call("mark", n=n) for n in range(5)]
+    script = ScriptedModel([many, "Enough."])
+    outcome = Agent(script, [mark], force="never", max_actions=3).run("go")
     assert ran == [0, 1, 2]
-    results = [m for m in outcome.transcript if isinstance(m, ToolResult)]
-    assert [result.refused for result in results] == ["", "", "", "limit", "limit"]
+    assert [m.refused for m in results(outcome)] == ["", "", "", "limit", "limit"]
     assert (outcome.exit, len(outcome.actions)) == ("limit", 3)
 
 
@@ -166,7 +153,7 @@ def test_thoughts_do_not_use_up_actions():
     def thinker(request):
         last = request.messages[-1]
         if request.tool_choice != "none" and getattr(last, "name", "look") == "look":
-            return Assistant(tool_calls=(GO_ON,))
+            return Assistant(tool_calls=(think("hm"),))
         return busy(request)
 
     outcome = agent(thinker, max_actions=3).run("go")
@@ -184,8 +171,7 @@ def test_a_turn_has_its_limits_to_itself():
     "limit", [{"max_actions": 1}, {"max_model_calls": 2}, {"max_tokens": 1}, {"max_seconds": 1}]
 )
 def test_who_leaves_in_time_is_not_at_a_limit(limit):
-    leave = Assistant(tool_calls=(ToolCall("", "think", {"should_continue": "false"}),))
-    outcome = agent([leave, Assistant("Bye.")], **limit, now=clock(0.01)).run("go")
+    outcome = agent([think("x", False), "Bye."], **limit, now=clock(0.01)).run("go")
     assert (outcome.exit, kit_said(outcome)) == ("signal", [])
 
 
@@ -251,49 +237,27 @@ def test_money_that_cannot_be_counted_is_an_error():
 # What is no limit.
 
 
-@pytest.mark.parametrize("value", [True, False, 0, -1, 1.5, "3", None, float("nan")])
-@pytest.mark.parametrize(
-    "limit",
-    [
-        max_model_calls,
-        max_actions,
-        max_tokens,
-        patience,
-        no_repeats,
-        lambda value: gate({"look"}, patience=value),
-    ],
-)
-def test_a_limit_that_counts_takes_whole_numbers_from_1(limit, value):
-    with pytest.raises(ValueError, match="whole number"):
-        limit(value)
+WHOLE = [
+    "max_model_calls",
+    "max_actions",
+    "max_tokens",
+    "max_thoughts_in_a_row",
+    "max_result_chars",
+    "patience",
+    "max_repeats",
+    "keep_turns",
+]
+ABOVE_0 = ["max_seconds", "max_cost"]
 
 
-@pytest.mark.parametrize("value", [True, False, 0, -0.5, "3", None, float("nan")])
-@pytest.mark.parametrize("limit", [max_seconds, lambda value: max_cost(value, {})])
-def test_a_limit_that_measures_takes_numbers_above_0(limit, value):
-    with pytest.raises(ValueError, match="number above 0"):
-        limit(value)
-
-
-@pytest.mark.parametrize("value", [True, 0, "3"])
-@pytest.mark.parametrize(
-    "name",
-    [
-        "max_model_calls",
-        "max_actions",
-        "max_seconds",
-        "max_tokens",
-        "max_cost",
-        "max_thoughts_in_a_row",
-        "max_result_chars",
-        "patience",
-        "max_repeats",
-        "keep_turns",
-    ],
-)
-def test_an_agent_refuses_them_before_it_runs(name, value):
-    with pytest.raises(ValueError, match=name):
-        agent(prices=PRICES, **{name: value})
+@pytest.mark.parametrize("name", [*WHOLE, *ABOVE_0])
+def test_an_agent_refuses_what_is_no_limit_before_it_runs(name):
+    whole = name in WHOLE
+    for value in (True, False, 0, -1, "3", float("nan"), *([1.5] if whole else [])):
+        with pytest.raises(ValueError, match=f"{name}.*(whole number|number above 0)"):
+            agent(prices=PRICES, **{name: value})
+    with pytest.raises(ValueError, match=r"patience.*whole number"):
+        gate({"look"}, patience=0)
 
 
 # Whatever the model does.
@@ -312,4 +276,4 @@ def test_no_script_gets_past_a_limit(script, calls, actions, tokens):
     used = [reply.usage.input_tokens + reply.usage.output_tokens for reply in counted]
     assert sum(used[:-1]) < tokens
     if any(said.kind in ("limit", "budget") for said in kit_said(outcome)):
-        assert outcome.exit in ("limit", "budget", "truncated", "refused")
+        assert outcome.exit in ("limit", "budget", "truncated", "refused", "gave_up")

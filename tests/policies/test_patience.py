@@ -4,14 +4,13 @@ import asyncio
 import contextvars
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
-from pathlib import Path
 
 import pytest
 
+from tests.support.agents import agent, kit_said, results
+from tests.support.providers import run_async, run_plain
 from think_agent import (
     Agent,
     Assistant,
@@ -19,16 +18,14 @@ from think_agent import (
     Force,
     ScriptedModel,
     Started,
-    ToolCall,
     ToolResult,
     User,
     Verdict,
     tool,
 )
 from think_agent.policies.patience import patience
+from think_agent.testing import call, think
 from think_agent.transcript import Transcript
-
-ROOT = Path(__file__).parents[2]
 
 
 @tool
@@ -39,47 +36,38 @@ def work(n: int = 0) -> str:
     return "worked"
 
 
-def call(name="work", id="", **arguments):
-    return ToolCall(id, name, arguments)
+WORK, HM = call("work", n=0), think("hm")
 
 
-def calling(*calls):
-    return Assistant(tool_calls=calls, stop_reason="tool_use")
-
-
-def agent(script, tools=(work,), **settings):
-    return Agent(ScriptedModel(script), tools, **{"force": "never", **settings})
+def worker(*replies, tools=(work,), **settings):
+    return agent(*replies, tools=tools, **settings)
 
 
 def plays(*numbers):
     """A script that works with n, reply by reply, and then is done."""
-    return [*(calling(call(n=n)) for n in numbers), Assistant("Done.")]
-
-
-def kit_said(outcome, kind):
-    return [m.text for m in outcome.transcript if isinstance(m, User) and m.kind == kind]
+    return [*(call("work", n=n) for n in numbers), "Done."]
 
 
 # Failures in a row.
 
 
 @pytest.mark.parametrize(
-    ("numbers", "exit", "actions"),
+    ("replies", "exit", "actions"),
     [
-        ((1, 2), "silence", 2),
-        ((1, 2, 3), "gave_up", 3),
-        ((1, 2, 0, 3, 4), "silence", 5),
-        ((0, 1, 2, 3), "gave_up", 4),
+        (plays(1, 2), "silence", 2),
+        (plays(1, 2, 3), "gave_up", 3),
+        (plays(1, 2, 0, 3, 4), "silence", 5),
+        ([(HM, call("work", n=n)) for n in (1, 2, 3, 4)], "gave_up", 3),  # a thought is no success
+        ([*plays(1, 2)[:2], (call("work", n=3), think("no use", False)), "No."], "signal", 3),
     ],
 )
-def test_failures_in_a_row_end_the_run(numbers, exit, actions):
-    outcome = agent(plays(*numbers)).run("go")
+def test_failures_in_a_row_end_the_run(replies, exit, actions):
+    outcome = worker(*replies).run("go")
     assert (outcome.exit, len(outcome.actions)) == (exit, actions)
 
 
 def test_giving_up_comes_with_what_was_tried():
-    outcome = agent(plays(0, 1, 2, 3)).run("go")
-    assert outcome.answer.splitlines()[1:] == [
+    assert worker(*plays(0, 1, 2, 3)).run("go").answer.splitlines()[1:] == [
         "✓ work(n=0)",
         "✗ work(n=1) (error: ValueError: no 1)",
         "✗ work(n=2) (error: ValueError: no 2)",
@@ -87,85 +75,43 @@ def test_giving_up_comes_with_what_was_tried():
     ]
 
 
-def test_thoughts_do_not_mend_a_row_of_failures():
-    thought = call("think", thought="again", should_continue="true")
-    script = [calling(thought, call(n=n)) for n in (1, 2, 3, 4)]
-    assert len(agent(script).run("go").actions) == 3
+@pytest.mark.parametrize(
+    ("answers", "exit", "actions"),
+    [
+        ([True, True], "silence", 8),  # yes starts a new row
+        ([False], "declined", 3),
+        ([Verdict("no")], "declined", 3),
+        ([Verdict("quit")], "declined", 3),
+    ],
+)
+def test_a_person_who_is_there_is_asked_before_giving_up(answers, exit, actions):
+    asked, given = [], iter(answers)
+    person = {"approve": lambda question: asked.append(question) or next(given)}
+    outcome = worker(*plays(*range(1, 9)), **person).run("go")
+    assert (outcome.exit, len(outcome.actions), len(asked)) == (exit, actions, len(answers))
+    assert asked[0].call is None
+    assert "✗ work(n=3) (error: ValueError: no 3)" in asked[0].question
 
 
-def test_a_model_that_leaves_after_its_failures_may_say_so():
-    leave = call("think", thought="no use", should_continue="false")
-    script = [*plays(1, 2)[:-1], calling(call(n=3), leave), Assistant("It did not work.")]
-    assert agent(script).run("go").exit == "signal"
-
-
-class Person:
-    def __init__(self, *answers):
-        self.asked, self._answers = [], iter(answers)
-
-    def __call__(self, question):
-        self.asked.append(question)
-        return next(self._answers)
-
-
-def test_a_person_who_is_there_is_asked_before_giving_up():
-    person = Person(True)
-    outcome = agent(plays(1, 2, 3, 4, 5), approve=person).run("go")
-    (asked,) = person.asked
-    assert asked.call is None
-    assert "✗ work(n=3) (error: ValueError: no 3)" in asked.question
-    assert (outcome.exit, len(outcome.actions)) == ("silence", 5)
-
-
-def test_yes_starts_a_new_row():
-    person = Person(True, True, True)
-    agent(plays(*range(1, 9)), approve=person).run("go")
-    assert len(person.asked) == 2
-
-
-@pytest.mark.parametrize("answer", [False, Verdict("no"), Verdict("quit")])
-def test_no_and_quit_end_it(answer):
-    person = Person(answer)
-    outcome = agent(plays(1, 2, 3, 4), approve=person).run("go")
-    assert (outcome.exit, len(outcome.actions), len(person.asked)) == ("declined", 3, 1)
-
-
-# Fail fast.
-
-
-def test_fail_fast_gives_up_at_the_first():
-    outcome = agent(plays(0, 1, 2), on_tool_error="fail_fast").run("go")
-    assert (outcome.exit, len(outcome.actions)) == ("gave_up", 2)
-
-
-def test_fail_fast_does_not_run_the_calls_beside_the_failed_one():
+def test_fail_fast_does_not_run_the_calls_beside_the_failed_one_nor_ask_about_them():
     done = []
 
-    @tool
+    @tool(needs_approval=lambda given: given["cents"] > 1)
     def pay(cents: int) -> str:
         done.append(cents)
         return "paid"
 
-    leave = call("think", thought="x", should_continue="true")
-    script = [calling(call("pay", cents=1), call(n=1), leave, call("pay", cents=2))]
-    outcome = agent(script, [work, pay], on_tool_error="fail_fast").run("go")
+    calls = (call("pay", cents=1), call("work", n=1), HM, call("pay", cents=2))
+    fast = {"on_tool_error": "fail_fast", "approve": lambda question: pytest.fail("asked")}
+    outcome = worker(calls, tools=[work, pay], **fast).run("go")
     assert done == [1]
     assert outcome.exit == "gave_up"
-    results = [m for m in outcome.transcript if isinstance(m, ToolResult)]
-    assert [(m.name, m.is_error, m.refused) for m in results] == [
+    assert [(m.name, m.is_error, m.refused) for m in results(outcome)] == [
         ("pay", False, ""),
         ("work", True, ""),
         ("think", False, ""),
         ("pay", True, "failed"),
     ]
-
-
-def test_nobody_is_asked_about_a_call_that_fail_fast_stops():
-    person = Person(True)
-    pay = tool(lambda: "paid", name="pay", needs_approval=True)
-    script = [calling(call(n=1), call("pay"))]
-    agent(script, [work, pay], on_tool_error="fail_fast", approve=person).run("go")
-    assert person.asked == []
 
 
 def test_an_unknown_way_to_fail_is_refused():
@@ -176,60 +122,38 @@ def test_an_unknown_way_to_fail_is_refused():
 # The same again.
 
 
-def test_repeats_are_pointed_out_and_then_stopped():
-    outcome = agent([calling(call(n=0))] * 9).run("go")
-    assert (outcome.exit, len(outcome.actions)) == ("gave_up", 4)
-    (said,) = kit_said(outcome, "repeat")
-    assert "work 3 times" in said
+@tool
+def add(a: int, b: int) -> int:
+    """Add."""
+    return a + b
 
 
-def test_new_thoughts_and_another_order_of_arguments_are_the_same_again():
-    @tool
-    def add(a: int, b: int) -> int:
-        return a + b
+ONE_WAY, OTHER_WAY = call("add", a=1, b=2), call("add", b=2, a=1)
+REPEATS = {  # replies: exit, actions, and how often a repeat was pointed out
+    "to the end": ([WORK] * 9, "gave_up", 4, 1),
+    "new thoughts, another order": ([(HM, ONE_WAY), (HM, OTHER_WAY)] * 3, "gave_up", 4, 1),
+    "it changes its way": ([*[WORK] * 3, *plays(1, 2)], "silence", 5, 1),
+    "in one reply": ([(WORK,) * 5, "I see."], "silence", 5, 1),
+    "two of them": ([*[WORK] * 3, *[ONE_WAY] * 3, "I see."], "silence", 6, 2),
+    "thoughts after the hint": ([*[WORK] * 3, HM, HM, "I see."], "silence", 3, 1),
+}
 
-    script = [
-        calling(call("think", thought=f"idea {i}", should_continue="true"), made)
-        for i, made in enumerate([call("add", a=1, b=2), call("add", b=2, a=1)] * 3)
-    ]
-    outcome = agent(script, [add], patience=9).run("go")
-    assert (outcome.exit, len(outcome.actions)) == ("gave_up", 4)
+
+@pytest.mark.parametrize(("replies", "exit", "actions", "hints"), REPEATS.values(), ids=REPEATS)
+def test_repeats_are_pointed_out_and_then_stopped(replies, exit, actions, hints):
+    outcome = worker(*replies, tools=[work, add]).run("go")
+    assert (outcome.exit, len(outcome.actions)) == (exit, actions)
+    said = kit_said(outcome)
+    assert [(m.kind, "3 times" in m.text or "5 times" in m.text) for m in said] == [
+        ("repeat", True)
+    ] * hints
 
 
 def test_another_result_is_not_the_same_again():
-    results = iter(range(9))
-    poll = tool(lambda: next(results), name="poll")
-    outcome = agent([*[calling(call("poll"))] * 6, Assistant("Done.")], [poll]).run("go")
+    pages = iter(range(9))
+    poll = tool(lambda: next(pages), name="poll")
+    outcome = worker(*[call("poll")] * 6, "Done.", tools=[poll]).run("go")
     assert (outcome.exit, len(outcome.actions)) == ("silence", 6)
-
-
-def test_a_model_that_changes_its_way_goes_on():
-    outcome = agent([*[calling(call(n=0))] * 3, *plays(1, 2)]).run("go")
-    assert outcome.exit == "silence"
-
-
-def test_the_model_is_told_first_also_when_it_repeats_itself_in_one_reply():
-    script = [calling(*[call(n=0)] * 5), Assistant("I see.")]
-    outcome = agent(script).run("go")
-    assert len(kit_said(outcome, "repeat")) == 1
-    assert outcome.exit == "silence"
-
-
-def test_every_action_is_pointed_out_before_it_is_stopped():
-    @tool
-    def other() -> str:
-        return "same"
-
-    script = [*[calling(call(n=0))] * 3, *[calling(call("other"))] * 3, Assistant("I see.")]
-    outcome = agent(script, [work, other]).run("go")
-    assert ["work" in said for said in kit_said(outcome, "repeat")] == [True, False]
-    assert outcome.exit == "silence"
-
-
-def test_a_thought_after_the_hint_is_no_repeat():
-    thought = calling(call("think", thought="hm", should_continue="true"))
-    script = [*[calling(call(n=0))] * 3, thought, thought, Assistant("I see.")]
-    assert agent(script).run("go").exit == "silence"
 
 
 # Replies that no dialect could read.
@@ -237,27 +161,25 @@ def test_a_thought_after_the_hint_is_no_repeat():
 GARBLED = Assistant(stop_reason="malformed", mistake="Write one JSON object.", dialect="json")
 
 
-def test_a_mistake_of_format_goes_back_to_the_model():
-    outcome = agent([GARBLED, GARBLED, Assistant("Done.")]).run("go")
-    assert kit_said(outcome, "format") == ["Write one JSON object."] * 2
-    assert outcome.exit == "silence"
-
-
-def test_three_in_a_row_end_the_run():
-    outcome = agent([GARBLED] * 5).run("go")
-    assert (outcome.exit, outcome.model_calls) == ("gave_up", 3)
-
-
-def test_a_readable_reply_between_starts_a_new_row():
-    script = [GARBLED, GARBLED, calling(call(n=0)), GARBLED, GARBLED, Assistant("Done.")]
-    assert agent(script).run("go").exit == "silence"
+@pytest.mark.parametrize(
+    ("replies", "exit", "calls", "hints"),
+    [
+        ([GARBLED, GARBLED, "Done."], "silence", 3, 2),
+        ([GARBLED] * 5, "gave_up", 3, 2),
+        ([GARBLED, GARBLED, WORK, GARBLED, GARBLED, "Done."], "silence", 6, 4),  # a new row
+    ],
+)
+def test_a_mistake_of_format_goes_back_to_the_model(replies, exit, calls, hints):
+    outcome = worker(*replies).run("go")
+    assert (outcome.exit, outcome.model_calls) == (exit, calls)
+    assert [m.text for m in kit_said(outcome)] == ["Write one JSON object."] * hints
 
 
 def test_the_next_try_is_under_the_same_tool_choice_resumed_or_not():
-    outcome = agent([GARBLED, calling(call(n=0)), Assistant("Done.")], force="first").run("go")
+    first = worker(GARBLED, WORK, "Done.", force="first")
+    outcome = first.run("go")
     assert [step.tool_choice for step in outcome.steps[:2]] == [Force("think")] * 2
-    asking = agent([], force="first")
-    assert asking.next_step(outcome.transcript[:3]) == CallModel(Force("think"))
+    assert first.next_step(outcome.transcript[:3]) == CallModel(Force("think"))
 
 
 # Tools that hang. A tool of these tests waits on an event that is never set while it matters.
@@ -270,32 +192,25 @@ def never():
     event.set()
 
 
-def hanging(never, kind):
+def hanging(never, kind, name="hang", timeout=0.05, before=lambda: None):
     def sync_tool() -> str:
+        before()
         never.wait(20)
         return "too late"
 
     async def async_tool() -> str:
+        before()
         await asyncio.sleep(20)
         return "too late"
 
-    return tool({"sync": sync_tool, "async": async_tool}[kind], name="hang", timeout=0.05)
-
-
-def run_plain(agent, text, **more):
-    return agent.run(text, **more)
-
-
-def run_async(agent, text, **more):
-    return asyncio.run(agent.arun(text, **more))
+    return tool({"sync": sync_tool, "async": async_tool}[kind], name=name, timeout=timeout)
 
 
 @pytest.mark.parametrize("run", [run_plain, run_async])
 @pytest.mark.parametrize("kind", ["sync", "async"])
 def test_a_tool_that_hangs_is_an_error_result_and_the_program_goes_on(never, kind, run):
     started = time.monotonic()
-    script = [calling(call("hang")), Assistant("It hangs.")]
-    outcome = run(agent(script, [hanging(never, kind)]), "go")
+    outcome = run(worker(call("hang"), "It hangs.", tools=[hanging(never, kind)]), "go")
     assert time.monotonic() - started < 5
     (action,) = outcome.actions
     assert action.result.is_error
@@ -322,8 +237,8 @@ def test_a_tool_within_its_timeout_is_as_any_other(run):
         return "waited"
 
     tools = [tool(f, timeout=5) for f in (fine, fails, stops, waits)]
-    calls = [call("fine", n=1), call("fails"), call("stops"), call("waits")]
-    outcome = run(agent([calling(*calls), Assistant("Done.")], tools), "go")
+    calls = (call("fine", n=1), call("fails"), call("stops"), call("waits"))
+    outcome = run(worker(calls, "Done.", tools=tools), "go")
     assert [action.result.content for action in outcome.actions] == [
         "1 in the caller's context",
         "error: KeyError: 'inside'",
@@ -334,13 +249,12 @@ def test_a_tool_within_its_timeout_is_as_any_other(run):
 
 # Being stopped.
 
+KINDS = [User, Assistant, Started, ToolResult, Assistant, Started]
+
 
 def stopping(stop):
     """An agent whose second action is the end of it."""
-    return agent([calling(call(n=0)), calling(call("stop", id="s"))], [work, stop])
-
-
-KINDS = [User, Assistant, Started, ToolResult, Assistant, Started]
+    return worker(WORK, call("stop"), tools=[work, stop])
 
 
 def assert_it_can_go_on(path):
@@ -348,7 +262,7 @@ def assert_it_can_go_on(path):
         said = tuple(transcript)
     assert [type(message) for message in said] == KINDS
     twice = tool(lambda: "done twice", name="stop", idempotent=True)
-    outcome = agent([Assistant("Done.")], [work, twice]).resume(path)
+    outcome = worker(WORK, call("stop"), "Done.", tools=[work, twice]).resume(path)
     assert outcome.transcript[: len(said)] == said
     assert [a.result.content for a in outcome.actions] == ["worked", "done twice"]
 
@@ -368,29 +282,16 @@ def test_ctrl_c_in_the_middle_of_a_sync_tool(tmp_path, timeout):
 
 @pytest.mark.parametrize("kind", ["sync", "async"])
 def test_cancellation_in_the_middle_of_a_tool(tmp_path, never, kind):
-    def cancel() -> None:
-        loop.call_soon_threadsafe(task.cancel)
-
-    def sync_stop() -> str:
-        cancel()
-        never.wait(20)
-        return "never"
-
-    async def async_stop() -> str:
-        cancel()
-        await asyncio.sleep(20)
-        return "never"
-
-    stop = tool({"sync": sync_stop, "async": async_stop}[kind], name="stop", timeout=30)
+    running = []
+    cancel = lambda: running[0].call_soon_threadsafe(running[1].cancel)  # noqa: E731
+    stop = hanging(never, kind, "stop", 30, cancel)
     path = tmp_path / "run.jsonl"
 
     async def main():
-        nonlocal loop, task
-        loop = asyncio.get_running_loop()
         task = asyncio.create_task(stopping(stop).arun("go", transcript=path))
+        running.extend([asyncio.get_running_loop(), task])
         await task
 
-    loop, task = None, None
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(main())
     assert_it_can_go_on(path)
@@ -410,52 +311,19 @@ def test_cancellation_while_the_model_is_asked(tmp_path):
 
     with pytest.raises(TimeoutError):
         asyncio.run(main())
-    outcome = agent([Assistant("Done.")]).resume(tmp_path / "run.jsonl")
+    outcome = worker(WORK, "Done.").resume(tmp_path / "run.jsonl")
     assert [type(m) for m in outcome.transcript] == [*KINDS[:4], Assistant]
 
 
 def test_a_stream_that_is_left_frees_the_file(tmp_path):
-    path = tmp_path / "run.jsonl"
+    path, desk = tmp_path / "run.jsonl", worker(WORK, "Done.")
 
     async def leave():
-        stream = agent(plays(0)).astream("go", transcript=path)
+        stream = desk.astream("go", transcript=path)
         async for event in stream:
             if isinstance(event, ToolResult):
                 break
         await stream.aclose()
 
     asyncio.run(leave())
-    for event in agent([Assistant("Done.")]).stream("hm", transcript=None):
-        assert event
-    assert agent([Assistant("Done.")]).resume(path).exit == "silence"
-
-
-TERMINATED = """
-import sys, time
-from think_agent import Agent, Assistant, ScriptedModel, ToolCall, tool
-
-def hang() -> str:
-    print("in the tool", flush=True)
-    time.sleep(20)
-    return "never"
-
-script = [Assistant(tool_calls=(ToolCall("h", "hang"),))]
-Agent(ScriptedModel(script), [tool(hang)], force="never").run("go", transcript=sys.argv[1])
-"""
-
-
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
-def test_a_process_that_is_ended_in_a_tool_leaves_a_whole_file(tmp_path, how):
-    path = tmp_path / "run.jsonl"
-    with subprocess.Popen(
-        [sys.executable, "-c", TERMINATED, path],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-    ) as process:
-        assert process.stdout
-        assert process.stdout.readline() == b"in the tool\n"
-        process.send_signal(how)
-    with Transcript(path, {}, now="") as transcript:
-        assert [type(message) for message in transcript] == [User, Assistant, Started]
-        assert list(transcript.notices()) == []
+    assert desk.resume(path).exit == "silence"

@@ -18,7 +18,6 @@ from think_agent import (
     ScriptedModel,
     ToolCall,
     ToolResult,
-    Turn,
     User,
     next_step,
     tool,
@@ -63,11 +62,7 @@ FORCING = {
     "acted and thought, by and by": ([*ACTED, *turn(THOUGHT)], CallModel(), CallModel("required")),
     "empty": ([ASK, Assistant()], CallModel(say=NUDGE), CallModel(Force("think"), say=NUDGE)),
     "nudged": ([ASK, Assistant(), NUDGE], CallModel(), FORCED),
-    "thought, then nudged": (
-        [*THOUGHT_OF, Assistant(), NUDGE],
-        CallModel(),
-        CallModel("required"),
-    ),
+    "thought, then nudged": ([*THOUGHT_OF, Assistant(), NUDGE], CallModel(), CallModel("required")),
     # never the final call, and never what is not a call
     "signaled": (LEFT, CallModel("none"), CallModel("none")),
     "signaled, nudged": ([*LEFT, Assistant(), NUDGE], CallModel("none"), CallModel("none")),
@@ -105,19 +100,6 @@ def limited(limit, transcript):
     return plan(transcript, [max_model_calls(limit)])
 
 
-def test_below_the_limit_nothing_changes():
-    assert limited(2, [ASK]) == CallModel()
-    assert limited(3, ACTED) == CallModel()
-
-
-def test_the_last_call_is_for_the_closing_words():
-    step = limited(2, ACTED)
-    assert step.tool_choice == "none"
-    assert step.say.kind == "limit"
-    assert "limit of 2 model calls" in step.say.text
-    assert limited(1, [ASK]).tool_choice == "none"
-
-
 def test_a_call_that_is_final_anyway_is_not_announced_as_the_limit():
     assert limited(2, LEFT) == CallModel("none")
     assert limited(2, [*ACTED, step_said(ACTED)]) == CallModel("none")  # resumed after the words
@@ -133,30 +115,6 @@ def test_beyond_the_limit_the_turn_is_over():
     assert limited(2, [*closing, Assistant()]) == Done("empty")  # no call is left for a nudge
     assert limited(1, ACTED).exit == "limit"  # resumed under a lower limit
     assert limited(2, [*LEFT, Assistant()]) == Done("empty")
-
-
-def test_the_last_reply_may_still_act_on_nothing_but_its_calls_before_are_answered():
-    acting = [ASK, turn(PAY)[0]]
-    assert limited(1, acting) == CallTool(PAY)
-
-
-def test_an_earlier_turn_costs_nothing():
-    assert limited(2, [*ACTED, Assistant("Hi."), ASK]) == CallModel()
-
-
-def test_thoughts_in_a_row():
-    def thoughts_in_a_row(transcript):
-        return Turn.of(transcript).thoughts_in_a_row
-
-    empty = [Assistant(), NUDGE]
-    assert thoughts_in_a_row([ASK]) == 0
-    assert thoughts_in_a_row(ACTED) == 0
-    assert thoughts_in_a_row(THOUGHT_OF) == 1
-    assert thoughts_in_a_row([*THOUGHT_OF, *turn(THOUGHT, THOUGHT)]) == 2  # replies, not calls
-    assert thoughts_in_a_row([*THOUGHT_OF, *empty, *turn(THOUGHT)]) == 2
-    assert thoughts_in_a_row([*THOUGHT_OF, *turn(THOUGHT, PAY)]) == 0
-    assert thoughts_in_a_row([*THOUGHT_OF, *turn(PAY), *turn(THOUGHT)]) == 1
-    assert thoughts_in_a_row([*THOUGHT_OF, Assistant("Hi."), ASK]) == 0
 
 
 @tool
@@ -187,28 +145,6 @@ def test_always_with_a_model_that_obeys_ends_by_signal(actions):
     assert (outcome.exit, outcome.answer) == ("signal", "All done.")
     assert len(outcome.actions) == outcome.behind_a_thought == actions
     assert outcome.model_calls == 2 * actions + 2  # a thought before each action, one to leave
-
-
-def test_force_asks_for_a_thought_once_and_always_alternates():
-    asked = {}
-    for when in ("never", "first", "always"):
-        outcome = Agent(dutiful(2), [pay], force=when, max_model_calls=5).run("go")
-        asked[when] = [reply.tool_choice for reply in outcome.steps]
-    think = Force("think")
-    assert asked["never"] == ["auto"] * 4 + ["none"]
-    assert asked["first"] == [think, *["auto"] * 3, "none"]
-    assert asked["always"] == [think, "required", think, "required", "none"]
-
-
-def test_the_model_is_told_when_it_only_thinks():
-    def only_thinks(request):
-        return turn(ToolCall("", "think", {"thought": "hm", "should_continue": "true"}))[0]
-
-    agent = Agent(ScriptedModel(only_thinks), max_model_calls=5, max_thoughts_in_a_row=2)
-    outcome = agent.run("go")
-    told = [m.content for m in outcome.transcript if isinstance(m, ToolResult)]
-    assert ["in a row" in content for content in told] == [False, True, True, True]
-    assert outcome.exit == "limit"  # it thought even in its closing words
 
 
 def test_policies_keep_nothing():

@@ -1,11 +1,11 @@
 """Silence is confirmed: every case of DESIGN §5, in each of the ways a run can go."""
 
-import asyncio
-
 import pydantic
 import pytest
 
-from think_agent import Agent, Assistant, ScriptedModel, User, tool
+from tests.support.agents import agent, kit_said
+from tests.support.providers import WAYS
+from think_agent import Assistant, tool
 from think_agent.testing import call, think
 
 ON, OFF = think("Two orders, one at a time."), think("All done.", False)
@@ -27,16 +27,8 @@ def look(order: str) -> str:
     return f"{order}: $89"
 
 
-def agent(replies, **settings):
-    """Its model's place in the script is read from the request, so that it can be resumed."""
-    played = ScriptedModel(replies)
-
-    def reply(request):
-        said = sum(isinstance(message, Assistant) for message in request.messages)
-        played.left = len(replies) - said
-        return played.complete(request)
-
-    return Agent(ScriptedModel(reply), [look], **{"force": "never", **settings})
+def confirming(replies, **settings):
+    return agent(*replies, tools=[look], **{"silence": "confirm", **settings})
 
 
 CASES = {  # a script and settings: the exit, the answer, the model calls, whether it was asked
@@ -65,24 +57,16 @@ CASES = {  # a script and settings: the exit, the answer, the model calls, wheth
 
 
 def came(outcome):
-    asked = any(isinstance(m, User) and m.kind == "silence" for m in outcome.transcript)
+    asked = any(m.kind == "silence" for m in kit_said(outcome))
     return outcome.exit, outcome.answer, outcome.model_calls, asked
-
-
-async def streamed(made):
-    return [event async for event in made.astream("go")][-1]
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_case(case):
     replies, settings, *expected = CASES[case]
-    whole = agent(replies, **settings).run("go")
+    whole = confirming(replies, **settings).run("go")
     assert came(whole) == tuple(expected)
-    for other in (
-        list(agent(replies, **settings).stream("go"))[-1],
-        asyncio.run(agent(replies, **settings).arun("go")),
-        asyncio.run(streamed(agent(replies, **settings))),
-    ):
-        assert other == whole
+    for way in WAYS:
+        assert way(confirming(replies, **settings), "go") == whole
     for end in range(1, len(whole.transcript) + 1):  # a crash at any point
-        assert agent(replies, **settings).resume(whole.transcript[:end]) == whole
+        assert confirming(replies, **settings).resume(whole.transcript[:end]) == whole

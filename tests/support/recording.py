@@ -5,13 +5,12 @@
     tests/data/recorded/transcripts/rows.json          what was in the shop when each was left
 
 `tests/core/test_recorded.py` holds today's code against them. A change of how the code is arranged
-changes none of it. `python -m tests.support.recording --write` records anew: run it only when
-bodies are meant to change (a prompt, a schema, a newer SDK), and read the diff. A transcript that
-is recorded anew no longer shows that files of an older kit can be read: keep the old one beside it,
-under another name, where the format is what changed.
+changes none of it. `python -m tests.support.recording --write` records the bodies anew: run it only
+when they are meant to change (a prompt, a schema, a newer SDK), and read the diff. The transcripts
+were written by the kit of 2026-11-21 and stay: they show that files of an older kit can be read.
 
 Rule 1: nothing in a recording is random or of the day: the shop has a date, the clock counts
-        seconds, the id of a file is a constant, and no header or port is kept.
+        seconds, and no header or port is kept.
 Rule 2: order counts, of keys too: a provider's prompt cache knows a request by its bytes.
 Rule 3: only public names are used, and all are imported here, so that code may move.
 """
@@ -20,7 +19,7 @@ import argparse
 import itertools
 import json
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -28,15 +27,11 @@ from typing import Any, Literal
 
 from demos.refund import offline
 from demos.refund.dialects import speaking
-from demos.refund.offline import MANAGER_PRESENT, order_numbers
+from demos.refund.offline import MANAGER_PRESENT
 from demos.refund.shop import INSTRUCTIONS, Shop
 from demos.refund.stand_ins import STAND_INS
-from tests.servers import Brain, Protocol, ProviderServer, serve
-from tests.servers.anthropic import AnthropicProtocol
-from tests.servers.gemini import GeminiProtocol
-from tests.servers.ollama import OllamaServer
-from tests.servers.openai_chat import Chat
-from tests.servers.openai_responses import Responses
+from tests.servers import Brain, ProviderServer, serve
+from tests.support.providers import SPEAKS
 from think_agent import (
     THINK_MINIMAL,
     Agent,
@@ -49,7 +44,6 @@ from think_agent import (
     Request,
     ScriptedModel,
     Tool,
-    ToolCall,
     ToolResult,
     User,
     Verdict,
@@ -65,51 +59,27 @@ TRANSCRIPTS = RECORDED / "transcripts"
 ROWS = TRANSCRIPTS / "rows.json"
 
 TODAY = date(2026, 3, 1)
-ID = "0123456789abcdef0123456789abcdef"
 POLICY = INSTRUCTIONS.read_text(encoding="utf-8") + f"\nToday {MANAGER_PRESENT}.\n"
 
 Json = dict[str, Any]
 Way = Literal["plain", "streamed"]
 WAYS: tuple[Way, ...] = ("plain", "streamed")
 DIALECTS = ("native", "json", "react")
-KEY = "AIza-good+key"  # the one the Gemini server lets in; the others take any
-SPEAKS: dict[str, tuple[Callable[[], Protocol], str, dict[str, str]]] = {
-    "ollama": (OllamaServer, "ollama:qwen2.5:7b", {}),
-    "anthropic": (AnthropicProtocol, "anthropic:claude-haiku-5-5", {"api_key": KEY}),
-    "openai-responses": (Responses, "openai:gpt-5.6-luna", {"api_key": KEY, "api": "responses"}),
-    "openai-chat": (Chat, "openai:local", {"api_key": KEY, "api": "chat"}),
-    "gemini": (GeminiProtocol, "gemini:gemini-3.8-flash", {"api_key": KEY}),
+MODELS = {
+    "ollama": "ollama:qwen2.5:7b",
+    "anthropic": "anthropic:claude-haiku-5-5",
+    "openai-responses": "openai:gpt-5.6-luna",
+    "openai-chat": "openai:local",
+    "gemini": "gemini:gemini-3.8-flash",
 }
 
 
 # The scripts behind the models, and the person.
 
 
-def as_then(script: Brain) -> Brain:
-    """A stand-in with the last thought that it had when the recordings were made."""
-    left = "What is left is the answer."
-
-    def play(request: Request) -> Assistant:
-        said = script(request)
-        calls = []
-        for call in said.tool_calls:
-            thought = call.arguments.get("thought", "") if isinstance(call.arguments, dict) else ""
-            if thought.endswith(left):
-                orders = ", ".join(order_numbers(thought))
-                then = {"thought": f"Every order has been dealt with ({orders}). {left}"}
-                call = replace(call, arguments={**call.arguments, **then})
-            calls.append(call)
-        return replace(said, tool_calls=tuple(calls))
-
-    return play
-
-
-reply = as_then(offline.reply)
-
-
 def musing(request: Request) -> Assistant:
     """The stand-in, with native reasoning: it has to be handed back as it came."""
-    return replace(reply(request), thinking="Let me see.")
+    return replace(offline.reply(request), thinking="Let me see.")
 
 
 def hurried(request: Request) -> Assistant:
@@ -129,15 +99,6 @@ def _tells_to_think(message: Message) -> bool:
         case ToolResult(content=said) | User(text=said):
             return "Call think first" in said or "reasoning is blank" in said
     return False
-
-
-def writing(request: Request) -> Assistant:
-    """Thinks and writes a letter in one reply, then says so."""
-    if isinstance(request.messages[-1], ToolResult):
-        return Assistant("The letter is on its way.")
-    notes = {"thought": "A letter it is.", "should_continue": "true"}
-    calls = (ToolCall("", "think", notes), ToolCall("", "send_letter", {"order_id": "ORD-001"}))
-    return Assistant(tool_calls=calls, stop_reason="tool_use")
 
 
 def changed_by_ada(question: AskHuman) -> Verdict:
@@ -172,7 +133,7 @@ def talked(protocol: str, dialect: str, way: Way) -> list[str]:
     """
     shop = Shop(today=TODAY, manager=True)
     transcript: Sequence[Message] = ()
-    with serve(SPEAKS[protocol][0](), reply) as server:
+    with serve(SPEAKS[protocol][0](), offline.reply) as server:
         model = model_of(protocol, server)
         for turn in TALK:
             server.brain = speaking(turn.script, dialect)
@@ -193,9 +154,8 @@ def talked(protocol: str, dialect: str, way: Way) -> list[str]:
 
 def model_of(protocol: str, server: ProviderServer) -> Model:
     """The adapter for a protocol, at the server."""
-    _, spec, options = SPEAKS[protocol]
-    url = server.url + "/v1" if spec.startswith("openai") else server.url
-    return connect(spec, base_url=url, timeout=20, **options)
+    url = server.url + "/v1" if protocol.startswith("openai") else server.url
+    return connect(MODELS[protocol], base_url=url, timeout=20, **SPEAKS[protocol][2])
 
 
 def spoken(model: Model, dialect: str) -> Model:
@@ -264,50 +224,37 @@ def bodies_file(protocol: str, dialect: str) -> Path:
 # Transcripts: runs of one desk, each left in a state of its own.
 
 
-class Stopped(BaseException):
-    """The process dies here: nothing in the kit catches it."""
-
-
 @dataclass(frozen=True)
 class Recipe:
-    """A run, and where it stops. `after`: the process dies when the n-th event of a type has been
-    seen; `inside`: when this tool has done its work, before its result is known; neither: it ends.
-    `torn`: what of a further line got to the disk.
+    """How a run was made that is in a file, and so how it goes on. `torn`: what of a further line
+    got to the disk.
     """
 
-    said: str
-    script: Brain = reply
-    after: tuple[type[Message], int] | None = None
-    inside: str = ""
+    script: Brain = offline.reply
     torn: str = ""
     dialect: str = "native"
     protocol: str = ""
     settings: Json = field(default_factory=dict)
 
 
-BOTH = "Please refund ORD-001 and ORD-003"
-LARGE = "I want a refund on order ORD-004"
-FIRST_LOOKUP = (ToolResult, 2)  # after a thought; the reply asks for two
-FIRST_REFUND = (ToolResult, 8)  # three thoughts, two lookups, two checks, and one refund of two
 RECIPES: dict[str, Recipe] = {
-    "signal": Recipe(BOTH),
-    "silence": Recipe(BOTH, as_then(STAND_INS["careful"]), settings={"think": THINK_MINIMAL}),
-    "limit": Recipe(BOTH, settings={"max_model_calls": 4}),
-    "edited": Recipe(LARGE, settings={"approve": changed_by_ada}),
-    "cut-lookup": Recipe(BOTH, after=FIRST_LOOKUP),
-    "cut-refund": Recipe(BOTH, after=FIRST_REFUND),
-    "cut-torn": Recipe(BOTH, after=FIRST_REFUND, torn='{"type":"started","call_id":"ca'),
-    "cut-refused": Recipe(BOTH, hurried, after=(ToolResult, 7)),
-    "cut-verdict": Recipe(LARGE, after=(Verdict, 1), settings={"approve": changed_by_ada}),
-    "cut-limit": Recipe(BOTH, after=(User, 1), settings={"max_model_calls": 4}),
-    "started": Recipe(BOTH, inside="process_refund"),
-    "started-no-key": Recipe("Write to them", writing, inside="send_letter"),
-    "waiting": Recipe(LARGE),
-    "json": Recipe(BOTH, dialect="json", after=(ToolResult, 9)),
-    "react": Recipe(BOTH, dialect="react", after=FIRST_REFUND),
-    **{name: Recipe(BOTH, musing, after=FIRST_REFUND, protocol=name) for name in SPEAKS},
+    "signal": Recipe(),
+    "silence": Recipe(STAND_INS["careful"], settings={"think": THINK_MINIMAL}),
+    "limit": Recipe(settings={"max_model_calls": 4}),
+    "edited": Recipe(settings={"approve": changed_by_ada}),
+    "cut-lookup": Recipe(),
+    "cut-refund": Recipe(),
+    "cut-torn": Recipe(torn='{"type":"started","call_id":"ca'),
+    "cut-refused": Recipe(hurried),
+    "cut-verdict": Recipe(settings={"approve": changed_by_ada}),
+    "cut-limit": Recipe(settings={"max_model_calls": 4}),
+    "started": Recipe(),
+    "waiting": Recipe(),
+    "json": Recipe(dialect="json"),
+    "react": Recipe(dialect="react"),
+    **{name: Recipe(musing, protocol=name) for name in SPEAKS},
     # A fresh server of this protocol refuses thoughts that it has not had itself.
-    "openai-chat": Recipe(BOTH, after=FIRST_REFUND, protocol="openai-chat"),
+    "openai-chat": Recipe(protocol="openai-chat"),
 }
 
 
@@ -320,7 +267,6 @@ class Desk:
         for row in rows:
             self.shop.process_refund(**row)
         self.calls: list[tuple[str, Json]] = []
-        self.dies = False
 
     @contextmanager
     def agent(self, **settings: Any) -> Iterator[Agent]:
@@ -331,17 +277,10 @@ class Desk:
         with _model(recipe) as model:
             yield Agent(model, tools, instructions=POLICY, **settings)
 
-    def rows(self) -> list[Json]:
-        """The decisions that were asked for, each with its key."""
-        return [arguments for name, arguments in self.calls if name == "process_refund"]
-
     def _watched(self, item: Tool) -> Tool:
         def function(**arguments: Any) -> Any:
             self.calls.append((item.name, arguments))
-            result = item(**arguments)
-            if self.dies and item.name == self.recipe.inside:
-                raise Stopped
-            return result
+            return item(**arguments)
 
         return replace(item, function=function)
 
@@ -352,7 +291,7 @@ def send_letter(order_id: str) -> str:
     Args:
         order_id: the order's number, such as ORD-001
     """
-    return f"written to the customer of {order_id}"
+    return f"written to the customer of {order_id}"  # signed histories are bound to this tool, too
 
 
 @contextmanager
@@ -372,60 +311,16 @@ def clock() -> Callable[[], str]:
     return lambda: (start + timedelta(seconds=next(seconds))).isoformat(timespec="milliseconds")
 
 
-def write_transcript(recipe: Recipe, path: Path) -> list[Json]:
-    """Run a recipe into a file; the rows that it left in the shop."""
-    desk = Desk(recipe)
-    with desk.agent() as agent, suppress(Stopped):
-        with suppress(Stopped):
-            agent.run(recipe.said, transcript=path, on_event=stopping((User, 1)))
-        patch_id(path)  # before anything is done: the keys of calls are made of it
-        desk.dies = True
-        agent.resume(path, on_event=stopping(recipe.after))
-    with path.open("a", encoding="ascii") as file:
-        file.write(recipe.torn)
-    return desk.rows()
-
-
-def stopping(after: tuple[type[Message], int] | None) -> Callable[[object], None]:
-    """A watcher that dies when it has seen the n-th event of a type."""
-    seen = itertools.count(1)
-
-    def watch(event: object) -> None:
-        if after and isinstance(event, after[0]) and next(seen) == after[1]:
-            raise Stopped
-
-    return watch
-
-
-def patch_id(path: Path) -> None:
-    """Give the file a constant id."""
-    text = path.read_text(encoding="ascii")
-    path.write_text(text.replace(json.loads(text.splitlines()[0])["id"], ID), encoding="ascii")
-
-
 # The command.
-
-
-def write_all() -> None:
-    """Record everything anew."""
-    BODIES.mkdir(parents=True, exist_ok=True)
-    TRANSCRIPTS.mkdir(parents=True, exist_ok=True)
-    for protocol, dialect in itertools.product(SPEAKS, DIALECTS):
-        lines = [talked(protocol, dialect, way) for way in WAYS]
-        bodies_file(protocol, dialect).write_text(written_bodies(*lines), encoding="utf-8")
-    rows = {}
-    for name, recipe in RECIPES.items():
-        path = TRANSCRIPTS / f"{name}.jsonl"
-        path.unlink(missing_ok=True)
-        rows[name] = write_transcript(recipe, path)
-    ROWS.write_text(json.dumps(rows, indent=1, sort_keys=True) + "\n", encoding="ascii")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.support.recording")
     parser.add_argument("--write", action="store_true", required=True, help="record anew")
     parser.parse_args()
-    write_all()
+    for protocol, dialect in itertools.product(SPEAKS, DIALECTS):
+        lines = [talked(protocol, dialect, way) for way in WAYS]
+        bodies_file(protocol, dialect).write_text(written_bodies(*lines), encoding="utf-8")
 
 
 if __name__ == "__main__":

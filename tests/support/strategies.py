@@ -6,6 +6,8 @@ history always gets the same reply, run, streamed or resumed.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TypeVar
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -22,7 +24,10 @@ from think_agent import (
     Verdict,
 )
 
-settings.register_profile("kit", deadline=None)  # on a busy machine an example may take long
+T = TypeVar("T")
+settings.register_profile(
+    "kit", deadline=None, phases=[__import__("hypothesis").Phase.generate]
+)  # on a busy machine an example may take long
 settings.load_profile("kit")
 
 texts = st.text(max_size=12)
@@ -39,6 +44,9 @@ stop_reasons = st.sampled_from(
 tool_choices = st.sampled_from(["auto", "required", "none"]) | st.builds(Force, texts)
 times = st.none() | st.just("2026-01-01T00:00:00Z")
 ids = st.sampled_from(["", "a", "b", "call_0", "call_1"])  # missing, doubled, like minted ones
+names = st.sampled_from(
+    ["add", "fail", "odd", "hang", "pay", "keyed", "unknown", "", "na\nme", "\x1b[2J", "\ud800"]
+)
 
 exit_signals = st.one_of(
     st.booleans(),
@@ -51,19 +59,17 @@ think_arguments = st.one_of(
     texts,
 )
 think_calls = st.builds(ToolCall, ids, st.just("think"), think_arguments)
-action_calls = st.one_of(
-    st.builds(ToolCall, ids, st.just("add"), st.fixed_dictionaries({"n": st.integers(0, 9)})),
-    st.builds(ToolCall, ids, st.sampled_from(["add", "fail", "unknown", ""]), objects | texts),
-)
-calls = think_calls | action_calls
-
+numbers = st.fixed_dictionaries({"n": st.integers(0, 5)}, optional={"thought": texts})
+calls = st.builds(ToolCall, ids, names, numbers | numbers | objects | texts) | think_calls
 replies = st.builds(
     Assistant,
-    text=answers,
+    text=answers | st.just("\x1b]0;owned\x07 \ud800 \0"),
     thinking=texts,
-    tool_calls=st.lists(calls, max_size=3).map(tuple),
-    stop_reason=st.just("end_turn") | stop_reasons,
+    tool_calls=st.lists(calls, max_size=4).map(tuple),
+    stop_reason=st.just("end_turn") | st.just("malformed") | stop_reasons,
+    mistake=texts,
     usage=st.builds(Usage, *[st.integers(0, 99)] * 4),
+    native=st.none() | json_values,
 )
 scripts = st.lists(replies, min_size=1, max_size=5)
 
@@ -96,15 +102,10 @@ verdicts = st.builds(
     at=times,
 )
 assistants = st.builds(
-    Assistant,
-    text=texts,
-    thinking=texts,
-    tool_calls=st.lists(calls, max_size=3).map(tuple),
-    stop_reason=stop_reasons | st.just("malformed"),
-    usage=st.builds(Usage, *[st.integers(0, 99)] * 4),
+    replace,
+    replies,
     model=texts,
     provider=texts,
-    native=json_values,
     enforced=st.sampled_from(["tool_choice", "schema", "prompt", "ignored", None]),
     tool_choice=tool_choices,
     at=times,
@@ -113,10 +114,10 @@ messages = users | assistants | results | starts | verdicts
 transcripts = st.lists(messages, max_size=8)
 
 
-def cyclic(script: Sequence[Assistant]) -> Callable[[Request], Assistant]:
+def cyclic(script: Sequence[T]) -> Callable[[Request], T]:
     """The script as a function of the request: replies in turn, and from the start again."""
 
-    def reply(request: Request) -> Assistant:
+    def reply(request: Request) -> T:
         said = sum(isinstance(message, Assistant) for message in request.messages)
         return script[said % len(script)]
 

@@ -1,0 +1,44 @@
+"""An agent on a script in one line, and what there is to look at in its transcript."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from think_agent import (
+    Agent,
+    Assistant,
+    Message,
+    Outcome,
+    Request,
+    ScriptedModel,
+    Tool,
+    ToolResult,
+    User,
+)
+from think_agent.model import Reply
+
+
+def by_place(*replies: Reply) -> Callable[[Request], Assistant]:
+    """The script as a function of the request, so that another process can go on with it."""
+
+    def reply(request: Request) -> Assistant:
+        said = sum(isinstance(message, Assistant) for message in request.messages)
+        return ScriptedModel(replies[said:]).complete(request)
+
+    return reply
+
+
+def agent(*replies: Reply, tools: Iterable[Tool] = (), **settings: Any) -> Agent:
+    """An agent that is not forced to think, and whose silence is the end."""
+    settings = {"force": "never", "silence": "accept", **settings}
+    return Agent(ScriptedModel(by_place(*replies)), tools, **settings)
+
+
+def results(outcome: Outcome | Iterable[Message], name: str = "") -> list[ToolResult]:
+    """The results, of one tool where it is named."""
+    messages = outcome.transcript if isinstance(outcome, Outcome) else outcome
+    return [m for m in messages if isinstance(m, ToolResult) and name in ("", m.name)]
+
+
+def kit_said(outcome: Outcome) -> list[User]:
+    """What the kit said in the user's role."""
+    return [m for m in outcome.transcript if isinstance(m, User) and m.kind != "person"]

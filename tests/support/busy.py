@@ -1,0 +1,96 @@
+"""An agent that never ends by itself, with all limits set and guarded tools: what is measured, and
+what is counted, when one asks whether a step grows dear.
+"""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from think_agent import (
+    Agent,
+    Assistant,
+    Message,
+    Request,
+    ScriptedModel,
+    Started,
+    ToolCall,
+    ToolResult,
+    Usage,
+    User,
+    tool,
+)
+from think_agent.messages import MESSAGES
+from think_agent.policies import Price
+from think_agent.testing import call, think
+from think_agent.transcript import Transcript
+
+CYCLE = 5 * 7  # replies until the calls and the bank are as they were
+LIMITS = {
+    **dict.fromkeys(("max_model_calls", "max_actions", "max_tokens"), 10**9),
+    **dict.fromkeys(("max_seconds", "max_cost"), 10**9),
+    "prices": {"script": Price(input=1, output=2)},
+}
+
+
+@tool(think_first=True)
+def pay(order: int) -> str:
+    """Pay an order back."""
+    if order % 7 == 0:
+        raise ValueError("the bank is closed")
+    return "paid"
+
+
+@tool(idempotent=True)
+def look(order: int) -> str:
+    """Look an order up."""
+    return f"order {order}"
+
+
+def busy_agent(**settings: Any) -> Agent:
+    """It looks, thinks and pays, and sometimes pays without a thought. For ever."""
+    numbers, seconds = count(1), count()
+
+    def reply(request: Request) -> Assistant:
+        n = next(numbers)
+        pays, looks, thinks = call("pay", order=n), call("look", order=n), think(f"it is {n}")
+        cycle = (looks,), (thinks, pays, pays), (pays,), (thinks,), (pays, looks)
+        usage = Usage(10, 2, 1, 1)
+        return Assistant(tool_calls=cycle[n % 5], stop_reason="tool_use", usage=usage)
+
+    def clock() -> str:
+        return (datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=next(seconds))).isoformat()
+
+    return Agent(ScriptedModel(reply), [pay, look], now=clock, **LIMITS, **settings)
+
+
+def replied(events: Iterator[object], times: int) -> list[Message]:
+    """Goes on by so many replies; the messages that there were."""
+    messages: list[Message] = []
+    while times:
+        event = next(events)
+        times -= isinstance(event, Assistant)
+        if isinstance(event, MESSAGES):
+            messages.append(event)
+    return messages
+
+
+def written(path: Path, turns: int) -> int:
+    """Write a file of so many turns; its messages."""
+    agent = busy_agent()
+    with Transcript(path, agent.made_of(), now=agent.now()) as file:
+        for number in range(turns):
+            thinks = ToolCall(f"t{number}", "think", think("it is due", False).arguments)
+            pays = ToolCall(f"p{number}", "pay", {"order": number})
+            calls = (thinks, pays)
+            for message in (
+                User(f"Please refund order {number}", at=agent.now()),
+                Assistant(tool_calls=calls, usage=Usage(10, 5), model="script"),
+                ToolResult(thinks.id, "think", "Thought recorded.", at=agent.now()),
+                Started(pays.id, "pay", f"{number:032x}", at=agent.now()),
+                ToolResult(pays.id, "pay", "paid", at=agent.now()),
+                Assistant("Order refunded.", usage=Usage(20, 9), model="script"),
+            ):
+                file.append(message)
+        return len(file)
