@@ -27,6 +27,8 @@ from .tools import Tool
 class Request:
     """One question to a model. `output_schema` asks for an answer that is JSON of that schema. A
     reply that is still under way at the `deadline` (seconds of `time.monotonic`) is cut there.
+    `max_output_tokens`: the most this one reply may hold; what the model was made with stays the
+    upper bound.
     """
 
     messages: Sequence[Message]
@@ -36,6 +38,7 @@ class Request:
     system: str = ""
     output_schema: Json | None = None
     deadline: float | None = None
+    max_output_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

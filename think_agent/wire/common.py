@@ -29,6 +29,7 @@ from ..text import json_object, json_text, well_formed
 from ..tools import Tool
 
 MAX_OUTPUT = 8192  # tokens
+LEAST_OUTPUT = 16  # tokens; OpenAI's Responses API refuses less
 TEXTS = ("text", "thinking", "commentary", "stop_reason", "model", "mistake")  # of a reply
 Reasoning: TypeAlias = Literal["off", "low", "medium", "high"]
 
@@ -51,9 +52,13 @@ class Settings:
             if getattr(self, name) is not None:
                 raise ValueError(f"{who} takes no {name}; leave it out")
 
-    def bounded(self) -> "Settings":
-        """These, with a bound on the output: without one a model that repeats itself goes on."""
-        return replace(self, max_output_tokens=self.max_output_tokens or MAX_OUTPUT)
+    def bounded(self, most: int | None) -> "Settings":
+        """These, with a bound on the output, also where there is none: a model that repeats itself
+        goes on for ever. `most`: of one reply, which lowers the bound, and never raises it.
+        """
+        bound = self.max_output_tokens or MAX_OUTPUT
+        most = bound if most is None else max(most, LEAST_OUTPUT)
+        return replace(self, max_output_tokens=min(bound, most))
 
     def named(self, **names: str) -> Json:
         """Those that are set, by the names that a provider has for them."""
