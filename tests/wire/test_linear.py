@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.wire.test_settings import WIRES
+from tests.support.wires import WIRES, to_wire
 from think_agent import Assistant, Request, ToolCall, ToolResult, User
 from think_agent.messages import Message
-from think_agent.wire.common import Settings
 
 
 def conversation(replies: int) -> Request:
@@ -42,6 +41,5 @@ def lines_run(function: Callable[[], Any]) -> int:
 @pytest.mark.parametrize("wire", WIRES)
 def test_ten_times_the_messages_cost_ten_times_as_much(wire):
     short, long = (conversation(replies) for replies in (50, 500))
-    settings = Settings(max_output_tokens=5)
-    costs = [lines_run(lambda ask=ask: WIRES[wire](ask, settings)) for ask in (short, long)]
+    costs = [lines_run(lambda ask=ask: to_wire(wire, ask)) for ask in (short, long)]
     assert costs[1] < 11 * costs[0]

@@ -113,7 +113,7 @@ class Ollama(Provider):
             return await client.post(wire.PATH, {**body, "stream": False})
 
     def events(self, body: Json) -> Iterator[Any]:
-        return self.client.events(wire.PATH, {**body, "stream": True})
+        yield from self.client.events(wire.PATH, {**body, "stream": True})
 
     async def aevents(self, body: Json) -> AsyncIterator[Json]:
         async with self._async_clients.client() as client:

@@ -7,7 +7,7 @@ Rule 2: a count of tokens is never believed to be more than a number (`count`).
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
@@ -187,6 +187,11 @@ def _repaired(call: ToolCall) -> ToolCall:
     return replace(call, id=well_formed(call.id), name=well_formed(call.name), arguments=arguments)
 
 
+def stopped(reason: str | None, reasons: Mapping[str, str], calls: object) -> str:
+    """Why a reply ended: by the provider's own `reasons`, else by whether it has calls."""
+    return reasons.get(reason or "") or ("tool_use" if calls else "end_turn")
+
+
 def count(usage: Any, *path: str) -> int:
     """The number of tokens at `path` of a provider's `usage`; 0 where there is none."""
     for key in path:
@@ -239,7 +244,7 @@ def read_history(
     wire: Iterable[Json],
     text: Callable[[Any], str],
     read: Callable[[Json], Assistant],
-    encode: Callable[[Assistant], object],
+    encode: Callable[[Sequence[Spoken]], list[Json]],
 ) -> list[Spoken]:
     """The messages of a history that this or another program kept, in the roles of chats.
 
@@ -263,7 +268,7 @@ def read_history(
                 number += len(open_calls)
                 reply = replace(reply, tool_calls=tuple(open_calls))
                 plain = replace(reply, native=None, provider="")
-                messages.append(plain if encode(plain) == message else reply)
+                messages.append(plain if encode([plain]) == [message] else reply)
             case "tool":  # older programs name the tool alone, or nothing
                 id, content = message.get("tool_call_id") or "", text(message["content"])
                 name = message.get("tool_name") or message.get("name") or ""

@@ -22,14 +22,14 @@ STOPPED = "the server stopped in the middle of the reply, mostly because the mod
 def to_wire(
     request: Request,
     model: str,
-    settings: Settings = Settings(),  # noqa: B008 (it is frozen)
+    settings: Settings,
     *,
     num_ctx: int,
     think: bool | str | None = None,
     keep_alive: float | str | None = None,
 ) -> Json:
     """The body of a request."""
-    messages = list(map(_message, sendable(request.messages, NAME)))
+    messages = _messages(sendable(request.messages, NAME))
     if request.system:  # as a message: a `system` field would be dropped in silence
         messages.insert(0, {"role": "system", "content": request.system})
     named = settings.named(max_output_tokens="num_predict", temperature="temperature", seed="seed")
@@ -46,6 +46,10 @@ def to_wire(
     if keep_alive is not None:
         body["keep_alive"] = keep_alive
     return body
+
+
+def _messages(messages: Iterable[Spoken]) -> list[Json]:
+    return list(map(_message, messages))
 
 
 def _message(message: Spoken) -> Json:
@@ -80,11 +84,12 @@ def _tool(tool: Tool) -> Json:
 def from_wire(response: Json, model: str = "") -> Assistant:
     """The reply in the JSON of a chat response; `model` is the one asked, in case none is named."""
     message = response["message"]
-    calls: list[ToolCall] = []
-    for call in message.get("tool_calls") or ():
-        function = call["function"]
-        arguments = function.get("arguments") or {}
-        calls.append(ToolCall(call.get("id") or "", function["name"], arguments))
+    calls = tuple(
+        ToolCall(
+            call.get("id") or "", call["function"]["name"], call["function"].get("arguments") or {}
+        )
+        for call in message.get("tool_calls") or ()
+    )
     said = message.get("content") or message.get("thinking") or calls
     done = response.get("done", True)
     if response.get("done_reason") == "length":
@@ -98,7 +103,7 @@ def from_wire(response: Json, model: str = "") -> Assistant:
     return Assistant(
         text=message.get("content") or "",
         thinking=message.get("thinking") or "",
-        tool_calls=tuple(calls),
+        tool_calls=calls,
         stop_reason=stop_reason,
         usage=Usage(count(response, "prompt_eval_count"), count(response, "eval_count")),
         model=response.get("model") or model,
@@ -110,7 +115,7 @@ def from_wire(response: Json, model: str = "") -> Assistant:
 
 def from_history(wire: Iterable[Json]) -> list[Spoken]:
     """The messages of a history in this protocol (`read_history`): the inverse of `to_wire`."""
-    return read_history(wire, str, lambda said: from_wire({"message": said}), _message)
+    return read_history(wire, str, lambda said: from_wire({"message": said}), _messages)
 
 
 class Fold:
