@@ -40,6 +40,7 @@ from think_agent import (
     connect,
     tool,
 )
+from think_agent.cli.models import named_model, speak
 from think_agent.providers.ollama import Ollama
 
 
@@ -373,6 +374,46 @@ def test_a_short_key_is_no_secret(server):
 def test_mistakes_of_our_own_stay_what_they_are(server):
     with pytest.raises(AttributeError):
         model_at(server).complete(Request([User("go")], ["no tool"]))
+
+
+# Which model `auto` takes, through the SDK.
+
+CAN = {
+    "qwen2.5:7b": ("completion", "tools"),
+    "llama3.2:3b": ("completion", "tools"),
+    "gemma3:4b": ("completion", "vision"),
+    "nomic-embed-text:latest": ("embedding",),
+    "gpt-oss:120b-cloud": ("completion", "tools"),
+}
+
+
+@pytest.mark.parametrize(
+    ("installed", "named", "taken", "said"),
+    [
+        (["gemma3:4b", "llama3.2:3b", "qwen2.5:7b"], None, "ollama:qwen2.5:7b", []),
+        (["gemma3:4b", "llama3.2:3b"], None, "ollama:llama3.2:3b",
+         ["qwen2.5:7b is not installed: taking llama3.2:3b, which is."]),
+        (["gemma3:4b", "nomic-embed-text:latest", "gpt-oss:120b-cloud"], None, "offline:stand-in",
+         ["(installed: gemma3:4b, nomic-embed-text:latest, gpt-oss:120b-cloud)", "stand-in"]),
+        ([], None, "offline:stand-in", ["(installed: no model)", "stand-in"]),
+        (["gemma3:4b", "qwen2.5:7b"], "gemma3:4b", "ollama:gemma3:4b",
+         ["gemma3:4b has no tool calling: speaking json."]),
+        (["qwen2.5:7b"], "llama3.2:3b", "offline:stand-in",
+         ["run: ollama pull llama3.2:3b (installed: qwen2.5:7b)", "stand-in"]),
+    ],
+)  # fmt: skip
+def test_auto_takes_what_is_installed_and_says_so(
+    installed, named, taken, said, monkeypatch, capsys
+):
+    protocol = OllamaServer(models=installed, capabilities=CAN)
+    with serve(protocol, says('{"done": true}')) as server:
+        monkeypatch.setenv("OLLAMA_HOST", server.url)
+        model = speak(named_model("auto", named), "auto")
+    assert f"{model.name}:{model.model}" == taken
+    notices = capsys.readouterr().err.splitlines()
+    assert len(notices) == len(said)
+    for notice, words in zip(notices, said, strict=True):
+        assert words in notice
 
 
 # The local server is strict, or the tests above prove little.

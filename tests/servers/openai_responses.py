@@ -153,8 +153,8 @@ def items_of(reply: Assistant, body: Json) -> list[Json]:
             part = {"type": "refusal", "refusal": reply.text}
         items.append({"type": "message", "status": status, "role": "assistant", "content": [part]})
     for index, call in enumerate(reply.tool_calls):
-        item = {"type": "function_call", "status": status, "name": call.name}
-        item["call_id"] = call.id or f"call_resp{count + index}"
+        call_id = call.id or f"call_resp{count + index}"
+        item = {"type": "function_call", "status": status, "call_id": call_id, "name": call.name}
         items.append({**item, "arguments": text_of(call.arguments)})
     for index, item in enumerate(items):
         led_to = index == 1 and items[0]["type"] == "reasoning"

@@ -185,7 +185,7 @@ class Provider(Model):
         while asking.reply is None:
             time.sleep(asking.wait)
             with asking as body:
-                asking.take(self.send(body))
+                asking.reply = asking.read(self.send(body))
         return asking.reply
 
     async def acomplete(self, request: Request) -> Assistant:
@@ -195,7 +195,7 @@ class Provider(Model):
         while asking.reply is None:
             await asyncio.sleep(asking.wait)
             with asking as body:
-                asking.take(await self.asend(body))
+                asking.reply = asking.read(await self.asend(body))
         return asking.reply
 
     def stream(self, request: Request) -> Iterator[Delta | Assistant]:
@@ -205,7 +205,7 @@ class Provider(Model):
             with asking as body:
                 for event in self.events(body):
                     yield from asking.deltas(event)
-                asking.take(asking.fold.result())
+                asking.reply = asking.read(asking.fold.result())
         yield asking.reply
 
     async def astream(self, request: Request) -> AsyncIterator[Delta | Assistant]:
@@ -218,7 +218,7 @@ class Provider(Model):
                 async for event in self.aevents(body):
                     for delta in asking.deltas(event):
                         yield delta
-                asking.take(asking.fold.result())
+                asking.reply = asking.read(asking.fold.result())
         yield asking.reply
 
     def translate(self, error: Exception) -> ModelError | None:
@@ -261,6 +261,7 @@ class _Asking:
         return self._body
 
     def __exit__(self, kind: object, error: BaseException | None, at: object) -> bool:
+        DEADLINE.set(None)  # what else is sent, such as `check`, has none
         if isinstance(error, Exception):
             self._recover(error)
         return isinstance(error, Exception)
@@ -272,11 +273,8 @@ class _Asking:
             self._shown = True
             yield checked
 
-    def take(self, response: Any) -> None:
-        """The response has come: what it amounts to is the reply."""
-        self.reply = self._read(response)
-
-    def _read(self, response: Any) -> Assistant:
+    def read(self, response: Any) -> Assistant:
+        """What a response amounts to."""
         provider = self._provider
         answer = provider.wire.from_wire(response, provider.model)
         reply = checked_reply(answer, keep_native=provider.sends_surrogates)
@@ -321,7 +319,7 @@ class _Asking:
         """What had come, as a reply. Its native form may be half a block: it does not go back."""
         reply = Assistant(model=self._provider.model, provider=self._provider.name)
         with suppress(ModelError, *STUMBLES):
-            reply = self._read(self.fold.result(cut=True))
+            reply = self.read(self.fold.result(cut=True))
         return replace(reply, native=None, signed=False, **changes)  # type: ignore[arg-type]
 
     def _malformed(self, reply: Assistant) -> Assistant:

@@ -5,6 +5,7 @@ they do not name, such as call ids, empty content and most of a tool's schema.
 """
 
 from collections.abc import AsyncIterator, Callable, Iterator
+from functools import partial
 from typing import Any, Unpack
 
 import httpx
@@ -89,21 +90,47 @@ class Ollama(Provider):
 
     def check(self) -> None:
         """Raise the error a run would meet: no server, no such model, or one without tools."""
+        if not self._calls_tools(self.model):
+            said = f"model {self.model!r} does not support tools"
+            raise self.account.error(Fault(said, 400))
+
+    def installed(self) -> list[str]:
+        """The names of the models that the server has; none where it does not list them."""
+        return [str(one.model) for one in self._asked(lambda: self.client.list().models) or ()]
+
+    def pick(self) -> str:
+        """This model, or where it is not installed, or cannot call tools, another one that can.
+        Raises the error that a run would meet where there is none.
+        """
+        here = [name for name in self.installed() if not name.endswith("cloud")]
+        for name in sorted(here, key=lambda name: name != self.model):
+            if self._calls_tools(name):
+                return name
+        self.check()
+        return self.model
+
+    def _calls_tools(self, name: str) -> bool:
+        """Can the model call tools, as far as the server says?"""
+        shown = partial(self.client.post, "/api/show", {"model": name})
+        can = self._asked(lambda: [str(one) for one in shown()["capabilities"]])
+        return not can or "tools" in can
+
+    def _asked(self, ask: Callable[[], Any]) -> Any:
+        """What the server says of its models; None where it does not, or not as Ollama does."""
         try:
-            shown = self.client.post("/api/show", {"model": self.model})
-            capabilities = [str(one) for one in shown["capabilities"]]
-        except STUMBLES:  # this server does not describe its models, or not as Ollama does
-            return
+            return ask()
+        except STUMBLES:
+            return None
         except Exception as error:
             ours = self.translate(error)
             if ours is None:
                 raise
-            if ours.status in (404, 405, 501) and not isinstance(ours, ModelNotFound):
-                return
+            if isinstance(ours, ModelNotFound):
+                names = ", ".join(self.installed()) or "no model"
+                ours.args = (f"{ours} (installed: {names})",)
+            elif ours.status in (404, 405, 501):
+                return None
             raise ours from None
-        if capabilities and "tools" not in capabilities:
-            said = f"model {self.model!r} does not support tools"
-            raise self.account.error(Fault(said, 400))
 
     def send(self, body: Json) -> Any:
         return self.client.post(wire.PATH, {**body, "stream": False})
