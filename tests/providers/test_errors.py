@@ -54,24 +54,28 @@ def refusing(status: int, said: str, **headers: str) -> Reply:
     return Reply(status, {"error": {"message": said}}, headers=named)
 
 
-TABLE: list[tuple[int, str, type[ModelError], bool]] = [
-    (400, "No.", BadRequest, False),
-    (400, "the model qwen does not support tools", ToolsUnsupported, False),
-    (401, "Who are you?", AuthError, False),
-    (403, "Not you.", AuthError, False),
-    (404, "the model is not there", ModelNotFound, False),
-    (404, "no such path", BadRequest, False),
-    (408, "Too slow.", Overloaded, True),
-    (409, "Conflict.", Overloaded, True),
-    (413, "Too much.", BadRequest, False),
-    (422, "No.", BadRequest, False),
-    (429, "Slow down.", RateLimited, True),
-    (500, "Oh.", Overloaded, True),
-    (529, "Oh.", Overloaded, True),
-    (400, "The supported API model names are a and b", ModelNotFound, False),
-    (400, "prompt is too long: 210000 tokens > 200000 maximum", BadRequest, False),
-    (500, "tools param requires --jinja flag", BadRequest, False),
-]
+TABLE: list[tuple[int, str, type[ModelError], bool, str]] = [
+    (400, "No.", BadRequest, False, "change the request"),
+    (400, "the model qwen does not support tools", ToolsUnsupported, False, "pick one that does"),
+    (401, "Who are you?", AuthError, False, ""),
+    (403, "Not you.", AuthError, False, ""),
+    (404, "the model is not there", ModelNotFound, False, ""),
+    (404, "no such path", BadRequest, False, "base_url"),
+    (408, "Too slow.", Overloaded, True, "try again"),
+    (409, "Conflict.", Overloaded, True, "try again"),
+    (413, "Too much.", BadRequest, False, "a shorter conversation"),
+    (422, "No.", BadRequest, False, ""),
+    (429, "Slow down.", RateLimited, True, ""),
+    (500, "Oh.", Overloaded, True, "try again later"),
+    (529, "Oh.", Overloaded, True, "try again later"),
+    # PROVIDERS.md, 13.3 and 13.4: words where statuses do not tell.
+    (400, "The supported API model names are a and b", ModelNotFound, False, ""),  # DeepSeek
+    (400, "Incorrect API key provided: xai-no", AuthError, False, ""),  # xAI
+    (400, "prompt is too long: 210000 tokens > 200000 maximum", BadRequest, False, "keep_turns"),
+    (400, "request (2032 tokens) exceeds the available context size (1024 tokens)", BadRequest,
+     False, "raise num_ctx"),
+    (500, "tools param requires --jinja flag", BadRequest, False, "start the server with --jinja"),
+]  # fmt: skip
 
 
 @every_provider
@@ -79,11 +83,12 @@ TABLE: list[tuple[int, str, type[ModelError], bool]] = [
 def test_a_status_means_the_same_everywhere(provider, way):
     with talking(provider) as (server, model):
         model.retries = 0
-        for status, said, kind, retryable in TABLE:
+        for status, said, kind, retryable, advice in TABLE:
             server.canned = [refusing(status, said)]
             error = failure(model, way)
             assert (type(error), error.status, error.retryable) == (kind, status, retryable)
             assert said.rstrip(".") in str(error)
+            assert advice in str(error)
 
 
 @every_provider

@@ -83,6 +83,7 @@ def test_results_stand_in_the_order_of_the_calls() -> None:
         ("CONTINUATION", "max_tokens"),
         ("PROHIBITED_CONTENT", "refusal"),
         ("SPII", "refusal"),
+        ("MODEL_ARMOR", "refusal"),
         ("A_REASON_TO_COME", "tool_use"),
     ],
 )
