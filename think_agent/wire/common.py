@@ -9,6 +9,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any, Literal, TypeAlias
 
 from ..errors import BadResponse
@@ -31,6 +32,7 @@ from ..tools import Tool
 MAX_OUTPUT = 8192  # tokens
 LEAST_OUTPUT = 16  # tokens; OpenAI's Responses API refuses less
 TEXTS = ("text", "thinking", "commentary", "stop_reason", "model", "mistake")  # of a reply
+texts_of = attrgetter(*TEXTS)
 Reasoning: TypeAlias = Literal["off", "low", "medium", "high"]
 
 
@@ -157,10 +159,10 @@ def checked_reply(reply: Assistant, *, keep_native: bool = False) -> Assistant:
     model may have written, lone surrogates and numbers that JSON does not have, is repaired, but
     for its native form where that can be sent back all the same.
     """
-    for what in TEXTS:
-        if not isinstance(getattr(reply, what), str):
+    parts = [*texts_of(reply), reply.native]
+    for what, text in zip(TEXTS, parts, strict=False):
+        if not isinstance(text, str):
             raise TypeError(f"its {what} is no text")
-    parts = [getattr(reply, what) for what in TEXTS] + [reply.native]
     for call in reply.tool_calls:
         if not (isinstance(call.name, str) and call.name and isinstance(call.id, str)):
             raise TypeError("a call in it has no name, or an id that is no text")
@@ -176,7 +178,7 @@ def checked_reply(reply: Assistant, *, keep_native: bool = False) -> Assistant:
     if not keep_native:
         native = json.loads(well_formed(json_text(native)), parse_constant=str)
     calls = tuple(_repaired(call) for call in reply.tool_calls)
-    texts: Json = {what: well_formed(getattr(reply, what)) for what in TEXTS}
+    texts: Json = dict(zip(TEXTS, map(well_formed, texts_of(reply)), strict=True))
     return replace(reply, **texts, tool_calls=calls, native=native)
 
 
@@ -223,9 +225,21 @@ def openai_function(tool: Tool, strict: bool) -> Json:
     }
 
 
-def arguments_of(text: str | None) -> Json | str:
-    """The arguments in OpenAI's JSON text, as an object; as they stand when they are none."""
-    return json_object(text) if text and text != "null" else {}  # "null": Groq, for no arguments
+def arguments_of(said: Json | str | None) -> Json | str:
+    """Arguments as an object, where they came as text, too; as they stand when they are none."""
+    if not said or said == "null":  # Groq's word for no arguments
+        return {}
+    return json_object(said) if isinstance(said, str) else said
+
+
+def function_calls(message: Json) -> tuple[ToolCall, ...]:
+    """The calls of a message in Chat Completions or Ollama's protocol, which have one shape."""
+    calls: list[ToolCall] = []
+    for call in message.get("tool_calls") or ():
+        function = call["function"]
+        arguments = arguments_of(function.get("arguments"))
+        calls.append(ToolCall(call.get("id") or "", function["name"], arguments))
+    return tuple(calls)
 
 
 def arguments_text(call: ToolCall, before: str | None) -> str:

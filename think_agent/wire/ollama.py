@@ -12,10 +12,11 @@ from ..messages import Assistant, Json, Spoken, ToolCall, ToolResult, Usage, Use
 from ..model import Request
 from ..streaming import Delta, whole_call
 from ..tools import Tool
-from .common import Settings, broken_off, count, read_history, sendable
+from .common import Settings, broken_off, count, function_calls, read_history, sendable, stopped
 
 NAME = "ollama"
 PATH = "/api/chat"
+REASONS = {"length": "max_tokens", "incomplete": "incomplete", "malformed": "malformed"}
 STOPPED = "the server stopped in the middle of the reply, mostly because the model repeated itself"
 
 
@@ -29,7 +30,7 @@ def to_wire(
     keep_alive: float | str | None = None,
 ) -> Json:
     """The body of a request."""
-    messages = _messages(sendable(request.messages, NAME))
+    messages = list(map(_message, sendable(request.messages, NAME)))
     if request.system:  # as a message: a `system` field would be dropped in silence
         messages.insert(0, {"role": "system", "content": request.system})
     named = settings.named(max_output_tokens="num_predict", temperature="temperature", seed="seed")
@@ -46,10 +47,6 @@ def to_wire(
     if keep_alive is not None:
         body["keep_alive"] = keep_alive
     return body
-
-
-def _messages(messages: Iterable[Spoken]) -> list[Json]:
-    return list(map(_message, messages))
 
 
 def _message(message: Spoken) -> Json:
@@ -84,27 +81,18 @@ def _tool(tool: Tool) -> Json:
 def from_wire(response: Json, model: str = "") -> Assistant:
     """The reply in the JSON of a chat response; `model` is the one asked, in case none is named."""
     message = response["message"]
-    calls = tuple(
-        ToolCall(
-            call.get("id") or "", call["function"]["name"], call["function"].get("arguments") or {}
-        )
-        for call in message.get("tool_calls") or ()
-    )
+    calls = function_calls(message)
     said = message.get("content") or message.get("thinking") or calls
-    done = response.get("done", True)
-    if response.get("done_reason") == "length":
-        stop_reason = "max_tokens"
-    elif not done:
-        stop_reason = "incomplete"
-    elif not said and count(response, "eval_count") > 1:  # 1: the model did say nothing
-        stop_reason = "malformed"  # a call that the server's parser has swallowed
-    else:  # "stop", with calls too
-        stop_reason = "tool_use" if calls else "end_turn"
+    done, reason = response.get("done", True), response.get("done_reason")
+    if not done and reason != "length":
+        reason = "incomplete"
+    elif not said and count(response, "eval_count") > 1 and reason != "length":
+        reason = "malformed"  # a call that the server's parser has swallowed; 1: nothing was said
     return Assistant(
         text=message.get("content") or "",
         thinking=message.get("thinking") or "",
         tool_calls=calls,
-        stop_reason=stop_reason,
+        stop_reason=stopped(reason, REASONS, calls),
         usage=Usage(count(response, "prompt_eval_count"), count(response, "eval_count")),
         model=response.get("model") or model,
         provider=NAME,
@@ -115,7 +103,8 @@ def from_wire(response: Json, model: str = "") -> Assistant:
 
 def from_history(wire: Iterable[Json]) -> list[Spoken]:
     """The messages of a history in this protocol (`read_history`): the inverse of `to_wire`."""
-    return read_history(wire, str, lambda said: from_wire({"message": said}), _messages)
+    encode = lambda messages: list(map(_message, messages))  # noqa: E731
+    return read_history(wire, str, lambda said: from_wire({"message": said}), encode)
 
 
 class Fold:

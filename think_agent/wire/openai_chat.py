@@ -18,9 +18,9 @@ from ..tools import Tool
 from .common import (
     ErrorAnswer,
     Settings,
-    arguments_of,
     arguments_text,
     broken_off,
+    function_calls,
     openai_function,
     openai_usage,
     read_history,
@@ -110,18 +110,11 @@ def from_wire(response: Json, model: str = "") -> Assistant:
     choice = response["choices"][0]
     reason = choice.get("finish_reason")
     if reason == "content_filter":  # then Azure leaves out the message
-        choice = {"message": {}, **choice}
+        choice = {**choice, "message": choice.get("message") or {}}
     message = choice["message"]
     if message.get("refusal") and reason != "length":
         reason = "content_filter"
-    calls = tuple(
-        ToolCall(
-            call.get("id") or "",
-            call["function"]["name"],
-            arguments_of(call["function"].get("arguments")),
-        )
-        for call in message.get("tool_calls") or ()
-    )
+    calls = function_calls(message)
     kept = {key: value for key, value in message.items() if value not in (None, "", [])}
     text, thinking = _read(message.get("content"))
     return Assistant(
