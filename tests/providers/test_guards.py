@@ -1,5 +1,6 @@
 """What no server can do to a run, whatever it sends: on all five protocols, over real HTTP."""
 
+import gc
 import json
 import time
 import traceback
@@ -20,6 +21,7 @@ from tests.support.providers import (
     every_provider,
     every_way,
     model_of,
+    talking,
 )
 from think_agent import (
     Assistant,
@@ -155,6 +157,16 @@ def test_a_conversation_is_not_taken_to_another_host(provider, way, status):
         assert type(caught.value) is ConnectionFailed
         assert "localhost" in str(caught.value)
         assert other.headers == []
+
+
+@every_provider
+def test_no_connection_outlives_its_event_loop(provider):
+    with talking(provider) as (_, model), warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        for way in ("async", "async streamed"):
+            assert ASK[way](model, HELLO).text == "Hello."
+        gc.collect()
+    assert [one.message for one in seen if one.category is ResourceWarning] == []
 
 
 # Keys.

@@ -104,6 +104,8 @@ def test_output_temperature_and_seed_by_their_names(wire):
         ("ollama", {"max_output_tokens": 0}, "max_output_tokens=0: use a whole number above 0"),
         ("ollama", {"temperature": float("nan")}, "temperature=nan: use a number from 0"),
         ("ollama", {"seed": "1"}, "seed='1': use a whole number"),
+        ("ollama", {"timeout": None}, "timeout=None: use seconds above 0"),
+        ("ollama", {"model": "m"}, "ollama takes no model"),
     ],
 )
 def test_what_cannot_be_taken_is_one_line_that_names_it(spec, options, words):

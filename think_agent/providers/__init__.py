@@ -11,7 +11,6 @@ from math import inf
 from typing import Any, NamedTuple, get_args
 
 from ..errors import ModelError
-from ..messages import Json
 from ..model import Model
 from ..wire.common import Reasoning, Settings
 
@@ -33,6 +32,19 @@ PROVIDERS = {
     "offline": Entry("Offline", "stand-in"),
 }
 TIMEOUT = 120.0  # seconds without an answer; two of the SDKs would wait for ever
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float) and value < inf
+
+
+CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "timeout": (lambda n: _is_number(n) and n > 0, "seconds above 0"),
+    "reasoning": (get_args(Reasoning).__contains__, f"one of {', '.join(get_args(Reasoning))}"),
+    "max_output_tokens": (lambda n: type(n) is int and n > 0, "a whole number above 0"),
+    "temperature": (lambda n: _is_number(n) and n >= 0, "a number from 0"),
+    "seed": (lambda n: type(n) is int, "a whole number"),
+}
 
 
 def connect(
@@ -62,7 +74,11 @@ def connect(
     if provider not in PROVIDERS:
         raise ValueError(f"unknown provider {provider!r}; use one of: {', '.join(PROVIDERS)}")
     settings = Settings(reasoning, max_output_tokens, temperature, seed)
-    _check({"timeout": timeout, **asdict(settings)})
+    given = {name: value for name, value in asdict(settings).items() if value is not None}
+    for name, value in {"timeout": timeout, **given}.items():
+        fits, use = CHECKS[name]
+        if not fits(value):
+            raise ValueError(f"{name}={value!r}: use {use}")
     entry = PROVIDERS[provider]
     try:
         module = importlib.import_module(f".{provider}", __name__)
@@ -74,7 +90,8 @@ def connect(
             f'in the clone run: pip install ".[{provider}]"'
         ) from error
     make = getattr(module, entry.class_name)
-    for name in options.keys() - inspect.signature(make).parameters.keys():
+    parameters = inspect.signature(make).parameters.values()
+    for name in options.keys() - {one.name for one in parameters if one.kind is one.KEYWORD_ONLY}:
         raise ValueError(f"{provider} takes no {name}; leave it out")
     made: Model = make(
         model or entry.default_model,
@@ -85,27 +102,6 @@ def connect(
         **options,
     )
     return _cleaned(made, provider, base_url)
-
-
-def _is_number(value: Any) -> bool:
-    return type(value) in (int, float) and value < inf
-
-
-CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "timeout": (lambda n: _is_number(n) and n > 0, "seconds above 0"),
-    "reasoning": (get_args(Reasoning).__contains__, f"one of {', '.join(get_args(Reasoning))}"),
-    "max_output_tokens": (lambda n: type(n) is int and n > 0, "a whole number above 0"),
-    "temperature": (lambda n: _is_number(n) and n >= 0, "a number from 0"),
-    "seed": (lambda n: type(n) is int, "a whole number"),
-}
-
-
-def _check(settings: Json) -> None:
-    """ValueError for values that no provider takes."""
-    for name, value in settings.items():
-        fits, use = CHECKS[name]
-        if value is not None and not fits(value):
-            raise ValueError(f"{name}={value!r}: use {use}")
 
 
 def _cleaned(model: Model, provider: str, base_url: str | None) -> Model:

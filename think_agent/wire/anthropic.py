@@ -22,8 +22,8 @@ NAME = "anthropic"
 PATH = "/v1/messages"
 STREAMED: Json = {"stream": True}
 MOST_STRICT, MOST_UNIONS = 20, 16
-STOPPED = {"max_tokens": "max_tokens", "model_context_window_exceeded": "max_tokens"}
-STOPPED |= {reason: reason for reason in ("refusal", "pause_turn")}
+STOPPED = {"model_context_window_exceeded": "max_tokens"}
+STOPPED |= {reason: reason for reason in ("max_tokens", "refusal")}
 
 
 def to_wire(
@@ -129,7 +129,7 @@ def from_wire(response: Json, model: str = "") -> Assistant:
         text="".join(block["text"] for block in content if block["type"] == "text"),
         thinking="".join(block["thinking"] for block in content if block["type"] == "thinking"),
         tool_calls=calls,
-        stop_reason=stopped(reason, STOPPED, calls),
+        stop_reason=stopped(reason, STOPPED, calls, reason or "end_turn"),
         usage=_usage(response.get("usage")),
         model=response.get("model") or model,
         provider=NAME,

@@ -189,9 +189,11 @@ def _repaired(call: ToolCall) -> ToolCall:
     return replace(call, id=well_formed(call.id), name=well_formed(call.name), arguments=arguments)
 
 
-def stopped(reason: str | None, reasons: Mapping[str, str], calls: object) -> str:
+def stopped(
+    reason: str | None, reasons: Mapping[str, str], calls: object, otherwise: str = "end_turn"
+) -> str:
     """Why a reply ended: by the provider's own `reasons`, else by whether it has calls."""
-    return reasons.get(reason or "") or ("tool_use" if calls else "end_turn")
+    return reasons.get(reason or "") or ("tool_use" if calls else otherwise)
 
 
 def count(usage: Any, *path: str) -> int:
