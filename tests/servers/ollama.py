@@ -55,7 +55,7 @@ class OllamaServer(Protocol):
         if not self.knows(body["model"]):
             return Reply(404, {"error": f"model '{body['model']}' not found"})
         can = self.can(body["model"])
-        return Reply(body={"capabilities": list(can) if isinstance(can, tuple) else can})
+        return Reply(body={"capabilities": list(can), "model_info": {}})
 
     def decode(self, path: str, body: dict[str, Any]) -> Request:
         name = body["model"]

@@ -227,7 +227,7 @@ class Provider(Model):
             if isinstance(one, ModelError):
                 return one
         if isinstance(error, ErrorAnswer):
-            said, code = quoted_error(error.error)
+            said, code = quoted_error(error.args[0])
             return self.account.error(Fault(said, code=code))
         if fault := self.fault(error):
             return self.account.error(fault)

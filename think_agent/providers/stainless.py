@@ -67,22 +67,19 @@ class Stainless(Provider):
                     return
 
     def fault(self, error: Exception) -> Fault | None:
-        if isinstance(error, self.sdk.APIStatusError):
-            said, code = quoted_error(_error_in(error.body) or error.message)
-            return Fault(said, error.status_code, code, error.response.headers)
-        if isinstance(error, self.sdk.APIConnectionError) or not isinstance(
-            error, self.sdk.APIError
+        if not isinstance(error, self.sdk.APIError) or isinstance(
+            error, self.sdk.APIConnectionError
         ):
             return None
-        said, code = quoted_error(error.body or error.message)  # an error event in a stream
-        return Fault(said, code=code)
+        body = error.body
+        if isinstance(body, dict) and "error" in body:  # Anthropic's SDK hands over the whole one
+            body = body["error"]
+        said, code = quoted_error(body or error.message)
+        if not isinstance(error, self.sdk.APIStatusError):  # an error event in a stream
+            return Fault(said, code=code)
+        return Fault(said, error.status_code, code, error.response.headers)
 
 
 def _ends(event: Any) -> bool:
     """Is this the last event? OpenRouter sends one after it that Anthropic's SDK cannot read."""
     return isinstance(event, dict) and event.get("type") == "message_stop"
-
-
-def _error_in(body: Any) -> Any:
-    """The error object of a body; Anthropic's SDK hands over the whole one."""
-    return body["error"] if isinstance(body, dict) and "error" in body else body

@@ -91,11 +91,7 @@ def is_closed(schema: Json) -> bool:
 
 
 class ErrorAnswer(Exception):
-    """The provider says, inside an HTTP 200, that something is wrong. `error` is its JSON."""
-
-    def __init__(self, error: Any) -> None:
-        super().__init__(error)
-        self.error = error
+    """The provider says, inside an HTTP 200, that something is wrong. Its argument is the JSON."""
 
 
 def broken_off(provider: str) -> BadResponse:
