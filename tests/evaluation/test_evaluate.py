@@ -461,7 +461,7 @@ def test_the_same_score_through_every_provider(spec, few, tmp_path, monkeypatch,
     assert {one.case for one in found if not one.right} == GIVES_UP & {one.case for one in found}
     assert all(one.usage.input_tokens == 1000 * one.model_calls for one in found)
     assert all(one.exit == "signal" and one.forced for one in found)
-    model = spec.partition(":")[2] or PROVIDERS[spec][3]
+    model = spec.partition(":")[2] or PROVIDERS[spec].default_model
     prices.write_text(f'["{model}"]\ninput = 1\noutput = 10\n')
     capsys.readouterr()
     # all is done: the table comes from the file, and the server may be gone

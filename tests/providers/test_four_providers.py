@@ -6,6 +6,8 @@ asserted is in the shop's rows and in the transcript: a wrong word on the wire i
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import reduce
+from operator import getitem
 
 import pytest
 
@@ -13,22 +15,192 @@ from demos.refund.dialects import speaking
 from demos.refund.offline import reply
 from demos.refund.shop import Shop
 from tests.servers import Mode, serve
-from tests.support.providers import RIGHT, SPEAKS, WAYS, desk, model_of
+from tests.servers.anthropic import AnthropicProtocol
+from tests.servers.gemini import GeminiProtocol
+from tests.support.pieces import four_ways, told
+from tests.support.providers import (
+    ASK,
+    HELLO,
+    RIGHT,
+    SPEAKS,
+    WAYS,
+    desk,
+    every_provider,
+    every_way,
+    model_of,
+    says,
+    talking,
+)
 from think_agent import (
+    THINK,
     Assistant,
     BadRequest,
     Force,
     Message,
+    Model,
     Request,
+    Tool,
     ToolCall,
     ToolResult,
+    Turn,
+    Usage,
+    User,
 )
 from think_agent.audit import report, words
 from think_agent.cli.models import speak
+from think_agent.running import with_ids
 
 MODES: tuple[Mode, ...] = ("honor", "refuse", "ignore")
 DIALECTS = ("native", "json", "react")
 FOUR = "Please refund ORD-001, ORD-002, ORD-003 and ORD-004"
+
+
+# The adapters themselves: what was asked, and what came of it.
+
+WEATHER = Tool(
+    name="weather",
+    description="The weather of a city.",
+    parameters={"type": "object", "properties": {"city": {"type": "string"}}},
+)
+ASKED = Request([User("Weather in Oslo?")], [THINK, WEATHER], system="Be brief.")
+THOUGHT = {"thought": 'Two “cities”.\nAsk "both".', "should_continue": "true"}
+CALLS = (
+    ToolCall("call_1", "think", THOUGHT),
+    ToolCall("call_2", "weather", {"city": "Oslo"}),
+    ToolCall("call_3", "weather", {}),
+)
+USED = Usage(120, 30, 100, 7)
+REPLIES = {
+    "text": Assistant("All is well — so far.", usage=USED),
+    "thinking and text": Assistant("All is well.", "It may be lost.", usage=USED),
+    "thinking, text and calls": Assistant("Let me see.", "Which?", CALLS, "tool_use", USED),
+    "cut": Assistant("Once upon a", stop_reason="max_tokens", usage=Usage(1, 2)),
+    "refused": Assistant("I cannot help with that.", stop_reason="refusal"),
+    "empty": Assistant(),
+}
+VARIANTS = {
+    **{name: (name, make, {}) for name, (make, _, _) in SPEAKS.items()},
+    "gemini without ids": ("gemini", lambda: GeminiProtocol(ids=False), {}),
+    "claude with a budget": (
+        "anthropic",
+        AnthropicProtocol,
+        {"thinking": {"type": "enabled", "budget_tokens": 1024}},
+    ),
+}
+
+
+@pytest.mark.parametrize("what", REPLIES)
+@every_provider
+def test_four_ways_to_ask_give_one_reply(provider, what):
+    said = REPLIES[what]
+    if what == "refused" and provider in ("ollama", "gemini"):
+        said = Assistant(stop_reason="refusal" if provider == "gemini" else "end_turn")
+    with talking(provider, says(said)) as (server, model):
+        reply, deltas = four_ways(model, ASKED)
+        streams = [sum(str(body.get("stream")) == "True" for body in server.requests)]
+    assert streams == [0 if provider == "gemini" else 2]
+    assert (reply.text, reply.thinking, reply.stop_reason) == (
+        said.text,
+        said.thinking,
+        said.stop_reason,
+    )
+    usage = replace(said.usage, cached_tokens=0, reasoning_tokens=0)
+    assert reply.usage == (usage if provider == "ollama" else said.usage)
+    assert [(c.name, c.arguments) for c in reply.tool_calls] == [
+        (c.name, c.arguments) for c in said.tool_calls
+    ]
+    assert told(deltas, "answer") == said.text
+    assert told(deltas, "thinking") == said.thinking
+    if said.tool_calls:
+        assert told(deltas, "thought") == THOUGHT["thought"]
+        calls = [(d.index, d.name) for d in deltas if d.kind in ("thought", "call")]
+        assert list(dict.fromkeys(calls)) == [(0, "think"), (1, "weather"), (2, "weather")]
+
+
+def converse(model: Model, way: str) -> list[Message]:
+    """A forced call, its results, an answer, and one more question."""
+    messages: list[Message] = list(ASKED.messages)
+    for choice in (Force("think"), "none", "auto"):
+        reply = ASK[way](model, replace(ASKED, messages=tuple(messages), tool_choice=choice))
+        reply = replace(reply, tool_calls=with_ids(reply.tool_calls, Turn.of(messages)))
+        messages.append(reply)
+        for number, call in enumerate(reply.tool_calls):
+            messages.append(ToolResult(call.id, call.name, f"{number}.", is_error=number == 1))
+        messages += [] if reply.tool_calls else [User("And now?")]
+    return messages
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_conversation_is_the_same_in_all_ways(variant):
+    """The servers check what is signed, and that each result stands with its call."""
+
+    def brain(request: Request) -> Assistant:
+        if isinstance(request.messages[-1], User):
+            return REPLIES["thinking, text and calls"]
+        results = [m.content for m in request.messages if isinstance(m, ToolResult)]
+        return Assistant(" ".join(results), "Done.", usage=USED)
+
+    provider, make, options = VARIANTS[variant]
+    with talking(provider, brain, protocol=make(), **options) as (server, model):
+        first, *others = (converse(model, way) for way in ASK)
+        bodies = [{**body, "stream": None, "stream_options": None} for body in server.requests]
+    assert others == [first] * 3
+    assert bodies[:3] * 4 == bodies  # new event loops, the same requests
+    forced, answer, _ = (m for m in first if isinstance(m, Assistant))
+    unforced = variant in ("ollama", "claude with a budget")
+    assert forced.enforced == ("prompt" if unforced else "tool_choice")
+    assert (answer.text, answer.thinking) == ("0. 1. 2.", "Done.")
+    assert len({call.id for call in forced.tool_calls}) == 3
+
+
+@pytest.mark.parametrize("choice", [Force("think"), "required"])
+@every_way
+@every_provider
+def test_a_refused_choice_is_asked_as_auto_and_remembered(provider, way, choice):
+    with talking(provider, mode="refuse") as (server, model):
+        forced = replace(ASKED, tool_choice=choice)
+        assert [ASK[way](model, forced).enforced for _ in range(2)] == ["prompt", "prompt"]
+        assert ASK[way](model, ASKED).enforced is None
+        sent = ["tool_choice" in body or "toolConfig" in body for body in server.requests]
+        assert sent == [False] * 3 if provider == "ollama" else [True, False, False, False]
+        assert set(model.refused) >= {"named" if isinstance(choice, Force) else "required"}
+
+
+@pytest.mark.parametrize("wrong", ["{", "[1]", '"text"', '{"a": NaN}', '{"a": -Infinity}'])
+@pytest.mark.parametrize("provider", ["anthropic", "openai-chat", "openai-responses"])
+def test_arguments_that_are_no_object_are_kept_as_text_and_can_go_back(provider, wrong):
+    call = ToolCall("c1", "weather", wrong)
+    brain = says(Assistant(tool_calls=(call,), stop_reason="tool_use"), "Sorry.")
+    with talking(provider, brain) as (_, model):
+        reply = ASK["streamed"](model, ASKED)
+        assert [one.arguments for one in reply.tool_calls] == [wrong]
+        result = ToolResult("c1", "weather", "error: no JSON", is_error=True)
+        for replayed in (reply, replace(reply, native=None, provider="other")):
+            history = (*ASKED.messages, replayed, result)
+            assert model.complete(replace(ASKED, messages=history)).text == "Sorry."
+
+
+BOUNDS = {
+    "ollama": ("options", "num_predict"),
+    "anthropic": ("max_tokens",),
+    "openai-responses": ("max_output_tokens",),
+    "openai-chat": ("max_tokens",),
+    "gemini": ("generationConfig", "maxOutputTokens"),
+}
+
+
+@every_provider
+def test_a_request_may_lower_the_bound_of_its_reply(provider):
+    def sent(most: int | None, **options: int) -> int:
+        with talking(provider, **options) as (server, model):
+            model.complete(replace(HELLO, max_output_tokens=most))
+            return reduce(getitem, BOUNDS[provider], server.requests[0])
+
+    assert [sent(most) for most in (None, 50, 100_000, 3)] == [8192, 50, 8192, 16]
+    assert [sent(most, max_output_tokens=99) for most in (None, 50, 100)] == [99, 50, 99]
+
+
+# The refund desk on each.
 
 
 def in_the_shop(shop: Shop) -> dict[str, str]:
@@ -85,7 +257,7 @@ def deaf(request: Request) -> Assistant:
 
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
-@pytest.mark.parametrize("provider", SPEAKS)
+@every_provider
 def test_the_orders_are_decided_right_and_nothing_twice(provider, way):
     with serve(SPEAKS[provider][0](), reply) as server:
         shop = Shop()
@@ -114,7 +286,7 @@ HOW = {  # how the thoughts came; where it does not say, nobody had to force the
 @pytest.mark.parametrize("force", ["never", "first", "always"])
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("provider", SPEAKS)
+@every_provider
 def test_servers_that_honor_refuse_or_ignore_forcing(provider, mode, dialect, force):
     """The model thinks by itself. Where it does what a server was asked to make it do, and did not
     make it do, nobody can tell: that is a choice that was asked and done.
@@ -160,7 +332,7 @@ GATED = "8 behind none, 4 gated"  # only the refunds are guarded
         ("react", "ignore", GATED, 0),  # words are ignored by the model: no choice was taken
     ],
 )
-@pytest.mark.parametrize("provider", SPEAKS)
+@every_provider
 def test_a_model_that_thinks_only_when_made_to(provider, dialect, mode, behind_what, ignored):
     """What made it think is what the report says."""
     script = deaf if mode == "ignore" else reluctant
@@ -176,7 +348,7 @@ def test_a_model_that_thinks_only_when_made_to(provider, dialect, mode, behind_w
     assert outcome.exit == ("silence" if behind_what == GATED and dialect == "native" else "signal")
 
 
-@pytest.mark.parametrize("provider", SPEAKS)
+@every_provider
 def test_a_server_that_refuses_schemas_is_spoken_to_in_react(provider):
     protocol = SPEAKS[provider][0]()
     decode = protocol.decode
@@ -199,7 +371,7 @@ def test_a_server_that_refuses_schemas_is_spoken_to_in_react(provider):
     assert decided(outcome.transcript) == in_the_shop(shop) == RIGHT
 
 
-@pytest.mark.parametrize("provider", SPEAKS)
+@every_provider
 def test_the_whole_run_is_the_same_however_it_is_asked(provider):
     with serve(SPEAKS[provider][0](), reply) as server:
         outcomes = [
@@ -216,7 +388,7 @@ def test_the_whole_run_is_the_same_however_it_is_asked(provider):
     assert len({outcome.usage for outcome in outcomes}) == 1
 
 
-@pytest.mark.parametrize("provider", SPEAKS)
+@every_provider
 def test_tools_and_system_stay_the_same_bytes_for_a_whole_run(provider):
     with serve(SPEAKS[provider][0](), reply) as server:
         desk(model_of(provider, server), Shop()).run("ORD-001")
@@ -226,7 +398,7 @@ def test_tools_and_system_stay_the_same_bytes_for_a_whole_run(provider):
     assert tools.count(tools[0]) == len(tools) > 3
 
 
-@pytest.mark.parametrize("provider", SPEAKS)
+@every_provider
 def test_a_conversation_moves_from_one_provider_to_the_next(provider):
     """Signatures stay behind, words and results come along."""
 
@@ -245,7 +417,7 @@ def test_a_conversation_moves_from_one_provider_to_the_next(provider):
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("provider", SPEAKS)
+@every_provider
 def test_a_model_that_never_thinks_cannot_refund(provider, mode):
     def hasty(request: Request) -> Assistant:
         if request.tool_choice == "none":
@@ -261,7 +433,7 @@ def test_a_model_that_never_thinks_cannot_refund(provider, mode):
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("provider", SPEAKS)
+@every_provider
 def test_a_model_that_thinks_only_when_told_to_can_refund(provider, mode):
     def obedient(request: Request) -> Assistant:
         last = request.messages[-1]

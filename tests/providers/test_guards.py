@@ -1,5 +1,6 @@
 """What no server can do to a run, whatever it sends: on all five protocols, over real HTTP."""
 
+import gc
 import json
 import time
 import traceback
@@ -10,27 +11,31 @@ from dataclasses import replace
 
 import pytest
 
-from tests.providers.test_errors import WAYS as SHORT_WAYS
 from tests.servers import ProviderServer, Reply, bare, serve
-from tests.support.providers import KEY, SPEAKS, model_of
+from tests.support.providers import (
+    ASK,
+    HELLO,
+    KEY,
+    SPEAKS,
+    VARIABLES,
+    every_provider,
+    every_way,
+    model_of,
+    talking,
+)
 from think_agent import (
     Assistant,
     BadResponse,
     ConnectionFailed,
     Model,
     ModelError,
-    Request,
     TimedOut,
-    User,
     connect,
 )
 from think_agent.providers import transport
 from think_agent.providers.settings import is_exposed
 
-HELLO = Request([User("Hello")])
 LONG = Assistant("All is well, and it will be well for a long time to come. " * 3)
-every_provider = pytest.mark.parametrize("provider", SPEAKS)
-every_way = pytest.mark.parametrize("way", SHORT_WAYS)
 
 
 @contextmanager
@@ -79,27 +84,13 @@ def stalling(reply: Reply) -> Reply:
     return replace(reply, chunks=half())
 
 
-def ask(model: Model, way: str, request: Request) -> Assistant:
-    import asyncio
-
-    async def last() -> Assistant:
-        return [event async for event in model.astream(request)][-1]
-
-    return {
-        "plain": lambda: model.complete(request),
-        "async": lambda: asyncio.run(model.acomplete(request)),
-        "streamed": lambda: list(model.stream(request))[-1],
-        "async streamed": lambda: asyncio.run(last()),
-    }[way]()
-
-
 @every_provider
 @every_way
 @pytest.mark.parametrize("slow", [dripping, stalling])
 def test_a_reply_under_way_is_cut_at_the_deadline(provider, way, slow):
     with serving(provider, slow) as (_, model):
         began = time.monotonic()
-        reply = ask(model, way, replace(HELLO, deadline=began + 1.5))
+        reply = ASK[way](model, replace(HELLO, deadline=began + 1.5))
         assert time.monotonic() - began < 4
     assert (reply.stop_reason, reply.cause, reply.native) == ("incomplete", "deadline", None)
     assert LONG.text.startswith(reply.text)
@@ -111,18 +102,16 @@ def test_a_reply_under_way_is_cut_at_the_deadline(provider, way, slow):
 def test_a_connection_that_was_cut_once_serves_the_next_request(provider, way):
     with serving(provider, lambda reply: reply) as (_, model):
         for deadline in (time.monotonic() + 30, None):
-            assert ask(model, way, replace(HELLO, deadline=deadline)).text == LONG.text
+            assert ASK[way](model, replace(HELLO, deadline=deadline)).text == LONG.text
 
 
 @every_provider
 def test_a_server_that_is_silent_is_timed_out(provider):
     with serve(SPEAKS[provider][0](), lambda _: time.sleep(3) or LONG) as server:
-        _, spec, options = SPEAKS[provider]
-        url = server.url + "/v1" if spec.startswith("openai") else server.url
-        model = connect(spec, base_url=url, timeout=0.5, **options)
+        model = model_of(provider, server, timeout=0.5)
         with pytest.raises(TimedOut, match=r"within 0\.5 s; set a longer timeout"):
             model.complete(HELLO)
-        late = ask(model, "plain", replace(HELLO, deadline=time.monotonic() + 0.2))
+        late = ASK["plain"](model, replace(HELLO, deadline=time.monotonic() + 0.2))
         assert late.cause == "deadline"
 
 
@@ -138,7 +127,7 @@ def test_a_body_without_end_is_no_reply(provider, way, monkeypatch):
         serving(provider, endless) as (_, model),
         pytest.raises(BadResponse, match="more than 1 MB"),
     ):
-        ask(model, way, HELLO)
+        ASK[way](model, HELLO)
 
 
 @every_provider
@@ -149,7 +138,7 @@ def test_a_compressed_answer_was_not_asked_for(provider, way):
 
     with serving(provider, zipped) as (server, model):
         with pytest.raises(BadResponse, match="compressed"):
-            ask(model, way, HELLO)
+            ASK[way](model, HELLO)
         assert {headers["accept-encoding"] for headers in server.headers} == {"identity"}
 
 
@@ -164,21 +153,24 @@ def test_a_conversation_is_not_taken_to_another_host(provider, way, status):
             return Reply(status, "", headers={"location": elsewhere})
 
         with serving(provider, moved) as (_, model), pytest.raises(ModelError) as caught:
-            ask(model, way, HELLO)
+            ASK[way](model, HELLO)
         assert type(caught.value) is ConnectionFailed
         assert "localhost" in str(caught.value)
         assert other.headers == []
 
 
+@every_provider
+def test_no_connection_outlives_its_event_loop(provider):
+    with talking(provider) as (_, model), warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        for way in ("async", "async streamed"):
+            assert ASK[way](model, HELLO).text == "Hello."
+        gc.collect()
+    assert [one.message for one in seen if one.category is ResourceWarning] == []
+
+
 # Keys.
 
-KEYS = {
-    "anthropic": ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
-    "openai-chat": ("OPENAI_API_KEY",),
-    "openai-responses": ("OPENAI_API_KEY",),
-    "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
-    "ollama": ("OLLAMA_API_KEY",),
-}
 SECRET = "AIza-good+key-of-the-environment"
 
 
@@ -216,16 +208,16 @@ def headers_sent(provider: str, monkeypatch: pytest.MonkeyPatch, **options: str)
         monkeypatch.setenv("no_proxy", "")
         model = connect(spec, base_url="http://models.example", **settings, **options)
         bare(model).retries = 0
-        for way in SHORT_WAYS:
+        for way in ASK:
             with pytest.raises(ModelError):  # the path is not the one that the server knows
-                SHORT_WAYS[way](model)
+                ASK[way](model, HELLO)
         assert len(server.headers) == 4
         return str(server.headers)
 
 
 @every_provider
 def test_a_key_of_the_environment_stays_here_and_one_that_is_given_goes(provider, monkeypatch):
-    for variables in KEYS.values():
+    for variables in VARIABLES.values():
         for name in variables:
             monkeypatch.setenv(name, SECRET)
     with pytest.warns(UserWarning, match="is not sent over plain http to models.example"):
@@ -234,7 +226,7 @@ def test_a_key_of_the_environment_stays_here_and_one_that_is_given_goes(provider
         warnings.simplefilter("error")
         given = "on-purpose-0123456789"
         assert given in headers_sent(provider, monkeypatch, api_key=given)
-        for name in KEYS[provider]:
+        for name in VARIABLES[provider]:
             monkeypatch.delenv(name)
         connect(SPEAKS[provider][1], base_url="https://models.example", api_key=given)
 
@@ -258,7 +250,7 @@ def test_no_error_holds_a_key_however_it_is_echoed(provider, way):
         for canned in (Reply(400, inside), Reply(200, inside), Reply(chunks=[stream])):
             server.canned = [canned]
             with pytest.raises(ModelError) as caught:
-                SHORT_WAYS[way](model)
+                ASK[way](model, HELLO)
             told = "".join(traceback.format_exception(caught.value))
             assert KEY not in told
             assert secret not in told

@@ -12,14 +12,17 @@ says what the server does with what the model is to be held to:
 Everything sent and received is kept: `server.requests` holds the bodies as JSON.
 """
 
+import functools
 import json
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Literal
+
+import pydantic
 
 from think_agent import Assistant, Model, Request
 from think_agent.dialects.base import Wrapper
@@ -45,6 +48,17 @@ class Protocol:
     """One provider's protocol. `path` and `body` come as sent; raise ValueError for a request the
     API would refuse.
     """
+
+    forced_refusal = "tool_choice is not supported"
+    stream_type = "text/event-stream"
+
+    def __init__(self, key: str | None = None, models: Collection[str] | None = None) -> None:
+        """`key`: the only key that is let in; `models`: the only models there are. None: any."""
+        self.key = key
+        self.models = models
+
+    def knows(self, model: Any) -> bool:
+        return self.models is None or model in self.models
 
     def accepts(self, path: str, headers: Any) -> Reply | None:
         """An error Reply for a wrong path or missing credentials; None when the request may be
@@ -74,8 +88,6 @@ class Protocol:
     def refusal(self, message: str) -> Reply:
         """HTTP 400 in the provider's shape."""
         raise NotImplementedError
-
-    forced_refusal: str = "tool_choice is not supported"
 
     def other(self, method: str, path: str, body: Any) -> Reply | None:
         """Any further endpoint the SDK needs (such as a model listing); None for 404."""
@@ -120,14 +132,13 @@ class ProviderServer:
             request = replace(request, tool_choice=choice, output_schema=None)
         reply = self.brain(request)
         if self.protocol.is_stream(path, body):
-            return Reply(
-                chunks=self.protocol.encode_stream(reply, body), content_type=self.stream_type
-            )
+            chunks = self.protocol.encode_stream(reply, body)
+            return Reply(chunks=chunks, content_type=self.protocol.stream_type)
         return Reply(body=self.protocol.encode(reply, body))
 
     @property
     def stream_type(self) -> str:
-        return getattr(self.protocol, "stream_type", "text/event-stream")
+        return self.protocol.stream_type
 
 
 class Quiet(ThreadingHTTPServer):
@@ -185,6 +196,35 @@ def serve(protocol: Protocol, brain: Brain, mode: Mode = "honor") -> Iterator[Pr
     finally:
         http.shutdown()
         http.server_close()
+
+
+def check(holds: object, message: str) -> None:
+    """Refuse the request in the words of the API, unless the condition holds."""
+    if not holds:
+        raise ValueError(message)
+
+
+@functools.cache  # the tests of four providers took three times as long without
+def _adapter(kind: Any) -> pydantic.TypeAdapter[Any]:
+    return pydantic.TypeAdapter(kind)
+
+
+def conforms(kind: Any, value: Any, where: str) -> Any:
+    """`value`, refused unless it is as the SDK's type `kind` has it."""
+    try:
+        checked = _adapter(kind).validate_python(value)
+        for field in checked.values() if isinstance(checked, dict) else ():
+            if type(field).__name__ == "ValidatorIterator":  # validated only as it is read
+                list(field)
+    except pydantic.ValidationError as error:
+        first = error.errors()[0]
+        path = ".".join(map(str, (where, *first["loc"])))
+        raise ValueError(f"Invalid value for '{path}': {first['msg']}") from error
+    return checked
+
+
+def text_of(arguments: Any) -> str:
+    return arguments if isinstance(arguments, str) else json.dumps(arguments)
 
 
 def in_pieces(text: str, size: int = 7) -> list[str]:

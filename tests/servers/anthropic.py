@@ -6,7 +6,6 @@ system prompt, the tools, every message before the block and its text, so a repl
 of these is refused.
 """
 
-import functools
 import hashlib
 import itertools
 import json
@@ -14,7 +13,6 @@ import re
 from collections.abc import Iterator
 from typing import Any, get_type_hints
 
-import pydantic
 from anthropic.types import (
     RedactedThinkingBlockParam,
     TextBlockParam,
@@ -26,7 +24,7 @@ from anthropic.types import (
     message_create_params,
 )
 
-from tests.servers import Protocol, Reply, in_pieces, sse
+from tests.servers import Protocol, Reply, check, conforms, in_pieces, sse, text_of
 from think_agent import Assistant, Force, Request, Tool, ToolCall, ToolResult, User
 from think_agent.messages import Message, ToolChoice
 
@@ -38,20 +36,16 @@ BLOCKS: dict[str, tuple[str, Any]] = {
     "thinking": ("assistant", ThinkingBlockParam),
     "redacted_thinking": ("assistant", RedactedThinkingBlockParam),
 }
-CHOICE = pydantic.TypeAdapter[Any](ToolChoiceParam)
 ID = re.compile(r"[a-zA-Z0-9_-]+")
 
 Body = dict[str, Any]
 
 
 class AnthropicProtocol(Protocol):
-    """`key`: the only key that is let in; `models`: the only models there are. None: any."""
-
     forced_refusal = 'tool_choice: type "tool" and "any" are not supported for this model.'
 
-    def __init__(self, *, key: str | None = None, models: tuple[str, ...] | None = None) -> None:
-        self.key = key
-        self.models = models
+    def __init__(self, *args: Any, **only: Any) -> None:
+        super().__init__(*args, **only)
         self._numbers = itertools.count(1)
 
     def accepts(self, path: str, headers: Any) -> Reply | None:
@@ -66,7 +60,7 @@ class AnthropicProtocol(Protocol):
         return None
 
     def other(self, method: str, path: str, body: Any) -> Reply | None:
-        if method == "POST" and self.models is not None and body.get("model") not in self.models:
+        if method == "POST" and not self.knows(body.get("model")):
             return error_reply(404, "not_found_error", f"model: {body.get('model')}")
         return None
 
@@ -104,14 +98,9 @@ class AnthropicProtocol(Protocol):
         if reply.text:
             content.append({"type": "text", "text": reply.text})
         for call in reply.tool_calls:
-            content.append(
-                {
-                    "type": "tool_use",
-                    "id": call.id or f"toolu_{next(self._numbers):024d}",
-                    "name": call.name,
-                    "input": call.arguments,
-                }
-            )
+            id = call.id or f"toolu_{next(self._numbers):024d}"
+            use = {"type": "tool_use", "id": id, "name": call.name, "input": call.arguments}
+            content.append(use)
         usage = reply.usage
         return {
             "id": f"msg_{next(self._numbers):024d}",
@@ -133,12 +122,8 @@ class AnthropicProtocol(Protocol):
     def encode_stream(self, reply: Assistant, body: Body) -> Iterator[bytes]:
         whole = self.encode(reply, body)
         usage = whole["usage"]
-        start = {
-            **whole,
-            "content": [],
-            "stop_reason": None,
-            "usage": {**usage, "output_tokens": 1, "output_tokens_details": None},
-        }
+        early = {**usage, "output_tokens": 1, "output_tokens_details": None}
+        start = {**whole, "content": [], "stop_reason": None, "usage": early}
         yield event("message_start", message=start)
         yield event("ping")
         for index, block in enumerate(whole["content"]):
@@ -150,12 +135,6 @@ class AnthropicProtocol(Protocol):
         stop = {"stop_reason": whole["stop_reason"], "stop_sequence": None}
         yield event("message_delta", delta=stop, usage=usage)
         yield event("message_stop")
-
-
-def check(holds: bool, message: str) -> None:
-    """Refuse the request in the words of the API, unless the condition holds."""
-    if not holds:
-        raise ValueError(message)
 
 
 def error_reply(status: int, kind: str, message: str) -> Reply:
@@ -178,10 +157,8 @@ def pieces_of(block: Body) -> tuple[Body, list[Body]]:
             deltas = [{"type": "thinking_delta", "thinking": piece} for piece in pieces]
             deltas.append({"type": "signature_delta", "signature": block["signature"]})
             return {**block, "thinking": "", "signature": ""}, deltas
-    arguments = block["input"]
-    text = arguments if isinstance(arguments, str) else json.dumps(arguments)
     # The first piece is always empty, and the only one of a call without arguments.
-    pieces = ["", *in_pieces(text)] if arguments else [""]
+    pieces = ["", *in_pieces(text_of(block["input"]))] if block["input"] else [""]
     return {**block, "input": {}}, [
         {"type": "input_json_delta", "partial_json": piece} for piece in pieces
     ]
@@ -193,22 +170,12 @@ def sign(body: Body, index: int, thinking: str) -> str:
     return hashlib.sha256(json.dumps(covered, sort_keys=True).encode()).hexdigest()
 
 
-@functools.cache  # the tests of four providers took three times as long without
-def adapter(kind: Any) -> pydantic.TypeAdapter[Any]:
-    return pydantic.TypeAdapter(kind)
-
-
 def validated(kind: Any, value: Any, where: str) -> None:
     """`value` as the SDK's TypedDict `kind` has it, without further keys."""
     check(isinstance(value, dict), f"{where}: Input should be an object")
     extra = set(value) - set(get_type_hints(kind))
     check(not extra, f"{where}.{extra}: Extra inputs are not permitted")
-    try:
-        adapter(kind).validate_python(value)
-    except pydantic.ValidationError as error:
-        first = error.errors()[0]
-        path = ".".join(str(part) for part in first["loc"])
-        raise ValueError(f"{where}.{path}: {first['msg']}") from error
+    conforms(kind, value, where)
 
 
 def decode_tool(index: int, tool: Body) -> Tool:
@@ -222,11 +189,7 @@ def decode_choice(body: Body, names: set[str]) -> ToolChoice:
     if "tool_choice" not in body:
         return "auto"
     check(bool(names), "tool_choice may only be specified while providing `tools`.")
-    try:
-        choice = CHOICE.validate_python(body["tool_choice"])
-    except pydantic.ValidationError as error:
-        raise ValueError(f"tool_choice: {error.errors()[0]['msg']}") from error
-    match choice:
+    match conforms(ToolChoiceParam, body["tool_choice"], "tool_choice"):
         case {"type": "tool", "name": name}:
             check(name in names, f"tool_choice.name: Tool '{name}' not found in provided tools")
             return Force(name)

@@ -11,23 +11,23 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-import pydantic
 from google.genai import types
 
-from tests.servers import Protocol, Reply, in_pieces
+from tests.servers import Protocol, Reply, check, conforms, in_pieces
 from think_agent import Assistant, Force, Request, ToolCall, ToolResult, User
 from think_agent.messages import Message, ToolChoice
 from think_agent.tools import Tool
 
 KEY = "AIza-good+key"
 MODEL = "gemini-3.8-flash"
+STREAM = "streamGenerateContent?alt=sse"
 NOT_BY_THE_MODEL = "skip_thought_signature_validator"
-TYPES: dict[str, pydantic.TypeAdapter[Any]] = {
-    "contents": pydantic.TypeAdapter(list[types.Content]),
-    "tools": pydantic.TypeAdapter(list[types.Tool]),
-    "toolConfig": pydantic.TypeAdapter(types.ToolConfig),
-    "systemInstruction": pydantic.TypeAdapter(types.Content),
-    "generationConfig": pydantic.TypeAdapter(types.GenerationConfig),
+TYPES: dict[str, Any] = {
+    "contents": list[types.Content],
+    "tools": list[types.Tool],
+    "toolConfig": types.ToolConfig,
+    "systemInstruction": types.Content,
+    "generationConfig": types.GenerationConfig,
 }
 FINISH = {"max_tokens": "MAX_TOKENS", "refusal": "SAFETY"}
 
@@ -39,48 +39,37 @@ def error(status: int, message: str, code: str = "INVALID_ARGUMENT", details: An
     return Reply(status, {"error": body})
 
 
-def _must(ok: object, message: str) -> None:
-    if not ok:
-        raise ValueError(message)
-
-
 class GeminiProtocol(Protocol):
     forced_refusal = "Function calling mode `ANY` is not enabled for api version v1"
 
-    def __init__(self, *, ids: bool = True) -> None:
+    def __init__(self, key: str = KEY, models: Any = (MODEL,), *, ids: bool = True) -> None:
+        super().__init__(key, models)
         self.ids = ids
 
     def accepts(self, path: str, headers: Any) -> Reply | None:
         key = headers.get("x-goog-api-key")
         if key is None:
             return error(403, "Method doesn't allow unregistered callers.", "PERMISSION_DENIED")
-        if key != KEY:
+        if key != self.key:
             return error(400, "API key not valid. Please pass a valid API key.")
-        if path not in (
-            f"/v1/models/{MODEL}:generateContent",
-            f"/v1/models/{MODEL}:streamGenerateContent?alt=sse",
-        ):
-            name = path.removeprefix("/v1/").partition(":")[0]
-            return error(404, f"{name} is not found for API version v1.", "NOT_FOUND")
+        name, _, method = path.removeprefix("/v1/models/").partition(":")
+        if not self.knows(name) or method not in ("generateContent", STREAM):
+            return error(404, f"models/{name} is not found for API version v1.", "NOT_FOUND")
         return None
 
     def is_stream(self, path: str, body: dict[str, Any]) -> bool:
-        return ":streamGenerateContent" in path
+        return path.endswith(STREAM)
 
     # The request.
 
     def decode(self, path: str, body: dict[str, Any]) -> Request:
         for name, value in body.items():
-            _must(name in TYPES, f'Invalid JSON payload received. Unknown name "{name}"')
-            try:
-                TYPES[name].validate_python(value)
-            except pydantic.ValidationError as problem:
-                where = problem.errors()[0]
-                raise ValueError(f"Invalid JSON payload received: {name} {where['loc']}") from None
+            check(name in TYPES, f'Invalid JSON payload received. Unknown name "{name}"')
+            conforms(TYPES[name], value, name)
         tools = [self._tool(tool) for tool in self._declarations(body)]
         config = body.get("generationConfig", {})
         if "responseJsonSchema" in config:
-            _must(
+            check(
                 config.get("responseMimeType") == "application/json",
                 "responseJsonSchema needs the response mime type application/json",
             )
@@ -95,14 +84,14 @@ class GeminiProtocol(Protocol):
 
     def _declarations(self, body: dict[str, Any]) -> list[Any]:
         if "tools" not in body:
-            _must("toolConfig" not in body, "Function calling config is set without tools.")
+            check("toolConfig" not in body, "Function calling config is set without tools.")
             return []
         found = [item for tool in body["tools"] for item in tool.get("functionDeclarations", [])]
-        _must(found, "tools[0].tool_type: required one_of 'tool_type' must have one initialized")
+        check(found, "tools[0].tool_type: required one_of 'tool_type' must have one initialized")
         return found
 
     def _tool(self, declaration: dict[str, Any]) -> Tool:
-        _must(declaration.get("description"), "function_declarations[0].description is empty")
+        check(declaration.get("description"), "function_declarations[0].description is empty")
         return Tool(
             name=declaration["name"],
             description=declaration["description"],
@@ -112,26 +101,26 @@ class GeminiProtocol(Protocol):
     def _choice(self, body: dict[str, Any], declared: set[str]) -> ToolChoice:
         config = body.get("toolConfig", {}).get("functionCallingConfig", {"mode": "AUTO"})
         names = config.get("allowedFunctionNames", [])
-        _must(set(names) <= declared, "allowed_function_names: not a declared function")
-        _must(not names or config["mode"] == "ANY", "allowed_function_names needs the mode ANY")
+        check(set(names) <= declared, "allowed_function_names: not a declared function")
+        check(not names or config["mode"] == "ANY", "allowed_function_names needs the mode ANY")
         if names:
             return Force(names[0])
         choices: dict[str, ToolChoice] = {"AUTO": "auto", "ANY": "required", "NONE": "none"}
         return choices[config["mode"]]
 
     def _messages(self, contents: list[Any]) -> list[Message]:
-        _must(contents, "GenerateContentRequest.contents: contents is not specified")
+        check(contents, "GenerateContentRequest.contents: contents is not specified")
         messages: list[Message] = []
         waiting: list[ToolCall] = []
         for content in contents:
             parts = content.get("parts")
-            _must(parts, "Unable to submit request because it must have a parts field")
+            check(parts, "Unable to submit request because it must have a parts field")
             for part in parts:
                 kinds = part.keys() - {"thought", "thoughtSignature"}
-                _must(len(kinds) == 1, "required oneof field 'data' must have one initialized")
+                check(len(kinds) == 1, "required oneof field 'data' must have one initialized")
             answers = [part for part in parts if "functionResponse" in part]
             if waiting or answers:
-                _must(
+                check(
                     waiting and answers,
                     "Please ensure that function response turn comes immediately after a "
                     "function call turn.",
@@ -142,17 +131,17 @@ class GeminiProtocol(Protocol):
             match content.get("role"):
                 case "user":
                     text = "".join(part["text"] for part in parts)
-                    _must(text, "Unable to submit request because it has an empty text parameter")
+                    check(text, "Unable to submit request because it has an empty text parameter")
                     messages.append(User(text))
                 case "model":
-                    _must(messages, "Please ensure that the first content is of the role user.")
+                    check(messages, "Please ensure that the first content is of the role user.")
                     reply = self._reply(parts, len(messages))
                     messages.append(reply)
                     waiting = list(reply.tool_calls)
                 case _:
                     raise ValueError("Please use a valid role: user, model.")
-        _must(not waiting, "Please ensure that function calls are answered.")
-        _must(not isinstance(messages[-1], Assistant), "Please end with a user role.")
+        check(not waiting, "Please ensure that function calls are answered.")
+        check(not isinstance(messages[-1], Assistant), "Please end with a user role.")
         return messages
 
     def _reply(self, parts: list[Any], turn: int) -> Assistant:
@@ -163,13 +152,13 @@ class GeminiProtocol(Protocol):
             call = part["functionCall"]
             signature = part.get("thoughtSignature")
             if self.ids and not calls:
-                _must(
+                check(
                     signature,
                     "Function call is missing a thought_signature in functionCall parts. "
                     f"function call `default_api:{call['name']}`",
                 )
             if signature and signature != NOT_BY_THE_MODEL:
-                _must(signature == self._sign(call), "Thought signature is not valid.")
+                check(signature == self._sign(call), "Thought signature is not valid.")
             calls.append(
                 ToolCall(call.get("id") or f"{turn}.{len(calls)}", call["name"], call["args"])
             )
@@ -180,8 +169,8 @@ class GeminiProtocol(Protocol):
         )
 
     def _results(self, content: dict[str, Any], calls: list[ToolCall]) -> list[Message]:
-        _must(content.get("role") == "user", "Please use the role user for function responses.")
-        _must(
+        check(content.get("role") == "user", "Please use the role user for function responses.")
+        check(
             len(content["parts"]) == len(calls)
             and all("functionResponse" in part for part in content["parts"]),
             "Please ensure that the number of function response parts is equal to the number of "
@@ -190,14 +179,14 @@ class GeminiProtocol(Protocol):
         results: list[Message] = []
         for part, call in zip(content["parts"], calls, strict=True):
             answer = part["functionResponse"]
-            _must(answer["name"] == call.name, f"no function call of the name {answer['name']}")
+            check(answer["name"] == call.name, f"no function call of the name {answer['name']}")
             made_here = "." in call.id
-            _must(
+            check(
                 answer.get("id") == (None if made_here else call.id),
                 f"function response id {answer.get('id')} does not match its function call",
             )
             [(key, text)] = answer["response"].items()
-            _must(key in ("output", "error"), "response must have output or error")
+            check(key in ("output", "error"), "response must have output or error")
             results.append(ToolResult(call.id, call.name, text, is_error=key == "error"))
         return results
 

@@ -6,12 +6,12 @@ a request that means something else to the server than to its sender is a bug.
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
-from tests.servers import Protocol, Reply, in_pieces
+from tests.servers import Protocol, Reply, check, in_pieces
 from think_agent import Assistant, Message, Request, Tool, ToolCall, ToolResult, User
 
+ALL = ("completion", "tools", "thinking")
 FIELDS = {"model", "messages", "tools", "stream", "format", "options", "think", "keep_alive"}
 MESSAGE_FIELDS = {
     "system": {"role", "content"},
@@ -21,19 +21,21 @@ MESSAGE_FIELDS = {
 }
 
 
-@dataclass
 class OllamaServer(Protocol):
-    """`capabilities`: what `/api/show` says of the model; None: there is no such endpoint.
-    `models`: those that are there; None: any. `key`: the bearer token asked for, if any.
+    """`capabilities`: what `/api/show` says of a model, of all or by the model's name; None: there
+    is no such endpoint. `shown`: the models that it was asked for.
     """
 
-    capabilities: tuple[str, ...] | None = ("completion", "tools", "thinking")
-    models: tuple[str, ...] | None = None
-    key: str | None = None
-    shown: list[str] = field(default_factory=list)
-    """The models that `/api/show` was asked for."""
-
     stream_type = "application/x-ndjson"
+
+    def __init__(self, key: str | None = None, models: Any = None, capabilities: Any = ALL) -> None:
+        super().__init__(key, models)
+        self.capabilities = capabilities
+        self.shown: list[str] = []
+
+    def can(self, model: str) -> tuple[str, ...]:
+        can = self.capabilities or ()
+        return can[model] if isinstance(can, dict) else can
 
     def accepts(self, path: str, headers: Any) -> Reply | None:
         if path != "/api/chat":
@@ -43,26 +45,29 @@ class OllamaServer(Protocol):
         return None
 
     def other(self, method: str, path: str, body: Any) -> Reply | None:
+        if (method, path) == ("GET", "/api/tags"):
+            return Reply(body={"models": [{"model": name} for name in self.models or ()]})
         if (method, path) != ("POST", "/api/show"):
             return None
         self.shown.append(body["model"])
         if self.capabilities is None:
             return Reply(404, "404 page not found", content_type="text/plain")
-        if self.models is not None and body["model"] not in self.models:
+        if not self.knows(body["model"]):
             return Reply(404, {"error": f"model '{body['model']}' not found"})
-        return Reply(body={"capabilities": list(self.capabilities), "model_info": {}})
+        can = self.can(body["model"])
+        return Reply(body={"capabilities": list(can), "model_info": {}})
 
     def decode(self, path: str, body: dict[str, Any]) -> Request:
-        if self.models is not None and body["model"] not in self.models:
-            raise ValueError(f'model "{body["model"]}" not found, try pulling it first')
-        can = self.capabilities or ()
-        if can and body.get("tools") and "tools" not in can:
-            raise ValueError(f"registry.ollama.ai/library/{body['model']} does not support tools")
-        if body.get("think") and "thinking" not in can:
-            raise ValueError(f'"{body["model"]}" does not support thinking')
-        _require(not body.keys() - FIELDS, f"unknown fields {body.keys() - FIELDS}")
-        _require(not (body.get("tools") and body.get("format")), "format with tools")
-        _require(isinstance(body["options"]["num_ctx"], int), "num_ctx is no number")
+        name = body["model"]
+        check(self.knows(name), f'model "{name}" not found, try pulling it first')
+        can = self.can(name)
+        plain = can and body.get("tools") and "tools" not in can
+        check(not plain, f"registry.ollama.ai/library/{name} does not support tools")
+        thinks = "thinking" in can or not body.get("think")
+        check(thinks, f'"{name}" does not support thinking')
+        check(not body.keys() - FIELDS, f"unknown fields {body.keys() - FIELDS}")
+        check(not (body.get("tools") and body.get("format")), "format with tools")
+        check(isinstance(body["options"]["num_ctx"], int), "num_ctx is no number")
         wire = list(body["messages"])
         system = wire.pop(0)["content"] if wire and wire[0]["role"] == "system" else ""
         return Request(
@@ -103,20 +108,20 @@ def _messages(wire: list[dict[str, Any]]) -> list[Message]:
     waiting: list[ToolCall] = []
     for number, item in enumerate(wire):
         role = item["role"]
-        _require(role in MESSAGE_FIELDS and role != "system", f"role {role} in message {number}")
+        check(role in MESSAGE_FIELDS and role != "system", f"role {role} in message {number}")
         extra = item.keys() - MESSAGE_FIELDS[role]
-        _require(not extra, f"unknown fields {extra} in message {number}")
+        check(not extra, f"unknown fields {extra} in message {number}")
         said = item.get("content") or item.get("tool_calls") or role == "tool"
-        _require(bool(said), f"message {number} is empty")
+        check(bool(said), f"message {number} is empty")
         if role == "tool":
-            _require(bool(waiting), f"message {number} answers no call")
+            check(bool(waiting), f"message {number} answers no call")
             call = waiting.pop(0)
-            _require(item.get("tool_name") == call.name, f"message {number} is not for {call.name}")
+            check(item.get("tool_name") == call.name, f"message {number} is not for {call.name}")
             answers = item.get("tool_call_id", call.id)
-            _require(answers == call.id, f"message {number} is not for {call.id}")
+            check(answers == call.id, f"message {number} is not for {call.id}")
             messages.append(ToolResult(call.id, call.name, item["content"]))
             continue
-        _require(not waiting, f"calls without a result before message {number}")
+        check(not waiting, f"calls without a result before message {number}")
         if role == "user":
             messages.append(User(item["content"]))
             continue
@@ -131,23 +136,23 @@ def _messages(wire: list[dict[str, Any]]) -> list[Message]:
                 tool_calls=tuple(waiting),
             )
         )
-    _require(not waiting, "calls without a result at the end")
-    _require(bool(messages) and not isinstance(messages[-1], Assistant), "nothing is asked")
+    check(not waiting, "calls without a result at the end")
+    check(bool(messages) and not isinstance(messages[-1], Assistant), "nothing is asked")
     return messages
 
 
 def _read_call(call_id: str, wire: dict[str, Any]) -> ToolCall:
     function = wire["function"]
-    _require(isinstance(function["arguments"], dict), "arguments must be an object")
+    check(isinstance(function["arguments"], dict), "arguments must be an object")
     return ToolCall(wire.get("id") or call_id, function["name"], function["arguments"])
 
 
 def _tool(wire: dict[str, Any]) -> Tool:
-    _require(wire.keys() == {"type", "function"} and wire["type"] == "function", "no function tool")
+    check(wire.keys() == {"type", "function"} and wire["type"] == "function", "no function tool")
     function = wire["function"]
-    _require(function.keys() == {"name", "description", "parameters"}, "malformed function")
+    check(function.keys() == {"name", "description", "parameters"}, "malformed function")
     parameters = function["parameters"]
-    _require(set(parameters.get("required", ())) <= set(parameters["properties"]), "required")
+    check(set(parameters.get("required", ())) <= set(parameters["properties"]), "required")
     return Tool(**function)
 
 
@@ -182,8 +187,3 @@ def _line(body: dict[str, Any], message: dict[str, Any], **tail: Any) -> bytes:
 def _call(index: int, call: ToolCall) -> dict[str, Any]:
     function = {"index": index, "name": call.name, "arguments": call.arguments}
     return {"id": call.id or f"call_{index:08d}", "function": function}
-
-
-def _require(condition: bool, problem: str) -> None:
-    if not condition:
-        raise ValueError(f"invalid request: {problem}")

@@ -8,9 +8,7 @@ import json
 import re
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
-
-from tests.servers import Protocol, Reply
+from tests.servers import Protocol, Reply, check
 from think_agent import Force, Tool
 from think_agent.messages import Json, ToolChoice
 
@@ -35,10 +33,6 @@ class OpenAIProtocol(Protocol):
     body_type: type
     """The SDK's TypedDict of the request body."""
 
-    def __init__(self, key: str | None = None, models: set[str] | None = None) -> None:
-        self.key = key
-        self.models = models
-
     def accepts(self, path: str, headers: Any) -> Reply | None:
         if path != f"/v1{self.path}":
             return error(404, f"Invalid URL (POST {path})")
@@ -59,89 +53,58 @@ class OpenAIProtocol(Protocol):
 
     def check_body(self, body: Json) -> None:
         known = {*self.body_type.__annotations__, "stream"}
-        for key in body:
-            if key not in known:
-                raise ValueError(f"Unrecognized request argument supplied: {key}")
-        if not isinstance(body.get("model"), str):
-            raise ValueError("you must provide a model parameter")
-        if self.models is not None and body["model"] not in self.models:
-            raise ValueError(
-                f"The model `{body['model']}` does not exist or you do not have access to it."
-            )
+        check(body.keys() <= known, f"Unrecognized request arguments: {body.keys() - known}")
+        check(isinstance(body.get("model"), str), "you must provide a model parameter")
+        check(self.knows(body["model"]), f"The model `{body['model']}` does not exist.")
 
     def tools(self, functions: list[Json]) -> tuple[Tool, ...]:
         """The tools of the request, from their function objects."""
         tools = []
         for index, function in enumerate(functions):
-            if not TOOL_NAME.fullmatch(function.get("name", "")):
-                raise ValueError(f"Invalid 'tools[{index}].function.name'")
+            name = function.get("name", "")
+            check(TOOL_NAME.fullmatch(name), f"Invalid 'tools[{index}].function.name'")
             parameters = function.get("parameters") or {}
-            if parameters.get("type") != "object" or "properties" not in parameters:
-                raise ValueError(
-                    f"Invalid schema for function '{function['name']}': In context=(), "
-                    "object schema missing properties."
-                )
+            check(
+                parameters.get("type") == "object" and "properties" in parameters,
+                f"Invalid schema for function '{name}': object schema missing properties.",
+            )
             if function.get("strict"):
                 check_strict(parameters)
-            tools.append(
-                Tool(
-                    name=function["name"],
-                    description=function["description"],
-                    parameters=parameters,
-                )
-            )
+            about = function["description"]
+            tools.append(Tool(name=name, description=about, parameters=parameters))
         return tuple(tools)
 
     def choice(self, body: Json, name: Any, tools: tuple[Tool, ...]) -> ToolChoice:
         """The tool choice of the request; `name` is the one it names, if any."""
-        if "tools" in body and not tools:
-            raise ValueError("[] is too short - 'tools'")
+        check(tools or "tools" not in body, "[] is too short - 'tools'")
         if "tool_choice" not in body:
             return "auto"
-        if not tools:
-            raise ValueError("'tool_choice' is only allowed when 'tools' are specified.")
+        check(tools, "'tool_choice' is only allowed when 'tools' are specified.")
         if body["tool_choice"] in ("auto", "none", "required"):
             return body["tool_choice"]
-        if name not in {tool.name for tool in tools}:
-            raise ValueError(f"Tool choice '{name}' not found in 'tools' parameter.")
+        known = {tool.name for tool in tools}
+        check(name in known, f"Tool choice '{name}' not found in 'tools' parameter.")
         return Force(name)
 
 
-def conforms(adapter: TypeAdapter[Any], value: Any, where: str) -> None:
-    """ValueError in the API's manner when `value` is not of the SDK's type."""
-    try:
-        checked = adapter.validate_python(value)
-        for field in checked.values():  # pydantic validates an Iterable only as it is read
-            if type(field).__name__ == "ValidatorIterator":
-                list(field)
-    except ValidationError as problem:
-        raise ValueError(f"Invalid value for '{where}': {problem.errors()[0]['msg']}") from problem
-
-
 def check_strict(schema: Json) -> None:
-    """ValueError for a schema that strict mode refuses."""
-    if schema.get("additionalProperties") is not False:
-        raise ValueError(
-            "Invalid schema: 'additionalProperties' is required to be supplied and to be false."
-        )
-    if set(schema.get("required", ())) != set(schema.get("properties", {})):
-        raise ValueError("Invalid schema: 'required' must list every key in properties.")
+    """Refuse a schema that strict mode refuses."""
+    check(
+        schema.get("additionalProperties") is False,
+        "Invalid schema: 'additionalProperties' is required to be supplied and to be false.",
+    )
+    check(
+        set(schema.get("required", ())) == set(schema.get("properties", {})),
+        "Invalid schema: 'required' must list every key in properties.",
+    )
 
 
 def arguments_of(text: Any) -> Json:
     """Arguments in a history. Ollama's compatible endpoint and others refuse what is no object."""
-    if not isinstance(text, str):
-        raise ValueError(
-            f"Invalid type for 'arguments': expected a string, but got {type(text).__name__}."
-        )
+    check(isinstance(text, str), "Invalid type for 'arguments': expected a string.")
     try:
         value = json.loads(text)
     except ValueError:
         value = None
-    if not isinstance(value, dict):
-        raise ValueError("invalid tool call arguments")
+    check(isinstance(value, dict), "invalid tool call arguments")
     return value
-
-
-def text_of(arguments: Json | str) -> str:
-    return arguments if isinstance(arguments, str) else json.dumps(arguments)

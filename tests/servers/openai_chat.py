@@ -4,18 +4,16 @@ It remembers the reasoning of replies with calls and wants it back, as DeepSeek 
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 from openai.types.chat import ChatCompletionMessageParam, ChatCompletionToolUnionParam
 from openai.types.chat.completion_create_params import CompletionCreateParamsBase
-from pydantic import TypeAdapter
 
-from tests.servers import in_pieces, sse
-from tests.servers.openai import OpenAIProtocol, arguments_of, check_strict, conforms, text_of
+from tests.servers import check, conforms, in_pieces, sse, text_of
+from tests.servers.openai import OpenAIProtocol, arguments_of, check_strict
 from think_agent import Assistant, Request, ToolCall, ToolResult, User
 from think_agent.messages import Json, Message
 
-MESSAGE: TypeAdapter[ChatCompletionMessageParam] = TypeAdapter(ChatCompletionMessageParam)
-TOOL: TypeAdapter[ChatCompletionToolUnionParam] = TypeAdapter(ChatCompletionToolUnionParam)
 REASONING_LOST = "The `reasoning_content` in the thinking mode must be passed back to the API."
 
 
@@ -24,19 +22,17 @@ class Chat(OpenAIProtocol):
     body_type = CompletionCreateParamsBase
     forced_refusal = "Thinking mode does not support this tool_choice"
 
-    def __init__(self, key: str | None = None, models: set[str] | None = None) -> None:
-        super().__init__(key, models)
+    def __init__(self, *args: Any, **only: Any) -> None:
+        super().__init__(*args, **only)
         self.reasoning: dict[str, str] = {}
         """By the id of the first call of the reply."""
 
     def decode(self, path: str, body: Json) -> Request:
         self.check_body(body)
-        if "stream_options" in body and not body.get("stream"):
-            raise ValueError(
-                "The 'stream_options' parameter is only allowed when 'stream' is enabled."
-            )
+        whole = not body.get("stream")
+        check(not (whole and "stream_options" in body), "'stream_options' is for streams only.")
         for index, tool in enumerate(body.get("tools", ())):
-            conforms(TOOL, tool, f"tools[{index}]")
+            conforms(ChatCompletionToolUnionParam, tool, f"tools[{index}]")
         tools = self.tools([tool["function"] for tool in body.get("tools", ())])
         choice = body.get("tool_choice")
         name = choice["function"]["name"] if isinstance(choice, dict) else None
@@ -55,22 +51,20 @@ class Chat(OpenAIProtocol):
         messages: list[Message] = []
         waiting: dict[str, str] = {}
         for index, item in enumerate(wire):
-            conforms(MESSAGE, item, f"messages[{index}]")
-            if waiting and item["role"] != "tool":
-                raise ValueError(unanswered(waiting))
+            conforms(ChatCompletionMessageParam, item, f"messages[{index}]")
+            check(not waiting or item["role"] == "tool", unanswered(waiting))
             match item["role"]:
                 case "system":
-                    if index:
-                        raise ValueError("System message must be at the beginning.")
+                    check(index == 0, "System message must be at the beginning.")
                     system = item["content"]
                 case "user":
                     messages.append(User(item["content"]))
                 case "tool":
-                    if item["tool_call_id"] not in waiting:
-                        raise ValueError(
-                            "Invalid parameter: messages with role 'tool' must be a response to a "
-                            "preceeding message with 'tool_calls'."
-                        )
+                    check(
+                        item["tool_call_id"] in waiting,
+                        "messages with role 'tool' must be a response to a preceeding message "
+                        "with 'tool_calls'.",
+                    )
                     name = waiting.pop(item["tool_call_id"])
                     messages.append(ToolResult(item["tool_call_id"], name, item["content"]))
                 case "assistant":
@@ -79,15 +73,12 @@ class Chat(OpenAIProtocol):
                     waiting = {call.id: call.name for call in reply.tool_calls}
                 case role:
                     raise ValueError(f"Invalid value: '{role}'.")
-        if waiting:
-            raise ValueError(unanswered(waiting))
-        if not messages:
-            raise ValueError("[] is too short - 'messages'")
+        check(not waiting, unanswered(waiting))
+        check(messages, "[] is too short - 'messages'")
         return system, tuple(messages)
 
     def assistant(self, item: Json, index: int) -> Assistant:
-        if item.get("tool_calls") == []:
-            raise ValueError(f"[] is too short - 'messages.{index}.tool_calls'")
+        check(item.get("tool_calls") != [], f"[] is too short - 'messages.{index}.tool_calls'")
         calls = tuple(
             ToolCall(
                 call["id"], call["function"]["name"], arguments_of(call["function"]["arguments"])
@@ -95,32 +86,20 @@ class Chat(OpenAIProtocol):
             for call in item.get("tool_calls", ())
         )
         text = item.get("content") or item.get("refusal") or ""
-        if not text and not calls:
-            raise ValueError("Invalid value for 'content': expected a string, got null.")
+        check(text or calls, "Invalid value for 'content': expected a string, got null.")
         thinking = item.get("reasoning_content", "")
-        if calls and thinking != self.reasoning.get(calls[0].id, ""):
-            raise ValueError(REASONING_LOST)
+        check(not calls or thinking == self.reasoning.get(calls[0].id, ""), REASONING_LOST)
         return Assistant(text, thinking, calls)
 
     def encode(self, reply: Assistant, body: Json) -> Json:
-        message: Json = {
-            "role": "assistant",
-            "content": reply.text or None,
-            "refusal": None,
-            "annotations": [],
-        }
+        message: Json = {"role": "assistant", "content": reply.text or None, "annotations": []}
         if reply.stop_reason == "refusal":
             message |= {"content": None, "refusal": reply.text}
         if reply.thinking:
             message["reasoning_content"] = reply.thinking
         if calls := self.calls(reply, body):
             message["tool_calls"] = calls
-        choice = {
-            "index": 0,
-            "message": message,
-            "logprobs": None,
-            "finish_reason": finish_reason(reply, body),
-        }
+        choice = {"index": 0, "message": message, "finish_reason": finish_reason(reply, body)}
         return {**head(body, "chat.completion"), "choices": [choice], "usage": usage(reply)}
 
     def encode_stream(self, reply: Assistant, body: Json) -> Iterator[bytes]:
@@ -168,12 +147,8 @@ def unanswered(waiting: dict[str, str]) -> str:
 
 
 def head(body: Json, kind: str) -> Json:
-    return {
-        "id": "chatcmpl-local",
-        "object": kind,
-        "created": 1,
-        "model": f"{body['model']}-2026-01-01",
-    }
+    model = f"{body['model']}-2026-01-01"
+    return {"id": "chatcmpl-local", "object": kind, "created": 1, "model": model}
 
 
 def finish_reason(reply: Assistant, body: Json) -> str:

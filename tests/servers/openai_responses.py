@@ -10,15 +10,12 @@ from collections.abc import Iterator
 
 from openai.types.responses import FunctionToolParam, ResponseInputItemParam
 from openai.types.responses.response_create_params import ResponseCreateParamsBase
-from pydantic import TypeAdapter
 
-from tests.servers import in_pieces, sse
-from tests.servers.openai import OpenAIProtocol, arguments_of, check_strict, conforms, text_of
+from tests.servers import check, conforms, in_pieces, sse, text_of
+from tests.servers.openai import OpenAIProtocol, arguments_of, check_strict
 from think_agent import Assistant, Request, ToolCall, ToolResult, User
 from think_agent.messages import Json, Message
 
-ITEM: TypeAdapter[ResponseInputItemParam] = TypeAdapter(ResponseInputItemParam)
-TOOL: TypeAdapter[FunctionToolParam] = TypeAdapter(FunctionToolParam)
 ENCRYPTED = "reasoning.encrypted_content"
 
 
@@ -29,10 +26,13 @@ class Responses(OpenAIProtocol):
 
     def decode(self, path: str, body: Json) -> Request:
         self.check_body(body)
-        if ENCRYPTED in body.get("include", ()) and re.match("gpt-4", body["model"]):
-            raise ValueError("Encrypted content is not supported with this model.")
+        encrypted = ENCRYPTED in body.get("include", ())
+        check(
+            not (encrypted and re.match("gpt-4", body["model"])),
+            "Encrypted content is not supported with this model.",
+        )
         for index, tool in enumerate(body.get("tools", ())):
-            conforms(TOOL, tool, f"tools[{index}]")
+            conforms(FunctionToolParam, tool, f"tools[{index}]")
         tools = self.tools(body.get("tools", []))
         choice = body.get("tool_choice")
         name = choice.get("name") if isinstance(choice, dict) else None
@@ -50,7 +50,7 @@ class Responses(OpenAIProtocol):
 
     def messages(self, items: list[Json], *, stored: bool) -> tuple[Message, ...]:
         for index, item in enumerate(items):
-            conforms(ITEM, item, f"input[{index}]")
+            conforms(ResponseInputItemParam, item, f"input[{index}]")
             if item.get("type") == "reasoning":
                 check_reasoning(item, items[index + 1 : index + 2], stored)
             elif item.get("id") and item["id"].startswith("after_"):
@@ -66,13 +66,9 @@ class Responses(OpenAIProtocol):
                     pass
                 case {"type": "function_call_output", "call_id": call_id, "output": output}:
                     messages.append(ToolResult(call_id, names[call_id], output))
-                case {
-                    "type": "function_call",
-                    "call_id": call_id,
-                    "name": name,
-                    "arguments": arguments,
-                }:
-                    call = ToolCall(call_id, name, arguments_of(arguments))
+                case {"type": "function_call"}:
+                    arguments = arguments_of(item["arguments"])
+                    call = ToolCall(item["call_id"], item["name"], arguments)
                     match messages:
                         case [*_, Assistant(text=text, tool_calls=calls)]:
                             messages[-1] = Assistant(text, tool_calls=(*calls, call))
@@ -88,8 +84,7 @@ class Responses(OpenAIProtocol):
                     )
                 case _:
                     raise ValueError(f"Invalid value: {json.dumps(item)[:80]}")
-        if not messages:
-            raise ValueError("Invalid 'input': empty array.")
+        check(messages, "Invalid 'input': empty array.")
         return tuple(messages)
 
     def encode(self, reply: Assistant, body: Json) -> Json:
@@ -111,53 +106,35 @@ class Responses(OpenAIProtocol):
             return sse({"type": kind, **data, "sequence_number": number - 1}, event=kind)
 
         whole = self.encode(reply, body)
-        yield event(
-            "response.created",
-            response={**head(body), "status": "in_progress", "output": [], "usage": None},
-        )
+        begun = {**head(body), "status": "in_progress", "output": [], "usage": None}
+        yield event("response.created", response=begun)
         for index, item in enumerate(whole["output"]):
             at = {"item_id": item["id"], "output_index": index}
-            match item["type"]:
-                case "reasoning":
-                    early = {**item, "summary": []}
-                    if blob := item.get("encrypted_content"):
-                        early["encrypted_content"] = blob[:-4]  # incomplete, as the real one
-                    yield event("response.output_item.added", output_index=index, item=early)
-                    for piece in in_pieces(item["summary"][0]["text"]):
-                        yield event(
-                            "response.reasoning_summary_text.delta",
-                            summary_index=0,
-                            delta=piece,
-                            **at,
-                        )
-                case "message":
-                    early = {**item, "status": "in_progress", "content": []}
-                    yield event("response.output_item.added", output_index=index, item=early)
-                    part = item["content"][0]
-                    kind = "refusal" if part["type"] == "refusal" else "text"
-                    name = "refusal" if kind == "refusal" else "output_text"
-                    yield event(
-                        "response.content_part.added",
-                        content_index=0,
-                        part={**part, kind: ""},
-                        **at,
-                    )
-                    for piece in in_pieces(part[kind]):
-                        yield event(f"response.{name}.delta", content_index=0, delta=piece, **at)
-                    yield event(
-                        f"response.{name}.done", content_index=0, **{kind: part[kind]}, **at
-                    )
-                    yield event("response.content_part.done", content_index=0, part=part, **at)
-                case "function_call":
-                    early = {**item, "status": "in_progress", "arguments": ""}
-                    yield event("response.output_item.added", output_index=index, item=early)
-                    for piece in in_pieces(item["arguments"]):
-                        yield event("response.function_call_arguments.delta", delta=piece, **at)
-                    yield event(
-                        "response.function_call_arguments.done", arguments=item["arguments"], **at
-                    )
+            early, kind, text, more = begins(item)
+            yield event("response.output_item.added", output_index=index, item=early)
+            for piece in in_pieces(text):
+                yield event(f"response.{kind}.delta", delta=piece, **more, **at)
+            yield event(f"response.{kind}.done", **more, **at)
             yield event("response.output_item.done", output_index=index, item=item)
         yield event(f"response.{whole['status']}", response=whole)
+
+
+def begins(item: Json) -> tuple[Json, str, str, Json]:
+    """An item as a stream begins it; the kind of its pieces, their text, and what they say more."""
+    match item["type"]:
+        case "reasoning":
+            early = {**item, "summary": []}
+            if blob := item.get("encrypted_content"):
+                early["encrypted_content"] = blob[:-4]  # incomplete, as the real one
+            text = item["summary"][0]["text"]
+            return early, "reasoning_summary_text", text, {"summary_index": 0}
+        case "message":
+            early = {**item, "status": "in_progress", "content": []}
+            [part] = item["content"]
+            kind = part["type"]
+            return early, kind, part.get("text") or part["refusal"], {"content_index": 0}
+    early = {**item, "status": "in_progress", "arguments": ""}
+    return early, "function_call_arguments", item["arguments"], {}
 
 
 def items_of(reply: Assistant, body: Json) -> list[Json]:
@@ -166,15 +143,10 @@ def items_of(reply: Assistant, body: Json) -> list[Json]:
     status = "incomplete" if reply.stop_reason == "max_tokens" else "completed"
     items: list[Json] = []
     if reply.thinking:
-        blob = encrypted(reply.thinking)
-        item = {
-            "id": f"rs_{count}",
-            "type": "reasoning",
-            "summary": [{"type": "summary_text", "text": reply.thinking}],
-        }
-        items.append(
-            {**item, "encrypted_content": blob} if ENCRYPTED in body.get("include", ()) else item
-        )
+        summary = [{"type": "summary_text", "text": reply.thinking}]
+        items.append({"id": f"rs_{count}", "type": "reasoning", "summary": summary})
+        if ENCRYPTED in body.get("include", ()):
+            items[0]["encrypted_content"] = encrypted(reply.thinking)
     if reply.text:
         part = {"type": "output_text", "annotations": [], "logprobs": [], "text": reply.text}
         if reply.stop_reason == "refusal":
@@ -182,16 +154,8 @@ def items_of(reply: Assistant, body: Json) -> list[Json]:
         items.append({"type": "message", "status": status, "role": "assistant", "content": [part]})
     for index, call in enumerate(reply.tool_calls):
         call_id = call.id or f"call_resp{count + index}"
-        arguments = text_of(call.arguments)
-        items.append(
-            {
-                "type": "function_call",
-                "status": status,
-                "call_id": call_id,
-                "name": call.name,
-                "arguments": arguments,
-            }
-        )
+        item = {"type": "function_call", "status": status, "call_id": call_id, "name": call.name}
+        items.append({**item, "arguments": text_of(call.arguments)})
     for index, item in enumerate(items):
         led_to = index == 1 and items[0]["type"] == "reasoning"
         item.setdefault("id", f"after_rs_{count}" if led_to else f"item_{count + index}")
@@ -199,43 +163,30 @@ def items_of(reply: Assistant, body: Json) -> list[Json]:
 
 
 def check_reasoning(item: Json, following: list[Json], stored: bool) -> None:
-    if not stored and "encrypted_content" not in item:
-        raise ValueError(
-            f"Item with id '{item['id']}' not found. "
-            "Items are not persisted when `store` is set to false."
-        )
+    check(stored or "encrypted_content" in item, f"Item with id '{item['id']}' not found.")
     thinking = "".join(part["text"] for part in item["summary"])
-    if item["encrypted_content"] != encrypted(thinking):
-        raise ValueError("The encrypted content could not be verified.")
-    if not following or following[0].get("id") != f"after_{item['id']}":
-        raise ValueError(
-            f"Item '{item['id']}' of type 'reasoning' was provided without its required "
-            "following item."
-        )
+    unverified = "The encrypted content could not be verified."
+    check(item["encrypted_content"] == encrypted(thinking), unverified)
+    led_to = [one.get("id") for one in following]
+    without = "of type 'reasoning' was provided without its required following item."
+    check(led_to == [f"after_{item['id']}"], f"Item '{item['id']}' {without}")
 
 
 def check_led_to(item: Json, before: Json) -> None:
-    if item["id"] != f"after_{before.get('id')}":
-        raise ValueError(
-            f"Item '{item['id']}' of type '{item['type']}' was provided without its required "
-            "'reasoning' item."
-        )
+    without = "was provided without its required 'reasoning' item."
+    check(item["id"] == f"after_{before.get('id')}", f"Item '{item['id']}' {without}")
 
 
 def check_answered(items: list[Json]) -> None:
-    calls = [item["call_id"] for item in items if item.get("type") == "function_call"]
-    for index, item in enumerate(items):
-        if item.get("type") == "function_call_output":
-            earlier = [
-                one["call_id"] for one in items[:index] if one.get("type") == "function_call"
-            ]
-            if item["call_id"] not in earlier:
-                raise ValueError(
-                    f"No tool call found for function call output with call_id {item['call_id']}."
-                )
-            calls.remove(item["call_id"])
-    if calls:
-        raise ValueError(f"No tool output found for function call {calls[0]}.")
+    waiting: list[str] = []
+    for item in items:
+        if item.get("type") == "function_call":
+            waiting.append(item["call_id"])
+        elif item.get("type") == "function_call_output":
+            call_id = item["call_id"]
+            check(call_id in waiting, f"No tool call found for call output with call_id {call_id}.")
+            waiting.remove(call_id)
+    check(not waiting, f"No tool output found for function call {waiting[:1]}.")
 
 
 def encrypted(thinking: str) -> str:
@@ -244,13 +195,8 @@ def encrypted(thinking: str) -> str:
 
 def head(body: Json) -> Json:
     model = f"{body['model']}-2026-01-01"
-    return {
-        "id": "resp_local",
-        "object": "response",
-        "created_at": 1,
-        "model": model,
-        "error": None,
-    }
+    named = {"id": "resp_local", "object": "response", "created_at": 1}
+    return {**named, "model": model, "error": None}
 
 
 def usage(reply: Assistant) -> Json:

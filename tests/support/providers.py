@@ -1,17 +1,21 @@
 """The five protocols, each with its local server, and the refund desk on any of them."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
+import pytest
+
 from demos.refund.shop import INSTRUCTIONS, Shop
-from tests.servers import Protocol, ProviderServer
+from tests.servers import Brain, Mode, Protocol, ProviderServer, bare, serve
 from tests.servers.anthropic import AnthropicProtocol
 from tests.servers.gemini import GeminiProtocol
 from tests.servers.ollama import OllamaServer
 from tests.servers.openai_chat import Chat
 from tests.servers.openai_responses import Responses
-from think_agent import Agent, Model, Outcome, connect
+from think_agent import Agent, Assistant, Model, ModelError, Outcome, Request, User, connect
+from think_agent.providers.base import Provider
 
 KEY = "AIza-good+key"  # the one the Gemini server lets in; the others take any
 SPEAKS: dict[str, tuple[Callable[[], Protocol], str, dict[str, str]]] = {
@@ -21,15 +25,73 @@ SPEAKS: dict[str, tuple[Callable[[], Protocol], str, dict[str, str]]] = {
     "openai-chat": (Chat, "openai:local", {"api_key": KEY, "api": "chat"}),
     "gemini": (GeminiProtocol, "gemini", {"api_key": KEY}),
 }
+VARIABLES = {  # those that may hold the key, the one that errors name last
+    "anthropic": ("ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_API_KEY"),
+    "openai-chat": ("OPENAI_API_KEY",),
+    "openai-responses": ("OPENAI_API_KEY",),
+    "gemini": ("GOOGLE_API_KEY", "GEMINI_API_KEY"),
+    "ollama": ("OLLAMA_API_KEY",),
+}
 
 RIGHT = {"ORD-001": "approve", "ORD-002": "deny", "ORD-003": "approve", "ORD-004": "escalate"}
 
 
-def model_of(provider: str, server: ProviderServer) -> Model:
+def model_of(provider: str, server: ProviderServer, model: str = "", **options: Any) -> Model:
     """The model of a provider, on its local server."""
-    _, spec, options = SPEAKS[provider]
+    _, spec, usual = SPEAKS[provider]
     url = server.url + "/v1" if spec.startswith("openai") else server.url
-    return connect(spec, base_url=url, timeout=20, **options)
+    spec = f"{spec.partition(':')[0]}:{model}" if model else spec
+    return connect(spec, **{"base_url": url, "timeout": 20, **usual, **options})
+
+
+async def _last(model: Model, request: Request) -> Any:
+    return [event async for event in model.astream(request)][-1]
+
+
+ASK: dict[str, Callable[[Model, Request], Assistant]] = {
+    "plain": lambda model, request: model.complete(request),
+    "async": lambda model, request: asyncio.run(model.acomplete(request)),
+    "streamed": lambda model, request: list(model.stream(request))[-1],
+    "async streamed": lambda model, request: asyncio.run(_last(model, request)),
+}
+HELLO = Request([User("Hello")])
+every_provider = pytest.mark.parametrize("provider", SPEAKS)
+every_way = pytest.mark.parametrize("way", ASK)
+streamed_ways = pytest.mark.parametrize("way", ["streamed", "async streamed"])
+
+
+def says(*replies: Assistant | str) -> Brain:
+    """A brain that says these in turn, and the last one for ever."""
+    left = [Assistant(reply) if isinstance(reply, str) else reply for reply in replies]
+    return lambda request: left.pop(0) if len(left) > 1 else left[0]
+
+
+@contextmanager
+def talking(
+    provider: str,
+    brain: Brain | None = None,
+    mode: Mode = "honor",
+    protocol: Protocol | None = None,
+    **options: Any,
+) -> Iterator[tuple[ProviderServer, Provider]]:
+    """A local server of a provider, and the bare adapter on it."""
+    protocol = protocol or SPEAKS[provider][0]()
+    with serve(protocol, brain or says("Hello."), mode) as server:
+        model = bare(model_of(provider, server, **options))
+        assert isinstance(model, Provider)
+        yield server, model
+
+
+def failure(model: Model, way: str = "plain", request: Request = HELLO) -> ModelError:
+    """The error that comes of asking: one line, not too long, without a key."""
+    with pytest.raises(ModelError) as caught:
+        ASK[way](model, request)
+    said = str(caught.value)
+    assert said.startswith(model.name)
+    assert "\n" not in said
+    assert len(said) < 500
+    assert KEY not in said
+    return caught.value
 
 
 def desk(model: Model, shop: Shop, force: str = "first", **options: Any) -> Agent:

@@ -1,22 +1,14 @@
 """Anthropic's Messages API: recorded exchanges and bodies, JSON in and JSON out."""
 
-import json
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from tests.support.recordings import cases, load, needs_wire
+from tests.support.wires import to_anthropic
 from think_agent import (
     Assistant,
-    AuthError,
-    BadRequest,
     Force,
-    ModelError,
-    ModelNotFound,
-    Overloaded,
-    RateLimited,
     Request,
     Tool,
     ToolCall,
@@ -24,9 +16,7 @@ from think_agent import (
     Usage,
     User,
 )
-from think_agent.messages import Message
-from think_agent.wire.anthropic import Fold, from_wire, to_wire
-from think_agent.wire.common import Settings
+from think_agent.wire.anthropic import Fold, from_wire
 
 MODEL = "claude-haiku-5-5"
 
@@ -47,110 +37,7 @@ HELLO = Request([User("Hello")])
 
 
 def body_of(request: Request, **options: Any) -> dict[str, Any]:
-    return to_wire(request, MODEL, Settings(max_output_tokens=100), **options)
-
-
-ERRORS: dict[str, tuple[type[ModelError], str]] = {
-    "err-400-budget-over-max-tokens": (BadRequest, "must be greater than"),
-    "err-400-empty-content": (BadRequest, "non-empty content"),
-    "err-400-strict-schema-anyof": (BadRequest, "input_schema.type: Field required"),
-    "err-400-thinking-block-dropped": (BadRequest, "Expected `thinking`"),
-    "err-400-thinking-with-forced-tool": (BadRequest, "tool_choice forces tool use"),
-    "err-400-tool-use-without-result": (BadRequest, "without `tool_result` blocks"),
-    "err-401-auth": (AuthError, "ANTHROPIC_API_KEY"),
-    "err-404-model": (ModelNotFound, "claude-sonet-4-5"),
-    "err-429-no-retry-after": (RateLimited, "concurrent connections"),
-    "err-429-retry-after-7": (RateLimited, "per-minute rate limit"),
-    "err-503-plain-text": (Overloaded, "upstream connect error"),
-    "err-529-tool-history": (Overloaded, "Overloaded"),
-    "stream-200-overloaded": (Overloaded, "Overloaded"),
-    "stream-200-overloaded-2": (Overloaded, "Overloaded"),
-}
-
-
-SKIPPED: dict[str, str] = {}  # every recording is decoded
-
-
-NOT_REBUILT = {
-    "cache-read": "a system message in mid-conversation, which the kit never sends",
-    "err-400-empty-content": "an empty message, which the kit never sends",
-    "err-400-strict-schema-anyof": "a schema that Tool refuses",
-    "err-400-thinking-block-dropped": "no request was recorded",
-    "err-400-thinking-with-forced-tool": "no request was recorded",
-    "err-400-tool-use-without-result": "text after a call, which the kit never sends",
-}
-
-
-STREAMS = [case for case in cases("anthropic") if case.startswith("stream-") and case not in ERRORS]
-
-
-BODIES = [case for case in cases("anthropic") if case not in {*ERRORS, *STREAMS}]
-
-
-REQUESTS = [case for case in cases("anthropic") if case not in NOT_REBUILT]
-
-
-@needs_wire
-def test_every_recording_is_covered() -> None:
-    assert {*ERRORS, *STREAMS, *BODIES, *SKIPPED} == set(cases("anthropic"))
-    assert {*REQUESTS, *NOT_REBUILT} == set(cases("anthropic"))
-
-
-def neutral(body: dict[str, Any], *, native: bool) -> Iterator[Message]:
-    """The messages of a recorded request, as the kit would hold them."""
-    names: dict[str, str] = {}
-    for message in body["messages"]:
-        blocks = message["content"]
-        if isinstance(blocks, str):
-            blocks = [{"type": "text", "text": blocks}]
-        if message["role"] == "assistant":
-            reply = from_wire({"content": blocks})
-            names |= {call.id: call.name for call in reply.tool_calls}
-            yield reply if native else replace(reply, native=None)
-            continue
-        for block in blocks:
-            if block["type"] == "text":
-                yield User(block["text"])
-            else:
-                id, error = block["tool_use_id"], block.get("is_error", False)
-                yield ToolResult(id, names[id], result_text(block), is_error=error)
-
-
-def result_text(block: dict[str, Any]) -> str:
-    content = block["content"]
-    return content if isinstance(content, str) else "".join(part["text"] for part in content)
-
-
-def plain(messages: list[dict[str, Any]], *, join: bool) -> list[dict[str, Any]]:
-    """Messages in one of the several spellings that the API takes for the same."""
-    same = []
-    for message in messages:
-        content = message["content"]
-        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
-        spelled: list[dict[str, Any]] = []
-        for block in blocks:
-            block = {key: value for key, value in block.items() if key != "cache_control"}
-            if block["type"] == "tool_result":
-                block |= {"content": result_text(block), "is_error": block.get("is_error", False)}
-            if join and block["type"] == "text" and spelled and spelled[-1]["type"] == "text":
-                spelled[-1]["text"] += block["text"]
-            else:
-                spelled.append(block)
-        same.append({"role": message["role"], "content": spelled})
-    return same
-
-
-@needs_wire
-@pytest.mark.parametrize("case", REQUESTS)
-def test_a_recorded_request_is_built_again(case: str) -> None:
-    recorded = load("anthropic", case)["request"]["body"]
-    messages = list(neutral(recorded, native=True))
-    native = body_of(Request(messages))["messages"]
-    assert plain(native, join=False) == plain(recorded["messages"], join=False)
-    if "thinking" in json.dumps(recorded["messages"]):
-        return  # signed blocks cannot be built from neutral parts
-    built = body_of(Request(list(neutral(recorded, native=False))))["messages"]
-    assert plain(built, join=True) == plain(recorded["messages"], join=True)
+    return to_anthropic(request, **options)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from think_agent.streaming import Delta
 from think_agent.wire.common import checked_delta, checked_reply, count
 
 ROOT = {"errors", "messages", "model", "streaming", "text", "tools"}
-STANDARD = {"collections", "collections.abc", "dataclasses", "json", "re", "typing"}
+STANDARD = {"collections", "collections.abc", "dataclasses", "json", "operator", "re", "typing"}
 
 
 @pytest.mark.parametrize(

@@ -1,20 +1,11 @@
 """OpenAI's two APIs: recorded exchanges and bodies, JSON in and JSON out."""
 
-import json
-
 import pytest
 
-from tests.servers.openai_chat import Chat
-from tests.servers.openai_responses import Responses
-from tests.support.recordings import cases, load, needs_wire
+from tests.support.wires import to_chat, to_responses, to_wire
 from think_agent import (
     Assistant,
-    AuthError,
-    BadRequest,
     Force,
-    ModelNotFound,
-    Overloaded,
-    RateLimited,
     Request,
     ToolCall,
     ToolResult,
@@ -22,15 +13,9 @@ from think_agent import (
     tool,
 )
 from think_agent.think import THINK
-from think_agent.wire import openai_chat, openai_responses
 
-SERVERS = {"chat": Chat, "responses": Responses}
-
-
-DIALECTS = {"chat": openai_chat, "responses": openai_responses}
-
-
-both = pytest.mark.parametrize("api", SERVERS)
+APIS = ("openai-chat", "openai-responses")
+both = pytest.mark.parametrize("api", APIS)
 
 
 @tool
@@ -40,82 +25,6 @@ def look_up(order: str) -> str:
 
 
 HELLO = Request([User("hello")])
-
-
-ERRORS = {
-    ("chat", "err-400-role-unsupported"): (BadRequest, "does not support 'developer'"),
-    ("chat", "err-400-tool-schema-no-properties"): (BadRequest, "(tools[0].function.parameters)"),
-    ("chat", "err-400-unsupported-parameter"): (BadRequest, "'stop' is not supported"),
-    ("chat", "err-401-key"): (AuthError, "OPENAI_API_KEY"),
-    ("chat", "err-404-model"): (ModelNotFound, "this-model-does-not-exist-12345"),
-    ("chat", "err-404-not-a-chat-model"): (ModelNotFound, "not a chat model"),
-    ("chat", "err-429-insufficient-quota"): (RateLimited, "check plan and billing"),
-    ("chat", "err-429-request-too-large"): (RateLimited, "send less"),
-    ("chat", "err-503-plain-text"): (Overloaded, "upstream connect error"),
-    ("responses", "err-400-model-not-found"): (ModelNotFound, "gpt-5.2-proo"),
-    ("responses", "err-400-reasoning-effort"): (BadRequest, "(reasoning.effort)"),
-    ("responses", "err-401-key"): (AuthError, "OPENAI_API_KEY"),
-    ("responses", "err-401-key-stream"): (AuthError, "OPENAI_API_KEY"),
-    ("responses", "err-429-insufficient-quota"): (RateLimited, "check plan and billing"),
-    ("responses", "err-500-server-error"): (Overloaded, "error occurred while processing"),
-}
-
-
-SKIPPED: dict[tuple[str, str], str] = {}
-
-
-RECORDED = [(api, case) for api in SERVERS for case in cases(f"openai-{api}")]
-
-
-DECODED = [key for key in RECORDED if key not in ERRORS and key not in SKIPPED]
-
-
-@needs_wire
-def test_every_recording_is_used():
-    assert set(RECORDED) == {*ERRORS, *DECODED, *SKIPPED}
-    for api, case in RECORDED:
-        status = load(f"openai-{api}", case)["response"]["status"]
-        assert (status >= 400) == ((api, case) in ERRORS)
-
-
-def canonical(text):
-    try:
-        return json.dumps(json.loads(text), sort_keys=True)
-    except ValueError:
-        return text
-
-
-def history(api, case):
-    """The messages of a recorded request as the local server understands them."""
-    body = load(f"openai-{api}", case)["request"]["body"]
-    for message in body["messages"]:
-        if isinstance(message.get("content"), list):
-            message["content"] = "".join(part["text"] for part in message["content"])
-    return body["messages"]
-
-
-@needs_wire
-@pytest.mark.parametrize(
-    "case",
-    [
-        "choice-required-history",
-        "tool-followup-text",
-        "tool-followup-text-tools",
-        "tool-parallel-followup",
-    ],
-)
-def test_recorded_chat_histories_are_written_the_same(case):
-    recorded = history("chat", case)
-    system, messages = Chat().messages(recorded)
-    body = openai_chat.to_wire(Request(messages, system=system), "m")
-
-    def plain(message):
-        kept = {k: v for k, v in message.items() if v is not None and k != "annotations"}
-        for call in kept.get("tool_calls", ()):
-            call["function"]["arguments"] = canonical(call["function"]["arguments"])
-        return kept
-
-    assert [plain(message) for message in body["messages"]] == [plain(m) for m in recorded]
 
 
 CALLS = (ToolCall("c1", "look_up", {"order": "1"}), ToolCall("c2", "look_up", {"order": "2"}))
@@ -144,27 +53,26 @@ DIALOG = [
     ],
 )
 def test_tool_choices(api, choice, in_chat, in_responses):
-    body = DIALECTS[api].to_wire(Request([User("hi")], [THINK], tool_choice=choice), "m")
-    assert body.get("tool_choice") == (in_chat if api == "chat" else in_responses)
+    body = to_wire(api, Request([User("hi")], [THINK], tool_choice=choice))
+    assert body.get("tool_choice") == (in_chat if api == "openai-chat" else in_responses)
 
 
 @both
 def test_without_tools_there_is_no_word_of_them(api):
-    body = DIALECTS[api].to_wire(Request([User("hi")], tool_choice="none"), "m")
+    body = to_wire(api, Request([User("hi")], tool_choice="none"))
     assert not {"tools", "tool_choice", "temperature", "response_format", "text"} & body.keys()
 
 
 @both
 def test_the_final_call_keeps_its_tools(api):
     """The tools are part of the cached prefix; only the choice changes."""
-    to_wire = DIALECTS[api].to_wire
-    first = to_wire(Request([User("hi")], [THINK, look_up]), "m")
-    final = to_wire(Request([User("hi")], [THINK, look_up], tool_choice="none"), "m")
+    first = to_wire(api, Request([User("hi")], [THINK, look_up]))
+    final = to_wire(api, Request([User("hi")], [THINK, look_up], tool_choice="none"))
     assert final == {**first, "tool_choice": "none"}
 
 
 def test_a_conversation_in_chat():
-    body = openai_chat.to_wire(Request(DIALOG, [look_up], system="Be brief."), "m")
+    body = to_chat(Request(DIALOG, [look_up], system="Be brief."))
     assert body["messages"] == [
         {"role": "system", "content": "Be brief."},
         {"role": "user", "content": "both?"},
@@ -192,7 +100,7 @@ def test_a_conversation_in_chat():
 
 
 def test_a_conversation_in_responses():
-    body = openai_responses.to_wire(Request(DIALOG, [look_up], system="Be brief."), "gpt-6")
+    body = to_responses(Request(DIALOG, [look_up], system="Be brief."))
     assert body["instructions"] == "Be brief."
     assert body["input"] == [
         {"role": "user", "content": "both?"},
@@ -228,13 +136,13 @@ def test_a_conversation_in_responses():
     ],
 )
 def test_encrypted_reasoning_is_asked_of_models_that_reason(model, reasons):
-    body = openai_responses.to_wire(HELLO, model)
+    body = to_responses(HELLO, model=model)
     assert ("include" in body) == reasons
 
 
 NATIVES = {
-    "chat": {"role": "assistant", "content": "Hm.", "reasoning_content": "deep"},
-    "responses": [
+    "openai-chat": {"role": "assistant", "content": "Hm.", "reasoning_content": "deep"},
+    "openai-responses": [
         {"id": "rs_1", "type": "reasoning", "summary": [], "encrypted_content": "gAAA"},
         {"id": "m1", "type": "message", "role": "assistant", "content": [{"type": "output_text"}]},
     ],
@@ -242,8 +150,8 @@ NATIVES = {
 
 
 def sent_for(api, reply):
-    body = DIALECTS[api].to_wire(Request([User("hi"), reply, User("and?")]), "m")
-    return body["messages" if api == "chat" else "input"][1:-1]
+    body = to_wire(api, Request([User("hi"), reply, User("and?")]))
+    return body["messages" if api == "openai-chat" else "input"][1:-1]
 
 
 @both
@@ -253,13 +161,13 @@ def test_natives_go_back_verbatim_to_their_own_api_alone(api):
     assert sent_for(api, reply) == (native if isinstance(native, list) else [native])
     plain = [{"role": "assistant", "content": "Hm."}]
     assert sent_for(api, Assistant("Hm.", provider="anthropic", native=native)) == plain
-    other = next(other for other in SERVERS if other != api)
+    other = next(other for other in APIS if other != api)
     assert sent_for(other, reply) == plain
 
 
 def test_reasoning_that_led_to_nothing_stays_behind():
-    reasoning, message = NATIVES["responses"]
+    reasoning, message = NATIVES["openai-responses"]
     reply = Assistant(
         "Hm.", stop_reason="max_tokens", provider="openai", native=[message, reasoning]
     )
-    assert sent_for("responses", reply) == [message]
+    assert sent_for("openai-responses", reply) == [message]

@@ -1,24 +1,32 @@
 """Settings of one meaning: reasoning, output, temperature, seed; and schemas that are strict."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 
+from tests.support.wires import (
+    WIRES as PROTOCOLS,
+)
+from tests.support.wires import (
+    to_anthropic,
+    to_chat,
+    to_gemini,
+    to_ollama,
+    to_responses,
+    to_wire,
+)
 from think_agent import Assistant, Request, Tool, User, connect
 from think_agent.messages import Json
 from think_agent.think import THINK
-from think_agent.wire import anthropic, gemini, ollama, openai_chat, openai_responses
+from think_agent.wire import openai_responses
 from think_agent.wire.common import Settings, is_closed
 
 ASK = Request([User("hi")], [THINK])
-WIRES: dict[str, Callable[[Request, Settings], Json]] = {
-    "anthropic": lambda ask, settings: anthropic.to_wire(ask, "m", settings),
-    "openai_chat": lambda ask, settings: openai_chat.to_wire(ask, "m", settings),
-    "openai_responses": lambda ask, settings: openai_responses.to_wire(ask, "m", settings),
-    "gemini": lambda ask, settings: gemini.to_wire(ask, "gemini-3", settings),
-    "gemini 2": lambda ask, settings: gemini.to_wire(ask, "gemini-2.5-pro", settings),
-    "ollama": lambda ask, settings: ollama.to_wire(ask, "m", settings, num_ctx=9),
+WIRES: dict[str, Callable[..., Json]] = {
+    **{name: partial(to_wire, name) for name in PROTOCOLS},
+    "gemini 2": partial(to_gemini, model="gemini-2.5-pro"),
 }
 
 
@@ -43,8 +51,8 @@ THOUGHTS = ".generationConfig.thinkingConfig"
     ("wire", "off", "low"),
     [
         ("anthropic", {".thinking.type": "disabled"}, {**SHOWN, ".output_config.effort": "low"}),
-        ("openai_chat", {".reasoning_effort": "none"}, {".reasoning_effort": "low"}),
-        ("openai_responses", {".reasoning.effort": "none"}, SUMMARY),
+        ("openai-chat", {".reasoning_effort": "none"}, {".reasoning_effort": "low"}),
+        ("openai-responses", {".reasoning.effort": "none"}, SUMMARY),
         (
             "gemini",
             {f"{THOUGHTS}.thinkingLevel": "minimal"},
@@ -67,8 +75,8 @@ def test_reasoning_is_asked_for_in_one_place(wire, off, low):
 
 OUTPUT = {
     "anthropic": {".max_tokens": 5},
-    "openai_chat": {".max_tokens": 5, ".temperature": 0.0, ".seed": 7},
-    "openai_responses": {".max_output_tokens": 5, ".temperature": 0.0},
+    "openai-chat": {".max_tokens": 5, ".temperature": 0.0, ".seed": 7},
+    "openai-responses": {".max_output_tokens": 5, ".temperature": 0.0},
     "gemini": {f".generationConfig.{k}": v for k, v in
                {"maxOutputTokens": 5, "temperature": 0.0, "seed": 7}.items()},
     "ollama": {f".options.{k}": v for k, v in
@@ -96,6 +104,8 @@ def test_output_temperature_and_seed_by_their_names(wire):
         ("ollama", {"max_output_tokens": 0}, "max_output_tokens=0: use a whole number above 0"),
         ("ollama", {"temperature": float("nan")}, "temperature=nan: use a number from 0"),
         ("ollama", {"seed": "1"}, "seed='1': use a whole number"),
+        ("ollama", {"timeout": None}, "timeout=None: use seconds above 0"),
+        ("ollama", {"model": "m"}, "ollama takes no model"),
     ],
 )
 def test_what_cannot_be_taken_is_one_line_that_names_it(spec, options, words):
@@ -130,14 +140,14 @@ def test_which_schemas_a_sampler_can_be_held_to(schema, closed):
 def test_strict_is_said_of_closed_schemas_alone():
     loose = Tool(name="loose", description="", parameters={**CLOSED, "required": []})
     ask = Request([User("hi")], [THINK, loose])
-    chat = openai_chat.to_wire(ask, "m", strict=True)["tools"]
+    chat = to_chat(ask, strict=True)["tools"]
     assert [tool["function"].get("strict") for tool in chat] == [True, None]
-    responses = openai_responses.to_wire(ask, "m", strict=True)["tools"]
+    responses = to_responses(ask, strict=True)["tools"]
     assert [tool["strict"] for tool in responses] == [True, False]
-    messages = anthropic.to_wire(ask, "m", Settings(), strict=True)["tools"]
+    messages = to_anthropic(ask, strict=True)["tools"]
     assert [tool.get("strict") for tool in messages] == [True, None]
     many = Request([User("hi")], [THINK] * 25)
-    sent = anthropic.to_wire(many, "m", Settings(), strict=True)["tools"]
+    sent = to_anthropic(many, strict=True)["tools"]
     assert sum(tool.get("strict", False) for tool in sent) == 20
 
 
@@ -173,7 +183,7 @@ def test_commentary_is_kept_apart_from_the_answer():
     assert (reply.commentary, reply.text) == ("Looking.\n\nFound it.", "It is lost.")
     assert (commentary, answer) == (reply.commentary, reply.text)
     assert reply.native == items  # which goes back as it came
-    sent = openai_responses.to_wire(Request([User("a"), reply, User("b")]), "m")["input"]
+    sent = to_responses(Request([User("a"), reply, User("b")]))["input"]
     assert sent[1:-1] == items
 
 
@@ -183,6 +193,6 @@ def test_commentary_alone_goes_back_and_to_another_provider_as_text():
     assert (reply.commentary, reply.text) == ("Looking.", "")
     assert (commentary, answer) == ("Looking.", "")
     ask = Request([User("a"), reply, User("b")])
-    assert openai_responses.to_wire(ask, "m")["input"][1:-1] == items
-    sent = ollama.to_wire(ask, "m", num_ctx=9)["messages"][1]
+    assert to_responses(ask)["input"][1:-1] == items
+    sent = to_ollama(ask)["messages"][1]
     assert sent == {"role": "assistant", "content": "Looking."}

@@ -5,13 +5,14 @@ Rule 1: a model that is named is the model that speaks, or there is an error. On
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 import click
 from click import Context
 
 from ..dialects import in_dialect
-from ..errors import BadRequest, ModelError
+from ..errors import BadRequest, ModelError, ToolsUnsupported
 from ..model import Model
 from ..providers import PROVIDERS, connect
 from .console import say
@@ -73,8 +74,9 @@ def named_model(
     how: Mapping[str, Any] | None = None,
     **stand_in: Any,
 ) -> Model:
-    """`provider` is `P`, `P:MODEL` or `auto`, which is Ollama where it answers and has the model,
-    else the stand-in. `how` goes to every other provider, `stand_in` to that one alone.
+    """`provider` is `P`, `P:MODEL` or `auto`: Ollama where it answers and has the model or, where
+    none is named, any that can call tools; else the stand-in. `how` goes to every other provider,
+    `stand_in` to that one alone.
     """
     name, _, named = provider.partition(":")
     model, how = model or named, how or {}
@@ -96,18 +98,24 @@ def named_model(
         return connect(spec, **stand_in)
     if name != "auto":
         return connect(spec, base_url=base_url, **how)
-    spec = f"ollama:{model}" if model else "ollama"
+    from ..providers.ollama import Ollama
+
+    usual = PROVIDERS["ollama"].default_model
     try:
-        connect(spec, timeout=2.0).check()
+        local = Ollama(model or usual, timeout=2.0)
+        if model:
+            with suppress(ToolsUnsupported):  # then it speaks another dialect: see `speak`
+                local.check()
+        elif (model := local.pick()) != usual:
+            say(f"{usual} is not installed: taking {model}, which is.")
     except ModelError as error:
-        pull = f"`ollama pull {PROVIDERS['ollama'].default_model}`"
         say(str(error))
         say(
-            f"Playing a scripted stand-in instead. For a model run `ollama serve` and {pull}, "
-            "or name one: --provider anthropic, openai or gemini."
+            "Playing a scripted stand-in instead. For a model run `ollama serve` and "
+            f"`ollama pull {usual}`, or name one: --provider anthropic, openai or gemini."
         )
         return connect("offline", **stand_in)
-    return connect(spec, **how)
+    return connect(f"ollama:{model}", **how)
 
 
 def speak(model: Model, dialect: str) -> Model:

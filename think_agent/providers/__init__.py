@@ -5,6 +5,8 @@
 
 import importlib
 import inspect
+from collections.abc import Callable
+from dataclasses import asdict
 from math import inf
 from typing import Any, NamedTuple, get_args
 
@@ -14,24 +16,35 @@ from ..wire.common import Reasoning, Settings
 
 
 class Entry(NamedTuple):
-    """Where a provider is to be found, and the model it is asked for where none is named. `extra`:
-    what pip has to install for it.
+    """What a provider's class is called, in the module of the provider's name, and the model it is
+    asked for where none is named.
     """
 
-    module: str
     class_name: str
-    extra: str | None
     default_model: str
 
 
 PROVIDERS = {
-    "ollama": Entry("ollama", "Ollama", None, "qwen2.5:7b"),
-    "anthropic": Entry("anthropic", "Anthropic", "anthropic", "claude-haiku-5-5"),
-    "openai": Entry("openai", "OpenAI", "openai", "gpt-6-luna"),
-    "gemini": Entry("gemini", "Gemini", "gemini", "gemini-3.8-flash"),
-    "offline": Entry("offline", "Offline", None, "stand-in"),
+    "ollama": Entry("Ollama", "qwen2.5:7b"),
+    "anthropic": Entry("Anthropic", "claude-haiku-5-5"),
+    "openai": Entry("OpenAI", "gpt-6-luna"),
+    "gemini": Entry("Gemini", "gemini-3.8-flash"),
+    "offline": Entry("Offline", "stand-in"),
 }
 TIMEOUT = 120.0  # seconds without an answer; two of the SDKs would wait for ever
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float) and value < inf
+
+
+CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "timeout": (lambda n: _is_number(n) and n > 0, "seconds above 0"),
+    "reasoning": (get_args(Reasoning).__contains__, f"one of {', '.join(get_args(Reasoning))}"),
+    "max_output_tokens": (lambda n: type(n) is int and n > 0, "a whole number above 0"),
+    "temperature": (lambda n: _is_number(n) and n >= 0, "a number from 0"),
+    "seed": (lambda n: type(n) is int, "a whole number"),
+}
 
 
 def connect(
@@ -60,46 +73,35 @@ def connect(
     provider, _, model = spec.partition(":")
     if provider not in PROVIDERS:
         raise ValueError(f"unknown provider {provider!r}; use one of: {', '.join(PROVIDERS)}")
-    if isinstance(timeout, bool) or not (isinstance(timeout, int | float) and 0 < timeout < inf):
-        raise ValueError(f"timeout={timeout!r}: use seconds above 0")
     settings = Settings(reasoning, max_output_tokens, temperature, seed)
-    _check(settings)
+    given = {name: value for name, value in asdict(settings).items() if value is not None}
+    for name, value in {"timeout": timeout, **given}.items():
+        fits, use = CHECKS[name]
+        if not fits(value):
+            raise ValueError(f"{name}={value!r}: use {use}")
     entry = PROVIDERS[provider]
-    model = model or entry.default_model
     try:
-        module = importlib.import_module(f".{entry.module}", __name__)
-        make = getattr(module, entry.class_name)
-        known = inspect.signature(make).parameters.keys()
-        if "settings" in known:
-            options["settings"] = settings
-        else:
-            settings.refuse(provider, "reasoning", "max_output_tokens", "temperature", "seed")
-        for name in options.keys() - known:
-            raise ValueError(f"{provider} takes no {name}; leave it out")
-        made = make(model, base_url=base_url, api_key=api_key, timeout=timeout, **options)
+        module = importlib.import_module(f".{provider}", __name__)
     except ImportError as error:
         if (error.name or "").partition(".")[0] == __package__.partition(".")[0]:
             raise
         raise ModelError(
             f"the {provider} provider needs an SDK that is not installed ({error.name}); "
-            f'in the clone run: pip install ".[{entry.extra}]"'
+            f'in the clone run: pip install ".[{provider}]"'
         ) from error
-    assert isinstance(made, Model)
+    make = getattr(module, entry.class_name)
+    parameters = inspect.signature(make).parameters.values()
+    for name in options.keys() - {one.name for one in parameters if one.kind is one.KEYWORD_ONLY}:
+        raise ValueError(f"{provider} takes no {name}; leave it out")
+    made: Model = make(
+        model or entry.default_model,
+        base_url=base_url,
+        api_key=api_key,
+        timeout=timeout,
+        settings=settings,
+        **options,
+    )
     return _cleaned(made, provider, base_url)
-
-
-def _check(settings: Settings) -> None:
-    """ValueError for values that no provider takes."""
-    bound, heat = settings.max_output_tokens, settings.temperature
-    if settings.reasoning not in (None, *get_args(Reasoning)):
-        levels = ", ".join(get_args(Reasoning))
-        raise ValueError(f"reasoning={settings.reasoning!r}: use one of {levels}")
-    if bound is not None and (type(bound) is not int or bound < 1):
-        raise ValueError(f"max_output_tokens={bound!r}: use a whole number above 0")
-    if heat is not None and (type(heat) not in (int, float) or not 0 <= heat < inf):
-        raise ValueError(f"temperature={heat!r}: use a number from 0")
-    if type(settings.seed) not in (int, type(None)):
-        raise ValueError(f"seed={settings.seed!r}: use a whole number")
 
 
 def _cleaned(model: Model, provider: str, base_url: str | None) -> Model:

@@ -4,20 +4,17 @@ The edge: a token that a profile holds and that was revoked before its time is a
 with retries of its own would the SDK fetch another.
 """
 
-import os
 import re
+from typing import Unpack
 
 import anthropic
 
-from ..errors import AuthError
 from ..messages import Json
 from ..wire import anthropic as wire
-from ..wire.common import Settings
-from .settings import NOT_NEEDED, account_of, checked_url, find_key, is_exposed, missing_key
+from .base import Where
+from .settings import NOT_NEEDED, is_exposed
 from .stainless import Stainless
 
-KEY = "ANTHROPIC_API_KEY"
-TOKEN = "ANTHROPIC_AUTH_TOKEN"
 # These answer 400 to any forced tool use. A date may follow the name, but no digit right away:
 # claude-fable-5-20260801 is another model.
 REFUSES_FORCING = re.compile(r"claude-(fable-5-[12]|mythos-5-[12]|opus-5-5|sonnet-5-5)(?!\d)")
@@ -34,43 +31,32 @@ class Anthropic(Stainless):
 
     sdk = anthropic
     client_class = "Anthropic"
+    main_key = "ANTHROPIC_API_KEY"
+    keys = (main_key, "ANTHROPIC_AUTH_TOKEN")  # which the API takes alike
+    address = ("ANTHROPIC_BASE_URL", "https://api.anthropic.com")
+    wire = wire
 
     def __init__(
         self,
         model: str,
         *,
-        base_url: str | None = None,
-        api_key: str | None = None,
-        timeout: float = 120.0,
-        settings: Settings = Settings(),  # noqa: B008 (it is frozen)
         thinking: Json | None = None,
         strict: bool = True,
+        **where: Unpack[Where],
     ) -> None:
-        settings.refuse("anthropic's API", "temperature", "seed")
-        if settings.reasoning == "off" and ALWAYS_REASONS.search(model):
+        super().__init__(model, {"thinking": thinking, "strict": strict}, **where)
+        self.settings.refuse("anthropic's API", "temperature", "seed")
+        if self.settings.reasoning == "off" and ALWAYS_REASONS.search(model):
             raise ValueError(f"{model} cannot be asked not to reason; leave out reasoning")
-        url = base_url or os.getenv("ANTHROPIC_BASE_URL") or "https://api.anthropic.com"
-        url = checked_url(url, wire.NAME)
-        key = find_key(api_key, wire.NAME, url, KEY)
-        if not key and is_exposed(url):  # or the SDK would send what a profile or a token says
-            key = find_key(None, wire.NAME, url, TOKEN) or NOT_NEEDED
-        token = find_key(None, wire.NAME, "", TOKEN)
-        budgeted = thinking is not None and thinking.get("type") == "enabled"
-        no_forcing = budgeted or REFUSES_FORCING.search(model)
-        super().__init__(
-            account_of(wire.NAME, model, KEY, url, key, token),
-            timeout,
-            wire,
-            settings,
-            {"thinking": thinking, "strict": strict},
-            {"base_url": base_url, "api_key": key or None},
-            refused={"named", "required"} if no_forcing else (),
-        )
+        if REFUSES_FORCING.search(model) or (thinking or {}).get("type") == "enabled":
+            self.refused = {"named": "", "required": ""}
+        # Without a key, the SDK looks for a profile; what that says is for this machine, too.
+        key = self.key or (NOT_NEEDED if is_exposed(self.url) else None)
+        self.arguments = {"base_url": self.base_url and self.url, "api_key": key}
         try:
-            client = self._client
+            client = self.client
         except anthropic.AnthropicError as error:  # such as a profile that cannot be read
-            said = self.account.quote(str(error))
-            raise AuthError(f"anthropic: {said}; or set {KEY} (in code: api_key=)") from None
+            raise self.account.missing_key(self.account.quote(str(error))) from None
         if not (client.api_key or client.auth_token or client.credentials):
             # The SDK would find out at the first request, by a TypeError.
-            raise missing_key(wire.NAME, KEY)
+            raise self.account.missing_key()

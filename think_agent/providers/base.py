@@ -16,16 +16,19 @@ Rule 4: a stream that ends without its end event is BadResponse, never half a re
 Rule 5: no error of ours shows the SDK's, which may hold a key, as its cause.
 """
 
+import os
 import random
 import re
 import time
 import warnings
-from collections.abc import AsyncIterator, Collection, Iterator, Mapping
+import weakref
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import cached_property, partial
 from math import inf
 from types import ModuleType
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypedDict
 
 from ..errors import BadRequest, BadResponse, ModelError, TimedOut
 from ..messages import Assistant, Force, Json
@@ -34,7 +37,8 @@ from ..streaming import Delta
 from ..text import json_text
 from ..wire.common import ErrorAnswer, Settings, checked_delta, checked_reply
 from .errors import Account, Fault, UnreadCall, quoted_error
-from .transport import DEADLINE
+from .settings import checked_url, find_key, secrets_in, shown_address
+from .transport import DEADLINE, PerLoop
 
 LONGEST_WAIT = 30.0  # seconds
 # By text, for there are no codes: as reported of Anthropic, DeepSeek, DashScope, LM Studio, Gemini.
@@ -59,6 +63,15 @@ class Fold(Protocol):
         """
 
 
+class Where(TypedDict, total=False):
+    """What all providers take: where they are, and how they are asked."""
+
+    base_url: str | None
+    api_key: str | None
+    timeout: float
+    settings: Settings
+
+
 class Provider(Model):
     """The part of a provider that is the same for all.
 
@@ -68,28 +81,50 @@ class Provider(Model):
     the model, without words, and grows by what its server refuses.
     """
 
+    wire: ModuleType
+    http: ModuleType  # the HTTP library under the SDK, for its errors
+    keys: tuple[str, ...]  # the variables that may hold the key
+    main_key: str  # the one of them that errors name
+    address: tuple[str, str]  # the variable that may hold it, and where it is by default
+    advice: Mapping[type[ModelError], str] = {}  # of its own, for its errors
     retries = 2
     sends_surrogates = False  # can the SDK send a lone surrogate, as a model may write it?
-    http: ModuleType  # the HTTP library under the SDK, for its errors
 
     def __init__(
         self,
-        account: Account,
-        timeout: float,
-        wire: ModuleType,
-        settings: Settings,
+        model: str,
         options: Json,
         *,
-        refused: Collection[str] = (),
+        base_url: str | None = None,
+        api_key: str | None = None,
+        timeout: float = 120.0,
+        settings: Settings = Settings(),  # noqa: B008 (it is frozen)
     ) -> None:
-        self.name = account.name
-        self.model = account.model
-        self.account = account
-        self.timeout = timeout
-        self.wire = wire
-        self.settings = settings.bounded()
+        self.name = self.wire.NAME
+        self.model = model
         self.options = options
-        self.refused: dict[str, str] = dict.fromkeys(refused, "")
+        self.timeout = timeout
+        self.settings = settings
+        self.refused: dict[str, str] = {}
+        self.base_url = base_url or os.getenv(self.address[0]) or None
+        self.url = checked_url(self.base_url or self.address[1], self.name)
+        self.key = find_key(api_key, self.name, self.url, *self.keys)
+        self.account = Account(
+            self.name,
+            model,
+            self.main_key,
+            shown_address(self.url),
+            tuple(secrets_in(self.key, self.url)),
+            self.advice,
+        )
+        self._async_clients = PerLoop(partial(self.connect, is_async=True))
+
+    @cached_property
+    def client(self) -> Any:
+        """The SDK's client, made when it is needed."""
+        client, close = self.connect(is_async=False)
+        weakref.finalize(self, close)
+        return client
 
     @property
     def capabilities(self) -> Capabilities:  # type: ignore[override]
@@ -101,7 +136,8 @@ class Provider(Model):
 
     def to_wire(self, request: Request) -> Json:
         """The request as the provider's JSON."""
-        body: Json = self.wire.to_wire(request, self.model, self.settings, **self.options)
+        settings = self.settings.bounded(request.max_output_tokens)
+        body: Json = self.wire.to_wire(request, self.model, settings, **self.options)
         return body
 
     def adapt(self, complaint: str, request: Request) -> bool:
@@ -117,6 +153,10 @@ class Provider(Model):
         return True
 
     # What each provider writes.
+
+    def connect(self, *, is_async: bool) -> tuple[Any, Callable[[], Any]]:
+        """A client of the SDK, guarded, and what closes its connections."""
+        raise NotImplementedError
 
     def fault(self, error: Exception) -> Fault | None:
         """What the SDK's `error` says, where it is an answer of the provider; else None."""
@@ -142,60 +182,44 @@ class Provider(Model):
 
     def complete(self, request: Request) -> Assistant:
         asking = _Asking(self, request)
-        while True:
-            body = asking.body()
-            try:
-                return asking.reply(self.send(body))
-            except Exception as error:
-                if reply := asking.recover(error):
-                    return reply
+        while asking.reply is None:
             time.sleep(asking.wait)
+            with asking as body:
+                asking.reply = asking.read(self.send(body))
+        return asking.reply
 
     async def acomplete(self, request: Request) -> Assistant:
         import asyncio
 
         asking = _Asking(self, request)
-        while True:
-            body = asking.body()
-            try:
-                return asking.reply(await self.asend(body))
-            except Exception as error:
-                if reply := asking.recover(error):
-                    return reply
+        while asking.reply is None:
             await asyncio.sleep(asking.wait)
+            with asking as body:
+                asking.reply = asking.read(await self.asend(body))
+        return asking.reply
 
     def stream(self, request: Request) -> Iterator[Delta | Assistant]:
         asking = _Asking(self, request)
-        while True:
-            body, fold = asking.body(), self.wire.Fold()
-            try:
-                for event in self.events(body):
-                    yield from asking.deltas(fold, event)
-                yield asking.reply(fold.result())
-                return
-            except Exception as error:
-                if reply := asking.recover(error, fold):
-                    yield reply
-                    return
+        while asking.reply is None:
             time.sleep(asking.wait)
+            with asking as body:
+                for event in self.events(body):
+                    yield from asking.deltas(event)
+                asking.reply = asking.read(asking.fold.result())
+        yield asking.reply
 
     async def astream(self, request: Request) -> AsyncIterator[Delta | Assistant]:
         import asyncio
 
         asking = _Asking(self, request)
-        while True:
-            body, fold = asking.body(), self.wire.Fold()
-            try:
-                async for event in self.aevents(body):
-                    for delta in asking.deltas(fold, event):
-                        yield delta
-                yield asking.reply(fold.result())
-                return
-            except Exception as error:
-                if reply := asking.recover(error, fold):
-                    yield reply
-                    return
+        while asking.reply is None:
             await asyncio.sleep(asking.wait)
+            with asking as body:
+                async for event in self.aevents(body):
+                    for delta in asking.deltas(event):
+                        yield delta
+                asking.reply = asking.read(asking.fold.result())
+        yield asking.reply
 
     def translate(self, error: Exception) -> ModelError | None:
         """`error` in our terms; None for one that is neither the provider's nor the network's."""
@@ -203,7 +227,7 @@ class Provider(Model):
             if isinstance(one, ModelError):
                 return one
         if isinstance(error, ErrorAnswer):
-            said, code = quoted_error(error.error)
+            said, code = quoted_error(error.args[0])
             return self.account.error(Fault(said, code=code))
         if fault := self.fault(error):
             return self.account.error(fault)
@@ -214,7 +238,9 @@ class Provider(Model):
 
 
 class _Asking:
-    """One request on its way: what to send next, and what to do about an error."""
+    """One request on its way, until there is a `reply`: what to send next, and what to do about an
+    error. As a context it is one try, with the body to send.
+    """
 
     def __init__(self, provider: Provider, request: Request) -> None:
         self._provider = provider
@@ -223,23 +249,31 @@ class _Asking:
         self._body: Json = {}
         self._tries = 0
         self._shown = False
+        self.fold: Fold
+        self.reply: Assistant | None = None
         self.wait = 0.0  # seconds, before the next try
 
-    def body(self) -> Json:
-        """The next JSON to send."""
+    def __enter__(self) -> Json:
         self._asked = weaken(self._request, self._provider.refused)
         self._body = self._provider.to_wire(self._asked)
+        self.fold = self._provider.wire.Fold()
         DEADLINE.set(self._request.deadline)
         return self._body
 
-    def deltas(self, fold: Fold, event: Any) -> Iterator[Delta]:
+    def __exit__(self, kind: object, error: BaseException | None, at: object) -> bool:
+        DEADLINE.set(None)  # what else is sent, such as `check`, has none
+        if isinstance(error, Exception):
+            self._recover(error)
+        return isinstance(error, Exception)
+
+    def deltas(self, event: Any) -> Iterator[Delta]:
         """What a watcher may see of an event."""
-        for delta in fold.feed(event):
+        for delta in self.fold.feed(event):
             checked = checked_delta(delta)
             self._shown = True
             yield checked
 
-    def reply(self, response: Any) -> Assistant:
+    def read(self, response: Any) -> Assistant:
         """What a response amounts to."""
         provider = self._provider
         answer = provider.wire.from_wire(response, provider.model)
@@ -251,9 +285,9 @@ class _Asking:
         by_words_alone = self._asked.tool_choice == "auto" and self._asked.tools
         return replace(reply, enforced="prompt" if by_words_alone else "tool_choice")
 
-    def recover(self, error: Exception, fold: Fold | None = None) -> Assistant | None:
-        """The reply that came of it all the same, or None for another try after `wait`; raises, in
-        our terms, when there is neither.
+    def _recover(self, error: Exception) -> None:
+        """What came of it all the same is the reply; or there will be another try, after `wait`.
+        Raises, in our terms, when there is neither.
         """
         provider, request = self._provider, self._request
         ours = provider.translate(error) or self._stumbled(error)
@@ -261,14 +295,16 @@ class _Asking:
             raise error
         deadline = inf if request.deadline is None else request.deadline
         if isinstance(ours, TimedOut) and time.monotonic() >= deadline:
-            return self._cut(fold, stop_reason="incomplete", cause="deadline")
+            self.reply = self._cut(stop_reason="incomplete", cause="deadline")
+            return
         if isinstance(ours, UnreadCall) and self._asked.tools:
-            return self._malformed(self._cut(fold, stop_reason="malformed", mistake=ours.said))
+            self.reply = self._malformed(self._cut(stop_reason="malformed", mistake=ours.said))
+            return
         self.wait = 0.0
         if isinstance(ours, BadRequest) and (
             self._learn(str(ours)) or provider.adapt(str(ours), request)
         ):
-            return None
+            return
         if not ours.retryable or self._shown or self._tries >= provider.retries:
             raise ours from None
         self.wait = ours.retry_after or 2.0**self._tries * random.uniform(0.4, 0.6)
@@ -278,14 +314,12 @@ class _Asking:
         if time.monotonic() + self.wait >= deadline:
             raise ours from None
         self._tries += 1
-        return None
 
-    def _cut(self, fold: Fold | None, **changes: str) -> Assistant:
+    def _cut(self, **changes: str) -> Assistant:
         """What had come, as a reply. Its native form may be half a block: it does not go back."""
         reply = Assistant(model=self._provider.model, provider=self._provider.name)
-        if fold:
-            with suppress(ModelError, *STUMBLES):
-                reply = self.reply(fold.result(cut=True))
+        with suppress(ModelError, *STUMBLES):
+            reply = self.read(self.fold.result(cut=True))
         return replace(reply, native=None, signed=False, **changes)  # type: ignore[arg-type]
 
     def _malformed(self, reply: Assistant) -> Assistant:

@@ -164,6 +164,11 @@ class Account:
             error.said = fault.said
         return error
 
+    def missing_key(self, said: str = "no API key") -> AuthError:
+        """The error for a provider that needs a key and has none."""
+        how = f"set the environment variable {self.key} (in code: api_key=)"
+        return AuthError(f"{self.name}: {said}; {how}")
+
     def quote(self, said: str) -> str:
         """A provider's own words for use in a message: one line, not too long, without secrets."""
         if said.lstrip().startswith("<"):

@@ -9,12 +9,9 @@ The edge: the Gemini API with a key, not Vertex.
 """
 
 import json
-import os
 import re
-import weakref
-from collections.abc import AsyncIterator, Iterator
-from functools import cached_property
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any, Unpack
 
 import httpx2
 from google import genai
@@ -23,14 +20,10 @@ from google.genai import errors, types
 from ..errors import BadRequest
 from ..messages import Json
 from ..wire import gemini as wire
-from ..wire.common import Settings
-from .base import Provider
+from .base import Provider, Where
 from .errors import Fault
-from .settings import account_of, checked_url, find_key, missing_key
-from .transport import PerLoop, guard
+from .transport import guard
 
-KEYS = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
-OFFICIAL = "https://generativelanguage.googleapis.com"
 RETRY_DELAY = re.compile(r"'retryDelay': '([\d.]+)s'")
 TO_STANDARD_BASE64 = str.maketrans("-_", "+/")
 
@@ -42,46 +35,31 @@ class Gemini(Provider):
     does not say. The key is `api_key`, else GOOGLE_API_KEY, else GEMINI_API_KEY.
     """
 
+    wire = wire
     http = httpx2
     sends_surrogates = True
+    main_key = "GEMINI_API_KEY"
+    keys = ("GOOGLE_API_KEY", main_key)
+    address = ("GOOGLE_GEMINI_BASE_URL", "https://generativelanguage.googleapis.com")
 
-    def __init__(
-        self,
-        model: str,
-        *,
-        base_url: str | None = None,
-        api_key: str | None = None,
-        timeout: float = 120.0,
-        settings: Settings = Settings(),  # noqa: B008 (it is frozen)
-        thinking: Json | None = None,
-    ) -> None:
-        # The SDK knows the variable too; but of a URL that is none it says only ValueError.
-        self._base_url = base_url or os.getenv("GOOGLE_GEMINI_BASE_URL")
-        url = checked_url(self._base_url or OFFICIAL, wire.NAME)
-        self._key = find_key(api_key, wire.NAME, url, *KEYS)
-        if not self._key:
-            raise missing_key(wire.NAME, KEYS[-1])
-        account = account_of(wire.NAME, model, KEYS[-1], url, self._key)
-        super().__init__(account, timeout, wire, settings, {"thinking": thinking})
-        self._async_clients = PerLoop(self._connect)
+    def __init__(self, model: str, *, thinking: Json | None = None, **where: Unpack[Where]) -> None:
+        super().__init__(model, {"thinking": thinking}, **where)
+        if not self.key:
+            raise self.account.missing_key()
 
-    @cached_property
-    def _client(self) -> genai.Client:
-        return self._connect()
-
-    def _connect(self) -> genai.Client:
+    def connect(self, *, is_async: bool) -> tuple[genai.Client, Callable[[], Any]]:
         # Left to itself the SDK picks one of three HTTP libraries, each with errors of its own, by
-        # what is installed.
+        # what is installed; and it closes only what it has made.
         http = httpx2.Client(**guard(httpx2))
+        http_async = httpx2.AsyncClient(**guard(httpx2, is_async=True))
         options = types.HttpOptions(
-            base_url=self._base_url,
+            base_url=self.base_url and self.url,
             timeout=round(self.timeout * 1000),  # milliseconds
             httpx_client=http,
-            httpx_async_client=httpx2.AsyncClient(**guard(httpx2, is_async=True)),
+            httpx_async_client=http_async,
         )
-        client = genai.Client(enterprise=False, api_key=self._key, http_options=options)
-        weakref.finalize(client, http.close)  # the SDK closes only what it has made
-        return client
+        client = genai.Client(enterprise=False, api_key=self.key, http_options=options)
+        return client, http_async.aclose if is_async else http.close
 
     def _arguments(self, body: Json, *, raw: bool) -> Json:
         """The arguments of the SDK's call. Its own body is empty; ours is laid over it."""
@@ -96,20 +74,20 @@ class Gemini(Provider):
         return {"model": self.model, "contents": "(in extra_body)", "config": config}
 
     def send(self, body: Json) -> Any:
-        return _body(self._client.models.generate_content(**self._arguments(body, raw=True)))
+        return _body(self.client.models.generate_content(**self._arguments(body, raw=True)))
 
     async def asend(self, body: Json) -> Any:
-        with self._async_clients.client() as client:
+        async with self._async_clients.client() as client:
             models = client.aio.models
             return _body(await models.generate_content(**self._arguments(body, raw=True)))
 
     def events(self, body: Json) -> Iterator[Json]:
-        models = self._client.models
+        models = self.client.models
         for chunk in models.generate_content_stream(**self._arguments(body, raw=False)):
             yield _as_sent(chunk)
 
     async def aevents(self, body: Json) -> AsyncIterator[Json]:
-        with self._async_clients.client() as client:
+        async with self._async_clients.client() as client:
             models = client.aio.models
             chunks = await models.generate_content_stream(**self._arguments(body, raw=False))
             async for chunk in chunks:

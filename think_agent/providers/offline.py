@@ -8,27 +8,31 @@ at work in it.
 
 import time
 from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
 
 from ..messages import THINK_NAME, Assistant, Force, ToolCall, User
 from ..model import Request, Script, ScriptedModel
 from ..streaming import Delta
+from ..wire.common import Settings
 
 
 class Offline(ScriptedModel):
-    """A ScriptedModel behind the provider name `offline`. `base_url`, `api_key` and `timeout` mean
-    nothing to it.
+    """A ScriptedModel behind the provider name `offline`. An address, a key and a timeout mean
+    nothing to it, and it has no settings.
     """
 
     def __init__(
         self,
         model: str,
         *,
-        base_url: str | None = None,
-        api_key: str | None = None,
-        timeout: float = 0.0,
         script: Script | None = None,
         pace: float = 0.0,
+        settings: Settings | None = None,
+        **where: Any,
     ) -> None:
+        if settings:
+            settings.refuse("offline", *asdict(settings))
         super().__init__(script or echo, name="offline", model=model)
         self._pace = pace
 

@@ -4,10 +4,9 @@ Raw JSON goes through the SDK's own requests (`_Client`): its types would drop w
 they do not name, such as call ids, empty content and most of a tool's schema.
 """
 
-import os
-from collections.abc import AsyncIterator, Iterator
-from functools import cached_property
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Iterator
+from functools import partial
+from typing import Any, Unpack
 
 import httpx
 import ollama
@@ -15,20 +14,9 @@ import ollama
 from ..errors import AuthError, ConnectionFailed, ModelNotFound, RateLimited
 from ..messages import Json
 from ..wire import ollama as wire
-from ..wire.common import Settings
-from .base import STUMBLES, Provider
+from .base import STUMBLES, Provider, Where
 from .errors import Fault
-from .settings import account_of, checked_url, find_key
-from .transport import PerLoop, guard
-
-KEY = "OLLAMA_API_KEY"
-LOCAL = "http://127.0.0.1:11434"
-ADVICE = {
-    AuthError: "run: ollama signin, or set {key} (in code: api_key=)",
-    ModelNotFound: "run: ollama pull {model}",
-    RateLimited: "wait, or use a model on your own machine",
-    ConnectionFailed: "start it with: ollama serve (or install it from ollama.com)",
-}
+from .transport import guard
 
 
 class _Client(ollama.Client):
@@ -63,73 +51,99 @@ class Ollama(Provider):
     `keep_alive`: how long the model stays in memory, in seconds or as `"5m"`.
     """
 
+    wire = wire
     http = httpx
+    main_key = "OLLAMA_API_KEY"
+    keys = (main_key,)
+    address = ("OLLAMA_HOST", "http://127.0.0.1:11434")
+    advice = {  # noqa: RUF012 (nobody changes it)
+        AuthError: "run: ollama signin, or set {key} (in code: api_key=)",
+        ModelNotFound: "run: ollama pull {model}",
+        RateLimited: "wait, or use a model on your own machine",
+        ConnectionFailed: "start it with: ollama serve (or install it from ollama.com)",
+    }
 
     def __init__(
         self,
         model: str,
         *,
-        base_url: str | None = None,
-        api_key: str | None = None,
-        timeout: float = 120.0,
         num_ctx: int = 16384,
-        settings: Settings = Settings(),  # noqa: B008 (it is frozen)
         think: bool | str | None = None,
         keep_alive: float | str | None = None,
+        **where: Unpack[Where],
     ) -> None:
-        if settings.reasoning == "off" and model.startswith("gpt-oss"):
-            raise ValueError(f"{model} cannot be asked not to reason; leave out reasoning")
-        host = base_url or os.getenv("OLLAMA_HOST") or LOCAL
-        url = checked_url(host if "://" in host else f"http://{host}", wire.NAME)
-        key = find_key(api_key, wire.NAME, url, KEY)
         super().__init__(
-            account_of(wire.NAME, model, KEY, url, key, advice=ADVICE),
-            timeout,
-            wire,
-            settings,
-            {"num_ctx": num_ctx, "think": think, "keep_alive": keep_alive},
-            refused={"named", "required", "none"},
+            model, {"num_ctx": num_ctx, "think": think, "keep_alive": keep_alive}, **where
         )
-        headers = {"authorization": f"Bearer {key}"} if key else {}
-        self._arguments: Json = {"host": host, "timeout": timeout, "headers": headers}
-        self._async_clients = PerLoop(
-            lambda: _AsyncClient(**self._arguments, **guard(httpx, is_async=True))
-        )
+        if self.settings.reasoning == "off" and model.startswith("gpt-oss"):
+            raise ValueError(f"{model} cannot be asked not to reason; leave out reasoning")
+        self.refused = dict.fromkeys(("named", "required", "none"), "")
 
-    @cached_property
-    def _client(self) -> _Client:
-        return _Client(**self._arguments, **guard(httpx))
+    def connect(self, *, is_async: bool) -> tuple[Any, Callable[[], Any]]:
+        client = (_AsyncClient if is_async else _Client)(
+            self.base_url or self.address[1],
+            timeout=self.timeout,
+            headers={"authorization": f"Bearer {self.key}"} if self.key else {},
+            **guard(httpx, is_async=is_async),
+        )
+        return client, client.close
 
     def check(self) -> None:
         """Raise the error a run would meet: no server, no such model, or one without tools."""
+        if not self._calls_tools(self.model):
+            said = f"model {self.model!r} does not support tools"
+            raise self.account.error(Fault(said, 400))
+
+    def installed(self) -> list[str]:
+        """The names of the models that the server has; none where it does not list them."""
+        return [str(one.model) for one in self._asked(lambda: self.client.list().models) or ()]
+
+    def pick(self) -> str:
+        """This model, or where it is not installed, or cannot call tools, another one that can.
+        Raises the error that a run would meet where there is none.
+        """
+        here = [name for name in self.installed() if not name.endswith("cloud")]
+        for name in sorted(here, key=lambda name: name != self.model):
+            if self._calls_tools(name):
+                return name
+        self.check()
+        return self.model
+
+    def _calls_tools(self, name: str) -> bool:
+        """Can the model call tools, as far as the server says?"""
+        shown = partial(self.client.post, "/api/show", {"model": name})
+        can = self._asked(lambda: [str(one) for one in shown()["capabilities"]])
+        return not can or "tools" in can
+
+    def _asked(self, ask: Callable[[], Any]) -> Any:
+        """What the server says of its models; None where it does not, or not as Ollama does."""
         try:
-            shown = self._client.post("/api/show", {"model": self.model})
-            capabilities = [str(one) for one in shown["capabilities"]]
-        except STUMBLES:  # this server does not describe its models, or not as Ollama does
-            return
+            return ask()
+        except STUMBLES:
+            return None
         except Exception as error:
             ours = self.translate(error)
             if ours is None:
                 raise
-            if ours.status in (404, 405, 501) and not isinstance(ours, ModelNotFound):
-                return
+            if isinstance(ours, ModelNotFound):
+                names = ", ".join(self.installed()) or "no model"
+                ours.args = (f"{ours} (installed: {names})",)
+            elif ours.status in (404, 405, 501):
+                return None
             raise ours from None
-        if capabilities and "tools" not in capabilities:
-            said = f"model {self.model!r} does not support tools"
-            raise self.account.error(Fault(said, 400))
 
     def send(self, body: Json) -> Any:
-        return self._client.post(wire.PATH, {**body, "stream": False})
+        return self.client.post(wire.PATH, {**body, "stream": False})
 
     async def asend(self, body: Json) -> Any:
-        with self._async_clients.client() as client:
+        async with self._async_clients.client() as client:
             return await client.post(wire.PATH, {**body, "stream": False})
 
-    def events(self, body: Json) -> Iterator[Json]:
-        return self._client.events(wire.PATH, {**body, "stream": True})
+    def events(self, body: Json) -> Iterator[Any]:
+        yield from self.client.events(wire.PATH, {**body, "stream": True})
 
     async def aevents(self, body: Json) -> AsyncIterator[Json]:
-        with self._async_clients.client() as client:
+        async with self._async_clients.client() as client:
             async for event in client.events(wire.PATH, {**body, "stream": True}):
                 yield event
 

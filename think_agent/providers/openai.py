@@ -5,22 +5,17 @@ Rule 1: the Responses API for the official host, Chat Completions for every othe
 Rule 2: a server of your own needs no key; the official host does.
 """
 
-import os
-from typing import Literal
+from typing import Literal, Unpack
 from urllib.parse import urlsplit
 
 import openai
 
-from ..messages import Json
 from ..model import Request
 from ..wire import openai_chat, openai_responses
-from ..wire.common import Settings
-from .settings import NOT_NEEDED, account_of, checked_url, find_key, missing_key
+from .base import Where
+from .settings import NOT_NEEDED
 from .stainless import Stainless
 
-NAME = "openai"
-KEY = "OPENAI_API_KEY"
-OFFICIAL = "https://api.openai.com/v1"
 WIRES = {"chat": openai_chat, "responses": openai_responses}
 NEW_NAME = {"max_name": "max_completion_tokens"}
 
@@ -34,42 +29,36 @@ class OpenAI(Stainless):
 
     sdk = openai
     client_class = "OpenAI"
+    main_key = "OPENAI_API_KEY"
+    keys = (main_key,)
+    address = ("OPENAI_BASE_URL", "https://api.openai.com/v1")
+    wire = openai_chat
 
     def __init__(
         self,
         model: str,
         *,
-        base_url: str | None = None,
-        api_key: str | None = None,
-        timeout: float = 120.0,
         api: Literal["responses", "chat"] | None = None,
         strict: bool | None = None,
-        settings: Settings = Settings(),  # noqa: B008 (it is frozen)
+        **where: Unpack[Where],
     ) -> None:
-        url = checked_url(base_url or os.getenv("OPENAI_BASE_URL") or OFFICIAL, NAME)
-        host = urlsplit(url).hostname or ""
+        super().__init__(model, {}, **where)
+        host = urlsplit(self.url).hostname
         official = f".{host}".endswith(".api.openai.com")  # or one of its regions
         spoken = api or ("responses" if official else "chat")
         if spoken not in WIRES:
             raise ValueError(f'unknown api {api!r}; use "responses" or "chat"')
-        key = find_key(api_key, NAME, url, KEY)
-        if official and not key:
-            raise missing_key(NAME, KEY)
+        if official and not self.key:
+            raise self.account.missing_key()
+        self.wire = WIRES[spoken]
         if spoken == "responses":
-            settings.refuse("openai's Responses API", "seed")
+            self.settings.refuse("openai's Responses API", "seed")
             if openai_responses.NO_REASONING.match(model):
-                settings.refuse(model, "reasoning")
-        options: Json = {"strict": official if strict is None else strict}
-        if official and spoken == "chat":
-            options |= NEW_NAME
-        super().__init__(
-            account_of(NAME, model, KEY, url, key),
-            timeout,
-            WIRES[spoken],
-            settings,
-            options,
-            {"base_url": url, "api_key": key or NOT_NEEDED},
-        )
+                self.settings.refuse(model, "reasoning")
+        elif official:
+            self.options |= NEW_NAME
+        self.options["strict"] = official if strict is None else strict
+        self.arguments = {"base_url": self.url, "api_key": self.key or NOT_NEEDED}
 
     def adapt(self, complaint: str, request: Request) -> bool:
         if self.wire is openai_responses or NEW_NAME["max_name"] not in complaint:

@@ -5,19 +5,21 @@ before an HTTP library can quote them.
 import os
 import re
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from ipaddress import ip_address
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from ..errors import AuthError, ConnectionFailed, ModelError
-from .errors import Account
+from ..errors import AuthError, ConnectionFailed
 
 NOT_NEEDED = "not-needed"  # the key for a server that asks for none; some SDKs insist on one
 SHORTEST_SECRET = 9  # characters; shorter ones are made up for local servers
 
 
 def checked_url(url: str, provider: str) -> str:
-    """`url`, of which each HTTP library would say in its own way that it is none."""
+    """`url`, of which each HTTP library would say in its own way that it is none. Without a scheme
+    it is plain http.
+    """
+    url = url if "://" in url else f"http://{url}"
     try:
         _ = urlsplit(url).port
     except ValueError:
@@ -32,10 +34,10 @@ def find_key(given: str | None, provider: str, url: str, *variables: str) -> str
     One from the environment was not meant for just any `url`: over plain http to another machine it
     is left out, with a warning.
     """
-    key, variable = (given or "").strip(), variables[-1]
+    key, variable = (given or "").strip(), "api_key"
     if not key:
-        variable = next((name for name in variables if os.getenv(name)), variable)
-        key = (os.getenv(variable) or "").strip()
+        variable = next(filter(os.getenv, variables), variables[0])
+        key = os.getenv(variable, "").strip()
         if key and is_exposed(url):
             warnings.warn(
                 f"{provider}: {variable} is not sent over plain http to {urlsplit(url).hostname}; "
@@ -61,33 +63,13 @@ def is_exposed(url: str) -> bool:
     return not (address.is_loopback or address.is_unspecified)
 
 
-def missing_key(provider: str, variable: str) -> AuthError:
-    """The error for a provider that needs a key and has none."""
-    return AuthError(
-        f"{provider}: no API key; set the environment variable {variable} (in code: api_key=)"
-    )
-
-
-def account_of(
-    name: str,
-    model: str,
-    variable: str,
-    url: str,
-    *keys: str,
-    advice: Mapping[type[ModelError], str] | None = None,
-) -> Account:
-    """What the errors of a provider are made with."""
-    secrets = tuple(one for one in (*keys, *_secrets_in(url)) if len(one) >= SHORTEST_SECRET)
-    return Account(name, model, variable, shown_address(url), secrets, advice or {})
-
-
 def shown_address(url: str) -> str:
     """`url` without user, password and query: those may hold a key."""
     return re.sub(r"//[^/]*@", "//", url.partition("?")[0])
 
 
-def _secrets_in(url: str) -> Iterator[str]:
-    """The password and the values of the query of `url`."""
+def secrets_in(key: str, url: str) -> Iterator[str]:
+    """What no error may hold: the key, and the password and the values of the query of `url`."""
     parts = urlsplit(url)
-    for one in (parts.password or "", *(value for _, value in parse_qsl(parts.query))):
-        yield from {one, unquote(one)}
+    for one in (key, parts.password or "", *(value for _, value in parse_qsl(parts.query))):
+        yield from (form for form in {one, unquote(one)} if len(form) >= SHORTEST_SECRET)

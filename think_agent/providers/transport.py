@@ -8,13 +8,13 @@ The guard is a pair of event hooks, which httpx and httpx2, and so all four SDKs
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from functools import cache, partial
 from time import monotonic
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from ..errors import BadResponse, ConnectionFailed
@@ -87,10 +87,7 @@ def _certificates(http: ModuleType) -> Any:
     return http.create_ssl_context()  # takes 30 ms; once will do
 
 
-Client = TypeVar("Client")
-
-
-class PerLoop(Generic[Client]):
+class PerLoop:
     """The async clients of each event loop, each for up to `AT_ONCE` requests, made when needed.
 
     A connection pool belongs to the loop it was opened on; a second `asyncio.run` would meet a
@@ -98,20 +95,32 @@ class PerLoop(Generic[Client]):
     are faster by far on a dozen clients than on one.
     """
 
-    def __init__(self, make: Callable[[], Client]) -> None:
-        self._make = make
-        self._busy: WeakKeyDictionary[AbstractEventLoop, Counter[Client]] = WeakKeyDictionary()
+    def __init__(self, connect: Callable[[], tuple[Any, Callable[[], Any]]]) -> None:
+        self._connect = connect
+        self._open: WeakKeyDictionary[AbstractEventLoop, Counter[Any]] = WeakKeyDictionary()
 
-    @contextmanager
-    def client(self) -> Iterator[Client]:
+    @asynccontextmanager
+    async def client(self) -> AsyncIterator[Any]:
         """A client of the running loop, for one request."""
         import asyncio
 
-        busy = self._busy.setdefault(asyncio.get_running_loop(), Counter())
-        client = next((one for one, requests in busy.items() if requests < AT_ONCE), None)
-        client = client or self._make()
-        busy[client] += 1
+        loop = asyncio.get_running_loop()
+        busy = self._open.setdefault(loop, Counter())
+        found = next((one for one, requests in busy.items() if requests < AT_ONCE), None)
+        if found is None:
+            life = self._life(loop)
+            found = await anext(life), life
+        busy[found] += 1
+        try:
+            yield found[0]
+        finally:
+            busy[found] -= 1
+
+    async def _life(self, loop: "AbstractEventLoop") -> AsyncIterator[Any]:
+        """A client until its loop ends: `asyncio.run` closes the generators that are open then."""
+        client, close = self._connect()
         try:
             yield client
         finally:
-            busy[client] -= 1
+            self._open.pop(loop, None)
+            await close()

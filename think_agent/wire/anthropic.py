@@ -15,26 +15,23 @@ from ..model import Request
 from ..streaming import Delta
 from ..text import json_object, json_text
 from ..tools import Tool
-from .common import Settings, broken_off, count, is_closed, read_history, sendable
+from .common import Settings, broken_off, count, is_closed, read_history, sendable, stopped
 from .pieces import CallReader
 
 NAME = "anthropic"
 PATH = "/v1/messages"
 STREAMED: Json = {"stream": True}
 MOST_STRICT, MOST_UNIONS = 20, 16
+STOPPED = {"model_context_window_exceeded": "max_tokens"}
+STOPPED |= {reason: reason for reason in ("max_tokens", "refusal")}
 
 
 def to_wire(
-    request: Request,
-    model: str,
-    settings: Settings,
-    *,
-    thinking: Json | None = None,
-    strict: bool = False,
+    request: Request, model: str, settings: Settings, *, thinking: Json | None, strict: bool
 ) -> Json:
-    """The body of a request."""
+    """The body of a request. The API insists on a bound, above what is set apart for thinking."""
     messages = _messages(sendable(request.messages, NAME))
-    bound = settings.max_output_tokens  # the API insists on one
+    bound = max(settings.max_output_tokens or 0, (thinking or {}).get("budget_tokens", 0) + 1)
     body: Json = {"model": model, "max_tokens": bound, "messages": messages}
     if request.system:
         body["system"] = request.system
@@ -72,12 +69,9 @@ def _tools(tools: Sequence[Tool], strict: bool) -> list[Json]:
 
 
 def _choice(choice: ToolChoice) -> Json:
-    match choice:
-        case Force(name=name):
-            return {"type": "tool", "name": name}
-        case "required":
-            return {"type": "any"}
-    return {"type": choice}
+    if isinstance(choice, Force):
+        return {"type": "tool", "name": choice.name}
+    return {"type": "any" if choice == "required" else choice}
 
 
 def _messages(messages: Sequence[Spoken]) -> list[Json]:
@@ -130,16 +124,12 @@ def from_wire(response: Json, model: str = "") -> Assistant:
         for block in content
         if block["type"] == "tool_use"
     )
-    stop_reason = response.get("stop_reason") or "end_turn"
-    if stop_reason == "model_context_window_exceeded":
-        stop_reason = "max_tokens"
-    elif calls and stop_reason not in ("max_tokens", "refusal"):
-        stop_reason = "tool_use"
+    reason = response.get("stop_reason")
     return Assistant(
         text="".join(block["text"] for block in content if block["type"] == "text"),
         thinking="".join(block["thinking"] for block in content if block["type"] == "thinking"),
         tool_calls=calls,
-        stop_reason=stop_reason,
+        stop_reason=stopped(reason, STOPPED, calls, reason or "end_turn"),
         usage=_usage(response.get("usage")),
         model=response.get("model") or model,
         provider=NAME,
@@ -162,7 +152,7 @@ def _usage(usage: Json | None) -> Usage:
 
 def from_history(wire: Iterable[Json]) -> list[Spoken]:
     """The messages of a history in this protocol (`read_history`): the inverse of `to_wire`."""
-    return read_history(_in_roles(wire), _text, from_wire, _said)
+    return read_history(_in_roles(wire), _text, from_wire, _messages)
 
 
 def _in_roles(wire: Iterable[Json]) -> Iterator[Json]:
@@ -179,11 +169,6 @@ def _in_roles(wire: Iterable[Json]) -> Iterator[Json]:
                     yield {**result, "tool_call_id": block["tool_use_id"], "is_error": failed}
         if message["role"] != "user" or any(block["type"] == "text" for block in blocks):
             yield {"role": message["role"], "content": blocks}
-
-
-def _said(reply: Assistant) -> Json:
-    blocks = [b for b in _blocks(reply, {}) if b["type"] != "text" or b["text"].strip()]
-    return {"role": "assistant", "content": blocks}
 
 
 def _text(content: str | list[Json]) -> str:

@@ -7,8 +7,9 @@ Rule 2: a count of tokens is never believed to be more than a number (`count`).
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any, Literal, TypeAlias
 
 from ..errors import BadResponse
@@ -29,7 +30,9 @@ from ..text import json_object, json_text, well_formed
 from ..tools import Tool
 
 MAX_OUTPUT = 8192  # tokens
+LEAST_OUTPUT = 16  # tokens; OpenAI's Responses API refuses less
 TEXTS = ("text", "thinking", "commentary", "stop_reason", "model", "mistake")  # of a reply
+texts_of = attrgetter(*TEXTS)
 Reasoning: TypeAlias = Literal["off", "low", "medium", "high"]
 
 
@@ -51,9 +54,13 @@ class Settings:
             if getattr(self, name) is not None:
                 raise ValueError(f"{who} takes no {name}; leave it out")
 
-    def bounded(self) -> "Settings":
-        """These, with a bound on the output: without one a model that repeats itself goes on."""
-        return replace(self, max_output_tokens=self.max_output_tokens or MAX_OUTPUT)
+    def bounded(self, most: int | None) -> "Settings":
+        """These, with a bound on the output, also where there is none: a model that repeats itself
+        goes on for ever. `most`: of one reply, which lowers the bound, and never raises it.
+        """
+        bound = self.max_output_tokens or MAX_OUTPUT
+        most = bound if most is None else max(most, LEAST_OUTPUT)
+        return replace(self, max_output_tokens=min(bound, most))
 
     def named(self, **names: str) -> Json:
         """Those that are set, by the names that a provider has for them."""
@@ -84,11 +91,7 @@ def is_closed(schema: Json) -> bool:
 
 
 class ErrorAnswer(Exception):
-    """The provider says, inside an HTTP 200, that something is wrong. `error` is its JSON."""
-
-    def __init__(self, error: Any) -> None:
-        super().__init__(error)
-        self.error = error
+    """The provider says, inside an HTTP 200, that something is wrong. Its argument is the JSON."""
 
 
 def broken_off(provider: str) -> BadResponse:
@@ -152,10 +155,10 @@ def checked_reply(reply: Assistant, *, keep_native: bool = False) -> Assistant:
     model may have written, lone surrogates and numbers that JSON does not have, is repaired, but
     for its native form where that can be sent back all the same.
     """
-    for what in TEXTS:
-        if not isinstance(getattr(reply, what), str):
+    parts = [*texts_of(reply), reply.native]
+    for what, text in zip(TEXTS, parts, strict=False):
+        if not isinstance(text, str):
             raise TypeError(f"its {what} is no text")
-    parts = [getattr(reply, what) for what in TEXTS] + [reply.native]
     for call in reply.tool_calls:
         if not (isinstance(call.name, str) and call.name and isinstance(call.id, str)):
             raise TypeError("a call in it has no name, or an id that is no text")
@@ -171,7 +174,7 @@ def checked_reply(reply: Assistant, *, keep_native: bool = False) -> Assistant:
     if not keep_native:
         native = json.loads(well_formed(json_text(native)), parse_constant=str)
     calls = tuple(_repaired(call) for call in reply.tool_calls)
-    texts: Json = {what: well_formed(getattr(reply, what)) for what in TEXTS}
+    texts: Json = dict(zip(TEXTS, map(well_formed, texts_of(reply)), strict=True))
     return replace(reply, **texts, tool_calls=calls, native=native)
 
 
@@ -180,6 +183,13 @@ def _repaired(call: ToolCall) -> ToolCall:
     text = well_formed(json_text(call.arguments))
     arguments = json_object(text) if isinstance(call.arguments, dict) else json.loads(text)
     return replace(call, id=well_formed(call.id), name=well_formed(call.name), arguments=arguments)
+
+
+def stopped(
+    reason: str | None, reasons: Mapping[str, str], calls: object, otherwise: str = "end_turn"
+) -> str:
+    """Why a reply ended: by the provider's own `reasons`, else by whether it has calls."""
+    return reasons.get(reason or "") or ("tool_use" if calls else otherwise)
 
 
 def count(usage: Any, *path: str) -> int:
@@ -213,9 +223,21 @@ def openai_function(tool: Tool, strict: bool) -> Json:
     }
 
 
-def arguments_of(text: str | None) -> Json | str:
-    """The arguments in OpenAI's JSON text, as an object; as they stand when they are none."""
-    return json_object(text) if text and text != "null" else {}  # "null": Groq, for no arguments
+def arguments_of(said: Json | str | None) -> Json | str:
+    """Arguments as an object, where they came as text, too; as they stand when they are none."""
+    if not said or said == "null":  # Groq's word for no arguments
+        return {}
+    return json_object(said) if isinstance(said, str) else said
+
+
+def function_calls(message: Json) -> tuple[ToolCall, ...]:
+    """The calls of a message in Chat Completions or Ollama's protocol, which have one shape."""
+    calls: list[ToolCall] = []
+    for call in message.get("tool_calls") or ():
+        function = call["function"]
+        arguments = arguments_of(function.get("arguments"))
+        calls.append(ToolCall(call.get("id") or "", function["name"], arguments))
+    return tuple(calls)
 
 
 def arguments_text(call: ToolCall, before: str | None) -> str:
@@ -234,7 +256,7 @@ def read_history(
     wire: Iterable[Json],
     text: Callable[[Any], str],
     read: Callable[[Json], Assistant],
-    encode: Callable[[Assistant], object],
+    encode: Callable[[Sequence[Spoken]], list[Json]],
 ) -> list[Spoken]:
     """The messages of a history that this or another program kept, in the roles of chats.
 
@@ -258,7 +280,7 @@ def read_history(
                 number += len(open_calls)
                 reply = replace(reply, tool_calls=tuple(open_calls))
                 plain = replace(reply, native=None, provider="")
-                messages.append(plain if encode(plain) == message else reply)
+                messages.append(plain if encode([plain]) == [message] else reply)
             case "tool":  # older programs name the tool alone, or nothing
                 id, content = message.get("tool_call_id") or "", text(message["content"])
                 name = message.get("tool_name") or message.get("name") or ""

@@ -13,45 +13,30 @@ from collections.abc import Iterable, Iterator, Sequence
 from ..messages import Assistant, Force, Json, Spoken, ToolCall, ToolChoice, ToolResult, Usage, User
 from ..model import Request
 from ..streaming import Delta, whole_call
-from .common import Reasoning, Settings, broken_off, count, sendable
+from ..tools import Tool
+from .common import Reasoning, Settings, broken_off, count, sendable, stopped
 
 NAME = "gemini"
 NOT_BY_GEMINI = "skip_thought_signature_validator"  # Google's word for calls of other models
 BUDGETS: dict[Reasoning, int] = {"off": 0, "low": 1024, "medium": 8192, "high": 24576}  # tokens
-TRUNCATED = {"MAX_TOKENS", "CONTINUATION"}
-FILTERED = {
-    "SAFETY",
-    "RECITATION",
-    "LANGUAGE",
-    "BLOCKLIST",
-    "PROHIBITED_CONTENT",
-    "SPII",
-    "ESCALATION",
-    "MODEL_ARMOR",
+FILTERED = ("SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII",
+            "ESCALATION", "MODEL_ARMOR")  # fmt: skip
+STOPPED = dict.fromkeys(FILTERED, "refusal") | {
+    "MAX_TOKENS": "max_tokens",
+    "CONTINUATION": "max_tokens",
+    "MALFORMED_FUNCTION_CALL": "malformed",
 }
 
 
 def to_wire(
-    request: Request,
-    model: str = "",
-    settings: Settings = Settings(),  # noqa: B008 (it is frozen)
-    *,
-    thinking: Json | None = None,
+    request: Request, model: str, settings: Settings, *, thinking: Json | None = None
 ) -> Json:
     """The body of a request. `model` is not in it, but decides how reasoning is asked for."""
     body: Json = {"contents": _contents(sendable(request.messages, NAME))}
     if request.system:
         body["systemInstruction"] = {"parts": [{"text": request.system}]}
     if request.tools:
-        declarations = [
-            {
-                "name": tool.name,
-                "description": tool.description,
-                "parametersJsonSchema": tool.parameters,
-            }
-            for tool in request.tools
-        ]
-        body["tools"] = [{"functionDeclarations": declarations}]
+        body["tools"] = [{"functionDeclarations": [*map(_declared, request.tools)]}]
         if request.tool_choice != "auto":  # the default
             body["toolConfig"] = {"functionCallingConfig": _choice(request.tool_choice)}
     generation: Json = settings.named(
@@ -79,13 +64,15 @@ def _reasoning(reasoning: Reasoning, model: str) -> Json:
     return {"thinkingLevel": reasoning, "includeThoughts": True}
 
 
+def _declared(tool: Tool) -> Json:
+    named = {"name": tool.name, "description": tool.description}
+    return {**named, "parametersJsonSchema": tool.parameters}
+
+
 def _choice(choice: ToolChoice) -> Json:
-    match choice:
-        case Force(name=name):
-            return {"mode": "ANY", "allowedFunctionNames": [name]}
-        case "required":
-            return {"mode": "ANY"}
-    return {"mode": choice.upper()}
+    if isinstance(choice, Force):
+        return {"mode": "ANY", "allowedFunctionNames": [choice.name]}
+    return {"mode": "ANY" if choice == "required" else choice.upper()}
 
 
 def _contents(messages: Sequence[Spoken]) -> list[Json]:
@@ -131,9 +118,7 @@ def _results(content: Json, calls: Sequence[ToolCall], results: Iterable[ToolRes
     order = {call.id: number for number, call in enumerate(calls)}
     ours = [result for result in results if result.call_id in order]
     ours.sort(key=lambda result: order[result.call_id])
-    sent_ids = {
-        part["functionCall"].get("id") for part in content["parts"] if "functionCall" in part
-    }
+    sent_ids = {part.get("functionCall", {}).get("id") for part in content["parts"]}
     parts: list[Json] = []
     for result in ours:
         key = "error" if result.is_error else "output"
@@ -150,19 +135,19 @@ def from_wire(response: Json, model: str = "") -> Assistant:
         candidate: Json = {"finishReason": "SAFETY"}
     else:
         candidate = response["candidates"][0]
-    malformed = candidate.get("finishReason") == "MALFORMED_FUNCTION_CALL"
     content = candidate.get("content") or {}
     parts = content.get("parts") or []  # "content" may be {}, and "parts" be missing
     calls = tuple(
         ToolCall(call.get("id") or "", call["name"], call.get("args") or {})
         for call in (part["functionCall"] for part in parts if "functionCall" in part)
     )
+    stop_reason = stopped(candidate.get("finishReason"), STOPPED, calls)
     return Assistant(
         text="".join(part.get("text", "") for part in parts if not part.get("thought")),
         thinking="".join(part.get("text", "") for part in parts if part.get("thought")),
         tool_calls=calls,
-        stop_reason=_stop_reason(candidate.get("finishReason"), bool(calls)),
-        mistake=(candidate.get("finishMessage") or "") if malformed else "",
+        stop_reason=stop_reason,
+        mistake=(candidate.get("finishMessage") or "") if stop_reason == "malformed" else "",
         usage=_usage(response.get("usageMetadata")),
         model=response.get("modelVersion") or model,
         provider=NAME,
@@ -180,16 +165,6 @@ def _usage(usage: Json | None) -> Usage:
         cached_tokens=count(usage, "cachedContentTokenCount"),
         reasoning_tokens=thoughts,
     )
-
-
-def _stop_reason(finish_reason: str | None, has_calls: bool) -> str:
-    if finish_reason in FILTERED:
-        return "refusal"
-    if finish_reason in TRUNCATED:
-        return "max_tokens"
-    if finish_reason == "MALFORMED_FUNCTION_CALL":
-        return "malformed"
-    return "tool_use" if has_calls else "end_turn"
 
 
 class Fold:

@@ -12,17 +12,18 @@ from ..messages import Assistant, Json, Spoken, ToolCall, ToolResult, Usage, Use
 from ..model import Request
 from ..streaming import Delta, whole_call
 from ..tools import Tool
-from .common import Settings, broken_off, count, read_history, sendable
+from .common import Settings, broken_off, count, function_calls, read_history, sendable, stopped
 
 NAME = "ollama"
 PATH = "/api/chat"
+REASONS = {"length": "max_tokens", "incomplete": "incomplete", "malformed": "malformed"}
 STOPPED = "the server stopped in the middle of the reply, mostly because the model repeated itself"
 
 
 def to_wire(
     request: Request,
     model: str,
-    settings: Settings = Settings(),  # noqa: B008 (it is frozen)
+    settings: Settings,
     *,
     num_ctx: int,
     think: bool | str | None = None,
@@ -80,26 +81,18 @@ def _tool(tool: Tool) -> Json:
 def from_wire(response: Json, model: str = "") -> Assistant:
     """The reply in the JSON of a chat response; `model` is the one asked, in case none is named."""
     message = response["message"]
-    calls: list[ToolCall] = []
-    for call in message.get("tool_calls") or ():
-        function = call["function"]
-        arguments = function.get("arguments") or {}
-        calls.append(ToolCall(call.get("id") or "", function["name"], arguments))
+    calls = function_calls(message)
     said = message.get("content") or message.get("thinking") or calls
-    done = response.get("done", True)
-    if response.get("done_reason") == "length":
-        stop_reason = "max_tokens"
-    elif not done:
-        stop_reason = "incomplete"
-    elif not said and count(response, "eval_count") > 1:  # 1: the model did say nothing
-        stop_reason = "malformed"  # a call that the server's parser has swallowed
-    else:  # "stop", with calls too
-        stop_reason = "tool_use" if calls else "end_turn"
+    done, reason = response.get("done", True), response.get("done_reason")
+    if not done and reason != "length":
+        reason = "incomplete"
+    elif not said and count(response, "eval_count") > 1 and reason != "length":
+        reason = "malformed"  # a call that the server's parser has swallowed; 1: nothing was said
     return Assistant(
         text=message.get("content") or "",
         thinking=message.get("thinking") or "",
-        tool_calls=tuple(calls),
-        stop_reason=stop_reason,
+        tool_calls=calls,
+        stop_reason=stopped(reason, REASONS, calls),
         usage=Usage(count(response, "prompt_eval_count"), count(response, "eval_count")),
         model=response.get("model") or model,
         provider=NAME,
@@ -110,7 +103,8 @@ def from_wire(response: Json, model: str = "") -> Assistant:
 
 def from_history(wire: Iterable[Json]) -> list[Spoken]:
     """The messages of a history in this protocol (`read_history`): the inverse of `to_wire`."""
-    return read_history(wire, str, lambda said: from_wire({"message": said}), _message)
+    encode = lambda messages: list(map(_message, messages))  # noqa: E731
+    return read_history(wire, str, lambda said: from_wire({"message": said}), encode)
 
 
 class Fold:

@@ -18,33 +18,30 @@ from ..tools import Tool
 from .common import (
     ErrorAnswer,
     Settings,
-    arguments_of,
     arguments_text,
     broken_off,
+    function_calls,
     openai_function,
     openai_usage,
     read_history,
     sendable,
+    stopped,
 )
 from .pieces import CallReader
 
 NAME = "openai"
 PATH = "/chat/completions"
+STOPPED = {"length": "max_tokens", "content_filter": "refusal"}
 STREAMED: Json = {"stream": True, "stream_options": {"include_usage": True}}
 
 
 def to_wire(
-    request: Request,
-    model: str,
-    settings: Settings = Settings(),  # noqa: B008 (it is frozen)
-    *,
-    max_name: str = "max_tokens",
-    strict: bool = False,
+    request: Request, model: str, settings: Settings, *, strict: bool, max_name: str = "max_tokens"
 ) -> Json:
     """The body of a request. `max_name`: what the server calls the bound on the output; OpenAI says
     `max_completion_tokens`.
     """
-    messages = [_message(message) for message in sendable(request.messages, NAME)]
+    messages = _messages(sendable(request.messages, NAME))
     if request.system:
         messages.insert(0, {"role": "system", "content": request.system})
     body: Json = {"model": model, "messages": messages}
@@ -59,6 +56,10 @@ def to_wire(
         schema = {"name": "answer", "schema": request.output_schema, "strict": True}
         body["response_format"] = {"type": "json_schema", "json_schema": schema}
     return body
+
+
+def _messages(messages: Iterable[Spoken]) -> list[Json]:
+    return list(map(_message, messages))
 
 
 def _message(message: Spoken) -> Json:
@@ -107,23 +108,20 @@ def from_wire(response: Json, model: str = "") -> Assistant:
     if response.get("error"):  # OpenRouter reports trouble at the model's host like this
         raise ErrorAnswer(response["error"])
     choice = response["choices"][0]
-    filtered = choice.get("finish_reason") == "content_filter"  # then Azure leaves out the message
-    message = (choice.get("message") or {}) if filtered else choice["message"]
-    calls = tuple(
-        ToolCall(
-            call.get("id") or "",
-            call["function"]["name"],
-            arguments_of(call["function"].get("arguments")),
-        )
-        for call in message.get("tool_calls") or ()
-    )
+    reason = choice.get("finish_reason")
+    if reason == "content_filter":  # then Azure leaves out the message
+        choice = {**choice, "message": choice.get("message") or {}}
+    message = choice["message"]
+    if message.get("refusal") and reason != "length":
+        reason = "content_filter"
+    calls = function_calls(message)
     kept = {key: value for key, value in message.items() if value not in (None, "", [])}
     text, thinking = _read(message.get("content"))
     return Assistant(
         text=text or message.get("refusal") or "",
         thinking=thinking or message.get("reasoning_content") or message.get("reasoning") or "",
         tool_calls=calls,
-        stop_reason=_stop_reason(choice.get("finish_reason"), message, calls),
+        stop_reason=stopped(reason, STOPPED, calls),
         usage=openai_usage(response.get("usage"), "prompt", "completion"),
         model=response.get("model") or model,
         provider=NAME,
@@ -138,7 +136,7 @@ def from_history(wire: Iterable[Json]) -> list[Spoken]:
         wire,
         lambda content: _read(content)[0],
         lambda said: from_wire({"choices": [{"message": said}]}),
-        _assistant,
+        _messages,
     )
 
 
@@ -153,14 +151,6 @@ def _read(content: str | list[Json] | None) -> tuple[str, str]:
     )
 
 
-def _stop_reason(finish_reason: str | None, message: Json, calls: tuple[ToolCall, ...]) -> str:
-    if finish_reason == "length":
-        return "max_tokens"
-    if finish_reason == "content_filter" or message.get("refusal"):
-        return "refusal"
-    return "tool_use" if calls else "end_turn"
-
-
 class Fold:
     """Collects the chunks of a stream into the response."""
 
@@ -168,9 +158,7 @@ class Fold:
         self._model = ""
         self._usage: Json | None = None
         self._finish_reason: str | None = None
-        self._texts: defaultdict[str, list[str]] = defaultdict(list)
-        self._lists: defaultdict[str, list[Any]] = defaultdict(list)
-        self._rest: Json = {}
+        self._fields: defaultdict[str, list[Any]] = defaultdict(list)  # the pieces of each
         self._calls: list[_Call] = []
         self._call_at: dict[int, _Call] = {}
 
@@ -190,33 +178,20 @@ class Fold:
                 deltas.append(Delta("answer", answer))
             for piece in delta.get("tool_calls") or ():
                 deltas += self._call_of(piece).feed(piece)
-            self._keep(delta)
+            for key, value in delta.items():
+                if value is not None and key not in ("role", "tool_calls"):
+                    self._fields[key].append(value)
         return deltas
 
     def result(self, *, cut: bool = False) -> Json:
         ended = self._finish_reason or self._usage  # Snowflake ends with usage alone
         if not (ended or cut):
             raise broken_off(NAME)
-        message = {**self._rest, **{key: "".join(texts) for key, texts in self._texts.items()}}
-        for key, parts in self._lists.items():
-            if text := message.get(key):  # Mistral's thinking is a list of parts, its answer a text
-                parts = [*parts, {"type": "text", "text": text}]
-            message[key] = parts
+        message = {key: _joined(pieces) for key, pieces in self._fields.items()}
         if self._calls:
             message["tool_calls"] = [call.result() for call in self._calls]
         choice = {"message": message, "finish_reason": self._finish_reason}
         return {"model": self._model, "choices": [choice], "usage": self._usage}
-
-    def _keep(self, delta: Json) -> None:
-        for key, value in delta.items():
-            if key in ("role", "tool_calls") or value is None:
-                continue
-            if isinstance(value, str):
-                self._texts[key].append(value)
-            elif isinstance(value, list):  # such as OpenRouter's reasoning_details
-                self._lists[key] += value
-            else:
-                self._rest[key] = value
 
     def _call_of(self, piece: Json) -> "_Call":
         index = piece.get("index") or 0
@@ -226,6 +201,17 @@ class Fold:
             call = self._call_at[index] = _Call(piece, len(self._calls))
             self._calls.append(call)
         return call
+
+
+def _joined(pieces: list[Any]) -> Any:
+    """A field of the message: a text, a list (such as OpenRouter's reasoning_details), or what came
+    last. Mistral's thinking is a list of parts, its answer a text.
+    """
+    text = "".join(piece for piece in pieces if isinstance(piece, str))
+    parts = [part for piece in pieces if isinstance(piece, list) for part in piece]
+    if text and parts:
+        parts.append({"type": "text", "text": text})
+    return parts or text or pieces[-1]
 
 
 class _Call:

@@ -21,23 +21,19 @@ from .common import (
     openai_function,
     openai_usage,
     sendable,
+    stopped,
 )
 from .pieces import CallReader
 
 NAME = "openai"
 PATH = "/responses"
 STREAMED: Json = {"stream": True}
+STOPPED = {"max_output_tokens": "max_tokens", "content_filter": "refusal"}
 # They answer 400 "Encrypted content is not supported with this model" to the `include` below.
 NO_REASONING = re.compile(r"(ft:)?(chatgpt|gpt-3|gpt-4)")
 
 
-def to_wire(
-    request: Request,
-    model: str,
-    settings: Settings = Settings(),  # noqa: B008 (it is frozen)
-    *,
-    strict: bool = False,
-) -> Json:
+def to_wire(request: Request, model: str, settings: Settings, *, strict: bool) -> Json:
     """The body of a request."""
     sent = sendable(request.messages, NAME)
     body: Json = {
@@ -125,12 +121,16 @@ def from_wire(response: Json, model: str = "") -> Assistant:
             case "function_call":
                 arguments = arguments_of(item.get("arguments"))
                 calls.append(ToolCall(item.get("call_id") or "", item["name"], arguments))
+    reason = "content_filter" if any(part["type"] == "refusal" for part in parts) else None
+    if response.get("status") == "incomplete":
+        filtered = (response.get("incomplete_details") or {}).get("reason") == "content_filter"
+        reason = "content_filter" if filtered else "max_output_tokens"
     return Assistant(
         text=_text(parts),
         commentary="\n\n".join(commentary),
         thinking="\n\n".join(thinking),
         tool_calls=tuple(calls),
-        stop_reason=_stop_reason(response, parts, calls),
+        stop_reason=stopped(reason, STOPPED, calls),
         usage=openai_usage(response.get("usage"), "input", "output"),
         model=response.get("model") or model,
         provider=NAME,
@@ -141,15 +141,6 @@ def from_wire(response: Json, model: str = "") -> Assistant:
 
 def _text(parts: list[Json]) -> str:
     return "".join(part.get("text") or part.get("refusal") or "" for part in parts)
-
-
-def _stop_reason(response: Json, parts: list[Json], calls: list[ToolCall]) -> str:
-    if response.get("status") == "incomplete":
-        reason = (response.get("incomplete_details") or {}).get("reason")
-        return "refusal" if reason == "content_filter" else "max_tokens"
-    if any(part["type"] == "refusal" for part in parts):
-        return "refusal"
-    return "tool_use" if calls else "end_turn"
 
 
 class Fold:

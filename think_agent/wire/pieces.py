@@ -8,13 +8,14 @@ Rule 2: it never looks again at what it has passed on, so the last piece of a lo
         the first one did.
 """
 
+import json
 import re
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 from ..messages import CARRIED, THINK_NAME
 from ..streaming import Delta
-from ..text import json_value, well_formed
+from ..text import well_formed
 
 Marks: TypeAlias = tuple[re.Pattern[str], re.Pattern[str]]  # whole ones; and those begun, or whole
 Part: TypeAlias = tuple[str, str]  # the kind of a mark, or "" for other text; and the text
@@ -78,6 +79,14 @@ JSON = marks(
 )
 
 
+def _unescaped(raw: str) -> str:
+    """The characters of an escape; itself, where it is none."""
+    try:
+        return well_formed(json.loads(f'"{raw}"'))
+    except ValueError:
+        return raw
+
+
 class JsonReader:
     """Reads JSON, piece by piece."""
 
@@ -98,7 +107,7 @@ class JsonReader:
                 self._in_string = not self._in_string
                 self._key = [] if self._in_string else self._key
             elif self._in_string:
-                text = raw if kind == "" else well_formed(json_value(f'"{raw}"') or raw)
+                text = _unescaped(raw) if kind == "escape" else raw
                 if path[-1] is None:
                     self._key.append(text)
             elif raw in ("}", "]"):

@@ -1,0 +1,30 @@
+"""The five wire protocols, each with what it cannot do without."""
+
+from functools import partial
+from typing import Any
+
+from think_agent import Request
+from think_agent.messages import Json
+from think_agent.wire import anthropic, gemini, ollama, openai_chat, openai_responses
+from think_agent.wire.common import Settings
+
+PLAIN = Settings(max_output_tokens=100)
+WIRES: dict[str, tuple[Any, str, dict[str, Any]]] = {
+    "anthropic": (anthropic, "claude-haiku-5-5", {"thinking": None, "strict": False}),
+    "openai-chat": (openai_chat, "m", {"strict": False}),
+    "openai-responses": (openai_responses, "gpt-6", {"strict": False}),
+    "gemini": (gemini, "gemini-3", {}),
+    "ollama": (ollama, "m", {"num_ctx": 9}),
+}
+
+
+def to_wire(wire: str, request: Request, settings: Settings = PLAIN, **options: Any) -> Json:
+    """The body that one of `WIRES` makes of a request; `model` may be among the options."""
+    module, model, usual = WIRES[wire]
+    model = options.pop("model", model)
+    return module.to_wire(request, model, settings, **{**usual, **options})
+
+
+to_anthropic, to_chat, to_responses, to_gemini, to_ollama = (
+    partial(to_wire, name) for name in WIRES
+)
