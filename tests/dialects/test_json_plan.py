@@ -30,8 +30,7 @@ from think_agent import (
     User,
     tool,
 )
-from think_agent.dialects.base import without_nulls
-from think_agent.dialects.json_plan import KEYS, instructions, json_plan, plan_schema
+from think_agent.dialects.json_plan import KEYS, instructions, json_plan, plan_schema, without_nulls
 from think_agent.model import Model
 from think_agent.schema import reduced
 from think_agent.think import THINK, THINK_MINIMAL
@@ -264,21 +263,6 @@ def test_a_mistake_is_named_to_the_model(said, mistake):
     assert reply.text == (said if isinstance(said, str) else json.dumps(said))
     assert mistake in reply.mistake
     assert "understanding, reasoning, task_complete, actions, response" in reply.mistake
-
-
-def test_the_arguments_of_an_action_are_held_against_the_model_of_its_tool():
-    @tool
-    def pay(cents: int, note: str = "") -> str:
-        """Pay."""
-        return f"{cents}"
-
-    def paying(**arguments):
-        return answer(plan(actions=[{"tool": "pay", "arguments": arguments}]), tools=(THINK, pay))
-
-    assert calls(paying(cents="8900", note=None))[1] == ("pay", {"cents": "8900"})
-    assert "0.arguments: cents: Input should be a valid integer" in paying(cents="?").mistake
-    assert "cents: this field is required" in paying().mistake
-    assert "to: there is no such field" in paying(cents=1, to="me").mistake
 
 
 def test_half_of_a_surrogate_pair_is_replaced():

@@ -214,7 +214,7 @@ def test_without_an_exit_signal_a_final_answer_is_silence():
         asked_request = request(tools=(*think, count))
         reply = reply_to("Thought: done\nFinal Answer: Yes.", asked_request, thinking="native")
         assert (reply.text, reply.tool_calls, reply.stop_reason) == ("Yes.", (), "end_turn")
-        assert reply.thinking == "native\ndone"
+        assert reply.thinking == "native\n\ndone"
         reply = reply_to("Thought: hm\nAction: count", asked_request)
         assert calls(reply) == [("think", {"thought": "hm"})] * len(think) + [("count", {})]
 
