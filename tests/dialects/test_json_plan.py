@@ -18,7 +18,7 @@ from think_agent import (
     Tool,
     User,
 )
-from think_agent.dialects.json_plan import KEYS, instructions, json_plan, plan_schema, without_nulls
+from think_agent.dialects.json_plan import KEYS, json_plan, plan_schema, without_nulls
 from think_agent.schema import reduced
 from think_agent.think import THINK, THINK_MINIMAL
 
@@ -449,17 +449,11 @@ def test_a_null_that_is_a_value_is_kept_and_one_that_means_left_out_is_not():
 # What the model inside sees.
 
 
-def test_the_request_inside_has_no_tools():
-    inner = asked(Request(ASKED, TOOLS, tool_choice="required", system="Be kind."))
-    assert (inner.tools, inner.tool_choice, inner.messages) == ((), "auto", ASKED)
-    assert inner.system == f"Be kind.\n\n{instructions(TOOLS, False)}"
-    assert inner.output_schema == plan_schema(TOOLS, "required", 1)
-
-
-def test_max_items_is_not_sent_where_it_is_refused():
-    for name, sent in (("anthropic", False), ("openai", True)):
-        schema = asked(Request(ASKED, TOOLS), name).output_schema
-        assert ("maxItems" in json.dumps(schema)) == sent
+@pytest.mark.parametrize(("provider", "most"), [("anthropic", None), ("openai", 1)])
+def test_a_turn_is_asked_for_under_its_schema_and_max_items_only_where_it_is_taken(provider, most):
+    inner = asked(Request(ASKED, TOOLS, tool_choice="required"), provider)
+    assert inner.output_schema == plan_schema(TOOLS, "required", most)
+    assert (inner.messages, '"actions": a list of {"tool": name' in inner.system) == (ASKED, True)
 
 
 def test_the_longest_text_is_a_bound_of_every_text_that_is_free_and_of_nothing_else():

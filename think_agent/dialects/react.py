@@ -59,34 +59,23 @@ from ..wire.pieces import CallReader
 from .base import MarkReader, Trimmer, Unstreamed
 from .labels import LABELS, Sections, opens, split
 from .text_calls import typed
-from .written import Written, acting, has_think, note, own_words, say, signals, think_call
+from .written import (
+    Written,
+    acting,
+    has_think,
+    instructions,
+    note,
+    own_words,
+    say,
+    signals,
+    think_call,
+)
 
 ACTION = re.compile(r"[\s`*\"'\[(<]*([\w.-]*\w)[`*\"'>]*[\])]?\.?[`*\"'>]*(.*)", re.DOTALL)
 INLINE = re.compile(r"[(\[](.*)[)\]]\.?", re.DOTALL)
 FENCE = re.compile(r"\A```[\w-]*\s*|```\Z")
 NOTHING = ("", "none", "null", "n/a")
 NOT_ASKED: Json = {"react": {}}  # the `native` of a reply that the transcript knew already
-FORMAT = """\
-# How to reply
-
-You work in turns. Every reply is plain text in this format, each label at the start of a line:
-
-Thought: short working notes: which rules apply, what is still unknown, which step comes next
-Action: the name of one tool
-Action Input: its arguments, as one JSON object
-
-Then stop: the result comes back as an Observation in the next message. Never write one yourself.
-When everything is done and what is left is to tell the user, write instead:
-
-Thought: a last check against the rules
-Final Answer: what you tell the user
-{think}
-# Tools
-"""
-THINK_IS_THOUGHT = """
-Where you are told to use the tool think, write a Thought{signal}.
-"""
-SIGNAL = '; a Final Answer is its\nshould_continue "false"'
 EXPECTED = (
     'Write "Thought:" with your notes, then either "Action:" with the name of one tool and '
     '"Action Input:" with a JSON object, or "Final Answer:" with the words for the user; each label'
@@ -111,7 +100,7 @@ class React(Written):
         say(messages, self.choice(request.tool_choice, tools))
         return Request(
             tuple(messages),
-            system=f"{request.system}\n\n{instructions(tools)}".strip(),
+            system=f"{request.system}\n\n{instructions('react', tools)}".strip(),
             output_schema=request.output_schema if request.tool_choice == "none" else None,
         )
 
@@ -181,22 +170,6 @@ def _answered_already(request: Request) -> Assistant | None:
 
 def _is_thought(message: Message) -> bool:
     return isinstance(message, ToolResult) and message.name == THINK_NAME
-
-
-# The words.
-
-
-def instructions(tools: Sequence[Tool]) -> str:
-    """The part of the system prompt that describes the format and the tools."""
-    signal = SIGNAL if signals(tools) else ""
-    think = THINK_IS_THOUGHT.format(signal=signal) if has_think(tools) else ""
-    lines = (
-        f"- {tool.name}: {tool.description}\n"
-        f"  Action Input: JSON of the schema {json_text(tool.parameters)}"
-        for tool in tools
-        if tool.name != THINK_NAME
-    )
-    return "\n".join([FORMAT.format(think=think), *lines])
 
 
 def _json(arguments: Json | str) -> str:

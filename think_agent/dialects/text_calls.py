@@ -90,7 +90,8 @@ def read_calls(text: str, tools: Sequence[Tool]) -> tuple[tuple[ToolCall, ...], 
     whole, _ = OPENERS
     while tries < TRIES and (opener := whole.search(said, at)):
         start, at = opener.span()
-        if _near(said, start) or (opener["mark"] and not in_fence):
+        is_near = WORD.search(said, SHORT, start) is None  # behind a short lead-in
+        if is_near or (opener["mark"] and not in_fence):
             tries += 1
             calls, at = _calls_to_the_end(said, start, known)
             if calls:
@@ -99,11 +100,6 @@ def read_calls(text: str, tools: Sequence[Tool]) -> tuple[tuple[ToolCall, ...], 
                 return ((), text) if EXAMPLE.search(last_paragraph) else (tuple(calls), lead)
         at += 1  # what began before the place where reading failed would fail there too
     return (), text
-
-
-def _near(text: str, start: int) -> bool:
-    """Is the text before `start` a short lead-in?"""
-    return WORD.search(text, SHORT, start) is None
 
 
 def _calls_to_the_end(text: str, at: int, known: Known) -> Block:
