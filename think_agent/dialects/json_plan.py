@@ -40,7 +40,7 @@ from ..text import json_objects, json_text
 from ..tools import ModelMistake, Tool
 from ..wire.pieces import JsonReader
 from .base import Reader, Trimmer, wants_to_leave
-from .written import Written, acting, has_think, instructions, note, signals, think_call
+from .written import Written, acting, has_think, note, prompt, signals, think_call
 
 KEYS = ("understanding", "reasoning", "task_complete", "actions", "response")
 # It answers 400 to maxItems. One action a turn is asked of it in words, and checked on reading.
@@ -80,7 +80,7 @@ class JsonPlan(Written):
             raise BadRequest(f"there is no tool {choice.name!r}; force one that the request has")
         system, schema = request.system, request.output_schema
         if tools:
-            system = f"{system}\n\n{instructions('json_plan', tools, several=self.several)}".strip()
+            system = f"{system}\n\n{instructions(tools, self.several)}".strip()
         if _wants_plan(request):
             most = None if self.several or self.name in TAKES_NO_MAX_ITEMS else 1
             schema = plan_schema(tools, choice, most)
@@ -138,7 +138,7 @@ def _wants_plan(request: Request) -> bool:
     return bool(request.tools) and not final
 
 
-# Asking: the schema of a turn.
+# Asking: the schema of a turn, and the words of the system prompt.
 
 
 def plan_schema(tools: Sequence[Tool], choice: ToolChoice, most: int | None) -> Json:
@@ -200,6 +200,22 @@ def _possible(tools: Sequence[Tool], choice: ToolChoice) -> list[Tool]:
 def _must_act(tools: Sequence[Tool], choice: ToolChoice) -> bool:
     """Is an action the only way on? (`"required"` leaves the exit signal as a way out.)"""
     return isinstance(choice, Force) or (choice == "required" and not signals(tools))
+
+
+def instructions(tools: Sequence[Tool], several: bool) -> str:
+    """The part of the system prompt that describes the format and the tools."""
+    signal = '; its should_continue "false" is task_complete true' if signals(tools) else ""
+    think = f' Where you are told to use the tool think, write "reasoning"{signal}.'
+    lines = [
+        json_text({"name": t.name, "description": t.description, "parameters": t.parameters})
+        for t in _possible(tools, "auto")
+    ]
+    return prompt("json_plan.md").substitute(
+        amount="in the order to do them" if several else "at most one",
+        response="until you are asked for the answer" if signals(tools) else "while you work",
+        think=think if has_think(tools) else "",
+        tools="\n".join(lines) or "None.",
+    )
 
 
 # Reading: text -> Plan -> Assistant.

@@ -63,9 +63,9 @@ from .written import (
     Written,
     acting,
     has_think,
-    instructions,
     note,
     own_words,
+    prompt,
     say,
     signals,
     think_call,
@@ -100,7 +100,7 @@ class React(Written):
         say(messages, self.choice(request.tool_choice, tools))
         return Request(
             tuple(messages),
-            system=f"{request.system}\n\n{instructions('react', tools)}".strip(),
+            system=f"{request.system}\n\n{instructions(tools)}".strip(),
             output_schema=request.output_schema if request.tool_choice == "none" else None,
         )
 
@@ -170,6 +170,24 @@ def _answered_already(request: Request) -> Assistant | None:
 
 def _is_thought(message: Message) -> bool:
     return isinstance(message, ToolResult) and message.name == THINK_NAME
+
+
+# The words.
+
+
+def instructions(tools: Sequence[Tool]) -> str:
+    """The part of the system prompt that describes the format and the tools."""
+    signal = '; a Final Answer is its\nshould_continue "false"' if signals(tools) else ""
+    think = f"\nWhere you are told to use the tool think, write a Thought{signal}.\n"
+    lines = (
+        f"- {tool.name}: {tool.description}\n"
+        f"  Action Input: JSON of the schema {json_text(tool.parameters)}"
+        for tool in tools
+        if tool.name != THINK_NAME
+    )
+    return prompt("react.md").substitute(
+        think=think if has_think(tools) else "", tools="\n".join(lines)
+    )
 
 
 def _json(arguments: Json | str) -> str:

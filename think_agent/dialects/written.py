@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from string import Template
+from typing import Literal
 
 from ..messages import (
     CARRIED,
@@ -25,16 +26,10 @@ from ..messages import (
 )
 from ..model import Capabilities, Model, Request
 from ..streaming import Delta
-from ..text import json_text
 from ..think import has_signal, thought
 from ..tools import ModelMistake, Tool
 from ..wire.common import sendable
 from .base import Dialect
-
-if TYPE_CHECKING:
-    from jinja2 import Template
-
-HERE = Path(__file__).parent
 
 
 class Written(Dialect):
@@ -132,25 +127,10 @@ class Written(Dialect):
         return said
 
 
-def instructions(dialect: str, tools: Sequence[Tool], *, several: bool = False) -> str:
-    """The part of the system prompt that describes the format and the tools, out of the template
-    of this name.
-    """
-    return _template(f"{dialect}.md.j2").render(
-        tools=[tool for tool in tools if tool.name != THINK_NAME],
-        think=has_think(tools),
-        signals=signals(tools),
-        several=several,
-        json=json_text,
-    )
-
-
 @cache
-def _template(name: str) -> "Template":
-    from jinja2 import Template
-
-    text = (HERE / name).read_text(encoding="utf-8")
-    return Template(text, trim_blocks=True, lstrip_blocks=True)
+def prompt(name: str) -> Template:
+    """The words of a system prompt, from the file of this name."""
+    return Template(Path(__file__).with_name(name).read_text(encoding="utf-8").strip())
 
 
 def _without_thoughts(request: Request) -> Request:
