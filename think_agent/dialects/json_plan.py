@@ -36,7 +36,7 @@ from ..model import Model, Request
 from ..policies import check_whole
 from ..schema import problems, reduced, transformed
 from ..streaming import Delta
-from ..text import json_objects, json_text
+from ..text import json_objects, json_text, json_value
 from ..tools import ModelMistake, Tool
 from ..wire.pieces import JsonReader
 from .base import Reader, Trimmer, wants_to_leave
@@ -109,6 +109,9 @@ class JsonPlan(Written):
         if not _wants_plan(request) or said.stop_reason in BROKEN_OFF:
             return said
         return _acted(_plan(said.text, request, self.several), said, request)
+
+    def has_more(self, text: str) -> bool:
+        return json_value(text.strip().removeprefix("```json").strip("`")) is None
 
     def mistake(self, problem: ModelMistake, request: Request) -> str:
         return (

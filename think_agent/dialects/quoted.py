@@ -60,7 +60,7 @@ def _heard(messages: Sequence[Message]) -> Iterator[tuple[str, Sequence[str]]]:
 
 def _naming(name: str, heard: Sequence[tuple[str, Sequence[str]]]) -> Iterator[str]:
     """The letters of the texts in which a call of this name may be quoted."""
-    spaced = " ?".join(_words(name).split())
+    spaced = " ?".join(_joined(_words(name)))  # it may be spelled with other breaks
     anywhere, alone = re.compile(rf"\b{spaced}\b"), re.compile(rf"(?:\w+ ){{0,2}}{spaced}")
     for text, parts in heard:
         if any(map(alone.fullmatch, parts)) if parts else anywhere.search(text):

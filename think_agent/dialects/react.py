@@ -144,6 +144,10 @@ class React(Written):
             return replace(said, text="\n\n".join(words))
         return _acted(said, sections, request)
 
+    def has_more(self, text: str) -> bool:
+        behind = dropwhile(lambda section: section[0] != "action", split(text))
+        return any(_goes_on(label, said) for label, said in behind)
+
     def mistake(self, problem: ModelMistake, request: Request) -> str:
         return f"{problem} {EXPECTED}"
 
@@ -274,6 +278,14 @@ def _arguments(name: str, given: str, tool: Tool | None) -> Json | str:
     what = "an Action Input that cannot be read" if given else "no Action Input"
     wanted = ", ".join(required or properties) or "nothing in it"
     raise ModelMistake(f"The Action {name} has {what}. It must be one JSON object, with: {wanted}.")
+
+
+def _goes_on(label: str, text: str) -> bool:
+    """Is this section, behind an Action, more than an Action?"""
+    given = FENCE.sub("", text).strip()
+    found = json_at(given)
+    words = found is not None and found[1] < len(given)
+    return label not in ("action", "input", "observation") or (label == "input" and words)
 
 
 def _object(text: str) -> Json | None:

@@ -3,6 +3,9 @@
 Rule 1: the transcript keeps the model's own words in `native`, and they are what it sees again.
 Rule 2: its thought is there already. So a tool that carries one is shown without it; and where
         there is no think tool for it, the calls of such tools carry it.
+Rule 3: where a reply says more than its turn (words around a plan, anything behind an Action), a
+        call in it that changes something and stands in the result of a tool (`quoted`) is not run;
+        the model is asked whether it means it. (What a person spells out is a wish here.)
 """
 
 from collections.abc import Sequence
@@ -30,6 +33,12 @@ from ..think import has_signal, thought
 from ..tools import ModelMistake, Tool
 from ..wire.common import sendable
 from .base import Dialect
+from .quoted import quoted
+
+QUOTED = (
+    "{} was not run: it stands in a result, and your reply says more than its turn. "
+    "Only if you mean it, write it again, with nothing around it."
+)
 
 
 class Written(Dialect):
@@ -69,6 +78,10 @@ class Written(Dialect):
         """
         raise NotImplementedError
 
+    def has_more(self, text: str) -> bool:
+        """Does this reply say more than its turn, so that a call in it may be but quoted?"""
+        raise NotImplementedError
+
     def mistake(self, problem: ModelMistake, request: Request) -> str:
         raise NotImplementedError
 
@@ -87,6 +100,11 @@ class Written(Dialect):
         shown = _without_thoughts(request)
         try:
             meant = self.understood(said, shown)
+            changing = {tool.name for tool in request.tools if not tool.idempotent} - {THINK_NAME}
+            acts = [call for call in meant.tool_calls if call.name in changing]
+            results = [m for m in request.messages if isinstance(m, ToolResult)]
+            if acts and self.has_more(said.text) and (call := quoted(acts, results)):
+                raise ModelMistake(QUOTED.format(call.name))
         except ModelMistake as problem:
             mistake = self.mistake(problem, shown)
             return replace(said, stop_reason="malformed", mistake=mistake)
