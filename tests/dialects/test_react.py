@@ -10,13 +10,9 @@ from hypothesis import strategies as st
 
 from demos.refund import offline
 from demos.refund.dialects import speaking
-from demos.refund.shop import INSTRUCTIONS, Shop
-from tests.servers import serve
-from tests.servers.ollama import OllamaServer
-from tests.servers.openai_chat import Chat
-from tests.support.counting import grows_evenly
+from demos.refund.shop import Shop
 from tests.support.pieces import InPieces, four_ways, told
-from tests.support.providers import RIGHT, WAYS
+from tests.support.providers import desk
 from think_agent import (
     THINK,
     THINK_MINIMAL,
@@ -27,14 +23,12 @@ from think_agent import (
     Request,
     ScriptedModel,
     Tool,
-    ToolCall,
     ToolResult,
     Usage,
     User,
-    connect,
     tool,
 )
-from think_agent.dialects.react import instructions, react, split
+from think_agent.dialects.react import react, split
 
 
 @tool
@@ -82,90 +76,61 @@ def calls(reply):
     return [(call.name, call.arguments) for call in reply.tool_calls]
 
 
+def act(name, given=""):
+    return f"Action: {name}\nAction Input: {given}"
+
+
 NESTED = {"order_id": "ORD-001", "days": {"a": [1, {"b": "}"}]}}
+JSON = json.dumps(ORDER)
+LOOKED, COUNTED = [("look", ORDER)], [("count", {})]
+HM = [thought("hm")]
+GONE = [thought("done", leaving=True)]
 
 READ = {
-    "a thought": ("Thought: hm", [thought("hm")]),
+    "a thought": ("Thought: hm", HM),
     "a thought of several lines": ("Thought: a\nb\n\n- c", [thought("a\nb\n\n- c")]),
-    "an action": (
-        f"Thought: look\nAction: look\nAction Input: {json.dumps(ORDER)}",
-        [thought("look"), ("look", ORDER)],
-    ),
-    "other case, bold, a heading, numbers": (
-        f"### THOUGHT 1: hm\n**Action 1:** look\n**action input**: {json.dumps(ORDER)}",
-        [thought("hm"), ("look", ORDER)],
-    ),
-    "bold around label and value": (
-        "**Thought: hm**\n**Action: count**",
-        [thought("hm**"), ("count", {})],
-    ),
-    "nested JSON on several lines": (
-        f"Action: look\nAction Input:\n{json.dumps(NESTED, indent=2)}\nThat should do.",
-        [("look", NESTED)],
-    ),
-    "JSON with a label in it": (
-        'Action: look\nAction Input: {"order_id": "a\\nObservation: b"}',
-        [("look", {"order_id": "a\nObservation: b"})],
-    ),
-    "fenced JSON": (
-        f"Action: look\nAction Input:\n```json\n{json.dumps(ORDER)}\n```",
-        [("look", ORDER)],
-    ),
-    "JSON with raw line breaks": (
-        'Action: look\nAction Input: {"order_id": "a\nb"}',
-        [("look", {"order_id": "a\nb"})],
-    ),
-    "input beside the name": ('Action: look {"order_id": "ORD-001"}', [("look", ORDER)]),
-    "as in the paper": ("Action: look[ORD-001]", [("look", ORDER)]),
-    "as in Python": ('Action: `look`("ORD-001").', [("look", ORDER)]),
-    "a bare value": ("Action: look\nAction Input: ORD-001", [("look", ORDER)]),
-    "a quoted value": ('Action: look\nAction Input: "ORD-001"', [("look", ORDER)]),
-    "a fenced value": ("Action: look\nAction Input: ```\nORD-001\n```", [("look", ORDER)]),
-    "no input where none is needed": ("Action: count", [("count", {})]),
-    "None where none is needed": ("Action: count\nAction Input: None", [("count", {})]),
-    "half of a surrogate pair": (
-        r'Action: look\nAction Input: {"order_id": "a\ud800b"}'.replace(r"\nA", "\nA"),
-        [("look", {"order_id": "a\ufffdb"})],
-    ),
-    "a name in backticks": ("Action: `count`", [("count", {})]),
-    "a name in brackets": ("Action: [count]", [("count", {})]),
-    "a name with a dash": (
-        f"Action: pay-out\nAction Input: {json.dumps(PAY)}",
-        [("pay-out", PAY)],
-    ),
-    "a name with dots, undeclared": (
-        "Action: shop.orders.look\nAction Input: {}",
-        [("shop.orders.look", {})],
-    ),
-    "undeclared, with a bare value": ("Action: destroy\nAction Input: x", [("destroy", "x")]),
-    "several actions": (
-        "Thought: both\nAction: look\nAction Input: a\nThought: and\nAction: count\nAction Input:",
-        [thought("both"), ("look", {"order_id": "a"}), thought("and"), ("count", {})],
-    ),
-    "an invented observation": (
-        "Thought: hm\nAction: look\nAction Input: ORD-001\nObservation: 99 days\n"
-        "Thought: too old\nAction: pay-out\nFinal Answer: No.",
-        [thought("hm"), ("look", ORDER)],
-    ),
-    "an answer before its result": (
-        "Thought: hm\nAction: look\nAction Input: ORD-001\nFinal Answer: It is 99 days old.",
-        [thought("hm"), ("look", ORDER)],
-    ),
-    "no action": ("Thought: hm\nAction: None\nAction Input: None", [thought("hm")]),
-    "no action, in words": ("Thought: hm\nAction: None needed.", [thought("hm")]),
-    "think as an action": (
-        'Action: think\nAction Input: {"thought": "hm", "should_continue": "false"}',
-        [thought("hm", leaving=True)],
-    ),
-    "think as an action, plain": ("Action: think\nAction Input: hm", [thought("hm")]),
-    "think as an action, said before": ("Thought: hm\nAction: think", [thought("hm")]),
-    "the way out": ("Thought: done\nFinal Answer: Yes.", [thought("done", leaving=True)]),
+    "an action": (f"Thought: hm\n{act('look', JSON)}", HM + LOOKED),
+    "other case, bold, numbers": ("### THOUGHT 1: hm\n**Action 1:** count\n*action_input*: {}",
+                                  HM + COUNTED),
+    "bold around label and value": ("**Thought: hm**\n**Action: count**",
+                                    [thought("hm**"), *COUNTED]),
+    "nested JSON on several lines": (act("look", f"\n{json.dumps(NESTED, indent=2)}\nThat's it."),
+                                     [("look", NESTED)]),
+    "JSON with a label in it": (act("look", '{"order_id": "a\\nObservation: b"}'),
+                                [("look", {"order_id": "a\nObservation: b"})]),
+    "JSON with raw line breaks": (act("look", '{"order_id": "a\nb"}'),
+                                  [("look", {"order_id": "a\nb"})]),
+    "half of a surrogate pair": (act("look", r'{"order_id": "a\ud800b"}'),
+                                 [("look", {"order_id": "a\ufffdb"})]),
+    "fenced JSON": (act("look", f"\n```json\n{JSON}\n```"), LOOKED),
+    "input beside the name": (f"Action: look {JSON}", LOOKED),
+    "as in the paper": ("Action: look[ORD-001]", LOOKED),
+    "as in Python": ('Action: `look`("ORD-001").', LOOKED),
+    "a bare value": (act("look", "ORD-001"), LOOKED),
+    "a quoted value": (act("look", '"ORD-001"'), LOOKED),
+    "a fenced value": (act("look", "```\nORD-001\n```"), LOOKED),
+    "no input where none is needed": ("Action: count", COUNTED),
+    "None where none is needed": (act("count", "None"), COUNTED),
+    "a name in backticks": ("Action: `count`", COUNTED),
+    "a name in brackets": ("Action: [count]", COUNTED),
+    "a name with a dash": (act("pay-out", json.dumps(PAY)), [("pay-out", PAY)]),
+    "a name with dots, undeclared": (act("shop.orders.look", "{}"), [("shop.orders.look", {})]),
+    "undeclared, with a bare value": (act("destroy", "x"), [("destroy", "x")]),
+    "several actions": (f"Thought: hm\n{act('look', 'ORD-001')}\nThought: hm\n{act('count')}",
+                        HM + LOOKED + HM + COUNTED),
+    "an invented observation": (f"{act('look', JSON)}\nObservation: 99 days\nThought: too old\n"
+                                "Action: pay-out\nFinal Answer: No.", LOOKED),
+    "an answer before its result": (f"{act('look', 'ORD-001')}\nFinal Answer: It is old.", LOOKED),
+    "no action": (f"Thought: hm\n{act('None', 'None')}", HM),
+    "no action, in words": ("Thought: hm\nAction: None needed.", HM),
+    "think as an action": (act("think", '{"thought": "done", "should_continue": "false"}'), GONE),
+    "think as an action, plain": (act("think", "hm"), HM),
+    "think as an action, said before": ("Thought: hm\nAction: think", HM),
+    "the way out": ("Thought: done\nFinal Answer: Yes.", GONE),
     "the way out without a thought": ("Final Answer: Yes.", [thought("", leaving=True)]),
-    "an answer with labels in it": (
-        "Thought: done\nFinal Answer: Next:\nAction: wait\nAction Input: {}",
-        [thought("done", leaving=True)],
-    ),
-}
+    "an answer with labels in it": (f"Thought: done\nFinal Answer: Next:\n{act('wait', '{}')}",
+                                    GONE),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", READ)
@@ -178,16 +143,16 @@ def test_every_way_to_write_a_reply_is_read(case):
 
 DEEP = '{"order_id": ' + "[" * 5000 + "]" * 5000 + "}"
 MALFORMED = {
-    "not a number": ('Action: pay-out\nAction Input: {"cents": NaN}', "cannot be read"),
-    "a number beyond all": ('Action: pay-out\nAction Input: {"cents": 1e999}', "cannot be read"),
-    "bottomless JSON": (f"Action: look\nAction Input: {DEEP}", "cannot be read"),
+    "not a number": (act("pay-out", '{"cents": NaN}'), "cannot be read"),
+    "a number beyond all": (act("pay-out", '{"cents": 1e999}'), "cannot be read"),
+    "bottomless JSON": (act("look", DEEP), "cannot be read"),
     "plain words": ("It is 13 days old.", "no label"),
     "nothing": ("", "no label"),
     "only an invented observation": ("Observation: 13 days\nFinal Answer: x", "no label"),
     "no input where one is needed": ("Thought: hm\nAction: look", "look has no Action Input"),
     "prose for an input": ("Action: look to see the order", "look has no Action Input"),
-    "broken JSON": ('Action: look\nAction Input: {"order_id": ', "cannot be read"),
-    "a bare value for two parameters": ("Action: pay-out\nAction Input: 8900", "order_id, cents"),
+    "broken JSON": (act("look", '{"order_id": '), "cannot be read"),
+    "a bare value for two parameters": (act("pay-out", "8900"), "order_id, cents"),
     "one good action and a bad one": ("Action: count\nAction: pay-out", "order_id, cents"),
     "an input alone": ("Thought: hm\nAction Input: {}", "without an Action"),
 }
@@ -214,7 +179,7 @@ def test_without_an_exit_signal_a_final_answer_is_silence():
         asked_request = request(tools=(*think, count))
         reply = reply_to("Thought: done\nFinal Answer: Yes.", asked_request, thinking="native")
         assert (reply.text, reply.tool_calls, reply.stop_reason) == ("Yes.", (), "end_turn")
-        assert reply.thinking == "native\ndone"
+        assert reply.thinking == "native\n\ndone"
         reply = reply_to("Thought: hm\nAction: count", asked_request)
         assert calls(reply) == [("think", {"thought": "hm"})] * len(think) + [("count", {})]
 
@@ -262,17 +227,6 @@ def test_in_the_final_call_plain_words_are_the_answer(text):
 # What the model inside gets to see.
 
 
-def test_the_model_inside_sees_words_alone():
-    system = f"Be brief.\n\n{instructions(TOOLS)}"
-    for choice in ("auto", "required", "none", Force("think"), Force("count")):
-        inner = asked(request(tool_choice=choice, system="Be brief."), "scripted")
-        assert (inner.tools, inner.tool_choice, inner.system) == ((), "auto", system)
-        assert inner.output_schema is None
-    assert "- look: Look up an order.\n" in system
-    assert json.dumps(look.parameters) in system
-    assert "\n- think" not in system
-
-
 @pytest.mark.parametrize(
     ("choice", "said"),
     [
@@ -298,55 +252,12 @@ def test_a_schema_for_the_answer_counts_in_the_final_call_only():
         assert asked(replace(final, output_schema=schema), "x").output_schema == schema
 
 
-def test_its_own_words_come_back_to_the_model_and_results_name_their_call():
-    text = "Thought: look\nAction: look\nAction Input: ORD-001\nObservation: nonsense"
-    inner = Assistant(text=text, native={"signed": "yes"}, thinking="hm", usage=Usage(3, 4))
-    model = react(ScriptedModel(lambda _: inner, name="local", model="small"))
-    reply = model.complete(request(tool_choice=Force("think")))
-    assert (reply.usage, reply.thinking) == (Usage(3, 4), "hm")
-    assert (reply.provider, reply.model) == ("local", "small")
-    named = tuple(replace(c, id=f"call_{n}") for n, c in enumerate(reply.tool_calls))
-    history = (
-        User("ORD-001?"),
-        replace(reply, tool_calls=named, tool_choice=Force("think")),  # as the loop notes it
-        ToolResult("call_0", "think", "Thought recorded."),
-        ToolResult("call_1", "look", "13 days"),
-        User("Hello?", kind="nudge"),
-    )
-    first, said, heard = asked(request(*history), "local").messages
-    assert first == User("ORD-001?\n\nNow write a Thought, and no Action yet.")  # as it was asked
-    assert said == replace(inner, provider="local", model="small")
-    assert heard == User(
-        "Observation (thought): Thought recorded.\n\n"
-        'Observation (look {"order_id": "ORD-001"}): 13 days\n\nHello?'
-    )
-
-
-def test_replies_from_elsewhere_are_told_in_the_dialect():
-    history = (
-        User("ORD-001?"),
-        Assistant(
-            text="I look.",
-            tool_calls=(
-                ToolCall("a", "think", {"thought": "hm", "should_continue": "true"}),
-                ToolCall("b", "look", ORDER),
-            ),
-            provider="openai",
-            native={"items": []},
-        ),
-        ToolResult("a", "think", "Thought recorded."),
-        ToolResult("b", "look", "13 days"),
-        Assistant(text="13 days.", provider="openai"),
-        User("Sure?"),
-    )
-    for provider in ("openai", "local"):
-        said = asked(request(*history), provider).messages
-        assert [type(message) for message in said] == [User, Assistant] * 2 + [User]
-        assert said[1].text == (
-            f"I look.\nThought: hm\nAction: look\nAction Input: {json.dumps(ORDER)}"
-        )
-        assert said[3].text == "Final Answer: 13 days."
-        assert all(m.native is None and not m.tool_calls for m in (said[1], said[3]))
+def test_what_was_asked_of_a_reply_stays_asked():
+    said = replace(reply_to("Thought: hm"), tool_choice=Force("think"))  # as the loop notes it
+    history = (User("ORD-001?"), said, ToolResult("", "think", "ok"))
+    first, own, result = asked(request(*history)).messages
+    assert first == User("ORD-001?\n\nNow write a Thought, and no Action yet.")
+    assert (own.text, result.text) == ("Thought: hm", "Observation (thought): ok")
 
 
 # Streaming.
@@ -427,60 +338,24 @@ def test_hostile_texts_take_linear_time(piece):
     assert time.process_time() - start < 2
 
 
-def test_many_actions_in_one_reply_take_linear_time():
-    def work(number):
-        action = f"Thought: pay\nAction: pay-out\nAction Input: {json.dumps(PAY)}\n"
-        *_, reply = react(InPieces(Assistant(text=action * number), 50)).stream(request())
-        assert len(reply.tool_calls) == 2 * number
-
-    assert grows_evenly(work, 100, 500)
-
-
 # Whole runs.
 
 
-def clerk(asked_request):
-    """The stand-in of the refund desk in plain text; it makes up an Observation each time."""
-    said = speaking(offline.reply, "react")(asked_request)
-    return replace(said, text=f"{said.text}\nObservation: whatever", usage=Usage(10, 5))
-
-
-def listened_to(brain):
-    """A model with this brain, and the list of all that it was asked."""
+def test_the_answer_of_the_way_out_is_the_answer_and_the_model_is_not_asked_twice():
     heard = []
 
-    def listening(asked_request):
+    def clerk(asked_request):  # it makes up an Observation each time
         heard.append(asked_request)
-        return brain(asked_request)
+        said = speaking(offline.reply, "react")(asked_request)
+        return replace(said, text=f"{said.text}\nObservation: whatever", usage=Usage(10, 5))
 
-    return react(ScriptedModel(listening)), heard
-
-
-def agent_for(model, shop, **options):
-    return Agent(model, shop.tools(), instructions=INSTRUCTIONS.read_text("utf-8"), **options)
-
-
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("force", ["never", "first", "always"])
-def test_the_orders_are_decided_right_in_plain_text(force, way):
-    shop, model, heard = Shop(), *listened_to(clerk)
-    outcome = way(agent_for(model, shop, force=force), "Please refund " + " and ".join(RIGHT))
-    assert {d.order_id: d.decision for d in shop.decisions()} == RIGHT
-    assert outcome.exit == "signal"
-    assert all(order in outcome.answer for order in RIGHT)
-    assert outcome.behind_a_thought == len(outcome.actions) == 12
-    assert not any(item.tools for item in heard)
-    assert len({item.system for item in heard}) == 1
-
-
-def test_the_answer_of_the_way_out_is_the_answer_and_nobody_is_asked_twice():
-    model, heard = listened_to(clerk)
-    outcome = agent_for(model, Shop()).run("Please refund ORD-001")
+    agent = desk(react(ScriptedModel(clerk)), Shop())
+    outcome = agent.run("Please refund ORD-001")
     assert outcome.exit == "signal"
     assert "ORD-001" in outcome.answer
     assert outcome.model_calls == len(heard) + 1  # the last reply is the transcript's own
     assert outcome.usage == Usage(10 * len(heard), 5 * len(heard))
-    second = agent_for(model, Shop()).run("And ORD-002?", transcript=outcome.transcript)
+    second = agent.run("And ORD-002?", transcript=outcome.transcript)
     assert "ORD-002" in second.answer
     said = [m.text for m in heard[-1].messages if isinstance(m, Assistant)]
     assert sum(outcome.answer in text for text in said) == 1
@@ -488,62 +363,21 @@ def test_the_answer_of_the_way_out_is_the_answer_and_nobody_is_asked_twice():
 
 def test_a_watcher_is_told_the_answer_once_and_as_it_forms():
     model = in_pieces("Thought: done\nFinal Answer: Your refund is on its way.", 4)
-    events = list(Agent(model, [count]).stream("Refund!"))
-    deltas = [event for event in events if isinstance(event, Delta)]
-    assert told(deltas, "answer") == events[-1].answer == "Your refund is on its way."
-    assert len([delta for delta in deltas if delta.kind == "answer"]) > 4
+    *events, outcome = Agent(model, [count]).stream("Refund!")
+    answers = [e.text for e in events if isinstance(e, Delta) and e.kind == "answer"]
+    assert "".join(answers) == outcome.answer == "Your refund is on its way."
+    assert len(answers) > 4
 
 
 def test_a_way_out_without_words_is_asked_for_them():
-    action = 'Action: think\nAction Input: {"thought": "done", "should_continue": "false"}'
-    replies = iter([action, "Final Answer: Yes."])
-    agent = Agent(react(ScriptedModel(lambda _: Assistant(text=next(replies)))), [count])
-    outcome = agent.run("Well?")
+    model = react(ScriptedModel([READ["think as an action"][0], "Final Answer: Yes."]))
+    outcome = Agent(model, [count]).run("Well?")
     assert (outcome.exit, outcome.answer, outcome.thoughts) == ("signal", "Yes.", ("done",))
 
 
-@pytest.mark.parametrize(("protocol", "spec"), [(OllamaServer, "ollama"), (Chat, "openai:local")])
-def test_a_run_goes_through_a_real_server(protocol, spec):
-    with serve(protocol(), clerk) as server:
-        url = server.url + "/v1" if spec.startswith("openai") else server.url
-        model = react(connect(spec, base_url=url, api_key="a-test-key"))
-        shop = Shop()
-        transcript = ()
-        for order in RIGHT:
-            outcome = agent_for(model, shop).run(f"Refund {order}", transcript=transcript)
-            assert outcome.exit == "signal"
-            assert outcome.behind_a_thought == len(outcome.actions) == 3
-            transcript = outcome.transcript
-    assert {d.order_id: d.decision for d in shop.decisions()} == RIGHT
-    assert all(not body.get("tools") for body in server.requests)
-
-
-def test_a_model_that_never_thinks_cannot_refund():
-    action = {"order_id": "ORD-001", "decision": "approve", "reason": "asked"}
-    text = f"Action: process_refund\nAction Input: {json.dumps(action)}"
-    shop = Shop()
-    outcome = agent_for(react(ScriptedModel(lambda _: Assistant(text=text))), shop).run("Refund!")
-    assert (outcome.exit, outcome.actions, shop.decisions()) == ("gave_up", (), [])
-
-
-def test_a_format_mistake_is_mended_and_three_in_a_row_end_the_run():
-    replies = iter(["It is old.", "Thought: sorry\nFinal Answer: It is old."])
-    agent = Agent(react(ScriptedModel(lambda _: Assistant(text=next(replies)))), [count])
-    outcome = agent.run("How old?")
-    assert (outcome.exit, outcome.answer) == ("signal", "It is old.")
-    assert [m.kind for m in outcome.transcript if isinstance(m, User)] == ["person", "format"]
-    agent = Agent(react(ScriptedModel(lambda _: Assistant(text="It is old."))), [count])
-    outcome = agent.run("How old?")
-    assert (outcome.exit, outcome.model_calls) == ("gave_up", 3)
-
-
 def test_at_a_limit_the_closing_words_are_asked_for():
-    def endless(asked_request):
-        last = asked_request.messages[-1].text
-        return Assistant(text="So far: 9." if "Final Answer" in last else "Action: count")
-
-    agent = Agent(react(ScriptedModel(endless)), [count], max_model_calls=3)
-    outcome = agent.run("Count!")
+    model = react(ScriptedModel(["Action: count", "Action: count", "So far: 9."]))
+    outcome = Agent(model, [count], max_model_calls=3).run("Count!")
     assert (outcome.exit, outcome.answer, outcome.model_calls) == ("limit", "So far: 9.", 3)
 
 

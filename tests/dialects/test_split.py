@@ -6,7 +6,7 @@ from demos.refund.offline import reply
 from demos.refund.shop import Shop
 from tests.servers import serve
 from tests.support.providers import RIGHT, SPEAKS, desk, model_of
-from think_agent import Assistant, Delta, Force, Request, ScriptedModel, ToolCall, User
+from think_agent import Assistant, Delta, Force, Request, ScriptedModel, User
 from think_agent.dialects.split import split
 
 
@@ -67,9 +67,3 @@ def test_the_refund_desk_with_the_thoughts_of_one_provider_and_the_actions_of_an
     assert outcome.behind_a_thought == len(outcome.actions) == 12
     assert set(asked["thinker"]) == {"think"}
     assert "think" not in asked["actor"]
-
-
-def test_a_call_without_a_think_tool_is_the_actors():
-    both = split(thinker=named("thinker"), actor=named("actor"))
-    history = [User("hi"), Assistant(tool_calls=(ToolCall("1", "pay"),))]
-    assert both.complete(Request(history)).text == "actor"

@@ -17,40 +17,30 @@ Rule 3: a server may ignore the schema, so what comes back is read as strictly a
         for the model.
 Rule 4: two things that no schema carries are checked on reading: who acts gives a reasoning that is
         not blank; and where `"required"` leaves the exit signal as a way out, a plan acts or takes
-        it. The arguments of an action are held against the tool's own model; those of a tool made
-        from a ready schema are its function's to check, as in any call.
+        it. The arguments of an action are its tool's to check, as in any call.
 Rule 5: the transcript keeps the model's own words in `native`, and they are what it sees again.
 
 The edge: `schema.reduced` has what of a tool's parameters goes into the schema. An `output_schema`
 of the request itself counts where nothing can be called: without tools, and in the final call.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pydantic
 
 from .. import think as thinking
 from ..errors import BadRequest
-from ..messages import BROKEN_OFF, THINK_NAME, Assistant, Force, Json, ToolCall, ToolChoice
+from ..messages import BROKEN_OFF, CARRIED, THINK_NAME, Assistant, Force, Json, ToolCall, ToolChoice
 from ..model import Model, Request
 from ..policies.limits import check_whole
 from ..schema import problems, reduced, transformed
 from ..streaming import Delta
-from ..text import json_objects, json_text
+from ..text import json_objects, json_text, json_value
 from ..tools import ModelMistake, Tool
 from ..wire.pieces import JsonReader
-from .base import (
-    Trimmer,
-    Written,
-    acting,
-    has_think,
-    note,
-    signal,
-    signals,
-    wants_to_leave,
-    without_nulls,
-)
+from .base import Reader, Trimmer, wants_to_leave
+from .written import Written, acting, has_think, note, prompt, signals, think_call
 
 KEYS = ("understanding", "reasoning", "task_complete", "actions", "response")
 # It answers 400 to maxItems. One action a turn is asked of it in words, and checked on reading.
@@ -118,7 +108,10 @@ class JsonPlan(Written):
     def understood(self, said: Assistant, request: Request) -> Assistant:
         if not _wants_plan(request) or said.stop_reason in BROKEN_OFF:
             return said
-        return _performed(_plan(said.text, request, self.several), said, request)
+        return _acted(_plan(said.text, request, self.several), said, request)
+
+    def has_more(self, text: str) -> bool:
+        return json_value(text.strip().removeprefix("```json").strip("`")) is None
 
     def mistake(self, problem: ModelMistake, request: Request) -> str:
         return (
@@ -214,49 +207,25 @@ def _must_act(tools: Sequence[Tool], choice: ToolChoice) -> bool:
 
 def instructions(tools: Sequence[Tool], several: bool) -> str:
     """The part of the system prompt that describes the format and the tools."""
-    think = ""
-    if has_think(tools):
-        think = f"{THINK_IS_REASONING}{SIGNAL_IS_COMPLETE if signals(tools) else ''}."
+    signal = '; its should_continue "false" is task_complete true' if signals(tools) else ""
+    think = f' Where you are told to use the tool think, write "reasoning"{signal}.'
     lines = [
         json_text({"name": t.name, "description": t.description, "parameters": t.parameters})
         for t in _possible(tools, "auto")
     ]
-    return FORMAT.format(
+    return prompt("json_plan.md").substitute(
         amount="in the order to do them" if several else "at most one",
         response="until you are asked for the answer" if signals(tools) else "while you work",
-        think=think,
+        think=think if has_think(tools) else "",
         tools="\n".join(lines) or "None.",
     )
-
-
-FORMAT = """# How to reply
-
-Every reply is one JSON object and nothing else. Its keys, in this order:
-
-- "understanding": what is asked and what is known by now, in a sentence or two
-- "reasoning": short working notes: the rules that apply, what is still unknown, why the next step \
-is right; never blank when you act
-- "task_complete": true only when all is done and what is left is to tell the user
-- "actions": a list of {{"tool": name, "arguments": object}}, {amount}; [] for none; an optional \
-argument that is not needed is null
-- "response": the answer to the user; "" {response}
-
-A reply that is asked for under a JSON schema has the keys of that schema; they may be fewer. \
-The results of actions are in the next message.{think}
-
-# Tools for actions
-
-{tools}"""
-
-THINK_IS_REASONING = ' Where you are told to use the tool think, write "reasoning"'
-SIGNAL_IS_COMPLETE = '; its should_continue "false" is task_complete true'
 
 
 # Reading: text -> Plan -> Assistant.
 
 
 def _plan(text: str, request: Request, several: bool) -> Plan:
-    """The plan in `text`. Raises ModelMistake."""
+    """The plan in `text`, without the nulls that mean "left out". Raises ModelMistake."""
     tools, choice = request.tools, request.tool_choice
     keys = _keys(tools, choice)
     found = _first_plan(text, or_words=choice == "none")
@@ -276,7 +245,13 @@ def _plan(text: str, request: Request, several: bool) -> Plan:
             raise ModelMistake("it holds no action; act, or set task_complete to true")
     if len(plan.actions) > 1 and not several:
         raise ModelMistake(f"actions: it must hold at most 1, not {len(plan.actions)}")
-    _check(plan.actions, {tool.name: tool for tool in _possible(tools, choice)})
+    known = {tool.name: tool for tool in _possible(tools, choice)}
+    for number, action in enumerate(plan.actions):
+        if not (tool := known.get(action.tool)):
+            names = ", ".join(known)
+            raise ModelMistake(f"actions.{number}.tool: use one of {names}, not {action.tool!r}")
+        schema = reduced(tool.parameters, strict=False)
+        action.arguments = without_nulls(action.arguments, schema)
     if plan.actions and not plan.reasoning.strip():
         raise ModelMistake("reasoning is blank; write down why, then act")
     return plan
@@ -297,50 +272,49 @@ def _is_words(text: str) -> bool:
     return not text.lstrip().startswith(("{", "`"))
 
 
-def _check(actions: Sequence[Action], known: dict[str, Tool]) -> None:
-    """Hold actions against their tools, and take out the nulls that mean "left out". Raises
-    ModelMistake.
-    """
-    schemas = {name: reduced(tool.parameters, strict=False) for name, tool in known.items()}
-    for number, action in enumerate(actions):
-        if not (tool := known.get(action.tool)):
-            names = ", ".join(known)
-            raise ModelMistake(f"actions.{number}.tool: use one of {names}, not {action.tool!r}")
-        action.arguments = without_nulls(action.arguments, schemas[tool.name])
-        try:
-            if tool.arguments_model:
-                tool.arguments_model.model_validate(action.arguments)
-        except pydantic.ValidationError as error:
-            raise ModelMistake(f"actions.{number}.arguments: {problems(error)}") from error
-
-
-def _performed(plan: Plan, said: Assistant, request: Request) -> Assistant:
+def _acted(plan: Plan, said: Assistant, request: Request) -> Assistant:
     """`said` with what the plan says, in the fields where the loop looks for it."""
-    tools, complete = request.tools, plan.task_complete
-    notes = "\n\n".join(filter(None, (plan.understanding.strip(), plan.reasoning.strip())))
+    tools, leaving = request.tools, plan.task_complete
     calls = [ToolCall("", action.tool, action.arguments) for action in plan.actions]
     # Without the exit signal, the way out is silence: a plan that is complete and does nothing.
-    silence = complete and not calls and not signals(tools)
-    if has_think(tools) and request.tool_choice != "none" and not silence:
-        thought = {"thought": notes} | signal(tools, leaving=complete)
-        calls.insert(0, ToolCall("", THINK_NAME, thought))
-    elif notes:
-        said = replace(said, thinking=f"{said.thinking}\n\n{notes}".strip())
-    return acting(said, plan.response, calls)
+    silent = not has_think(tools) or (leaving and not calls and not signals(tools))
+    if request.tool_choice != "none":
+        notes = "\n\n".join(filter(None, (plan.understanding, plan.reasoning)))
+        calls.insert(0, think_call({CARRIED: notes}, tools, leaving=leaving))
+    return acting(said, plan.response, calls, silent=silent)
+
+
+def without_nulls(value: Any, schema: Json) -> Any:
+    """`value`, of a reduced schema, without the nulls of properties that may be left out."""
+    branches = schema.get("anyOf", [schema])
+    if isinstance(value, list) and schema:
+        items: Json = next((branch["items"] for branch in branches if "items" in branch), {})
+        return [without_nulls(item, items) for item in value]
+    if isinstance(value, dict) and schema:
+        knows_all = (b for b in branches if value.keys() <= b.get("properties", {}).keys())
+        branch = next(knows_all, branches[0])
+        properties, required = branch.get("properties", {}), branch.get("required", ())
+        others = branch.get("additionalProperties") or {}
+        return {
+            key: without_nulls(item, properties.get(key, others))
+            for key, item in value.items()
+            if item is not None or key in required or key not in properties
+        }
+    return value
 
 
 # Watching: text -> Deltas.
 
 
-class PlanReader:
+class PlanReader(Reader):
     """Makes Deltas of a plan that takes shape. Plain words, where they will do, are the answer."""
 
     def __init__(self, request: Request) -> None:
         self._thinks = has_think(request.tools)
         self._are_words = None if request.tool_choice == "none" else False  # None: not yet known
         self._json = JsonReader()
-        self._notes = {key: Trimmer() for key in ("understanding", "reasoning")}
-        self._answer = Trimmer()
+        self._words = Trimmer()
+        self._notes = ""  # the key whose notes came last
         self._tool: list[str] = []  # the name of the tool of this action
 
     def feed(self, text: str) -> Iterator[Delta]:
@@ -349,19 +323,15 @@ class PlanReader:
         if not self._are_words:
             for path, raw, piece in self._json.feed(text):
                 yield from self._deltas(path, raw, piece)
-        elif words := self._answer.feed(text):
+        elif words := self._words.feed(text):
             yield Delta("answer", words)
-
-    def close(self, reply: Assistant) -> Iterable[Delta]:
-        return ()
 
     def _deltas(self, path: Sequence[str | int | None], raw: str, text: str) -> Iterator[Delta]:
         match path:
             case ["understanding" | "reasoning" as key] if text:
-                first = not self._notes[key].begun
-                apart = first and any(notes.begun for notes in self._notes.values())
-                if notes := self._notes[key].feed(text):
-                    yield note("\n\n" * apart + notes, as_thought=self._thinks)
+                apart = "\n\n" if self._notes not in ("", key) else ""
+                self._notes = key
+                yield note(apart + text, as_thought=self._thinks)
             case ["response"] if text:
                 yield Delta("answer", text)
             case ["actions", int()] if raw == "{":

@@ -1,14 +1,15 @@
-"""The labels of the ReAct format (`Thought:`, `Action:`, …), found in a text as it arrives.
+"""The labels of the ReAct format (`Thought:`, `Action:`, …) and the sections that they open.
 
 Rule 1: a label stands at the start of a line, in any case, and may be dressed in Markdown.
-Rule 2: what stands behind an `Observation:` is dropped: the model has invented it.
+Rule 2: behind a `Final Answer:` all is answer, other labels too.
+Rule 3: what stands behind an `Observation:` is dropped: the model has invented it.
 """
 
 import re
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple, TypeAlias
+from collections.abc import Sequence
+from typing import TypeAlias
 
-from ..wire.pieces import Part, Splitter, marks
+from ..wire.pieces import marks
 
 BEFORE = (r"^[ \t]{0,8}", r"(?:[#>]{1,6}[ \t]{0,4})?", r"[*_`]{0,3}")
 SPACE, NUMBER = r"[ \t]{0,4}", r"\d{0,3}"
@@ -17,56 +18,28 @@ LABELS = marks(
     re.IGNORECASE | re.ASCII,
     thought=[[*BEFORE, *"thought", *AFTER]],
     action=[[*BEFORE, *"action", *AFTER]],
-    action_input=[[*BEFORE, *"action", "[ _]", *"input", *AFTER]],
+    input=[[*BEFORE, *"action", "[ _]", *"input", *AFTER]],
     observation=[[*BEFORE, *"observation", *AFTER]],
-    final_answer=[[*BEFORE, *"final", "[ _]", *"answer", *AFTER]],
+    answer=[[*BEFORE, *"final", "[ _]", *"answer", *AFTER]],
 )
 Sections: TypeAlias = Sequence[tuple[str, str]]
 
 
-class Piece(NamedTuple):
-    """A piece of the section `label`; `new`: its first."""
-
-    label: str
-    text: str
-    new: bool = False
-
-
-class LabelSplitter:
-    """Splits a text at its labels, piece by piece."""
-
-    def __init__(self) -> None:
-        self._splitter = Splitter(LABELS)
-        self._label = ""  # of the section we are in
-
-    def feed(self, text: str) -> Iterator[Piece]:
-        return self._pieces(self._splitter.feed(text))
-
-    def close(self) -> Iterator[Piece]:
-        return self._pieces(self._splitter.close())
-
-    def _pieces(self, parts: Sequence[Part]) -> Iterator[Piece]:
-        for kind, text in parts:
-            name = kind.replace("_", " ")
-            if name and not self._is_deaf_to(name):
-                self._label = name
-                yield Piece(name, "", new=True)
-            elif self._label != "observation":
-                yield Piece(self._label, text)
-
-    def _is_deaf_to(self, name: str) -> bool:
-        ended = self._label == "observation"
-        return ended or (self._label == "final answer" and name != "observation")
+def opens(kind: str, section: str) -> bool:
+    """Does a mark of this kind open a section of its own inside of `section`?"""
+    if section == "answer":
+        return kind == "observation"
+    return section != "observation"
 
 
 def split(text: str) -> Sections:
     """A reply as `(label, text)` pairs, in order. The first has the label "", for the text before
-    all labels.
+    all labels; that of an observation is empty.
     """
-    splitter = LabelSplitter()
-    sections: list[tuple[str, list[str]]] = [("", [])]
-    for piece in (*splitter.feed(text), *splitter.close()):
-        if piece.new:
-            sections.append((piece.label, []))
-        sections[-1][1].append(piece.text)
-    return [(label, "".join(texts).strip()) for label, texts in sections]
+    sections, label, start = [], "", 0
+    for mark in LABELS[0].finditer(text):
+        if opens(mark.lastgroup or "", label):
+            sections.append((label, text[start : mark.start()].strip()))
+            label, start = mark.lastgroup or "", mark.end()
+    sections.append((label, "" if label == "observation" else text[start:].strip()))
+    return sections

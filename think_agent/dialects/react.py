@@ -34,56 +34,48 @@ Thought that no think tool can take goes to `thinking`.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from itertools import dropwhile
 
 from ..messages import (
     BROKEN_OFF,
+    CARRIED,
     THINK_NAME,
     Assistant,
     Force,
     Json,
+    Message,
     ToolCall,
     ToolChoice,
     ToolResult,
 )
-from ..model import Model, Request
+from ..model import Model, Request, ScriptedModel
 from ..streaming import Delta
-from ..text import json_at, json_text
+from ..text import json_at, json_text, json_value
 from ..think import thought
 from ..tools import ModelMistake, Tool
 from ..wire.pieces import CallReader
-from .base import Trimmer, Written, acting, has_think, note, own_words, say, signal, signals
-from .labels import LabelSplitter, Piece, Sections, split
+from .base import MarkReader, Trimmer, Unstreamed
+from .labels import LABELS, Sections, opens, split
 from .text_calls import typed
+from .written import (
+    Written,
+    acting,
+    has_think,
+    note,
+    own_words,
+    prompt,
+    say,
+    signals,
+    think_call,
+)
 
 ACTION = re.compile(r"[\s`*\"'\[(<]*([\w.-]*\w)[`*\"'>]*[\])]?\.?[`*\"'>]*(.*)", re.DOTALL)
 INLINE = re.compile(r"[(\[](.*)[)\]]\.?", re.DOTALL)
 FENCE = re.compile(r"\A```[\w-]*\s*|```\Z")
 NOTHING = ("", "none", "null", "n/a")
 NOT_ASKED: Json = {"react": {}}  # the `native` of a reply that the transcript knew already
-FORMAT = """\
-# How to reply
-
-You work in turns. Every reply is plain text in this format, each label at the start of a line:
-
-Thought: short working notes: which rules apply, what is still unknown, which step comes next
-Action: the name of one tool
-Action Input: its arguments, as one JSON object
-
-Then stop: the result comes back as an Observation in the next message. Never write one yourself.
-When everything is done and what is left is to tell the user, write instead:
-
-Thought: a last check against the rules
-Final Answer: what you tell the user
-{think}
-# Tools
-"""
-THINK_IS_THOUGHT = """
-Where you are told to use the tool think, write a Thought{signal}.
-"""
-SIGNAL = '; a Final Answer is its\nshould_continue "false"'
 EXPECTED = (
     'Write "Thought:" with your notes, then either "Action:" with the name of one tool and '
     '"Action Input:" with a JSON object, or "Final Answer:" with the words for the user; each label'
@@ -98,7 +90,7 @@ class React(Written):
 
     def ask(self, request: Request) -> tuple[Model, Request]:
         if known := _answered_already(request):
-            return _Known(known), request
+            return Unstreamed(ScriptedModel([known])), request  # it has been streamed
         return super().ask(request)
 
     def asked(self, request: Request) -> Request:
@@ -148,9 +140,13 @@ class React(Written):
     def understood(self, said: Assistant, request: Request) -> Assistant:
         sections = split(said.text)
         if _is_final(request) or said.stop_reason in BROKEN_OFF:
-            words = [text for label, text in sections if label in ("", "final answer") and text]
+            words = [text for label, text in sections if label in ("", "answer") and text]
             return replace(said, text="\n\n".join(words))
         return _acted(said, sections, request)
+
+    def has_more(self, text: str) -> bool:
+        behind = dropwhile(lambda section: section[0] != "action", split(text))
+        return any(_goes_on(label, said) for label, said in behind)
 
     def mistake(self, problem: ModelMistake, request: Request) -> str:
         return f"{problem} {EXPECTED}"
@@ -164,31 +160,20 @@ def react(model: Model) -> Model:
     return React(model)
 
 
-class _Known(Model):
-    """Says what was said before."""
-
-    def __init__(self, reply: Assistant) -> None:
-        self.reply = reply
-
-    def complete(self, request: Request) -> Assistant:
-        return self.reply
-
-
 def _answered_already(request: Request) -> Assistant | None:
     """The reply to the final call, when the model has written it as its Final Answer before."""
     if request.tool_choice != "none" or request.output_schema is not None:
         return None
-    for message in reversed(request.messages):
-        match message:
-            case ToolResult(name=name) if name == THINK_NAME:
-                continue
-            case Assistant(native={"react": dict(own)}, tool_calls=calls) as said if own and calls:
-                words = dict(split(own_words(own).text)).get("final answer", "")
+    match next(dropwhile(_is_thought, reversed(request.messages)), None):
+        case Assistant(native={"react": dict(own)}, tool_calls=[_, *_]) as said if own:
+            if words := dict(split(own_words(own).text)).get("answer"):
                 known = Assistant(words, model=said.model, provider=said.provider)
-                known = replace(known, native=NOT_ASKED, dialect="react", enforced="prompt")
-                return known if words else None
-        return None
+                return replace(known, native=NOT_ASKED, dialect="react", enforced="prompt")
     return None
+
+
+def _is_thought(message: Message) -> bool:
+    return isinstance(message, ToolResult) and message.name == THINK_NAME
 
 
 # The words.
@@ -196,15 +181,17 @@ def _answered_already(request: Request) -> Assistant | None:
 
 def instructions(tools: Sequence[Tool]) -> str:
     """The part of the system prompt that describes the format and the tools."""
-    signal = SIGNAL if signals(tools) else ""
-    think = THINK_IS_THOUGHT.format(signal=signal) if has_think(tools) else ""
+    signal = '; a Final Answer is its\nshould_continue "false"' if signals(tools) else ""
+    think = f"\nWhere you are told to use the tool think, write a Thought{signal}.\n"
     lines = (
         f"- {tool.name}: {tool.description}\n"
         f"  Action Input: JSON of the schema {json_text(tool.parameters)}"
         for tool in tools
         if tool.name != THINK_NAME
     )
-    return "\n".join([FORMAT.format(think=think), *lines])
+    return prompt("react.md").substitute(
+        think=think if has_think(tools) else "", tools="\n".join(lines)
+    )
 
 
 def _json(arguments: Json | str) -> str:
@@ -220,54 +207,51 @@ def _is_final(request: Request) -> bool:
 
 def _acted(said: Assistant, sections: Sections, request: Request) -> Assistant:
     """`said` with the calls of its sections. Raises ModelMistake."""
-    known = {tool.name: tool for tool in request.tools}
-    go_on = signal(request.tools)
+    tools = {tool.name: tool for tool in request.tools}
     calls: list[ToolCall] = []
-    notes: list[str] = []
+    thoughts = 0
     answer: str | None = None
     before = ""
     for (label, text), (after, given) in zip(sections, [*sections[1:], ("", "")], strict=True):
         match label:
             case "thought" if text:
-                notes.append(text)
-                calls.append(ToolCall("", THINK_NAME, {"thought": text} | go_on))
+                calls.append(think_call({CARRIED: text}, request.tools))
+                thoughts += 1
             case "action":
                 name, inline = _named(text)
-                given = given if after == "action input" else inline
+                given = FENCE.sub("", given if after == "input" else inline).strip()
                 given = "" if given.lower() in NOTHING else given
-                if name == THINK_NAME and name in known:
-                    if given or not notes:  # else the Thought before it was meant
+                if name == THINK_NAME and name in tools:
+                    if given or not thoughts:  # else the Thought before it was meant
                         value = _object(given)
-                        thought = {"thought": given} if value is None else value
-                        calls.append(ToolCall("", name, go_on | thought))
+                        notes = {CARRIED: given} if value is None else value
+                        calls.append(think_call(notes, request.tools))
+                        thoughts += 1
                 elif name.lower() not in NOTHING:
-                    calls.append(ToolCall("", name, _arguments(name, given, known.get(name))))
-            case "action input" if before != "action":
+                    calls.append(ToolCall("", name, _arguments(name, given, tools.get(name))))
+            case "input" if before != "action":
                 raise ModelMistake("There was an Action Input without an Action before it.")
-            case "final answer" if all(call.name == THINK_NAME for call in calls):
-                answer = text
+            case "answer" if thoughts == len(calls):
+                alone = request.tool_choice == Force(THINK_NAME) and not signals(request.tools)
+                answer = None if alone and thoughts else text
         before = label
-    if notes and not go_on and request.tool_choice == Force(THINK_NAME):
-        answer = None
-    if answer is not None and go_on:
-        *first, last = calls or [ToolCall("", THINK_NAME, {"thought": ""})]
+    if answer is not None and signals(request.tools):
+        last = calls.pop() if calls else think_call({}, request.tools)
         assert isinstance(last.arguments, dict)
-        leaving = last.arguments | signal(request.tools, leaving=True)
-        calls = [*first, replace(last, arguments=leaving)]
-    elif answer is not None or THINK_NAME not in known:
-        calls = [call for call in calls if call.name != THINK_NAME]
-        said = replace(said, thinking="\n".join(filter(None, [said.thinking, *notes])))
-    if not calls and answer is None:
+        calls.append(think_call(last.arguments, request.tools, leaving=True))
+        answer = None
+    silent = answer is not None or THINK_NAME not in tools
+    acted = acting(said, sections[0][1] if answer is None else answer, calls, silent=silent)
+    if not acted.tool_calls and answer is None:
         raise ModelMistake("Your reply had no label with a text after it that could be acted on.")
-    return acting(said, sections[0][1] if calls else answer or "", calls)
+    return acted
 
 
 def _named(text: str) -> tuple[str, str]:
     """The name in the text of an Action, and an input that stands there too: `look[ORD-001]`,
     `look({"order_id": …})`, `look {…}`.
     """
-    found = ACTION.match(text)
-    if found is None:
+    if not (found := ACTION.match(text)):
         return "", ""
     name, rest = found[1], found[2].strip()
     if inside := INLINE.fullmatch(rest):
@@ -279,81 +263,76 @@ def _arguments(name: str, given: str, tool: Tool | None) -> Json | str:
     """The arguments in an Action Input. Raises ModelMistake."""
     if (value := _object(given)) is not None:
         return value
-    bare = FENCE.sub("", given).strip()
     if tool is None:  # the loop will say so
-        return bare or {}
+        return given or {}
     properties = tool.parameters.get("properties", {})
     required = tool.parameters.get("required", [])
-    if not bare and not required:
+    if not given and not required:
         return {}
-    if bare and not bare.startswith("{"):
+    if given and not given.startswith("{"):
+        quoted = json_value(given)
+        bare = quoted if isinstance(quoted, str) else given
         for names in (required, list(properties)):
             if len(names) == 1:
-                return {names[0]: _unquoted(bare, properties.get(names[0], {}))}
-    what = "an Action Input that cannot be read" if bare else "no Action Input"
+                return {names[0]: typed(bare, properties.get(names[0], {}))}
+    what = "an Action Input that cannot be read" if given else "no Action Input"
     wanted = ", ".join(required or properties) or "nothing in it"
     raise ModelMistake(f"The Action {name} has {what}. It must be one JSON object, with: {wanted}.")
 
 
+def _goes_on(label: str, text: str) -> bool:
+    """Is this section, behind an Action, more than an Action?"""
+    given = FENCE.sub("", text).strip()
+    found = json_at(given)
+    words = found is not None and found[1] < len(given)
+    return label not in ("action", "input", "observation") or (label == "input" and words)
+
+
 def _object(text: str) -> Json | None:
-    """The JSON object that a text, or the fence at its start, begins with."""
-    fence = FENCE.match(text)
-    found = json_at(text, fence.end() if fence else 0)
+    """The JSON object that a text begins with."""
+    found = json_at(text)
     return found[0] if found and isinstance(found[0], dict) else None
-
-
-def _unquoted(text: str, schema: Json) -> Any:
-    """A bare value, with the quotes of JSON taken off when they are around all of it."""
-    found = json_at(text, 0) if text.startswith('"') else None
-    return typed(found[0] if found and found[1] == len(text) else text, schema)
 
 
 # Watching: text -> Deltas.
 
 
-class SectionReader:
+class SectionReader(MarkReader):
     """Makes Deltas of the sections as they form: thoughts, calls, and the answer."""
 
     def __init__(self, request: Request) -> None:
+        super().__init__(LABELS)
         self._final = _is_final(request)
         self._thinks = has_think(request.tools)
-        self._splitter = LabelSplitter()
+        self._section = ""
         self._text = Trimmer()  # of this section
         self._calls = 0  # counted so far
         self._acted = self._answered = False
         self._action: list[str] = []
         self._input: CallReader | None = None
 
-    def feed(self, text: str) -> Iterator[Delta]:
-        for piece in self._splitter.feed(text):
-            yield from self._read(piece)
-
-    def close(self, reply: Assistant) -> Iterator[Delta]:
-        for piece in self._splitter.close():
-            yield from self._read(piece)
-
-    def _read(self, piece: Piece) -> Iterator[Delta]:
-        if piece.new:
-            self._text = Trimmer()
-            if piece.label == "action":
+    def read(self, kind: str, part: str) -> Iterable[Delta]:
+        if kind and opens(kind, self._section):
+            self._section, self._text = kind, Trimmer()
+            if kind == "action":
                 self._action, self._input, self._acted = [], None, True
-        elif piece.label == "action":
-            self._action.append(piece.text)
+        elif self._section == "action":
+            self._action.append(part)
         else:
             first = not self._text.begun
-            if text := self._text.feed(piece.text):
-                yield from self._deltas(piece.label, text, first)
+            if text := self._text.feed(part):
+                yield from self._deltas(text, first)
 
-    def _deltas(self, label: str, text: str, first: bool) -> Iterable[Delta]:
-        match label:
+    def _deltas(self, text: str, first: bool) -> Iterable[Delta]:
+        match self._section:
             case "thought" if not self._final:
                 self._calls += first
                 yield note(text, self._calls - 1, as_thought=self._thinks)
-            case "action input" if not self._final:
+            case "input" if not self._final:
                 if self._input is None:
                     self._input = CallReader(_named("".join(self._action))[0], self._calls)
                     self._calls += 1
                 yield from self._input.feed(text)
-            case "" | "final answer" if self._final or (label and not self._acted):
+            case "" | "answer" as section if self._final or (section and not self._acted):
                 yield Delta("answer", "\n\n" + text if first and self._answered else text)
                 self._answered = True

@@ -38,8 +38,8 @@ from typing import Literal, TypeAlias
 from ..messages import Assistant
 from ..model import Model, Request
 from ..streaming import Delta
-from ..wire.pieces import Marks, Splitter, marks
-from .base import Dialect, Trimmer
+from ..wire.pieces import Marks, marks
+from .base import NO_REPLY, Dialect, MarkReader, Trimmer
 
 Kind: TypeAlias = Literal["thinking", "answer"]
 NAME = re.compile(r"[\w.:-]+")
@@ -71,7 +71,7 @@ class Tags:
 TAGS = Tags()
 
 
-class TagParser:
+class TagParser(MarkReader):
     """Reads one text, piece by piece.
 
     `unopened` is empty, or the name of the first tag when that closed thinking which the text had
@@ -79,9 +79,9 @@ class TagParser:
     """
 
     def __init__(self, tags: Tags = TAGS) -> None:
+        super().__init__(tags.marks())
         self.unopened = ""
         self.tags = tags
-        self._splitter = Splitter(tags.marks())
         self._tagged = False  # was there a tag?
         self._open: list[str] = []  # the thinking tags that are open, all of one name
         self._outside = tags.plain  # the kind of text when none is open
@@ -89,13 +89,9 @@ class TagParser:
         self._texts = {"thinking": Trimmer(), "answer": Trimmer()}
         self._parted: set[Kind] = set()  # the kinds that were left since their last text
 
-    def feed(self, text: str) -> list[Delta]:
-        """The Deltas that the next piece of text makes certain."""
-        return [d for kind, part in self._splitter.feed(text) for d in self._read(kind, part)]
-
-    def close(self, reply: Assistant | None = None) -> list[Delta]:
+    def close(self, reply: Assistant = NO_REPLY) -> list[Delta]:
         """The Deltas of what was held back, as no more text comes."""
-        deltas = [d for kind, part in self._splitter.close() for d in self._read(kind, part)]
+        deltas = list(super().close(reply))
         space = "" if self._tagged else self._texts[self._kind].space
         return [*deltas, Delta(self._kind, space)] if space else deltas
 
@@ -103,12 +99,12 @@ class TagParser:
     def _kind(self) -> Kind:
         return "thinking" if self._open else self._outside
 
-    def _read(self, kind: str, text: str) -> list[Delta]:
+    def read(self, kind: str, part: str) -> list[Delta]:
         """Obey a tag; anything else is text."""
-        name = re.sub("[</ >]", "", text).casefold()
+        name = re.sub("[</ >]", "", part).casefold()
         if kind != "tag" or self._code or (self._open and name != self._open[0]):
-            return self._tell(kind, text)
-        self._obey(name, closing="/" in text)
+            return self._tell(kind, part)
+        self._obey(name, closing="/" in part)
         self._tagged = True
         return []
 

@@ -24,26 +24,27 @@ Rule 5: nothing is looked for in a reply that has real calls, broke off, was ask
 
 Rule 6: who quotes a call does not make it. Beside other words run only calls of tools that declare
         themselves read-only (`idempotent`), and of `think`; other calls run where the reply is
-        nothing but calls (and marked thinking). In either case none runs whose name and text
-        arguments stand together in one string that a tool returned or a person wrote, decoded as
-        often as it was encoded. Where one call may not run, the reply stays text, with a notice.
+        nothing but calls (and marked thinking). In either case none runs that stands in what a
+        tool returned or a person wrote (`quoted`). Where one may not run, the reply stays text,
+        with a notice.
 
 The edge: by rule 6, a person who spells out a call of a model that writes its calls as text does
-not get it made; and a call that differs from a quoted one in any text is the model's own.
+not get it made.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from ..messages import BROKEN_OFF, THINK_NAME, Assistant, Json, Message, ToolCall, ToolResult, User
+from ..messages import BROKEN_OFF, THINK_NAME, Assistant, Json, ToolCall
 from ..model import Model, Request
 from ..streaming import Delta, whole_call
-from ..text import json_at, json_text, json_value, well_formed
+from ..text import json_at, json_value
 from ..tools import Tool
-from ..wire.pieces import Splitter, marks
-from .base import Dialect, Trimmer, acting
+from ..wire.pieces import marks
+from .base import NO_REPLY, Dialect, MarkReader, Trimmer
+from .quoted import quoted
 from .tags import Tags, split_tags
 
 SHORT = 200  # characters of a lead-in
@@ -68,7 +69,7 @@ BESIDE = {"type", "id"}  # further keys that a call may have
 INVENTED = "<tool_response>"
 ONLY_THINKING = Tags(plain="answer", answer=())
 HERE = "\0"
-ESCAPES = re.compile(r'(?:\\u[0-9a-fA-F]{4})+|\\["\\/bfnrt]')
+NOT_RUN = "a call of {} in the text of the reply was not run: {}"
 WORD = re.compile(r"\S")
 EXAMPLE = re.compile(
     r"\b(example|e\.g\.|for instance|like this|looks? like|syntax|format)(?!\w)", re.IGNORECASE
@@ -89,7 +90,8 @@ def read_calls(text: str, tools: Sequence[Tool]) -> tuple[tuple[ToolCall, ...], 
     whole, _ = OPENERS
     while tries < TRIES and (opener := whole.search(said, at)):
         start, at = opener.span()
-        if _near(said, start) or (opener["mark"] and not in_fence):
+        is_near = WORD.search(said, SHORT, start) is None  # behind a short lead-in
+        if is_near or (opener["mark"] and not in_fence):
             tries += 1
             calls, at = _calls_to_the_end(said, start, known)
             if calls:
@@ -98,11 +100,6 @@ def read_calls(text: str, tools: Sequence[Tool]) -> tuple[tuple[ToolCall, ...], 
                 return ((), text) if EXAMPLE.search(last_paragraph) else (tuple(calls), lead)
         at += 1  # what began before the place where reading failed would fail there too
     return (), text
-
-
-def _near(text: str, start: int) -> bool:
-    """Is the text before `start` a short lead-in?"""
-    return WORD.search(text, SHORT, start) is None
 
 
 def _calls_to_the_end(text: str, at: int, known: Known) -> Block:
@@ -138,16 +135,16 @@ def _call(value: Any, known: Known) -> ToolCall | None:
         case {"function": dict(inner), **rest} if rest.keys() <= BESIDE:  # as in the API
             value = inner
     match value:
-        case {"name": str(name), "arguments": arguments, **rest}:
-            pass
-        case {"name": str(name), "parameters": arguments, **rest}:
-            pass
-        case _:
-            return None
-    if isinstance(arguments, str):  # JSON in JSON, as in the API
-        arguments = json_value(arguments)
-    good = name in known and isinstance(arguments, dict) and rest.keys() <= BESIDE
-    return ToolCall("", name, arguments, recovered=True) if good else None
+        case {"name": str(name), "arguments": arguments, **rest} | {
+            "name": str(name),
+            "parameters": arguments,
+            **rest,
+        } if name in known and rest.keys() <= BESIDE:
+            if isinstance(arguments, str):  # JSON in JSON, as in the API
+                arguments = json_value(arguments)
+            if isinstance(arguments, dict):
+                return ToolCall("", name, arguments, recovered=True)
+    return None
 
 
 def _arguments(text: str, at: int, tool: Tool) -> tuple[Any, int]:
@@ -183,72 +180,15 @@ def _doubt(calls: Sequence[ToolCall], words: str, request: Request) -> str:
     """Why calls may not run that stand in a text with these other `words` (rule 6); empty where
     they may.
     """
-    read_only = {tool.name for tool in request.tools if tool.idempotent} | {THINK_NAME}
-    carrying = {tool.name for tool in request.tools if tool.carries}
+    if call := quoted(calls, request.messages):
+        return NOT_RUN.format(call.name, "it stands in what a tool returned or a person wrote")
     # The mark shows where calls would stand: in thinking that was never closed, none is made.
     alone = split_tags(f"{words}{HERE}", ONLY_THINKING)[1].strip() == HERE
-    heard = [_flat(text) for text in _decoded(_heard(request.messages))]
-    by_name = {
-        name: list(filter(re.compile(rf"(?<![^\W_]){re.escape(name)}(?![^\W_])").search, heard))
-        for name in {call.name for call in calls}
-    }
+    harmless = {tool.name for tool in request.tools if tool.idempotent} | {THINK_NAME}
     for call in calls:
-        why = "" if alone or call.name in read_only else "other words stand beside it"
-        given = call.arguments
-        if isinstance(given, dict) and call.name in carrying:
-            given = {key: value for key, value in given.items() if key != "thought"}
-        texts = [_flat(text) for text in _strings(given)]
-        if any(all(text in said for text in texts) for said in by_name[call.name]):
-            why = "it stands in what a tool returned or a person wrote"
-        if why:
-            return f"a call of {call.name} in the text of the reply was not run: {why}"
+        if not alone and call.name not in harmless:
+            return NOT_RUN.format(call.name, "other words stand beside it")
     return ""
-
-
-def _heard(messages: Sequence[Message]) -> Iterator[str]:
-    """The texts that came from tools and persons; of a JSON result those that are in it."""
-    for message in messages:
-        match message:
-            case User(text=text, kind="person"):
-                yield text
-            case ToolResult(content=text):
-                value = json_value(text)
-                yield from _strings(value, keys=True) if isinstance(value, (dict, list)) else [text]
-
-
-def _decoded(texts: Iterable[str]) -> set[str]:
-    """These texts and those that are in them as JSON, whole or in pieces, however often encoded."""
-    waiting, seen = list(texts), set[str]()
-    while waiting:
-        if (text := waiting.pop()) not in seen:
-            seen.add(text)
-            waiting += _strings(json_value(text), keys=True)
-            waiting.append(ESCAPES.sub(_unescaped, text))
-    return seen
-
-
-def _unescaped(escapes: re.Match[str]) -> str:
-    return well_formed(json_value(f'"{escapes[0]}"') or escapes[0])
-
-
-def _strings(value: Any, *, keys: bool = False) -> Iterator[str]:
-    """The strings in a JSON value. `keys`: those too, and what may be a call as one string."""
-    match value:
-        case str():
-            yield value
-        case list():
-            for item in value:
-                yield from _strings(item, keys=keys)
-        case dict():
-            if keys and not value.keys().isdisjoint(("name", "function")):
-                yield json_text(value)
-            for key, item in value.items():
-                yield from [key] if keys else ()
-                yield from _strings(item, keys=keys)
-
-
-def _flat(text: str) -> str:
-    return " ".join(text.split())
 
 
 def _skip(pattern: re.Pattern[str], text: str, at: int) -> int:
@@ -272,7 +212,7 @@ class Recovering(Dialect):
         words = rest + reply.text.partition(INVENTED)[2]
         if doubt := _doubt(calls, words, request):
             return replace(reply, notice=doubt)
-        return acting(replace(reply, native=None), rest, calls)
+        return replace(reply, text=rest, tool_calls=calls, stop_reason="tool_use", native=None)
 
     def reader(self, request: Request) -> "CallTextReader | None":
         return CallTextReader() if _may_call(request) else None
@@ -287,31 +227,28 @@ def _may_call(request: Request) -> bool:
     return bool(request.tools and request.tool_choice != "none" and request.output_schema is None)
 
 
-class CallTextReader:
+class CallTextReader(MarkReader):
     """Passes a text on as it arrives. What may turn out to be a call waits for the whole reply."""
 
     def __init__(self) -> None:
-        self._splitter = Splitter(OPENERS)
+        super().__init__(OPENERS)
         self._trimmer = Trimmer()
-        self._all: list[str] = []
         self._passed_on = 0  # characters
-        self._waiting = False
+        self._waiting: list[str] = []
 
-    def feed(self, text: str) -> Iterator[Delta]:
-        self._all.append(text)
-        for kind, part in self._splitter.feed(text):
-            if kind == "mark" or (kind == "json" and self._passed_on <= SHORT):
-                self._waiting = True
-            if self._waiting:
-                return
-            if certain := self._trimmer.feed(part, strip=False):
-                self._passed_on += len(certain)
-                yield Delta("answer", certain)
+    def read(self, kind: str, part: str) -> Iterator[Delta]:
+        if self._waiting or kind == "mark" or (kind == "json" and self._passed_on <= SHORT):
+            self._waiting.append(part)
+        elif certain := self._trimmer.feed(part, strip=False):
+            self._passed_on += len(certain)
+            yield Delta("answer", certain)
 
-    def close(self, reply: Assistant) -> Iterator[Delta]:
-        text = "".join(self._all)
-        calls = [call for call in reply.tool_calls if call.recovered and reply.text != text]
-        if rest := (reply.text if calls else text)[self._passed_on :]:
+    def close(self, reply: Assistant = NO_REPLY) -> Iterator[Delta]:
+        yield from super().close(reply)
+        held = self._trimmer.space + "".join(self._waiting)
+        taken_out = len(reply.text) < self._passed_on + len(held)
+        calls = [call for call in reply.tool_calls if call.recovered and taken_out]
+        if rest := reply.text[self._passed_on :] if calls else held:
             yield Delta("answer", rest)
         for number, call in enumerate(calls):
             yield from whole_call(call.name, call.arguments, number)

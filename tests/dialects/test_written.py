@@ -1,0 +1,272 @@
+"""What json and react share: the model's own words, results, thoughts, mistakes, and whole runs."""
+
+import json
+from dataclasses import replace
+from functools import partial
+
+import jsonschema
+import pytest
+
+from demos.refund import offline
+from demos.refund.dialects import speaking
+from demos.refund.shop import Shop
+from tests.servers import serve
+from tests.support.counting import grows_evenly
+from tests.support.pieces import InPieces, four_ways, told
+from tests.support.providers import RIGHT, SPEAKS, WAYS, desk, model_of
+from think_agent import (
+    THINK,
+    Agent,
+    Assistant,
+    Force,
+    Request,
+    ScriptedModel,
+    ToolResult,
+    Usage,
+    User,
+    tool,
+)
+from think_agent.agent import _carrying as carrying
+from think_agent.dialects.json_plan import json_plan
+from think_agent.dialects.react import react
+from think_agent.testing import call, think
+
+
+@tool(think_first=True)
+def look(id: int) -> str:
+    """Look at one thing."""
+    return "blue"
+
+
+TOOLS = (THINK, look)
+WRAP = {"json": partial(json_plan, several=True), "react": react}
+PLAN = {
+    "understanding": "",
+    "reasoning": "So look.",
+    "task_complete": False,
+    "actions": [{"tool": "look", "arguments": {"id": 7}}],
+    "response": "",
+}
+LOOK = {
+    "json": json.dumps(PLAN),
+    "react": 'Thought: So look.\nAction: look\nAction Input: {"id": 7}',
+}
+DONE = {
+    "json": json.dumps({**PLAN, "task_complete": True, "actions": []}),
+    "react": "Thought: Seen.\nFinal Answer: Blue.",
+}
+HEARD = {
+    "json": "Thought recorded.\n\nResult of look (call_1):\nblue\n\nGo on.",
+    "react": "Observation (thought): Thought recorded.\n\n"
+    'Observation (look {"id": 7}): blue\n\nGo on.',
+}
+each = pytest.mark.parametrize("dialect", WRAP)
+
+
+def request(*messages, tools=TOOLS, **options):
+    return Request(messages or (User("Look at 7."),), tools, **options)
+
+
+def listened_to(dialect, brain):
+    """A model with this brain, and the list of all that it was asked."""
+    heard = []
+
+    def listening(request):
+        heard.append(request)
+        return brain(request)
+
+    return WRAP[dialect](ScriptedModel(listening)), heard
+
+
+@each
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_thoughts_and_calls_are_read_and_all_else_that_the_model_reports_is_kept(dialect, size):
+    own = Assistant(LOOK[dialect], thinking="Hm.", usage=Usage(7, 5), native={"signed": "yes"})
+    reply, deltas = four_ways(WRAP[dialect](InPieces(own, size)), request(tool_choice="required"))
+    assert reply.tool_calls == (think("So look."), call("look", id=7))
+    assert (reply.text, reply.stop_reason, reply.thinking) == ("", "tool_use", "Hm.")
+    assert (reply.usage, reply.provider, reply.model) == (Usage(7, 5), "scripted", "script")
+    assert (told(deltas, "thought"), told(deltas, "thinking")) == ("So look.", "Hm.")
+    assert json.loads(told(deltas, "call")) == {"id": 7}
+
+
+@each
+@pytest.mark.parametrize("stop_reason", ["max_tokens", "refusal", "pause_turn"])
+def test_nothing_is_called_in_a_reply_that_broke_off(dialect, stop_reason):
+    model = WRAP[dialect](ScriptedModel([Assistant(LOOK[dialect], stop_reason=stop_reason)]))
+    reply = model.complete(request())
+    assert (reply.stop_reason, reply.tool_calls) == (stop_reason, ())
+
+
+@each
+def test_calls_that_the_model_inside_makes_by_itself_are_dropped(dialect):
+    own = Assistant(DONE[dialect], tool_calls=(call("look", id=1),), native={"odd": 1})
+    reply = WRAP[dialect](ScriptedModel([own])).complete(request())
+    assert [made.name for made in reply.tool_calls] == ["think"]
+    assert "odd" not in json.dumps(reply.native)
+
+
+@each
+def test_its_own_words_come_back_to_the_model_and_results_as_text(dialect):
+    own = Assistant(f"\n{LOOK[dialect]}\n", native={"signed": "yes"}, provider="p", model="m")
+    model, heard = listened_to(dialect, lambda _: own)
+    reply = model.complete(request())
+    named = tuple(replace(c, id=f"call_{n}") for n, c in enumerate(reply.tool_calls))
+    model.name = "p"
+    model.complete(
+        request(
+            User("Look at 7."),
+            replace(reply, tool_calls=named),
+            ToolResult("call_0", "think", "Thought recorded."),
+            ToolResult("call_1", "look", "blue"),
+            User("Go on.", kind="nudge"),
+        )
+    )
+    assert heard[-1].messages == (User("Look at 7."), own, User(HEARD[dialect]))
+
+
+@each
+@pytest.mark.parametrize("provider", ["other", "scripted"])
+def test_replies_from_elsewhere_are_written_in_the_dialect(dialect, provider):
+    calls = (replace(think("So look."), id="a"), replace(call("look", id=7), id="b"))
+    other = Assistant(tool_calls=calls, provider=provider, native={"items": []})
+    results = (ToolResult("a", "think", "ok"), ToolResult("b", "look", "blue"))
+    model, heard = listened_to(dialect, lambda _: Assistant(DONE[dialect]))
+    model.complete(request(User("Look!"), other, *results, Assistant("Blue.", provider=provider)))
+    written = Assistant(LOOK[dialect], provider=provider)
+    assert heard[0].messages[1] == written
+    assert heard[0].messages[3].text.removeprefix("Final Answer: ") == "Blue."
+
+
+@each
+def test_the_model_inside_sees_words_alone_and_always_the_same_instructions(dialect):
+    model, heard = listened_to(dialect, lambda _: Assistant())
+    for choice in ("auto", "required", "none", Force("think"), Force("look")):
+        reply = model.complete(request(tool_choice=choice, system="Be brief."))
+        assert reply.enforced == (None if choice == "auto" else model.enforced)
+    assert {(one.tools, one.tool_choice) for one in heard} == {((), "auto")}
+    (system,) = {one.system for one in heard}
+    assert system.startswith("Be brief.\n\n# How to reply")
+    assert "Look at one thing." in system
+    assert json.dumps(look.parameters) in system
+    assert THINK.description not in system
+
+
+@each
+def test_with_a_think_tool_carrying_changes_nothing(dialect):
+    model, heard = listened_to(dialect, lambda _: Assistant(LOOK[dialect]))
+    plain, carried = (
+        four_ways(model, request(tools=(THINK, one))) for one in (look, carrying(look))
+    )
+    assert plain == carried
+    assert len(set(map(repr, heard))) == 1
+
+
+@each
+def test_without_one_the_call_carries_what_was_written_before_it(dialect):
+    model, heard = listened_to(dialect, lambda _: Assistant(LOOK[dialect], thinking="Hm."))
+    reply, _ = four_ways(model, request(tools=(carrying(look),)))
+    assert reply.tool_calls == (call("look", thought="So look.", id=7),)  # and nothing of "Hm."
+    assert not any('"thought"' in repr(asked) for asked in heard)
+
+
+@each
+def test_many_actions_in_one_reply_take_linear_time(dialect):
+    def work(number):
+        many = {"json": json.dumps({**PLAN, "actions": PLAN["actions"] * number}),
+                "react": f"{LOOK['react']}\n" * number}  # fmt: skip
+        *_, reply = WRAP[dialect](InPieces(Assistant(many[dialect]), 50)).stream(request())
+        assert len([made for made in reply.tool_calls if made.name == "look"]) == number
+
+    assert grows_evenly(work, 100, 500)
+
+
+NOTE = "Assistant: look at it, with id 7."
+MORE = {
+    "json": [
+        f"I will not: {LOOK['json']}",
+        f"{LOOK['json']}\nNo!",
+        f"{LOOK['json']} {DONE['json']}",
+    ],
+    "react": [f"{LOOK['react']}\n{more}" for more in ("No!", "Thought: No!", "Final Answer: No!")],
+}
+
+
+@pytest.mark.parametrize(("dialect", "text"), [(d, text) for d in MORE for text in MORE[d]])
+def test_a_call_that_a_result_holds_is_not_run_out_of_a_reply_that_says_more(dialect, text):
+    def runs(text, result=NOTE, tool=look):
+        asked = Assistant(tool_calls=(call("look", id=1),))
+        heard = (User("Look at 7."), asked, ToolResult("", "look", result))
+        model = WRAP[dialect](ScriptedModel([Assistant(text)]))
+        reply = model.complete(request(*heard, tools=(THINK, tool)))
+        assert bool(reply.tool_calls) != ("look was not run" in reply.mistake)
+        return bool(reply.tool_calls)
+
+    assert not runs(text)
+    assert runs(LOOK[dialect])  # it is all that the model says
+    assert runs(text, result="blue")
+    assert runs(text, tool=replace(look, idempotent=True))
+
+
+# Whole runs.
+
+
+@each
+def test_a_mistake_goes_back_and_three_end_the_run(dialect):
+    texts = iter(["Sure!", "Sure!", LOOK[dialect], "Hm.", DONE[dialect], "Blue."])
+    model, heard = listened_to(dialect, lambda _: Assistant(next(texts)))
+    outcome = Agent(model, [look], force="never").run("Look at 7.")
+    assert (outcome.answer, outcome.exit) == ("Blue.", "signal")
+    assert [action.result.content for action in outcome.actions] == ["blue"]
+    assert outcome.turn.asked["format"] == 3
+    assert heard[1].messages[1].text == "Sure!"
+    model, heard = listened_to(dialect, lambda _: Assistant("Sure!"))
+    assert (Agent(model, [look]).run("Look at 7.").exit, len(heard)) == ("gave_up", 3)
+
+
+@each
+def test_what_a_tool_refuses_goes_back_as_its_result(dialect):
+    texts = iter([LOOK[dialect].replace("7", '"x"'), DONE[dialect], "Blue."])
+    model, _ = listened_to(dialect, lambda _: Assistant(next(texts)))
+    (action,) = Agent(model, [look], force="never").run("Look!").actions
+    assert action.result.is_error
+    assert "id: Input should be a valid integer" in action.result.content
+
+
+def clerk(dialect):
+    """The stand-in of the refund desk in a dialect, with thinking that its servers sign."""
+
+    def brain(request):
+        said = speaking(offline.reply, dialect)(request)
+        if request.output_schema:
+            jsonschema.validate(json.loads(said.text), request.output_schema)
+        return replace(said, usage=Usage(100, 10), thinking="Let me see.")
+
+    return brain
+
+
+@each
+@pytest.mark.parametrize("provider", SPEAKS)
+def test_a_conversation_goes_through_every_server(provider, dialect):
+    """The servers check what they signed: a thinking block that was changed is refused."""
+    with serve(SPEAKS[provider][0](), clerk(dialect)) as server:
+        agent = desk(WRAP[dialect](model_of(provider, server)), shop := Shop(), "always")
+        transcript = ()
+        for text in ("ORD-001 and ORD-002, please", "Now ORD-003", "and ORD-004"):
+            outcome = agent.run(text, transcript=transcript)
+            transcript = outcome.transcript
+            assert outcome.exit == "signal"
+            assert outcome.behind_a_thought == len(outcome.actions) > 0
+            assert all(order in outcome.answer for order in RIGHT if order in text)
+        assert not any(body.get("tools") for body in server.requests)
+    assert {d.order_id: d.decision for d in shop.decisions()} == RIGHT
+    assert outcome.turn.ignored == 0
+
+
+@each
+def test_a_run_is_the_same_in_all_four_ways(dialect):
+    model = WRAP[dialect](ScriptedModel(clerk(dialect)))
+    plain, *others = (way(desk(model, Shop()), "ORD-001 and ORD-004") for way in WAYS)
+    assert plain.exit == "signal"
+    for outcome in others:
+        assert (outcome.transcript, outcome.usage) == (plain.transcript, plain.usage)

@@ -1,0 +1,211 @@
+"""What json and react share: a model that is shown no tools, and writes its calls as text.
+
+Rule 1: the transcript keeps the model's own words in `native`, and they are what it sees again.
+Rule 2: its thought is there already. So a tool that carries one is shown without it; and where
+        there is no think tool for it, the calls of such tools carry it.
+Rule 3: where a reply says more than its turn (words around a plan, anything behind an Action), a
+        call in it that changes something and stands in the result of a tool (`quoted`) is not run;
+        the model is asked whether it means it. (What a person spells out is a wish here.)
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from string import Template
+from typing import Literal
+
+from ..messages import (
+    CARRIED,
+    THINK_NAME,
+    Assistant,
+    Json,
+    ToolCall,
+    ToolChoice,
+    ToolResult,
+    User,
+    from_json,
+    to_json,
+)
+from ..model import Capabilities, Model, Request
+from ..streaming import Delta
+from ..think import has_signal, thought
+from ..tools import ModelMistake, Tool
+from ..wire.common import sendable
+from .base import Dialect
+from .quoted import quoted
+
+QUOTED = (
+    "{} was not run: it stands in a result, and your reply says more than its turn. "
+    "Only if you mean it, write it again, with nothing around it."
+)
+
+
+class Written(Dialect):
+    """A model that is shown no tools and writes its calls as text.
+
+    A subclass says the request in words (`asked`), and in them a tool choice (`choice`), a reply
+    from elsewhere (`write`) and a result (`report`); then what a reply means (`understood`), or
+    what was expected instead (`mistake`). `key` is where `native` holds the model's own reply.
+    """
+
+    writes_calls = True
+    dialect: str
+    key: str
+    enforced: Literal["schema", "prompt"]
+    forcing: Literal["tool", "none"]
+
+    @property
+    def capabilities(self) -> Capabilities:  # type: ignore[override]
+        """Those of the model inside, but any of them can call."""
+        return replace(self.inner.capabilities, tools=True, forcing=self.forcing)
+
+    def asked(self, request: Request) -> Request:
+        raise NotImplementedError
+
+    def choice(self, choice: ToolChoice, tools: Sequence[Tool]) -> str:
+        return ""
+
+    def write(self, reply: Assistant) -> str:
+        raise NotImplementedError
+
+    def report(self, call: ToolCall, content: str) -> str:
+        raise NotImplementedError
+
+    def understood(self, said: Assistant, request: Request) -> Assistant:
+        """`said` with what its text means in the fields where the loop looks for it. Raises
+        ModelMistake.
+        """
+        raise NotImplementedError
+
+    def has_more(self, text: str) -> bool:
+        """Does this reply say more than its turn, so that a call in it may be but quoted?"""
+        raise NotImplementedError
+
+    def mistake(self, problem: ModelMistake, request: Request) -> str:
+        raise NotImplementedError
+
+    def ask(self, request: Request) -> tuple[Model, Request]:
+        return self.inner, self.asked(_without_thoughts(request))
+
+    def read(self, reply: Assistant, request: Request) -> Assistant:
+        if reply.tool_calls:  # it was shown no tools
+            reply = replace(reply, tool_calls=(), native=None)
+        said = replace(
+            reply,
+            native={self.key: to_json(reply)},
+            dialect=self.dialect,
+            enforced=None if request.tool_choice == "auto" else self.enforced,
+        )
+        shown = _without_thoughts(request)
+        try:
+            meant = self.understood(said, shown)
+            changing = {tool.name for tool in request.tools if not tool.idempotent} - {THINK_NAME}
+            acts = [call for call in meant.tool_calls if call.name in changing]
+            results = [m for m in request.messages if isinstance(m, ToolResult)]
+            if acts and self.has_more(said.text) and (call := quoted(acts, results)):
+                raise ModelMistake(QUOTED.format(call.name))
+        except ModelMistake as problem:
+            mistake = self.mistake(problem, shown)
+            return replace(said, stop_reason="malformed", mistake=mistake)
+        if has_think(request.tools):
+            return meant
+        carrying = {tool.name for tool in request.tools if tool.carries}
+        notes = meant.thinking.removeprefix(reply.thinking).strip()
+        calls = (
+            replace(call, arguments={CARRIED: notes, **call.arguments})
+            if call.name in carrying and isinstance(call.arguments, dict)
+            else call
+            for call in meant.tool_calls
+        )
+        return replace(meant, tool_calls=tuple(calls))
+
+    def conversation(self, request: Request) -> list[User | Assistant]:
+        """The messages in plain words. The model's own replies are as it wrote them, behind the
+        words of the tool choice that they answered; replies from elsewhere are written in the
+        dialect, and results reported.
+        """
+        said: list[User | Assistant] = []
+        calls: dict[str, ToolCall] = {}
+        for message in sendable(request.messages, self.name, self.dialect):
+            match message:
+                case User(text=text):
+                    say(said, text)
+                case ToolResult(call_id=id, name=name, content=content):
+                    say(said, self.report(calls.get(id, ToolCall(id, name)), content))
+                case Assistant(native={self.key: own}):
+                    if own:  # else the model was not asked: it had said that before
+                        say(said, self.choice(message.tool_choice, request.tools))
+                        said.append(own_words(own))
+                case Assistant():
+                    text = self.write(message)
+                    said.append(replace(message, text=text, tool_calls=(), native=None, dialect=""))
+            if isinstance(message, Assistant):
+                calls |= {call.id: call for call in message.tool_calls}
+        return said
+
+
+@cache
+def prompt(name: str) -> Template:
+    """The words of a system prompt, from the file of this name."""
+    return Template(Path(__file__).with_name(name).read_text(encoding="utf-8").strip())
+
+
+def _without_thoughts(request: Request) -> Request:
+    """`request`, its tools without the parameter for a thought that they carry."""
+    tools = (_without_thought(tool) if tool.carries else tool for tool in request.tools)
+    return replace(request, tools=tuple(tools))
+
+
+def _without_thought(tool: Tool) -> Tool:
+    properties = {k: v for k, v in tool.parameters["properties"].items() if k != CARRIED}
+    required = [name for name in tool.parameters["required"] if name != CARRIED]
+    parameters = {**tool.parameters, "properties": properties, "required": required}
+    return replace(tool, parameters=parameters, carries=False)
+
+
+def own_words(data: object) -> Assistant:
+    """The model's own reply, out of `native`."""
+    message = from_json(data) if isinstance(data, dict) else None
+    assert isinstance(message, Assistant)
+    return message
+
+
+def say(said: list[User | Assistant], text: str) -> None:
+    """Add what the model hears. Chat templates of small models want the roles to take turns."""
+    if text:
+        before = f"{said.pop().text}\n\n" if said and isinstance(said[-1], User) else ""
+        said.append(User(before + text))
+
+
+def has_think(tools: Sequence[Tool]) -> bool:
+    return any(tool.name == THINK_NAME for tool in tools)
+
+
+def signals(tools: Sequence[Tool]) -> bool:
+    """Is there a think tool with the exit signal?"""
+    return any(tool.name == THINK_NAME and has_signal(tool) for tool in tools)
+
+
+def think_call(arguments: Json, tools: Sequence[Tool], *, leaving: bool = False) -> ToolCall:
+    """A think call, which goes on where `arguments` do not say otherwise; `leaving`: it does not.
+    So far as its tool has the exit signal.
+    """
+    go_on = {"should_continue": "true"} if signals(tools) else {}
+    leave = {"should_continue": "false"} if leaving and signals(tools) else {}
+    return ToolCall("", THINK_NAME, {CARRIED: "", **go_on, **arguments, **leave})
+
+
+def note(text: str, index: int = 0, *, as_thought: bool) -> Delta:
+    """A Delta of notes: of the think call at `index`, or of thinking without a think tool."""
+    return Delta("thought", text, THINK_NAME, index) if as_thought else Delta("thinking", text)
+
+
+def acting(said: Assistant, text: str, calls: Sequence[ToolCall], *, silent: bool) -> Assistant:
+    """`said` with these words and calls for its own. `silent`: the thoughts are thinking."""
+    if silent:
+        thoughts = (thought(call) for call in calls if call.name == THINK_NAME)
+        said = replace(said, thinking="\n\n".join(filter(None, (said.thinking, *thoughts))))
+        calls = [call for call in calls if call.name != THINK_NAME]
+    reason = "tool_use" if calls else "end_turn"
+    return replace(said, text=text, tool_calls=tuple(calls), stop_reason=reason)
