@@ -111,15 +111,13 @@ def _brief(name: str, value: object) -> str:
     match value:
         case bool():
             return name if value else f"not {name}"
-        case str():
-            return shorten(value, 80)
-        case int() | float():
-            return f"{name}: {value}" if " " in name else f"{value} {name}"
         case None | [] | {}:
             return ""
-        case list() if all(isinstance(item, str) for item in value):
-            return f"{name}: {shorten(', '.join(value), 60)}"
-        case list():
+        case str():
+            return shorten(value, 80)
+        case int() | float() if " " not in name:
+            return f"{value} {name}"
+        case [dict(), *_]:
             return f"{name} ({len(value)})"
     return f"{name}: {shorten(json_text(value), 60)}"
 

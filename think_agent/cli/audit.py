@@ -110,7 +110,7 @@ def command(
         alone = Record({"instructions": runs[0].instructions}, runs[0].messages, ())
         audit(alone, html=html, as_json=json, redact=redact)
     if runs and not json:
-        counted, screen = imports.table(runs, of["guarded"], by=of["by"]), Screen(highlight=False)
+        counted, screen = [imports.table(runs, of["guarded"], by=of["by"])], Screen(highlight=False)
         if screen.is_terminal:
             tables.show(counted, screen)
         else:
