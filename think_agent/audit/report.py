@@ -32,7 +32,6 @@ from ..messages import (
     Usage,
     User,
     Verdict,
-    to_json,
 )
 from ..running import honored
 from ..turn import Turn as Reading
@@ -208,7 +207,7 @@ class Report(Figures):
 
 
 def to_json_report(report: Report) -> Json:
-    """The report as one JSON object."""
+    """The report as one JSON object: its figures, then its turns, field by field."""
     return {
         "header": report.header,
         "exit": report.turns[-1].exit if report.turns else None,
@@ -221,25 +220,8 @@ def to_json_report(report: Report) -> Json:
         "usage": asdict(report.usage),
         "seconds": report.seconds,
         "warnings": [{"step": step or None, "text": text} for step, text in report.warnings],
-        "turns": [
-            {
-                "request": turn.request.text if turn.request else None,
-                "entries": [_entry_json(entry) for entry in turn.entries],
-                "exit": turn.exit,
-                "answer": turn.answer,
-                "seconds": turn.seconds,
-            }
-            for turn in report.turns
-        ],
+        "turns": [asdict(turn) for turn in report.turns],
     }
-
-
-def _entry_json(entry: Step | Note) -> Json:
-    if isinstance(entry, Note):
-        return {"note": entry.text}
-    calls = [{"kind": type(call).__name__.lower(), **asdict(call)} for call in entry.calls]
-    reply = to_json(entry.reply)
-    return {"step": entry.number, "reply": reply, "calls": calls, "seconds": entry.seconds}
 
 
 # From a transcript to its Report.
@@ -297,11 +279,14 @@ class _Builder:
             self.end_turn()
             self.turns.append(Turn([], None, len(self.turns) + 1))
             self._start, self._before = time, None
-            self._open: list[tuple[ToolCall, Call]] = []  # without a result: the call, and as shown
+            self._open: list[Call] = []  # what was made of the calls without a result
             self._numbers: dict[int, int] = {}  # of the thoughts that were read, by identity
         turn = self.turns[-1]
         took, self._before = _between(self._before, time), time or self._before
         turn.seconds = _between(self._start, self._before)
+        about = getattr(entry, "call_id", None)
+        pending = enumerate(self._reading.pending)
+        place = next((place for place, call in pending if call.id == about), None)
         if isinstance(entry, MESSAGES):
             self._reading.add(entry)
             turn.exit = None  # it goes on
@@ -314,13 +299,16 @@ class _Builder:
                 self._open = []
                 for call, seen in zip(reply.tool_calls, shown.tool_calls, strict=True):
                     self._step.calls += self._made(call, seen)
-                    self._open.append((call, self._step.calls[-1]))
-            case _, (ToolResult() | Started() | Verdict()) as shown if self._answer(shown, took):
+                    self._open.append(self._step.calls[-1])
+            case _, (ToolResult() | Started() | Verdict()) as shown if place is not None:
                 self._step.answers.append(shown)
+                self._answer(self._open[place], shown, took)
+                if isinstance(shown, ToolResult):
+                    self._open.pop(place)
             case _, shown:
                 turn.entries.append(_in_words(shown))
                 turn.exit = shown.exit if isinstance(shown, Ended) else turn.exit
-        for call, made in self._open:
+        for call, made in zip(self._reading.pending, self._open, strict=True):
             if isinstance(made, Action) and (behind := self._reading.thought_behind(call)):
                 made.thought = self._numbers.get(id(behind), made.thought)
                 made.how = behind.how
@@ -337,28 +325,22 @@ class _Builder:
         action.thought = next(self._thoughts)
         return [Thought(action.thought, text, "carried"), action]
 
-    def _answer(self, answer: ToolResult | Started | Verdict, took: float | None) -> bool:
-        """Note what an answer says of the first open call of its id. Is there one?"""
-        found = next((one for one in self._open if one[0].id == answer.call_id), None)
-        if found is None:
-            return False
-        match found[1], answer:
-            case Action() as action, Verdict() as verdict:
-                action.verdict, action.waited, action.decision = verdict, took, True
-            case Action() as action, Started():
-                action.status = "started"
-            case Action() as action, ToolResult() as result:
-                action.status, action.result = words.status(result), result.content
-                action.seconds = None if result.refused else took
-                action.decision = action.decision or bool(result.refused)
-            case Thought() as thought, ToolResult() as result:
-                thought.note = result.content.removeprefix(think.RECORDED).strip()
-                if not result.is_error:
+    def _answer(self, made: Call, answer: Message, took: float | None) -> None:
+        """Note what an answer says of its call."""
+        match made, answer:
+            case Action(), Verdict():
+                made.verdict, made.waited, made.decision = answer, took, True
+            case Action(), Started():
+                made.status = "started"
+            case Action(), ToolResult():
+                made.status, made.result = words.status(answer), answer.content
+                made.seconds = None if answer.refused else took
+                made.decision = made.decision or bool(answer.refused)
+            case Thought(), ToolResult():
+                made.note = answer.content.removeprefix(think.RECORDED).strip()
+                if not answer.is_error:
                     heard = self._reading.thoughts[-1]
-                    thought.how, self._numbers[id(heard)] = heard.how, thought.number
-        if isinstance(answer, ToolResult):
-            self._open.remove(found)
-        return True
+                    made.how, self._numbers[id(heard)] = heard.how, made.number
 
     def end_turn(self) -> None:
         """How it ended, as the file says, else as the loop would; and with what answer."""

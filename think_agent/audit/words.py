@@ -44,6 +44,11 @@ STATUS = {  # of a call: a mark and words
     "started": ("?", "may have happened"),
     "not run": ("–", "not run"),
 }
+ASKED = {  # by a tool choice that names no tool
+    "auto": "free to choose",
+    "required": "told to call a tool",
+    "none": "asked for closing words, without tools",
+}
 DECIDED = {"yes": "approved", "no": "denied", "quit": "stopped"}
 
 
@@ -54,14 +59,8 @@ def status(result: ToolResult) -> str:
 
 def asked(reply: Assistant) -> str:
     """What the tool choice asked of a reply, as in "the model was …"."""
-    match reply.tool_choice:
-        case Force(name=name):
-            return f"told to call {name}"
-        case "required":
-            return "told to call a tool"
-        case "none":
-            return "asked for closing words, without tools"
-    return "free to choose"
+    choice = reply.tool_choice
+    return f"told to call {choice.name}" if isinstance(choice, Force) else ASKED[choice]
 
 
 def decided(verdict: Verdict, waited: float | None = None) -> str:
