@@ -114,9 +114,11 @@ def _brief(name: str, value: object) -> str:
             return ""
         case str():
             return shorten(value, 80)
-        case int() | float() if " " not in name:
-            return f"{value} {name}"
-        case [dict(), *_]:
+        case int() | float() if name.endswith("s") and " " not in name:
+            return f"{value} {name}"  # 13 days
+        case [str(), *_]:
+            return f"{name}: {shorten(', '.join(map(str, value)), 60)}"
+        case list():
             return f"{name} ({len(value)})"
     return f"{name}: {shorten(json_text(value), 60)}"
 
