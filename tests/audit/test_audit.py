@@ -74,9 +74,12 @@ def test_it_says_what_the_outcome_says(order, force):
     assert seen == [(a.call, a.result.content, a.thought, a.how) for a in outcome.actions]
 
 
-@given(transcripts)
+FIELDS = ["thought", "text", "content", "should_continue", "name", "type", "arguments"]
+
+
+@given(transcripts, st.sampled_from(FIELDS))
 @settings(deadline=None)
-def test_any_transcript_is_shown_and_agrees_with_its_reading(said):
+def test_any_transcript_is_shown_and_agrees_with_its_reading(said, field):
     made = report(said)
     turns = Turn.all(said)
     expected = [(a.call.id, a.result.content, a.how) for turn in turns for a in turn.actions]
@@ -89,6 +92,9 @@ def test_any_transcript_is_shown_and_agrees_with_its_reading(said):
     json.dumps(to_json_report(made))
     assert [t.number for t in made.thoughts] == list(range(1, len(made.thoughts) + 1))
     replies = [message for message in said if isinstance(message, Assistant)]
+    hidden = report(said, redact=[field])  # no field holds a report together
+    assert [turn.exit for turn in hidden.turns] == [turn.exit for turn in made.turns]
+    assert [(a.status, a.how) for a in hidden.actions] == [(a.status, a.how) for a in made.actions]
     assert [(s.number, s.reply) for s in made.steps] == list(enumerate(replies, 1))
 
 
@@ -304,17 +310,7 @@ def test_a_hidden_field_is_hidden_wherever_its_value_occurs():
     assert SECRET in to_html(open_page)
     assert made.turns[0].exit == "signal"
     assert [a.how for a in made.actions] == [a.how for a in open_page.actions]
-
-
-@pytest.mark.parametrize("field", ["thought", "text", "content", "should_continue", "name", "type"])
-def test_no_field_breaks_the_report(field):
-    outcome = refund("ORD-001")
-    made = report(outcome.transcript, redact=[field])
-    assert made.turns[0].exit == "signal"
-    assert len(made.actions) == 3
-    if field == "thought":
-        assert {thought.text for thought in made.thoughts} == {"[redacted]"}
-    to_html(made), to_text(made)
+    assert {t.text for t in report(entries, redact=["thought"]).thoughts} == {"[redacted]"}
 
 
 @given(
@@ -438,6 +434,10 @@ def hostile_report(payload: str):
     return report(hostile(payload), header=header, warnings=[payload])
 
 
+TAGS = """html head meta title style body header main nav footer section h1 h2 h3 h4 h5 p div span
+    strong code a ul ol li dl dt dd details summary table tr th td"""
+ATTRIBUTES = """lang charset content http-equiv name class id href dir aria-labelledby aria-label
+    aria-hidden tabindex role scope"""
 UNSEEN = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u200b\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]"
 )
@@ -448,16 +448,8 @@ def test_hostile_text_stays_text(payload):
     page = to_html(hostile_report(payload))
     found = Elements()
     found.feed(page)
-    assert found.tags <= {
-        "html", "head", "meta", "title", "style", "body", "header", "main", "nav", "footer",
-        "section",
-        "h1", "h2", "h3", "h4", "h5", "p", "div", "span", "strong", "small", "code", "a", "ul",
-        "ol", "li", "dl", "dt", "dd", "blockquote", "details", "summary", "table", "tr", "th", "td",
-    }  # fmt: skip
-    assert found.attributes <= {
-        "lang", "charset", "content", "http-equiv", "name", "class", "id", "href", "dir",
-        "aria-labelledby", "aria-label", "aria-hidden", "tabindex", "role", "scope",
-    }  # fmt: skip
+    assert found.tags <= set(TAGS.split())
+    assert found.attributes <= set(ATTRIBUTES.split())
     assert all(re.fullmatch(r"#(step|thought|request)-\d+", link) for link in found.links)
     assert not UNSEEN.search(page)
     text = to_text(hostile_report(payload))
@@ -560,11 +552,7 @@ def test_the_payloads_would_run_if_they_were_let_in(tmp_path):
 )
 @pytest.mark.parametrize(("width", "dark"), [(390, False), (1400, True)])
 def test_axe_finds_no_serious_fault(tmp_path, width, dark):
-    outcome = refund("Refund ORD-001 and ORD-004")
-    long = ToolResult("c", "pay", "a long result " * 500, True)
-    forced = Assistant("Hm.", "So.", (CALL,), enforced="ignored", tool_choice=Force("think"))
-    again = [User("pay"), forced, Started("c", "pay"), long, Unreadable(9, "{", "?")]
-    entries = [*outcome.transcript, *again]
+    entries = [*refund("ORD-001 and ORD-004").transcript, *hostile("a long text " * 200)]
     script = AXE.read_text(encoding="utf-8").replace("</script", "<\\/script") + """
       document.querySelectorAll("details").forEach(d => d.open = true);
       axe.run(document).then(r => seen(r.violations.map(v =>

@@ -73,11 +73,11 @@ def test_a_run_is_a_tree_of_agent_calls_and_tools(tracer, exporter):
     for earlier, later in pairwise(children):  # they fill the run
         assert earlier.start_time <= earlier.end_time == later.start_time
     assert children[-1].end_time <= agent.end_time
-    chats = [span.name for span in children if span.name.startswith("chat")]
-    assert chats == ["chat m-1"] * outcome.model_calls
-    tools = [s.name.removeprefix("execute_tool ") for s in children if "execute_tool" in s.name]
-    expected = [c.name for step in outcome.steps for c in step.tool_calls]
-    assert tools == expected
+    assert [span.name for span in children] == [
+        name
+        for reply in outcome.steps
+        for name in ("chat m-1", *(f"execute_tool {call.name}" for call in reply.tool_calls))
+    ]
     assert agent.attributes["think_agent.exit"] == "signal"
     assert agent.attributes["think_agent.actions_behind_a_thought"] == 3
     for span in exporter.get_finished_spans():
