@@ -121,15 +121,18 @@ def test_what_became_of_a_call(answers, status):
 
 
 def test_a_person_s_decision_stands_with_its_call():
-    verdict = Verdict("yes", "c", "fine with me", "Dana", {"cents": 2})
-    made = report([User("pay"), ASKS, verdict, ToolResult("c", "pay", "ok"), Verdict("quit")])
+    asks = replace(ASKS, at="2026-11-22T09:00:00Z")
+    verdict = Verdict("yes", "c", "fine", "Dana", {"cents": 2}, at="2026-11-22T09:03:03Z")
+    made = report([User("pay"), asks, verdict, ToolResult("c", "pay", "ok"), Verdict("quit")])
     assert made.steps[0].calls[0].verdict == verdict
     assert [e.entry for e in made.turns[0].entries if isinstance(e, Note)] == [Verdict("quit")]
-    for shown in (to_text(made), to_html(made)):
-        assert "approved with other arguments by Dana: fine with me" in shown
-    page = text_in(to_html(made))
-    assert "pay 2 cents → ok approved with other arguments by Dana" in page  # what was done
-    assert "cents 1 Decided approved with other arguments by Dana: fine with me cents 2" in page
+    assert "approved with other arguments by Dana: fine" in to_text(made)
+    page, said = (
+        text_in(to_html(made)),
+        "approved with other arguments by Dana after 3 min 03 s: fine",
+    )
+    assert f"pay 2 cents → ok {said}" in page  # what was done
+    assert f"cents 1 Decided {said} cents 2" in page
 
 
 def test_the_page_tells_the_story_first():
@@ -140,13 +143,14 @@ def test_the_page_tells_the_story_first():
         Assistant(tool_calls=(looks, CALL)),
         ToolResult("l", "list_orders", json.dumps({"orders": orders, "tags": ["a", "b"]})),
         Verdict("yes", "c", by="--approve always"),
-        Started("c", "pay"),
         ToolResult("c", "pay", json.dumps({"cents": 1, "paid": True, "receipt": "R-7"})),
         Assistant("Paid."),
     ]
     schema = {"properties": {"cents": {"type": "integer"}}}
     pay = {"name": "pay", "description": "Pay out.", "parameters": schema, "think_first": True}
     header = {"instructions": "Rule 5: be fair.", "tools": [pay, {"name": "list_orders"}]}
+    hidden = report([User("Pay me"), ASKS], header=header, redact=["name"])
+    assert hidden.steps[0].calls[0].decision  # by the names that are not shown
     page = to_html(report(said, header=header))
     words = text_in(page)
     told = "✓ done, without a signal · 2 actions, none of them behind a thought · 2 model calls "
@@ -341,6 +345,7 @@ def run_audit(*words: str) -> int:
 def test_the_command_shows_text_json_and_a_page(tmp_path, capsys):
     path, page = tmp_path / "run.jsonl", tmp_path / "out.html"
     refund("ORD-001", path)
+    page.touch(0o644)
     assert run_audit(str(path)) == 0
     plain = capsys.readouterr().out
     record = read(path)

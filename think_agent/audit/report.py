@@ -238,13 +238,13 @@ def report(
     """The report of a transcript: `report(outcome.transcript, exit=outcome.exit)`, or of what
     `audit.read` found in a file.
 
-    `redact` names the fields to hide: arguments, keys of JSON results, or the messages' own `text`,
-    `thinking`, `content`, `mistake`, `reason` and `by`.
+    `redact` names the fields to hide: arguments, keys of JSON results, or the messages' own
+    (`redaction.TEXTS`).
     """
     entries = [*entries, *([Ended(exit)] if exit else [])]
     redaction = Redaction(redact, entries)
-    shown = redaction.value("", dict(header or {}))
-    listed = shown.get("tools")
+    header = dict(header or {})
+    listed = header.get("tools")
     tools = [t for t in listed if isinstance(t, dict)] if isinstance(listed, list) else []
     builder = _Builder(redaction, _guarded(tools, entries))
     for entry in entries:
@@ -253,7 +253,8 @@ def report(
     every = [entry for turn in builder.turns for entry in turn.entries]
     times = [turn.seconds for turn in builder.turns]
     seconds = sum(filter(None, times)) if times and None not in times else None
-    return Report(every, seconds, builder.turns, shown, tools, [*warnings, *redaction.not_found()])
+    told = redaction.value("", header), redaction.value("", tools)
+    return Report(every, seconds, builder.turns, *told, [*warnings, *redaction.not_found()])
 
 
 def _guarded(tools: Iterable[Json], entries: Iterable[Entry]) -> set[str] | None:

@@ -44,6 +44,7 @@ def write_html(path: str, made: Report) -> None:
     page = to_html(made)
     try:
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        os.chmod(path, 0o600)  # it may have been there
         with open(file, "w", encoding="utf-8") as out:
             out.write(page)
     except OSError as error:

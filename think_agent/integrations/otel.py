@@ -125,11 +125,7 @@ class Spans:
         """
         parent = trace.set_span_in_context(self._agent) if self._agent else None
         every = {"gen_ai.operation.name": operation, **self._everywhere, **attributes}
-        known = {
-            key: well_formed(value) if isinstance(value, str) else value
-            for key, value in every.items()
-            if value is not None
-        }
+        known = {key: value for key, value in every.items() if value is not None}
         kind = SpanKind.CLIENT if operation == "chat" else SpanKind.INTERNAL
         name = well_formed(f"{operation} {name}".strip())
         return self._tracer.start_span(name, parent, kind, known, start_time=self._since)
@@ -157,11 +153,11 @@ class Spans:
         call = next((call for call in self._turn.pending if call.id == result.call_id), None)
         shown = call if self._content else None
         attributes = {
-            "gen_ai.tool.name": result.name,
+            "gen_ai.tool.name": well_formed(result.name),
             "gen_ai.tool.type": "function",
-            "gen_ai.tool.call.id": result.call_id,
+            "gen_ai.tool.call.id": well_formed(result.call_id),
             "gen_ai.tool.call.arguments": json.dumps(shown.arguments) if shown else None,
-            "gen_ai.tool.call.result": result.content if shown else None,
+            "gen_ai.tool.call.result": well_formed(result.content) if shown else None,
             "error.type": words.status(result) if result.is_error else None,
         }
         span = self._start("execute_tool", result.name, attributes)
