@@ -127,10 +127,8 @@ def test_a_person_s_decision_stands_with_its_call():
     assert made.steps[0].calls[0].verdict == verdict
     assert [e.entry for e in made.turns[0].entries if isinstance(e, Note)] == [Verdict("quit")]
     assert "approved with other arguments by Dana: fine" in to_text(made)
-    page, said = (
-        text_in(to_html(made)),
-        "approved with other arguments by Dana after 3 min 03 s: fine",
-    )
+    page = text_in(to_html(made))
+    said = "approved with other arguments by Dana after 3 min 03 s: fine"
     assert f"pay 2 cents → ok {said}" in page  # what was done
     assert f"cents 1 Decided {said} cents 2" in page
 

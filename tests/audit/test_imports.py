@@ -49,7 +49,7 @@ SAID = [
     *acted("think", "Noted.", thought="Ann first.", should_continue="true"),
     *acted("pay", "paid", to="Ann"),
     *acted("pay", "paid", to="Ann"),
-    *acted("pay", "Error: no account", to="Bob"),
+    *acted("pay", "Error: no account", thought="Bob, too.", to="Bob"),
     Assistant("I will now pay Carol."),
     User("Well?"),
     Assistant('{"name": "pay", "arguments": {"to": "Carol"}}'),
@@ -74,16 +74,11 @@ def read(folder, value, form="openai"):
 def test_what_is_counted_in_a_run(tmp_path, form):
     [run] = read(tmp_path, written(form=form), form)
     found = count([run], ["pay"])
-    by_hand = {"runs": 1, "turns": 2, "replies": 6, "actions": 3, "writes": 3, "covered": 1}
-    by_hand |= {"near": 1, "thoughtful": 1, "repeated": 1, "promises": 1, "as_text": 1, "failed": 1}
+    by_hand = {"runs": 1, "turns": 2, "replies": 6, "actions": 3, "writes": 3, "covered": 2}
+    by_hand |= {"carried": 1, "near": 2, "thoughtful": 1, "repeated": 1}
+    by_hand |= {"promises": 1, "as_text": 1, "failed": 1}
     assert +found == by_hand
     assert run.instructions == "Be kind."
-
-
-def test_a_thought_that_a_call_carries_covers_it(tmp_path):
-    carrying = acted("pay", "ok", thought="She asked.", to="Ann")
-    found = count(read(tmp_path, written([User("Pay!"), *carrying])), ["p*"])
-    assert (found["covered"], found["carried"]) == (1, 1)
 
 
 KEPT = {"messages": RUN, "reward": 0.5}
@@ -116,14 +111,14 @@ def test_the_command_counts_runs_and_shows_one_alone(tmp_path, capsys):
     assert run_audit(path, "--guarded", "p*,book_*", "--by", "reward") == 0
     shown = capsys.readouterr().out
     assert "| reward 0.5: 2 runs" in shown
-    assert "| 2 of 6: 33.3%" in shown
+    assert "| 4 of 6: 66.7%" in shown
     assert run_audit(path, "--html", page) == 2
     assert "of 2 runs there is only the table" in capsys.readouterr().err
     path.write_text(json.dumps(RUN))
     assert run_audit(path, "--guarded", "pay") == 0
     shown = capsys.readouterr().out
     assert "\N{THOUGHT BALLOON} Ann first." in shown
-    assert "| 1 of 3: 33.3%" in shown
+    assert "| 2 of 3: 66.7%" in shown
     assert run_audit(path, "--html", page, "--redact", "to") == 0
     assert "Ann first." not in page.read_text()
     assert "[redacted] first." in page.read_text()

@@ -6,8 +6,9 @@ Rule 2: the value of a hidden field is hidden *wherever else it occurs*, too: an
         is hidden in an argument must not be read in the answer.
 Rule 3: what holds the run together (types, ids, tool names, tool choices, figures) stays.
 
-The edge: it knows values only as they are written. "ORD-001" in other words is not found, and
-values of fewer than three characters are hidden in their field alone.
+The edge: it knows values only as they are written, between characters that are no letters and no
+digits. "ORD-001" in other words, or inside a longer one, is not found, and values of fewer than
+three characters are hidden in their field alone.
 """
 
 import re
