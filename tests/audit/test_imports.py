@@ -65,14 +65,10 @@ def written(messages=SAID, form="openai"):
 RUN = written()["messages"]
 
 
-def read(folder, value, form="openai"):
-    (folder / "runs.json").write_text(json.dumps(value))
-    return read_runs(folder / "runs.json", form)
-
-
 @pytest.mark.parametrize("form", TO_WIRE)
 def test_what_is_counted_in_a_run(tmp_path, form):
-    [run] = read(tmp_path, written(form=form), form)
+    (tmp_path / "run.json").write_text(json.dumps(written(form=form)))
+    [run] = read_runs(tmp_path / "run.json", form)
     found = count([run], ["pay"])
     by_hand = {"runs": 1, "turns": 2, "replies": 6, "actions": 3, "writes": 3, "covered": 2}
     by_hand |= {"carried": 1, "near": 2, "thoughtful": 1, "repeated": 1}
