@@ -19,6 +19,7 @@ from rich.console import Console
 
 from demos.refund.offline import reply
 from demos.refund.shop import Shop
+from tests.support.counting import grows_evenly
 from tests.support.turns import transcripts
 from think_agent import (
     Agent,
@@ -118,6 +119,15 @@ def test_what_became_of_a_call(answers, status):
     (action,) = made.steps[0].calls
     assert action.status == status
     assert bool(list(made.steps[0].warnings)) == (status in ("started", "not run"))
+
+
+def test_a_reply_of_many_calls_costs_the_same_for_each():
+    def work(number):
+        calls = tuple(ToolCall(str(n), "pay") for n in range(number))
+        results = (ToolResult(call.id, "pay", "ok") for call in calls)
+        report([User("pay"), Assistant(tool_calls=calls), *results])
+
+    assert grows_evenly(work, 50, 400)
 
 
 def test_a_person_s_decision_stands_with_its_call():

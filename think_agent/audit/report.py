@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from itertools import count
+from itertools import count, islice
 from typing import Any, TypeAlias
 
 from .. import think
@@ -272,6 +272,7 @@ class _Builder:
         self._redaction = redaction
         self._guarded = guarded
         self._reading = Reading()
+        self._open: list[Call] = []  # what was made of the calls without a result
         self._steps, self._thoughts = count(1), count(1)
 
     def add(self, entry: Entry) -> None:
@@ -280,7 +281,6 @@ class _Builder:
             self.end_turn()
             self.turns.append(Turn([], None, len(self.turns) + 1))
             self._start, self._before = time, None
-            self._open: list[Call] = []  # what was made of the calls without a result
             self._numbers: dict[int, int] = {}  # of the thoughts that were read, by identity
         turn = self.turns[-1]
         took, self._before = _between(self._before, time), time or self._before
@@ -289,11 +289,12 @@ class _Builder:
         pending = enumerate(self._reading.pending)
         place = next((place for place, call in pending if call.id == about), None)
         if isinstance(entry, MESSAGES):
+            self._stand(place)
             self._reading.add(entry)
             turn.exit = None  # it goes on
         match entry, self._redaction.hide(entry):
             case _, User(kind="person") as request:
-                turn.request = request
+                turn.request, self._open = request, []
             case Assistant() as reply, Assistant() as shown:
                 self._step = Step(next(self._steps), shown, took)
                 turn.entries.append(self._step)
@@ -309,7 +310,11 @@ class _Builder:
             case _, shown:
                 turn.entries.append(_in_words(shown))
                 turn.exit = shown.exit if isinstance(shown, Ended) else turn.exit
-        for call, made in zip(self._reading.pending, self._open, strict=True):
+
+    def _stand(self, place: int | None = None) -> None:
+        """Say behind which thought the open calls stand: the one at this place, or all."""
+        end = None if place is None else place + 1
+        for call, made in islice(zip(self._reading.pending, self._open, strict=True), place, end):
             if isinstance(made, Action) and (behind := self._reading.thought_behind(call)):
                 made.thought = self._numbers.get(id(behind), made.thought)
                 made.how = behind.how
@@ -347,6 +352,7 @@ class _Builder:
         """How it ended, as the file says, else as the loop would; and with what answer."""
         if not self.turns:
             return
+        self._stand()
         turn, step = self.turns[-1], next_step(self._reading)
         if isinstance(step, Done):
             turn.exit = turn.exit or step.exit
