@@ -11,6 +11,7 @@ Rule 3: seconds differ from run to run, so they are not compared.
 
 import ast
 import io
+import itertools
 import re
 import sys
 from collections.abc import Callable, Iterable
@@ -21,16 +22,19 @@ from rich.console import Console
 from rich.text import Text
 
 from demos.refund.offline import reply
-from demos.refund.session import unlabeled
+from demos.refund.session import MANAGER, unlabeled
 from demos.refund.shop import INSTRUCTIONS, Shop
 from tests.core.test_sizes import BUDGETS, FIRST, POLICIES, ROOM
 from tests.support.sizes import ROOT, files, size, total
-from think_agent import Agent, connect
+from think_agent import Agent, Verdict, connect
+from think_agent.audit import report, to_html
 from think_agent.cli.console import RunView
 
 README = ROOT / "README.md"
 PICTURE = ROOT / "demos/run.svg"
+PAGE = ROOT / "demos/audit.svg"
 ASKED = "I want a refund on order ORD-001"
+ASKED_FOR_TWO = "Please refund ORD-002 and ORD-004"
 WORDS = {".j2": "A template.", ".css": "A style sheet."}  # for what has no docstring
 PYTHON = re.compile(r"(<!-- goes on -->\n)?^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 SECONDS = re.compile(r"\b[0-9.]+(?: |&#160;)m?s\b")  # 0.1 s may be 96 ms the next time
@@ -144,6 +148,30 @@ def picture() -> str:
     return shown.export_svg(title="think-agent", unique_id="run")
 
 
+def page() -> str:
+    """The audit page of a run, as an SVG that holds it: it follows the reader's light or dark."""
+    times = map("2026-11-22T09:00:00.{:03}Z".format, itertools.count(step=40))
+    desk = Agent(
+        connect("offline", script=reply),
+        Shop(":memory:", manager=True).tools(),
+        instructions=INSTRUCTIONS.read_text(encoding="utf-8") + MANAGER,
+        approve=lambda asked: Verdict("yes", by="the rule --approve always-under 1000"),
+        now=lambda: next(times),
+    )
+    outcome = desk.run(ASKED_FOR_TWO)
+    html = to_html(report(outcome.transcript, header=desk.made_of()))
+    style, body = (html.split(f"<{tag}>")[1].split(f"</{tag}>")[0] for tag in ("style", "body"))
+    # Nobody can open them in a picture, and they hold keys that differ from run to run.
+    body = re.sub(r'<details class="raw">.*?</details>', "", body, flags=re.DOTALL)
+    return (
+        '<svg xmlns="http://www.w3.org/2000/svg" width="820" height="680">\n'
+        f"<style>{style}</style>\n"
+        '<foreignObject width="100%" height="100%">\n'
+        f'<body xmlns="http://www.w3.org/1999/xhtml">{body}</body>\n'
+        "</foreignObject>\n</svg>\n"
+    )
+
+
 def recorder() -> Console:
     """A console that shows nothing and remembers all."""
     nowhere = io.StringIO()
@@ -190,6 +218,8 @@ def outdated() -> dict[Path, str]:
     svg = PICTURE.read_text(encoding="utf-8") if PICTURE.exists() else ""
     if drawn(new := picture()) != drawn(svg):
         found[PICTURE] = new
+    if not PAGE.exists() or PAGE.read_text(encoding="utf-8") != (new := page()):
+        found[PAGE] = new
     return found
 
 

@@ -9,20 +9,18 @@ import shutil
 import subprocess
 import tempfile
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rich.cells import cell_len
 from rich.console import Console
 
 from demos.refund.offline import reply
 from demos.refund.shop import Shop
-from tests.support.commands import in_a_terminal, text_of
-from tests.support.strategies import messages
+from tests.support.counting import grows_evenly
+from tests.support.turns import transcripts
 from think_agent import (
     Agent,
     Assistant,
@@ -36,29 +34,14 @@ from think_agent import (
     User,
     Verdict,
 )
-from think_agent.audit import layout, read, report, to_html, to_json_report
+from think_agent.audit import read, report, to_html, to_json_report, words
 from think_agent.audit.reading import Ended, Unreadable
-from think_agent.audit.report import Action, Note, Thought
+from think_agent.audit.report import Note
 from think_agent.cli.audit import show
 from think_agent.cli.console import RunView
 from think_agent.cli.main import run, think_agent
-from think_agent.messages import MESSAGES, to_json
+from think_agent.messages import to_json
 from think_agent.text import sanitize
-
-BEGAN = datetime(2026, 11, 22, 9, 0, tzinfo=UTC)
-
-
-def stamped(messages, seconds=1.5):
-    """The messages as a writer would have stamped them, one every `seconds`."""
-    times = (BEGAN + timedelta(seconds=seconds * n) for n in range(len(messages)))
-    return [replace(m, at=t.isoformat()) for m, t in zip(messages, times, strict=True)]
-
-
-def saved(path: Path, entries, **header) -> Path:
-    lines = [{"type": "transcript", "version": 1, "id": "r1", "model": "m", **header}]
-    lines += [to_json(e) if isinstance(e, MESSAGES) else e for e in entries]
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return path
 
 
 def refund(text: str, transcript=(), **settings):
@@ -72,6 +55,10 @@ def to_text(made) -> str:
     return out.getvalue()
 
 
+def text_in(page):
+    return " ".join(re.sub(r"<[^>]*>", " ", page.partition("<body>")[2]).split())
+
+
 # What it says.
 
 
@@ -80,51 +67,36 @@ def to_text(made) -> str:
 def test_it_says_what_the_outcome_says(order, force):
     outcome = refund(f"Refund {order}", force=force)
     made = report(outcome.transcript)
-    assert made.turns[0].exit == outcome.exit
+    assert words.figures(made.turns[0], 1) == words.figures(outcome, 1)
     assert made.turns[0].answer == outcome.answer
-    assert made.usage == outcome.usage
-    assert len(made.steps) == outcome.model_calls
-    assert tuple(thought.text for thought in made.thoughts) == outcome.thoughts
     texts = {thought.number: thought.text for thought in made.thoughts}
-    hows = {thought.number: thought.how for thought in made.thoughts}
-    seen = [(a.call, a.result, texts[a.thought], hows[a.thought], a.how) for a in made.actions]
-    said = [(a.call, a.result.content, a.thought, a.how, a.how) for a in outcome.actions]
-    assert seen == said
-    assert made.behind_a_thought == outcome.behind_a_thought
+    assert tuple(texts.values()) == outcome.thoughts
+    seen = [(a.call, a.result, texts[a.thought], a.how) for a in made.actions]
+    assert seen == [(a.call, a.result.content, a.thought, a.how) for a in outcome.actions]
 
 
-def test_a_conversation_is_counted_through():
-    first = refund("ORD-001")
-    second = refund("and ORD-002", first.transcript)
-    made = report(second.transcript)
-    assert [turn.number for turn in made.turns] == [1, 2]
-    assert [turn.request.text for turn in made.turns] == ["ORD-001", "and ORD-002"]
-    assert [step.number for step in made.steps] == list(range(1, len(made.steps) + 1))
-    assert [t.number for t in made.thoughts] == list(range(1, len(made.thoughts) + 1))
-    assert made.turns[1].answer == second.answer
+FIELDS = ["thought", "text", "content", "should_continue", "name", "type", "arguments"]
 
 
-texts = st.text(max_size=6)
-others = st.one_of(
-    st.builds(Started, st.sampled_from(["a", "call_0"]), texts),
-    st.builds(Verdict, st.sampled_from(["yes", "no", "quit"]), st.sampled_from(["", "a"]), texts),
-)
-whatever = st.lists(messages | others, max_size=10)
-
-
-@given(whatever)
+@given(transcripts, st.sampled_from(FIELDS))
 @settings(deadline=None)
-def test_any_transcript_is_shown_and_agrees_with_its_reading(said):
+def test_any_transcript_is_shown_and_agrees_with_its_reading(said, field):
     made = report(said)
     turns = Turn.all(said)
     expected = [(a.call.id, a.result.content, a.how) for turn in turns for a in turn.actions]
     assert [(a.call.id, a.result, a.how) for a in made.actions] == expected
+    assert [turn.request for turn in made.turns] == [turn.request for turn in turns]
     heard = [thought.text for turn in turns for thought in turn.thoughts]
     assert set(heard) <= {thought.text for thought in made.thoughts}
     text, page = to_text(made), to_html(made)
     (text + page).encode()
     json.dumps(to_json_report(made))
-    assert len(made.steps) == sum(isinstance(m, Assistant) for m in said)
+    assert [t.number for t in made.thoughts] == list(range(1, len(made.thoughts) + 1))
+    replies = [message for message in said if isinstance(message, Assistant)]
+    hidden = report(said, redact=[field])  # no field holds a report together
+    assert [turn.exit for turn in hidden.turns] == [turn.exit for turn in made.turns]
+    assert [(a.status, a.how) for a in hidden.actions] == [(a.status, a.how) for a in made.actions]
+    assert [(s.number, s.reply) for s in made.steps] == list(enumerate(replies, 1))
 
 
 CALL = ToolCall("c", "pay", {"cents": 1})
@@ -149,14 +121,26 @@ def test_what_became_of_a_call(answers, status):
     assert bool(list(made.steps[0].warnings)) == (status in ("started", "not run"))
 
 
+def test_a_reply_of_many_calls_costs_the_same_for_each():
+    def work(number):
+        calls = tuple(ToolCall(str(n), "pay") for n in range(number))
+        results = (ToolResult(call.id, "pay", "ok") for call in calls)
+        report([User("pay"), Assistant(tool_calls=calls), *results])
+
+    assert grows_evenly(work, 50, 400)
+
+
 def test_a_person_s_decision_stands_with_its_call():
-    verdict = Verdict("yes", "c", "fine with me", "Dana", {"cents": 2})
-    made = report([User("pay"), ASKS, verdict, ToolResult("c", "pay", "ok"), Verdict("quit")])
+    asks = replace(ASKS, at="2026-11-22T09:00:00Z")
+    verdict = Verdict("yes", "c", "fine", "Dana", {"cents": 2}, at="2026-11-22T09:03:03Z")
+    made = report([User("pay"), asks, verdict, ToolResult("c", "pay", "ok"), Verdict("quit")])
     assert made.steps[0].calls[0].verdict == verdict
     assert [e.entry for e in made.turns[0].entries if isinstance(e, Note)] == [Verdict("quit")]
-    for shown in (to_text(made), to_html(made)):
-        assert "approved with other arguments by Dana: fine with me" in shown
-    assert "cents" in to_html(made)
+    assert "approved with other arguments by Dana: fine" in to_text(made)
+    page = text_in(to_html(made))
+    said = "approved with other arguments by Dana after 3 min 03 s: fine"
+    assert f"pay 2 cents → ok {said}" in page  # what was done
+    assert f"cents 1 Decided {said} cents 2" in page
 
 
 def test_the_page_tells_the_story_first():
@@ -167,17 +151,21 @@ def test_the_page_tells_the_story_first():
         Assistant(tool_calls=(looks, CALL)),
         ToolResult("l", "list_orders", json.dumps({"orders": orders, "tags": ["a", "b"]})),
         Verdict("yes", "c", by="--approve always"),
-        Started("c", "pay"),
         ToolResult("c", "pay", json.dumps({"cents": 1, "paid": True, "receipt": "R-7"})),
         Assistant("Paid."),
     ]
     schema = {"properties": {"cents": {"type": "integer"}}}
     pay = {"name": "pay", "description": "Pay out.", "parameters": schema, "think_first": True}
     header = {"instructions": "Rule 5: be fair.", "tools": [pay, {"name": "list_orders"}]}
+    hidden = report([User("Pay me"), ASKS], header=header, redact=["name"])
+    assert hidden.steps[0].calls[0].decision  # by the names that are not shown
     page = to_html(report(said, header=header))
-    words = " ".join(re.sub(r"<[^>]*>", " ", page.partition("<body>")[2]).split())
-    assert words.index("✓ done, without a signal pay 1 cents → paid · R-7") < words.index("Step 1")
-    assert "approved by --approve always" in words
+    words = text_in(page)
+    told = "✓ done, without a signal · 2 actions, none of them behind a thought · 2 model calls "
+    told += "✓ done pay 1 cents → paid · R-7 approved by --approve always"
+    assert words.index(told) < words.index("Step 1")
+    decision = words.partition("behind no thought cents 1")[2]
+    assert decision.startswith(" Decided approved by --approve always Result paid true receipt R-7")
     assert "person" not in words
     assert page.count('<details class="look-up">') == 1
     folded = page.partition('<details class="look-up">')[2].partition("</details>")[0]
@@ -231,37 +219,34 @@ def test_the_exit_is_the_file_s_or_the_loop_s():
 
 
 def test_seconds_come_from_the_times_in_the_file():
-    outcome = refund("ORD-001")
-    made = report(stamped(outcome.transcript))
-    assert {step.seconds for step in made.steps} == {1.5}
-    assert {action.seconds for action in made.actions} == {1.5}
-    assert made.seconds == 1.5 * (len(outcome.transcript) - 1)
-    assert [s.elapsed for s in made.steps] == sorted(s.elapsed for s in made.steps)
+    messages = [
+        replace(message, at=f"2026-11-22T09:00:{n:02}Z")
+        for n, message in enumerate(refund("ORD-001").transcript)
+    ]
+    made = report(messages)
+    assert {step.seconds for step in made.steps} == {1}
+    assert {action.seconds for action in made.actions} == {1}
+    assert made.seconds == len(messages) - 1
     assert report([User("hi"), Assistant("hello")]).seconds is None
 
 
-@pytest.mark.parametrize("at", ["yesterday", "", "2026-13-01T00:00:00Z", "2020-01-01T00:00:00Z"])
-def test_a_time_that_makes_no_sense_is_no_time(at):
-    made = report([User("hi", at=BEGAN.isoformat()), Assistant("hello", at=at)])
-    assert made.steps[0].seconds is None
-
-
-def test_times_with_and_without_a_zone_can_be_told_apart():
-    naive = BEGAN.replace(tzinfo=None).isoformat()
-    made = report([User("hi", at=naive), Assistant("hello", at="2026-11-22T10:00:02+01:00")])
-    assert made.steps[0].seconds == 2
+@pytest.mark.parametrize("at", ["yesterday", "2026-13-01T00:00:00Z", "2020-01-01T00:00:00Z"])
+def test_a_time_that_makes_no_sense_is_no_time_and_one_without_a_zone_is_utc(at):
+    asked = User("hi", at="2026-11-22T09:00:00")
+    later = Assistant("hello", at="2026-11-22T10:00:02+01:00")
+    assert report([asked, later]).steps[0].seconds == 2
+    assert report([asked, replace(later, at=at)]).steps[0].seconds is None
 
 
 # The file, in whatever state.
 
 
 def test_a_file_is_read_as_it_was_written(tmp_path):
-    outcome = refund("ORD-001")
-    messages = stamped(outcome.transcript)
-    path = saved(tmp_path / "run.jsonl", [*messages, {"type": "ended", "exit": "signal"}])
+    path = tmp_path / "run.jsonl"
+    outcome = refund("ORD-001", path)
     record = read(path)
-    assert list(record.entries) == [*messages, Ended("signal")]
-    assert record.header["id"] == "r1"
+    assert record.entries == (*outcome.transcript, Ended("signal", record.entries[-1].at))
+    assert record.header["tools"][0]["name"] == "think"
     assert record.warnings == ()
 
 
@@ -274,15 +259,9 @@ LINE = json.dumps(to_json(User("hi"))).encode()
         b"{",
         b"\xff\xfe",
         b"[]",
-        b"{}",
-        b'{"type": "user"}',
         b'{"type": "unheard of"}',
         b'{"type": "user", "text": 5}',
-        b'{"type": "assistant", "tool_calls": [{"id": 1, "name": "x"}]}',
-        b'{"type": "assistant", "usage": {"input_tokens": "many"}}',
-        b'{"type": "toolresult", "call_id": "1", "name": "x", "content": {}}',
         b'{"type": "ended"}',
-        b'{"type": ["user"]}',
         b"[" * 100_000,
     ],
 )
@@ -326,7 +305,8 @@ def test_a_hidden_field_is_hidden_wherever_its_value_occurs():
     messages = [
         replace(m, native=native) if isinstance(m, Assistant) else m for m in outcome.transcript
     ]
-    entries = [*messages, Unreadable(9, SECRET, "torn")]
+    edited = ToolResult("9", "pay", "ok", arguments={"to": SECRET, "n": f"x_{SECRET}_{SECRET}"})
+    entries = [*messages, edited, Unreadable(9, SECRET, f"no message of type {SECRET}")]
     open_page = report(entries)
     made = report(entries, redact=["order_id"], header={"note": SECRET})
     for shown in (to_text(made), to_html(made), json.dumps(to_json_report(made))):
@@ -336,22 +316,12 @@ def test_a_hidden_field_is_hidden_wherever_its_value_occurs():
     assert SECRET in to_html(open_page)
     assert made.turns[0].exit == "signal"
     assert [a.how for a in made.actions] == [a.how for a in open_page.actions]
-
-
-@pytest.mark.parametrize("field", ["thought", "text", "content", "should_continue", "name", "type"])
-def test_no_field_breaks_the_report(field):
-    outcome = refund("ORD-001")
-    made = report(outcome.transcript, redact=[field])
-    assert made.turns[0].exit == "signal"
-    assert len(made.actions) == 3
-    if field == "thought":
-        assert {thought.text for thought in made.thoughts} == {"[redacted]"}
-    to_html(made), to_text(made)
+    assert {t.text for t in report(entries, redact=["thought"]).thoughts} == {"[redacted]"}
 
 
 @given(
     secret=st.text(st.characters(categories=["L", "N"]), max_size=8).map("Zq7".__add__),
-    around=st.text(st.sampled_from(' ."\\{}\n'), max_size=3),
+    around=st.text(st.sampled_from(' ."\\{}\n_'), max_size=3),
 )
 @settings(deadline=None, max_examples=60)
 def test_no_secret_gets_through_in_any_wrapping(secret, around):
@@ -367,21 +337,7 @@ def test_no_secret_gets_through_in_any_wrapping(secret, around):
         assert secret not in re.sub(r"[0-9a-f]{64}|sha256-\S+", "", shown)
 
 
-def test_a_misspelled_field_is_said():
-    made = report(refund("ORD-001").transcript, redact=["oder_id"])
-    assert "oder_id" in made.problems[0]
-    assert "oder_id" in to_text(made)
-
-
 # The command.
-
-
-def test_the_code_in_the_readme_runs():
-    text = (Path(layout.__file__).parent / "README.md").read_text(encoding="utf-8")
-    (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    names: dict[str, object] = {}
-    exec(code, names)
-    assert "Hello." in str(names["page"])
 
 
 def run_audit(*words: str) -> int:
@@ -389,8 +345,9 @@ def run_audit(*words: str) -> int:
 
 
 def test_the_command_shows_text_json_and_a_page(tmp_path, capsys):
-    path = saved(tmp_path / "run.jsonl", stamped(refund("ORD-001").transcript))
-    page = tmp_path / "out.html"
+    path, page = tmp_path / "run.jsonl", tmp_path / "out.html"
+    refund("ORD-001", path)
+    page.touch(0o644)
     assert run_audit(str(path)) == 0
     plain = capsys.readouterr().out
     record = read(path)
@@ -401,37 +358,22 @@ def test_the_command_shows_text_json_and_a_page(tmp_path, capsys):
     assert said.out == ""
     assert str(page) in said.err
     assert page.stat().st_mode & 0o777 == 0o600
-    assert run_audit(str(path), "--json", "--redact", "order_id, price") == 0
+    assert run_audit(str(path), "--json", "--redact", "order_id, price, oder_id") == 0
     data = json.loads(capsys.readouterr().out)
+    assert "no field oder_id" in data["warnings"][0]["text"]  # misspelled
     assert data["exit"] == "signal"
     assert data["behind_a_thought"] == data["actions"] == 3
     assert "$89.00" not in json.dumps(data["turns"][0]["entries"][1])
 
 
-AUDIT = "import sys; from think_agent.cli.main import main; sys.exit(main())"
-
-
-def test_a_terminal_gets_it_wrapped_at_words_beside_its_marks(tmp_path, capsys):
-    odd = ["word " * 30, "-" * 80, "\u65e5\u672c " * 30, "a\tb " * 30, "x" * 130]
-    path = saved(tmp_path / "run.jsonl", [*refund("ORD-001").transcript, User("\n\n".join(odd))])
-    run_audit(str(path))
-    plain = capsys.readouterr().out
-    screen, code, _ = in_a_terminal(["-c", AUDIT, "audit", str(path)])
-    assert code == 0
-    rows = text_of(screen).splitlines()
-    assert max(cell_len(row) for row in rows) <= 60
-    assert "".join("".join(rows).split()) == "".join(plain.split())
-    first = next(n for n, row in enumerate(rows) if "\U0001f4ad" in row)
-    assert rows[first + 1].startswith("   decision per order.")
-
-
 def test_what_a_user_can_get_wrong_is_one_line(tmp_path, capsys):
-    path = saved(tmp_path / "run.jsonl", [User("hi")])
+    path = tmp_path / "run.jsonl"
+    path.write_bytes(LINE)
     (tmp_path / "junk").write_bytes(os.urandom(99))
     (tmp_path / "empty").touch()
     deep = tmp_path / "deep.jsonl"
     deep.write_text('{"type":"assistant","native":' + "[" * 900 + "1" + "]" * 900 + "}\n")
-    for words, code, said in [
+    for typed, code, said in [
         (["nothing.jsonl"], 1, "'nothing.jsonl' does not exist; choose another path"),
         ([tmp_path], 1, "is a directory"),
         ([tmp_path / "junk"], 1, "no line of it is a message"),
@@ -441,7 +383,7 @@ def test_what_a_user_can_get_wrong_is_one_line(tmp_path, capsys):
         ([path, "--html", path], 1, "that is the file of the transcript"),
         ([path, "--json", "--text"], 2, "choose one of them"),
     ]:
-        assert run_audit(*map(str, words)) == code
+        assert run_audit(*map(str, typed)) == code
         shown = capsys.readouterr()
         assert (shown.out, shown.err.count("\n"), said in shown.err) == ("", 1, True), shown.err
     assert run_audit(str(deep), "--html", str(tmp_path / "x.html")) == 0
@@ -463,6 +405,7 @@ PAYLOADS = [
     "<!-- --><![CDATA[ $body ${title} $$ {{7*7}} %(x)s {0}",
     "\x1b[2J\x1b]0;owned\x07 \x00\x08\x9b31m \u202ereversed\u2066 \ud800 lone \r\n two",
     "&lt;script&gt; &amp; &#60;b&#62;",
+    "tags \U000e0041\U000e007f soft\u00adhyphen \u200b\u2060\ufeff",  # nobody would see them
 ]
 
 
@@ -498,25 +441,26 @@ def hostile_report(payload: str):
     return report(hostile(payload), header=header, warnings=[payload])
 
 
+TAGS = """html head meta title style body header main nav footer section h1 h2 h3 h4 h5 p div span
+    strong code a ul ol li dl dt dd details summary table tr th td"""
+ATTRIBUTES = """lang charset content http-equiv name class id href dir aria-labelledby aria-label
+    aria-hidden tabindex role scope"""
+UNSEEN = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u200b\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]"
+)
+
+
 @pytest.mark.parametrize("payload", PAYLOADS)
 def test_hostile_text_stays_text(payload):
     page = to_html(hostile_report(payload))
     found = Elements()
     found.feed(page)
-    assert found.tags <= {
-        "html", "head", "meta", "title", "style", "body", "header", "main", "nav", "footer",
-        "section",
-        "h1", "h2", "h3", "h4", "h5", "p", "div", "span", "strong", "small", "code", "a", "ul",
-        "ol", "li", "dl", "dt", "dd", "blockquote", "details", "summary", "table", "tr", "th", "td",
-    }  # fmt: skip
-    assert found.attributes <= {
-        "lang", "charset", "content", "http-equiv", "name", "class", "id", "href", "dir",
-        "aria-labelledby", "aria-label", "aria-hidden", "tabindex", "role", "scope",
-    }  # fmt: skip
+    assert found.tags <= set(TAGS.split())
+    assert found.attributes <= set(ATTRIBUTES.split())
     assert all(re.fullmatch(r"#(step|thought|request)-\d+", link) for link in found.links)
-    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", page)
+    assert not UNSEEN.search(page)
     text = to_text(hostile_report(payload))
-    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", text)
+    assert not UNSEEN.search(text)
 
 
 class Elements(html.parser.HTMLParser):
@@ -613,15 +557,9 @@ def test_the_payloads_would_run_if_they_were_let_in(tmp_path):
 @pytest.mark.skipif(
     not AXE.exists(), reason=f"needs axe-core at {AXE} (npm install axe-core), or AXE_CORE"
 )
-@pytest.mark.parametrize(
-    ("width", "dark"), [(390, False), (1400, False), (390, True), (1400, True)]
-)
+@pytest.mark.parametrize(("width", "dark"), [(390, False), (1400, True)])
 def test_axe_finds_no_serious_fault(tmp_path, width, dark):
-    outcome = refund("Refund ORD-001 and ORD-004")
-    long = ToolResult("c", "pay", "a long result " * 500, True)
-    forced = Assistant("Hm.", "So.", (CALL,), enforced="ignored", tool_choice=Force("think"))
-    again = [User("pay"), forced, Started("c", "pay"), long, Unreadable(9, "{", "?")]
-    entries = [*stamped(outcome.transcript), *again]
+    entries = [*refund("ORD-001 and ORD-004").transcript, *hostile("a long text " * 200)]
     script = AXE.read_text(encoding="utf-8").replace("</script", "<\\/script") + """
       document.querySelectorAll("details").forEach(d => d.open = true);
       axe.run(document).then(r => seen(r.violations.map(v =>
@@ -631,16 +569,3 @@ def test_axe_finds_no_serious_fault(tmp_path, width, dark):
     size = f"--window-size={width},900"
     found = browsed(to_html(report(entries)), script, tmp_path, size, *flags)
     assert [fault for fault in found if fault[0] in ("serious", "critical")] == []
-
-
-def test_thousand_turns_are_laid_out_in_a_moment():
-    turn = [
-        Assistant(tool_calls=(ToolCall("t", "think", {"thought": "x"}),)),
-        ToolResult("t", "think", "Thought recorded."),
-        ASKS,
-        ToolResult("c", "pay", "ok"),
-    ]
-    made = report(stamped([User("go"), *turn * 1000]))
-    assert len(made.steps) == 2000
-    assert all(isinstance(c, Thought | Action) for s in made.steps for c in s.calls)
-    assert made.behind_a_thought == 1000

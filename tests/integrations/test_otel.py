@@ -1,8 +1,6 @@
 """Spans of a run, seen by OpenTelemetry's own in-memory exporter named as its conventions say."""
 
 import json
-import subprocess
-import sys
 import threading
 from itertools import pairwise
 
@@ -18,6 +16,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 from demos.refund.offline import reply
 from demos.refund.shop import Shop
+from tests.support.commands import run
 from think_agent import Agent, Assistant, Overloaded, ScriptedModel, ToolCall, Usage, tool
 from think_agent.integrations.otel import CAPTURE, Spans
 
@@ -65,28 +64,25 @@ def thinks_then_says():
 def test_a_run_is_a_tree_of_agent_calls_and_tools(tracer, exporter):
     with Spans(tracer, agent_name="desk", conversation_id="c-1") as spans:
         outcome = desk().run(f"Refund {SECRET}", on_event=spans)
+    assert outcome == desk().run(f"Refund {SECRET}")  # a listener changes nothing
     *children, agent = exporter.get_finished_spans()
     assert agent.name == "invoke_agent desk"
     assert agent.parent is None
     assert {span.parent.span_id for span in children} == {agent.context.span_id}
-    chats = [span.name for span in children if span.name.startswith("chat")]
-    assert chats == ["chat m-1"] * outcome.model_calls
-    tools = [s.name.removeprefix("execute_tool ") for s in children if "execute_tool" in s.name]
-    expected = [c.name for step in outcome.steps for c in step.tool_calls]
-    assert tools == expected
+    assert agent.start_time == children[0].start_time
+    for earlier, later in pairwise(children):  # they fill the run
+        assert earlier.start_time <= earlier.end_time == later.start_time
+    assert children[-1].end_time <= agent.end_time
+    assert [span.name for span in children] == [
+        name
+        for reply in outcome.steps
+        for name in ("chat m-1", *(f"execute_tool {call.name}" for call in reply.tool_calls))
+    ]
     assert agent.attributes["think_agent.exit"] == "signal"
     assert agent.attributes["think_agent.actions_behind_a_thought"] == 3
     for span in exporter.get_finished_spans():
         assert span.attributes["gen_ai.conversation.id"] == "c-1"
         assert span.status.status_code is not StatusCode.ERROR
-
-
-def test_spans_follow_one_another_and_fill_the_run(spans_of):
-    *children, agent = spans_of(desk(), "ORD-001 and ORD-002")
-    assert agent.start_time == children[0].start_time
-    for earlier, later in pairwise(children):
-        assert earlier.start_time <= earlier.end_time == later.start_time
-    assert children[-1].end_time <= agent.end_time
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # the names moved to a package to come
@@ -104,49 +100,32 @@ def test_every_name_and_kind_is_the_conventions_own(spans_of):
             assert convention.GenAiProviderNameValues(span.attributes["gen_ai.provider.name"])
 
 
-@pytest.mark.parametrize(
-    ("argument", "variable", "captured"),
-    [
-        (None, None, False),
-        (None, "false", False),
-        (None, "true", True),
-        (None, "SPAN_ONLY", True),
-        (False, "true", False),
-        (True, None, True),
-    ],
-)
-def test_content_is_recorded_only_when_asked(spans_of, monkeypatch, argument, variable, captured):
-    monkeypatch.delenv(CAPTURE, raising=False)
-    if variable:
-        monkeypatch.setenv(CAPTURE, variable)
+@pytest.mark.parametrize("argument", [None, False, True])
+@pytest.mark.parametrize("variable", ["", "false", "true", "SPAN_ONLY"])
+def test_content_is_recorded_only_when_asked(spans_of, monkeypatch, argument, variable):
+    monkeypatch.setenv(CAPTURE, variable)
+    captured = variable in ("true", "SPAN_ONLY") if argument is None else argument
     spans = spans_of(desk(), f"Refund {SECRET}", content=argument)
     everything = "".join(span.to_json() for span in spans)
     assert (SECRET in everything) == captured
     assert ("Plan: look up" in everything) == captured
 
 
-def test_content_has_the_conventions_shape(spans_of):
+def test_content_and_tokens_have_the_conventions_shape(spans_of):
     agent = Agent(ScriptedModel(thinks_then_says()), silence="accept")
-    *_, last, _ = spans_of(agent, "hello", content=True)
+    first, _, last, whole = spans_of(agent, "hello", content=True)
     said = json.loads(last.attributes["gen_ai.input.messages"])
-    assert [message["role"] for message in said] == ["user", "assistant", "tool"]
-    assert said[0]["parts"] == [{"type": "text", "content": "hello"}]
-    assert [part["type"] for part in said[1]["parts"]] == ["tool_call"]
-    assert said[2]["parts"][0] == {
-        "type": "tool_call_response", "id": "1", "response": "Thought recorded."
-    }  # fmt: skip
+    assert [(m["role"], [part["type"] for part in m["parts"]]) for m in said] == [
+        ("user", ["text"]), ("assistant", ["tool_call"]), ("tool", ["tool_call_response"])
+    ]  # fmt: skip
+    assert said[0]["parts"][0]["content"] == "hello"
+    assert said[2]["parts"][0]["response"] == "Thought recorded."
     (answer,) = json.loads(last.attributes["gen_ai.output.messages"])
     assert answer["finish_reason"] == "stop"
     assert [part["type"] for part in answer["parts"]] == ["reasoning", "text"]
-
-
-def test_tokens_are_counted_per_call_and_for_the_run(spans_of):
-    run = Agent(ScriptedModel(thinks_then_says()), silence="accept")
-    *children, agent = spans_of(run, "hello")
     names = ["input_tokens", "output_tokens", "cache_read.input_tokens", "reasoning.output_tokens"]
-    figures = lambda span: [span.attributes[f"gen_ai.usage.{n}"] for n in names]  # noqa: E731
-    assert figures(children[0]) == [10, 5, 4, 3]
-    assert figures(agent) == [20, 10, 8, 6]
+    for span, tokens in [(first, [10, 5, 4, 3]), (whole, [20, 10, 8, 6])]:
+        assert [span.attributes[f"gen_ai.usage.{name}"] for name in names] == tokens
 
 
 def test_a_model_that_fails_and_a_person_who_stops_end_all_spans(tracer, exporter):
@@ -184,15 +163,10 @@ def test_failed_and_refused_tools_are_errors_without_their_words(spans_of):
 
 
 def test_one_listener_serves_run_after_run_and_other_threads_have_their_own(tracer, exporter):
-    with Spans(tracer) as spans:
-        for _ in range(2):
-            desk().run("ORD-001", on_event=spans)
-    assert sum(s.name == "invoke_agent" for s in exporter.get_finished_spans()) == 2
-    exporter.clear()
-
     def one():
         with Spans(tracer) as own:
-            desk().run("ORD-001", on_event=own)
+            for _ in range(2):
+                desk().run("ORD-001", on_event=own)
 
     threads = [threading.Thread(target=one) for _ in range(4)]
     [t.start() for t in threads]
@@ -200,7 +174,7 @@ def test_one_listener_serves_run_after_run_and_other_threads_have_their_own(trac
     traces = {}
     for span in exporter.get_finished_spans():
         traces.setdefault(span.context.trace_id, []).append(span.name)
-    assert len(traces) == 4
+    assert len(traces) == 8
     assert len(set(map(tuple, traces.values()))) == 1
 
 
@@ -213,16 +187,8 @@ def test_words_that_are_no_text_are_recorded_as_they_can_be(spans_of):
         [str(value).encode() for value in span.attributes.values()]
 
 
-def test_the_listener_changes_nothing(tracer):
-    with Spans(tracer, content=True) as spans:
-        heard = desk().run("ORD-001 and ORD-004", on_event=spans)
-    assert heard == desk().run("ORD-001 and ORD-004")
-
-
 def test_nothing_of_it_is_imported_unless_used():
     code = "import sys, think_agent, think_agent.cli; sys.exit('opentelemetry' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
+    assert run("-c", code).returncode == 0
     code = "import sys; sys.modules['opentelemetry'] = None; import think_agent.integrations.otel"
-    done = subprocess.run([sys.executable, "-c", code], timeout=60, capture_output=True, text=True)
-    last = done.stderr.strip().splitlines()[-1]
-    assert 'pip install ".[otel]"' in last
+    assert 'pip install ".[otel]"' in run("-c", code).stderr.strip().splitlines()[-1]

@@ -14,7 +14,6 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Iterator
 from dataclasses import asdict
 from functools import cache
 from pathlib import Path
@@ -24,7 +23,7 @@ from ..messages import MESSAGES, to_json
 from ..text import json_value, sanitize, shorten
 from . import words
 from .reading import Entry
-from .report import Action, Call, Note, Report, Step, Turn
+from .report import Report
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -54,7 +53,7 @@ def _template() -> "Template":
         undefined=StrictUndefined,
     )
     made.filters.update(json=_json, json_value=json_value, raw=_raw, shorten=shorten, when=_when)
-    made.globals.update(words=words, rows=_rows, decisions=_decisions, shape=_shape)
+    made.globals["words"] = words
     return made.get_template("page.html.j2")
 
 
@@ -63,55 +62,8 @@ def _finalize(value: object) -> object:
     return value if hasattr(value, "__html__") else sanitize(str(value))
 
 
-def _rows(turn: Turn) -> Iterator[tuple[str, Step | Call | Note]]:
-    """The rows of a turn, each with its kind."""
-    for entry in turn.entries:
-        if isinstance(entry, Note):
-            yield "warning" if entry.is_warning else "note", entry
-            continue
-        yield "step", entry
-        if entry.reply.thinking.strip():
-            yield "thinking", entry
-        if entry.reply.commentary.strip() and entry.reply.text.strip():
-            yield "commentary", entry
-        if entry.reply.words:
-            yield "answer" if entry is turn.steps[-1] and turn.answer else "said", entry
-        for call in entry.calls:
-            is_look_up = isinstance(call, Action) and not call.decision
-            yield "look-up" if is_look_up else type(call).__name__.lower(), call
-
-
-def _decisions(turn: Turn) -> list[tuple[int, Action]]:
-    """What the turn came to: its decisions that were carried out, or made by somebody, by step."""
-    return [
-        (step.number, call)
-        for step in turn.steps
-        for call in step.calls
-        if isinstance(call, Action) and call.decision
-        if call.verdict or call.status not in ("refused", "not run")
-    ]
-
-
 def _raw(entry: Entry) -> Any:
     return to_json(entry) if isinstance(entry, MESSAGES) else asdict(entry)
-
-
-def _shape(value: Any) -> str:
-    """How a value is shown best: as "text", "fields", a "table", a "list" or "json"."""
-    match value:
-        case str():
-            return "text"
-        case dict() if value:
-            return "fields"
-        case [dict(), *_] if all(isinstance(item, dict) and _is_flat(item) for item in value):
-            return "table"
-        case [_, *_] if _is_flat(dict(enumerate(value))):
-            return "list"
-    return "json"
-
-
-def _is_flat(value: dict[Any, Any]) -> bool:
-    return not any(isinstance(item, dict | list) for item in value.values())
 
 
 def _json(value: Any) -> str:

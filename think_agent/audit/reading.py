@@ -62,11 +62,16 @@ def read(path: str | Path) -> Record:
     warnings: list[str] = []
     for number, line in places:
         try:
-            record = json.loads(line)
-            if isinstance(record, dict) and record.get("type") == "transcript":
-                header |= record  # a later one says what has changed
-            else:
-                entries.append(_entry(record))
+            match json.loads(line):
+                case {"type": "transcript"} as told:
+                    header |= told  # a later one says what has changed
+                case {"type": "ended", "exit": str(exit), **rest}:
+                    at = rest.get("at")
+                    entries.append(Ended(exit, at if isinstance(at, str) else None))
+                case dict(record):
+                    entries.append(from_json(record))
+                case _:
+                    raise ValueError("not a JSON object")
         except (ValueError, RecursionError) as error:
             if (number, line) == places[-1] and isinstance(error, json.JSONDecodeError):
                 warnings.append(f"The last line ({number}) is torn and was left out.")
@@ -75,19 +80,9 @@ def read(path: str | Path) -> Record:
             entries.append(Unreadable(number, line.decode(errors="backslashreplace"), problem))
     if not header and all(isinstance(entry, Unreadable) for entry in entries):
         raise TranscriptError(f"{path}: no line of it is a message; choose the transcript of a run")
+    version = header.get("version")
     if not header:
         warnings.insert(0, "The file has no header: nothing says when and with what it was made.")
-    elif header.get("version") not in VERSIONS:
-        version = header.get("version")
+    elif version not in VERSIONS:
         warnings.insert(0, f"The file is of version {version}, this reads {VERSIONS[-1]}.")
     return Record(header, tuple(entries), tuple(warnings))
-
-
-def _entry(record: object) -> Entry:
-    match record:
-        case {"type": "ended", "exit": str(exit), **rest}:
-            at = rest.get("at")
-            return Ended(exit, at if isinstance(at, str) else None)
-        case dict():
-            return from_json(record)
-    raise ValueError("not a JSON object")

@@ -1,13 +1,14 @@
 """Redaction: messages without what is not for every reader.
 
 Rule 1: a field is named as it is written: an argument, a key of JSON in a result, or one of the
-        messages' own texts (`_TEXTS`), such as `text`, `thinking`, `content` and `reason`.
+        messages' own (`TEXTS`), such as `text`, `thinking`, `content` and `reason`.
 Rule 2: the value of a hidden field is hidden *wherever else it occurs*, too: an order number that
         is hidden in an argument must not be read in the answer.
 Rule 3: what holds the run together (types, ids, tool names, tool choices, figures) stays.
 
-The edge: it knows values only as they are written. "ORD-001" in other words is not found, and
-values of fewer than three characters are hidden in their field alone.
+The edge: it knows values only as they are written, between characters that are no letters and no
+digits. "ORD-001" in other words, or inside a longer one, is not found, and values of fewer than
+three characters are hidden in their field alone.
 """
 
 import re
@@ -15,12 +16,16 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from ..messages import Assistant, ToolResult, User, Verdict
+from ..messages import Assistant
 from ..text import json_text, json_value
 from .reading import Entry, Unreadable
 
 REDACTED = "[redacted]"
 SHORTEST_VALUE = 3  # characters; hiding every "1" and "ok" would hide the run
+TEXTS = (  # what was said or decided in an entry, not how the run is built
+    *("text", "thinking", "commentary", "content", "mistake", "cause", "notice", "problem"),
+    *("reason", "by", "arguments"),
+)
 
 
 class Redaction:
@@ -29,42 +34,41 @@ class Redaction:
     """
 
     def __init__(self, fields: Iterable[str], entries: Iterable[Entry]) -> None:
-        self.fields = frozenset(fields)
-        self._found: dict[str, set[str]] = {name: set() for name in self.fields}
+        self._found: dict[str, set[str]] = {name: set() for name in fields}
         self._values: re.Pattern[str] | None = None
-        if self.fields:
+        if self._found:
             for entry in entries:
                 self.hide(entry)  # the first pass only finds the values
             found = set().union(*self._found.values())
             long = sorted((t for t in found if len(t) >= SHORTEST_VALUE), key=len, reverse=True)
             either = "|".join(map(re.escape, long)) or r"(?!)"
-            self._values = re.compile(rf"(?<!\w)(?:{either})(?!\w)", re.IGNORECASE)
+            self._values = re.compile(rf"(?<![^\W_])(?:{either})(?![^\W_])", re.IGNORECASE)
 
     def not_found(self) -> Iterator[str]:
         """A warning for every field that hid nothing: it may be misspelled."""
-        for name in sorted(self.fields):
-            if not self._found[name]:
+        for name, found in sorted(self._found.items()):
+            if not found:
                 yield f"There is no field {name} to redact, so nothing was hidden by that name."
 
     def hide(self, entry: Entry) -> Entry:
         """The same entry without what is to be hidden."""
-        if not self.fields:
+        if not self._found:
             return entry
-        if isinstance(entry, Unreadable):  # it cannot be searched for fields
-            return replace(entry, text=REDACTED)
-        texts = _TEXTS.get(type(entry), ())
+        texts = [name for name in TEXTS if hasattr(entry, name)]
         changed = {name: self.value(name, getattr(entry, name)) for name in texts}
-        if isinstance(entry, Assistant):
-            calls = entry.tool_calls
-            hidden = (replace(c, arguments=self.value("", c.arguments)) for c in calls)
-            changed["tool_calls"] = tuple(hidden)
-            # The provider's own form says all of this again, in a way that only it knows.
-            changed["native"] = None if entry.native is None else REDACTED
+        match entry:
+            case Unreadable():  # it cannot be searched for fields
+                changed["text"] = REDACTED
+            case Assistant(tool_calls=calls, native=native):
+                hidden = (replace(call, arguments=self.value("", call.arguments)) for call in calls)
+                changed["tool_calls"] = tuple(hidden)
+                # The provider's own form says all of this again, in a way that only it knows.
+                changed["native"] = None if native is None else REDACTED
         return replace(entry, **changed)
 
     def value(self, name: str, value: Any) -> Any:
         """`value`, the field of this name, without what is to be hidden in it."""
-        if name in self.fields and value not in ("", None):
+        if name in self._found and value not in ("", None):
             self._found[name].update(_scalars(value))
             return REDACTED
         match value:
@@ -73,24 +77,15 @@ class Redaction:
             case list():
                 return [self.value("", item) for item in value]
             case str():
-                inner = json_value(value) if self.fields else None
-                if isinstance(inner, dict | list):
-                    return json_text(self.value("", inner))
-                return self._masked(value)
-            case int() | float() if self._values and self._values.fullmatch(str(value)):
+                inner = json_value(value) if self._found else None
+                is_json = isinstance(inner, dict | list)
+                return json_text(self.value("", inner)) if is_json else self._masked(value)
+            case int() | float() if self._masked(str(value)) == REDACTED:
                 return REDACTED
         return value
 
     def _masked(self, text: str) -> str:
         return self._values.sub(REDACTED, text) if self._values else text
-
-
-_TEXTS: dict[type[Entry], tuple[str, ...]] = {  # what was said, not how the run is built
-    User: ("text",),
-    Assistant: ("text", "thinking", "commentary", "mistake", "cause", "notice"),
-    ToolResult: ("content",),
-    Verdict: ("reason", "by", "arguments"),
-}
 
 
 def _scalars(value: Any) -> set[str]:

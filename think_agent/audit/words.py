@@ -44,6 +44,11 @@ STATUS = {  # of a call: a mark and words
     "started": ("?", "may have happened"),
     "not run": ("–", "not run"),
 }
+ASKED = {  # by a tool choice that names no tool
+    "auto": "free to choose",
+    "required": "told to call a tool",
+    "none": "asked for closing words, without tools",
+}
 DECIDED = {"yes": "approved", "no": "denied", "quit": "stopped"}
 
 
@@ -54,14 +59,8 @@ def status(result: ToolResult) -> str:
 
 def asked(reply: Assistant) -> str:
     """What the tool choice asked of a reply, as in "the model was …"."""
-    match reply.tool_choice:
-        case Force(name=name):
-            return f"told to call {name}"
-        case "required":
-            return "told to call a tool"
-        case "none":
-            return "asked for closing words, without tools"
-    return "free to choose"
+    choice = reply.tool_choice
+    return f"told to call {choice.name}" if isinstance(choice, Force) else ASKED[choice]
 
 
 def decided(verdict: Verdict, waited: float | None = None) -> str:
@@ -111,14 +110,14 @@ def _brief(name: str, value: object) -> str:
     match value:
         case bool():
             return name if value else f"not {name}"
-        case str():
-            return shorten(value, 80)
-        case int() | float():
-            return f"{name}: {value}" if " " in name else f"{value} {name}"
         case None | [] | {}:
             return ""
-        case list() if all(isinstance(item, str) for item in value):
-            return f"{name}: {shorten(', '.join(value), 60)}"
+        case str():
+            return shorten(value, 80)
+        case int() | float() if name.endswith("s") and " " not in name:
+            return f"{value} {name}"  # 13 days
+        case [str(), *_]:
+            return f"{name}: {shorten(', '.join(map(str, value)), 60)}"
         case list():
             return f"{name} ({len(value)})"
     return f"{name}: {shorten(json_text(value), 60)}"

@@ -44,6 +44,7 @@ def write_html(path: str, made: Report) -> None:
     page = to_html(made)
     try:
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        os.chmod(path, 0o600)  # it may have been there
         with open(file, "w", encoding="utf-8") as out:
             out.write(page)
     except OSError as error:
@@ -110,7 +111,7 @@ def command(
         alone = Record({"instructions": runs[0].instructions}, runs[0].messages, ())
         audit(alone, html=html, as_json=json, redact=redact)
     if runs and not json:
-        counted, screen = imports.table(runs, of["guarded"], by=of["by"]), Screen(highlight=False)
+        counted, screen = [imports.table(runs, of["guarded"], by=of["by"])], Screen(highlight=False)
         if screen.is_terminal:
             tables.show(counted, screen)
         else:

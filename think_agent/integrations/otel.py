@@ -27,7 +27,6 @@ import json
 import os
 import time
 from collections.abc import Mapping
-from operator import itemgetter
 from typing import Any, Self
 
 try:
@@ -41,10 +40,11 @@ except ImportError as error:
 from .. import __version__
 from ..audit import words
 from ..errors import ModelError
-from ..messages import Assistant, Force, Json, Spoken, ToolCall, ToolResult, Usage, User
+from ..messages import MESSAGES, Assistant, Force, Json, Spoken, ToolResult, Usage, User
 from ..running import Event, Outcome
 from ..streaming import Delta
 from ..text import well_formed
+from ..turn import Turn
 
 CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 PROVIDERS = {"gemini": "gcp.gemini"}  # the others go by their own names
@@ -82,34 +82,30 @@ class Spans:
         self._everywhere = {name: value for name, value in named.items() if value}
         self._agent_name = agent_name
         self._agent: Span | None = None
-        self._messages: list[Spoken] = []
-        self._calls: dict[str, ToolCall] = {}
+        self._turn = Turn()
         self._since = time.time_ns()  # when the last message was there: what comes next began then
-        self._first_delta: int | None = None
+        self._first_delta: float | None = None  # seconds from there
 
     def __enter__(self) -> Self:
         self._since = time.time_ns()
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if self._agent and error:
-            if isinstance(error, ModelError):
-                _fail(self._start("chat", "", SpanKind.CLIENT), error)
-            _fail(self._agent, error)
-        elif self._agent:  # the events stopped coming: somebody left a stream early
-            self._agent.end()
+        if self._agent and isinstance(error, ModelError):
+            _end(self._start("chat", "", {}), error)
+        if self._agent:  # without an error, somebody left a stream early
+            _end(self._agent, error)
         self._agent = None
 
     def __call__(self, event: Event) -> None:
         now = time.time_ns()
         if isinstance(event, User) and event.kind == "person":
-            self._since = now
-            self._messages.clear()
+            self._turn, self._since = Turn(), now
         if self._agent is None:
-            self._agent = self._start("invoke_agent", self._agent_name)
+            self._agent = self._start("invoke_agent", self._agent_name, {})
         match event:
             case Delta():
-                self._first_delta = self._first_delta or now
+                self._first_delta = self._first_delta or (now - self._since) / 1e9
             case Assistant():
                 self._chat(event).end(now)
             case ToolResult():
@@ -118,62 +114,62 @@ class Spans:
                 self._agent.set_attributes(_figures(event))
                 self._agent.end()
                 self._agent = None
+        if isinstance(event, MESSAGES):
+            self._turn.add(event)
         if isinstance(event, Spoken):  # what a model gets to read; `Started` is a part of its call
-            self._messages.append(event)
             self._since, self._first_delta = now, None
 
-    def _start(self, operation: str, name: str, kind: SpanKind = SpanKind.INTERNAL) -> Span:
-        """A span that begins where the last message ended, under the one of the agent."""
+    def _start(self, operation: str, name: str, attributes: Mapping[str, Any]) -> Span:
+        """A span that begins where the last message ended, under the one of the agent. Attributes
+        that are None are left out.
+        """
         parent = trace.set_span_in_context(self._agent) if self._agent else None
+        every = {"gen_ai.operation.name": operation, **self._everywhere, **attributes}
+        known = {key: value for key, value in every.items() if value is not None}
+        kind = SpanKind.CLIENT if operation == "chat" else SpanKind.INTERNAL
         name = well_formed(f"{operation} {name}".strip())
-        attributes = {"gen_ai.operation.name": operation, **self._everywhere}
-        return self._tracer.start_span(name, parent, kind, attributes, start_time=self._since)
+        return self._tracer.start_span(name, parent, kind, known, start_time=self._since)
 
     def _chat(self, reply: Assistant) -> Span:
         choice = reply.tool_choice
         finished = FINISHED.get(reply.stop_reason, reply.stop_reason)
-        attributes: dict[str, Any] = {
+        attributes: Json = {
             "gen_ai.provider.name": PROVIDERS.get(reply.provider, reply.provider),
             "gen_ai.request.model": reply.model,
             "gen_ai.response.model": reply.model,
             "gen_ai.response.finish_reasons": [finished],
-            **_usage(reply.usage),
+            "gen_ai.response.time_to_first_chunk": self._first_delta,
             "think_agent.tool_choice": choice.name if isinstance(choice, Force) else choice,
+            "think_agent.enforced": reply.enforced,
+            **_usage(reply.usage),
         }
-        if reply.enforced:
-            attributes["think_agent.enforced"] = reply.enforced
-        if self._first_delta:
-            waited = (self._first_delta - self._since) / 1e9
-            attributes["gen_ai.response.time_to_first_chunk"] = waited
         if self._content:
             answer = {**_message(reply), "finish_reason": finished}
-            attributes["gen_ai.input.messages"] = json.dumps([*map(_message, self._messages)])
+            attributes["gen_ai.input.messages"] = json.dumps([*map(_message, self._turn.spoken)])
             attributes["gen_ai.output.messages"] = json.dumps([answer])
-        self._calls = {call.id: call for call in reply.tool_calls}
-        span = self._start("chat", reply.model, SpanKind.CLIENT)
-        span.set_attributes(attributes)
-        return span
+        return self._start("chat", reply.model, attributes)
 
     def _tool(self, result: ToolResult) -> Span:
+        call = next((call for call in self._turn.pending if call.id == result.call_id), None)
+        shown = call if self._content else None
         attributes = {
-            "gen_ai.tool.name": result.name,
+            "gen_ai.tool.name": well_formed(result.name),
             "gen_ai.tool.type": "function",
-            "gen_ai.tool.call.id": result.call_id,
+            "gen_ai.tool.call.id": well_formed(result.call_id),
+            "gen_ai.tool.call.arguments": json.dumps(shown.arguments) if shown else None,
+            "gen_ai.tool.call.result": well_formed(result.content) if shown else None,
+            "error.type": words.status(result) if result.is_error else None,
         }
-        if self._content and (call := self._calls.get(result.call_id)):
-            attributes["gen_ai.tool.call.arguments"] = json.dumps(call.arguments)
-            attributes["gen_ai.tool.call.result"] = result.content
-        span = self._start("execute_tool", result.name)
+        span = self._start("execute_tool", result.name, attributes)
         if result.is_error:  # its words are content, too, so they are no status description
-            attributes["error.type"] = words.status(result)
             span.set_status(StatusCode.ERROR)
-        span.set_attributes({name: well_formed(value) for name, value in attributes.items()})
         return span
 
 
-def _fail(span: Span, error: BaseException) -> None:
-    span.set_attribute("error.type", type(error).__name__)
-    span.set_status(StatusCode.ERROR, well_formed(str(error)))
+def _end(span: Span, error: BaseException | None) -> None:
+    if error:
+        span.set_attribute("error.type", type(error).__name__)
+        span.set_status(StatusCode.ERROR, well_formed(str(error)))
     span.end()
 
 
@@ -201,11 +197,11 @@ def _message(message: Spoken) -> Json:
     match message:
         case Assistant(thinking=thinking, text=text):
             said = [{"type": "reasoning", "content": thinking}, {"type": "text", "content": text}]
-            calls = [
-                {"type": "tool_call", "id": call.id, "name": call.name, "arguments": call.arguments}
-                for call in message.tool_calls
-            ]
-            return {"role": "assistant", "parts": [*filter(itemgetter("content"), said), *calls]}
+            parts: list[Json] = [part for part in said if part["content"]]
+            for call in message.tool_calls:
+                made = {"id": call.id, "name": call.name, "arguments": call.arguments}
+                parts.append({"type": "tool_call", **made})
+            return {"role": "assistant", "parts": parts}
         case ToolResult(call_id=id, content=content):
             part = {"type": "tool_call_response", "id": id, "response": content}
             return {"role": "tool", "parts": [part]}
