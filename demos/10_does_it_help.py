@@ -47,7 +47,7 @@ def lesson(model: Model) -> None:
         jobs = [Job(setting, case, 1) for case in cases]
         results[setting] = [asyncio.run(attempt(job, model, suite)) for job in jobs]
         figures = score(results[setting])
-        low, high = figures.interval
+        [(_, (low, high))] = figures.pass_k
         print(f'\nforce="{force}": right on {figures.right} of {len(cases)} cases')
         print(f"  95 % interval     {low:.0%} to {high:.0%}")
         print(f"  wrong writes      {figures.totals['wrong_writes']} tried")
