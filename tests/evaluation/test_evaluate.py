@@ -116,10 +116,9 @@ def named(case: dict) -> set[str]:
 
 def test_there_are_sixty_cases_in_ten_kinds():
     kinds = Counter(case["kind"] for case in LINES)
-    assert len(LINES) >= 60
+    assert len({case["id"] for case in LINES}) == len(LINES) >= 60
     assert len(kinds) == 10
     assert min(kinds.values()) >= 5
-    assert len({case["id"] for case in LINES}) == len(LINES)
 
 
 @pytest.mark.parametrize("case", LINES, ids=lambda case: case["id"])
@@ -200,32 +199,30 @@ def test_a_known_model_gets_its_known_score_in_a_dialect(tmp_path, dialect):
 
 
 def test_wrong_writes_are_proposals_that_the_shop_refused(known):
-    broken = {case["id"] for case in LINES if "tools" in case}
+    hasty = {one.case: one.wrong_writes for one in known["hasty"]}
     for case in LINES:
-        if case["id"] in broken:
-            continue
-        tried = {n: case["expected"].get(n) for n in named(case)}
-        refused = sum(right != "approve" for right in tried.values())
-        (hasty,) = (one for one in known["hasty"] if one.case == case["id"])
-        (stubborn,) = (one for one in known["stubborn"] if one.case == case["id"])
-        assert hasty.wrong_writes == refused
-        assert stubborn.wrong_writes >= refused
+        if "tools" not in case:
+            tried = [case["expected"].get(number) for number in named(case)]
+            assert hasty[case["id"]] == sum(right != "approve" for right in tried)
+    assert all(one.wrong_writes >= hasty[one.case] for one in known["stubborn"])
 
 
-def test_without_the_shops_enforcement_wrong_rows_are_counted(tmp_path, capsys):
-    path = tmp_path / "r.jsonl"
-    spec = "offline:careful,offline:hasty"
-    assert evaluate(CASES, "--provider", spec, "--trust-model", "--out", path) == 0
-    assert "enforcement was switched off" in capsys.readouterr().out
-    for one in results_in(path):
-        case = next(case for case in LINES if case["id"] == one.case)
-        if "careful" in one.setting.provider:
-            assert (one.wrong_writes, one.right) == (0, one.case not in GIVES_UP)
-        elif "tools" not in case:
+def test_without_the_shops_enforcement_wrong_rows_are_counted(tmp_path):
+    given = {"provider": ["offline:careful", "offline:hasty"], "trust_model": [True]}
+    evaluation = plan(CASES, **given, out=tmp_path / "r.jsonl")
+    evaluation.run()
+    assert "enforcement was switched off" in markdown(report(evaluation.found()))
+    careful, hasty = evaluation.found().values()
+    assert [(one.wrong_writes, one.right) for one in careful] == [
+        (0, case["id"] not in GIVES_UP) for case in LINES
+    ]
+    rows = {one.case: one for one in hasty}
+    for case in LINES:
+        if "tools" not in case:
             exist = named(case) & {order["id"] for order in case["orders"]}
-            assert set(one.found) == {f"{number} approve" for number in exist}
+            assert set(rows[case["id"]].found) == {f"{number} approve" for number in exist}
             wrong = {n for n in named(case) if case["expected"].get(n) != "approve"}
-            assert one.wrong_writes == len(wrong)
+            assert rows[case["id"]].wrong_writes == len(wrong)
 
 
 def test_without_the_exit_signal_silence_is_the_way_out(ran):
@@ -319,18 +316,14 @@ def keys(path: Path) -> list:
     return [(one.setting, one.case, one.trial) for one in results_in(path)]
 
 
+TWICE = ("--provider", "offline:careful", "--trials", "2")
+
+
 def started(path: Path, wait_for: int) -> subprocess.Popen:
     """An evaluation in a process of its own that has at least so many results."""
-    process = subprocess.Popen(
-        [
-            *(sys.executable, "-m", "think_agent", "eval", CASES, "--provider", "offline:careful"),
-            *("--trials", "2", "--out", path),
-        ],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    words = ["-m", "think_agent", "eval", CASES, *TWICE, "--out", path]
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    process = subprocess.Popen([sys.executable, *words], cwd=ROOT, text=True, **streams)
     deadline = time.monotonic() + 60
     while not path.exists() or path.read_bytes().count(b"\n") <= wait_for:
         assert process.poll() is None, process.communicate()
@@ -352,14 +345,13 @@ def test_a_stopped_evaluation_goes_on_where_it_was(tmp_path, capsys, sign):
     assert 20 <= len(before) < 146
     with path.open("a") as file:
         file.write('{"setting": {"provider": "offl')  # what a torn write leaves
-    arguments = (CASES, "--provider", "offline:careful", "--trials", 2, "--out", path)
-    assert evaluate(*arguments) == 0
+    assert evaluate(CASES, *TWICE, "--out", path) == 0
     after = keys(path)
     assert after[: len(before)] == before
     assert len(after) == len(set(after)) == 146
     assert f"{len(before)} of 146 runs are done already" in capsys.readouterr().err
     whole = path.read_bytes()
-    assert evaluate(*arguments) == 0
+    assert evaluate(CASES, *TWICE, "--out", path) == 0
     assert path.read_bytes() == whole
     assert "142/146" in capsys.readouterr().out
 
@@ -500,54 +492,38 @@ def test_the_same_score_through_every_provider(spec, few, tmp_path, monkeypatch,
 
 # Somebody else's suite: the evaluation knows nothing of refunds.
 
-SWITCH = '''
-from think_agent import Assistant, ToolCall, tool
+SWITCH = """
+from types import SimpleNamespace
+
+from think_agent import Assistant, ScriptedModel, tool
 from think_agent.evaluation.trials import Check
+from think_agent.testing import call
 
-def flips(times):
-    def script(request):
-        done = sum(isinstance(m, Assistant) for m in request.messages)
-        if done < times and request.tool_choice == "auto":
-            return Assistant(tool_calls=(ToolCall("", "flip", {}),))
-        return Assistant(text="Done.")
-    return script
+def flips(request):
+    flip = request.tool_choice == "auto" and len(request.messages) == 1
+    return ScriptedModel([call("flip") if flip else "Done."]).complete(request)
 
-STAND_INS = {"once": flips(1), "never": flips(0)}
-
-class Lamp:
-    instructions = "Work the lamp."
-
-    def __init__(self, on):
-        self.on, self.wanted = False, on
-        self.tools = [tool(self.flip)]
-
-    def flip(self) -> str:
-        """Flip the switch."""
-        self.on = not self.on
-        return "click"
-
-    def check(self):
-        return Check(self.on == self.wanted)
+STAND_INS = {"once": flips, "never": lambda request: Assistant(text="Done.")}
 
 def prepare(case, *, trust_model):
-    return Lamp(case["on"])
-'''
+    flipped = []
+    flip = tool(lambda: flipped.append(1), name="flip", description="Flip the switch.")
+    check = lambda: Check(bool(flipped) == case["on"])
+    return SimpleNamespace(instructions="Work the lamp.", tools=[flip], check=check)
+"""
 
 
 def test_a_suite_is_the_module_beside_its_cases(tmp_path, monkeypatch, capsys):
     monkeypatch.delitem(sys.modules, "suite", raising=False)
     (tmp_path / "suite.py").write_text(SWITCH)
-    lines = [
-        {"id": "a", "kind": "on", "text": "Light!", "on": True},
-        {"id": "b", "kind": "off", "text": "Leave it dark.", "on": False},
-        {"id": "c", "kind": "on", "text": "Light, please.", "on": True},
-    ]
     cases, path = tmp_path / "lamp.jsonl", tmp_path / "r.jsonl"
+    case = {"kind": "lamp", "text": "Light!"}
+    lines = [{"id": "a", "on": True, **case}, {"id": "b", "on": False, **case}]
     cases.write_text("\n".join(map(json.dumps, lines)))
     spec = "offline:once,offline:never"
     assert evaluate(cases, "--provider", spec, "--force", "never", "--out", path) == 0
     right = {(one.setting.provider, one.case) for one in results_in(path) if one.right}
-    assert right == {("offline:once", "a"), ("offline:once", "c"), ("offline:never", "b")}
+    assert right == {("offline:once", "a"), ("offline:never", "b")}
     assert evaluate(cases, "--provider", "offline:once", "--dialect", "json", "--out", path) == 2
     error = capsys.readouterr().err
     assert "nothing is left to run (this suite's stand-ins speak no dialect)" in error
@@ -684,15 +660,15 @@ def test_wrong_prices_are_refused(few, tmp_path, capsys, text, said):
 # The plot.
 
 
-def test_a_plot_is_drawn_beside_the_results(few, tmp_path):
-    given = ("--suite", SUITE, "--provider", "offline:careful,offline:silent")
-    assert evaluate(few, *given, "--out", tmp_path / "r.jsonl") == 0
-    assert (tmp_path / "r.png").read_bytes().startswith(b"\x89PNG")
-    assert evaluate(few, *given, "--out", tmp_path / "r.jsonl", "--plot", tmp_path / "p.svg") == 0
-    assert "<svg" in (tmp_path / "p.svg").read_text()
-    deep = tmp_path / "made" / "for" / "p.pdf"
-    assert evaluate(few, *given, "--out", tmp_path / "r.jsonl", "--plot", deep) == 0
-    assert deep.read_bytes().startswith(b"%PDF")
+@pytest.mark.parametrize(
+    ("name", "begins"),
+    [("r.png", b"\x89PNG"), ("p.svg", b"<?xml"), ("made/for/p.pdf", b"%PDF")],
+)
+def test_a_plot_is_drawn(few, tmp_path, name, begins):
+    plot = () if name == "r.png" else ("--plot", tmp_path / name)  # by itself beside the results
+    given = ("--suite", SUITE, "--provider", "offline:careful", "--out", tmp_path / "r.jsonl")
+    assert evaluate(few, *given, *plot) == 0
+    assert (tmp_path / name).read_bytes().startswith(begins)
 
 
 def test_without_matplotlib_there_is_the_table_and_a_hint(few, tmp_path, monkeypatch, capsys):
