@@ -18,7 +18,7 @@ from demos.common import play
 from demos.refund.stand_ins import careful, hasty
 from think_agent import Assistant, Force, Model, Request
 from think_agent.evaluation.inputs import load_suite, read_cases
-from think_agent.evaluation.scores import Setting, score
+from think_agent.evaluation.scores import Score, Setting
 from think_agent.evaluation.tables import report
 from think_agent.evaluation.trials import Job, attempt
 from think_agent.policies import Forcing
@@ -46,7 +46,7 @@ def lesson(model: Model) -> None:
         setting = Setting(model.name, force=force)
         jobs = [Job(setting, case, 1) for case in cases]
         results[setting] = [asyncio.run(attempt(job, model, suite)) for job in jobs]
-        figures = score(results[setting])
+        figures = Score(results[setting])
         [(_, (low, high))] = figures.pass_k
         print(f'\nforce="{force}": right on {figures.right} of {len(cases)} cases')
         print(f"  95 % interval     {low:.0%} to {high:.0%}")

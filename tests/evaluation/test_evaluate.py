@@ -26,9 +26,9 @@ from think_agent import AuthError, BadRequest, ScriptedModel, Usage
 from think_agent.cli.main import main
 from think_agent.evaluation.command import Evaluation
 from think_agent.evaluation.inputs import settings_of
-from think_agent.evaluation.scores import Result, score
+from think_agent.evaluation.scores import Result, Score
 from think_agent.evaluation.tables import markdown, report
-from think_agent.evaluation.trials import LINE
+from think_agent.evaluation.trials import RESULT
 from think_agent.providers import PROVIDERS
 
 CASES = ROOT / "demos/refund/cases.jsonl"
@@ -61,8 +61,8 @@ def plan(cases, **given) -> Evaluation:
 
 
 def results_in(path: Path) -> list[Result]:
-    lines = map(LINE.validate_json, path.read_text().splitlines())
-    return [line for line in lines if isinstance(line, Result)]
+    lines = path.read_text().splitlines()[1:]
+    return [RESULT.validate_json(line) for line in lines if line.startswith('{"setting')]
 
 
 @pytest.fixture(autouse=True)
@@ -96,6 +96,13 @@ def ran(few, tmp_path):
         return evaluation
 
     return run
+
+
+@pytest.fixture
+def command(few, tmp_path):
+    """`think-agent eval` on the few cases, with more flags; its exit code."""
+    out = ("--suite", SUITE, "--provider", "offline:careful", "--out", tmp_path / "r.jsonl")
+    return lambda *flags: evaluate(few, *out, *flags)
 
 
 # The cases, judged by hand a second time.
@@ -174,7 +181,7 @@ def test_a_known_model_gets_its_known_score(known, name):
 
 
 def test_the_known_scores_in_figures(known):
-    careful, silent = score(known["careful"]), score(known["silent"])
+    careful, silent = Score(known["careful"]), Score(known["silent"])
     assert (careful.right, careful.trials, silent.right) == (71, 73, 12)
     assert careful.totals["wrong_writes"] == silent.totals["wrong_writes"] == 0
     assert careful.exits == {"signal": 73}
@@ -236,17 +243,14 @@ def test_without_the_exit_signal_silence_is_the_way_out(ran):
     assert {one.case for one in found if not one.right} == GIVES_UP & {one.case for one in found}
 
 
-def test_the_four_rows_run_and_what_cannot_be_run_is_named(few, tmp_path, capsys):
-    out = tmp_path / "r.jsonl"
-    given = (few, "--suite", SUITE, "--provider", "offline:careful", "--four-rows", "--out", out)
-    assert evaluate(*given) == 0
+def test_the_four_rows_run_and_what_cannot_be_run_is_named(command, tmp_path, capsys):
+    assert command("--four-rows") == 0
     printed = capsys.readouterr()
     assert "skipped extended thinking: a stand-in does not reason" in printed.err
     assert "the same for all: provider=offline:careful, force=never, cover=none" in printed.out
-    for row in ("baseline", "think", "think + prompt"):
-        assert re.search(rf"^\| {re.escape(row)} +\|", printed.out, re.MULTILINE)
-    assert len(results_in(out)) == 3 * len(few.read_text().splitlines())
-    thinks = {one.setting.think: one.behind_a_thought for one in results_in(out)}
+    rows = re.findall(r"^\| (baseline|think|think \+ prompt) +\| \d+/\d", printed.out, re.MULTILINE)
+    assert rows[:3] == ["baseline", "think", "think + prompt"]
+    thinks = {one.setting.think: one.behind_a_thought for one in results_in(tmp_path / "r.jsonl")}
     assert thinks["none"] == 0 < thinks["minimal"]
 
 
@@ -390,7 +394,7 @@ def test_a_failure_that_comes_later_in_a_merged_file_undoes_no_result(ran, tmp_p
     out = tmp_path / "r.jsonl"
     failed = replace(results_in(out)[0], right=False, error="busy")
     with out.open("ab") as file:
-        file.write(LINE.dump_json(failed) + b"\n")
+        file.write(RESULT.dump_json(failed) + b"\n")
     written = out.read_bytes()
     ran()
     assert out.read_bytes() == written
@@ -540,13 +544,10 @@ def test_a_suite_is_the_module_beside_its_cases(tmp_path, monkeypatch, capsys):
         ({"provider": ["nonsense"]}, "use one of: ollama"),
         ({"provider": []}, "no settings are given"),
         ({"force": ["sometimes"]}, "'never', 'first' or 'always'"),
-        ({"think": ["maybe"]}, "'on', 'minimal' or 'none'"),
-        ({"dialect": ["morse"]}, "'native', 'json' or 'react'"),
         ({"force": ["always"], "think": ["minimal"]}, "nothing is left to run"),
         ({"suite": "no.such.module"}, "run it where that can be imported"),
         ({"suite": "demos.refund.shop"}, "a suite has prepare"),
         ({"suite": "."}, "use the name of a module"),
-        ({"suite": ""}, "use the name of a module"),
         ({"shard": (5, 4)}, r"use \(part, parts\)"),
         ({"trials": 0}, "whole numbers from 1"),
     ],
@@ -569,10 +570,7 @@ def test_a_wrong_plan_is_refused_before_anything_is_run(few, tmp_path, given, sa
         (("--out", "x.png"), "--plot x.png: that is the file of --out"),
         (("--out", str(CASES)), "that is the file of the cases"),
         (("--plot", "p.nonsense"), "use a name that ends in .png, .svg, .pdf"),
-        (
-            ("--provider", "openai:m", "--base-url", "http://127.0.0.1:9/v1"),
-            "openai: no server at ",
-        ),
+        (("--provider", "openai:m", "--base-url", "http://127.0.0.1:9"), "openai: no server at "),
     ],
 )
 def test_what_is_wrong_is_one_line(tmp_path, monkeypatch, capsys, flags, said):
@@ -610,51 +608,33 @@ def test_results_of_other_cases_are_not_mixed_in(few, tmp_path):
     given = {"provider": ["offline:silent"], "out": out}
     plan(few, **given).run()
     few.write_text(few.read_text().replace("please", "now"))
-    with pytest.raises(ValueError, match="other cases, instructions or tools"):
+    with pytest.raises(
+        ValueError, match="line 1 is no result of these cases, instructions and tools"
+    ):
         plan(few, **given)
     older = '{"evaluation": 1, "asked": ""}\n'
     for text in (older, "not one of ours\n", "no line break either", "[]", '{"torn'):
         out.write_text(text)
-        said = "another version" if text == older else "line 1 is no line of an evaluation"
-        with pytest.raises(ValueError, match=said):
+        with pytest.raises(ValueError, match="line 1 is no result of these cases"):
             plan(few, **given)
         assert out.read_text() == text
 
 
-def test_a_flag_from_before_says_which_think_tool(few, tmp_path):
-    given = ("--suite", SUITE, "--provider", "offline:careful", "--flag", "off")
-    assert evaluate(few, *given, "--out", tmp_path / "r.jsonl") == 0
+def test_a_flag_from_before_says_which_think_tool(command, tmp_path):
+    assert command("--flag", "off") == 0
     assert {one.setting.think for one in results_in(tmp_path / "r.jsonl")} == {"minimal"}
 
 
-def test_files_out_of_reach_are_one_line(few, tmp_path, capsys):
-    suite = ("--suite", SUITE, "--provider", "offline:silent")
-    assert evaluate(tmp_path / "none.jsonl", *suite) == 1
-    assert evaluate(few, *suite, "--prices", tmp_path / "none.toml") == 1
-    assert evaluate(few, *suite, "--out", tmp_path) == 1
-    assert evaluate(few, *suite, "--out", few / "r.jsonl") == 1
-    assert evaluate(few, *suite, "--out", tmp_path / "r.jsonl", "--plot", tmp_path) == 1
+def test_files_out_of_reach_are_one_line(command, few, tmp_path, capsys):
+    assert evaluate(tmp_path / "none.jsonl", "--suite", SUITE) == 1
+    assert command("--prices", tmp_path / "none.toml") == 1
+    assert command("--out", tmp_path) == 1
+    assert command("--out", few / "r.jsonl") == 1
+    assert command("--plot", tmp_path) == 1
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 5
     assert all(line.startswith("error: ") for line in lines)
     assert not (tmp_path / "r.jsonl").exists()
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("[m]\ninput = 1", 'write a table ["m"] with input'),
-        ("[m]\ninput = -1\noutput = 1", 'write a table ["m"] with input'),
-        ("m = 5", 'write a table ["m"] with input'),
-        ("[", "not valid TOML"),
-    ],
-)
-def test_wrong_prices_are_refused(few, tmp_path, capsys, text, said):
-    path = tmp_path / "prices.toml"
-    path.write_text(text)
-    given = ("--suite", SUITE, "--provider", "offline:silent", "--out", tmp_path / "r.jsonl")
-    assert evaluate(few, *given, "--prices", path) == 2
-    assert f"prices.toml: {said}" in capsys.readouterr().err
 
 
 # The plot.
@@ -664,19 +644,17 @@ def test_wrong_prices_are_refused(few, tmp_path, capsys, text, said):
     ("name", "begins"),
     [("r.png", b"\x89PNG"), ("p.svg", b"<?xml"), ("made/for/p.pdf", b"%PDF")],
 )
-def test_a_plot_is_drawn(few, tmp_path, name, begins):
+def test_a_plot_is_drawn(command, tmp_path, name, begins):
     plot = () if name == "r.png" else ("--plot", tmp_path / name)  # by itself beside the results
-    given = ("--suite", SUITE, "--provider", "offline:careful", "--out", tmp_path / "r.jsonl")
-    assert evaluate(few, *given, *plot) == 0
+    assert command(*plot) == 0
     assert (tmp_path / name).read_bytes().startswith(begins)
 
 
-def test_without_matplotlib_there_is_the_table_and_a_hint(few, tmp_path, monkeypatch, capsys):
+def test_without_matplotlib_there_is_the_table_and_a_hint(command, monkeypatch, capsys):
     for name in [name for name in sys.modules if name.partition(".")[0] == "matplotlib"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    given = ("--suite", SUITE, "--provider", "offline:silent")
-    assert evaluate(few, *given, "--out", tmp_path / "r.jsonl") == 0
+    assert command() == 0
     printed = capsys.readouterr()
     assert "**Decisions**" in printed.out
     assert 'pip install ".[eval]"' in printed.err

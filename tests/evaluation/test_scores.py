@@ -15,9 +15,9 @@ from scipy.stats import binomtest
 
 from think_agent import Usage
 from think_agent.evaluation.intervals import holm, mcnemar, pass_hat_k, wilson
-from think_agent.evaluation.scores import FOUR_ROWS, Result, Setting, compare, named, score
+from think_agent.evaluation.scores import FOUR_ROWS, Result, Score, Setting, compare, named
 from think_agent.evaluation.tables import markdown, report, show
-from think_agent.evaluation.trials import LINE
+from think_agent.evaluation.trials import RESULT
 from think_agent.policies import Price
 
 # Statistics, against scipy and against counting.
@@ -67,19 +67,19 @@ def result(case, right, *, setting=None, trial=1, **figures):
 
 
 def test_trials_of_a_case_are_no_further_cases():
-    once = score([result(case, case != "a") for case in "abcd"])
-    thrice = score([result(case, case != "a", trial=n) for case in "abcd" for n in (1, 2, 3)])
+    once = Score([result(case, case != "a") for case in "abcd"])
+    thrice = Score([result(case, case != "a", trial=n) for case in "abcd" for n in (1, 2, 3)])
     assert once.pass_k[0] == thrice.pass_k[0] == (0.75, wilson(3, 4))
 
 
 def test_a_model_that_is_right_now_and_then_has_a_low_pass_k():
-    shaky = score([result(case, n == 1, trial=n) for case in "abcd" for n in (1, 2)])
-    assert shaky.pass_k == ((0.5, wilson(2, 4)), (0.0, wilson(0, 4)))
+    shaky = Score([result(case, n == 1, trial=n) for case in "abcd" for n in (1, 2)])
+    assert shaky.pass_k == [(0.5, wilson(2, 4)), (0.0, wilson(0, 4))]
 
 
 def test_an_error_on_the_way_counts_as_wrong_and_not_in_the_averages():
     fine = result("a", True, model_calls=4, seconds=2.0, exit="signal", usage=Usage(1000, 100, 400))
-    figures = score([fine, result("b", False, error="busy")], Price(input=2, output=10))
+    figures = Score([fine, result("b", False, error="busy")], Price(input=2, output=10))
     assert (figures.pass_k[0][0], figures.runs) == (0.5, 1)
     assert (figures.totals["model_calls"], figures.totals["seconds"]) == (4, 2.0)
     assert figures.exits == {"signal": 1, "error": 1}
@@ -180,7 +180,7 @@ def test_a_terminal_gets_all_of_the_tables_and_no_line_wider_than_itself(width, 
 
 def test_a_result_is_the_same_after_the_file():
     one = result("a", True, found=("x",), usage=Usage(1, 2, 3, 4))
-    assert LINE.validate_json(LINE.dump_json(one)) == one
+    assert RESULT.validate_json(RESULT.dump_json(one)) == one
 
 
 @pytest.mark.parametrize("value", [-1, math.nan, math.inf, True, "1", None])
@@ -204,10 +204,10 @@ def drawn(rng: random.Random, setting: Setting, rate: float, cases: int, trials:
 def test_intervals_hold_the_known_rate_as_often_as_they_say():
     rng, held, steady, runs = random.Random(7), 0, 0, 400
     for _ in range(runs):
-        one = score(drawn(rng, Setting("p"), 0.8, 40, 1))
+        one = Score(drawn(rng, Setting("p"), 0.8, 40, 1))
         [(_, (low, high))] = one.pass_k
         held += low <= 0.8 <= high
-        share, (low, high) = score(drawn(rng, Setting("p"), 0.8, 40, 3)).pass_k[-1]
+        share, (low, high) = Score(drawn(rng, Setting("p"), 0.8, 40, 3)).pass_k[-1]
         steady += low <= 0.8**3 <= high
         assert low <= share <= high
     for times in (held, steady):  # of 400, as far from 95 % as chance brings it

@@ -52,14 +52,12 @@ class Setting:
 
 VARIED = tuple(field.name for field in fields(Setting))
 # Anthropic's article on the think tool compares these four; none of them forces or guards anything.
+_BARE = {"force": "never", "cover": "none", "reasoning": "off", "instructions": "plain"}
 FOUR_ROWS: Mapping[str, Mapping[str, str]] = {
-    row: {"force": "never", "cover": "none", "think": think, "instructions": words, "reasoning": by}
-    for row, think, words, by in (
-        ("baseline", "none", "plain", "off"),
-        ("think", "minimal", "plain", "off"),
-        ("think + prompt", "minimal", "optimized", "off"),
-        ("extended thinking", "none", "plain", "medium"),
-    )
+    "baseline": _BARE | {"think": "none"},
+    "think": _BARE | {"think": "minimal"},
+    "think + prompt": _BARE | {"think": "minimal", "instructions": "optimized"},
+    "extended thinking": _BARE | {"think": "none", "reasoning": "medium"},
 }
 
 
@@ -94,9 +92,8 @@ COUNTED = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Score:
-    """The figures of one setting.
+    """The figures of the results of one setting, of which there must be at least one.
 
     `pass_k[k - 1]` is the chance that `k` trials of a case are all right, for as many trials as
     every case has, with its 95 % Wilson interval, in which `cases` is n; the first of them is the
@@ -104,40 +101,25 @@ class Score:
     `runs` that did not end in an error; `cost` is that of a run.
     """
 
-    cases: int
-    right: int
-    trials: int
-    pass_k: tuple[tuple[float, tuple[float, float]], ...]
-    exits: Counter[str]
-    runs: int
-    totals: Mapping[str, float]
-    cost: float | None
+    def __init__(self, results: Sequence[Result], price: Price | None = None) -> None:
+        by_case = _by_case(results).values()
+        self.cases, self.trials = len(by_case), len(results)
+        self.right = sum(result.right for result in results)
+        self.exits = Counter(result.exit for result in results)
+        self.pass_k: list[tuple[float, tuple[float, float]]] = []
+        for k in range(1, min(map(len, by_case)) + 1):
+            total = sum(pass_hat_k(sum(own), len(own), k) for own in by_case)
+            self.pass_k.append((total / self.cases, wilson(total, self.cases)))
+        ran = [result for result in results if not result.error]
+        self.runs = len(ran)
+        usage = sum((result.usage for result in ran), Usage())
+        counted = {name: sum(getattr(result, name) for result in ran) for name in COUNTED}
+        self.totals: dict[str, float] = counted | asdict(usage)
+        self.cost = price.of(usage) / max(1, self.runs) if price else None
 
     def mean(self, name: str) -> float:
         """One of the totals, as the average of a run."""
         return self.totals[name] / max(1, self.runs)
-
-
-def score(results: Sequence[Result], price: Price | None = None) -> Score:
-    """The figures of the results of one setting; there must be at least one."""
-    trials = _by_case(results).values()
-    steady = []
-    for k in range(1, min(map(len, trials)) + 1):
-        total = sum(pass_hat_k(sum(own), len(own), k) for own in trials)
-        steady.append((total / len(trials), wilson(total, len(trials))))
-    ran = [result for result in results if not result.error]
-    usage = sum((result.usage for result in ran), Usage())
-    return Score(
-        cases=len(trials),
-        right=sum(result.right for result in results),
-        trials=len(results),
-        pass_k=tuple(steady),
-        exits=Counter(result.exit for result in results),
-        runs=len(ran),
-        totals={name: sum(getattr(result, name) for result in ran) for name in COUNTED}
-        | asdict(usage),
-        cost=price.of(usage) / max(1, len(ran)) if price else None,
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +193,7 @@ def plot(results: Mapping[Setting, Sequence[Result]], path: Path) -> None:
     axes = figure.subplots()
     marks = cycle("os^Dv<>P*X")
     for setting, name in named(list(results)).items():
-        one = score(results[setting])
+        one = Score(results[setting])
         share, interval = one.pass_k[0]
         error = [[abs(share - bound)] for bound in interval]
         calls = one.mean("model_calls")

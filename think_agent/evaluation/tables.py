@@ -22,7 +22,7 @@ from rich.text import Text
 from ..policies import Price
 from ..text import sanitize
 from .intervals import mcnemar, wilson
-from .scores import VARIED, Comparison, Result, Score, Setting, compare, named, score, varying
+from .scores import VARIED, Comparison, Result, Score, Setting, compare, named, varying
 
 CLEAR = 0.05  # a p-value below it is called a difference
 NOTHING = {"-", "0", "0.0", "0 + 0"}  # cells of a column that says nothing
@@ -47,7 +47,7 @@ def report(
     if not results:
         return [Section("", "There are no results yet.")]
     names = named(list(results))
-    scores = {one: score(own, (prices or {}).get(one)) for one, own in results.items()}
+    scores = {one: Score(own, (prices or {}).get(one)) for one, own in results.items()}
     pairs = compare(results)
     remark = "right: what was done is what the case expects; 95\u00a0% Wilson intervals; pass^k: "
     remark += "all of k trials are right; calls, tokens and cost are averages of a run"

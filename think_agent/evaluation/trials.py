@@ -159,16 +159,8 @@ def fingerprint(cases: Sequence[Case], suite: Suite) -> str:
     return digest.hexdigest()
 
 
-@dataclass(frozen=True, slots=True)
-class Header:
-    """The first line of a results file: the version of its settings, and what was asked."""
-
-    evaluation: int
-    asked: str
-
-
-LINE: TypeAdapter[Header | Result] = TypeAdapter(Header | Result)
-"""A line as JSON and back; `validate_json` raises ValueError for what is none."""
+RESULT = TypeAdapter(Result)
+"""A line of the file as JSON and back; `validate_json` raises ValueError for what is none."""
 
 
 class Results:
@@ -181,7 +173,7 @@ class Results:
 
     def __init__(self, path: Path, asked: str) -> None:
         self._path = path
-        self._header = Header(evaluation=VERSION, asked=asked)
+        self._header = json_text({"evaluation": VERSION, "asked": asked})
         self._by_key: dict[tuple[Setting, str, int], Result] = {}
         with self._usable():
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -205,34 +197,30 @@ class Results:
 
     def add(self, result: Result) -> None:
         """Append a result. It is in the file when this returns."""
-        self._append(result)
+        self._append(json_text(RESULT.dump_python(result, mode="json")))
         self._keep(result)
 
-    def _read(self, number: int, text: bytes) -> None:
+    def _read(self, number: int, line: bytes) -> None:
+        if line == self._header.encode():
+            return
         try:
-            line = LINE.validate_json(text)
+            if number == 1:
+                raise ValueError("a file begins with its header")
+            self._keep(RESULT.validate_json(line))
         except ValueError as error:
             raise ValueError(
-                f"{self._path}, line {number} is no line of an evaluation: take it out, or choose "
-                "another file for the results"
+                f"{self._path}, line {number} is no result of these cases, instructions and tools, "
+                "or of another version: choose another file for the results"
             ) from error
-        if isinstance(line, Result) and number > 1:
-            self._keep(line)
-        elif line != self._header:
-            raise ValueError(
-                f"{self._path} holds results for other cases, instructions or tools, or of another "
-                "version: choose another file for the results"
-            )
 
     def _keep(self, result: Result) -> None:
         key = (result.setting, result.case, result.trial)
         if not (result.error and key in self._by_key):  # merged, a failure may come after a result
             self._by_key[key] = result
 
-    def _append(self, line: Header | Result) -> None:
-        text = well_formed(json_text(LINE.dump_python(line, mode="json")))
+    def _append(self, line: str) -> None:
         with self._usable(), self._path.open("ab") as file:
-            file.write(text.encode() + b"\n")
+            file.write(well_formed(line).encode() + b"\n")
 
     @contextmanager
     def _usable(self) -> Iterator[None]:

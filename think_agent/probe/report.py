@@ -46,8 +46,6 @@ class Capital(BaseModel, extra="forbid"):
 
 
 MARKER = "HERON-42"
-FILLER = 400  # lines; about 5,000 tokens, more than the 4,096 at which the usual cut is made
-
 _WEATHER = Tool(  # it has no function: the probe looks at calls, and makes none
     name="weather",
     description="The weather in one city.",
@@ -58,13 +56,9 @@ _ARGUMENTS: Mapping[str, type[BaseModel]] = {THINK.name: Thought, _WEATHER.name:
 _CAPITAL = "Which city is the capital of Norway? "
 _OSLO = User("What is the weather in Oslo, in celsius?")
 _OSLO_CALL = ToolCall("call_0", "weather", {"city": "Oslo", "unit": "celsius"})
-_LONG = "\n".join(
-    [
-        f"The password is {MARKER}.",
-        *(f"Line {number} is of no interest to anybody here." for number in range(FILLER)),
-        "Which password stands in the first line of this message? Reply with it alone.",
-    ]
-)
+# About 5,000 tokens, more than the 4,096 at which the usual cut is made.
+_LONG = f"The password is {MARKER}.\n{'This line is of no interest to anybody here. ' * 500}\n"
+_LONG += "Which password stands in the first line of this message? Reply with it alone."
 QUESTIONS: dict[str, Request] = {
     "plain": Request((User(_CAPITAL + "Reply with its name alone."),)),
     "calls": Request(
