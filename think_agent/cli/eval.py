@@ -5,6 +5,7 @@ Rule 2: what an evaluation does is in `evaluation/command.py`; here are its flag
 """
 
 import signal
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from ..errors import FileError
 from ..evaluation import tables
 from ..evaluation.command import Evaluation
 from ..evaluation.inputs import is_scripted, settings_of
-from ..evaluation.scores import PLOTS, named, plot
+from ..evaluation.scores import PLOTS, Result, Setting, named, plot
 from ..policies import Price
 from .console import Screen, say
 from .models import STAND_IN
@@ -94,6 +95,20 @@ def command(ctx: click.Context, /, **settings: Any) -> int:
         say(f"skipped {names[setting]}: {reason}")
     if known and (without := {m.model for m in evaluation.models.values()} - known.keys()):
         say(f"no price for {', '.join(sorted(without))}: its cost is left out")
+    if not _run(evaluation, out):
+        return 130
+    for setting in evaluation.impossible.keys() - skipped.keys():
+        say(f"skipped {names[setting]}: {evaluation.impossible[setting]}")
+    found = evaluation.found()
+    costs = {one: known[m.model] for one, m in evaluation.models.items() if m.model in known}
+    tables.show(tables.report(found, costs), Screen(highlight=False))
+    if found:
+        _draw(found, picture)
+    return 0
+
+
+def _run(evaluation: Evaluation, out: Path) -> bool:
+    """Run what is waiting, with a bar on stderr where that is a terminal. False: it was stopped."""
     jobs, waiting = len(evaluation.jobs), len(evaluation.waiting)
     if waiting < jobs:
         say(f"{jobs - waiting} of {jobs} runs are done already, in {out}")
@@ -109,13 +124,11 @@ def command(ctx: click.Context, /, **settings: Any) -> int:
     except KeyboardInterrupt:
         done = jobs - len(evaluation.waiting)
         say(f"stopped: {done} of {jobs} runs are done; the same command goes on")
-        return 130
-    for setting in evaluation.impossible.keys() - skipped.keys():
-        say(f"skipped {names[setting]}: {evaluation.impossible[setting]}")
-    found = evaluation.found()
-    costs = {one: known[m.model] for one, m in evaluation.models.items() if m.model in known}
-    report = tables.report(found, costs)
-    tables.show(report, Screen(highlight=False))
+        return False
+    return True
+
+
+def _draw(found: Mapping[Setting, Sequence[Result]], picture: Path) -> None:
     try:
         plot(found, picture)
     except ImportError:
@@ -124,4 +137,3 @@ def command(ctx: click.Context, /, **settings: Any) -> int:
         raise FileError(f"--plot {picture}: {error.strerror}; choose another path") from error
     else:
         say(f"plot: {picture}")
-    return 0
