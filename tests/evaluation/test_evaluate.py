@@ -458,7 +458,9 @@ def test_a_trial_that_failed_on_the_way_is_counted_and_run_again(played):
     [found] = evaluation.found().values()
     [failed] = [one for one in found if one.error]
     assert (failed.error, failed.exit, failed.right) == ("content filter", "error", False)
-    assert "error 1" in markdown(report(evaluation.found()))
+    said = markdown(report(evaluation.found()))
+    assert "error 1" in said
+    assert f"careful: 1 of {len(found)} runs ended in an error: content filter" in said
     assert [job.case.id for job in evaluation.waiting] == [failed.case]
     evaluation.run()
     assert evaluation.waiting == []

@@ -129,7 +129,7 @@ def test_the_report_ends_with_what_is_a_finding_and_how_little_n_is():
     [verdict, _] = sentences({good: "abc", bad: "abd"}, "abcd")
     assert verdict.startswith("No difference is shown between careful and hasty: ")
     [verdict, _] = sentences({good: "ab", bad: "ab"}, "abcd")
-    assert verdict == "careful and hasty did equally well on every case."
+    assert verdict == "Equally well on every case: careful and hasty."
 
 
 def test_a_column_is_left_out_only_where_nothing_was_counted():

@@ -168,7 +168,7 @@ def named(settings: Sequence[Setting]) -> dict[Setting, str]:
         for row, own in FOUR_ROWS.items()
         if own.items() <= asdict(one).items()
     }
-    if len(rows) == len(settings) and len(set(rows.values())) > 1:
+    if len(rows) == len(settings):
         apart = ["row", *(name for name in apart if name not in FOUR_ROWS["baseline"])]
 
     def word(one: Setting, name: str) -> str:

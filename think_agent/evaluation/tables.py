@@ -20,7 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..policies import Price
-from ..text import sanitize
+from ..text import sanitize, shorten
 from .intervals import mcnemar, wilson
 from .scores import VARIED, Comparison, Result, Score, Setting, compare, named, varying
 
@@ -54,7 +54,16 @@ def report(
     remark += _in_common(list(results))
     if any(setting.trust_model for setting in results):
         remark += "; the world's own enforcement was switched off: this is the models' judgment"
-    sentences = [*(_verdict(names, pair) for pair in pairs), _how_little(scores, len(pairs))]
+    equal = [pair for pair in pairs if not pair.first_better + pair.second_better]
+    sentences = [_verdict(names, pair) for pair in pairs if pair not in equal]
+    if equal:
+        both = "; ".join(f"{names[pair.first]} and {names[pair.second]}" for pair in equal)
+        sentences.append(f"Equally well on every case: {both}.")
+    for one, own in results.items():
+        if failed := [result.error for result in own if result.error]:
+            words = f"{len(failed)} of {len(own)} runs ended in an error: {shorten(failed[0])}"
+            sentences.append(f"{names[one]}: {words}")
+    sentences.append(_how_little(scores, len(pairs)))
     return [
         Section("Decisions", remark, _table(names, scores, _decisions)),
         Section("How", "", _table(names, scores, _effort)),
@@ -167,8 +176,6 @@ def _verdict(names: Mapping[Setting, str], pair: Comparison) -> str:
     sides = [(pair.first_better, names[pair.first]), (pair.second_better, names[pair.second])]
     (won, winner), (lost, loser) = sorted(sides, key=lambda side: -side[0])
     p = f"= {pair.p:.2g}" if pair.p >= 0.001 else "< 0.001"
-    if not won:
-        return f"{winner} and {loser} did equally well on every case."
     cases = f"{won} of the {won + lost} cases that differ (p {p})"
     if pair.p < CLEAR:
         return f"{winner} beat {loser} in {cases}."
