@@ -372,7 +372,7 @@ def test_shards_are_disjoint_and_merge_by_concatenation(ran, tmp_path):
     given = {"provider": ["offline:careful", "offline:hasty"], "trials": 2}
     paths = [tmp_path / f"{n}.jsonl" for n in (1, 2, 3)]
     for n, path in enumerate(paths, 1):
-        ran(**given, shard=(n, 3), out=path)
+        ran(**given, shard=f"{n}/3", out=path)
         done = Counter((one.case, one.trial) for one in results_in(path))
         assert set(done.values()) == {2}  # both settings of a trial: they are compared
     merged = tmp_path / "merged.jsonl"
@@ -550,7 +550,7 @@ def test_a_suite_is_the_module_beside_its_cases(tmp_path, monkeypatch, capsys):
         ({"suite": "no.such.module"}, "run it where that can be imported"),
         ({"suite": "demos.refund.shop"}, "a suite has prepare"),
         ({"suite": "."}, "use the name of a module"),
-        ({"shard": (5, 4)}, r"use \(part, parts\)"),
+        ({"shard": "5/4"}, "use a part of how many, such as 1/4"),
         ({"trials": 0}, "whole numbers from 1"),
     ],
 )
@@ -566,7 +566,7 @@ def test_a_wrong_plan_is_refused_before_anything_is_run(few, tmp_path, given, sa
     [
         (("--force", "sometimes"), "force: Input should be 'never', 'first' or 'always'"),
         (("--flag", "maybe"), "'on', 'minimal' or 'none'"),
-        (("--shard", "a/b"), "--shard: 'a/b': use two numbers, such as 1/4"),
+        (("--shard", "a/b"), "shard 'a/b': use a part of how many, such as 1/4"),
         (("--trials", "0"), "--trials"),
         (("--concurrency", "2.5"), "--concurrency"),
         (("--out", "x.png"), "--plot x.png: that is the file of --out"),

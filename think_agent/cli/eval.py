@@ -27,14 +27,6 @@ ARMS = ("provider", "force", "think", "cover", "silence", "reasoning", "instruct
 FOLDERS = File(makes_folders=True)
 
 
-def part_of(text: str) -> tuple[int, int]:
-    """`1/4`, for `type=`."""
-    part, _, parts = text.partition("/")
-    if not (part.isdecimal() and parts.isdecimal()):
-        raise click.BadParameter(f"{text!r}: use two numbers, such as 1/4")
-    return int(part), int(parts)
-
-
 @click.command(
     cls=Command,
     no_args_is_help=True,
@@ -59,7 +51,7 @@ def part_of(text: str) -> tuple[int, int]:
     ("--base-url", "U", str, None, "another server, for all of the providers"),
     ("--trials", "K", whole, 1, "runs of each case"),
     ("--concurrency", "N", whole, 4, "runs at the same time"),
-    ("--shard", "I/N", part_of, "1/1", "run the I-th of every N trials; merge the files with cat"),
+    ("--shard", "I/N", str, "1/1", "run the I-th of every N trials; merge the files with cat"),
     ("--trust-model", "", bool, False, "switch the world's own enforcement off"),
 )
 @flags(

@@ -26,7 +26,7 @@ from .trials import Job, Results, attempt, fingerprint
 
 class Evaluation:
     """Cases that can be run under settings. `suite` is the name of a module; None is the suite.py
-    beside the cases. `shard=(1, 4)` runs every fourth trial, starting at the first.
+    beside the cases. `shard="1/4"` runs every fourth trial, starting at the first.
 
     `impossible`: the settings that cannot be run, each with the reason. Raises ValueError for what
     is wrong, FileError for a file out of reach, ModelError for a provider that cannot be connected.
@@ -39,13 +39,13 @@ class Evaluation:
         *,
         suite: str | None = None,
         trials: int = 1,
-        shard: tuple[int, int] = (1, 1),
+        shard: str = "1/1",
         concurrency: int = 4,
         out: Path = Path("runs/eval.jsonl"),
     ) -> None:
-        part, parts = shard
+        part, parts = (int(n) if n.isdecimal() else 0 for n in shard.partition("/")[::2])
         if not 1 <= part <= parts:
-            raise ValueError(f"shard={shard}: use (part, parts), such as (1, 4)")
+            raise ValueError(f"shard {shard!r}: use a part of how many, such as 1/4")
         if trials < 1 or concurrency < 1:
             raise ValueError("trials and concurrency are whole numbers from 1")
         read = read_cases(cases)
