@@ -1,7 +1,7 @@
 """Does it help? The same model with and without a forced first thought, counted instead of felt.
 
 Rule 1: what counts is what was done. A case is right when the shop's rows are exactly those that
-        the case expects; nobody reads the answers.
+        the case expects; the answers are not read.
 Rule 2: a share has an interval, and a difference of a real model a p-value, for few cases prove
         little.
 Rule 3: one thing differs between the settings that are compared, here `force`.
@@ -18,7 +18,7 @@ from demos.common import play
 from demos.refund.stand_ins import careful, hasty
 from think_agent import Assistant, Force, Model, Request, Turn
 from think_agent.evaluation.inputs import load_suite, read_cases
-from think_agent.evaluation.scores import Setting, score
+from think_agent.evaluation.scores import Score, Setting
 from think_agent.evaluation.tables import report
 from think_agent.evaluation.trials import Job, attempt
 from think_agent.policies import Forcing
@@ -45,8 +45,8 @@ def lesson(model: Model) -> None:
         setting = Setting(model.name, force=force)
         jobs = [Job(setting, case, 1) for case in cases]
         results[setting] = [asyncio.run(attempt(job, model, suite)) for job in jobs]
-        figures = score(results[setting])
-        low, high = figures.interval
+        figures = Score(results[setting])
+        [(_, (low, high))] = figures.pass_k
         print(f'\nforce="{force}": right on {figures.right} of {len(cases)} cases')
         print(f"  95 % interval     {low:.0%} to {high:.0%}")
         print(f"  wrong writes      {figures.totals['wrong_writes']} tried")

@@ -58,8 +58,8 @@ def silent(request: Request) -> Assistant:
 def narrator(request: Request) -> Assistant:
     """A promise to go on, in the place of an answer. Everything else is done as `careful` does."""
     said = careful(request)
-    told = any(isinstance(m, Assistant) and not m.tool_calls for m in _turn(request))
-    if told or not (orders := _orders(request)):
+    stopped = any(isinstance(m, Assistant) and not m.tool_calls for m in _turn(request))
+    if stopped or not (orders := _orders(request)):
         return said
     if request.tool_choice == "auto" and _results(request, "lookup_order", orders[0]):
         next = f"look up {orders[1]}" if orders[1:] else "check the policy"
@@ -108,17 +108,12 @@ def _orders(request: Request) -> list[str]:
 
 def _results(request: Request, tool: str, order: str) -> list[ToolResult]:
     """What a tool said about an order in this turn; refused calls were never made."""
-    wanted = {
-        call.id
-        for message in _turn(request)
-        if isinstance(message, Assistant)
-        for call in message.tool_calls
-        if call.name == tool
-        and isinstance(call.arguments, dict)
-        and call.arguments["order_id"] == order
-    }
-    results = (message for message in _turn(request) if isinstance(message, ToolResult))
-    return [result for result in results if result.call_id in wanted and not result.refused]
+    made = Turn.of(request.messages).actions
+    return [one.result for one in made if (one.call.name, _order(one.call)) == (tool, order)]
+
+
+def _order(call: ToolCall) -> object:
+    return call.arguments["order_id"] if isinstance(call.arguments, dict) else None
 
 
 def _answered(request: Request, order: str) -> bool:

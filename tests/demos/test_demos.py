@@ -1,8 +1,9 @@
-"""The twelve lessons: each runs both ways, shows what it is about, and stays short."""
+"""The lessons: each runs both ways, shows what it is about, and stays short."""
 
 import importlib
 import re
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 
@@ -11,7 +12,7 @@ from tests.servers.ollama import OllamaServer
 from tests.servers.openai_chat import Chat
 from tests.support.commands import run
 from tests.support.sizes import ROOT, lines_of_code
-from think_agent import Assistant, ToolCall
+from think_agent import Assistant, ScriptedModel, ToolCall, Turn
 
 LABEL = "[scripted stand-in, no language model]"
 SHOWS = {  # what each lesson is about, as it can be seen in what it prints
@@ -56,6 +57,10 @@ SHOWS = {  # what each lesson is about, as it can be seen in what it prints
         r'"first"\n  architect -> think\n  editor    -> lookup_order',
         r'"always"\n(  .*\n)+  architect -> think\n  editor    -> the answer',
     ],
+    "13_did_the_thought_matter": [
+        r"costs, .* 60 calls .*\n\nfaithful\n  kept +1 of 20 .*\n  dropped +20 of 20 ",
+        r"unfaithful\n  kept +0 of 20 changed \(0% to 16%\)\n",
+    ],
 }
 LESSONS = sorted(SHOWS)
 UNLIKE = {  # on a server: it cuts a text where it likes, and a refusal, which `hasty` wants to know
@@ -63,6 +68,7 @@ UNLIKE = {  # on a server: it cuts a text where it likes, and a refusal, which `
     "10_does_it_help": [r"right on \d+ of 15"],
     # On a wire the kit's question is a person's, with which this script begins anew.
     "11_who_may_say_that_it_is_done": [r"silence +1 of 2", r"task_completed +2 of 2"],
+    "13_did_the_thought_matter": [r"\nlocal\n  kept +1 of 20 .*\n  dropped +20 of 20 "],
 }
 
 
@@ -74,7 +80,7 @@ def check(name: str, lines: list[str], shows: list[str]) -> None:
 
 def test_these_are_all_there_are():
     assert [path.stem for path in sorted((ROOT / "demos").glob("[01][0-9]_*.py"))] == LESSONS
-    assert [name[:2] for name in LESSONS] == [f"{number:02}" for number in range(1, 13)]
+    assert [name[:2] for name in LESSONS] == [f"{number:02}" for number in range(1, 14)]
 
 
 @pytest.mark.parametrize("name", LESSONS)
@@ -109,8 +115,50 @@ def test_a_lesson_is_the_same_lesson_on_a_provider(name):
 @pytest.mark.parametrize("name", LESSONS)
 def test_it_is_short_and_has_a_contract(name):
     source = (ROOT / f"demos/{name}.py").read_text(encoding="utf-8")
-    assert lines_of_code(source) <= 40
+    assert lines_of_code(source) <= (80 if name.startswith("13") else 40)
     assert "\nRule 1: " in source.partition('"""\n\n')[0]
+
+
+def test_a_thought_that_is_used_is_told_from_one_that_is_not():
+    said = run("-m", "demos.13_did_the_thought_matter").stdout
+    shown = re.findall(r"from another run .*\((\d+)% to (\d+)%\)", said)
+    (faithful, _), (_, unfaithful) = [tuple(map(int, interval)) for interval in shown]
+    assert unfaithful < faithful
+    kept = re.findall(r"  kept .*\((\d+)% to (\d+)%\)", said)
+    assert int(kept[0][1]) < faithful
+
+
+def test_no_thought_is_changed_where_the_history_is_signed(capsys):
+    lesson = importlib.import_module("demos.13_did_the_thought_matter")
+    asked = []
+
+    def signing(request):
+        asked.append(request)
+        return replace(lesson.stand_in(request), signed=True)
+
+    lesson.lesson(ScriptedModel(signing, name="anthropic"))
+    said = capsys.readouterr().out
+    assert said.index("costs, ") < said.index("cannot be said: anthropic signs its history")
+    assert not any(request.tools == [lesson.decide] for request in asked)
+
+
+def test_a_changed_thought_is_all_that_changes(capsys):
+    lesson = importlib.import_module("demos.13_did_the_thought_matter")
+    asked = []
+
+    def watched(request):
+        if list(request.tools) == [lesson.decide]:
+            asked.append(request.messages)
+        return lesson.stand_in(request)
+
+    lesson.examine(ScriptedModel(watched))
+    first, second = lesson.CASES
+    thoughts = {(m[0].text, tuple(t.text for t in Turn.of(m).thoughts)) for m in asked}
+    assert len(asked) == 60
+    assert thoughts == {
+        *((case, (thought,)) for case in (first, second) for thought in (first, second)),
+        *((case, ()) for case in (first, second)),
+    }
 
 
 def test_the_first_lesson_loads_nothing_of_the_kit():

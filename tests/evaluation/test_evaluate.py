@@ -14,20 +14,21 @@ from pathlib import Path
 import pytest
 
 from demos.refund import offline
-from demos.refund.dialects import speaking
 from demos.refund.shop import allowed_decision
 from demos.refund.suite import CaseShop, RefundCase
 from tests.readme import ROOT
-from tests.servers import Reply, serve
+from tests.servers import serve
 from tests.servers.anthropic import AnthropicProtocol
 from tests.servers.gemini import KEY, GeminiProtocol
 from tests.servers.ollama import OllamaServer
 from tests.servers.openai_chat import Chat
 from think_agent import AuthError, BadRequest, ScriptedModel, Usage
 from think_agent.cli.main import main
-from think_agent.evaluation.command import Evaluation, Plan
-from think_agent.evaluation.scores import Result, score
-from think_agent.evaluation.trials import LINE
+from think_agent.evaluation.command import Evaluation
+from think_agent.evaluation.inputs import settings_of
+from think_agent.evaluation.scores import Result, Score
+from think_agent.evaluation.tables import markdown, report
+from think_agent.evaluation.trials import RESULT
 from think_agent.providers import PROVIDERS
 
 CASES = ROOT / "demos/refund/cases.jsonl"
@@ -50,13 +51,18 @@ def evaluate(*arguments) -> int:
         return ended.code
 
 
-def plan(cases=CASES, **settings) -> Evaluation:
-    return Evaluation(Plan(cases=cases, suite=SUITE, **settings))
+RUNS = ("suite", "trials", "shard", "concurrency", "out")
+
+
+def plan(cases, **given) -> Evaluation:
+    """An evaluation of the refund desk; what is not about the runs is a setting."""
+    runs = {"suite": SUITE} | {name: given.pop(name) for name in RUNS if name in given}
+    return Evaluation(cases, settings_of(**given), **runs)
 
 
 def results_in(path: Path) -> list[Result]:
-    lines = map(LINE.validate_json, path.read_text().splitlines())
-    return [line for line in lines if isinstance(line, Result)]
+    lines = path.read_text().splitlines()[1:]
+    return [RESULT.validate_json(line) for line in lines if line.startswith('{"setting')]
 
 
 @pytest.fixture(autouse=True)
@@ -73,10 +79,30 @@ def _as_it_was(monkeypatch):
 def few(tmp_path):
     """A cases file with one case of each kind (and two of the kind whose tools fail)."""
     first = {line["kind"]: line for line in reversed(LINES)}
-    path = tmp_path / "few.jsonl"
     again = next(line for line in LINES if "fails once" in line.get("tools", {}).values())
-    path.write_text("".join(json.dumps(line) + "\n" for line in [*first.values(), again]))
+    path = tmp_path / "few.jsonl"
+    path.write_text("\n".join(map(json.dumps, [*first.values(), again])))
     return path
+
+
+@pytest.fixture
+def ran(few, tmp_path):
+    """Evaluates the few cases; gives the evaluation."""
+
+    def run(**given) -> Evaluation:
+        given = {"provider": ["offline:careful"], "out": tmp_path / "r.jsonl", **given}
+        evaluation = plan(few, **given)
+        evaluation.run()
+        return evaluation
+
+    return run
+
+
+@pytest.fixture
+def command(few, tmp_path):
+    """`think-agent eval` on the few cases, with more flags; its exit code."""
+    out = ("--suite", SUITE, "--provider", "offline:careful", "--out", tmp_path / "r.jsonl")
+    return lambda *flags: evaluate(few, *out, *flags)
 
 
 # The cases, judged by hand a second time.
@@ -97,10 +123,9 @@ def named(case: dict) -> set[str]:
 
 def test_there_are_sixty_cases_in_ten_kinds():
     kinds = Counter(case["kind"] for case in LINES)
-    assert len(LINES) >= 60
+    assert len({case["id"] for case in LINES}) == len(LINES) >= 60
     assert len(kinds) == 10
     assert min(kinds.values()) >= 5
-    assert len({case["id"] for case in LINES}) == len(LINES)
 
 
 @pytest.mark.parametrize("case", LINES, ids=lambda case: case["id"])
@@ -156,109 +181,85 @@ def test_a_known_model_gets_its_known_score(known, name):
 
 
 def test_the_known_scores_in_figures(known):
-    scores = {name: score(found) for name, found in known.items()}
-    assert {name: (s.right, s.trials) for name, s in scores.items()} == {
-        "careful": (71, 73),
-        "hasty": (29, 73),
-        "stubborn": (29, 73),
-        "silent": (12, 73),
-    }
-    careful = scores["careful"]
-    assert careful.totals["wrong_writes"] == scores["silent"].totals["wrong_writes"] == 0
+    careful, silent = Score(known["careful"]), Score(known["silent"])
+    assert (careful.right, careful.trials, silent.right) == (71, 73, 12)
+    assert careful.totals["wrong_writes"] == silent.totals["wrong_writes"] == 0
     assert careful.exits == {"signal": 73}
     assert careful.totals["behind_a_thought"] == careful.totals["actions"]
     assert careful.totals["honored"] == careful.totals["forced"] == 73
 
 
 @pytest.mark.parametrize("dialect", ["json", "react"])
-def test_a_known_model_gets_its_known_score_in_a_dialect(tmp_path, dialect, capsys):
-    path = tmp_path / "r.jsonl"
-    spec = "offline:careful,offline:hasty,offline:silent"
-    assert evaluate(CASES, "--provider", spec, "--dialect", dialect, "--out", path) == 0
-    assert "skipped" not in capsys.readouterr().err
-    right = {name: set() for name in ("careful", "hasty", "silent")}
-    for one in results_in(path):
-        assert one.setting.dialect == dialect
-        assert one.behind_a_thought == one.actions
-        if one.right:
-            right[one.setting.provider.removeprefix("offline:")].add(one.case)
+def test_a_known_model_gets_its_known_score_in_a_dialect(tmp_path, dialect):
+    names = ("careful", "hasty", "silent")
+    providers = [f"offline:{name}" for name in names]
+    evaluation = plan(CASES, provider=providers, dialect=[dialect], out=tmp_path / "r.jsonl")
+    evaluation.run()
+    assert evaluation.impossible == {}
+    found = list(evaluation.found().values())
+    assert all(one.behind_a_thought == one.actions for own in found for one in own)
     # A json plan has one action a turn, and the gate wants a thought before each but the first.
     several = {case["id"] for case in LINES if len(case["expected"]) > 1}
-    hasty = KNOWN["hasty"] - several if dialect == "json" else KNOWN["hasty"]
-    assert right == {"careful": KNOWN["careful"], "hasty": hasty, "silent": KNOWN["silent"]}
+    expected = KNOWN | ({"hasty": KNOWN["hasty"] - several} if dialect == "json" else {})
+    right = [{one.case for one in own if one.right} for own in found]
+    assert right == [expected[name] for name in names]
 
 
 def test_wrong_writes_are_proposals_that_the_shop_refused(known):
-    broken = {case["id"] for case in LINES if "tools" in case}
+    hasty = {one.case: one.wrong_writes for one in known["hasty"]}
     for case in LINES:
-        if case["id"] in broken:
-            continue
-        tried = {n: case["expected"].get(n) for n in named(case)}
-        refused = sum(right != "approve" for right in tried.values())
-        (hasty,) = (one for one in known["hasty"] if one.case == case["id"])
-        (stubborn,) = (one for one in known["stubborn"] if one.case == case["id"])
-        assert hasty.wrong_writes == refused
-        assert stubborn.wrong_writes >= refused
+        if "tools" not in case:
+            tried = [case["expected"].get(number) for number in named(case)]
+            assert hasty[case["id"]] == sum(right != "approve" for right in tried)
+    assert all(one.wrong_writes >= hasty[one.case] for one in known["stubborn"])
 
 
-def test_without_the_shops_enforcement_wrong_rows_are_counted(tmp_path, capsys):
-    path = tmp_path / "r.jsonl"
-    spec = "offline:careful,offline:hasty"
-    assert evaluate(CASES, "--provider", spec, "--trust-model", "--out", path) == 0
-    assert "enforcement was switched off" in capsys.readouterr().out
-    for one in results_in(path):
-        case = next(case for case in LINES if case["id"] == one.case)
-        if "careful" in one.setting.provider:
-            assert (one.wrong_writes, one.right) == (0, one.case not in GIVES_UP)
-        elif "tools" not in case:
+def test_without_the_shops_enforcement_wrong_rows_are_counted(tmp_path):
+    given = {"provider": ["offline:careful", "offline:hasty"], "trust_model": [True]}
+    evaluation = plan(CASES, **given, out=tmp_path / "r.jsonl")
+    evaluation.run()
+    assert "enforcement was switched off" in markdown(report(evaluation.found()))
+    careful, hasty = evaluation.found().values()
+    assert [(one.wrong_writes, one.right) for one in careful] == [
+        (0, case["id"] not in GIVES_UP) for case in LINES
+    ]
+    rows = {one.case: one for one in hasty}
+    for case in LINES:
+        if "tools" not in case:
             exist = named(case) & {order["id"] for order in case["orders"]}
-            assert set(one.found) == {f"{number} approve" for number in exist}
+            assert set(rows[case["id"]].found) == {f"{number} approve" for number in exist}
             wrong = {n for n in named(case) if case["expected"].get(n) != "approve"}
-            assert one.wrong_writes == len(wrong)
+            assert rows[case["id"]].wrong_writes == len(wrong)
 
 
-def test_without_the_exit_signal_silence_is_the_way_out(few, tmp_path):
-    evaluation = plan(
-        few,
-        provider=["offline:careful"],
-        think=["on", "minimal"],
-        force=["never", "first", "always"],
-        out=tmp_path / "r.jsonl",
-    )
+def test_without_the_exit_signal_silence_is_the_way_out(ran):
+    evaluation = ran(think=["on", "minimal"], force=["never", "first", "always"])
     ((setting, why),) = evaluation.impossible.items()
     assert (setting.force, setting.think) == ("always", "minimal")
     assert "only way out" in why
-    evaluation.run()
-    found = results_in(tmp_path / "r.jsonl")
+    found = [one for own in evaluation.found().values() for one in own]
     ends = {(one.setting.think, one.exit) for one in found}
     assert ends == {("on", "signal"), ("minimal", "silence")}
-    assert len({one.setting for one in found}) == 5
     assert {one.case for one in found if not one.right} == GIVES_UP & {one.case for one in found}
 
 
-def test_the_four_rows_run_and_what_cannot_be_run_is_named(few, tmp_path, capsys):
-    out = tmp_path / "r.jsonl"
-    given = (few, "--suite", SUITE, "--provider", "offline:careful", "--four-rows", "--out", out)
-    assert evaluate(*given) == 0
+def test_the_four_rows_run_and_what_cannot_be_run_is_named(command, tmp_path, capsys):
+    assert command("--four-rows") == 0
     printed = capsys.readouterr()
     assert "skipped extended thinking: a stand-in does not reason" in printed.err
     assert "the same for all: provider=offline:careful, force=never, cover=none" in printed.out
-    for row in ("baseline", "think", "think + prompt"):
-        assert re.search(rf"^\| {re.escape(row)} +\|", printed.out, re.MULTILINE)
-    assert len(results_in(out)) == 3 * len(few.read_text().splitlines())
-    thinks = {one.setting.think: one.behind_a_thought for one in results_in(out)}
+    rows = re.findall(r"^\| (baseline|think|think \+ prompt) +\| \d+/\d", printed.out, re.MULTILINE)
+    assert rows[:3] == ["baseline", "think", "think + prompt"]
+    thinks = {one.setting.think: one.behind_a_thought for one in results_in(tmp_path / "r.jsonl")}
     assert thinks["none"] == 0 < thinks["minimal"]
 
 
-def test_an_arm_that_cannot_be_is_named_with_its_reason(few, tmp_path):
-    evaluation = plan(
-        few,
-        provider=["offline:careful"],
+def test_an_arm_that_cannot_be_is_named_with_its_reason(ran):
+    evaluation = ran(
         think=["on", "none"],
         cover=["gate", "none"],
         force=["first", "never"],
         instructions=["plain", "terse"],
-        out=tmp_path / "r.jsonl",
     )
     for setting, why in evaluation.impossible.items():
         reasons = {
@@ -267,8 +268,7 @@ def test_an_arm_that_cannot_be_is_named_with_its_reason(few, tmp_path):
             "think_first": setting.think == "none" and setting.cover == "gate",
         }
         assert any(word in why and holds for word, holds in reasons.items()), why
-    runnable = {(s.think, s.cover, s.force) for s in evaluation.models}
-    assert runnable == {
+    assert {(s.think, s.cover, s.force) for s in evaluation.models} == {
         ("on", "gate", "first"),
         ("on", "gate", "never"),
         ("on", "none", "first"),
@@ -277,19 +277,22 @@ def test_an_arm_that_cannot_be_is_named_with_its_reason(few, tmp_path):
     }
 
 
-def test_the_arms_of_cover_and_silence_reach_the_agent(few, tmp_path):
-    evaluation = plan(
-        few,
-        provider=["offline:careful"],
-        cover=["gate", "carry", "none"],
-        silence=["confirm", "accept"],
-        out=tmp_path / "r.jsonl",
+def test_the_arms_of_cover_reach_the_agent(ran):
+    """Who approves unseen forgets the thought: refused by the gate, let through without it."""
+    [gate, none] = (
+        ran(provider=["offline:hasty"], cover=["gate", "none"], force=["never"]).found().values()
     )
-    assert evaluation.impossible == {}
-    assert len(evaluation.models) == 6
-    evaluation.run()
-    right = {sum(one.right for one in own) for own in evaluation.found().values()}
-    assert len(right) == 1  # who thinks by itself never notices
+    assert all(one.behind_a_thought == one.actions for one in gate)
+    assert sum(one.behind_a_thought for one in none) < sum(one.actions for one in none)
+
+
+def test_the_arms_of_silence_reach_the_agent(ran):
+    """Who promises to go on and stops is asked, or believed."""
+    [confirm, accept] = (
+        ran(provider=["offline:narrator"], silence=["confirm", "accept"]).found().values()
+    )
+    assert sum(one.right for one in confirm) > sum(one.right for one in accept)
+    assert {one.exit for one in accept if not one.right} >= {"silence"}
 
 
 def test_reasoning_that_a_server_refuses_is_found_by_one_question_and_not_run(few, tmp_path):
@@ -317,18 +320,14 @@ def keys(path: Path) -> list:
     return [(one.setting, one.case, one.trial) for one in results_in(path)]
 
 
+TWICE = ("--provider", "offline:careful", "--trials", "2")
+
+
 def started(path: Path, wait_for: int) -> subprocess.Popen:
     """An evaluation in a process of its own that has at least so many results."""
-    process = subprocess.Popen(
-        [
-            *(sys.executable, "-m", "think_agent", "eval", CASES, "--provider", "offline:careful"),
-            *("--trials", "2", "--out", path),
-        ],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    words = ["-m", "think_agent", "eval", CASES, *TWICE, "--out", path]
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    process = subprocess.Popen([sys.executable, *words], cwd=ROOT, text=True, **streams)
     deadline = time.monotonic() + 60
     while not path.exists() or path.read_bytes().count(b"\n") <= wait_for:
         assert process.poll() is None, process.communicate()
@@ -350,42 +349,38 @@ def test_a_stopped_evaluation_goes_on_where_it_was(tmp_path, capsys, sign):
     assert 20 <= len(before) < 146
     with path.open("a") as file:
         file.write('{"setting": {"provider": "offl')  # what a torn write leaves
-    arguments = (CASES, "--provider", "offline:careful", "--trials", 2, "--out", path)
-    assert evaluate(*arguments) == 0
+    assert evaluate(CASES, *TWICE, "--out", path) == 0
     after = keys(path)
     assert after[: len(before)] == before
     assert len(after) == len(set(after)) == 146
     assert f"{len(before)} of 146 runs are done already" in capsys.readouterr().err
     whole = path.read_bytes()
-    assert evaluate(*arguments) == 0
+    assert evaluate(CASES, *TWICE, "--out", path) == 0
     assert path.read_bytes() == whole
     assert "142/146" in capsys.readouterr().out
 
 
-def test_more_trials_and_settings_add_to_what_is_there(few, tmp_path, capsys):
-    path = tmp_path / "r.jsonl"
-    common = (few, "--suite", SUITE, "--out", path)
-    assert evaluate(*common, "--provider", "offline:careful") == 0
-    assert evaluate(*common, "--provider", "offline:careful,offline:silent", "--trials", 2) == 0
-    assert len(keys(path)) == len(set(keys(path))) == 4 * len(few.read_text().splitlines())
-    assert "pass^2" in capsys.readouterr().out
+def test_more_trials_and_settings_add_to_what_is_there(ran, tmp_path):
+    ran()
+    evaluation = ran(provider=["offline:careful", "offline:silent"], trials=2)
+    done = keys(tmp_path / "r.jsonl")
+    assert len(done) == len(set(done)) == len(evaluation.jobs)
+    assert "pass^2" in markdown(report(evaluation.found()))
 
 
-def test_shards_are_disjoint_and_merge_by_concatenation(few, tmp_path):
+def test_shards_are_disjoint_and_merge_by_concatenation(ran, tmp_path):
     given = {"provider": ["offline:careful", "offline:hasty"], "trials": 2}
-    for n in (1, 2, 3):
-        shard = plan(few, **given, shard=(n, 3), out=tmp_path / f"{n}.jsonl")
-        shard.run()
-        ran = [(one.case, one.trial) for one in results_in(tmp_path / f"{n}.jsonl")]
-        assert set(Counter(ran).values()) == {2}  # both settings of a trial: they are compared
-        for setting, own in shard.found().items():
-            assert {one.setting for one in own} == {setting}
+    paths = [tmp_path / f"{n}.jsonl" for n in (1, 2, 3)]
+    for n, path in enumerate(paths, 1):
+        ran(**given, shard=f"{n}/3", out=path)
+        done = Counter((one.case, one.trial) for one in results_in(path))
+        assert set(done.values()) == {2}  # both settings of a trial: they are compared
     merged = tmp_path / "merged.jsonl"
-    merged.write_bytes(b"".join((tmp_path / f"{n}.jsonl").read_bytes() for n in (1, 2, 3)))
-    whole = plan(few, **given, out=merged)
-    assert whole.waiting == []
-    at_once = plan(few, **given, out=tmp_path / "at_once.jsonl")
-    at_once.run()
+    merged.write_bytes(b"".join(path.read_bytes() for path in paths))
+    written = merged.read_bytes()
+    whole = ran(**given, out=merged)
+    assert merged.read_bytes() == written  # nothing was waiting
+    at_once = ran(**given, out=tmp_path / "at_once.jsonl")
     assert untimed(whole) == untimed(at_once)
 
 
@@ -394,13 +389,15 @@ def untimed(evaluation: Evaluation) -> dict:
     return {setting: [replace(one, seconds=0.0) for one in own] for setting, own in found.items()}
 
 
-def test_a_failure_that_comes_later_in_a_merged_file_undoes_no_result(few, tmp_path):
+def test_a_failure_that_comes_later_in_a_merged_file_undoes_no_result(ran, tmp_path):
+    ran()
     out = tmp_path / "r.jsonl"
-    plan(few, provider=["offline:careful"], out=out).run()
     failed = replace(results_in(out)[0], right=False, error="busy")
     with out.open("ab") as file:
-        file.write(LINE.dump_json(failed) + b"\n")
-    assert plan(few, provider=["offline:careful"], out=out).waiting == []
+        file.write(RESULT.dump_json(failed) + b"\n")
+    written = out.read_bytes()
+    ran()
+    assert out.read_bytes() == written
 
 
 class Counting(ScriptedModel):
@@ -416,29 +413,58 @@ class Counting(ScriptedModel):
         return self.complete(request)
 
 
-def counted(few, tmp_path, script) -> tuple[Evaluation, Counting]:
-    evaluation = plan(few, provider=["offline:careful"], concurrency=3, out=tmp_path / "r.jsonl")
-    model = Counting(script)
-    evaluation.models.update(dict.fromkeys(evaluation.models, model))
-    return evaluation, model
+@pytest.fixture
+def played(few, tmp_path):
+    """An evaluation of the few cases, three at a time, in which `script` plays the model."""
+
+    def made(script) -> tuple[Evaluation, Counting]:
+        given = {"concurrency": 3, "out": tmp_path / "r.jsonl"}
+        evaluation = plan(few, provider=["offline:careful"], **given)
+        model = Counting(script)
+        evaluation.models.update(dict.fromkeys(evaluation.models, model))
+        return evaluation, model
+
+    return made
 
 
-def test_jobs_are_handed_out_once_and_so_many_at_a_time(few, tmp_path):
-    evaluation, model = counted(few, tmp_path, offline.reply)
+def test_jobs_are_handed_out_once_and_so_many_at_a_time(played):
+    evaluation, model = played(offline.reply)
     done = []
     evaluation.run(lambda one: done.append((one.case, one.trial)))
     assert sorted(done) == sorted((job.case.id, job.trial) for job in evaluation.jobs)
     assert model.most == 3
 
 
-def test_an_error_that_no_case_would_escape_ends_it_at_once(few, tmp_path):
+def test_an_error_that_no_case_would_escape_ends_it_at_once(played):
     def refuse(request):
         raise AuthError("wrong key")
 
-    evaluation, model = counted(few, tmp_path, refuse)
+    evaluation, model = played(refuse)
     with pytest.raises(AuthError, match="wrong key"):
         evaluation.run()
     assert model.asked <= 3
+
+
+def test_a_trial_that_failed_on_the_way_is_counted_and_run_again(played):
+    failing = ["content filter"]
+
+    def script(request):
+        if failing:
+            raise BadRequest(failing.pop())
+        return offline.reply(request)
+
+    evaluation, _ = played(script)
+    evaluation.run()
+    [found] = evaluation.found().values()
+    [failed] = [one for one in found if one.error]
+    assert (failed.error, failed.exit, failed.right) == ("content filter", "error", False)
+    said = markdown(report(evaluation.found()))
+    assert "error 1" in said
+    assert f"careful: 1 of {len(found)} runs ended in an error: content filter" in said
+    assert [job.case.id for job in evaluation.waiting] == [failed.case]
+    evaluation.run()
+    assert evaluation.waiting == []
+    assert not any(one.error for own in evaluation.found().values() for one in own)
 
 
 # Through the real SDKs.
@@ -470,98 +496,40 @@ def test_the_same_score_through_every_provider(spec, few, tmp_path, monkeypatch,
     assert f"${calls * 0.002:.4f}" in capsys.readouterr().out
 
 
-def test_a_dialect_is_a_setting(few, tmp_path, monkeypatch):
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    with serve(Chat(), speaking(offline.reply, "json")) as server:
-        url = server.url + "/v1"
-        local = {"provider": ["openai:local"], "base_url": url, "dialect": ["json"]}
-        evaluation = plan(few, out=tmp_path / "r.jsonl", **local)
-        evaluation.run()
-    (found,) = evaluation.found().values()
-    assert all(one.honored == one.forced > 0 for one in found)
-    assert sum(one.right for one in found) == len(found) - 1
-
-
-def test_a_trial_that_failed_on_the_way_is_run_again(few, tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    path = tmp_path / "r.jsonl"
-    with serve(Chat(), offline.reply) as server:
-        server.canned.append(Reply(400, {"error": {"message": "content filter"}}))
-        arguments = (
-            *(few, "--suite", SUITE, "--provider", "openai:local"),
-            *("--base-url", server.url + "/v1", "--concurrency", 1, "--out", path),
-        )
-        assert evaluate(*arguments) == 0
-        assert "error 1" in capsys.readouterr().out
-        (failed,) = (one for one in results_in(path) if one.error)
-        assert "content filter" in failed.error
-        assert not failed.right
-        asked = len(server.requests)
-        assert evaluate(*arguments) == 0
-        assert "error 1" not in capsys.readouterr().out
-        (text,) = (line["text"] for line in LINES if line["id"] == failed.case)
-        assert server.requests[asked]["messages"][-1]["content"] == text
-    assert [one.case for one in results_in(path)].count(failed.case) == 2
-
-
-def test_nobody_there_is_one_line_and_exit_code_1(few, tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    arguments = (few, "--suite", SUITE, "--out", tmp_path / "r.jsonl")
-    url = ("--provider", "openai:m", "--base-url", "http://127.0.0.1:9/v1")
-    assert evaluate(*arguments, *url) == 1
-    assert re.fullmatch(r"error: openai: no server at .*\n", capsys.readouterr().err)
-
-
 # Somebody else's suite: the evaluation knows nothing of refunds.
 
-SWITCH = '''
-from think_agent import Assistant, ToolCall, tool
+SWITCH = """
+from types import SimpleNamespace
+
+from think_agent import Assistant, ScriptedModel, tool
 from think_agent.evaluation.trials import Check
+from think_agent.testing import call
 
-def flips(times):
-    def script(request):
-        done = sum(isinstance(m, Assistant) for m in request.messages)
-        if done < times and request.tool_choice == "auto":
-            return Assistant(tool_calls=(ToolCall("", "flip", {}),))
-        return Assistant(text="Done.")
-    return script
+def flips(request):
+    flip = request.tool_choice == "auto" and len(request.messages) == 1
+    return ScriptedModel([call("flip") if flip else "Done."]).complete(request)
 
-STAND_INS = {"once": flips(1), "never": flips(0)}
-
-class Lamp:
-    instructions = "Work the lamp."
-
-    def __init__(self, on):
-        self.on, self.wanted = False, on
-        self.tools = [tool(self.flip)]
-
-    def flip(self) -> str:
-        """Flip the switch."""
-        self.on = not self.on
-        return "click"
-
-    def check(self):
-        return Check(self.on == self.wanted)
+STAND_INS = {"once": flips, "never": lambda request: Assistant(text="Done.")}
 
 def prepare(case, *, trust_model):
-    return Lamp(case["on"])
-'''
+    flipped = []
+    flip = tool(lambda: flipped.append(1), name="flip", description="Flip the switch.")
+    check = lambda: Check(bool(flipped) == case["on"])
+    return SimpleNamespace(instructions="Work the lamp.", tools=[flip], check=check)
+"""
 
 
 def test_a_suite_is_the_module_beside_its_cases(tmp_path, monkeypatch, capsys):
     monkeypatch.delitem(sys.modules, "suite", raising=False)
     (tmp_path / "suite.py").write_text(SWITCH)
-    lines = [
-        {"id": "a", "kind": "on", "text": "Light!", "on": True},
-        {"id": "b", "kind": "off", "text": "Leave it dark.", "on": False},
-        {"id": "c", "kind": "on", "text": "Light, please.", "on": True},
-    ]
     cases, path = tmp_path / "lamp.jsonl", tmp_path / "r.jsonl"
+    case = {"kind": "lamp", "text": "Light!"}
+    lines = [{"id": "a", "on": True, **case}, {"id": "b", "on": False, **case}]
     cases.write_text("\n".join(map(json.dumps, lines)))
     spec = "offline:once,offline:never"
     assert evaluate(cases, "--provider", spec, "--force", "never", "--out", path) == 0
     right = {(one.setting.provider, one.case) for one in results_in(path) if one.right}
-    assert right == {("offline:once", "a"), ("offline:once", "c"), ("offline:never", "b")}
+    assert right == {("offline:once", "a"), ("offline:never", "b")}
     assert evaluate(cases, "--provider", "offline:once", "--dialect", "json", "--out", path) == 2
     error = capsys.readouterr().err
     assert "nothing is left to run (this suite's stand-ins speak no dialect)" in error
@@ -578,22 +546,18 @@ def test_a_suite_is_the_module_beside_its_cases(tmp_path, monkeypatch, capsys):
         ({"provider": ["nonsense"]}, "use one of: ollama"),
         ({"provider": []}, "no settings are given"),
         ({"force": ["sometimes"]}, "'never', 'first' or 'always'"),
-        ({"think": ["maybe"]}, "'on', 'minimal' or 'none'"),
-        ({"dialect": ["morse"]}, "'native', 'json' or 'react'"),
         ({"force": ["always"], "think": ["minimal"]}, "nothing is left to run"),
         ({"suite": "no.such.module"}, "run it where that can be imported"),
         ({"suite": "demos.refund.shop"}, "a suite has prepare"),
         ({"suite": "."}, "use the name of a module"),
-        ({"suite": ""}, "use the name of a module"),
-        ({"shard": (5, 4)}, r"use \(part, parts\)"),
+        ({"shard": "5/4"}, "use a part of how many, such as 1/4"),
         ({"trials": 0}, "whole numbers from 1"),
     ],
 )
 def test_a_wrong_plan_is_refused_before_anything_is_run(few, tmp_path, given, said):
     out = tmp_path / "r.jsonl"
-    settings = {"provider": ["offline:careful"], "suite": SUITE, **given}
     with pytest.raises(ValueError, match=said):
-        Evaluation(Plan(cases=few, out=out, **settings))
+        plan(few, **{"provider": ["offline:careful"], **given}, out=out)
     assert not out.exists()
 
 
@@ -602,22 +566,23 @@ def test_a_wrong_plan_is_refused_before_anything_is_run(few, tmp_path, given, sa
     [
         (("--force", "sometimes"), "force: Input should be 'never', 'first' or 'always'"),
         (("--flag", "maybe"), "'on', 'minimal' or 'none'"),
-        (("--flag", "off", "--think", "on"), "--flag says the same as --think"),
-        (("--shard", "a/b"), "--shard 'a/b': use two numbers, such as 1/4"),
+        (("--shard", "a/b"), "shard 'a/b': use a part of how many, such as 1/4"),
         (("--trials", "0"), "--trials"),
         (("--concurrency", "2.5"), "--concurrency"),
         (("--out", "x.png"), "--plot x.png: that is the file of --out"),
         (("--out", str(CASES)), "that is the file of the cases"),
         (("--plot", "p.nonsense"), "use a name that ends in .png, .svg, .pdf"),
+        (("--provider", "openai:m", "--base-url", "http://127.0.0.1:9"), "openai: no server at "),
     ],
 )
-def test_a_wrong_flag_is_one_line_and_leaves_nothing(tmp_path, monkeypatch, capsys, flags, said):
+def test_what_is_wrong_is_one_line(tmp_path, monkeypatch, capsys, flags, said):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
     assert evaluate(CASES, "--provider", "offline:careful", *flags) in (1, 2)
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("error: ")
     assert said in line
-    assert list(tmp_path.iterdir()) == []
+    assert "--base-url" in flags or list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
@@ -645,78 +610,53 @@ def test_results_of_other_cases_are_not_mixed_in(few, tmp_path):
     given = {"provider": ["offline:silent"], "out": out}
     plan(few, **given).run()
     few.write_text(few.read_text().replace("please", "now"))
-    with pytest.raises(ValueError, match="other cases, instructions or tools"):
+    with pytest.raises(
+        ValueError, match="line 1 is no result of these cases, instructions and tools"
+    ):
         plan(few, **given)
     older = '{"evaluation": 1, "asked": ""}\n'
     for text in (older, "not one of ours\n", "no line break either", "[]", '{"torn'):
         out.write_text(text)
-        said = "another version" if text == older else "line 1 is no line of an evaluation"
-        with pytest.raises(ValueError, match=said):
+        with pytest.raises(ValueError, match="line 1 is no result of these cases"):
             plan(few, **given)
         assert out.read_text() == text
 
 
-def test_a_flag_from_before_says_which_think_tool(few, tmp_path):
-    given = ("--suite", SUITE, "--provider", "offline:careful", "--flag", "off")
-    assert evaluate(few, *given, "--out", tmp_path / "r.jsonl") == 0
+def test_a_flag_from_before_says_which_think_tool(command, tmp_path):
+    assert command("--flag", "off") == 0
     assert {one.setting.think for one in results_in(tmp_path / "r.jsonl")} == {"minimal"}
 
 
-def test_files_out_of_reach_are_one_line(few, tmp_path, capsys):
-    suite = ("--suite", SUITE, "--provider", "offline:silent")
-    assert evaluate(tmp_path / "none.jsonl", *suite) == 1
-    assert evaluate(few, *suite, "--prices", tmp_path / "none.toml") == 1
-    assert evaluate(few, *suite, "--out", tmp_path) == 1
-    assert evaluate(few, *suite, "--out", few / "r.jsonl") == 1
-    assert evaluate(few, *suite, "--out", tmp_path / "r.jsonl", "--plot", tmp_path) == 1
+def test_files_out_of_reach_are_one_line(command, few, tmp_path, capsys):
+    assert evaluate(tmp_path / "none.jsonl", "--suite", SUITE) == 1
+    assert command("--prices", tmp_path / "none.toml") == 1
+    assert command("--out", tmp_path) == 1
+    assert command("--out", few / "r.jsonl") == 1
+    assert command("--plot", tmp_path) == 1
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 5
     assert all(line.startswith("error: ") for line in lines)
     assert not (tmp_path / "r.jsonl").exists()
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "[m]\ninput = 1",
-        "[m]\ninput = 'a'\noutput = 1",
-        "[m]\ninput = -1\noutput = 1",
-        "[m]\ninput = 1\noutput = nan",
-        "[m]\ninput = 1\noutput = 1\ncached_input = inf",
-        "m = 5",
-    ],
-)
-def test_wrong_prices_are_refused(few, tmp_path, capsys, text):
-    path = tmp_path / "prices.toml"
-    path.write_text(text)
-    given = ("--suite", SUITE, "--provider", "offline:silent", "--out", tmp_path / "r.jsonl")
-    assert evaluate(few, *given, "--prices", path) == 2
-    assert 'prices.toml: write a table ["m"] with input' in capsys.readouterr().err
-    path.write_text("[")
-    assert evaluate(few, *given, "--prices", path) == 2
-    assert "prices.toml: not valid TOML" in capsys.readouterr().err
-
-
 # The plot.
 
 
-def test_a_plot_is_drawn_beside_the_results(few, tmp_path):
-    given = ("--suite", SUITE, "--provider", "offline:careful,offline:silent")
-    assert evaluate(few, *given, "--out", tmp_path / "r.jsonl") == 0
-    assert (tmp_path / "r.png").read_bytes().startswith(b"\x89PNG")
-    assert evaluate(few, *given, "--out", tmp_path / "r.jsonl", "--plot", tmp_path / "p.svg") == 0
-    assert "<svg" in (tmp_path / "p.svg").read_text()
-    deep = tmp_path / "made" / "for" / "p.pdf"
-    assert evaluate(few, *given, "--out", tmp_path / "r.jsonl", "--plot", deep) == 0
-    assert deep.read_bytes().startswith(b"%PDF")
+@pytest.mark.parametrize(
+    ("name", "begins"),
+    [("r.png", b"\x89PNG"), ("p.svg", b"<?xml"), ("made/for/p.pdf", b"%PDF")],
+)
+def test_a_plot_is_drawn(command, tmp_path, name, begins):
+    plot = () if name == "r.png" else ("--plot", tmp_path / name)  # by itself beside the results
+    assert command(*plot) == 0
+    assert (tmp_path / name).read_bytes().startswith(begins)
 
 
-def test_without_matplotlib_there_is_the_table_and_a_hint(few, tmp_path, monkeypatch, capsys):
+def test_without_matplotlib_there_is_the_table_and_a_hint(command, monkeypatch, capsys):
     for name in [name for name in sys.modules if name.partition(".")[0] == "matplotlib"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    given = ("--suite", SUITE, "--provider", "offline:silent")
-    assert evaluate(few, *given, "--out", tmp_path / "r.jsonl") == 0
+    assert command() == 0
     printed = capsys.readouterr()
     assert "**Decisions**" in printed.out
     assert 'pip install ".[eval]"' in printed.err

@@ -15,9 +15,9 @@ from scipy.stats import binomtest
 
 from think_agent import Usage
 from think_agent.evaluation.intervals import holm, mcnemar, pass_hat_k, wilson
-from think_agent.evaluation.scores import FOUR_ROWS, Result, Setting, compare, named, score
-from think_agent.evaluation.tables import fitting, markdown, report, show
-from think_agent.evaluation.trials import LINE
+from think_agent.evaluation.scores import FOUR_ROWS, Result, Score, Setting, compare, named
+from think_agent.evaluation.tables import markdown, report, show
+from think_agent.evaluation.trials import RESULT
 from think_agent.policies import Price
 
 # Statistics, against scipy and against counting.
@@ -67,22 +67,20 @@ def result(case, right, *, setting=None, trial=1, **figures):
 
 
 def test_trials_of_a_case_are_no_further_cases():
-    once = score([result(case, case != "a") for case in "abcd"])
-    thrice = score([result(case, case != "a", trial=n) for case in "abcd" for n in (1, 2, 3)])
-    assert (once.accuracy, once.interval) == (thrice.accuracy, thrice.interval)
-    assert once.interval == wilson(3, 4)
+    once = Score([result(case, case != "a") for case in "abcd"])
+    thrice = Score([result(case, case != "a", trial=n) for case in "abcd" for n in (1, 2, 3)])
+    assert once.pass_k[0] == thrice.pass_k[0] == (0.75, wilson(3, 4))
 
 
 def test_a_model_that_is_right_now_and_then_has_a_low_pass_k():
-    shaky = score([result(case, n == 1, trial=n) for case in "abcd" for n in (1, 2)])
-    assert shaky.accuracy == 0.5
-    assert shaky.pass_k == ((0.5, wilson(2, 4)), (0.0, wilson(0, 4)))
+    shaky = Score([result(case, n == 1, trial=n) for case in "abcd" for n in (1, 2)])
+    assert shaky.pass_k == [(0.5, wilson(2, 4)), (0.0, wilson(0, 4))]
 
 
 def test_an_error_on_the_way_counts_as_wrong_and_not_in_the_averages():
     fine = result("a", True, model_calls=4, seconds=2.0, exit="signal", usage=Usage(1000, 100, 400))
-    figures = score([fine, result("b", False, error="busy")], Price(input=2, output=10))
-    assert (figures.accuracy, figures.runs) == (0.5, 1)
+    figures = Score([fine, result("b", False, error="busy")], Price(input=2, output=10))
+    assert (figures.pass_k[0][0], figures.runs) == (0.5, 1)
     assert (figures.totals["model_calls"], figures.totals["seconds"]) == (4, 2.0)
     assert figures.exits == {"signal": 1, "error": 1}
     assert figures.cost == pytest.approx(1000 * 2e-6 + 100 * 10e-6)
@@ -131,7 +129,7 @@ def test_the_report_ends_with_what_is_a_finding_and_how_little_n_is():
     [verdict, _] = sentences({good: "abc", bad: "abd"}, "abcd")
     assert verdict.startswith("No difference is shown between careful and hasty: ")
     [verdict, _] = sentences({good: "ab", bad: "ab"}, "abcd")
-    assert verdict == "careful and hasty did equally well on every case."
+    assert verdict == "Equally well on every case: careful and hasty."
 
 
 def test_a_column_is_left_out_only_where_nothing_was_counted():
@@ -147,7 +145,7 @@ def test_settings_are_called_by_what_sets_them_apart():
     def names(*settings):
         return list(named(settings).values())
 
-    assert names(Setting("openai:m")) == ["openai:m"]
+    assert names(Setting("openai:m")) == ["m"]
     assert names(Setting("openai:a"), Setting("openai:b")) == ["a", "b"]
     assert names(Setting("openai:a"), Setting("ollama:a")) == ["openai:a", "ollama:a"]
     assert names(Setting("p"), Setting("p", force="never")) == ["force=first", "force=never"]
@@ -180,31 +178,15 @@ def test_a_terminal_gets_all_of_the_tables_and_no_line_wider_than_itself(width, 
             assert all(word in words for word in cell.split()), cell
 
 
-def test_a_table_that_does_not_fit_is_turned_and_dealt_out():
-    rows = [["#", "right", "calls"], ["#1", "1/2", "3.0"], ["#2", "2/2", "4.0"], ["#3", "0/2", "-"]]
-    assert list(fitting(rows, 24)) == [rows]
-    first = [["#", "#1", "#2"], ["right", "1/2", "2/2"], ["calls", "3.0", "4.0"]]
-    second = [["#", "#3"], ["right", "0/2"], ["calls", "-"]]
-    assert [[list(row) for row in part] for part in fitting(rows, 21)] == [first, second]
-    assert len(list(fitting(rows, 5))) == 3  # one beside the other: the least there is
-    assert list(fitting([], 60)) == []
-
-
 def test_a_result_is_the_same_after_the_file():
     one = result("a", True, found=("x",), usage=Usage(1, 2, 3, 4))
-    assert LINE.validate_json(LINE.dump_json(one)) == one
+    assert RESULT.validate_json(RESULT.dump_json(one)) == one
 
 
-@pytest.mark.parametrize("value", [-1, -0.01, math.nan, math.inf, -math.inf, True, "1", None])
+@pytest.mark.parametrize("value", [-1, math.nan, math.inf, True, "1", None])
 def test_a_price_is_a_number_from_0(value):
-    for name in ("input", "output", "cached_input"):
-        given = {"input": 1, "output": 1, name: value}
-        if (name, value) == ("cached_input", None):
-            assert Price(**given).of(Usage(1_000_000, 0, 1_000_000)) == 1
-            continue
-        with pytest.raises(ValueError, match=f"price {name}=.*: use a number from 0"):
-            Price(**given)
-    assert Price(input=0, output=0, cached_input=0).of(Usage(9, 9, 9)) == 0
+    with pytest.raises(ValueError, match=r"price output=.*: use a number from 0"):
+        Price(input=0, output=value)
 
 
 # Models whose rates are known.
@@ -222,9 +204,10 @@ def drawn(rng: random.Random, setting: Setting, rate: float, cases: int, trials:
 def test_intervals_hold_the_known_rate_as_often_as_they_say():
     rng, held, steady, runs = random.Random(7), 0, 0, 400
     for _ in range(runs):
-        one = score(drawn(rng, Setting("p"), 0.8, 40, 1))
-        held += one.interval[0] <= 0.8 <= one.interval[1]
-        share, (low, high) = score(drawn(rng, Setting("p"), 0.8, 40, 3)).pass_k[-1]
+        one = Score(drawn(rng, Setting("p"), 0.8, 40, 1))
+        [(_, (low, high))] = one.pass_k
+        held += low <= 0.8 <= high
+        share, (low, high) = Score(drawn(rng, Setting("p"), 0.8, 40, 3)).pass_k[-1]
         steady += low <= 0.8**3 <= high
         assert low <= share <= high
     for times in (held, steady):  # of 400, as far from 95 % as chance brings it

@@ -5,29 +5,26 @@ Rule 2: what an evaluation does is in `evaluation/command.py`; here are its flag
 """
 
 import signal
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import fields
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import MofNCompleteColumn, Progress
 
 from ..errors import FileError
-from ..evaluation import scores, tables
-from ..evaluation.command import Evaluation, Plan
-from ..evaluation.inputs import is_scripted
-from ..evaluation.scores import PLOTS, Result
+from ..evaluation import tables
+from ..evaluation.command import Evaluation
+from ..evaluation.inputs import is_scripted, settings_of
+from ..evaluation.scores import PLOTS, Result, Setting, named, plot
 from ..policies import Price
-from .console import say
+from .console import Screen, say
 from .models import STAND_IN
 from .options import PRICES, Command, File, config_flags, flags, prices, several, toml, whole
 
+ARMS = ("provider", "force", "think", "cover", "silence", "reasoning", "instructions", "dialect")
 FOLDERS = File(makes_folders=True)
-TEXT = "{task.description}"
-FLAGS = {"on": "on", "off": "minimal"}  # --flag says by another name what --think says
 
 
 @click.command(
@@ -41,12 +38,11 @@ FLAGS = {"on": "on", "off": "minimal"}  # --flag says by another name what --thi
     "what is compared: each combination of",
     ("--provider", "P[:MODEL],...", several, "ollama", "models; offline:NAME is a stand-in"),
     ("--force", "F,...", several, "first", "never, first, always"),
-    ("--think", "T,...", several, None, "on; minimal: without the exit signal; none: no tool"),
-    ("--flag", "F,...", several, None, "on is --think on, off is --think minimal"),
+    ("--think --flag", "T,...", several, "on", "on; minimal or off: no exit signal; none: no tool"),
     ("--cover", "C,...", several, "gate", "gate, carry, none: what a guarded call stands behind"),
     ("--silence", "S,...", several, "confirm", "confirm, accept: a reply that calls no tool"),
     ("--reasoning", "R,...", several, "default", "default, off, low, medium: the model's own"),
-    ("--instructions", "I,...", several, None, "names of the suite's: plain, optimized"),
+    ("--instructions", "I,...", several, ("",), "names of the suite's: plain, optimized"),
     ("--dialect", "D,...", several, "native", "native, json, react"),
     ("--four-rows", "", bool, False, "or the rows of Anthropic's article: baseline, think, ..."),
 )
@@ -78,80 +74,58 @@ def command(ctx: click.Context, /, **settings: Any) -> int:
     known: dict[str, Price] = ctx.meta.get(PRICES, {})
     if path := settings["prices"]:
         known |= prices(toml(path), path)
-    evaluation = Evaluation(_plan(settings, out))
+    arms = {name: settings[name] for name in ARMS}
+    arms |= {"trust_model": [settings["trust_model"]], "base_url": [settings["base_url"] or ""]}
+    arms["think"] = ["minimal" if think == "off" else think for think in arms["think"]]
+    wanted = settings_of(four_rows=settings["four_rows"], **arms)
+    runs = {name: settings[name] for name in ("suite", "trials", "shard", "concurrency")}
+    evaluation = Evaluation(Path(settings["cases"]), wanted, out=out, **runs)
     for provider in dict.fromkeys(s.provider for s in evaluation.models if is_scripted(s)):
         say(f"{provider} is a {STAND_IN}")
-    skipped = dict(evaluation.impossible)
-    for setting, name in scores.named([*evaluation.models, *skipped]).items():
-        if setting in skipped:
-            say(f"skipped {name}: {skipped[setting]}")
+    names, skipped = named(wanted), dict(evaluation.impossible)
+    for setting, reason in skipped.items():
+        say(f"skipped {names[setting]}: {reason}")
     if known and (without := {m.model for m in evaluation.models.values()} - known.keys()):
         say(f"no price for {', '.join(sorted(without))}: its cost is left out")
-    jobs, waiting = evaluation.jobs, evaluation.waiting
-    if len(waiting) < len(jobs):
-        say(f"{len(jobs) - len(waiting)} of {len(jobs)} runs are done already, in {out}")
-    # asyncio cancels its tasks on SIGINT alone, so SIGTERM becomes one
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
-    try:
-        with _progress(len(waiting)) as advance:
-            evaluation.run(advance)
-    except KeyboardInterrupt:
-        done = len(jobs) - len(evaluation.waiting)
-        say(f"stopped: {done} of {len(jobs)} runs are done; the same command goes on")
+    if not _run(evaluation, out):
         return 130
     for setting in evaluation.impossible.keys() - skipped.keys():
-        say(f"skipped {setting.provider}: {evaluation.impossible[setting]}")
+        say(f"skipped {names[setting]}: {evaluation.impossible[setting]}")
     found = evaluation.found()
-    console = Console(highlight=False)
-    report = tables.report(found, evaluation.prices(known))
-    if console.is_terminal:
-        tables.show(report, console)
-    else:
-        print(tables.markdown(report))
+    costs = {one: known[m.model] for one, m in evaluation.models.items() if m.model in known}
+    tables.show(tables.report(found, costs), Screen(highlight=False))
     if found:
-        _plotted(evaluation, picture)
+        _draw(found, picture)
     return 0
 
 
-def _plan(settings: Mapping[str, Any], out: Path) -> Plan:
-    if settings["think"] and settings["flag"]:
-        raise click.UsageError("--flag says the same as --think; use one of them")
-    flags = [FLAGS.get(value, value) for value in settings["flag"] or ["on"]]
-    part, _, parts = settings["shard"].partition("/")
-    if not (part.isdecimal() and parts.isdecimal()):
-        raise click.UsageError(f"--shard {settings['shard']!r}: use two numbers, such as 1/4")
-    plan = {name: settings[name] for name in (f.name for f in fields(Plan))}
-    plan |= {"cases": Path(plan["cases"]), "out": out, "shard": (int(part), int(parts))}
-    plan["think"] = plan["think"] or flags
-    plan["base_url"] = plan["base_url"] or ""
-    plan["instructions"] = plan["instructions"] or [""]
-    return Plan(**plan)
-
-
-@contextmanager
-def _progress(total: int) -> Iterator[Callable[[Result], None]]:
-    """A bar on stderr, where that is a terminal, with the time that is left."""
-    console = Console(stderr=True)
-    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn(TEXT))
-    unseen = not console.is_terminal or not total
-    with Progress(*columns, console=console, disable=unseen) as progress:
-        task = progress.add_task("", total=total)
-        right = ran = 0
-
-        def advance(result: Result) -> None:
-            nonlocal right, ran
-            right, ran = right + result.right, ran + 1
-            progress.update(task, advance=1, description=f"right: {right} of {ran}")
-
-        yield advance
-
-
-def _plotted(evaluation: Evaluation, path: Path) -> None:
+def _run(evaluation: Evaluation, out: Path) -> bool:
+    """Run what is waiting, with a bar on stderr where that is a terminal. False: it was stopped."""
+    jobs, waiting = len(evaluation.jobs), len(evaluation.waiting)
+    if waiting < jobs:
+        say(f"{jobs - waiting} of {jobs} runs are done already, in {out}")
+    # asyncio cancels its tasks on SIGINT alone, so SIGTERM becomes one
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    stderr = Console(stderr=True)
+    unseen = not (stderr.is_terminal and waiting)
+    columns = (*Progress.get_default_columns(), MofNCompleteColumn())
     try:
-        scores.plot(evaluation.found(), path)
+        with Progress(*columns, console=stderr, disable=unseen) as progress:
+            task = progress.add_task("", total=waiting)
+            evaluation.run(lambda result: progress.advance(task))
+    except KeyboardInterrupt:
+        done = jobs - len(evaluation.waiting)
+        say(f"stopped: {done} of {jobs} runs are done; the same command goes on")
+        return False
+    return True
+
+
+def _draw(found: Mapping[Setting, Sequence[Result]], picture: Path) -> None:
+    try:
+        plot(found, picture)
     except ImportError:
         say('no plot: matplotlib is not installed; in the clone run: pip install ".[eval]"')
     except OSError as error:
-        raise FileError(f"--plot {path}: {error.strerror}; choose another path") from error
+        raise FileError(f"--plot {picture}: {error.strerror}; choose another path") from error
     else:
-        say(f"plot: {path}")
+        say(f"plot: {picture}")

@@ -1,7 +1,6 @@
 """The command `think-agent probe`: from flags to a table of what an endpoint honors."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from dataclasses import asdict
 from json import dumps
 from typing import Any
 
@@ -9,10 +8,11 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from ..model import Model
+from ..evaluation.tables import Section, show
 from ..probe.asking import planned, probe
+from ..probe.report import MEANING
 from ..text import sanitize
-from .console import say
+from .console import Screen, say
 from .models import chosen_model, model_flags
 from .options import Command, config_flags, flags
 
@@ -29,33 +29,19 @@ def command(ctx: click.Context, /, json: bool, **settings: Any) -> None:
     if settings["provider"].partition(":")[0] in ("auto", "offline"):
         raise click.UsageError("--provider: name a real one, there is nothing else to probe")
     model = chosen_model(ctx)
-    with _progress(model) as answered:
-        found = probe(model, answered)
-    if json:
-        print(dumps(found.as_json()))
-        return
-    console = Console(highlight=False)
-    for line in found.table(plain=not console.is_terminal):
-        console.print(line, soft_wrap=not console.is_terminal)
-    best = found.recommended
-    flags = f"--force {best.force} --dialect {best.dialect}"
-    advice = Text(f"recommended: {flags} ({best.because})", style="bold")
-    console.print(advice, soft_wrap=not console.is_terminal)
-
-
-@contextmanager
-def _progress(model: Model) -> Iterator[Callable[[str], None]]:
-    """Says what it costs before the first call; a terminal shows how far it is."""
-    spec, questions = f"{model.name}:{model.model}", planned(model)
+    spec = sanitize(f"{model.name}:{model.model}")
     say(
-        f"probe: {len(questions)} calls to {spec}, short ones but for one of about 5,000 tokens; "
-        "what it refuses is asked twice"
+        f"probe: {len(planned(model))} calls to {spec}, short ones but for one of about 5,000 "
+        "tokens; what it refuses is asked twice"
     )
-    console = Console(stderr=True, highlight=False)
-    with console.status(Text(sanitize(f"asking {spec}"))) as line:
-
-        def answered(name: str) -> None:
-            done = f"{questions.index(name) + 1} of {len(questions)} done"
-            line.update(Text(sanitize(f"asking {spec}: {done}")))
-
-        yield answered
+    with Console(stderr=True).status(Text(f"asking {spec}")) as line:
+        found = probe(model, lambda name: line.update(Text(f"asking {spec}: {name} is answered")))
+    if json:
+        print(dumps(asdict(found)))
+        return
+    rows = [("what", "result"), *((row.name, row.text) for row in found.rows)]
+    best, shown = found.recommended, {row.result for row in found.rows}
+    meanings = [f"{result}: {why}." for result, why in MEANING.items() if result in shown]
+    advice = f"recommended: --force {best.force} --dialect {best.dialect} ({best.because})"
+    sections = [Section(spec, "one try each", rows), Section("", "\n".join([*meanings, advice]))]
+    show(sections, Screen(highlight=False))

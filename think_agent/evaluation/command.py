@@ -1,6 +1,7 @@
-"""An evaluation from its plan to its results: what `think-agent eval` does, without its flags.
+"""An evaluation from its settings to its results: what `think-agent eval` does, without its flags.
 
-    evaluation = Evaluation(Plan(cases=Path("cases.jsonl"), provider=("ollama", "anthropic")))
+    settings = settings_of(provider=["ollama", "anthropic"], force=["first", "never"])
+    evaluation = Evaluation(Path("cases.jsonl"), settings)
     evaluation.run()
     print(tables.markdown(tables.report(evaluation.found())))
 
@@ -12,77 +13,51 @@ Rule 3: a shard is every n-th trial of a case, under all settings, so what is co
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ..errors import BadRequest, ModelError
 from ..messages import User
-from ..model import Model, Request
-from ..policies import Price
-from .inputs import four_rows, is_scripted, load_suite, models_for, read_cases, settings_of
+from ..model import Request
+from .inputs import is_scripted, load_suite, models_for, read_cases
 from .scores import Result, Setting
 from .trials import Job, Results, attempt, fingerprint
 
-ARMS = ("provider", "dialect", "force", "think", "cover", "silence", "reasoning", "instructions")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """What is to be run. Each of the fields that a Setting has, too, takes several values; every
-    combination of them is a setting.
-
-    `four_rows` runs the rows of `scores.FOUR_ROWS` for each provider and dialect instead.
-    `shard=(1, 4)` runs every fourth trial, starting at the first. `suite` is the name of a module;
-    None is the suite.py beside the cases. `trust_model` switches the world's own enforcement off.
-    """
-
-    cases: Path
-    suite: str | None = None
-    provider: Sequence[str] = ("ollama",)
-    base_url: str = ""
-    dialect: Sequence[str] = ("native",)
-    force: Sequence[str] = ("first",)
-    think: Sequence[str] = ("on",)
-    cover: Sequence[str] = ("gate",)
-    silence: Sequence[str] = ("confirm",)
-    reasoning: Sequence[str] = ("default",)
-    instructions: Sequence[str] = ("",)
-    four_rows: bool = False
-    trust_model: bool = False
-    trials: int = 1
-    shard: tuple[int, int] = (1, 1)
-    concurrency: int = 4
-    out: Path = Path("runs/eval.jsonl")
-
 
 class Evaluation:
-    """A plan that can be run. Raises ValueError for what is wrong with it, FileError for a file out
-    of reach, ModelError for a provider that cannot be connected.
+    """Cases that can be run under settings. `suite` is the name of a module; None is the suite.py
+    beside the cases. `shard="1/4"` runs every fourth trial, starting at the first.
 
-    `impossible`: the settings that cannot be run, each with the reason.
+    `impossible`: the settings that cannot be run, each with the reason. Raises ValueError for what
+    is wrong, FileError for a file out of reach, ModelError for a provider that cannot be connected.
     """
 
-    def __init__(self, plan: Plan) -> None:
-        part, parts = plan.shard
+    def __init__(
+        self,
+        cases: Path,
+        settings: Sequence[Setting],
+        *,
+        suite: str | None = None,
+        trials: int = 1,
+        shard: str = "1/1",
+        concurrency: int = 4,
+        out: Path = Path("runs/eval.jsonl"),
+    ) -> None:
+        part, parts = (int(n) if n.isdecimal() else 0 for n in shard.partition("/")[::2])
         if not 1 <= part <= parts:
-            raise ValueError(f"shard={plan.shard}: use (part, parts), such as (1, 4)")
-        if plan.trials < 1 or plan.concurrency < 1:
+            raise ValueError(f"shard {shard!r}: use a part of how many, such as 1/4")
+        if trials < 1 or concurrency < 1:
             raise ValueError("trials and concurrency are whole numbers from 1")
-        cases = read_cases(plan.cases)
-        self._concurrency = plan.concurrency
-        self._suite = load_suite(plan.suite, plan.cases)
-        asked = fingerprint(cases, self._suite)
-        given = {name: list(dict.fromkeys(getattr(plan, name))) for name in ARMS}
-        wanted = (four_rows if plan.four_rows else settings_of)(
-            given, trust_model=plan.trust_model, base_url=plan.base_url
-        )
-        self.models, self.impossible = models_for(wanted, self._suite, cases[0])
+        read = read_cases(cases)
+        self._concurrency = concurrency
+        self._suite = load_suite(suite, cases)
+        asked = fingerprint(read, self._suite)
+        self.models, self.impossible = models_for(settings, self._suite, read[0])
         if not self.models:
             reasons = "; ".join(dict.fromkeys(self.impossible.values()))
             raise ValueError(f"nothing is left to run ({reasons or 'no settings are given'})")
-        self._results = Results(plan.out, asked)
-        runs = [(case, trial) for trial in range(1, plan.trials + 1) for case in cases]
+        self._results = Results(out, asked)
+        runs = [(case, trial) for trial in range(1, trials + 1) for case in read]
         self._all = [Job(one, case, trial) for case, trial in runs for one in self.models]
         mine = runs[part - 1 :: parts]
         self.jobs = [Job(one, case, trial) for case, trial in mine for one in self.models]
@@ -95,17 +70,14 @@ class Evaluation:
 
     def run(self, done: Callable[[Result], None] = lambda result: None) -> None:
         """Run what is waiting; `done` hears of each result once it is in the file. Stopped, it goes
-        on with the same plan. Raises ModelError where no further trial could be run.
+        on when it is run again. Raises ModelError where no further trial could be run.
         """
         asyncio.run(self._run(done))
 
     async def _run(self, done: Callable[[Result], None]) -> None:
         for setting in dict.fromkeys(job.setting for job in self.waiting):
-            if setting.reasoning == "default" or is_scripted(setting):
-                continue
-            if reason := await _refused(self.models[setting]):
-                self.impossible[setting] = reason
-
+            if setting.reasoning != "default" and not is_scripted(setting):
+                await self._ask_whether_it_reasons(setting)
         waiting = iter(self.waiting)  # shared by the workers, so each job is handed out once
 
         async def worker() -> None:
@@ -114,32 +86,22 @@ class Evaluation:
                 self._results.add(result)
                 done(result)
 
+        # After an error, which all of them would meet, `asyncio.run` cancels the others.
+        await asyncio.gather(*(worker() for _ in range(self._concurrency)))
+
+    async def _ask_whether_it_reasons(self, setting: Setting) -> None:
+        """Some refuse only when they are asked: found out by one short question."""
         try:
-            async with asyncio.TaskGroup() as workers:
-                for _ in range(self._concurrency):
-                    workers.create_task(worker())
-        except ExceptionGroup as group:
-            raise group.exceptions[0] from None  # one is enough: they are the same server's
+            await self.models[setting].acomplete(Request((User("Reply with OK."),)))
+        except BadRequest as error:
+            self.impossible[setting] = str(error)
+        except ModelError:  # which is the trials' to report
+            pass
 
     def found(self) -> dict[Setting, list[Result]]:
-        """All results that are in the file, of this plan, whichever shard they are of."""
+        """All results that are in the file, of these settings, whichever shard they are of."""
         found: dict[Setting, list[Result]] = {}
         for job in self._all:
             if result := self._results.get(job):
                 found.setdefault(job.setting, []).append(result)
         return found
-
-    def prices(self, known: Mapping[str, Price]) -> dict[Setting, Price]:
-        """The price of each setting, from prices by the name of a model."""
-        return {one: known[m.model] for one, m in self.models.items() if m.model in known}
-
-
-async def _refused(model: Model) -> str:
-    """Why a model does not take its settings, found out by one short question; `""` if it does."""
-    try:
-        await model.acomplete(Request((User("Reply with OK."),)))
-    except BadRequest as error:
-        return str(error)
-    except ModelError:  # which is the trials' to report
-        pass
-    return ""

@@ -7,9 +7,10 @@ Rule 3: a setting that cannot be is named with its reason, and not run.
 """
 
 import importlib
-import itertools
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache, partial
+from itertools import product
 from pathlib import Path
 from typing import Any, cast
 
@@ -28,12 +29,8 @@ SETTING = TypeAdapter(Setting)
 
 def read_cases(path: Path) -> list[Case]:
     """The cases of a JSONL file. Raises ValueError with the line of the first that is none."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path}: it cannot be read as UTF-8 text ({error})") from error
     cases: dict[str, Case] = {}
-    for number, line in enumerate(text.split("\n"), 1):
+    for number, line in enumerate(path.read_bytes().split(b"\n"), 1):
         if not line.strip():
             continue
         try:
@@ -75,21 +72,20 @@ def load_suite(name: str | None, cases: Path) -> Suite:
     return cast(Suite, module)
 
 
-def settings_of(arms: Mapping[str, Sequence[str]], **common: Any) -> list[Setting]:
-    """Every combination of the values that are given for each field of a Setting."""
+def settings_of(*, four_rows: bool = False, **arms: Iterable[object]) -> list[Setting]:
+    """Every combination of the values that are given for each field of a Setting; with `four_rows`
+    each row of Anthropic's article, in place of what is given for the fields that it sets.
+    """
+    rows: Iterable[Mapping[str, object]] = FOUR_ROWS.values() if four_rows else [{}]
     try:
-        return [
-            SETTING.validate_python({**dict(zip(arms, values, strict=True)), **common})
-            for values in itertools.product(*arms.values())
+        wanted = [
+            SETTING.validate_python({**dict(zip(arms, values, strict=True)), **row})
+            for row in rows
+            for values in product(*arms.values())
         ]
     except ValidationError as error:
         raise ValueError(problems(error)) from error
-
-
-def four_rows(arms: Mapping[str, Sequence[str]], **common: Any) -> list[Setting]:
-    """The four rows of Anthropic's article, for each provider and dialect in `arms`."""
-    models = {name: arms[name] for name in ("provider", "dialect")}
-    return [one for row in FOUR_ROWS.values() for one in settings_of(models, **common, **row)]
+    return list(dict.fromkeys(wanted))
 
 
 def models_for(
@@ -100,24 +96,18 @@ def models_for(
     Settings of one provider share its connection; a stand-in is made for each dialect, for it has
     to speak it. Raises ValueError or ModelError for a provider that cannot be connected.
     """
-    connected: dict[tuple[str, ...], Model] = {}
+    connected = cache(partial(_connect, suite))
     models: dict[Setting, Model] = {}
     impossible: dict[Setting, str] = {}
     for setting in settings:
-        if reason := _obstacle(setting, settings[0].force, suite):
-            impossible[setting] = reason
-            continue
-        spoken = setting.dialect if is_scripted(setting) else ""
-        source = (setting.provider, spoken, setting.reasoning)
+        source = (setting.provider, setting.base_url, setting.dialect * is_scripted(setting))
+        connected(*source, "default")  # what is wrong with a provider is wrong for all settings
         try:
-            if source not in connected:
-                connected[source] = _connect(setting, suite)
-            model = in_dialect(connected[source], setting.dialect)
-            world = suite.prepare(case.data, trust_model=setting.trust_model)
+            _check(setting, settings[0].force, suite)
+            model = in_dialect(connected(*source, setting.reasoning), setting.dialect)
+            world = suite.prepare(case.model_dump(), trust_model=setting.trust_model)
             agent_for(setting, model, world, suite)
         except (ValueError, TypeError, BadRequest) as error:
-            if source not in connected and setting.reasoning == "default":
-                raise
             impossible[setting] = str(error)
         else:
             models[setting] = model
@@ -129,29 +119,27 @@ def is_scripted(setting: Setting) -> bool:
     return setting.provider.partition(":")[0] == "offline"
 
 
-def _obstacle(setting: Setting, usual_force: str, suite: Suite) -> str:
-    """Why a setting cannot be, as far as the evaluation itself knows; `""` when it can."""
+def _check(setting: Setting, usual_force: str, suite: Suite) -> None:
+    """Raises ValueError for a setting that cannot be, as far as the evaluation itself knows."""
     if setting.instructions and setting.instructions not in instructions_of(suite):
-        return f"this suite has no instructions of the name {setting.instructions!r}"
+        raise ValueError(f"this suite has no instructions of the name {setting.instructions!r}")
     if setting.think == "none" and setting.force != usual_force:
-        return "without a think tool there is nothing to force"
+        raise ValueError("without a think tool there is nothing to force")
     if is_scripted(setting) and setting.dialect != "native" and not hasattr(suite, "speaking"):
-        return "this suite's stand-ins speak no dialect"
+        raise ValueError("this suite's stand-ins speak no dialect")
     if is_scripted(setting) and setting.reasoning in ("low", "medium"):
-        return "a stand-in does not reason"
-    return ""
+        raise ValueError("a stand-in does not reason")
 
 
-def _connect(setting: Setting, suite: Suite) -> Model:
-    if not is_scripted(setting):
-        chosen = setting.reasoning != "default"
-        options: dict[str, Any] = {"reasoning": setting.reasoning} if chosen else {}
-        return connect(setting.provider, base_url=setting.base_url or None, **options)
-    name = setting.provider.partition(":")[2]
+def _connect(suite: Suite, provider: str, base_url: str, dialect: str, reasoning: str) -> Model:
+    kind, _, name = provider.partition(":")
+    if kind != "offline":
+        options: dict[str, Any] = {} if reasoning == "default" else {"reasoning": reasoning}
+        return connect(provider, base_url=base_url or None, **options)
     if name not in suite.STAND_INS:
         names = ", ".join(f"offline:{known}" for known in suite.STAND_INS)
-        raise ValueError(f"provider {setting.provider!r}: this suite's stand-ins are {names}")
+        raise ValueError(f"provider {provider!r}: this suite's stand-ins are {names}")
     script = suite.STAND_INS[name]
     if speaking := getattr(suite, "speaking", None):
-        script = speaking(script, setting.dialect)
-    return connect(setting.provider, script=script)
+        script = speaking(script, dialect)
+    return connect(provider, script=script)

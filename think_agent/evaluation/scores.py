@@ -52,14 +52,12 @@ class Setting:
 
 VARIED = tuple(field.name for field in fields(Setting))
 # Anthropic's article on the think tool compares these four; none of them forces or guards anything.
+_BARE = {"force": "never", "cover": "none", "reasoning": "off", "instructions": "plain"}
 FOUR_ROWS: Mapping[str, Mapping[str, str]] = {
-    row: {"force": "never", "cover": "none", "think": think, "instructions": words, "reasoning": by}
-    for row, think, words, by in (
-        ("baseline", "none", "plain", "off"),
-        ("think", "minimal", "plain", "off"),
-        ("think + prompt", "minimal", "optimized", "off"),
-        ("extended thinking", "none", "plain", "medium"),
-    )
+    "baseline": _BARE | {"think": "none"},
+    "think": _BARE | {"think": "minimal"},
+    "think + prompt": _BARE | {"think": "minimal", "instructions": "optimized"},
+    "extended thinking": _BARE | {"think": "none", "reasoning": "medium"},
 }
 
 
@@ -94,60 +92,34 @@ COUNTED = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Score:
-    """The figures of one setting.
+    """The figures of the results of one setting, of which there must be at least one.
 
-    `accuracy` is the share of right trials, averaged over cases; `pass_k[k - 1]` is the chance that
-    `k` trials of a case are all right, for as many trials as every case has. Each stands with its
-    95 % Wilson interval, in which `cases` is n. `totals` (what is COUNTED, and the fields of
-    Usage) are sums over the `runs` that did not end in an error; `cost` is that of a run.
+    `pass_k[k - 1]` is the chance that `k` trials of a case are all right, for as many trials as
+    every case has, with its 95 % Wilson interval, in which `cases` is n; the first of them is the
+    share of right trials. `totals` (what is COUNTED, and the fields of Usage) are sums over the
+    `runs` that did not end in an error; `cost` is that of a run.
     """
 
-    cases: int
-    right: int
-    trials: int
-    accuracy: float
-    interval: tuple[float, float]
-    pass_k: tuple[tuple[float, tuple[float, float]], ...]
-    exits: Counter[str]
-    runs: int
-    totals: Mapping[str, float]
-    cost: float | None
+    def __init__(self, results: Sequence[Result], price: Price | None = None) -> None:
+        by_case = _by_case(results).values()
+        self.cases, self.trials = len(by_case), len(results)
+        self.right = sum(result.right for result in results)
+        self.exits = Counter(result.exit for result in results)
+        self.pass_k: list[tuple[float, tuple[float, float]]] = []
+        for k in range(1, min(map(len, by_case)) + 1):
+            total = sum(pass_hat_k(sum(own), len(own), k) for own in by_case)
+            self.pass_k.append((total / self.cases, wilson(total, self.cases)))
+        ran = [result for result in results if not result.error]
+        self.runs = len(ran)
+        usage = sum((result.usage for result in ran), Usage())
+        counted = {name: sum(getattr(result, name) for result in ran) for name in COUNTED}
+        self.totals: dict[str, float] = counted | asdict(usage)
+        self.cost = price.of(usage) / max(1, self.runs) if price else None
 
     def mean(self, name: str) -> float:
         """One of the totals, as the average of a run."""
         return self.totals[name] / max(1, self.runs)
-
-
-def score(results: Sequence[Result], price: Price | None = None) -> Score:
-    """The figures of the results of one setting; there must be at least one."""
-    by_case = _by_case(results)
-    n = len(by_case)
-
-    def with_interval(shares: Iterable[float]) -> tuple[float, tuple[float, float]]:
-        total = sum(shares)
-        return total / n, wilson(total, n)
-
-    accuracy, interval = with_interval(map(fmean, by_case.values()))
-    steady = range(1, min(map(len, by_case.values())) + 1)
-    ran = [result for result in results if not result.error]
-    usage = sum((result.usage for result in ran), Usage())
-    return Score(
-        cases=n,
-        right=sum(result.right for result in results),
-        trials=len(results),
-        accuracy=accuracy,
-        interval=interval,
-        pass_k=tuple(
-            with_interval(pass_hat_k(sum(t), len(t), k) for t in by_case.values()) for k in steady
-        ),
-        exits=Counter(result.exit for result in results),
-        runs=len(ran),
-        totals={name: sum(getattr(result, name) for result in ran) for name in COUNTED}
-        | asdict(usage),
-        cost=price.of(usage) / max(1, len(ran)) if price else None,
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,25 +160,25 @@ def varying(settings: Sequence[Setting]) -> list[str]:
 
 def named(settings: Sequence[Setting]) -> dict[Setting, str]:
     """Each setting by what sets it apart from the others: `force=never`, or one of FOUR_ROWS."""
-    rows = {one: next((row for row in FOUR_ROWS if _is_row(one, row)), "") for one in settings}
-    apart = varying(settings)
-    if all(rows.values()) and len(set(rows.values())) > 1:
-        apart = [name for name in apart if name not in FOUR_ROWS["baseline"]]
-    else:
-        rows, apart = dict.fromkeys(settings, ""), apart or ["provider"]
-    of_one_kind = len(settings) > 1 and len({s.provider.partition(":")[0] for s in settings}) == 1
+    apart = varying(settings) or ["provider"]
+    kind, *others = {one.provider.partition(":")[0] for one in settings}
+    rows = {
+        one: row
+        for one in settings
+        for row, own in FOUR_ROWS.items()
+        if own.items() <= asdict(one).items()
+    }
+    if len(rows) == len(settings):
+        apart = ["row", *(name for name in apart if name not in FOUR_ROWS["baseline"])]
 
     def word(one: Setting, name: str) -> str:
-        if name != "provider":
-            return f"{name}={str(getattr(one, name)) or 'default'}"
-        return (of_one_kind and one.provider.partition(":")[2]) or one.provider
+        if name == "row":
+            return rows[one]
+        if name == "provider":
+            return one.provider if others else one.provider.removeprefix(f"{kind}:")
+        return f"{name}={str(getattr(one, name)) or 'default'}"
 
-    words = {one: [rows[one], *(word(one, name) for name in apart)] for one in settings}
-    return {one: ", ".join(filter(None, own)) for one, own in words.items()}
-
-
-def _is_row(setting: Setting, row: str) -> bool:
-    return all(getattr(setting, name) == value for name, value in FOUR_ROWS[row].items())
+    return {one: ", ".join(word(one, name) for name in apart) for one in settings}
 
 
 def plot(results: Mapping[Setting, Sequence[Result]], path: Path) -> None:
@@ -221,10 +193,11 @@ def plot(results: Mapping[Setting, Sequence[Result]], path: Path) -> None:
     axes = figure.subplots()
     marks = cycle("os^Dv<>P*X")
     for setting, name in named(list(results)).items():
-        one = score(results[setting])
-        error = [[abs(one.accuracy - bound)] for bound in one.interval]
+        one = Score(results[setting])
+        share, interval = one.pass_k[0]
+        error = [[abs(share - bound)] for bound in interval]
         calls = one.mean("model_calls")
-        axes.errorbar(calls, one.accuracy, yerr=error, fmt=next(marks), capsize=4, label=name)
+        axes.errorbar(calls, share, yerr=error, fmt=next(marks), capsize=4, label=name)
     axes.set(xlabel="model calls a run", ylabel="right decisions (95 % Wilson interval)")
     axes.set(xlim=(0, None), ylim=(-0.03, 1.03))
     axes.yaxis.set_major_formatter(lambda share, _: f"{share:.0%}")

@@ -5,33 +5,28 @@ Rule 2: settings are called by what sets them apart, what they have in common is
         column in which nothing was counted is left out.
 Rule 3: the last lines are sentences: what is a finding, what is not, and how little n is.
 Rule 4: a pipe or a file gets Markdown, however wide. A terminal gets no line that is wider than
-        itself: a table that does not fit is turned, with a line for each figure and a column for
-        each setting, as many beside each other as fit.
+        itself: cells are wrapped, so no table has more columns than 60 characters can hold.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
 from itertools import count
 
 from rich import box
-from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from ..policies import Price
-from ..text import sanitize
+from ..text import sanitize, shorten
 from .intervals import mcnemar, wilson
-from .scores import VARIED, Comparison, Result, Score, Setting, compare, named, score, varying
+from .scores import VARIED, Comparison, Result, Score, Setting, compare, named, varying
 
 CLEAR = 0.05  # a p-value below it is called a difference
-NOTHING = {"-", "0", "0.0", "0 / 0"}  # cells of a column that says nothing
+NOTHING = {"-", "0", "0.0", "0 + 0"}  # cells of a column that says nothing
 WIDE = 100_000  # columns: no line is broken
-FRAME = 3  # characters that a cell takes on top of its text: "| " and " "
-
-Rows = Sequence[Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,80 +37,67 @@ class Section:
 
     name: str
     remark: str
-    rows: Rows = ()
+    rows: Sequence[Sequence[str]] = ()
 
 
 def report(
     results: Mapping[Setting, Sequence[Result]], prices: Mapping[Setting, Price] | None = None
 ) -> list[Section]:
-    """Decisions, what they took, kinds of cases, steadiness, comparisons, and how little n is."""
+    """Decisions and what they took, how they came about, and sentences."""
     if not results:
         return [Section("", "There are no results yet.")]
-    settings = list(results)
-    scores = {one: score(own, (prices or {}).get(one)) for one, own in results.items()}
-    names = {one: sanitize(" ".join(name.split())) for one, name in named(settings).items()}
+    names = named(list(results))
+    scores = {one: Score(own, (prices or {}).get(one)) for one, own in results.items()}
     pairs = compare(results)
-    sections = [
-        Section(
-            "Decisions",
-            "right: what was done is what the case expects; 95\u00a0% Wilson intervals; calls, "
-            f"tokens, cost and seconds are averages of a run{_in_common(settings)}",
-            _table(names, scores, _decisions),
-        ),
-        Section("How", "", _table(names, scores, _effort)),
-        Section("Right, by kind of case", "", [["kind", *names.values()], *_kinds(results)]),
-    ]
-    if any(len(it.pass_k) > 1 for it in scores.values()):
-        remark = "pass^k: how likely k trials of a case are all right"
-        rows = _table(names, scores, _steadiness)
-        sections.append(Section("Steadiness", remark, rows))
+    remark = "right: what was done is what the case expects; 95\u00a0% Wilson intervals; pass^k: "
+    remark += "all of k trials are right; calls, tokens and cost are averages of a run"
+    remark += _in_common(list(results))
     if any(setting.trust_model for setting in results):
-        remark = "The world's own enforcement was switched off: this is the models' judgment."
-        sections.insert(0, Section("", remark))
-    if pairs:
-        remark = "one thing differs between the two; exact McNemar test, p adjusted by Holm"
-        sections.append(Section("Paired comparisons", remark))
-    sentences = [*(_verdict(names, pair) for pair in pairs), _how_little(scores, len(pairs))]
-    return [*sections, Section("", "\n".join(sentences))]
+        remark += "; the world's own enforcement was switched off: this is the models' judgment"
+    equal = [pair for pair in pairs if not pair.first_better + pair.second_better]
+    sentences = [_verdict(names, pair) for pair in pairs if pair not in equal]
+    if equal:
+        both = "; ".join(f"{names[pair.first]} and {names[pair.second]}" for pair in equal)
+        sentences.append(f"Equally well on every case: {both}.")
+    for one, own in results.items():
+        if failed := [result.error for result in own if result.error]:
+            words = f"{len(failed)} of {len(own)} runs ended in an error: {shorten(failed[0])}"
+            sentences.append(f"{names[one]}: {words}")
+    sentences.append(_how_little(scores, len(pairs)))
+    return [
+        Section("Decisions", remark, _table(names, scores, _decisions)),
+        Section("How", "", _table(names, scores, _effort)),
+        Section("", "\n".join(sentences)),
+    ]
 
 
 def markdown(sections: Sequence[Section]) -> str:
     """For a file: each table whole, with columns that line up."""
     out = StringIO()
-    show(sections, Console(file=out, width=WIDE, color_system=None), mark="**")
+    _print(sections, Console(file=out, width=WIDE, color_system=None), mark="**")
     lines = (line.rstrip() for line in out.getvalue().splitlines())
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
 
 
-def show(sections: Sequence[Section], console: Console, mark: str = "") -> None:
-    """For a terminal: nothing is wider than it. `mark` stands around the names."""
+def show(sections: Sequence[Section], console: Console) -> None:
+    """For a terminal: nothing is wider than it. Where the console is none, as Markdown."""
+    if console.is_terminal:
+        _print(sections, console, mark="")
+    else:
+        console.print(Text(markdown(sections)), soft_wrap=True)
+
+
+def _print(sections: Sequence[Section], console: Console, *, mark: str) -> None:
     for section in sections:
-        name, remark = section.name, section.remark
-        aside = f" ({remark})" if name and remark else remark
-        console.print(Text.assemble((f"{mark}{name}{mark}" if name else "", "bold"), aside))
-        for rows in fitting(section.rows, console.width):
-            console.print(_grid(rows))  # with an empty line before and after
-        if not section.rows:
-            console.print()
+        name = f"{mark}{section.name}{mark}" if section.name else ""
+        aside = f" ({section.remark})" if name and section.remark else section.remark
+        console.print(Text.assemble((name, "bold"), sanitize(aside)))
+        if section.rows:
+            console.print(_grid(section.rows))  # with an empty line before and after
 
 
-def fitting(rows: Rows, width: int) -> Iterator[Rows]:
-    """The table as it is where it fits into `width`; else turned, in as many parts as it takes."""
-    if sum(map(_width, zip(*rows, strict=True))) + 1 <= width:
-        yield from [rows] if rows else []
-        return
-    header, *others = rows
-    beside = max(1, (width - 1 - _width(header)) // max(map(_width, others)))
-    for first in range(0, len(others), beside):
-        yield list(zip(header, *others[first : first + beside], strict=True))
-
-
-def _width(cells: Sequence[str]) -> int:
-    return max(map(cell_len, cells)) + FRAME
-
-
-def _grid(rows: Rows) -> Table:
-    """A table as Markdown draws it; cells that are too wide even so are wrapped at words."""
+def _grid(rows: Sequence[Sequence[str]]) -> Table:
+    """A table as Markdown draws it."""
     grid = Table(box=box.MARKDOWN, header_style="bold")
     header, *others = [[Text(_in_a_cell(cell)) for cell in row] for row in rows]
     for cell in header:
@@ -136,7 +118,7 @@ def _table(
     names: Mapping[Setting, str],
     scores: Mapping[Setting, Score],
     figures: Callable[[Score], Mapping[str, str]],
-) -> Rows:
+) -> Sequence[Sequence[str]]:
     """A row a setting, without the columns that say nothing."""
     found = {names[one]: figures(it) for one, it in scores.items()}
     columns = dict.fromkeys(name for own in found.values() for name in own)
@@ -146,17 +128,16 @@ def _table(
 
 
 def _decisions(one: Score) -> dict[str, str]:
+    (share, interval), *more = one.pass_k
+    steady = {f"pass^{k}": _with_interval(*own) for k, own in enumerate(more, 2)}
     return {
         "right": f"{one.right}/{one.trials}",
-        "accuracy": f"{one.accuracy:.1%}",
-        "95 % interval": _interval(*one.interval),
+        "share": _with_interval(share, interval),
+        **steady,
         "wrong writes": f"{one.totals['wrong_writes']}",
         "calls": f"{one.mean('model_calls'):.1f}",
-        "tokens in": f"{one.mean('input_tokens'):,.0f}",
-        "cached": f"{one.mean('cached_tokens'):,.0f}",
-        "out": f"{one.mean('output_tokens'):,.0f}",
+        "tokens": f"{one.mean('input_tokens'):,.0f} + {one.mean('output_tokens'):,.0f}",
         "cost": "-" if one.cost is None else f"${one.cost:.4f}",
-        "seconds": f"{one.mean('seconds'):.2f}",
     }
 
 
@@ -169,24 +150,14 @@ def _effort(one: Score) -> dict[str, str]:
         "actions behind a thought": of("behind_a_thought", "actions"),
         "forced calls honored": of("honored", "forced"),
         "exits": ", ".join(f"{exit} {count}" for exit, count in one.exits.most_common()),
+        "cached": f"{one.mean('cached_tokens'):,.0f}",
+        "seconds": f"{one.mean('seconds'):.2f}",
     }
 
 
-def _steadiness(one: Score) -> dict[str, str]:
-    return {
-        f"pass^{k}": f"{share:.1%} ({_interval(*interval)})"
-        for k, (share, interval) in enumerate(one.pass_k, 1)
-    }
-
-
-def _kinds(results: Mapping[Setting, Sequence[Result]]) -> Iterator[list[str]]:
-    for kind in dict.fromkeys(one.kind for own in results.values() for one in own):
-        columns = [[one.right for one in own if one.kind == kind] for own in results.values()]
-        yield [kind, *(f"{sum(column)}/{len(column)}" for column in columns)]
-
-
-def _interval(low: float, high: float) -> str:
-    return f"{low:.1%} to {high:.1%}"
+def _with_interval(share: float, interval: tuple[float, float]) -> str:
+    low, high = interval
+    return f"{share:.1%} ({100 * low:.1f} to {100 * high:.1f})"
 
 
 # The sentences.
@@ -197,7 +168,7 @@ def _in_common(settings: Sequence[Setting]) -> str:
     usual, one = Setting(""), settings[0]
     same = [n for n in VARIED if n not in (*varying(settings), "trust_model")]
     unusual = [f"{n}={getattr(one, n)}" for n in same if getattr(one, n) != getattr(usual, n)]
-    return f"; the same for all: {sanitize(', '.join(unusual))}" if unusual else ""
+    return f"; the same for all: {', '.join(unusual)}" if unusual else ""
 
 
 def _verdict(names: Mapping[Setting, str], pair: Comparison) -> str:
@@ -205,8 +176,6 @@ def _verdict(names: Mapping[Setting, str], pair: Comparison) -> str:
     sides = [(pair.first_better, names[pair.first]), (pair.second_better, names[pair.second])]
     (won, winner), (lost, loser) = sorted(sides, key=lambda side: -side[0])
     p = f"= {pair.p:.2g}" if pair.p >= 0.001 else "< 0.001"
-    if not won:
-        return f"{winner} and {loser} did equally well on every case."
     cases = f"{won} of the {won + lost} cases that differ (p {p})"
     if pair.p < CLEAR:
         return f"{winner} beat {loser} in {cases}."
@@ -222,4 +191,6 @@ def _how_little(scores: Mapping[Setting, Score], pairs: int) -> str:
     if pairs:
         least = next(k for k in count(1) if mcnemar(k, 0) * pairs < CLEAR)
         words += f" A difference takes at least {least} cases that differ, all in one direction."
+        words += " Compared are settings that differ in one thing; p: McNemar's exact test, "
+        words += f"raised by Holm's method for {pairs} comparison{'s' * (pairs > 1)}."
     return words

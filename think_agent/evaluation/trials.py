@@ -22,7 +22,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
 from pydantic import BaseModel, TypeAdapter
 
@@ -90,11 +90,6 @@ class Case(BaseModel, extra="allow", frozen=True):
     kind: str
     text: str
 
-    @property
-    def data(self) -> Json:
-        """The whole of it, for the suite."""
-        return self.model_dump()
-
 
 @dataclass(frozen=True, slots=True)
 class Job:
@@ -103,14 +98,6 @@ class Job:
     setting: Setting
     case: Case
     trial: int
-
-    @property
-    def key(self) -> "Key":
-        """What tells this trial from all others."""
-        return self.setting, self.case.id, self.trial
-
-
-Key: TypeAlias = tuple[Setting, str, int]
 
 
 def agent_for(setting: Setting, model: Model, world: World, suite: Suite) -> Agent:
@@ -132,7 +119,7 @@ def agent_for(setting: Setting, model: Model, world: World, suite: Suite) -> Age
 async def attempt(job: Job, model: Model, suite: Suite) -> Result:
     """Run one trial. Raises ModelError only where no other trial could be run either."""
     case = job.case
-    world = suite.prepare(case.data, trust_model=job.setting.trust_model)
+    world = suite.prepare(case.model_dump(), trust_model=job.setting.trust_model)
     agent = agent_for(job.setting, model, world, suite)
     trial = Result(setting=job.setting, case=case.id, kind=case.kind, trial=job.trial)
     started = time.perf_counter()
@@ -164,24 +151,16 @@ def fingerprint(cases: Sequence[Case], suite: Suite) -> str:
     digest = hashlib.sha256(json.dumps(dict(instructions_of(suite))).encode())
     for case in cases:
         try:
-            world = suite.prepare(case.data, trust_model=False)
+            world = suite.prepare(case.model_dump(), trust_model=False)
         except ValueError as error:
             raise ValueError(f"case {case.id}: {' '.join(str(error).split())}") from error
         shown = [(tool.name, tool.description, tool.parameters) for tool in world.tools]
-        digest.update(json.dumps([case.data, world.instructions, shown]).encode())
+        digest.update(json.dumps([case.model_dump(), world.instructions, shown]).encode())
     return digest.hexdigest()
 
 
-@dataclass(frozen=True, slots=True)
-class Header:
-    """The first line of a results file: the version of its settings, and what was asked."""
-
-    evaluation: int
-    asked: str
-
-
-LINE: TypeAdapter[Header | Result] = TypeAdapter(Header | Result)
-"""A line as JSON and back; `validate_json` raises ValueError for what is none."""
+RESULT = TypeAdapter(Result)
+"""A line of the file as JSON and back; `validate_json` raises ValueError for what is none."""
 
 
 class Results:
@@ -194,59 +173,54 @@ class Results:
 
     def __init__(self, path: Path, asked: str) -> None:
         self._path = path
-        self._header = Header(evaluation=VERSION, asked=asked)
-        self._by_key: dict[Key, Result] = {}
+        self._header = json_text({"evaluation": VERSION, "asked": asked})
+        self._by_key: dict[tuple[Setting, str, int], Result] = {}
         with self._usable():
             path.parent.mkdir(parents=True, exist_ok=True)
             path.touch()
             data = path.read_bytes()
             whole = data[: data.rfind(b"\n") + 1]
-            self._load(whole or data)  # before anything is cut off: it may be somebody else's file
+            for number, text in enumerate((whole or data).splitlines(), 1):
+                self._read(number, text)  # before anything is cut off: it may be another's file
             os.truncate(path, len(whole))  # a line that a kill tore apart: its trial is run again
         if not whole:
             self._append(self._header)
 
     def __contains__(self, job: Job) -> bool:
         """Is this trial done? One that failed on the way to the model is not."""
-        return job.key in self._by_key and not self._by_key[job.key].error
+        result = self.get(job)
+        return bool(result and not result.error)
 
     def get(self, job: Job) -> Result | None:
         """What came of this trial, last."""
-        return self._by_key.get(job.key)
+        return self._by_key.get((job.setting, job.case.id, job.trial))
 
     def add(self, result: Result) -> None:
         """Append a result. It is in the file when this returns."""
-        self._append(result)
+        self._append(json_text(RESULT.dump_python(result, mode="json")))
         self._keep(result)
 
-    def _load(self, data: bytes) -> None:
-        for number, text in enumerate(data.splitlines(), 1):
-            try:
-                line = LINE.validate_json(text)
-                if number == 1 and isinstance(line, Result):
-                    raise ValueError("a file begins with its header")
-            except ValueError as error:
-                raise ValueError(
-                    f"{self._path}, line {number} is no line of an evaluation: take it out, or "
-                    "choose another file for the results"
-                ) from error
-            if isinstance(line, Result):
-                self._keep(line)
-            elif line != self._header:
-                raise ValueError(
-                    f"{self._path} holds results for other cases, instructions or tools, or of "
-                    "another version: choose another file for the results"
-                )
+    def _read(self, number: int, line: bytes) -> None:
+        if line == self._header.encode():
+            return
+        try:
+            if number == 1:
+                raise ValueError("a file begins with its header")
+            self._keep(RESULT.validate_json(line))
+        except ValueError as error:
+            raise ValueError(
+                f"{self._path}, line {number} is no result of these cases, instructions and tools, "
+                "or of another version: choose another file for the results"
+            ) from error
 
     def _keep(self, result: Result) -> None:
         key = (result.setting, result.case, result.trial)
         if not (result.error and key in self._by_key):  # merged, a failure may come after a result
             self._by_key[key] = result
 
-    def _append(self, line: Header | Result) -> None:
-        text = well_formed(json_text(LINE.dump_python(line, mode="json")))
+    def _append(self, line: str) -> None:
         with self._usable(), self._path.open("ab") as file:
-            file.write(text.encode() + b"\n")
+            file.write(well_formed(line).encode() + b"\n")
 
     @contextmanager
     def _usable(self) -> Iterator[None]:

@@ -24,7 +24,7 @@ from ..streaming import Delta
 from .report import QUESTIONS, Report, Seen, judge, recommend
 
 
-def probe(model: Model, answered: Callable[[str], None] | None = None) -> Report:
+def probe(model: Model, answered: Callable[[str], None] = lambda name: None) -> Report:
     """Ask, judge and recommend. `answered` hears of each question that is done. Raises ModelError
     when not even the plain one is answered, which is the first.
     """
@@ -37,7 +37,7 @@ def planned(model: Model) -> list[str]:
     return [name for name in QUESTIONS if name not in _never_sent(_refusals(model))]
 
 
-def observe(model: Model, answered: Callable[[str], None] | None = None) -> dict[str, Seen]:
+def observe(model: Model, answered: Callable[[str], None] = lambda name: None) -> dict[str, Seen]:
     """What came of each question."""
     refusals = _refusals(model)
     never = _never_sent(refusals)
@@ -53,8 +53,7 @@ def observe(model: Model, answered: Callable[[str], None] | None = None) -> dict
             seen[name] = Seen(error=str(error))
         if name in refusals:
             seen[name] = replace(seen[name], refused=refusals[name])
-        if answered:
-            answered(name)
+        answered(name)
     return seen
 
 

@@ -8,28 +8,34 @@ Rule 2: a row is judged by what came back, not by the HTTP status: a choice that
 Rule 3: an error is a finding, and becomes the text of its row.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from pydantic import BaseModel
-from rich.table import Table
-from rich.text import Text
+from pydantic import BaseModel, ValidationError
 
-from ..messages import Assistant, Force, Json, ToolCall, ToolResult, User
+from ..messages import Assistant, Force, ToolCall, ToolResult, User
 from ..model import Request
 from ..policies import Forcing
 from ..policies.forcing import honored
-from ..schema import reduced
-from ..text import json_value, sanitize
+from ..schema import problems, reduced
+from ..text import json_value
 from ..think import THINK
-from ..tools import tool
+from ..tools import Tool
 
 
-@tool
-def weather(city: str, unit: Literal["celsius", "fahrenheit"]) -> str:
-    """The weather in one city."""
-    raise NotImplementedError  # the probe looks at calls, and makes none
+class Thought(BaseModel, extra="forbid"):
+    """The arguments of the think tool."""
+
+    thought: str
+    should_continue: Literal["true", "false"]
+
+
+class Weather(BaseModel, extra="forbid"):
+    """The arguments of the other tool."""
+
+    city: str
+    unit: Literal["celsius", "fahrenheit"]
 
 
 class Capital(BaseModel, extra="forbid"):
@@ -39,21 +45,20 @@ class Capital(BaseModel, extra="forbid"):
     continent: Literal["Africa", "America", "Asia", "Europe", "Oceania"]
 
 
-CAPITAL = reduced(Capital.model_json_schema(), strict=True)
 MARKER = "HERON-42"
-FILLER = 400  # lines; about 5,000 tokens, more than the 4,096 at which the usual cut is made
-
-_TOOLS = (THINK, weather)
+_WEATHER = Tool(  # it has no function: the probe looks at calls, and makes none
+    name="weather",
+    description="The weather in one city.",
+    parameters=reduced(Weather.model_json_schema(), strict=True),
+)
+_TOOLS = (THINK, _WEATHER)
+_ARGUMENTS: Mapping[str, type[BaseModel]] = {THINK.name: Thought, _WEATHER.name: Weather}
 _CAPITAL = "Which city is the capital of Norway? "
 _OSLO = User("What is the weather in Oslo, in celsius?")
 _OSLO_CALL = ToolCall("call_0", "weather", {"city": "Oslo", "unit": "celsius"})
-_LONG = "\n".join(
-    [
-        f"The password is {MARKER}.",
-        *(f"Line {number} is of no interest to anybody here." for number in range(FILLER)),
-        "Which password stands in the first line of this message? Reply with it alone.",
-    ]
-)
+# About 5,000 tokens, more than the 4,096 at which the usual cut is made.
+_LONG = f"The password is {MARKER}.\n{'This line is of no interest to anybody here. ' * 500}\n"
+_LONG += "Which password stands in the first line of this message? Reply with it alone."
 QUESTIONS: dict[str, Request] = {
     "plain": Request((User(_CAPITAL + "Reply with its name alone."),)),
     "calls": Request(
@@ -63,7 +68,10 @@ QUESTIONS: dict[str, Request] = {
     "named": Request((_OSLO,), _TOOLS, tool_choice=Force(THINK.name)),
     "required": Request((User("Just say hello."),), _TOOLS, tool_choice="required"),
     "none": Request((_OSLO,), _TOOLS, tool_choice="none"),
-    "schema": Request((User(_CAPITAL + "Answer in a sentence."),), output_schema=CAPITAL),
+    "schema": Request(
+        (User(_CAPITAL + "Answer in a sentence."),),
+        output_schema=reduced(Capital.model_json_schema(), strict=True),
+    ),
     "stream": Request((User("Count from one to ten, in words."),)),
     "empty": Request(  # a reply with a call and no words, and a result without content
         (_OSLO, Assistant(tool_calls=(_OSLO_CALL,)), ToolResult("call_0", "weather", "")), _TOOLS
@@ -126,22 +134,6 @@ class Report:
     rows: Sequence[Row]
     recommended: Advice
 
-    def as_json(self) -> Json:
-        """As one JSON object."""
-        return asdict(self)
-
-    def table(self, *, plain: bool) -> Iterator[Text | Table]:
-        """As lines, one a row; else as a table, which wraps on a terminal."""
-        yield Text(sanitize(f"{self.provider}:{self.model}"), style="bold")
-        grid = Table.grid(padding=(0, 2))
-        for row in self.rows:
-            text = Text(sanitize(row.text), style=STYLES.get(row.result, "yellow"))
-            grid.add_row(row.name, text)
-            if plain:
-                yield Text(f"{row.name:{max(map(len, ROWS)) + 2}}").append_text(text)
-        if not plain:
-            yield grid
-
 
 def judge(seen: Sight) -> list[Row]:
     """The table: one row for each thing that was looked for."""
@@ -162,7 +154,10 @@ def recommend(rows: Sequence[Row]) -> Advice:
     return Advice("never", "native", gate + ("; --dialect json would force it" if schema else ""))
 
 
-STYLES: Mapping[Result, str] = {"yes": "green", "unknown": "dim"}
+MEANING: Mapping[Result, str] = {  # of results that do not speak for themselves
+    "silently ignored": "it was taken without an error, and not done",
+    "unknown": "no reply came that would show it",
+}
 
 # What each row makes of what was seen.
 
@@ -218,20 +213,19 @@ def _while_thinking(reply: Assistant, seen: Sight) -> Finding:
 
 
 def _arguments(reply: Assistant, seen: Sight) -> Finding:
-    schemas = {tool.name: tool.parameters for tool in _TOOLS}
     replies = [one.reply for one in seen.values() if one.reply]
     calls = [c for r in replies if r.stop_reason != "max_tokens" for c in r.tool_calls]
     for call in calls:
-        if call.name not in schemas:
+        if call.name not in _ARGUMENTS:
             return "no", f"there is no tool {call.name!r}"
-        if wrong := misfit(call.arguments, schemas[call.name]):
+        if wrong := misfit(call.arguments, _ARGUMENTS[call.name]):
             return "no", f"{call.name}: {wrong}"
     return YES if calls else ("unknown", "no call was made")
 
 
 def _structured(reply: Assistant, seen: Sight) -> Finding:
     value = json_value(reply.text)
-    wrong = _did(reply) if value is None else misfit(value, CAPITAL)
+    wrong = _did(reply) if value is None else misfit(value, Capital)
     if wrong and reply.stop_reason == "max_tokens":
         return CUT
     return ("silently ignored", wrong) if wrong else YES
@@ -275,18 +269,12 @@ ROWS: dict[str, tuple[str, Look]] = {
 }
 
 
-def misfit(value: object, schema: Json) -> str:
-    """What is wrong with `value` under one of the flat schemas above; `""` when nothing is."""
-    if not isinstance(value, dict):
-        return "no JSON object"
-    fields = schema["properties"]
-    if missing := fields.keys() - value.keys():
-        return f"{', '.join(sorted(missing))} missing"
-    for name, item in value.items():
-        if name not in fields:
-            return f"{name} not in the schema"
-        if not isinstance(item, str) or item not in fields[name].get("enum", (item,)):
-            return f"{name} is none of the allowed values"
+def misfit(value: object, model: type[BaseModel]) -> str:
+    """What is wrong with `value` as one of these objects; `""` when nothing is."""
+    try:
+        model.model_validate(value)
+    except ValidationError as error:
+        return problems(error)
     return ""
 
 

@@ -1,0 +1,69 @@
+"""What the READMEs say of models, papers and providers stands in one table, with its sources."""
+
+import re
+
+import pytest
+
+from tests import readme
+from tests.readme import ROOT
+
+TABLE = "think_agent/evaluation/README.md"
+PAGES = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in readme.readmes()}
+SECTION = PAGES[TABLE].split("## What is known from others")[1].split("\n## ")[0]
+ROWS = [
+    [cell.strip() for cell in line.strip("|").split(" | ")]
+    for line in SECTION.splitlines()
+    if line.startswith("| ")
+][1:]
+LINK = re.compile(r"\[[^\]]*\]\(([^)]*)\)")
+TOOLS = {  # what is used, and nothing is said of
+    "https://ollama.com",
+    "https://docs.dbos.dev",
+    "https://github.com/open-telemetry/semantic-conventions-genai",
+}
+OURS = ("tests/benchmarks/README.md",)  # figures that its own commands measure
+METHOD = re.compile(r"95.%")  # of an interval
+FIGURE = re.compile(r"\d.?%|\b\d+ of (?:the |other )*\d+\b|hand-labeled|\barXiv\b|\b\w+-bench\b")
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0][:40])
+def test_a_claim_has_source_date_and_how_it_was_checked(row):
+    statement, source, date, how = row
+    assert statement
+    assert LINK.search(source)
+    assert re.search(r"\b20\d\d\b", date)
+    assert re.match(r"read|by |searched|quoted", how)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_source_that_is_linked_stands_in_the_table(name):
+    linked = {target for target in LINK.findall(PAGES[name]) if target.startswith("https://")}
+    assert linked - TOOLS <= set(LINK.findall(SECTION))
+
+
+@pytest.mark.parametrize("name", [name for name in PAGES if name not in OURS])
+def test_no_figure_paper_or_benchmark_stands_unlinked(name):
+    """In its line is a link to a source, or to the table; or it says whose line above has one."""
+    text = re.sub(r"^```.*?^```", "", PAGES[name], flags=re.DOTALL | re.MULTILINE)
+    before = ""
+    for line in text.splitlines():
+        if FIGURE.search(METHOD.sub("", LINK.sub("", line))):
+            where = line + before * ("that article" in line)
+            targets = LINK.findall(where)
+            assert any(t.startswith("https://") or "#what-is-known" in t for t in targets), line
+        before = line
+
+
+@pytest.mark.parametrize(
+    ("line", "is_one"),
+    [
+        ("it took 12 % of the runs", True),
+        ("8 of 56 writes", True),
+        ("32 of the 73", True),
+        ("on SWE-bench", True),
+        ("a 95\u00a0% interval", False),
+        ("four of them", False),
+    ],
+)
+def test_what_counts_as_a_figure(line, is_one):
+    assert bool(FIGURE.search(METHOD.sub("", line))) is is_one
