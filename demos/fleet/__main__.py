@@ -21,8 +21,8 @@ from demos.refund.offline import reply
 from demos.refund.shop import INSTRUCTIONS, Shop
 from think_agent import Assistant, Request
 from think_agent.cli.main import run
-from think_agent.cli.models import chosen_model, model_flags
 from think_agent.cli.options import Command, File, flags, positive, whole
+from think_agent.cli.shared_flags import chosen_model, model_flags
 from think_agent.messages import Json
 
 EXIT_CODES = """\b

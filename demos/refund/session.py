@@ -33,7 +33,7 @@ from think_agent.cli.approval import at_the_terminal
 from think_agent.cli.audit import write_html
 from think_agent.cli.console import RunView, Screen
 from think_agent.cli.main import exit_code
-from think_agent.cli.models import STAND_IN, chosen_model, limits, named_model, speak
+from think_agent.cli.shared_flags import STAND_IN, chosen_model, limits, named_model, speak
 from think_agent.dialects.base import Unstreamed
 from think_agent.dialects.split import split
 from think_agent.errors import FileError, TranscriptError

@@ -69,12 +69,11 @@ def test_a_key_that_means_nothing_is_asked_again_and_a_no_has_its_reason():
 
 
 def test_an_edit_begins_with_what_is_there_and_is_checked_before_it_is_confirmed():
-    answers = ["e", "ORD-1", "a lot", "[1]", "e", "ORD-1", "290", "y", "q"]
-    screen, verdicts, prompts = asked(*answers, width=200)
+    wrong = [word for dollars in ("a lot", "[1]") for word in ("e", "ORD-1", dollars)]
+    screen, verdicts, prompts = asked(*wrong, "e", "ORD-1", "290", "y", "q", width=200)
     assert ("dollars: ", "580") in prompts
     assert ("order_id: ", "A " * 20) in prompts
-    assert "dollars: not JSON" in screen
-    assert "bad arguments for pay: dollars" in screen
+    assert screen.count("bad arguments for pay: dollars") == 2
     assert 'Run pay(order_id="ORD-1", dollars=290)?' in screen
     assert verdicts[0].arguments == {"order_id": "ORD-1", "dollars": 290}
 

@@ -444,7 +444,7 @@ def test_settings_come_from_file_environment_and_flag_the_later_over_the_earlier
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[think_agent]\nbogus = 1", "unknown bogus"),
+        ("[think_agent]\nbogus = 1", "bogus: there is no such setting; known: "),
         ("[think_agent]\nmax_cots = 1", "did you mean max_cost?"),
         (
             "[think_agent]\nforce = 'often'",
@@ -489,7 +489,7 @@ def test_where_a_price_came_from_is_shown_too(tmp_path):
         (["x", "--provider", "antropic"], {}, "did you mean anthropic?"),
         (["x", "--base-url", "http://h"], {}, "name the provider whose protocol"),
         (["x", "--approve", "always-under", "\u00b2"], {}, "--approve: use ask, never, or"),
-        (["x", "--provider", "offline", "--seed", "1"], {}, "--seed: a stand-in has no such"),
+        (["x", "--provider", "offline", "--seed", "1"], {}, "offline takes no seed"),
         (["x", "--max-cost", "1"], {}, "--max-cost needs prices"),
         (["--json"], {}, "the request is empty"),
         (["x", "--resume", "FILE"], {}, "--resume goes on with a run"),

@@ -24,7 +24,7 @@ from think_agent import (
     ToolResult,
 )
 from think_agent.audit import report, words
-from think_agent.cli.models import speak
+from think_agent.cli.shared_flags import speak
 
 MODES: tuple[Mode, ...] = ("honor", "refuse", "ignore")
 DIALECTS = ("native", "json", "react")

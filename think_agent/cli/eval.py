@@ -22,8 +22,8 @@ from ..evaluation.inputs import is_scripted
 from ..evaluation.scores import PLOTS, Result
 from ..policies import Price
 from .console import say
-from .models import STAND_IN
 from .options import PRICES, Command, File, config_flags, flags, prices, several, toml, whole
+from .shared_flags import STAND_IN
 
 FOLDERS = File(makes_folders=True)
 TEXT = "{task.description}"

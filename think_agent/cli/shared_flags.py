@@ -1,4 +1,4 @@
-"""From flags to a model and its limits.
+"""The flags that several commands share, of the model and of its limits, and what they come to.
 
 Rule 1: a model that is named is the model that speaks, or there is an error. Only `auto` falls back
         to the scripted stand-in, and it says so.
@@ -11,16 +11,14 @@ import click
 from click import Context
 
 from ..dialects import in_dialect
-from ..errors import BadRequest, ModelError
+from ..errors import ModelError, ToolsUnsupported
 from ..model import Model
 from ..providers import PROVIDERS, connect
 from .console import say
-from .options import PRICES, Decorated, flags, nearest, positive, whole
+from .options import PRICES, Decorated, flags, given, nearest, positive, whole
 
 STAND_IN = "scripted stand-in: no language model is at work"
-SAMPLING = ("timeout", "num_ctx", "reasoning", "max_output_tokens", "temperature", "seed")
 ERRORS = ("tell_model", "fail_fast")
-LIMITS = ("max_model_calls", "max_actions", "max_tokens", "max_seconds", "max_cost", "patience")
 
 
 def model_flags(*, default: str) -> Callable[[Decorated], Decorated]:
@@ -58,12 +56,12 @@ def chosen_model(ctx: Context, **stand_in: Any) -> Model:
     """The model that the flags name. `--model` wins over `--provider P:MODEL`, unless that was said
     nearer: on the command line, when the other is in the environment.
     """
-    provider, model = ctx.params["provider"], ctx.params["model"]
+    how = given(ctx, "model")
+    provider, model, base_url = (how.pop(name, None) for name in ("provider", "model", "base_url"))
     said, said_of_model = (ctx.get_parameter_source(name) for name in ("provider", "model"))
     if ":" in provider and said and said_of_model and said < said_of_model:
         model = None
-    how = {name: ctx.params[name] for name in SAMPLING if ctx.params[name] is not None}
-    return named_model(provider, model, ctx.params["base_url"], how, **stand_in)
+    return named_model(provider, model, base_url, how, **stand_in)
 
 
 def named_model(
@@ -77,8 +75,7 @@ def named_model(
     else the stand-in. `how` goes to every other provider, `stand_in` to that one alone.
     """
     name, _, named = provider.partition(":")
-    model, how = model or named, how or {}
-    known = ("auto", *PROVIDERS)
+    how, known = how or {}, ("auto", *PROVIDERS)
     if name not in known:
         hint = nearest(name, known) or f": use one of {', '.join(known)}"
         raise click.UsageError(f"--provider: {name!r} is none{hint}")
@@ -87,25 +84,19 @@ def named_model(
             f"--base-url {base_url}: name the provider whose protocol that server speaks, such as "
             "--provider ollama or --provider openai:MODEL"
         )
-    if "num_ctx" in how and name not in ("auto", "ollama"):
-        raise click.UsageError(f"--num-ctx: it is Ollama's, and the provider is {name}")
-    spec = f"{name}:{model}" if model else name
+    spec = ":".join(filter(None, ("ollama" if name == "auto" else name, model or named)))
     if name == "offline":
-        if wrong := [f"--{key.replace('_', '-')}" for key in how if key != "timeout"]:
-            raise click.UsageError(f"{wrong[0]}: a stand-in has no such setting; leave it out")
-        return connect(spec, **stand_in)
+        return connect(spec, **how, **stand_in)
     if name != "auto":
         return connect(spec, base_url=base_url, **how)
-    spec = f"ollama:{model}" if model else "ollama"
     try:
         connect(spec, timeout=2.0).check()
     except ModelError as error:
         pull = f"`ollama pull {PROVIDERS['ollama'].default_model}`"
-        say(str(error))
         say(
-            f"Playing a scripted stand-in instead. For a model run `ollama serve` and {pull}, "
-            "or name one: --provider anthropic, openai or gemini."
+            f"{error}\nPlaying a scripted stand-in instead. For a model: `ollama serve` and {pull},"
         )
+        say("or name one: --provider anthropic, openai or gemini.")
         return connect("offline", **stand_in)
     return connect(spec, **how)
 
@@ -118,9 +109,7 @@ def speak(model: Model, dialect: str) -> Model:
         dialect = "native"
         try:
             model.check()
-        except BadRequest as error:
-            if "does not support tools" not in str(error):
-                raise
+        except ToolsUnsupported:
             dialect = "json" if model.capabilities.structured_output else "react"
             say(f"{model.model} has no tool calling: speaking {dialect}.")
     return in_dialect(model, dialect)
@@ -128,13 +117,12 @@ def speak(model: Model, dialect: str) -> Model:
 
 def limits(ctx: Context) -> dict[str, Any]:
     """The limits among the flags, as keywords of `Agent`."""
-    names = (*LIMITS, "keep_turns", "on_tool_error")
-    given = {name: ctx.params[name] for name in names if ctx.params[name] is not None}
-    if "max_cost" in given:
-        given["prices"] = ctx.meta.get(PRICES)
-        if not given["prices"]:
+    found = given(ctx, "limits")
+    if "max_cost" in found:
+        found["prices"] = ctx.meta.get(PRICES)
+        if not found["prices"]:
             raise click.UsageError(
                 '--max-cost needs prices: [think_agent.prices."MODEL"] with input and output, per '
                 "million tokens, in the file of --config"
             )
-    return given
+    return found
