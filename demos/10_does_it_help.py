@@ -1,7 +1,7 @@
 """Does it help? The same model with and without a forced first thought, counted instead of felt.
 
 Rule 1: what counts is what was done. A case is right when the shop's rows are exactly those that
-        the case expects; nobody reads the answers.
+        the case expects; answers are not read.
 Rule 2: a share has an interval, and a difference of a real model a p-value, for few cases prove
         little.
 Rule 3: one thing differs between the settings that are compared, here `force`.

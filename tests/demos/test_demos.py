@@ -31,7 +31,7 @@ SHOWS = {  # what each lesson is about, as it can be seen in what it prints
         r"The answer as one text: ORD-001",
     ],
     "07_approval": [
-        r"nobody is there\n  exit needs_human",
+        r"no approver\n  exit needs_human",
         r"\$580 paid for",
         r"half of it\n(.*\n)+.*\$290 paid for",
         r"not run: Ada said no \(the arm was never sent back\)",
@@ -158,7 +158,7 @@ def test_the_first_lesson_speaks_to_ollama():
 @pytest.mark.parametrize(
     ("name", "flags", "code"),
     [
-        ("02_silence_is_not_a_signal", ("--provider", "nobody"), 2),
+        ("02_silence_is_not_a_signal", ("--provider", "nope"), 2),
         ("03_both_exits", ("--bogus",), 2),
         ("04_swap_the_provider", ("--provider", "ollama"), 1),
         ("01_from_scratch", ("--provider", "ollama"), 1),

@@ -278,7 +278,7 @@ def test_a_deed_whose_record_was_lost_is_not_done_again(tmp_path, url):
     orders = list(NEW_ORDERS.items())[:4]
     code, _, _ = fleet.do("-c", KILLED_AFTER_THE_DEED)
     assert code == -signal.SIGKILL
-    assert len(fleet.decisions()) == 1  # it was done, and nobody wrote it down
+    assert len(fleet.decisions()) == 1  # it was done, and not recorded
     code, _, err = fleet.do("-c", KILLED_AFTER_THE_DEED)  # under its old name it takes up its own
     assert (code, err) == (0, "")
     assert fleet.decisions() == orders

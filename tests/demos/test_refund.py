@@ -225,7 +225,7 @@ def test_flags_win_over_the_environment_and_both_are_checked():
     done = run_demo("hi", "--json", "--provider", "offline:a", "--model", "c")
     assert json.loads(done.stdout)["model"] == "c"
     assert run_demo("hi", THINK_AGENT_FORCE="sometimes").returncode == 2
-    assert run_demo("hi", "--provider", "nobody").returncode == 2
+    assert run_demo("hi", "--provider", "nope").returncode == 2
 
 
 def test_quiet_prints_the_bare_answer_and_hide_thoughts_no_thoughts():
