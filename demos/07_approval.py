@@ -24,7 +24,7 @@ stand_in = follows((WHY, call("refund", order_id="ORD-004", dollars=580)))
 
 
 def says(verdict: Verdict) -> Callable[[AskHuman], Verdict]:
-    """A person with this verdict. A real one is asked by `cli.approval.at_the_terminal`, or by a page."""
+    """A person with this verdict. `cli.approval.at_the_terminal` asks a real one."""
 
     def approve(question: AskHuman) -> Verdict:
         print(f"  asked: {question.question}\n  thought behind it: {question.thought}")

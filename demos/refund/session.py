@@ -65,11 +65,12 @@ class Session:
     """One request, or a conversation. `again`: the words of a command that goes on with it."""
 
     def __init__(self, ctx: Context, text: str, again: Sequence[str]) -> None:
-        self.ctx, self.text, self.again = ctx, text, again
+        self.text, self.again = text, again
         self.settings = settings = ctx.params
         self.console = Screen()
         how = {name: settings[name] for name in ("quiet", "verbose")}
         self.view = RunView(self.console, thoughts=not settings["hide_thoughts"], **how)
+        self.limits = limits(ctx)  # what is wrong with them is said before a model is looked for
         self.shop = Shop(settings["db"] or ":memory:", manager=settings["approve"] != "never")
         self.agent = self.make_agent(chosen_model(ctx, **self.stand_in(settings["provider"])))
 
@@ -88,7 +89,7 @@ class Session:
             thinker = named_model(name, **self.stand_in(name))
             model = split(thinker=speak(thinker, settings["dialect"]), actor=model)
         instructions = INSTRUCTIONS.read_text(encoding="utf-8")
-        how = {name: settings[name] for name in ("force", "silence", "carry")} | limits(self.ctx)
+        how = {name: settings[name] for name in ("force", "silence", "carry")} | self.limits
         return Agent(
             Unstreamed(model) if settings["no_stream"] else model,
             self.shop.tools(),
