@@ -4,28 +4,22 @@ import io
 import re
 import shlex
 import sqlite3
-import subprocess
-import sys
 
 import pytest
 from rich.console import Console
 
-from tests.support.commands import in_a_terminal, text_of
-from tests.support.sizes import ROOT
-from think_agent import Agent, Assistant, ScriptedModel, ToolCall, tool
+from tests.support.commands import in_a_terminal, run_here, text_of
+from think_agent import Agent, ScriptedModel, tool
 from think_agent.cli.approval import at_the_terminal
 from think_agent.cli.console import RunView
 from think_agent.messages import Verdict
+from think_agent.testing import call, think
 
 
 @tool(needs_approval=True)
 def pay(order_id: str, dollars: int) -> str:
     """Pay."""
     return f"paid {dollars} for {order_id}"
-
-
-ARGUMENTS = {"order_id": "A " * 20, "dollars": 580}
-NOTES = {"thought": "Broken, so pay.", "should_continue": "true"}
 
 
 def asked(*answers, width=60, view=(), **settings):
@@ -40,18 +34,16 @@ def asked(*answers, width=60, view=(), **settings):
         return said
 
     console = Console(file=out, force_terminal=True, width=width, color_system=None)
-    call = ToolCall("1", "pay", ARGUMENTS)
-    script = [Assistant(tool_calls=(ToolCall("0", "think", NOTES), call))] * 9
+    replies = [(think("Broken, so pay."), call("pay", order_id="A " * 20, dollars=580))] * 9
     with RunView(console, **dict(view)) as shown:
-        settings = {"approve": at_the_terminal(shown, [pay], answer), **settings}
-        agent = Agent(ScriptedModel(script), [pay], **{"force": "never", **settings})
+        approve = at_the_terminal(shown, [pay], answer)
+        agent = Agent(ScriptedModel(replies), [pay], approve=approve, force="never", **settings)
         try:
-            outcome = agent.run("go", on_event=shown)
+            transcript = agent.run("go", on_event=shown).transcript
         except KeyboardInterrupt:
             shown.stopped()
-            return text_of(out.getvalue()), [], prompts
-    verdicts = [m for m in outcome.transcript if isinstance(m, Verdict)]
-    return text_of(out.getvalue()), verdicts, prompts
+            transcript = ()
+    return text_of(out.getvalue()), [m for m in transcript if isinstance(m, Verdict)], prompts
 
 
 @pytest.mark.parametrize("view", [{}, {"thoughts": False}])
@@ -84,8 +76,8 @@ def test_ctrl_c_says_what_waited_for_it():
     assert last.startswith(
         "Nothing was done.\nNot done, because it waited for your answer; nothing"
     )
-    call = last[last.index("pay(") :].splitlines()
-    assert [line[:3] for line in call[1:]] == ["   "] * (len(call) - 1)
+    waits = last[last.index("pay(") :].splitlines()
+    assert [line[:3] for line in waits[1:]] == ["   "] * (len(waits) - 1)
     assert max(map(len, last.splitlines())) <= 60
 
 
@@ -122,10 +114,7 @@ def test_what_was_stopped_at_the_prompt_goes_on_by_the_words_it_says(tmp_path):
     screen, code, _ = in_a_terminal(again[1:], "another day")
     assert screen.count("process_refund(") == 2  # what was done before, and what waits
     again[again.index("ask")] = "always-under 600"
-    done = subprocess.run(
-        [sys.executable, *again[1:]], cwd=ROOT, check=True, capture_output=True, text=True
-    )
-    assert "the rule --approve always-under 600" in done.stdout
+    assert "the rule --approve always-under 600" in run_here("demos.refund", *again[3:]).stdout
     with sqlite3.connect(db) as connection:
         rows = connection.execute("SELECT decision FROM decisions").fetchall()
     assert rows == [("approve",)]
