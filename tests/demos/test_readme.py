@@ -14,7 +14,7 @@ import pytest
 
 from tests import readme
 from tests.readme import ROOT
-from tests.support.commands import environment
+from tests.support.commands import environment, run_here
 from think_agent import Turn, next_step
 from think_agent.transcript import Transcript
 
@@ -76,18 +76,10 @@ def test_every_block_runs_or_says_where():
 
 
 def test_the_toml_is_a_config_that_the_desk_takes(clone):
-    [code] = [
-        code for text in PAGES.values() for _, kind, code in FENCED.findall(text) if kind == "toml"
-    ]
+    pages = "".join(PAGES.values())
+    [code] = [code for _, kind, code in FENCED.findall(pages) if kind == "toml"]
     (clone / "agent.toml").write_text(code)
-    words = ["-m", "demos.refund", "--config", "agent.toml", "I want a refund on order ORD-001"]
-    done = subprocess.run(
-        [sys.executable, *words],
-        capture_output=True,
-        text=True,
-        env=environment(PYTHONPATH=str(ROOT)),
-        check=False,
-    )
+    done = run_here("demos.refund", "--config", "agent.toml", "I want a refund on order ORD-001")
     assert done.returncode == 0, done.stderr
 
 
