@@ -58,7 +58,7 @@ def flags(group: str, *rows: tuple[str, str, Any, Any, str]) -> Callable[[Decora
             more: dict[str, Any] = {"is_flag": True}
             if type is not bool:
                 type = click.Choice(type) if isinstance(type, tuple) else type
-                more = {"metavar": metavar, "type": type, "show_default": default is not None}
+                more = {"metavar": metavar, "type": type, "show_default": bool(default)}
             more |= {"cls": Option, "group": group, "default": default, "help": help}
             command = click.option(*name.split(), **more)(command)
         return command
@@ -72,7 +72,7 @@ class Command(click.Command):
     def format_options(self, ctx: Context, formatter: click.HelpFormatter) -> None:
         groups: dict[str, list[tuple[str, str]]] = {}
         for param in self.get_params(ctx):
-            if record := param.get_help_record(ctx):
+            if isinstance(param, click.Option) and (record := param.get_help_record(ctx)):
                 groups.setdefault(getattr(param, "group", "other"), []).append(record)
         for group, records in groups.items():
             with formatter.section(group):
@@ -148,8 +148,9 @@ def prices(tables: Any, where: str) -> dict[str, Price]:
     try:
         return pydantic.TypeAdapter(dict[str, Price]).validate_python(tables)
     except pydantic.ValidationError as error:
+        model = next(iter(error.errors()[0]["loc"]), "MODEL")
         raise click.UsageError(
-            f"{where}: write a table a model, with input, output and, if there is one, "
+            f'{where}: write a table ["{model}"] with input, output and, if there is one, '
             f"cached_input, per million tokens ({problems(error)})"
         ) from error
 
@@ -251,6 +252,6 @@ def _check_apart(ctx: Context) -> None:
     for param in ctx.command.params:
         path = ctx.params.get(param.name or "")
         if isinstance(param.type, File) and path:
-            other = place(ctx, taken.setdefault(os.path.realpath(path), param))
-            if other != (here := place(ctx, param)):
-                raise FileError(f"{here} {path}: that is the file of {other}; choose another path")
+            first = taken.setdefault(os.path.realpath(path), param)
+            if first is not param:
+                param.type.fail(f"{path}: that is the file of {place(ctx, first)}", param, ctx)

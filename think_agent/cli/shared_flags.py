@@ -5,7 +5,7 @@ Rule 1: a model that is named is the model that speaks, or there is an error. On
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, get_args
 
 import click
 from click import Context
@@ -14,9 +14,11 @@ from ..dialects import in_dialect
 from ..errors import ModelError, ToolsUnsupported
 from ..model import Model
 from ..providers import PROVIDERS, connect
+from ..wire.common import Reasoning
 from .console import say
 from .options import PRICES, Decorated, flags, given, nearest, positive, whole
 
+LEVELS = get_args(Reasoning)
 STAND_IN = "scripted stand-in: no language model is at work"
 ERRORS = ("tell_model", "fail_fast")
 
@@ -31,7 +33,7 @@ def model_flags(*, default: str) -> Callable[[Decorated], Decorated]:
         ("--base-url", "U", str, None, "another server that speaks the provider's protocol"),
         ("--timeout", "S", positive, None, "seconds of silence before it is given up"),
         ("--num-ctx", "N", whole, None, "Ollama's context window, in tokens"),
-        ("--reasoning", "R", str, None, "how much to reason: low, medium, high, ..."),
+        ("--reasoning", "R", LEVELS, None, f"how much to reason: {', '.join(LEVELS)}"),
         ("--max-output-tokens", "N", whole, None, "tokens a reply"),
         ("--temperature", "T", float, None, "0 for the likeliest words"),
         ("--seed", "N", int, None, "for the same words again, where a server can"),
@@ -57,38 +59,32 @@ def chosen_model(ctx: Context, **stand_in: Any) -> Model:
     nearer: on the command line, when the other is in the environment.
     """
     how = given(ctx, "model")
-    provider, model, base_url = (how.pop(name, None) for name in ("provider", "model", "base_url"))
+    spec, model = how.pop("provider"), how.pop("model", None)
     said, said_of_model = (ctx.get_parameter_source(name) for name in ("provider", "model"))
-    if ":" in provider and said and said_of_model and said < said_of_model:
-        model = None
-    return named_model(provider, model, base_url, how, **stand_in)
+    if model and not (":" in spec and said and said_of_model and said < said_of_model):
+        spec = f"{spec.partition(':')[0]}:{model}"
+    return named_model(spec, how, **stand_in)
 
 
-def named_model(
-    provider: str,
-    model: str | None = None,
-    base_url: str | None = None,
-    how: Mapping[str, Any] | None = None,
-    **stand_in: Any,
-) -> Model:
-    """`provider` is `P`, `P:MODEL` or `auto`, which is Ollama where it answers and has the model,
-    else the stand-in. `how` goes to every other provider, `stand_in` to that one alone.
+def named_model(spec: str, how: Mapping[str, Any] | None = None, **stand_in: Any) -> Model:
+    """`spec` is `P`, `P:MODEL` or `auto`, which is Ollama where it answers and has the model, else
+    the stand-in. `how` is what else `connect` takes, `stand_in` what that one takes alone.
     """
-    name, _, named = provider.partition(":")
+    name, colon, model = spec.partition(":")
     how, known = how or {}, ("auto", *PROVIDERS)
     if name not in known:
         hint = nearest(name, known) or f": use one of {', '.join(known)}"
         raise click.UsageError(f"--provider: {name!r} is none{hint}")
-    if base_url and name in ("auto", "offline"):
+    if "base_url" in how and name in ("auto", "offline"):
         raise click.UsageError(
-            f"--base-url {base_url}: name the provider whose protocol that server speaks, such as "
-            "--provider ollama or --provider openai:MODEL"
+            f"--base-url {how['base_url']}: name the provider whose protocol that server speaks, "
+            "such as --provider ollama or --provider openai:MODEL"
         )
-    spec = ":".join(filter(None, ("ollama" if name == "auto" else name, model or named)))
     if name == "offline":
         return connect(spec, **how, **stand_in)
     if name != "auto":
-        return connect(spec, base_url=base_url, **how)
+        return connect(spec, **how)
+    spec = f"ollama{colon}{model}"
     try:
         connect(spec, timeout=2.0).check()
     except ModelError as error:
