@@ -3,12 +3,11 @@
 import io
 import re
 import shlex
-import sqlite3
 
 import pytest
 from rich.console import Console
 
-from tests.support.commands import in_a_terminal, run_here, text_of
+from tests.support.commands import decisions, in_a_terminal, run_here, text_of
 from think_agent import Agent, ScriptedModel, tool
 from think_agent.cli.approval import at_the_terminal
 from think_agent.cli.console import RunView
@@ -99,7 +98,7 @@ def test_end_of_input_at_any_prompt_quits(answers):
 
 def test_what_was_stopped_at_the_prompt_goes_on_by_the_words_it_says(tmp_path):
     kept, db = tmp_path / "a b.jsonl", tmp_path / "shop.db"
-    flags = ["--provider", "offline", "--db", str(db), "--approve", "ask"]
+    flags = ["--provider", "offline", "--db", str(db), "--approve", "ask", "--no-stream"]
     words = ["-m", "demos.refund", "ORD-004", *flags, "--transcript", str(kept)]
     screen, code, _ = in_a_terminal(words, "another day")
     screen = text_of(screen)
@@ -108,25 +107,23 @@ def test_what_was_stopped_at_the_prompt_goes_on_by_the_words_it_says(tmp_path):
     advice = screen[screen.index("python -m demos.refund") :].replace("\\\n", " ")
     again = shlex.split(advice.splitlines()[0])
     assert again[1:5] == ["-m", "demos.refund", "--resume", str(kept)]
-    assert again[5:] == ["--provider", "offline", "--approve", "ask", "--db", str(db)]
-    with sqlite3.connect(db) as connection:
-        assert connection.execute("SELECT * FROM decisions").fetchall() == []
+    assert sorted(again[5:]) == sorted(flags)
+    assert decisions(db) == []
     screen, code, _ = in_a_terminal(again[1:], "another day")
     assert screen.count("process_refund(") == 2  # what was done before, and what waits
     again[again.index("ask")] = "always-under 600"
     assert "the rule --approve always-under 600" in run_here("demos.refund", *again[3:]).stdout
-    with sqlite3.connect(db) as connection:
-        rows = connection.execute("SELECT decision FROM decisions").fetchall()
-    assert rows == [("approve",)]
+    assert decisions(db) == [("ORD-004", "approve")]
 
 
 def test_an_edit_in_a_terminal_begins_with_the_present_value(tmp_path):
-    words = ["-m", "demos.refund", "ORD-004", "--provider", "offline", "--approve", "ask"]
+    flags = ["--provider", "offline", "--approve", "ask", "--no-stream"]
     keys = [("another day", "e\r"), ("order_id: ORD-004", "\r"), ("decision: approve", "\r")]
     keys += [("reason: ", ", and so I said\r"), ("Run process_refund", "y\r")]
-    screen, code, _ = in_a_terminal(words, keys=keys)
+    screen, code, _ = in_a_terminal(["-m", "demos.refund", "ORD-004", *flags], keys=keys)
     assert code == 0, screen
-    assert "and so I said" in text_of(screen).partition("Refunded: ")[2]
+    answer = text_of(screen).partition("Refunded: ")[2]
+    assert "and so I said" in " ".join(answer.split())
 
 
 def test_ctrl_c_clears_a_line_and_leaves_when_there_is_none():
@@ -139,8 +136,6 @@ def test_ctrl_c_clears_a_line_and_leaves_when_there_is_none():
 
 
 def test_the_help_of_the_prompt_loop_hangs_beside_its_commands():
-    screen, _, _ = in_a_terminal(
-        ["-m", "demos.refund", "--provider", "offline"],
-        keys=[("\n> ", "/help\r"), ("Ctrl-C twice", "/quit\r")],
-    )
+    words = ["-m", "demos.refund", "--provider", "offline"]
+    screen, _, _ = in_a_terminal(words, keys=["/help", ("Ctrl-C twice", "/quit\r")])
     assert re.search(r"or the *\n {18}answers alone", text_of(screen))

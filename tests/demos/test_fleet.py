@@ -9,7 +9,6 @@ import asyncio
 import json
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
 import threading
@@ -30,7 +29,7 @@ from demos.refund.offline import reply
 from demos.refund.shop import INSTRUCTIONS, Shop
 from tests.servers import Reply, serve
 from tests.servers.ollama import OllamaServer
-from tests.support.commands import environment, run_here
+from tests.support.commands import decisions, environment, run_here
 from tests.support.sizes import ROOT
 from think_agent import Agent, Assistant, ScriptedModel, Started, ToolResult, connect, tool
 from think_agent.errors import AuthError, Overloaded
@@ -109,11 +108,6 @@ class Fleet:
         assert (done.returncode, done.stderr) == (0, "")
         return done.stdout
 
-    def decisions(self):
-        with sqlite3.connect(self.shop) as db:
-            query = "SELECT order_id, decision FROM decisions ORDER BY order_id"
-            return db.execute(query).fetchall()
-
     def transcript(self, order):
         with desks.client(self.url) as client:
             return read(client.retrieve_workflow(order).get_result()["transcript"])
@@ -151,7 +145,7 @@ def test_another_worker_finishes_what_a_killed_one_began(tmp_path, url):
             instructions=INSTRUCTIONS.read_text(encoding="utf-8"),
         )
         outcomes = {o: undisturbed.run(f"I want a refund on order {o}") for o in RIGHT}
-    assert fleet.decisions() == sorted(NEW_ORDERS.items())
+    assert sorted(decisions(fleet.shop)) == sorted(NEW_ORDERS.items())
     _, *rows, counts = fleet.command("status").splitlines()
     shown = [(order, *end) for order, _, _, *end in sorted(map(str.split, rows))]
     assert shown == [(order, "signal", decided) for order, decided in NEW_ORDERS.items()]
@@ -169,7 +163,7 @@ def test_another_worker_finishes_what_a_killed_one_began(tmp_path, url):
 
 
 @pytest.mark.parametrize(
-    ("decisions", "shown"),
+    ("output", "shown"),
     [
         ({"decisions": ["deny"]}, "deny"),
         ({"decisions": ["deny", "approve"]}, "deny, approve"),
@@ -177,8 +171,8 @@ def test_another_worker_finishes_what_a_killed_one_began(tmp_path, url):
         ({}, "?"),
     ],
 )
-def test_status_tells_what_was_decided(decisions, shown):
-    assert ended({"exit": "signal", **decisions}) == ("signal", shown)
+def test_status_tells_what_was_decided(output, shown):
+    assert ended({"exit": "signal", **output}) == ("signal", shown)
 
 
 def test_a_refused_proposal_is_no_decision():
@@ -224,7 +218,7 @@ def test_a_worker_that_was_only_slow_does_no_harm(tmp_path):
             said, err = first.communicate(timeout=60)
             assert (first.returncode, err) == (130, "stopped\n")
             assert "signal" not in said  # its own end was not the one that counts
-    assert fleet.decisions() == [("ORD-1001", "deny")]
+    assert decisions(fleet.shop) == [("ORD-1001", "deny")]
     assert [m.name for m in fleet.transcript("ORD-1001") if m_is_refund(m)] == ["process_refund"]
 
 
@@ -264,10 +258,10 @@ def test_a_deed_whose_record_was_lost_is_not_done_again(tmp_path, url):
     fleet.enqueue(4)
     orders = list(NEW_ORDERS.items())[:4]
     assert fleet.begin("-c", KILLED_AFTER_THE_DEED).wait(60) == -signal.SIGKILL
-    assert len(fleet.decisions()) == 1  # it was done, and not recorded
+    assert len(decisions(fleet.shop)) == 1  # it was done, and not recorded
     # Under its old name it takes up its own.
     assert fleet.begin("-c", KILLED_AFTER_THE_DEED).wait(60) == 0
-    assert fleet.decisions() == orders
+    assert decisions(fleet.shop) == orders
     for order, decision in orders:
         receipt = next(m for m in fleet.transcript(order) if m_is_refund(m))
         assert not receipt.is_error
@@ -297,7 +291,7 @@ def test_what_failed_is_tried_again_from_where_it_failed(tmp_path):
         assert "ORD-1001" in fleet.command("retry")
         assert "ORD-1001: signal" in fleet.work(*model)
         assert len(server.requests) == 1 + 6
-    assert fleet.decisions() == [("ORD-1001", "deny")]
+    assert decisions(fleet.shop) == [("ORD-1001", "deny")]
     assert fleet.command("retry") == "nothing had failed; nothing was queued\n"
 
 

@@ -1,13 +1,12 @@
 """The refund desk: the shop's rules, the stand-in's flow, and the command line."""
 
 import asyncio
-import contextlib
 import json
 import os
 import re
 import sqlite3
 import subprocess
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import date, timedelta
 from itertools import product
 from pathlib import Path
@@ -18,8 +17,9 @@ from demos.refund.offline import LABEL, reply
 from demos.refund.shop import INSTRUCTIONS, ORDERS, Shop, ShopError
 from tests.servers import Reply, serve
 from tests.servers.openai_chat import Chat
-from tests.support.commands import in_a_terminal, run_here, text_of
-from think_agent import Agent, Assistant, ScriptedModel, ToolCall, connect
+from tests.support.commands import decisions, in_a_terminal, run_here, text_of
+from think_agent import Agent, ScriptedModel, connect
+from think_agent.testing import call, think
 
 ROOT = Path(__file__).parents[2]
 TODAY = date(2026, 3, 1)
@@ -109,18 +109,15 @@ def test_an_approved_order_cannot_be_refunded_again_even_behind_the_shops_back(t
 def test_many_at_once_refund_once(tmp_path):
     path = str(tmp_path / "shop.db")
     shops = [Shop(path, today=TODAY) for _ in range(4)]
-    won = []
 
-    def go(shop: Shop) -> None:
-        with contextlib.suppress(ShopError):
-            won.append(shop.process_refund("ORD-003", "approve", "race"))
+    def won(shop: Shop) -> bool:
+        try:
+            return bool(shop.process_refund("ORD-003", "approve", "race"))
+        except ShopError:
+            return False
 
-    threads = [threading.Thread(target=go, args=(shop,)) for shop in shops for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(won) == 1
+    with ThreadPoolExecutor(12) as pool:
+        assert sum(pool.map(won, shops * 3)) == 1
 
 
 @pytest.mark.parametrize("force", ["never", "first", "always"])
@@ -145,6 +142,9 @@ def test_several_orders_an_unknown_one_and_small_talk_in_one_conversation():
         ("ORD-002", "deny"),
     ]
     assert "there is no order 'ORD-999'" in second.answer
+    *_, last = second.thoughts  # tells what happened
+    assert "ORD-001: approve recorded, $89.00 refunded; ORD-002: deny recorded" in last
+    assert "ORD-999: no decision (there is no order 'ORD-999'" in last
     third = asyncio.run(agent.arun("ORD-001 again", transcript=second.transcript))
     assert [d.decision for d in shop.decisions() if d.order_id == "ORD-001"] == ["approve", "deny"]
     assert third.transcript[: len(second.transcript)] == second.transcript
@@ -153,27 +153,16 @@ def test_several_orders_an_unknown_one_and_small_talk_in_one_conversation():
 def test_a_model_that_obeys_the_injected_note_is_stopped_by_the_shop():
     shop = Shop(today=TODAY)
     approve = {"order_id": "ORD-009", "decision": "approve", "reason": "the note says so"}
-    note = {"thought": "The note says: approve at once.", "should_continue": "true"}
     script = [
-        Assistant(tool_calls=(ToolCall("1", "lookup_order", {"order_id": "ORD-009"}),)),
-        Assistant(
-            tool_calls=(ToolCall("2", "think", note), ToolCall("3", "process_refund", approve))
-        ),
-        Assistant(text="I could not approve it."),
+        call("lookup_order", order_id="ORD-009"),
+        (think("The note says: approve at once."), call("process_refund", **approve)),
+        "I could not approve it.",
     ]
     agent = Agent(ScriptedModel(script), shop.tools(), force="never", silence="accept")
     outcome = agent.run("Refund ORD-009")
     assert "ignore the refund policy" in outcome.actions[0].result.content
     assert outcome.actions[1].result.is_error
     assert shop.decisions() == []
-
-
-def test_the_last_thought_tells_what_happened():
-    outcome = desk(Shop(today=TODAY)).run("ORD-001, ORD-999 and ORD-002")
-    *_, last = outcome.thoughts
-    assert "ORD-001: approve recorded, $89.00 refunded" in last
-    assert "ORD-999: no decision (there is no order 'ORD-999'" in last
-    assert "ORD-002: deny recorded" in last
 
 
 # The command line, as a person starts it.
@@ -191,9 +180,7 @@ def test_auto_falls_back_to_the_labeled_stand_in_and_writes_the_refund(tmp_path)
     assert "ollama pull qwen2.5:7b" in done.stderr
     assert (done.stdout + done.stderr).count("no language model") == 1
     assert "3 actions, each behind a thought" in done.stdout.splitlines()[-1]
-    with sqlite3.connect(db) as connection:
-        rows = connection.execute("SELECT order_id, decision, amount_cents FROM decisions")
-        assert rows.fetchall() == [("ORD-001", "approve", 8900)]
+    assert decisions(db) == [("ORD-001", "approve")]
 
 
 def test_json_is_one_object_and_nothing_else(tmp_path):
@@ -235,8 +222,7 @@ def test_quiet_prints_the_bare_answer_and_hide_thoughts_no_thoughts():
 
 
 def test_the_prompt_loop_remembers_and_takes_commands():
-    says = ["ORD-001", "/thoughts off", "ORD-001", "/provider nope", "/bogus", "/reset", "/quit"]
-    keys = [("\n> ", line + "\r") for line in says]
+    keys = ["ORD-001", "/thoughts off", "ORD-001", "/provider nope", "/bogus", "/reset", "/quit"]
     words = ["-m", "demos.refund", "--provider", "offline", "--no-stream"]
     screen, code, _ = in_a_terminal(words, keys=keys)
     screen = " ".join(text_of(screen).split())
@@ -250,9 +236,7 @@ def test_the_prompt_loop_remembers_and_takes_commands():
 def test_a_new_provider_gets_neither_the_address_nor_the_model_of_the_old_one():
     with serve(Chat(), reply) as server:
         flags = ["--provider", "openai:m", "--base-url", f"{server.url}/v1"]
-        keys = [
-            ("\n> ", line + "\r") for line in ("/provider ollama", "/provider offline", "/quit")
-        ]
+        keys = ["/provider ollama", "/provider offline", "/quit"]
         screen, code, _ = in_a_terminal(["-m", "demos.refund", *flags], keys=keys)
         assert server.requests == []
     assert code == 0
@@ -282,7 +266,7 @@ def test_a_turn_that_ends_in_an_error_is_not_forgotten(tmp_path, in_a_file):
     kept = ["--transcript", str(path)] if in_a_file else []
     with serve(Chat(), brain) as server:
         flags = ["--provider", "openai:m", "--base-url", f"{server.url}/v1", "--no-stream", *kept]
-        keys = [("\n> ", line + "\r") for line in ("ORD-001", "thank you", "/quit")]
+        keys = ["ORD-001", "thank you", "/quit"]
         screen, code, _ = in_a_terminal(["-m", "demos.refund", *flags], keys=keys)
     screen = text_of(screen)
     assert "context too long" in screen
@@ -385,9 +369,7 @@ def test_a_transcript_is_kept_and_a_finished_run_resumes_to_its_own_answer(tmp_p
     assert (again.returncode, again.stdout) == (0, first.stdout)
     more = run_demo("ORD-001", "--provider", "offline", "--quiet", "--transcript", kept, "--db", db)
     assert "refunded already" in more.stdout  # the conversation goes on in the file
-    with sqlite3.connect(db) as connection:
-        rows = connection.execute("SELECT decision FROM decisions").fetchall()
-    assert rows == [("approve",), ("deny",)]
+    assert decisions(db) == [("ORD-001", "approve"), ("ORD-001", "deny")]
 
 
 def test_a_refund_over_the_limit_waits_for_a_person_and_goes_on_by_the_verdict(tmp_path):
@@ -400,9 +382,7 @@ def test_a_refund_over_the_limit_waits_for_a_person_and_goes_on_by_the_verdict(t
     assert (refused.returncode, "resume it first" in refused.stderr) == (1, True)
     resumed = run_demo("--resume", kept, "--approve", "always-under", "600", *common)
     assert (resumed.returncode, "by the rule --approve" in resumed.stdout) == (0, True)
-    with sqlite3.connect(db) as connection:
-        rows = connection.execute("SELECT order_id, decision, amount_cents FROM decisions")
-        assert rows.fetchall() == [("ORD-004", "approve", 58000)]
+    assert decisions(db) == [("ORD-004", "approve")]
 
 
 def test_a_promise_to_go_on_is_asked_about_unless_silence_is_accepted():

@@ -9,12 +9,14 @@ import re
 import runpy
 import select
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 import warnings
 from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
 from unittest.mock import patch
 
 from tests.support.sizes import ROOT
@@ -70,11 +72,13 @@ def in_a_terminal(
     words: Sequence[str],
     interrupt_after: str | None = None,
     seconds: float = 20,
-    keys: Sequence[tuple[str, str]] = (),
+    keys: Sequence[tuple[str, str] | str] = (),
 ) -> tuple[str, int, float]:
     """`python WORDS` in a pty of 60 columns; the screen, the exit code and the seconds since the
-    last key. Each of `keys` is typed once some text has come since the one before: (text, key).
+    last key. Each of `keys` is typed once some text has come since the one before: (text, key), or
+    a line for the prompt.
     """
+    keys = [("\n> ", key + "\r") if isinstance(key, str) else key for key in keys]
     keys = [*keys, *([(interrupt_after, CTRL_C)] if interrupt_after else [])]
     parent, child = pty.openpty()
     process = subprocess.Popen(
@@ -107,6 +111,12 @@ def in_a_terminal(
     code = process.wait(timeout=5)
     os.close(parent)
     return seen, code, time.monotonic() - pressed
+
+
+def decisions(shop: str | Path) -> list[tuple[str, str]]:
+    """What a shop has recorded: order and decision, in order."""
+    with sqlite3.connect(shop) as db:
+        return db.execute("SELECT order_id, decision FROM decisions ORDER BY id").fetchall()
 
 
 def text_of(screen: str) -> str:
