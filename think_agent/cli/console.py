@@ -175,10 +175,9 @@ class RunView:
     def stopped(self) -> None:
         """Say what had been done when a person stopped the run, and what had not been."""
         self.stop()
-        done = report(Turn.of(self.messages)).splitlines()
-        self.print("Stopped. Done so far:" if done else "Stopped. Nothing was done.", "yellow")
-        for line in done:
-            self._line(line[0], "yellow", line[2:])
+        done = report(Turn.of(self.messages))
+        said = f"Stopped. Done so far:\n{done}" if done else "Stopped. Nothing was done."
+        self.print(said, "yellow")
         if asked := self.asking:
             said = "Not done, because it waited for your answer; nothing was written:"
             self.print(said, "yellow")

@@ -44,6 +44,7 @@ class Option(click.Option):
 
     def __init__(self, *names: Any, group: str = "other", **options: Any) -> None:
         super().__init__(*names, **options)
+        self.is_eager = isinstance(self.type, ConfigFile)  # it is the default of the others
         self.group = group
         self.envvar = PREFIX + (self.name or "").upper()
 
@@ -94,22 +95,6 @@ class Command(click.Command):
         return super().invoke(ctx)
 
 
-def config_flags(command: Decorated) -> Decorated:
-    """`--config` and `--show-config`."""
-    show = flags("files", ("--show-config", "", bool, False, "print the settings and stop"))
-    config = click.option(
-        "--config",
-        cls=Option,
-        metavar="FILE",
-        type=File(exists=True),
-        is_eager=True,
-        callback=_read_config,
-        group="files",
-        help="settings in TOML, under [think_agent]",
-    )
-    return config(show(command))
-
-
 def given(ctx: Context, group: str) -> dict[str, Any]:
     """The settings of a group of the help that have a value."""
     found = {o.name or "": ctx.params[o.name or ""] for o in _options(ctx) if o.group == group}
@@ -136,9 +121,10 @@ def place(ctx: Context, param: Parameter) -> str:
 def settings(ctx: Context) -> Iterator[str]:
     """Every setting, its value, and where it came from, a line each; prices included."""
     for option in _options(ctx):
-        value = ctx.params[option.name or ""]
-        shown = "-" if value is None else str(value)
-        yield f"{option.name:18} {shown:20} {source(ctx, option)}"
+        if option.name in ctx.params:
+            value = ctx.params[option.name]
+            shown = "-" if value is None else str(value)
+            yield f"{option.name:18} {shown:20} {source(ctx, option)}"
     for model, price in ctx.meta.get(PRICES, {}).items():
         yield f"prices.{model} {price} {ctx.params['config']}"
 
@@ -207,17 +193,28 @@ class File(click.Path):
         raise FileError(f"{where}: {message.rstrip('.')}; choose another path")
 
 
+class ConfigFile(File):
+    """A file in TOML, whose section becomes the defaults."""
+
+    def convert(self, value: Any, param: Parameter | None, ctx: Context | None) -> Any:
+        path = super().convert(value, param, ctx)
+        if ctx and param:
+            _read_config(ctx, param, path)
+        return path
+
+
+config_flags = flags(
+    "files",
+    ("--config", "FILE", ConfigFile(exists=True), None, "settings in TOML, under [think_agent]"),
+    ("--show-config", "", bool, False, "print the settings and stop"),
+)
+
+
 def _options(ctx: Context) -> list[Option]:
-    """The settings among the flags."""
-    apart = ("config", "show_config")
-    params = ctx.command.params
-    return [p for p in params if isinstance(p, Option) and p.name not in apart]
+    return [param for param in ctx.command.params if isinstance(param, Option)]
 
 
-def _read_config(ctx: Context, param: Parameter, path: str | None) -> str | None:
-    """Make the file's section the defaults."""
-    if not path:
-        return None
+def _read_config(ctx: Context, param: Parameter, path: str) -> None:
     section = toml(path).get(SECTION)
     if not isinstance(section, dict):
         raise click.UsageError(f"{path}: there is no section [{SECTION}]; put the settings there")
@@ -230,14 +227,13 @@ def _read_config(ctx: Context, param: Parameter, path: str | None) -> str | None
         name: str(value).lower() if isinstance(value, bool) else str(value)
         for name, value in section.items()
     }
-    return path
 
 
 def _check_names(ctx: Context, named: Mapping[str, str], *, is_ours: bool) -> None:
     """A name that means nothing is an error where it is meant for this command, or nearly one of
     its own; else it may be another command's, and is no more than named. `named`: with its place.
     """
-    known = {param.name or "" for param in ctx.command.params if isinstance(param, Option)}
+    known = {option.name or "" for option in _options(ctx)}
     for name in sorted(named.keys() - known):
         hint = nearest(name, known)
         if hint or is_ours:
