@@ -9,9 +9,8 @@ Rule 3: `next_step` is a pure function. What a run did can be asked of it again,
 """
 
 from demos.common import call, follows, play
-from think_agent import Agent, Assistant, Model, Request, User, tool
+from think_agent import Agent, Assistant, Model, Request, Turn, tool
 from think_agent.loop import CallModel, CallTool, Done, next_step
-from think_agent.testing import current_turn
 from think_agent.tools import signature
 
 
@@ -23,8 +22,8 @@ def lookup_order(order_id: str) -> str:
 
 def stand_in(request: Request) -> Assistant:
     """Looks up what is asked for, and answers thanks with a word."""
-    asked = current_turn(request.messages)[0]
-    if isinstance(asked, User) and "ORD-" in asked.text:
+    asked = Turn.of(request.messages).request
+    if asked and "ORD-" in asked.text:
         return follows(("Look it up first.", call("lookup_order", order_id="ORD-001")))(request)
     return Assistant(text="You are welcome!")
 

@@ -10,8 +10,7 @@ The first question is always asked of a stand-in, the second of the model that -
 """
 
 from demos.common import call, follows, play
-from think_agent import Agent, Assistant, Model, Request, ScriptedModel, User, tool
-from think_agent.testing import current_turn
+from think_agent import Agent, Assistant, Model, Request, ScriptedModel, Turn, User, tool
 
 ITEMS = {"ORD-001": "Laptop Stand", "ORD-002": "Keyboard"}
 
@@ -24,8 +23,8 @@ def lookup_order(order_id: str) -> str:
 
 def stand_in(request: Request) -> Assistant:
     """Looks up the order that the last question names."""
-    asked = current_turn(request.messages)[0]
-    number = "ORD-001" if isinstance(asked, User) and "ORD-001" in asked.text else "ORD-002"
+    asked = Turn.of(request.messages).request
+    number = "ORD-001" if asked and "ORD-001" in asked.text else "ORD-002"
     return follows(("Look it up first.", call("lookup_order", order_id=number)))(request)
 
 

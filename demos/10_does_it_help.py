@@ -16,13 +16,12 @@ from pathlib import Path
 
 from demos.common import play
 from demos.refund.stand_ins import careful, hasty
-from think_agent import Assistant, Force, Model, Request
+from think_agent import Assistant, Force, Model, Request, Turn
 from think_agent.evaluation.inputs import load_suite, read_cases
 from think_agent.evaluation.scores import Setting, score
 from think_agent.evaluation.tables import report
 from think_agent.evaluation.trials import Job, attempt
 from think_agent.policies import Forcing
-from think_agent.testing import current_turn
 
 CASES = Path(__file__).parent / "refund" / "cases.jsonl"
 FORCES: tuple[Forcing, ...] = ("never", "first")
@@ -30,7 +29,7 @@ FORCES: tuple[Forcing, ...] = ("never", "first")
 
 def stand_in(request: Request) -> Assistant:
     """Careful when its first reply to the customer was a thought, hasty otherwise."""
-    replies = [m for m in current_turn(request.messages) if isinstance(m, Assistant)]
+    replies = Turn.of(request.messages).replies
     plans = request.tool_choice == Force("think")
     if replies:
         plans = replies[0].tool_calls[0].name == "think"

@@ -14,14 +14,14 @@ from typing import Any, NoReturn
 
 import click
 
-from think_agent import Assistant, Model, Request, ToolCall, ToolResult
+from think_agent import Assistant, Model, Request, ToolCall, ToolResult, Turn
 from think_agent.cli.main import EXIT_CODES, run
 from think_agent.cli.options import Command
 from think_agent.cli.shared_flags import chosen_model, model_flags
 from think_agent.dialects.base import Wrapper
 from think_agent.model import Script
 from think_agent.testing import call as call
-from think_agent.testing import current_turn, think
+from think_agent.testing import think
 
 STAND_IN = "[scripted stand-in, no language model]"
 
@@ -47,7 +47,7 @@ def follows(*steps: tuple[str, ToolCall]) -> Script:
     """
 
     def script(request: Request) -> Assistant:
-        results = [m for m in current_turn(request.messages) if isinstance(m, ToolResult)]
+        results = [m for m in Turn.all(request.messages)[-1].spoken if isinstance(m, ToolResult)]
         acted = [result for result in results if result.name != "think"]
         left = steps[len(acted) :]
         if request.tool_choice == "none":

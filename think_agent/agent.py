@@ -22,22 +22,18 @@ from collections.abc import (
 )
 from contextlib import aclosing, closing, contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Generic, Literal, TypeAlias
 
-from . import policies as rules
 from . import tools as toolbox
 from .errors import TranscriptError
 from .loop import AskHuman, Done, Policy, Step, arun, plan, run
 from .messages import CARRIED, MESSAGES, THINK_NAME, Json, Message, Verdict
 from .model import Model, Request
-from .policies import Forcing, OnToolError, Price
-from .running import Event, Outcome, Perform, Run, performed, verdict
+from .policies import Forcing, Price, approval, forcing, gate, limits, patience, silence
+from .running import Data, Event, Explained, Outcome, Perform, Run, explained
 from .think import THINK, THOUGHT, has_signal
 from .tools import Tool
 from .turn import Turn
-
-if TYPE_CHECKING:  # imported when an agent needs it, and not before
-    from pydantic import BaseModel
 
 Approve: TypeAlias = Callable[[AskHuman], Verdict | bool | Awaitable[Verdict | bool]]
 Saved: TypeAlias = Sequence[Message] | str | os.PathLike[str]  # in memory, or the path of a file
@@ -45,7 +41,7 @@ OnEvent: TypeAlias = Callable[[Event], None] | None
 Asked: TypeAlias = Request | Perform | AskHuman
 
 
-class Agent:
+class Agent(Generic[Data]):
     """A model with tools and instructions.
 
     - `force`: when `think` is forced, see `policies.force`.
@@ -82,7 +78,7 @@ class Agent:
         silence: Literal["confirm", "accept"] = "confirm",
         carry: bool = False,
         policies: Iterable[Policy] = (),
-        answer: "type[BaseModel] | None" = None,
+        answer: type[Data] | None = None,
         approve: Approve | None = None,
         max_model_calls: int = 30,
         max_actions: int | None = None,
@@ -93,7 +89,7 @@ class Agent:
         max_thoughts_in_a_row: int = 3,
         max_result_chars: int = toolbox.MAX_RESULT_CHARS,
         patience: int = 3,
-        on_tool_error: OnToolError = "tell_model",
+        on_tool_error: patience.OnToolError = "tell_model",
         max_repeats: int = 3,
         keep_turns: int | None = None,
         now: Callable[[], str] | None = None,
@@ -113,10 +109,10 @@ class Agent:
             raise ValueError("force='always' needs think=THINK: its signal is the only way out")
         if silence not in ("confirm", "accept"):
             raise ValueError(f"silence={silence!r}: use 'confirm' or 'accept'")
-        rules.check_whole("max_thoughts_in_a_row", max_thoughts_in_a_row)
-        rules.check_whole("max_result_chars", max_result_chars)
+        limits.check_whole("max_thoughts_in_a_row", max_thoughts_in_a_row)
+        limits.check_whole("max_result_chars", max_result_chars)
         if keep_turns is not None:
-            rules.check_whole("keep_turns", keep_turns)
+            limits.check_whole("keep_turns", keep_turns)
         self.model = model
         self.instructions = instructions
         self.think = think
@@ -147,7 +143,7 @@ class Agent:
         self._patience = patience
         self._on_tool_error = on_tool_error
         self._max_repeats = max_repeats
-        self.limits = rules.Limits(
+        self.limits = limits.Limits(
             model_calls=max_model_calls,
             actions=max_actions,
             seconds=max_seconds,
@@ -156,7 +152,7 @@ class Agent:
             prices=prices or {},
         )
         if max_cost is not None:
-            rules.price(self.limits.prices, model.model)  # a model without one is refused here
+            limits.price(self.limits.prices, model.model)  # a model without one is refused here
         self._own = tuple(policies)
         self.policies()  # settings that cannot work are refused here, too
 
@@ -167,26 +163,26 @@ class Agent:
         thinks, asks = self.think is not None, self._approve is not None
         return [
             # Is the turn over at all, and by an answer that fits?
-            *([rules.confirm_silence(can_think=self.can_signal)] if self._confirms else []),
+            *([silence.confirm_silence(can_think=self.can_signal)] if self._confirms else []),
             *([self.answer.ask_for_answer] if self.answer else []),
-            rules.ask_for_format,  # a reply that cannot be read is no reply to judge
-            rules.force(self._force if thinks else "never"),
-            rules.gate(self._guarded, can_think=thinks),  # it forces after a refusal, too
-            rules.stop_asking,  # for what the two before it force
-            rules.patience(self._patience, on_tool_error=self._on_tool_error, ask=asks),
-            rules.no_repeats(self._max_repeats),
+            patience.ask_for_format,  # a reply that cannot be read is no reply to judge
+            forcing.force(self._force if thinks else "never"),
+            gate.gate(self._guarded, can_think=thinks),  # it forces after a refusal, too
+            forcing.stop_asking,  # for what the two before it force
+            patience.patience(self._patience, on_tool_error=self._on_tool_error, ask=asks),
+            patience.no_repeats(self._max_repeats),
             *self.limits.policies(since),  # they close a turn, whatever was planned for it
-            rules.care_after_a_crash(self.tools),  # was it done already?
-            rules.approval(self.tools),  # late, so that no one approves what would not be run
+            approval.care_after_a_crash(self.tools),  # was it done already?
+            approval.approval(self.tools),  # late, so that no one approves what would not be run
             *self._own,
-            rules.declined,  # from here on a turn is only ended
-            rules.closing_words,
-            *([] if asks else [rules.pause_for_a_person]),
+            approval.declined,  # from here on a turn is only ended
+            limits.closing_words,
+            *([] if asks else [approval.pause_for_a_person]),
         ]
 
     def run(
         self, text: str, *, transcript: Saved | None = None, on_event: OnEvent = None
-    ) -> Outcome:
+    ) -> Outcome[Data]:
         """Work on `text` until the turn is over.
 
         `transcript` is the conversation so far, or the path of a file that holds it (made when
@@ -198,17 +194,17 @@ class Agent:
 
     async def arun(
         self, text: str, *, transcript: Saved | None = None, on_event: OnEvent = None
-    ) -> Outcome:
+    ) -> Outcome[Data]:
         """`run` without blocking the event loop."""
         return await _alast(self._aevents(text, transcript, on_event is not None), on_event)
 
-    def resume(self, transcript: Saved, *, on_event: OnEvent = None) -> Outcome:
-        """Go on with a run that a crash, Ctrl-C or a question to a person ended. It needs nothing
-        but the file, or the transcript in memory, and the same tools.
+    def resume(self, transcript: Saved, *, on_event: OnEvent = None) -> Outcome[Data]:
+        """Go on with a run that a crash, Ctrl-C, a question to a person or a reply that was cut off
+        ended. It needs nothing but the file, or the transcript in memory, and the same tools.
         """
         return _last(self._events(None, transcript, on_event is not None), on_event)
 
-    async def aresume(self, transcript: Saved, *, on_event: OnEvent = None) -> Outcome:
+    async def aresume(self, transcript: Saved, *, on_event: OnEvent = None) -> Outcome[Data]:
         """`resume` without blocking the event loop."""
         return await _alast(self._aevents(None, transcript, on_event is not None), on_event)
 
@@ -224,6 +220,13 @@ class Agent:
         """What this agent would do next: `loop.next_step` after all of its policies."""
         return plan(transcript, self.policies())
 
+    def explain(self, transcript: Saved) -> list[Explained]:
+        """Why the loop did what it did: each step of a transcript, planned anew from what stood
+        before it. The last one is what this agent would do next.
+        """
+        with self._opened(transcript, new=False, streamed=False) as this:
+            return list(explained(self, this.messages))
+
     def mint_key(self) -> str:
         """A new idempotency key. An engine that records steps overrides this."""
         return os.urandom(16).hex()
@@ -238,14 +241,13 @@ class Agent:
             case Request():
                 yield self.model.complete(effect)
             case Perform(call=call, key=key):
-                result = toolbox.call(self.tools, call, key=key, max_chars=self._max_chars)
-                yield performed(effect, result)
+                yield toolbox.call(self.tools, call, key=key, max_chars=self._max_chars)
             case AskHuman():
                 assert self._approve
                 answer = self._approve(effect)
                 if inspect.isawaitable(answer):
                     raise TypeError("approve= is async: use `await agent.arun(...)`")
-                yield verdict(answer, effect)
+                yield approval.verdict(answer, effect)
 
     async def aperform(self, effect: Asked, *, streamed: bool = False) -> AsyncIterator[Event]:
         """`perform` without blocking the event loop."""
@@ -256,13 +258,13 @@ class Agent:
             case Request():
                 yield await self.model.acomplete(effect)
             case Perform(call=call, key=key):
-                limit = self._max_chars
-                result = await toolbox.acall(self.tools, call, key=key, max_chars=limit)
-                yield performed(effect, result)
+                yield await toolbox.acall(self.tools, call, key=key, max_chars=self._max_chars)
             case AskHuman():
                 assert self._approve
                 answer = self._approve(effect)
-                yield verdict(await answer if inspect.isawaitable(answer) else answer, effect)
+                yield approval.verdict(
+                    await answer if inspect.isawaitable(answer) else answer, effect
+                )
 
     def _events(
         self, text: str | None, transcript: Saved | None, streamed: bool
@@ -275,6 +277,10 @@ class Agent:
     async def _aevents(
         self, text: str | None, transcript: Saved | None, streamed: bool
     ) -> AsyncGenerator[Event, None]:
+        import asyncio
+
+        for _ in range(2):  # a stream that was left by `break` is closed by the loop, meanwhile
+            await asyncio.sleep(0)
         with self._opened(transcript, new=text is not None, streamed=streamed) as this:
             for begun in this.begin(text):
                 yield begun

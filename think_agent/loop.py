@@ -134,14 +134,15 @@ def run(
     `effects` lists what a step asks of the world. `do` performs one effect; of the events that it
     yields, the messages are read into `turn`.
     """
-    while not isinstance(step := plan(turn), Done):
-        before = turn.last
+    step: Step | None = None
+    while not isinstance(step, Done):
+        step, before = plan(turn), turn.last
         for effect in effects(step, turn):
             for event in do(effect):
                 if isinstance(event, MESSAGES):
                     turn.add(event)
                 yield event
-        if turn.last is before:  # the same step would be planned for ever
+        if turn.last is before and not isinstance(step, Done):  # it would be planned for ever
             raise RuntimeError(f"nothing came of {step}; a model must give an Assistant")
     yield step
 
@@ -153,13 +154,14 @@ async def arun(
     do: Callable[[Effect], AsyncIterable[Event]],
 ) -> AsyncIterator[Event | Done]:
     """`run`, for a `do` that waits."""
-    while not isinstance(step := plan(turn), Done):
-        before = turn.last
+    step: Step | None = None
+    while not isinstance(step, Done):
+        step, before = plan(turn), turn.last
         for effect in effects(step, turn):
             async for event in do(effect):
                 if isinstance(event, MESSAGES):
                     turn.add(event)
                 yield event
-        if turn.last is before:  # the same step would be planned for ever
+        if turn.last is before and not isinstance(step, Done):  # it would be planned for ever
             raise RuntimeError(f"nothing came of {step}; a model must give an Assistant")
     yield step

@@ -12,16 +12,13 @@ The edge: how a message looks on a provider's wire is the business of `wire/`.
 
 from dataclasses import MISSING, dataclass, field, fields
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
-if TYPE_CHECKING:
-    from pydantic import TypeAdapter
+import pydantic
 
 Json: TypeAlias = dict[str, Any]
 THINK_NAME = "think"  # the tool itself is in think.py
-CARRIED = (
-    "thought"  # the argument of any tool that holds a thought; no tool has another by this name
-)
+CARRIED = "thought"  # the argument of any tool that holds a thought; no tool has another so named
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,8 +198,6 @@ def from_json(data: Json) -> Message:
         raise ValueError(f"there is no message of type {data.get('type')!r}")
     if known.get("refused") is True:  # before there were codes (2026-11)
         known["refused"] = "refused"
-    import pydantic  # a transcript is read; the kit is imported without it
-
     try:
         message: Message = checks(kind).validate_python(known)  # type: ignore[arg-type]
     except pydantic.ValidationError as error:
@@ -213,10 +208,8 @@ def from_json(data: Json) -> Message:
 
 
 @cache
-def checks(kind: type[Message]) -> "TypeAdapter[Any]":
+def checks(kind: type[Message]) -> "pydantic.TypeAdapter[Any]":
     """The validator of a message's fields."""
-    import pydantic
-
     return pydantic.TypeAdapter(kind)
 
 

@@ -12,13 +12,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 from typing import Literal, TypeAlias
 
 from .errors import ModelError
-from .messages import (
-    Assistant,
-    Json,
-    Message,
-    ToolCall,
-    ToolChoice,
-)
+from .messages import Assistant, Json, Message, ToolCall, ToolChoice
 from .streaming import Delta, in_pieces
 from .tools import Tool
 
@@ -26,7 +20,8 @@ from .tools import Tool
 @dataclass(frozen=True, slots=True)
 class Request:
     """One question to a model. `output_schema` asks for an answer that is JSON of that schema. A
-    reply that is still under way at the `deadline` (seconds of `time.monotonic`) is cut there.
+    reply that is still under way at the `deadline` (seconds of `time.monotonic`) is cut there, and
+    one that reaches `max_output_tokens`, too; what the model was made with stays the upper bound.
     """
 
     messages: Sequence[Message]
@@ -36,6 +31,7 @@ class Request:
     system: str = ""
     output_schema: Json | None = None
     deadline: float | None = None
+    max_output_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,21 +9,21 @@ Rule 3: whatever comes from outside passes `received` on its way into the transc
 """
 
 import time
-from collections.abc import AsyncIterator, Iterator, MutableSequence
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator, Iterable, Iterator, MutableSequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from operator import attrgetter
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias
+
+from typing_extensions import TypeVar  # with a default
 
 from . import think as thinking
 from .errors import TranscriptError
-from .loop import AskHuman, CallModel, CallTool, Done, Exit, Refuse, Step, plan
+from .loop import AskHuman, CallModel, CallTool, Done, Exit, Refuse, Step, next_step, plan
 from .messages import (
     BROKEN_OFF,
-    MESSAGES,
     THINK_NAME,
     Assistant,
-    Force,
     Message,
     Spoken,
     Started,
@@ -33,44 +33,51 @@ from .messages import (
     Usage,
     User,
     Verdict,
-    from_json,
-    to_json,
 )
 from .model import Request
-from .policies import as_decided, seconds
+from .policies.approval import as_decided, with_change
+from .policies.forcing import honored, not_honored
+from .policies.limits import seconds
 from .streaming import Delta, Notice
-from .text import json_text
-from .tools import as_received, report, signature
+from .tools import as_received, report
 from .turn import Action, Turn
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel
+    import pydantic
 
     from .agent import Agent
     from .transcript import Transcript
 
 
+Data = TypeVar("Data", bound="pydantic.BaseModel", default=Any)
+
+
 @dataclass(frozen=True)
-class Outcome:
+class Outcome(Generic[Data]):
     """What a run came to. `transcript` is everything ever said; the rest is about its last turn.
-    `data` is the answer as an object, for an agent with `answer=`.
+    `data` is the answer as an object, for an agent with `answer=`: of an `Agent(…, answer=Refund)`
+    this is an `Outcome[Refund]`.
     """
 
     answer: str
     exit: Exit
-    transcript: tuple[Message, ...]
+    transcript: tuple[Message, ...] = field(repr=False)
     usage: Usage
-    data: "BaseModel | None" = None
-
-    @cached_property
-    def turn(self) -> Turn:
-        """The reading of the last turn, from which the others here are taken."""
-        return Turn.of(self.transcript)
+    data: Data | None = None
 
     @property
     def steps(self) -> tuple[Assistant, ...]:
         """The replies of the model, in order."""
         return tuple(self.turn.replies)
+
+    def __str__(self) -> str:
+        did = f"{len(self.actions)} actions, {self.behind_a_thought} of them behind a thought"
+        return f"{self.answer}\n({self.exit}: {did}; {self.model_calls} model calls)"
+
+    @cached_property
+    def turn(self) -> Turn:
+        """The reading of the last turn, from which the others here are taken."""
+        return Turn.of(self.transcript)
 
     @property
     def model_calls(self) -> int:
@@ -114,7 +121,8 @@ class Flush:
     """What was recorded has to be on the disk before anything else is done."""
 
 
-CLOSING = 60.0  # seconds that a reply without tools may take beyond a limit of seconds
+CLOSING = 60.0  # seconds that a reply without tools may take beyond a limit of seconds,
+CLOSING_TOKENS = 1_000  # and what it may hold beyond one of tokens
 M = TypeVar("M", bound=Message)
 Event: TypeAlias = Delta | Notice | Message | Outcome
 Effect: TypeAlias = Message | Request | Perform | AskHuman | Flush
@@ -125,13 +133,15 @@ def effects(agent: "Agent", step: Step, turn: Turn) -> list[Effect]:
     match step:
         case CallModel(tool_choice=choice, say=say):
             asked: list[Spoken] = [say] if say else []
-            schema = agent.answer.schema if agent.answer and choice == "none" else None
+            closes = choice == "none"
+            left = agent.limits.tokens and agent.limits.tokens - turn.tokens
             request = Request(
                 recent(turn, agent.keep_turns) + tuple(asked),
                 agent.shown,
                 tool_choice=choice,
                 system=agent.instructions,
-                output_schema=schema,
+                output_schema=agent.answer.schema if agent.answer and closes else None,
+                max_output_tokens=max(left, CLOSING_TOKENS) if left and closes else left,
             )
             return [*asked, request]
         case CallTool(call) if call.name == THINK_NAME and agent.think:
@@ -151,7 +161,8 @@ def effects(agent: "Agent", step: Step, turn: Turn) -> list[Effect]:
             return [ToolResult(call.id, call.name, said, is_error=True, refused=code)]
         case AskHuman():
             return [step]
-    return []
+        case Done():
+            return [Flush()]
 
 
 def recent(turn: Turn, keep_turns: int | None) -> tuple[Spoken, ...]:
@@ -161,6 +172,9 @@ def recent(turn: Turn, keep_turns: int | None) -> tuple[Spoken, ...]:
     if keep_turns is None or len(turn.starts) <= keep_turns or turn.signed:
         return tuple(turn.spoken)
     return tuple(turn.spoken[turn.starts[-keep_turns] :])
+
+
+GO_ON = User("Your last reply was cut off, and none of its calls was run. Go on.", kind="nudge")
 
 
 class Run:
@@ -175,11 +189,12 @@ class Run:
         streamed: bool = False,
     ) -> None:
         self._agent = agent
-        self._messages = messages
+        self.messages = messages
         self.turn = Turn.of(messages)
         step = agent.next_step(self.turn)  # a turn that is over stays over, by its own times
         self._over = isinstance(step, Done) and step.exit != "needs_human"
-        self._since = "" if self._over else agent.now()
+        self._cut = isinstance(step, Done) and step.exit == "truncated"
+        self._since = "" if self._over and not self._cut else agent.now()
         self.plan = partial(plan, policies=agent.policies(since=self._since))
         self.effects = partial(effects, agent)
         self._file = file
@@ -192,27 +207,27 @@ class Run:
             raise TypeError(f"{text!r} is no text; pass what the person said")
         if self._file is not None:
             yield from map(Notice, self._file.notices())
-        if text is None:
-            if not self._messages:
-                raise TranscriptError("there is nothing to resume yet; give a request")
+        if text is None and not self.messages:
+            raise TranscriptError("there is nothing to resume yet; give a request")
+        if text is None and not self._cut:
             return
-        if self._file is not None and self._messages and not self._over:
+        if text is not None and self._file is not None and self.messages and not self._over:
             raise TranscriptError(
                 f"{self._file.path}: its last run is not over; resume it first, or choose another"
             )
-        for event in self._record(User(text)):
+        for event in self._record(GO_ON if text is None else User(text)):
             self.turn.add(event)
             yield event
 
     def end(self, done: Done) -> Iterator[Event]:
-        """What the run came to; a file is told how it ended."""
-        if len(self._messages) == self._taken_up_at and done.exit != "needs_human":
+        """What the run came to, which a file notes, too."""
+        if len(self.messages) == self._taken_up_at and done.exit != "needs_human":
             yield Notice("This run had ended; nothing was done again. It said:")
         elif self._file is not None:
             self._file.ended(done.exit, self._agent.now())
         answer = self._agent.answer
         data = answer.read(done.answer) if answer and done.exit in ("signal", "silence") else None
-        yield Outcome(done.answer, done.exit, tuple(self._messages), self.turn.usage, data)
+        yield Outcome(done.answer, done.exit, tuple(self.messages), self.turn.usage, data)
 
     def do(self, effect: Effect) -> Iterator[Event]:
         """Do one thing, and record what came of it."""
@@ -257,15 +272,18 @@ class Run:
 
     def _taken(self, event: Event, effect: Effect) -> Iterator[Event]:
         """One event of an effect, recorded where it is a message."""
-        if not isinstance(event, MESSAGES):
-            yield event
-        elif not (isinstance(event, Assistant) and isinstance(effect, Request)):
-            yield from self._record(event)
-        else:
-            before = self.turn.ignored
-            [reply] = self._record(received(event, effect.tool_choice, self._agent, self.turn))
-            yield reply
-            yield from map(Notice, _notices(reply, before))
+        match event, effect:
+            case Assistant(), Request(tool_choice=choice):
+                before = self.turn.ignored
+                [reply] = self._record(received(event, choice, self._agent, self.turn))
+                yield reply
+                yield from map(Notice, _notices(reply, before))
+            case ToolResult(), Perform(call=call, edited=True):
+                yield from self._record(with_change(event, call))
+            case ((Delta() | Notice() | Outcome()), _):
+                yield event
+            case message, _:
+                yield from self._record(message)
 
     def _record(self, message: M) -> Iterator[M]:
         if isinstance(message, Started):  # tried again after a crash, it keeps its key
@@ -273,7 +291,7 @@ class Run:
             message = replace(message, key=key, at=self._agent.now())
         elif message.at is None:
             message = replace(message, at=self._agent.now())
-        self._messages.append(message)
+        self.messages.append(message)
         yield message
 
     def _flush(self) -> None:
@@ -323,42 +341,6 @@ def with_ids(calls: tuple[ToolCall, ...], turn: Turn) -> tuple[ToolCall, ...]:
     return tuple(named)
 
 
-def honored(choice: ToolChoice, reply: Assistant) -> bool:
-    """Does `reply` do what the tool choice asked?"""
-    called = [call.name for call in reply.tool_calls]
-    match choice:
-        case Force(name=name):
-            return name in called
-        case "required":
-            return bool(called)
-        case "none":
-            return not called
-    return True
-
-
-def performed(effect: Perform, result: ToolResult) -> ToolResult:
-    """The result as the model gets it: it is told of a person's change, which is recorded."""
-    if not effect.edited or not isinstance(effect.call.arguments, dict):
-        return result
-    note = f"(A person changed this call to {signature(effect.call)}.)"
-    content = f"{result.content}\n{note}"
-    return replace(result, content=content, arguments=effect.call.arguments)
-
-
-def verdict(answer: Verdict | bool, asked: AskHuman) -> Verdict:
-    """What a person answered, as a message about the call it was about."""
-    call_id = asked.call.id if asked.call else ""
-    if isinstance(answer, bool):
-        return Verdict("yes" if answer else "no", call_id)
-    try:  # what a file could not hold is refused before anything is recorded or run
-        answer = replace(answer, call_id=call_id)
-        from_json(to_json(answer))
-        json_text(answer.arguments)
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"approve= gave {answer!r}, no bool or sound Verdict: {error}") from None
-    return answer
-
-
 def _key(turn: Turn) -> str:
     """The key with which the call that is next was started."""
     return next((note.key for note in reversed(turn.notes) if isinstance(note, Started)), "")
@@ -371,14 +353,62 @@ def _notices(reply: Assistant, before: int) -> Iterator[str]:
     if reply.notice:
         yield reply.notice
     if reply.stop_reason not in BROKEN_OFF and not honored(reply.tool_choice, reply):
-        yield _not_honored(reply.tool_choice, reply, before)
+        yield not_honored(reply.tool_choice, reply, before)
 
 
-def _not_honored(choice: ToolChoice, reply: Assistant, before: int) -> str:
-    if choice == "none":
-        return f"{reply.model} called tools in its final reply; they were not run."
-    asked = f"call {choice.name}" if isinstance(choice, Force) else "call a tool"
-    if reply.enforced == "prompt":
-        return f"{reply.model} cannot be forced, was asked to {asked}, and did not."
-    again = " From now on it is not asked any more." if before == 1 else ""
-    return f"{reply.model} was forced to {asked} and did not: the choice was ignored.{again}"
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """Why a step of a run was what it was.
+
+    `planned`: by whom, and what: by `next_step`, then by each policy that changed it. `came`: the
+    messages that came of it. `as_recorded`: an agent like this would have made messages like those.
+    """
+
+    planned: tuple[tuple[str, Step], ...]
+    came: tuple[Message, ...]
+    as_recorded: bool
+
+
+def explained(agent: "Agent", transcript: Iterable[Message]) -> Iterator[Explained]:
+    """Each step of a transcript, planned anew from what stood before it; at last, what is next."""
+    turn, policies = Turn(), agent.policies()
+    for recorded in (*_by_step(transcript), []):
+        if turn.last:
+            planned: list[tuple[str, Step]] = [("next_step", step := next_step(turn))]
+            for policy in policies:
+                if (changed := policy(step, turn)) != step:
+                    planned.append((policy.__name__, step := changed))
+            expected = [
+                e for e in effects(agent, step, turn) if not isinstance(e, (Started, Flush))
+            ]
+            came = [m for m in recorded if not (isinstance(m, Started) or _is_from_a_person(m))]
+            fits = len(came) == len(expected) and all(map(_fits, expected, came))
+            yield Explained(tuple(planned), tuple(came), fits or not recorded)
+        for message in recorded:
+            turn.add(message)
+
+
+def _by_step(transcript: Iterable[Message]) -> Iterator[list[Message]]:
+    """The messages of a transcript, step by step; what a person says stands at the end of one."""
+    recorded: list[Message] = []
+    for message in transcript:
+        recorded.append(message)
+        if _is_from_a_person(message) or not isinstance(message, (User, Started)):
+            yield recorded
+            recorded = []
+
+
+def _is_from_a_person(message: Message) -> bool:
+    return isinstance(message, User) and message.kind == "person"
+
+
+def _fits(effect: Effect, message: Message) -> bool:
+    """Is this the message, as far as it can be known, that comes of the effect?"""
+    match effect, message:
+        case Request(tool_choice=choice), Assistant(tool_choice=asked):
+            return choice == asked
+        case Perform(call=call), ToolResult(call_id=id, refused=""):
+            return id == call.id
+        case AskHuman(), Verdict():
+            return True
+    return effect == message

@@ -61,7 +61,7 @@ def arguments_model(
             __config__=pydantic.ConfigDict(extra="forbid", allow_inf_nan=False),
             **model_fields,
         )
-        schema = model.model_json_schema()
+        schema = model.model_json_schema(schema_generator=_described())
     except (pydantic.errors.PydanticUserError, pydantic_core.SchemaError) as error:
         raise TypeError(
             f"tool {name}: a parameter's type has no JSON schema: {str(error).splitlines()[0]}"
@@ -70,6 +70,16 @@ def arguments_model(
         if not described_as.keys() - {"title", "description", "default"}:
             raise TypeError(f"tool {name}: parameter {field_name} needs a type other than Any")
     return model
+
+
+def _described() -> "type[pydantic.json_schema.GenerateJsonSchema]":
+    from pydantic.json_schema import GenerateJsonSchema  # of a fifth of a start-up
+
+    class Described(GenerateJsonSchema):
+        def complex_schema(self, schema: Any) -> Json:  # pydantic would call it a string
+            return self.handle_invalid_for_json_schema(schema, "a complex number")
+
+    return Described
 
 
 def transformed(schema: Json, change: Change, *, recursive: Json | None = None) -> Json:

@@ -9,10 +9,10 @@ Rule 1: a reply is one line: a call, several of them in a tuple, or the text of 
 Rule 2: a script that is not played to its end fails the test: the run ended sooner than it should.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 
-from .messages import CARRIED, THINK_NAME, Message, ToolCall, User
+from .messages import CARRIED, THINK_NAME, ToolCall
 from .model import Reply, ScriptedModel
 
 
@@ -35,12 +35,3 @@ def scripted(*replies: Reply) -> Iterator[ScriptedModel]:
     model = ScriptedModel(replies)
     yield model
     assert not model.left, f"{model.left} of {len(replies)} replies were never asked for"
-
-
-def current_turn(messages: Sequence[Message]) -> Sequence[Message]:
-    """The messages since a person last spoke, that one included: what a script looks at."""
-    for index in range(len(messages) - 1, -1, -1):
-        message = messages[index]
-        if isinstance(message, User) and message.kind == "person":
-            return messages[index:]
-    return messages

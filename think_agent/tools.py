@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # what every provider accepts
 MAX_RESULT_CHARS = 20_000
+GRACE = 1.0  # seconds that an async function may take to clean up after its timeout
 GUARDS = ("think_first", "idempotent", "takes_key", "timeout")  # what an audit wants to know
 
 
@@ -261,7 +262,7 @@ async def _await(function: Callable[[], Any], tool: Tool) -> tuple[Any, BaseExce
         raise
     if late:
         task.cancel()
-        await asyncio.wait({task})
+        await asyncio.wait({task}, timeout=GRACE)
         return None, TimeoutError()
     if task.cancelled():  # by the function itself
         return None, asyncio.CancelledError()
@@ -340,21 +341,15 @@ def _checked(tools: Mapping[str, Tool], request: ToolCall, *, defaults: bool = F
     arguments.pop(CARRIED, None)  # it is the kit's; see think.py
     if tool.arguments_model is None:
         return arguments
-    return _validated(tool.arguments_model, request.name, arguments, defaults)
-
-
-def _validated(
-    model: "type[pydantic.BaseModel]", name: str, arguments: Json, defaults: bool
-) -> Json:
     try:
-        checked = model.model_validate(arguments)
+        checked = tool.arguments_model.model_validate(arguments)
     except pydantic.ValidationError as error:
-        said = f"bad arguments for {name}: {problems(error)}. Correct them and call again."
+        said = f"bad arguments for {tool.name}: {problems(error)}. Correct them and call again."
         raise ModelMistake(said) from None
     # A default that was left out stays the function's own.
     return {
         about.alias or field: getattr(checked, field)
-        for field, about in model.model_fields.items()
+        for field, about in tool.arguments_model.model_fields.items()
         if defaults or field in checked.model_fields_set
     }
 

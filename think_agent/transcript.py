@@ -93,7 +93,6 @@ class Transcript(list[Message]):
     def ended(self, exit: str, now: str) -> None:
         """Note how a run ended, for whoever reads the file."""
         self._write({"type": "ended", "exit": exit, "at": now})
-        self.flush()
 
     def flush(self) -> None:
         """Returns when all that was written is on the disk."""
@@ -113,7 +112,8 @@ class Transcript(list[Message]):
         return self
 
     def __exit__(self, *raised: object) -> None:
-        os.close(self._file)  # which releases the lock, too
+        _lock(self._file, self.path, free=True)  # a child process may have the file, too
+        os.close(self._file)
 
     def _load(self) -> Json | None:
         """Read the file; its last header, or None when there is nothing in it yet."""
@@ -251,13 +251,13 @@ def _open(path: Path) -> int:
     return file
 
 
-def _lock(file: int, path: Path) -> None:
+def _lock(file: int, path: Path, *, free: bool = False) -> None:
     try:
         import fcntl
     except ImportError:  # Windows: the file is used without a lock
         return
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file, fcntl.LOCK_UN if free else fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         raise TranscriptError(f"{path}: another process uses it; wait for its end") from error
 

@@ -25,6 +25,7 @@ from think_agent import (
     ModelError,
     Outcome,
     Request,
+    Turn,
     User,
     Verdict,
 )
@@ -38,7 +39,6 @@ from think_agent.dialects.base import Unstreamed
 from think_agent.dialects.split import split
 from think_agent.errors import FileError, TranscriptError
 from think_agent.messages import MESSAGES
-from think_agent.testing import current_turn
 from think_agent.text import sanitize
 
 EXAMPLES = [
@@ -149,7 +149,7 @@ class Session:
         else:
             if on_event:  # whoever goes on with the run sees first what was done before
                 said = [m for m in read(resumed).entries if isinstance(m, MESSAGES)]
-                for message in current_turn(said):
+                for message in Turn.all(said)[-1].spoken:
                     on_event(message)
             outcome = self.agent.resume(resumed, on_event=on_event)
         if page:

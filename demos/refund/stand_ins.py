@@ -17,11 +17,10 @@ from dataclasses import replace
 
 from demos.refund.offline import LABEL, calling, order_numbers
 from demos.refund.offline import reply as by_the_policy
-from think_agent import Assistant, Force, Message, Request, ToolCall, ToolResult, User
+from think_agent import Assistant, Force, Message, Request, ToolCall, ToolResult, Turn, User
 from think_agent.dialects.base import wants_to_leave
 from think_agent.model import Script
 from think_agent.running import without_signal
-from think_agent.testing import current_turn
 from think_agent.think import has_signal
 
 
@@ -131,7 +130,7 @@ def _approved(request: Request, order: str) -> bool:
 
 
 def _turn(request: Request) -> Sequence[Message]:
-    return current_turn(request.messages)
+    return Turn.all(request.messages)[-1].spoken
 
 
 def _has_signal(request: Request) -> bool:

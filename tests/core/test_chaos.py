@@ -323,6 +323,8 @@ def test_stopped_after_any_message_it_ends_as_if_it_had_not_been(world):
         for end in range(len(HISTORY) + 1, len(said) + 1):
             path.write_bytes(b"".join(lines[: 1 + end]))
             doubtful = isinstance(said[end - 1], Started) and said[end - 1].name != "keyed"
+            if end == len(said) and expected[0] == "truncated":
+                continue  # a resume goes on from there
             found = ended(lambda: world.agent().resume(path))
             went = read(path)
             if doubtful and not world.person:

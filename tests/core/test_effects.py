@@ -109,7 +109,7 @@ def test_what_each_kind_of_call_asks_for():
     assert [type(effect) for effect in effects(agent, CallTool(THINK), turn)] == [ToolResult]
     (request,) = effects(agent, CallModel(), Turn.of([ASK]))
     assert request == Request((ASK,), agent.shown)
-    assert effects(agent, Done("silence"), turn) == []
+    assert effects(agent, Done("silence"), turn) == [Flush()]
 
 
 def test_two_calls_in_a_row_get_two_keys_which_stand_in_their_started():

@@ -269,7 +269,7 @@ def play(step):
 
 
 def one_effect(step, turn):
-    return [step]
+    return [] if isinstance(step, Done) else [step]
 
 
 EVENTS = [says(PAY, LEAVE), *done(PAY, LEAVE), "a delta", Assistant("Bye."), Done("signal", "Bye.")]
@@ -300,7 +300,7 @@ def test_arun_is_run():
 
 def test_a_turn_that_is_over_asks_nothing_of_the_world():
     turn = Turn.of([ASK, Assistant("Hi.")])
-    assert list(run(turn, next_step, None, None)) == [Done("silence", "Hi.")]
+    assert list(run(turn, next_step, one_effect, None)) == [Done("silence", "Hi.")]
 
 
 def test_a_model_that_says_nothing_at_all_is_an_error():

@@ -7,7 +7,6 @@ from hypothesis import given
 from tests.support.strategies import messages
 from think_agent import Assistant, Force, Started, ToolCall, ToolResult, Usage, User
 from think_agent.messages import from_json, to_json
-from think_agent.testing import current_turn
 
 
 @given(messages)
@@ -93,12 +92,3 @@ def test_a_refusal_from_before_there_were_codes_is_read():
 def test_usage_adds_up():
     assert Usage(1, 2, 3, 4) + Usage(10, 20, 30, 40) == Usage(11, 22, 33, 44)
     assert sum([Usage(1), Usage(2)], Usage()) == Usage(3)
-
-
-def test_the_turn_starts_where_a_person_last_spoke():
-    old = [User("one"), Assistant("first")]
-    new = [User("two"), Assistant(), User("again", kind="nudge"), User("stop", kind="limit")]
-    assert list(current_turn([*old, *new])) == new
-    assert list(current_turn(old)) == old
-    assert list(current_turn([])) == []
-    assert list(current_turn([Assistant("only")])) == [Assistant("only")]

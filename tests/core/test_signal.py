@@ -67,7 +67,7 @@ TABLE = {  # calls of the first reply, settings -> codes, the tool choice of the
     "an unknown tool is no refusal": ([ToolCall("", "fly"), LEAVE], {}, [], LAST),
     "fail fast, before": ([FAIL, LOOK, LEAVE], FAST, ["failed"], Done),
     "fail fast, after": ([LEAVE, FAIL, LOOK], FAST, ["failed"], Done),
-    "fail fast, nothing beside it": ([FAIL, LEAVE], FAST, [], LAST),
+    "fail fast, nothing beside it": ([FAIL, LEAVE], FAST, [], Done),
 }
 
 

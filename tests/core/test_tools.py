@@ -323,6 +323,8 @@ class Node:
         list[Unknown],
         Unknown | None,
         Callable[[], int],
+        complex,
+        list[complex],
         "Undefined",
         "list[Undefined]",
         5,

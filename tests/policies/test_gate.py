@@ -23,7 +23,7 @@ from think_agent import (
     User,
 )
 from think_agent.loop import plan
-from think_agent.policies import gate
+from think_agent.policies.gate import gate
 
 GUARDED = {"pay"}
 POLICIES = [gate(GUARDED)]

@@ -20,7 +20,8 @@ from think_agent import (
     Verdict,
     tool,
 )
-from think_agent.policies import Price, gate, no_repeats, patience
+from think_agent.policies import Price
+from think_agent.policies.gate import gate
 from think_agent.policies.limits import (
     max_actions,
     max_cost,
@@ -28,6 +29,7 @@ from think_agent.policies.limits import (
     max_seconds,
     max_tokens,
 )
+from think_agent.policies.patience import no_repeats, patience
 
 GO_ON = ToolCall("", "think", {"thought": "hm", "should_continue": "true"})
 PRICES = {"script": Price(input=3.0, output=15.0)}

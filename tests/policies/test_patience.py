@@ -25,7 +25,7 @@ from think_agent import (
     Verdict,
     tool,
 )
-from think_agent.policies import patience
+from think_agent.policies.patience import patience
 from think_agent.transcript import Transcript
 
 ROOT = Path(__file__).parents[2]

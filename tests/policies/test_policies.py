@@ -24,7 +24,7 @@ from think_agent import (
     tool,
 )
 from think_agent.loop import NUDGE, plan
-from think_agent.policies import force
+from think_agent.policies.forcing import force
 from think_agent.policies.limits import max_model_calls
 
 ASK = User("Refund ORD-001")

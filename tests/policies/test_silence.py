@@ -13,6 +13,7 @@ PROMISE = "Got ORD-001. Now let me look up ORD-002."
 JSON = '{"amount": "89"}'
 LOOK = call("look", order="ORD-002")
 SAYS = Assistant(commentary="Looking it up.")
+GARBLED = Assistant("{", stop_reason="malformed", mistake="No JSON.")
 IN_JSON = Assistant(PROMISE, dialect="json")
 
 
@@ -54,6 +55,7 @@ CASES = {  # a script and settings: the exit, the answer, the model calls, wheth
     "forced always": ([ON, PROMISE], {"force": "always"}, "silence", PROMISE, 2, False),
     "no call left": ([ON, PROMISE], {"max_model_calls": 3}, "limit", PROMISE, 2, False),
     "after a nudge": ([ON, "", PROMISE], {}, "silence", PROMISE, 3, False),
+    "after a format question": ([GARBLED, ON, PROMISE, OFF], {}, "silence", PROMISE, 4, True),
     "a dialect": ([ON, IN_JSON], {}, "silence", PROMISE, 2, False),
     "typed": ([ON, PROMISE, OFF, JSON], {"answer": Answer}, "silence", JSON, 4, True),
     "commentary": ([SAYS, OFF], {}, "silence", SAYS.commentary, 2, True),

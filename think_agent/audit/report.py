@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TypeAlias
 
 from ..messages import BROKEN_OFF, Assistant, Json, Message, ToolCall, Usage, User, Verdict, to_json
-from ..running import honored
+from ..policies.forcing import honored
 from . import words
 from .reading import Entry
 

@@ -34,7 +34,7 @@ from .. import think as thinking
 from ..errors import BadRequest
 from ..messages import BROKEN_OFF, THINK_NAME, Assistant, Force, Json, ToolCall, ToolChoice
 from ..model import Model, Request
-from ..policies import check_whole
+from ..policies.limits import check_whole
 from ..schema import problems, reduced, transformed
 from ..streaming import Delta
 from ..text import json_objects, json_text

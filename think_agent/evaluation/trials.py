@@ -30,7 +30,7 @@ from ..agent import Agent
 from ..errors import AuthError, ConnectionFailed, FileError, ModelError, ModelNotFound
 from ..messages import Json
 from ..model import Model, Script
-from ..running import honored
+from ..policies.forcing import honored
 from ..text import json_text, well_formed
 from ..think import THINK, THINK_MINIMAL
 from ..tools import Tool

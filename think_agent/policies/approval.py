@@ -11,8 +11,11 @@ Rule 4: a verdict is about the one call that is next, for ids may repeat: a yes 
 from collections.abc import Mapping
 from dataclasses import replace
 
+from pydantic_core import to_jsonable_python
+
 from ..loop import AskHuman, CallTool, Done, Policy, Refuse, Step
-from ..messages import Started, ToolCall, Verdict
+from ..messages import Started, ToolCall, ToolResult, Verdict, from_json, to_json
+from ..text import json_text
 from ..think import bare
 from ..tools import Tool, as_received, signature
 from ..turn import Turn
@@ -24,12 +27,7 @@ def approval(tools: Mapping[str, Tool]) -> Policy:
     def ask_for_approval(step: Step, turn: Turn) -> Step:
         if not isinstance(step, CallTool) or not _needs_approval(tools, step.call):
             return step
-        verdict = _verdict(turn)
-        if verdict is None:
-            return _ask("Run {}?", turn, step.call)
-        if verdict.decision != "yes":
-            return Refuse(step.call, "person", f"not run: {_said_no(verdict)}.")
-        return step
+        return _by_verdict(step, turn, tools, "Run {}?", "not run:")
 
     return ask_for_approval
 
@@ -44,14 +42,10 @@ def care_after_a_crash(tools: Mapping[str, Tool]) -> Policy:
         tool = tools.get(step.call.name)
         if tool is None or tool.idempotent or tool.takes_key:
             return step
-        verdict = _verdict(turn, since_started=True)  # an older one was about an older start
-        if verdict is None:
-            question = "{} was started and has no result: it may have happened. Run it again?"
-            return _ask(question, turn, step.call)
-        if verdict.decision != "yes":
-            doubt = "it was started before a crash and may have happened"
-            return Refuse(step.call, "person", f"not run again: {doubt}. {_said_no(verdict)}.")
-        return step
+        question = "{} was started and has no result: it may have happened. Run it again?"
+        refusal = "not run again: it was started before a crash and may have happened."
+        # An older verdict was about an older start.
+        return _by_verdict(step, turn, tools, question, refusal, since_started=True)
 
     return ask_before_repeating
 
@@ -80,25 +74,56 @@ def as_decided(call: ToolCall, turn: Turn) -> ToolCall:
     return call
 
 
-def _verdict(turn: Turn, *, since_started: bool = False) -> Verdict | None:
-    """The last verdict on the call that is next."""
-    for note in reversed(turn.notes):
+def with_change(result: ToolResult, call: ToolCall) -> ToolResult:
+    """The result of a call as a person changed it: the model reads of the change."""
+    assert isinstance(call.arguments, dict)
+    content = f"{result.content}\n(A person changed this call to {signature(call)}.)"
+    return replace(result, content=content, arguments=call.arguments)
+
+
+def verdict(answer: Verdict | bool, asked: AskHuman) -> Verdict:
+    """What a person answered, as a message about the call it was about. Raises TypeError for an
+    answer that no file could hold.
+    """
+    call_id = asked.call.id if asked.call else ""
+    if isinstance(answer, bool):
+        return Verdict("yes" if answer else "no", call_id)
+    try:  # before anything is recorded or run
+        answer = replace(answer, call_id=call_id)
+        json_text(to_json(from_json(to_json(answer))))
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"approve= gave {answer!r}: return True, False or a Verdict") from error
+    return answer
+
+
+def _by_verdict(
+    step: CallTool,
+    turn: Turn,
+    tools: Mapping[str, Tool],
+    question: str,
+    refusal: str,
+    since_started: bool = False,
+) -> Step:
+    """The call when a person said yes to it, a refusal at a no, and the question until then, which
+    shows the arguments as the function will get them, with those that the model left out.
+    """
+    verdict = None
+    for note in turn.notes:  # the last one counts
         match note:
-            case Verdict(call_id=id) if turn.pending and id == turn.pending[0].id:
-                return note
+            case Verdict(call_id=step.call.id):
+                verdict = note
             case Started() if since_started:
-                return None
-    return None
-
-
-def _ask(question: str, turn: Turn, call: ToolCall) -> AskHuman:
-    thought = turn.thought_behind(call)
-    call = as_decided(bare(call), turn)
-    return AskHuman(question.format(signature(call)), call, thought.text if thought else "")
-
-
-def _said_no(verdict: Verdict) -> str:
-    return f"{verdict.by or 'a person'} said no ({verdict.reason or 'no reason given'})"
+                verdict = None
+    if verdict is None:
+        thought = turn.thought_behind(step.call)
+        call = as_decided(bare(step.call), turn)
+        if received := as_received(tools, call):
+            call = replace(call, arguments=to_jsonable_python(received, fallback=str))
+        return AskHuman(question.format(signature(call)), call, thought.text if thought else "")
+    if verdict.decision == "yes":
+        return step
+    said_no = f"{verdict.by or 'a person'} said no ({verdict.reason or 'no reason given'})"
+    return Refuse(step.call, "person", f"{refusal} {said_no}.")
 
 
 def _needs_approval(tools: Mapping[str, Tool], call: ToolCall) -> bool:
@@ -108,13 +133,8 @@ def _needs_approval(tools: Mapping[str, Tool], call: ToolCall) -> bool:
     tool = tools.get(call.name)
     if tool is None or not tool.needs_approval:
         return False
-    arguments = as_received(tools, call)
-    if arguments is None:
-        return False  # a call that cannot run needs no approval
-    needs = tool.needs_approval
-    if isinstance(needs, bool):
-        return needs
-    try:
-        return bool(needs(arguments))
+    received, needs = as_received(tools, call), tool.needs_approval
+    try:  # a call that cannot run needs no approval
+        return received is not None and (not callable(needs) or bool(needs(received)))
     except Exception:
         return True

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Literal, TypeAlias
 
 from ..loop import CallModel, Policy, Step
-from ..messages import THINK_NAME, Force
+from ..messages import THINK_NAME, Assistant, Force, ToolChoice
 from ..turn import Turn
 
 Forcing: TypeAlias = Literal["never", "first", "always"]
@@ -52,3 +52,27 @@ def stop_asking(step: Step, turn: Turn) -> Step:
         case CallModel(tool_choice=choice) if choice not in ("auto", "none") and turn.ignored >= 2:
             return replace(step, tool_choice="auto")
     return step
+
+
+def honored(choice: ToolChoice, reply: Assistant) -> bool:
+    """Does `reply` do what the tool choice asked?"""
+    called = [call.name for call in reply.tool_calls]
+    match choice:
+        case Force(name=name):
+            return name in called
+        case "required":
+            return bool(called)
+        case "none":
+            return not called
+    return True
+
+
+def not_honored(choice: ToolChoice, reply: Assistant, before: int) -> str:
+    """What a watcher should know of that. `before`: how many replies had ignored theirs."""
+    if choice == "none":
+        return f"{reply.model} called tools in its final reply; they were not run."
+    asked = f"call {choice.name}" if isinstance(choice, Force) else "call a tool"
+    if reply.enforced == "prompt":
+        return f"{reply.model} cannot be forced, was asked to {asked}, and did not."
+    again = " From now on it is not asked any more." if before == 1 else ""
+    return f"{reply.model} was forced to {asked} and did not: the choice was ignored.{again}"

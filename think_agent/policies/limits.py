@@ -109,7 +109,12 @@ def max_seconds(limit: float, *, since: str = "") -> Policy:
     not count, nor what was before `since`: the time (ISO) at which this process took the run up.
     """
     check_amount("max_seconds", limit)
-    return _closing("limit", f"{limit:g} seconds", lambda turn: seconds(turn, since) >= limit)
+
+    def reached(turn: Turn) -> bool:
+        cut = turn.reply is not None and turn.reply.cause == "deadline"
+        return cut or seconds(turn, since) >= limit
+
+    return _closing("limit", f"{limit:g} seconds", reached, cuts=True)
 
 
 def seconds(turn: Turn, since: str = "") -> float:
@@ -130,7 +135,7 @@ def seconds(turn: Turn, since: str = "") -> float:
 def max_tokens(limit: int) -> Policy:
     """At most `limit` tokens a turn, input and output together."""
     check_whole("max_tokens", limit)
-    return _closing("budget", f"{limit} tokens", lambda turn: turn.tokens >= limit)
+    return _closing("budget", f"{limit} tokens", lambda turn: turn.tokens >= limit, cuts=True)
 
 
 def max_cost(limit: float, prices: Mapping[str, Price]) -> Policy:
@@ -146,14 +151,10 @@ def max_cost(limit: float, prices: Mapping[str, Price]) -> Policy:
 
 
 def closing_words(step: Step, turn: Turn) -> Step:
-    """A turn that was closed by a limit ends by it, with or without closing words; one whose reply
-    was cut at the limit has none.
-    """
-    if isinstance(step, Done) and step.exit in ("empty", "truncated"):
-        cut = turn.reply is not None and turn.reply.cause == "deadline"  # by max_seconds
-        if cut or turn.asked["limit"] or turn.asked["budget"]:
-            budget = turn.asked["budget"] and not cut
-            return Done("budget" if budget else "limit", step.answer or report(turn))
+    """A turn that was closed by a limit ends by it, with or without closing words."""
+    closed = turn.asked["limit"] or turn.asked["budget"]
+    if closed and isinstance(step, Done) and step.exit in ("empty", "truncated"):
+        return Done("budget" if turn.asked["budget"] else "limit", step.answer or report(turn))
     return step
 
 
@@ -163,11 +164,18 @@ def is_free(step: Step) -> bool:
 
 
 def _closing(
-    kind: Literal["limit", "budget"], limit: str, reached: Callable[[Turn], bool]
+    kind: Literal["limit", "budget"],
+    limit: str,
+    reached: Callable[[Turn], bool],
+    cuts: bool = False,
 ) -> Policy:
-    """Where the `limit` (in words) is reached, the tools are taken away and a last call is made."""
+    """Where the `limit` (in words) is reached, the tools are taken away and a last call is made.
+    One that `cuts` a reply under way ends the turn with as much of it as there is.
+    """
 
     def close_at_the_limit(step: Step, turn: Turn) -> Step:
+        if cuts and isinstance(step, Done) and step.exit == "truncated" and reached(turn):
+            return Done(kind, step.answer or report(turn))
         if not is_free(step) or not reached(turn):
             return step
         if isinstance(step, CallModel) and step.say and step.say.kind == "silence":

@@ -42,7 +42,7 @@ def fail_fast(step: Step, turn: Turn) -> Step:
     match step:
         case CallTool(call) if turn.failed_in_a_row and call.name != THINK_NAME:
             return Refuse(call, "failed", "not run: an action before it failed.")
-        case CallModel() if turn.failed_in_a_row and is_free(step):
+        case CallModel() if turn.failed_in_a_row and turn.way_out in (None, "signal"):
             return Done("gave_up", f"I gave up at the first error:\n{report(turn)}")
     return step
 

@@ -10,14 +10,15 @@ next step and forgotten to take it; sometimes it waits for the user, so the ques
 
 A reply that its provider marks as commentary alone is asked about in the same way, thought or not.
 
-The edge: it is never asked after a question of the kit's own, in a dialect (its end is typed),
-or where no model call is left; then what was said is the answer.
+The edge: it is never asked twice, after a question of the kit's own about the answer or the end, in
+a dialect (its end is typed), or where no model call is left; then what was said is the answer.
 """
 
 from ..loop import CallModel, Done, Policy, Step
 from ..messages import BROKEN_OFF, THINK_NAME, User
 from ..turn import Turn
 
+WITHIN = {"format", "repeat"}  # questions about the way, after which a turn goes on as before
 ASK = "You stopped without calling a tool. Is everything done, or are you waiting for the user? "
 CONFIRM = 'Then call think with should_continue "false": your text above is the answer. Else go on.'
 ANSWER = "Then give the final answer. Else go on with the next step."
@@ -37,12 +38,8 @@ def confirm_silence(*, can_think: bool) -> Policy:
             whole = reply.stop_reason not in BROKEN_OFF and not turn.pending
             if only_thought and confirmed and whole:
                 return Done("silence", turn.silent.words)
-        if (
-            isinstance(step, Done)
-            and step.exit == "silence"
-            and not turn.asked
-            and not reply.dialect
-        ):
+        ends = isinstance(step, Done) and step.exit == "silence" and not reply.dialect
+        if ends and not turn.asked.keys() - WITHIN:
             goes_on = bool(turn.thoughts) and turn.thoughts[-1].should_continue is True
             if goes_on or not reply.text.strip():
                 return CallModel("auto", say=question)

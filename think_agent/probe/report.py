@@ -19,7 +19,7 @@ from rich.text import Text
 from ..messages import Assistant, Force, Json, ToolCall, ToolResult, User
 from ..model import Request
 from ..policies import Forcing
-from ..running import honored
+from ..policies.forcing import honored
 from ..schema import reduced
 from ..text import json_value, sanitize
 from ..think import THINK

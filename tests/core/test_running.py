@@ -1,0 +1,209 @@
+"""What bounds a reply under way, what a run that was cut off goes on with, who may have the file,
+and why each step was what it was.
+"""
+
+import asyncio
+import os
+import time
+from datetime import date
+
+import pydantic
+import pytest
+from hypothesis import given, settings
+
+from tests.support.turns import transcripts
+from think_agent import (
+    Agent,
+    Assistant,
+    CallModel,
+    CallTool,
+    Done,
+    Force,
+    Refuse,
+    Request,
+    ScriptedModel,
+    Turn,
+    Usage,
+    User,
+    tool,
+)
+from think_agent.running import effects
+from think_agent.testing import call, scripted, think
+
+ASK = User("Refund it.")
+
+
+@tool(think_first=True)
+def pay(cents: int) -> str:
+    """Pay."""
+    return "paid"
+
+
+@tool(idempotent=True)
+def look(item: str) -> str:
+    """Look it up."""
+    return "89 $"
+
+
+def agent(*replies, **more) -> Agent:
+    return Agent(ScriptedModel(replies), [pay, look], **{"now": lambda: "2026-01-01", **more})
+
+
+def bound(agent: Agent, step: CallModel, *messages) -> int | None:
+    (request,) = (e for e in effects(agent, step, Turn.of(messages)) if isinstance(e, Request))
+    return request.max_output_tokens
+
+
+def test_a_reply_may_hold_the_tokens_that_are_left_and_the_closing_one_a_few_more():
+    spent = Assistant("Hm.", usage=Usage(300, 200))
+    assert bound(agent(), CallModel(), ASK, spent) is None
+    limited = agent(max_tokens=2_000)
+    assert bound(limited, CallModel(Force("think")), ASK) == 2_000
+    assert bound(limited, CallModel(), ASK, spent) == 1_500
+    assert bound(limited, CallModel("none"), ASK, spent) == 1_500
+    assert bound(limited, CallModel("none"), ASK, spent, spent, spent) == 1_000
+
+
+@pytest.mark.parametrize(
+    ("most", "exit"), [(500, "budget"), (501, "truncated"), (None, "truncated")]
+)
+def test_a_reply_that_is_cut_where_the_tokens_end_ends_the_turn_by_that_limit(most, exit):
+    cut = Assistant("I w", (), (call("look", item="a"),), "max_tokens", Usage(300, 200))
+    outcome = agent(cut, max_tokens=most).run(ASK.text)
+    assert (outcome.exit, outcome.answer, outcome.actions) == (exit, "I w", ())
+
+
+@pytest.mark.parametrize("stop", ["incomplete", "max_tokens"])
+@pytest.mark.parametrize("where", ["memory", "file"])
+def test_a_run_whose_reply_was_cut_off_goes_on_when_it_is_resumed(stop, where, tmp_path):
+    cut = Assistant("I will", tool_calls=(call("pay", cents=1),), stop_reason=stop)
+    replies = cut, think("It is due."), call("pay", cents=1), think("Paid.", False), "Paid."
+    with scripted(*replies) as model:
+        desk = Agent(model, [pay, look])
+        kept = tmp_path / "run.jsonl" if where == "file" else None
+        first = desk.run(ASK.text, transcript=kept)
+        outcome = desk.resume(kept or first.transcript)
+    assert (first.exit, first.actions) == ("truncated", ())
+    assert (outcome.exit, outcome.answer, len(outcome.actions)) == ("signal", "Paid.", 1)
+    assert outcome.transcript[: len(first.transcript)] == first.transcript
+
+
+# The file
+
+
+def test_a_stream_that_is_left_in_the_middle_frees_its_file(tmp_path):
+    path = tmp_path / "run.jsonl"
+    desk = agent(call("look", item="tea"), "89 $")
+
+    async def leave_and_go_on():
+        async for _ in desk.astream(ASK.text, transcript=path):
+            break
+        return await desk.aresume(path)
+
+    assert asyncio.run(leave_and_go_on()).answer == "89 $"
+
+
+def test_a_child_process_does_not_keep_the_file(tmp_path):
+    children = []
+
+    @tool
+    def work() -> str:
+        """Leave a process behind."""
+        children.append(os.fork())
+        if not children[-1]:
+            time.sleep(30)
+            os._exit(0)
+        return "begun"
+
+    desk = Agent(ScriptedModel([call("work"), "One.", "Two."]), [work])
+    try:
+        desk.run(ASK.text, transcript=tmp_path / "run.jsonl")
+        assert desk.run("Again.", transcript=tmp_path / "run.jsonl").answer == "Two."
+    finally:
+        os.kill(children[0], 9)
+        os.waitpid(children[0], 0)
+
+
+def test_a_person_reads_what_the_function_will_get_with_the_defaults():
+    asked = []
+
+    @tool(needs_approval=lambda a: a["amount"] > 100)
+    def refund(order: str, day: date = date(2026, 3, 1), amount: int = 1000) -> str:
+        """Refund."""
+        return f"{order} {day} {amount}"
+
+    desk = Agent(ScriptedModel([call("refund", order="A"), "Done."]), [refund], force="never")
+    paused = desk.run("Refund A.")
+    question = 'Run refund(order="A", day="2026-03-01", amount=1000)?'
+    assert (paused.exit, paused.answer) == ("needs_human", question)
+    asking = Agent(desk.model, [refund], approve=lambda a: bool(asked.append(a)) or True)
+    assert asking.resume(paused.transcript).actions[0].result.content == "A 2026-03-01 1000"
+    assert asked[0].call.arguments == {"order": "A", "day": "2026-03-01", "amount": 1000}
+
+
+# The outcome
+
+
+def test_an_outcome_prints_as_its_answer_and_what_it_took():
+    outcome = agent(think("Look."), call("look", item="tea"), "89 $", silence="accept").run("Tea?")
+    assert str(outcome) == ("89 $\n(silence: 1 actions, 1 of them behind a thought; 3 model calls)")
+    assert "Tea?" not in repr(outcome)  # not the whole transcript
+
+
+def test_an_outcome_has_the_type_of_its_answer():
+    class Price(pydantic.BaseModel):
+        dollars: int
+
+    outcome = agent('{"dollars": 89}', answer=Price, force="never", silence="accept").run("Tea?")
+    assert outcome.data is not None
+    assert outcome.data.dollars == 89
+
+
+# Why a step was what it was
+
+
+def test_each_step_is_explained_by_what_was_planned_who_changed_it_and_what_came():
+    replies = call("pay", cents=1), think("It is due."), call("pay", cents=1), "Paid."
+    desk = agent(*replies, silence="accept")
+    said = desk.run(ASK.text).transcript
+    found = desk.explain(said)
+    assert [m for step in found for m in step.came] == [m for m in said[1:] if not started(m)]
+    assert all(step.as_recorded for step in found)
+    opening, refused, forced, *_, last = found
+    assert opening.planned == (
+        ("next_step", CallModel()),
+        ("force_first", CallModel(Force("think"))),
+    )
+    assert [name for name, _ in refused.planned] == ["next_step", "think_first"]
+    assert isinstance(refused.planned[0][1], CallTool)
+    assert isinstance(refused.planned[1][1], Refuse)
+    assert refused.came[0].refused == "gate"
+    assert forced.planned[-1] == ("think_first", CallModel(Force("think")))
+    assert (last.planned, last.came) == ((("next_step", Done("silence", "Paid.")),), ())
+
+
+def started(message) -> bool:
+    return type(message).__name__ == "Started"
+
+
+def test_what_another_agent_did_is_not_what_this_one_would_do(tmp_path):
+    path = tmp_path / "run.jsonl"
+    agent(call("look", item="tea"), "89 $", force="never", silence="accept").run(
+        "Tea?", transcript=path
+    )
+    opening, *rest = agent(silence="accept").explain(path)
+    assert (opening.planned[-1][0], opening.as_recorded) == ("force_first", False)
+    assert all(step.as_recorded for step in rest)
+
+
+@settings(max_examples=60, deadline=None)
+@given(transcripts)
+def test_every_transcript_can_be_explained_and_nothing_of_it_is_left_out(messages):
+    found = agent().explain([ASK, *messages])
+    came = [message for step in found for message in step.came]
+    mine = [m for m in messages if not started(m) and m not in persons(messages)]
+    assert came == mine
+
+
+def persons(messages):
+    return [m for m in messages if isinstance(m, User) and m.kind == "person"]
