@@ -2,7 +2,7 @@
 
 Rule 1: `force` is a policy, decided call by call from the transcript. `"first"` asks for a thought
         when a person has spoken; `"always"` owes one at the start and after every action.
-Rule 2: the trap: a provider told *once* to force `think` forces it on every call. The model may
+Rule 2: the trap: a provider asked *once* to force `think` forces it on every call. The model may
         never act, so it never gets done. Only a limit ends that run.
 
 What is printed at the left is the tool choice of each model call: under `auto` the model may call

@@ -4,7 +4,7 @@ Rule 1: a tool says when it needs one: `needs_approval=True`, or a predicate on 
 Rule 2: the question comes with the thought behind the call, so that a person can judge both. The
         verdict is a message of the transcript.
 Rule 3: yes runs the call, also with arguments that the person changed. No goes back to the model,
-        with the reason. Where nobody is there, the run pauses (`needs_human`) and runs nothing.
+        with the reason. Without an approver, the run pauses (`needs_human`) and runs nothing.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ stand_in = follows((WHY, call("refund", order_id="ORD-004", dollars=580)))
 
 
 def says(verdict: Verdict) -> Callable[[AskHuman], Verdict]:
-    """A person with this verdict. A real one is asked by `people.at_the_terminal`, or by a page."""
+    """A person with this verdict. `cli.approval.at_the_terminal` asks a real one."""
 
     def approve(question: AskHuman) -> Verdict:
         print(f"  asked: {question.question}\n  thought behind it: {question.thought}")
@@ -37,7 +37,7 @@ def lesson(model: Model) -> None:
     """Approval: a person decides."""
     half = {"order_id": "ORD-004", "dollars": 290}
     for name, approve in {
-        "nobody is there": None,
+        "no approver": None,
         "yes": says(Verdict("yes", by="Ada")),
         "yes, but half of it": says(Verdict("yes", by="Ada", arguments=half)),
         "no": says(Verdict("no", by="Ada", reason="the arm was never sent back")),

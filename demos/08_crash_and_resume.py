@@ -6,7 +6,7 @@ Rule 2: `agent.resume(path)` is the same loop on the saved list. It needs the fi
 Rule 3: a call that started and has no result may have happened. It is repeated only where that is
         harmless: here the tool takes an idempotency key, which is the same in every process.
 
-The edge: the power cut is an exception that nobody catches; to the file it is the same thing. The
+The edge: the power cut is an exception that is not caught; to the file it is the same thing. The
 fleet (`demos/fleet`) is killed for real.
 """
 
@@ -32,7 +32,7 @@ def refund(order_id: str, dollars: int, idempotency_key: str = "") -> str:
     if idempotency_key in paid:
         return f"${dollars} for {order_id} had been paid already."
     paid[idempotency_key] = dollars
-    raise PowerCut  # after the money has moved, before anybody knows
+    raise PowerCut  # after the money has moved, before the result is recorded
 
 
 stand_in = follows(("Rule 5: refund it.", call("refund", order_id="ORD-001", dollars=89)))

@@ -21,18 +21,11 @@ from demos.refund.offline import reply
 from demos.refund.shop import INSTRUCTIONS, Shop
 from think_agent import Assistant, Request
 from think_agent.cli.main import run
-from think_agent.cli.models import chosen_model, model_flags
 from think_agent.cli.options import Command, File, flags, positive, whole
+from think_agent.cli.shared_flags import chosen_model, model_flags
 from think_agent.messages import Json
 
-EXIT_CODES = """\b
-exit codes:
-  0    done
-  1    a model or a file is out of reach
-  2    a flag or an environment variable is wrong
-  130  stopped by Ctrl-C or SIGTERM
-
-Each flag is a variable, too: --fleet is THINK_AGENT_FLEET."""
+EXIT_CODES = "exit codes: 0 done, 1 a model or file is out of reach, 2 a flag is wrong, 130 stopped"
 FIRST = 1001  # the number of the first order made here; the shop's own are below
 
 POSTGRES = "postgresql://USER:PASSWORD@HOST/NAME"
@@ -85,25 +78,18 @@ def work(ctx: click.Context, /, fleet: str, db: str, until_done: bool, **setting
         return reply(request)
 
     worker = settings["name"] or f"{socket.gethostname()}-{os.getpid()}"
-    tools = Shop(db).tools()
-    instructions = INSTRUCTIONS.read_text(encoding="utf-8")
+    tools, lost_after = Shop(db).tools(), settings["lost_after"]
     with desks.client(fleet) as client:
         model = chosen_model(ctx, script=unhurried)
         model.check()
-        agent = DurableAgent(model, tools, instructions=instructions)
+        agent = DurableAgent(model, tools, instructions=INSTRUCTIONS.read_text(encoding="utf-8"))
         print(f"worker {worker}: {model.name}:{model.model}", flush=True)
-        desks.begin_work(
-            fleet,
-            agent,
-            worker=worker,
-            concurrency=settings["concurrency"],
-            per_minute=settings["per_minute"],
-        )
+        pace = {name: settings[name] for name in ("concurrency", "per_minute")}
+        desks.begin_work(fleet, agent, worker=worker, **pace)
         try:
             while not (until_done and desks.is_done(client)):
-                for taken in desks.take_over(settings["lost_after"]):
-                    silent = f"silent for {settings['lost_after']:g} s"
-                    print(f"{taken}: {silent}, taken over", flush=True)
+                for taken in desks.take_over(lost_after):
+                    print(f"{taken}: silent for {lost_after:g} s, taken over", flush=True)
                 time.sleep(0.5)
         finally:  # what is under way may end; what does not is taken over by another worker
             DBOS.destroy(workflow_completion_timeout_sec=10)
@@ -126,11 +112,11 @@ def status(id: str | None, fleet: str) -> None:
     row = "{:10} {:9} {:20} {:7} {}"
     if runs:
         print(row.format("order", "state", "worker", "exit", "decided"))
-    for done in runs:
-        exit, decided = ended(done.output) if done.output else ("", done.error or "")
-        worker = done.executor_id or "-"
-        print(row.format(done.workflow_id, done.status, worker, exit, decided).rstrip())
-    counts = Counter(done.status for done in runs)
+    for found in runs:
+        end = ended(found.output) if found.output else ("", found.error or "")
+        worker = found.executor_id or "-"
+        print(row.format(found.workflow_id, found.status, worker, *end).rstrip())
+    counts = Counter(found.status for found in runs)
     print(", ".join(f"{n} {state}" for state, n in counts.items()) or "nothing queued")
 
 
@@ -141,10 +127,8 @@ def retry(fleet: str) -> None:
     from demos.fleet import fleet as desks
 
     with desks.client(fleet) as client:
-        again = desks.retry(client)
-    print(
-        f"queued again: {', '.join(again)}" if again else "nothing had failed; nothing was queued"
-    )
+        again = ", ".join(desks.retry(client))
+    print(f"queued again: {again}" if again else "nothing had failed; nothing was queued")
 
 
 def ended(output: Json) -> tuple[str, str]:
@@ -158,17 +142,18 @@ def new_orders(path: str, count: int) -> list[str]:
     """Orders for so many new customers, who bought what the first four did; their numbers."""
     Shop(path)  # which makes the file where there is none
     with sqlite3.connect(path) as db:
-        (made,) = db.execute(
-            "SELECT count(*) FROM orders WHERE id >= ?", (f"ORD-{FIRST}",)
-        ).fetchone()
-        numbers = range(FIRST + made, FIRST + made + count)
+        query = "SELECT count(*) FROM orders WHERE id >= ?"
+        (made,) = db.execute(query, (f"ORD-{FIRST}",)).fetchone()
+        orders = {
+            f"ORD-{n}": f"ORD-00{n % 4 + 1}" for n in range(FIRST + made, FIRST + made + count)
+        }
         db.executemany(
             "INSERT INTO orders SELECT"
             " ?, item, price_cents, bought_on, final_sale, refunded_on, note"
             " FROM orders WHERE id = ?",
-            [(f"ORD-{number}", f"ORD-00{number % 4 + 1}") for number in numbers],
+            orders.items(),
         )
-    return [f"ORD-{number}" for number in numbers]
+    return list(orders)
 
 
 if __name__ == "__main__":

@@ -16,8 +16,8 @@ from demos.refund.session import Session
 from think_agent import __version__
 from think_agent.audit import read
 from think_agent.cli.main import EXIT_CODES, run
-from think_agent.cli.models import limit_flags, model_flags
 from think_agent.cli.options import Command, File, Option, config_flags, flags
+from think_agent.cli.shared_flags import limit_flags, model_flags
 from think_agent.errors import TranscriptError
 from think_agent.transcript import HEADER
 

@@ -34,7 +34,7 @@ from think_agent.cli.approval import at_the_terminal
 from think_agent.cli.audit import write_html
 from think_agent.cli.console import RunView, Screen
 from think_agent.cli.main import exit_code
-from think_agent.cli.models import STAND_IN, chosen_model, limits, named_model, speak
+from think_agent.cli.shared_flags import STAND_IN, chosen_model, limits, named_model, speak
 from think_agent.dialects.base import Unstreamed
 from think_agent.dialects.split import split
 from think_agent.errors import FileError, TranscriptError
@@ -65,16 +65,12 @@ class Session:
     """One request, or a conversation. `again`: the words of a command that goes on with it."""
 
     def __init__(self, ctx: Context, text: str, again: Sequence[str]) -> None:
-        self.ctx, self.text, self.again = ctx, text, again
+        self.text, self.again = text, again
         self.settings = settings = ctx.params
-        self.console = Screen(highlight=False)
-        self.view = RunView(
-            self.console,
-            thoughts=not settings["hide_thoughts"],
-            quiet=settings["quiet"],
-            verbose=settings["verbose"],
-        )
-        self.limits = limits(ctx)
+        self.console = Screen()
+        how = {name: settings[name] for name in ("quiet", "verbose")}
+        self.view = RunView(self.console, thoughts=not settings["hide_thoughts"], **how)
+        self.limits = limits(ctx)  # what is wrong with them is said before a model is looked for
         self.shop = Shop(settings["db"] or ":memory:", manager=settings["approve"] != "never")
         self.agent = self.make_agent(chosen_model(ctx, **self.stand_in(settings["provider"])))
 
@@ -93,19 +89,17 @@ class Session:
             thinker = named_model(name, **self.stand_in(name))
             model = split(thinker=speak(thinker, settings["dialect"]), actor=model)
         instructions = INSTRUCTIONS.read_text(encoding="utf-8")
+        how = {name: settings[name] for name in ("force", "silence", "carry")} | self.limits
         return Agent(
             Unstreamed(model) if settings["no_stream"] else model,
             self.shop.tools(),
             instructions=instructions + (MANAGER if self.shop.manager else ""),
-            force=settings["force"],
-            silence=settings["silence"],
-            carry=settings["carry"],
             approve=self.who_approves(),
-            **self.limits,
+            **how,
         )
 
     def who_approves(self) -> Callable[[AskHuman], Verdict] | None:
-        """None where nobody is there to be asked."""
+        """None where no person is there to be asked."""
         match self.settings["approve"].split():
             case ["ask"] if sys.stdin.isatty():
                 return at_the_terminal(self.view, self.shop.tools())
@@ -138,7 +132,8 @@ class Session:
             try:
                 outcome = self.work(self.text, self.view)
             except KeyboardInterrupt:
-                self.stopped()
+                self.view.stopped()
+                self.say_how_to_go_on()
                 return 130
             if outcome.exit == "needs_human" and not self.settings["quiet"]:
                 self.say_how_to_go_on("--approve ask")
@@ -179,17 +174,18 @@ class Session:
                 continue
             try:
                 transcript = self.work(text, self.view, transcript).transcript
+                continue
             except (ModelError, FileError) as error:
                 self.failed(error)
-                if self.view.messages and self.settings["transcript"]:
-                    self.say_how_to_go_on()
-                    return 1
-                transcript = [*transcript, *self.view.messages]  # what was done is not forgotten
+                code = 1
             except KeyboardInterrupt:
-                self.stopped()
-                if self.settings["transcript"]:  # in a file, a turn is over before the next begins
-                    return 130
-                transcript = [*transcript, *self.view.messages]
+                self.view.stopped()
+                code = 130
+            if self.view.messages:
+                self.say_how_to_go_on()
+                if self.settings["transcript"]:  # in a file, a turn ends before the next begins
+                    return code
+            transcript = [*transcript, *self.view.messages]  # what was done is not forgotten
         return 0
 
     def ask(self) -> str | None:
@@ -250,33 +246,25 @@ class Session:
         self.view.stop()
         self.view.print(f"error: {error}", "red")
 
-    def stopped(self) -> None:
-        """Say what was done, and how to go on."""
-        self.view.stopped()
-        self.say_how_to_go_on()
-
     def say_how_to_go_on(self, *more: str) -> None:
         """With the file of this run and the same flags; with the request where it is not in yet."""
-        settings = self.settings
-        if kept := settings["resume"] or settings["transcript"]:
-            begun = settings["resume"] or self.view.messages
-            command, *flags = self.again
-            words = [
-                command,
-                *([shlex.quote(self.text)] if self.text and not begun else []),
-                f"--{'resume' if begun else 'transcript'} {shlex.quote(kept)}",
-                *(flag for flag in flags if not (more and flag.startswith("--approve"))),
-                *more,
-            ]
-            self.view.print("Go on with:", "yellow")
-            shown = " ".join(words)
-            fits = not self.console.is_terminal or len(shown) < self.console.width
-            shown = shown if fits else " \\\n  ".join(words)
-            self.console.print(Text(sanitize(shown)), soft_wrap=True)  # so that it can be copied
-        elif self.text:
-            self.view.print("With --transcript PATH there would be a run to go on with.", "yellow")
+        resumed, kept = self.settings["resume"], self.settings["transcript"]
+        if not (resumed or kept):
+            said = "With --transcript PATH there would be a run to go on with."
+            said = said if self.text else "The conversation goes on with your next request."
+            self.view.print(said, "yellow")
+            return
+        command, *flags = self.again
+        if resumed or self.view.messages:
+            words = [command, f"--resume {shlex.quote(resumed or kept)}"]
         else:
-            self.view.print("The conversation goes on with your next request.", "yellow")
+            words = [command, shlex.quote(self.text), f"--transcript {shlex.quote(kept)}"]
+        words += [flag for flag in flags if not (more and flag.startswith("--approve"))]
+        shown = sanitize(" ".join([*words, *more]))
+        if self.console.is_terminal and len(shown) >= self.console.width:
+            shown = " \\\n  ".join(map(sanitize, [*words, *more]))
+        self.view.print("Go on with:", "yellow")
+        self.console.print(Text(shown), soft_wrap=True)  # so that it can be copied
 
 
 def unlabeled(script: Callable[[Request], Assistant]) -> Callable[[Request], Assistant]:
@@ -291,22 +279,23 @@ def unlabeled(script: Callable[[Request], Assistant]) -> Callable[[Request], Ass
 
 def as_json(outcome: Outcome, shop: Shop, model: Model) -> dict[str, object]:
     """What `--json` prints."""
+    actions = [
+        {
+            "name": action.call.name,
+            "arguments": action.call.arguments,
+            "result": action.result.content,
+            "is_error": action.result.is_error,
+            "thought": action.thought,
+            "how": action.how,
+        }
+        for action in outcome.actions
+    ]
     return {
         "answer": outcome.answer,
         "exit": outcome.exit,
         "decisions": [asdict(decision) for decision in shop.decisions()],
-        "thoughts": list(outcome.thoughts),
-        "actions": [
-            {
-                "name": action.call.name,
-                "arguments": action.call.arguments,
-                "result": action.result.content,
-                "is_error": action.result.is_error,
-                "thought": action.thought,
-                "how": action.how,
-            }
-            for action in outcome.actions
-        ],
+        "thoughts": outcome.thoughts,
+        "actions": actions,
         "usage": asdict(outcome.usage),
         "model_calls": outcome.model_calls,
         "provider": model.name,

@@ -3,29 +3,22 @@
 import io
 import re
 import shlex
-import sqlite3
-import subprocess
-import sys
 
 import pytest
 from rich.console import Console
 
-from tests.support.commands import in_a_terminal, text_of
-from tests.support.sizes import ROOT
-from think_agent import Agent, Assistant, ScriptedModel, ToolCall, tool
+from tests.support.commands import decisions, in_a_terminal, run_here, text_of
+from think_agent import Agent, ScriptedModel, tool
 from think_agent.cli.approval import at_the_terminal
 from think_agent.cli.console import RunView
 from think_agent.messages import Verdict
+from think_agent.testing import call, think
 
 
 @tool(needs_approval=True)
 def pay(order_id: str, dollars: int) -> str:
     """Pay."""
     return f"paid {dollars} for {order_id}"
-
-
-ARGUMENTS = {"order_id": "A " * 20, "dollars": 580}
-NOTES = {"thought": "Broken, so pay.", "should_continue": "true"}
 
 
 def asked(*answers, width=60, view=(), **settings):
@@ -40,18 +33,16 @@ def asked(*answers, width=60, view=(), **settings):
         return said
 
     console = Console(file=out, force_terminal=True, width=width, color_system=None)
-    call = ToolCall("1", "pay", ARGUMENTS)
-    script = [Assistant(tool_calls=(ToolCall("0", "think", NOTES), call))] * 9
+    replies = [(think("Broken, so pay."), call("pay", order_id="A " * 20, dollars=580))] * 9
     with RunView(console, **dict(view)) as shown:
-        settings = {"approve": at_the_terminal(shown, [pay], answer), **settings}
-        agent = Agent(ScriptedModel(script), [pay], **{"force": "never", **settings})
+        approve = at_the_terminal(shown, [pay], answer)
+        agent = Agent(ScriptedModel(replies), [pay], approve=approve, force="never", **settings)
         try:
-            outcome = agent.run("go", on_event=shown)
+            transcript = agent.run("go", on_event=shown).transcript
         except KeyboardInterrupt:
             shown.stopped()
-            return text_of(out.getvalue()), [], prompts
-    verdicts = [m for m in outcome.transcript if isinstance(m, Verdict)]
-    return text_of(out.getvalue()), verdicts, prompts
+            transcript = ()
+    return text_of(out.getvalue()), [m for m in transcript if isinstance(m, Verdict)], prompts
 
 
 @pytest.mark.parametrize("view", [{}, {"thoughts": False}])
@@ -69,12 +60,11 @@ def test_a_key_that_means_nothing_is_asked_again_and_a_no_has_its_reason():
 
 
 def test_an_edit_begins_with_what_is_there_and_is_checked_before_it_is_confirmed():
-    answers = ["e", "ORD-1", "a lot", "[1]", "e", "ORD-1", "290", "y", "q"]
-    screen, verdicts, prompts = asked(*answers, width=200)
+    wrong = [word for dollars in ("a lot", "[1]") for word in ("e", "ORD-1", dollars)]
+    screen, verdicts, prompts = asked(*wrong, "e", "ORD-1", "290", "y", "q", width=200)
     assert ("dollars: ", "580") in prompts
     assert ("order_id: ", "A " * 20) in prompts
-    assert "dollars: not JSON" in screen
-    assert "bad arguments for pay: dollars" in screen
+    assert screen.count("bad arguments for pay: dollars") == 2
     assert 'Run pay(order_id="ORD-1", dollars=290)?' in screen
     assert verdicts[0].arguments == {"order_id": "ORD-1", "dollars": 290}
 
@@ -85,8 +75,8 @@ def test_ctrl_c_says_what_waited_for_it():
     assert last.startswith(
         "Nothing was done.\nNot done, because it waited for your answer; nothing"
     )
-    call = last[last.index("pay(") :].splitlines()
-    assert [line[:3] for line in call[1:]] == ["   "] * (len(call) - 1)
+    waits = last[last.index("pay(") :].splitlines()
+    assert [line[:3] for line in waits[1:]] == ["   "] * (len(waits) - 1)
     assert max(map(len, last.splitlines())) <= 60
 
 
@@ -108,7 +98,7 @@ def test_end_of_input_at_any_prompt_quits(answers):
 
 def test_what_was_stopped_at_the_prompt_goes_on_by_the_words_it_says(tmp_path):
     kept, db = tmp_path / "a b.jsonl", tmp_path / "shop.db"
-    flags = ["--provider", "offline", "--db", str(db), "--approve", "ask"]
+    flags = ["--provider", "offline", "--db", str(db), "--approve", "ask", "--no-stream"]
     words = ["-m", "demos.refund", "ORD-004", *flags, "--transcript", str(kept)]
     screen, code, _ = in_a_terminal(words, "another day")
     screen = text_of(screen)
@@ -117,28 +107,23 @@ def test_what_was_stopped_at_the_prompt_goes_on_by_the_words_it_says(tmp_path):
     advice = screen[screen.index("python -m demos.refund") :].replace("\\\n", " ")
     again = shlex.split(advice.splitlines()[0])
     assert again[1:5] == ["-m", "demos.refund", "--resume", str(kept)]
-    assert again[5:] == ["--provider", "offline", "--approve", "ask", "--db", str(db)]
-    with sqlite3.connect(db) as connection:
-        assert connection.execute("SELECT * FROM decisions").fetchall() == []
+    assert sorted(again[5:]) == sorted(flags)
+    assert decisions(db) == []
     screen, code, _ = in_a_terminal(again[1:], "another day")
     assert screen.count("process_refund(") == 2  # what was done before, and what waits
     again[again.index("ask")] = "always-under 600"
-    done = subprocess.run(
-        [sys.executable, *again[1:]], cwd=ROOT, check=True, capture_output=True, text=True
-    )
-    assert "the rule --approve always-under 600" in done.stdout
-    with sqlite3.connect(db) as connection:
-        rows = connection.execute("SELECT decision FROM decisions").fetchall()
-    assert rows == [("approve",)]
+    assert "the rule --approve always-under 600" in run_here("demos.refund", *again[3:]).stdout
+    assert decisions(db) == [("ORD-004", "approve")]
 
 
 def test_an_edit_in_a_terminal_begins_with_the_present_value(tmp_path):
-    words = ["-m", "demos.refund", "ORD-004", "--provider", "offline", "--approve", "ask"]
+    flags = ["--provider", "offline", "--approve", "ask", "--no-stream"]
     keys = [("another day", "e\r"), ("order_id: ORD-004", "\r"), ("decision: approve", "\r")]
     keys += [("reason: ", ", and so I said\r"), ("Run process_refund", "y\r")]
-    screen, code, _ = in_a_terminal(words, keys=keys)
+    screen, code, _ = in_a_terminal(["-m", "demos.refund", "ORD-004", *flags], keys=keys)
     assert code == 0, screen
-    assert "and so I said" in text_of(screen).partition("Refunded: ")[2]
+    answer = text_of(screen).partition("Refunded: ")[2]
+    assert "and so I said" in " ".join(answer.split())
 
 
 def test_ctrl_c_clears_a_line_and_leaves_when_there_is_none():
@@ -151,8 +136,6 @@ def test_ctrl_c_clears_a_line_and_leaves_when_there_is_none():
 
 
 def test_the_help_of_the_prompt_loop_hangs_beside_its_commands():
-    screen, _, _ = in_a_terminal(
-        ["-m", "demos.refund", "--provider", "offline"],
-        keys=[("\n> ", "/help\r"), ("Ctrl-C twice", "/quit\r")],
-    )
+    words = ["-m", "demos.refund", "--provider", "offline"]
+    screen, _, _ = in_a_terminal(words, keys=["/help", ("Ctrl-C twice", "/quit\r")])
     assert re.search(r"or the *\n {18}answers alone", text_of(screen))

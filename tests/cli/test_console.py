@@ -4,7 +4,6 @@ import io
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -12,12 +11,13 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from tests.support.commands import in_a_terminal, text_of
+from tests.support.sizes import ROOT
 from think_agent import Agent, Assistant, ScriptedModel, ToolCall, tool
+from think_agent.cli import watch
 from think_agent.cli.console import RunView, say
+from think_agent.testing import call, think
 from think_agent.text import sanitize
-from think_agent.tools import signature
 
-ROOT = Path(__file__).parents[2]
 REFUND = ["-m", "demos.refund", "ORD-001", "--provider", "offline"]
 HOSTILE = "\x1b[2J\x1b]0;owned\x07[red]bold[/red] \x9b31m \u202ereversed \ud800 \r\x00 :smile:"
 
@@ -35,19 +35,16 @@ def order(order_id: str) -> dict[str, object]:
     return {"order_id": order_id, "price": "$89.00", "days": 13, "final_sale": False, **notes}
 
 
-def watched(*replies: Assistant, terminal: bool = False, width: int = 60, **options) -> str:
+def screen(out: io.StringIO, terminal: bool = False, width: int = 60) -> Console:
+    return Console(file=out, force_terminal=terminal, width=width, color_system=None)
+
+
+def watched(*replies, terminal: bool = False, width: int = 60, **options) -> str:
     out = io.StringIO()
-    console = Console(
-        file=out, force_terminal=terminal, width=width, highlight=False, color_system=None
-    )
-    agent = Agent(ScriptedModel(list(replies)), [look, order], force="never", silence="accept")
-    with RunView(console, **options) as view:
+    agent = Agent(ScriptedModel(replies), [look, order], force="never", silence="accept")
+    with RunView(screen(out, terminal, width), **options) as view:
         agent.run("go", on_event=view)
-    return out.getvalue()
-
-
-def thinks(text: str) -> ToolCall:
-    return ToolCall("t", "think", {"thought": text, "should_continue": "true"})
+    return text_of(out.getvalue()) if terminal else out.getvalue()
 
 
 @given(st.text())
@@ -61,28 +58,31 @@ def test_sanitized_text_holds_no_control_characters_and_loses_nothing(text):
 
 @pytest.mark.parametrize("terminal", [False, True])
 def test_hostile_text_is_shown_and_not_obeyed(terminal):
-    calls = thinks(HOSTILE), ToolCall("1", "look", {"order_id": HOSTILE})
-    replies = Assistant(HOSTILE, HOSTILE, calls), Assistant(HOSTILE)
+    acts = think(HOSTILE), call("look", order_id=HOSTILE)
+    replies = Assistant(HOSTILE, HOSTILE, acts), HOSTILE
     text = watched(*replies, terminal=terminal, width=200)
-    assert not re.search(r"\x1b\]0|\x1b\[2J\x1b\]|\x07", text)
+    assert not re.search(r"[\x07\x1b]", text)
     assert text.count("[red]bold[/red]") >= 4
     assert r"\x1b]0;owned\x07" in text
 
 
 def test_a_pipe_gets_whole_lines_of_any_length():
-    long = "word " * 100
-    lines = watched(Assistant(tool_calls=(thinks(long),)), Assistant("ok " * 200)).splitlines()
-    assert f"💭 {long}".rstrip() in [line.rstrip() for line in lines]
-    assert ("ok " * 200).strip() in lines
+    lines = watched(think("word " * 100), "ok " * 200).splitlines()
+    assert [line.rstrip() for line in lines if line][:2] == [
+        f"💭 {'word ' * 100}".rstrip(),
+        ("ok " * 200).strip(),
+    ]
 
 
-def test_a_narrow_terminal_wraps_beside_the_icon():
-    replies = Assistant(tool_calls=(thinks("word " * 30),)), Assistant("ok")
-    text = watched(*replies, terminal=True, width=30)
-    lines = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]|\r", "", text).splitlines()
+def test_a_narrow_terminal_wraps_beside_the_icon_and_json_behind_a_comma():
+    text = watched(think("word " * 30), "ok", terminal=True, width=30)
+    lines = text.splitlines()
     wrapped = [line for line in lines if "word" in line]
     assert len(wrapped) > 4
     assert all(line.startswith(("💭", "   ")) for line in wrapped)
+    data = '{"first":"' + "x" * 12 + '","second":"' + "y" * 12 + '"}'
+    text = watched(call("look", order_id=data), "ok", terminal=True, width=44, verbose=True)
+    assert re.search(r'found \{"first":"x{12}", *\n +"second":"y{12}"\}', text)
 
 
 LONG = "No server at http://127.0.0.1:11434; start it with: ollama serve, or install it first."
@@ -92,8 +92,7 @@ def test_a_notice_is_one_line_in_a_pipe_and_wraps_at_words_in_a_terminal(capfd):
     say(LONG + "\x1b[2J")
     assert capfd.readouterr() == ("", LONG + "\\x1b[2J\n")
     code = f"from think_agent.cli.console import say; say({LONG!r})"
-    screen, _, _ = in_a_terminal(["-c", code])
-    lines = text_of(screen).splitlines()
+    lines = text_of(in_a_terminal(["-c", code])[0]).splitlines()
     assert len(lines) > 1
     assert max(map(len, lines)) <= 60
     assert " ".join(line.strip() for line in lines).strip() == LONG
@@ -102,8 +101,8 @@ def test_a_notice_is_one_line_in_a_pipe_and_wraps_at_words_in_a_terminal(capfd):
 @pytest.mark.parametrize("terminal", [False, True])
 def test_a_table_hangs_beside_its_names(terminal):
     out = io.StringIO()
-    console = Console(file=out, force_terminal=terminal, width=30, color_system=None)
-    RunView(console).table({"/go": "word " * 8 + "end", "/thoughts": "on or off"})
+    rows = {"/go": "word " * 8 + "end", "/thoughts": "on or off"}
+    RunView(screen(out, terminal, width=30)).table(rows)
     lines = [line.rstrip() for line in out.getvalue().splitlines()]
     if not terminal:
         assert lines == ["/go        " + "word " * 8 + "end", "/thoughts  on or off"]
@@ -115,9 +114,8 @@ def test_a_table_hangs_beside_its_names(terminal):
 
 
 def test_each_kind_of_event_has_its_line():
-    calls = thinks("plan"), ToolCall("1", "look", {"order_id": "A"})
     text = watched(
-        Assistant("Let me look.", "native", calls),
+        Assistant("Let me look.", "native", (think("plan"), call("look", order_id="A"))),
         Assistant(tool_calls=(ToolCall("2", "nope", "{broken"),)),
         Assistant("Here it is."),
     )
@@ -135,15 +133,16 @@ def test_each_kind_of_event_has_its_line():
         assert line in text
 
 
-@pytest.mark.parametrize("verbose", [False, True])
-def test_a_result_is_one_line_of_what_matters_or_all_of_it(verbose):
-    asks = Assistant(tool_calls=(ToolCall("1", "order", {"order_id": "ORD-001"}),))
-    lines = watched(asks, Assistant("ok"), verbose=verbose).splitlines()
-    line = next(line for line in lines if "↳" in line)
-    if verbose:
-        assert '"order_id":"ORD-001"' in line
-    else:
-        assert line == "  ↳ $89.00 · 13 days · not final sale · lines (1) · tags: a, b"
+@pytest.mark.parametrize(
+    ("verbose", "shown"),
+    [
+        (False, "  ↳ $89.00 · 13 days · not final sale · lines (1) · tags: a, b"),
+        (True, '  ↳ {"order_id":"ORD-001","price":"$89.00","days":13,"final_sale":false,'),
+    ],
+)
+def test_a_result_is_one_line_of_what_matters_or_all_of_it(verbose, shown):
+    lines = watched(call("order", order_id="ORD-001"), "ok", verbose=verbose).splitlines()
+    assert next(line for line in lines if "↳" in line).startswith(shown)
 
 
 def test_a_reader_that_goes_away_ends_it_in_silence():
@@ -155,37 +154,49 @@ def test_a_reader_that_goes_away_ends_it_in_silence():
         assert (process.stderr.read(), process.wait(timeout=30)) == ("", 0)
 
 
-def test_a_dumb_terminal_gets_no_control_sequence():
-    code = "import os; os.environ['TERM'] = 'dumb'; from rich.console import Console\n" + (
-        "from think_agent import *; from think_agent.cli.console import RunView\n"
-        "with RunView(Console(highlight=False)) as view:\n"
-        "    Agent(ScriptedModel([Assistant('ok')]), force='never').run('go', on_event=view)"
+def test_any_agent_can_be_watched_also_in_a_dumb_terminal(capsys):
+    agent = Agent(ScriptedModel(["ok", "and again"]), force="never")
+    first = watch(agent, "go")
+    assert watch(agent, "go on", transcript=first.transcript).answer == "and again"
+    assert [line for line in capsys.readouterr().out.splitlines() if line][::2] == [
+        "ok",
+        "and again",
+    ]
+    code = "import os; os.environ['TERM'] = 'dumb'; from think_agent import *\n" + (
+        "from think_agent.cli import watch; watch(Agent(ScriptedModel(['ok'])), 'go')"
     )
-    screen, _, _ = in_a_terminal(["-c", code])
-    assert "\x1b" not in screen
-    assert "✓ done" in screen
+    shown, _, _ = in_a_terminal(["-c", code])
+    assert "\x1b" not in shown
+    assert "✓ done" in shown
+
+
+def test_ctrl_c_on_a_watched_run_says_what_was_done(capsys):
+    def stopped(request):
+        if len(request.messages) > 1:
+            raise KeyboardInterrupt
+        return Assistant(tool_calls=(call("look", order_id="A"),))
+
+    with pytest.raises(KeyboardInterrupt):
+        watch(Agent(ScriptedModel(stopped), [look], force="never"), "go")
+    assert 'Stopped. Done so far:\n✓ look(order_id="A")' in capsys.readouterr().out
 
 
 def test_a_run_without_an_answer_says_why():
     half = watched(Assistant("half a sen", stop_reason="max_tokens"), quiet=True)
     assert "half a sen" in half
     assert "output limit" in half
-    assert "no words" in watched(Assistant(""), Assistant(""), quiet=True)
-
-
-def test_signature_shows_arguments_as_json():
-    assert signature(ToolCall("", "f", {"a": "é", "b": [1, None]})) == 'f(a="é", b=[1, null])'
+    assert "no words" in watched("", "", quiet=True)
 
 
 # A real terminal: a pseudo-terminal with a slow stand-in behind it.
 
 
 def test_ctrl_c_stops_at_once_says_what_was_done_and_leaves_the_cursor_on():
-    screen, code, delay = in_a_terminal(REFUND, "check_refund_policy")
+    shown, code, delay = in_a_terminal(REFUND, "check_refund_policy")
     assert code == 130
-    assert "Done so far:" in screen
-    assert '✓ lookup_order(order_id="ORD-001")' in text_of(screen)
-    assert "Traceback" not in screen
-    assert screen.rindex("\x1b[?25h") > screen.rindex("\x1b[?25l")  # shown again after hidden
+    assert "Done so far:" in shown
+    assert '✓ lookup_order(order_id="ORD-001")' in text_of(shown)
+    assert "Traceback" not in shown
+    assert shown.rindex("\x1b[?25h") > shown.rindex("\x1b[?25l")  # shown again after hidden
     assert delay < 2
-    assert "With --transcript PATH" in screen
+    assert "With --transcript PATH" in shown

@@ -2,7 +2,6 @@
 
 import importlib
 import re
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -10,9 +9,10 @@ import pytest
 from tests.servers import serve
 from tests.servers.ollama import OllamaServer
 from tests.servers.openai_chat import Chat
-from tests.support.commands import run
+from tests.support.commands import run, run_here
 from tests.support.sizes import ROOT, lines_of_code
-from think_agent import Assistant, ScriptedModel, ToolCall, Turn
+from think_agent import Assistant, ScriptedModel, Turn
+from think_agent.testing import call, think
 
 LABEL = "[scripted stand-in, no language model]"
 SHOWS = {  # what each lesson is about, as it can be seen in what it prints
@@ -32,7 +32,7 @@ SHOWS = {  # what each lesson is about, as it can be seen in what it prints
         r"The answer as one text: ORD-001",
     ],
     "07_approval": [
-        r"nobody is there\n  exit needs_human",
+        r"no approver\n  exit needs_human",
         r"\$580 paid for",
         r"half of it\n(.*\n)+.*\$290 paid for",
         r"not run: Ada said no \(the arm was never sent back\)",
@@ -84,10 +84,11 @@ def test_these_are_all_there_are():
 
 
 @pytest.mark.parametrize("name", LESSONS)
-def test_a_lesson_shows_what_it_is_about_and_twice_the_same(name):
-    ways = [("-m", f"demos.{name}"), (f"demos/{name}.py",)]
-    with ThreadPoolExecutor(2) as pool:
-        one, other = pool.map(lambda way: run(*way), ways)
+def test_a_lesson_is_short_shows_what_it_is_about_and_twice_the_same(name):
+    source = (ROOT / f"demos/{name}.py").read_text(encoding="utf-8")
+    assert lines_of_code(source) <= 40
+    assert "\nRule 1: " in source.partition('"""\n\n')[0]
+    one, other = run(f"demos/{name}.py"), run_here(f"demos.{name}")
     assert (one.returncode, one.stderr) == (0, "")
     assert (other.returncode, other.stdout) == (0, one.stdout)
     first, *lines = one.stdout.splitlines()
@@ -100,11 +101,8 @@ def test_a_lesson_is_the_same_lesson_on_a_provider(name):
     """Its own script, behind a server that speaks Chat Completions."""
     lesson = importlib.import_module(f"demos.{name}")
     with serve(Chat(), lesson.stand_in) as server:
-        done = run(
-            *("-m", f"demos.{name}", "--provider", "openai:local"),
-            *("--base-url", server.url + "/v1"),
-            OPENAI_API_KEY="a-test-key",
-        )
+        there = ["--provider", "openai:local", "--base-url", server.url + "/v1"]
+        done = run_here(f"demos.{name}", *there, OPENAI_API_KEY="a-test-key")
         assert server.requests
     assert (done.returncode, done.stderr) == (0, "")
     first, *lines = done.stdout.splitlines()
@@ -175,38 +173,33 @@ def test_the_first_lesson_speaks_to_ollama():
         def decode(self, path, body):
             return super().decode(path, {**body, "options": {"num_ctx": 4096}})
 
-    notes = {"thought": "Look it up.", "should_continue": "true"}
+    asks = [call("lookup_order", order_id="ORD-001"), call("lookup_order", number=2), call("fly")]
+    leaves = call("think", should_continue=False)
     replies = [
-        Assistant(tool_calls=(ToolCall("", "think", notes),)),
-        Assistant(
-            tool_calls=(
-                ToolCall("", "lookup_order", {"order_id": "ORD-001"}),
-                ToolCall("", "lookup_order", {"number": 2}),
-                ToolCall("", "fly", {}),
-            )
-        ),
-        Assistant(tool_calls=(ToolCall("", "think", {"should_continue": False}),)),
+        Assistant(tool_calls=(think("Look it up."),)),
+        Assistant(tool_calls=tuple(asks)),
+        Assistant(tool_calls=(leaves,)),
         Assistant(text="One of the two."),
         Assistant(text="With pleasure."),
     ]
     script = iter(replies)
     with serve(AnyContext(), lambda _: next(script)) as server:
-        done = run("-m", "demos.01_from_scratch", "--provider", "ollama", OLLAMA_HOST=server.url)
+        done = run_here("demos.01_from_scratch", "--provider", "ollama", OLLAMA_HOST=server.url)
         sent = server.requests
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("[ollama:qwen2.5:7b]\n")
     assert "exit signal: One of the two." in done.stdout
     assert "exit silence: With pleasure." in done.stdout
     assert [bool(body.get("tools")) for body in sent] == [True, True, True, False, True]
-    told = [message["content"] for message in sent[2]["messages"] if message["role"] == "tool"]
-    assert told[1].startswith("Laptop Stand")
-    assert [content.startswith("error: ") for content in told] == [False, False, True, True]
+    read = [message["content"] for message in sent[2]["messages"] if message["role"] == "tool"]
+    assert read[1].startswith("Laptop Stand")
+    assert [content.startswith("error: ") for content in read] == [False, False, True, True]
 
 
 @pytest.mark.parametrize(
     ("name", "flags", "code"),
     [
-        ("02_silence_is_not_a_signal", ("--provider", "nobody"), 2),
+        ("02_silence_is_not_a_signal", ("--provider", "nope"), 2),
         ("03_both_exits", ("--bogus",), 2),
         ("04_swap_the_provider", ("--provider", "ollama"), 1),
         ("01_from_scratch", ("--provider", "ollama"), 1),
@@ -215,5 +208,5 @@ def test_the_first_lesson_speaks_to_ollama():
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(name, flags, code):
-    done = run("-m", f"demos.{name}", *flags)
+    done = run_here(f"demos.{name}", *flags)
     assert (done.returncode, len(done.stderr.splitlines())) == (code, 1), done.stderr

@@ -9,7 +9,6 @@ import asyncio
 import json
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
 import threading
@@ -30,19 +29,12 @@ from demos.refund.offline import reply
 from demos.refund.shop import INSTRUCTIONS, Shop
 from tests.servers import Reply, serve
 from tests.servers.ollama import OllamaServer
-from tests.support.commands import environment
-from think_agent import (
-    Agent,
-    Assistant,
-    ScriptedModel,
-    Started,
-    ToolCall,
-    ToolResult,
-    connect,
-    tool,
-)
+from tests.support.commands import decisions, environment, run_here
+from tests.support.sizes import ROOT
+from think_agent import Agent, Assistant, ScriptedModel, Started, ToolResult, connect, tool
 from think_agent.errors import AuthError, Overloaded
 from think_agent.integrations.dbos import ASK_THE_MODEL, DurableAgent, lines, read
+from think_agent.testing import call, think
 
 POSTGRES = os.environ.get("THINK_AGENT_TEST_POSTGRES", "")
 BOUGHT = ["ORD-001", "ORD-002", "ORD-003", "ORD-004"]  # what the new orders are copies of, in turn
@@ -80,44 +72,44 @@ def url(request, tmp_path):
 
 
 class Fleet:
-    """The command line, in a folder and with a database of its own."""
+    """The command line, with a database and a shop of its own. Workers are processes."""
 
     def __init__(self, folder, url):
-        self.folder = folder
-        self.environment = environment(THINK_AGENT_FLEET=url, PYTHONPATH=os.getcwd())
+        self.shop, self.url = str(folder / "shop.db"), url
+        self.settings = {"THINK_AGENT_FLEET": url, "SHOP": self.shop}
 
     def begin(self, *words):
-        command = [sys.executable, *words]
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        return subprocess.Popen(command, cwd=self.folder, env=self.environment, **pipes)
+        env = environment(**self.settings)
+        return subprocess.Popen([sys.executable, *words], cwd=ROOT, env=env, **pipes)
 
     @contextmanager
     def worker(self, name, *flags):
-        process = self.begin("-m", "demos.fleet", "work", "--name", name, *flags)
+        words = ("work", "--name", name, "--db", self.shop, *flags)
+        process = self.begin("-m", "demos.fleet", *words)
         try:
             yield process
         finally:
             process.kill()
             process.communicate()
 
-    def do(self, *words):
-        process = self.begin(*words)
-        out, err = process.communicate(timeout=60)
-        return process.returncode, out, err
+    def work(self, *flags):
+        """A worker that ends when all is done; what it said."""
+        with self.worker("last", *flags, "--until-done") as process:
+            said, err = process.communicate(timeout=90)
+        assert (process.returncode, err) == (0, "")
+        return said
+
+    def enqueue(self, count):
+        return self.command("enqueue", str(count), "--db", self.shop)
 
     def command(self, *words):
-        code, out, err = self.do("-m", "demos.fleet", *words)
-        assert (code, err) == (0, "")
-        return out
-
-    def decisions(self):
-        with sqlite3.connect(self.folder / "shop.db") as db:
-            return db.execute(
-                "SELECT order_id, decision FROM decisions ORDER BY order_id"
-            ).fetchall()
+        done = run_here("demos.fleet", *words, **self.settings)
+        assert (done.returncode, done.stderr) == (0, "")
+        return done.stdout
 
     def transcript(self, order):
-        with desks.client(self.environment["THINK_AGENT_FLEET"]) as client:
+        with desks.client(self.url) as client:
             return read(client.retrieve_workflow(order).get_result()["transcript"])
 
 
@@ -138,17 +130,14 @@ def test_another_worker_finishes_what_a_killed_one_began(tmp_path, url):
 
     fleet = Fleet(tmp_path, url)
     with serve(OllamaServer(), half_way) as server:
-        assert "ORD-1001 to ORD-1008" in fleet.command("enqueue", "8")
+        assert "ORD-1001 to ORD-1008" in fleet.enqueue(8)
         model = ("--provider", "ollama", "--base-url", server.url)
         with fleet.worker("first", *model, "--concurrency", "3") as first:
             wait_until(lambda: len(server.requests) == 11)
             first.send_signal(signal.SIGKILL)
             first.wait()
         killed.set()
-        with fleet.worker("second", *model, "--lost-after", "1", "--until-done") as second:
-            said, err = second.communicate(timeout=90)
-        assert (second.returncode, err) == (0, "")
-        assert said.count("taken over") == 3
+        assert fleet.work(*model, "--lost-after", "1").count("taken over") == 3
         used = len(server.requests)
         undisturbed = Agent(
             connect("ollama", base_url=server.url),
@@ -156,7 +145,7 @@ def test_another_worker_finishes_what_a_killed_one_began(tmp_path, url):
             instructions=INSTRUCTIONS.read_text(encoding="utf-8"),
         )
         outcomes = {o: undisturbed.run(f"I want a refund on order {o}") for o in RIGHT}
-    assert fleet.decisions() == sorted(NEW_ORDERS.items())
+    assert sorted(decisions(fleet.shop)) == sorted(NEW_ORDERS.items())
     _, *rows, counts = fleet.command("status").splitlines()
     shown = [(order, *end) for order, _, _, *end in sorted(map(str.split, rows))]
     assert shown == [(order, "signal", decided) for order, decided in NEW_ORDERS.items()]
@@ -174,7 +163,7 @@ def test_another_worker_finishes_what_a_killed_one_began(tmp_path, url):
 
 
 @pytest.mark.parametrize(
-    ("decisions", "shown"),
+    ("output", "shown"),
     [
         ({"decisions": ["deny"]}, "deny"),
         ({"decisions": ["deny", "approve"]}, "deny, approve"),
@@ -182,25 +171,17 @@ def test_another_worker_finishes_what_a_killed_one_began(tmp_path, url):
         ({}, "?"),
     ],
 )
-def test_status_tells_what_was_decided(decisions, shown):
-    assert ended({"exit": "signal", **decisions}) == ("signal", shown)
+def test_status_tells_what_was_decided(output, shown):
+    assert ended({"exit": "signal", **output}) == ("signal", shown)
 
 
 def test_a_refused_proposal_is_no_decision():
-    def proposals(request):
-        if len(request.messages) > 1:
-            return Assistant(text="Done.")
-        notes = {"thought": "One of them will do.", "should_continue": "true"}
-        proposed = {"order_id": "ORD-001", "reason": "so"}
-        return Assistant(
-            tool_calls=(
-                ToolCall("1", "think", notes),
-                ToolCall("2", "process_refund", {**proposed, "decision": "deny"}),
-                ToolCall("3", "process_refund", {**proposed, "decision": "approve"}),
-            )
-        )
-
-    outcome = Agent(ScriptedModel(proposals), Shop().tools()).run("refund ORD-001")
+    proposed = [
+        call("process_refund", order_id="ORD-001", decision=decision, reason="so")
+        for decision in ("deny", "approve")
+    ]
+    model = ScriptedModel([(think("One of them will do."), *proposed), "Done."])
+    outcome = Agent(model, Shop().tools(), silence="accept").run("refund ORD-001")
     assert len(outcome.actions) == 2
     assert desks.decisions(outcome) == ["approve"]
 
@@ -223,14 +204,13 @@ def test_a_worker_that_was_only_slow_does_no_harm(tmp_path):
 
     fleet = Fleet(tmp_path, f"sqlite:///{tmp_path}/fleet.db")
     with serve(OllamaServer(), half_way) as server:
-        fleet.command("enqueue", "1")
+        fleet.enqueue(1)
         model = ("--provider", "ollama", "--base-url", server.url)
         with fleet.worker("first", *model) as first:
             wait_until(lambda: len(server.requests) == 4)
             first.send_signal(signal.SIGSTOP)
             frozen.set()
-            done = fleet.command("work", *model, "--lost-after", "1", "--until-done")
-            assert "taken over" in done
+            assert "taken over" in fleet.work(*model, "--lost-after", "1")
             first.send_signal(signal.SIGCONT)
             time.sleep(1)
             assert first.poll() is None
@@ -238,7 +218,7 @@ def test_a_worker_that_was_only_slow_does_no_harm(tmp_path):
             said, err = first.communicate(timeout=60)
             assert (first.returncode, err) == (130, "stopped\n")
             assert "signal" not in said  # its own end was not the one that counts
-    assert fleet.decisions() == [("ORD-1001", "deny")]
+    assert decisions(fleet.shop) == [("ORD-1001", "deny")]
     assert [m.name for m in fleet.transcript("ORD-1001") if m_is_refund(m)] == ["process_refund"]
 
 
@@ -253,8 +233,9 @@ from think_agent.integrations.dbos import DurableAgent
 import time
 
 url = os.environ["THINK_AGENT_FLEET"]
-flag = pathlib.Path("killed")
-*others, refund = Shop("shop.db").tools()
+shop = os.environ["SHOP"]
+flag = pathlib.Path(shop + ".killed")
+*others, refund = Shop(shop).tools()
 
 def refund_and_die(**arguments):
     receipt = refund.function(**arguments)
@@ -274,14 +255,13 @@ fleet.DBOS.destroy()
 
 def test_a_deed_whose_record_was_lost_is_not_done_again(tmp_path, url):
     fleet = Fleet(tmp_path, url)
-    fleet.command("enqueue", "4")
+    fleet.enqueue(4)
     orders = list(NEW_ORDERS.items())[:4]
-    code, _, _ = fleet.do("-c", KILLED_AFTER_THE_DEED)
-    assert code == -signal.SIGKILL
-    assert len(fleet.decisions()) == 1  # it was done, and nobody wrote it down
-    code, _, err = fleet.do("-c", KILLED_AFTER_THE_DEED)  # under its old name it takes up its own
-    assert (code, err) == (0, "")
-    assert fleet.decisions() == orders
+    assert fleet.begin("-c", KILLED_AFTER_THE_DEED).wait(60) == -signal.SIGKILL
+    assert len(decisions(fleet.shop)) == 1  # it was done, and not recorded
+    # Under its old name it takes up its own.
+    assert fleet.begin("-c", KILLED_AFTER_THE_DEED).wait(60) == 0
+    assert decisions(fleet.shop) == orders
     for order, decision in orders:
         receipt = next(m for m in fleet.transcript(order) if m_is_refund(m))
         assert not receipt.is_error
@@ -300,25 +280,25 @@ def test_what_failed_is_tried_again_from_where_it_failed(tmp_path):
         return reply(request)
 
     fleet = Fleet(tmp_path, f"sqlite:///{tmp_path}/fleet.db")
-    fleet.command("enqueue", "1")
+    fleet.enqueue(1)
     with serve(OllamaServer(), quota_is_out_once) as server:
-        work = ("work", "--provider", "ollama", "--base-url", server.url, "--until-done")
-        assert "ORD-1001: failed (" in fleet.command(*work)
+        model = ("--provider", "ollama", "--base-url", server.url)
+        assert "ORD-1001: failed (" in fleet.work(*model)
         failed = fleet.command("status")
         assert "ERROR" in failed
         assert "unauthorized" in failed
         assert len(server.requests) == 4
         assert "ORD-1001" in fleet.command("retry")
-        assert "ORD-1001: signal" in fleet.command(*work)
+        assert "ORD-1001: signal" in fleet.work(*model)
         assert len(server.requests) == 1 + 6
-    assert fleet.decisions() == [("ORD-1001", "deny")]
+    assert decisions(fleet.shop) == [("ORD-1001", "deny")]
     assert fleet.command("retry") == "nothing had failed; nothing was queued\n"
 
 
 @NEEDS_SQLITE
 def test_the_fleet_begins_no_more_than_its_share_of_a_minute(tmp_path):
     fleet = Fleet(tmp_path, f"sqlite:///{tmp_path}/fleet.db")
-    fleet.command("enqueue", "5")
+    fleet.enqueue(5)
     with fleet.worker("a", "--provider", "offline", "--pace", "0", "--per-minute", "2"):
         wait_until(lambda: "2 SUCCESS" in fleet.command("status"))
         time.sleep(1)
@@ -326,30 +306,30 @@ def test_the_fleet_begins_no_more_than_its_share_of_a_minute(tmp_path):
 
 
 @NEEDS_SQLITE
-def test_what_a_user_can_get_wrong_is_one_line(tmp_path):
-    fleet = Fleet(tmp_path, "postgresql://me:secret@127.0.0.1:9/none?connect_timeout=2")
-    code, out, err = fleet.do("-m", "demos.fleet", "status")
-    assert (code, out) == (2, "")
-    assert err.count("\n") == 1
-    assert err.startswith("error: ")
-    assert "secret" not in err
-    fleet = Fleet(tmp_path, "nonsense")
-    code, out, err = fleet.do("-m", "demos.fleet", "status")
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    fleet = Fleet(tmp_path, f"sqlite:///{tmp_path}/fleet.db")
-    code, _, err = fleet.do("-m", "demos.fleet", "status", "ORD-7")
-    assert (code, err.count("\n")) == (2, 1)
-    for command in (["enqueue", "2"], ["work"]):  # before a model is looked for
-        code, out, err = fleet.do("-m", "demos.fleet", *command, "--db", str(tmp_path))
-        assert (code, out, err.count("\n")) == (1, "", 1)
-        assert err.startswith("error: --db: ")
-    without = "import sys, runpy; sys.modules['dbos'] = None; sys.argv = ['fleet', 'status']; "
-    without += "runpy.run_module('demos.fleet', run_name='__main__')"
-    code, _, err = fleet.do("-c", without)
-    assert (code, err) == (
-        2,
-        'error: dbos is not installed; in the clone run: pip install ".[fleet]"\n',
-    )
+@pytest.mark.parametrize(
+    ("url", "words", "code", "said"),
+    [
+        ("postgresql://me:secret@127.0.0.1:9/none?connect_timeout=2", ["status"], 2, "cannot be "),
+        ("nonsense", ["status"], 2, "; use sqlite:///FILE or "),
+        ("", ["status", "ORD-7"], 2, "ORD-7: no conversation of that number is over; see status"),
+        ("", ["enqueue", "2", "--db", "."], 1, "--db: "),
+        ("", ["work", "--db", "."], 1, "--db: "),  # before a model is looked for
+    ],
+)
+def test_what_a_user_can_get_wrong_is_one_line(tmp_path, url, words, code, said):
+    env = {"THINK_AGENT_FLEET": url or f"sqlite:///{tmp_path}/fleet.db"}
+    done = run_here("demos.fleet", *words, **env)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (code, "", 1)
+    assert done.stderr.startswith("error: ")
+    assert said in done.stderr
+    assert "secret" not in done.stderr
+
+
+def test_a_missing_engine_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "dbos", None)
+    done = run_here("demos.fleet", "work")
+    said = 'error: dbos is not installed; in the clone run: pip install ".[fleet]"\n'
+    assert (done.returncode, done.stderr) == (2, said)
 
 
 def test_an_old_sqlite_is_named_in_one_line(monkeypatch):
@@ -389,41 +369,31 @@ def engine(tmp_path):
     DBOS.destroy(destroy_registry=True)
 
 
-def test_a_model_that_is_out_of_reach_is_asked_again(engine):
-    errors = [Overloaded("busy; try again")]
+@pytest.mark.parametrize(
+    ("error", "times", "asked"),
+    [
+        (Overloaded("busy; try again"), 1, 2),
+        (Overloaded("busy; try again"), 99, ASK_THE_MODEL["max_attempts"]),
+        (AuthError("no key; set one"), 99, 1),
+    ],
+)
+def test_a_model_is_asked_again_where_that_may_help(engine, monkeypatch, error, times, asked):
+    requests = []
 
-    def busy_once(request):
-        if errors:
-            raise errors.pop()
-        return Assistant(text="Here I am.")
-
-    [_, answer] = read(engine(DurableAgent(ScriptedModel(busy_once)), "hello").get_result())
-    assert answer.text == "Here I am."
-
-
-def test_a_model_that_stays_out_of_reach_fails_the_workflow_with_its_own_error(engine, monkeypatch):
-    asked = []
-
-    def busy(request):
-        asked.append(request)
-        raise Overloaded("busy; try again")
+    def script(request):
+        requests.append(request)
+        if len(requests) <= times:
+            raise error
+        return Assistant("Here I am.")
 
     monkeypatch.setitem(ASK_THE_MODEL, "interval_seconds", 0.001)
-    with pytest.raises(Overloaded, match="busy; try again"):
-        engine(DurableAgent(ScriptedModel(busy)), "hello").get_result()
-    assert len(asked) == ASK_THE_MODEL["max_attempts"]
-
-
-def test_a_model_that_refuses_is_not_asked_again(engine):
-    asked = []
-
-    def refuse(request):
-        asked.append(request)
-        raise AuthError("no key; set one")
-
-    with pytest.raises(AuthError, match="no key; set one"):
-        engine(DurableAgent(ScriptedModel(refuse)), "hello").get_result()
-    assert len(asked) == 1
+    run = engine(DurableAgent(ScriptedModel(script)), "hello")
+    if asked > times:
+        assert read(run.get_result())[-1].text == "Here I am."
+    else:  # the workflow fails with the model's own error
+        with pytest.raises(type(error), match=str(error)):
+            run.get_result()
+    assert len(requests) == asked
 
 
 def test_a_person_is_waited_for_in_the_workflow(engine):
@@ -435,15 +405,11 @@ def test_a_person_is_waited_for_in_the_workflow(engine):
         opened.append(which)
         return "open"
 
-    def script(request):
-        if len(request.messages) > 1:
-            return Assistant(text="Done.")
-        return Assistant(tool_calls=(ToolCall("1", "open_door", {"which": "red"}),))
-
     def ask(question):
         return bool(DBOS.recv("verdict", timeout_seconds=30))
 
-    agent = DurableAgent(ScriptedModel(script), [open_door], force="never", approve=ask)
+    model = ScriptedModel([call("open_door", which="red"), "Done."])
+    agent = DurableAgent(model, [open_door], force="never", approve=ask)
     handle = engine(agent, "the red one, please")
     time.sleep(0.3)
     assert opened == []
@@ -453,7 +419,7 @@ def test_a_person_is_waited_for_in_the_workflow(engine):
 
 
 def test_a_run_that_would_not_be_durable_is_refused(tmp_path, engine):
-    agent = DurableAgent(ScriptedModel([Assistant(text="hi")]))
+    agent = DurableAgent(ScriptedModel(["hi"]))
     with pytest.raises(TypeError, match="in a DBOS workflow"):
         agent.run("hello")
     with pytest.raises(TypeError, match="in a DBOS workflow"):

@@ -14,7 +14,7 @@ import pytest
 
 from tests import readme
 from tests.readme import ROOT
-from tests.support.commands import environment
+from tests.support.commands import environment, run_here
 from think_agent import Turn, next_step
 from think_agent.transcript import Transcript
 
@@ -57,15 +57,11 @@ def test_every_code_block_runs(code, clone):
 
 @pytest.mark.parametrize("code", COMMANDS)
 def test_every_command_runs(code, clone):
-    env = environment(PYTHONPATH=str(ROOT))
     for line in code.splitlines():
         words = shlex.split(line)
-        if words[0] == "think-agent":
-            words[:1] = ["python", "-m", "think_agent"]
-        assert words[0] == "python"
-        done = subprocess.run(
-            [sys.executable, *words[1:]], capture_output=True, text=True, env=env, check=False
-        )
+        module, *flags = ["think_agent", *words[1:]] if words[0] == "think-agent" else words[2:]
+        assert words[:2] in (["python", "-m"], ["think-agent", words[1]])
+        done = run_here(module, *flags)
         assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
 
 
@@ -76,18 +72,10 @@ def test_every_block_runs_or_says_where():
 
 
 def test_the_toml_is_a_config_that_the_desk_takes(clone):
-    [code] = [
-        code for text in PAGES.values() for _, kind, code in FENCED.findall(text) if kind == "toml"
-    ]
+    pages = "".join(PAGES.values())
+    [code] = [code for _, kind, code in FENCED.findall(pages) if kind == "toml"]
     (clone / "agent.toml").write_text(code)
-    words = ["-m", "demos.refund", "--config", "agent.toml", "I want a refund on order ORD-001"]
-    done = subprocess.run(
-        [sys.executable, *words],
-        capture_output=True,
-        text=True,
-        env=environment(PYTHONPATH=str(ROOT)),
-        check=False,
-    )
+    done = run_here("demos.refund", "--config", "agent.toml", "I want a refund on order ORD-001")
     assert done.returncode == 0, done.stderr
 
 
@@ -128,23 +116,20 @@ def test_the_loop_in_short_is_the_loop(name, tmp_path):
 def test_your_own_agent_is_made_as_the_section_says(tmp_path):
     """The first block is `pantry.py`, the second is its test."""
     section = TEXT.split("## Your own agent")[1].split("\n## ")[0]
-    agent, test = (code for _, code in readme.PYTHON.findall(section))
+    agent, its_test = (code for _, code in readme.PYTHON.findall(section))
     (tmp_path / "pantry.py").write_text(agent)
-    (tmp_path / "test_pantry.py").write_text(test)
-    run = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_pantry.py"]
+    (tmp_path / "test_pantry.py").write_text(its_test)
     env = environment(PYTHONPATH=os.pathsep.join([str(ROOT), str(tmp_path)]))
-    done = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, env=env, check=False)
-    assert "1 passed" in done.stdout, done.stdout
-    own = subprocess.run(
-        [sys.executable, "pantry.py"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        env=env,
-        check=True,
-    )
-    assert "error: not run" in own.stdout
-    assert "5 packets of coffee are on their way" in own.stdout
+    test = ["-m", "pytest", "-p", "no:cacheprovider", "test_pantry.py"]
+    for words, said in (
+        (test, "1 passed"),
+        (["pantry.py"], "5 packets of coffee are on their way"),
+    ):
+        command = [sys.executable, *words]
+        done = subprocess.run(
+            command, cwd=tmp_path, capture_output=True, text=True, env=env, check=True
+        )
+        assert said in done.stdout
 
 
 @pytest.mark.parametrize("name", PAGES)

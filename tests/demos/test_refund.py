@@ -1,14 +1,14 @@
 """The refund desk: the shop's rules, the stand-in's flow, and the command line."""
 
 import asyncio
-import contextlib
 import json
 import os
 import re
 import sqlite3
 import subprocess
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import date, timedelta
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -17,8 +17,9 @@ from demos.refund.offline import LABEL, reply
 from demos.refund.shop import INSTRUCTIONS, ORDERS, Shop, ShopError
 from tests.servers import Reply, serve
 from tests.servers.openai_chat import Chat
-from tests.support.commands import in_a_terminal, run, text_of
-from think_agent import Agent, Assistant, ScriptedModel, ToolCall, connect
+from tests.support.commands import decisions, in_a_terminal, run_here, text_of
+from think_agent import Agent, ScriptedModel, connect
+from think_agent.testing import call, think
 
 ROOT = Path(__file__).parents[2]
 TODAY = date(2026, 3, 1)
@@ -108,18 +109,15 @@ def test_an_approved_order_cannot_be_refunded_again_even_behind_the_shops_back(t
 def test_many_at_once_refund_once(tmp_path):
     path = str(tmp_path / "shop.db")
     shops = [Shop(path, today=TODAY) for _ in range(4)]
-    won = []
 
-    def go(shop: Shop) -> None:
-        with contextlib.suppress(ShopError):
-            won.append(shop.process_refund("ORD-003", "approve", "race"))
+    def won(shop: Shop) -> bool:
+        try:
+            return bool(shop.process_refund("ORD-003", "approve", "race"))
+        except ShopError:
+            return False
 
-    threads = [threading.Thread(target=go, args=(shop,)) for shop in shops for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(won) == 1
+    with ThreadPoolExecutor(12) as pool:
+        assert sum(pool.map(won, shops * 3)) == 1
 
 
 @pytest.mark.parametrize("force", ["never", "first", "always"])
@@ -144,6 +142,9 @@ def test_several_orders_an_unknown_one_and_small_talk_in_one_conversation():
         ("ORD-002", "deny"),
     ]
     assert "there is no order 'ORD-999'" in second.answer
+    *_, last = second.thoughts  # tells what happened
+    assert "ORD-001: approve recorded, $89.00 refunded; ORD-002: deny recorded" in last
+    assert "ORD-999: no decision (there is no order 'ORD-999'" in last
     third = asyncio.run(agent.arun("ORD-001 again", transcript=second.transcript))
     assert [d.decision for d in shop.decisions() if d.order_id == "ORD-001"] == ["approve", "deny"]
     assert third.transcript[: len(second.transcript)] == second.transcript
@@ -152,13 +153,10 @@ def test_several_orders_an_unknown_one_and_small_talk_in_one_conversation():
 def test_a_model_that_obeys_the_injected_note_is_stopped_by_the_shop():
     shop = Shop(today=TODAY)
     approve = {"order_id": "ORD-009", "decision": "approve", "reason": "the note says so"}
-    note = {"thought": "The note says: approve at once.", "should_continue": "true"}
     script = [
-        Assistant(tool_calls=(ToolCall("1", "lookup_order", {"order_id": "ORD-009"}),)),
-        Assistant(
-            tool_calls=(ToolCall("2", "think", note), ToolCall("3", "process_refund", approve))
-        ),
-        Assistant(text="I could not approve it."),
+        call("lookup_order", order_id="ORD-009"),
+        (think("The note says: approve at once."), call("process_refund", **approve)),
+        "I could not approve it.",
     ]
     agent = Agent(ScriptedModel(script), shop.tools(), force="never", silence="accept")
     outcome = agent.run("Refund ORD-009")
@@ -167,19 +165,11 @@ def test_a_model_that_obeys_the_injected_note_is_stopped_by_the_shop():
     assert shop.decisions() == []
 
 
-def test_the_last_thought_tells_what_happened():
-    outcome = desk(Shop(today=TODAY)).run("ORD-001, ORD-999 and ORD-002")
-    *_, last = outcome.thoughts
-    assert "ORD-001: approve recorded, $89.00 refunded" in last
-    assert "ORD-999: no decision (there is no order 'ORD-999'" in last
-    assert "ORD-002: deny recorded" in last
-
-
 # The command line, as a person starts it.
 
 
 def run_demo(*args: str, stdin: str = "", **env: str) -> subprocess.CompletedProcess[str]:
-    return run("-m", "demos.refund", *args, stdin=stdin, **env)
+    return run_here("demos.refund", *args, stdin=stdin, **env)
 
 
 def test_auto_falls_back_to_the_labeled_stand_in_and_writes_the_refund(tmp_path):
@@ -190,15 +180,7 @@ def test_auto_falls_back_to_the_labeled_stand_in_and_writes_the_refund(tmp_path)
     assert "ollama pull qwen2.5:7b" in done.stderr
     assert (done.stdout + done.stderr).count("no language model") == 1
     assert "3 actions, each behind a thought" in done.stdout.splitlines()[-1]
-    with sqlite3.connect(db) as connection:
-        rows = connection.execute("SELECT order_id, decision, amount_cents FROM decisions")
-        assert rows.fetchall() == [("ORD-001", "approve", 8900)]
-
-
-def test_an_explicit_ollama_that_is_not_there_is_an_error_of_one_line():
-    done = run_demo("ORD-001", "--provider", "ollama")
-    assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
-    assert "Traceback" not in done.stderr
+    assert decisions(db) == [("ORD-001", "approve")]
 
 
 def test_json_is_one_object_and_nothing_else(tmp_path):
@@ -217,15 +199,16 @@ def test_json_is_one_object_and_nothing_else(tmp_path):
     assert {"answer", "thoughts", "model"} <= data.keys()
 
 
-def test_flags_win_over_the_environment_and_both_are_checked():
-    done = run_demo("hi", "--json", THINK_AGENT_PROVIDER="offline:a", THINK_AGENT_MODEL="b")
-    assert json.loads(done.stdout)["model"] == "b"
-    done = run_demo("hi", "--json", "--provider", "offline:a", THINK_AGENT_MODEL="b")
-    assert json.loads(done.stdout)["model"] == "a"
-    done = run_demo("hi", "--json", "--provider", "offline:a", "--model", "c")
-    assert json.loads(done.stdout)["model"] == "c"
-    assert run_demo("hi", THINK_AGENT_FORCE="sometimes").returncode == 2
-    assert run_demo("hi", "--provider", "nobody").returncode == 2
+@pytest.mark.parametrize(
+    ("flags", "env", "model"),
+    [
+        ([], {"THINK_AGENT_PROVIDER": "offline:a", "THINK_AGENT_MODEL": "b"}, "b"),
+        (["--provider", "offline:a"], {"THINK_AGENT_MODEL": "b"}, "a"),
+        (["--provider", "offline:a", "--model", "c"], {}, "c"),
+    ],
+)
+def test_a_flag_wins_over_the_environment(flags, env, model):
+    assert json.loads(run_demo("hi", "--json", *flags, **env).stdout)["model"] == model
 
 
 def test_quiet_prints_the_bare_answer_and_hide_thoughts_no_thoughts():
@@ -239,10 +222,10 @@ def test_quiet_prints_the_bare_answer_and_hide_thoughts_no_thoughts():
 
 
 def test_the_prompt_loop_remembers_and_takes_commands():
-    says = ["ORD-001", "/thoughts off", "ORD-001", "/provider nope", "/bogus", "/reset", "/quit"]
-    keys = [("\n> ", line + "\r") for line in says]
-    screen, code, _ = in_a_terminal(["-m", "demos.refund", "--provider", "offline"], keys=keys)
-    screen = text_of(screen)
+    keys = ["ORD-001", "/thoughts off", "ORD-001", "/provider nope", "/bogus", "/reset", "/quit"]
+    words = ["-m", "demos.refund", "--provider", "offline", "--no-stream"]
+    screen, code, _ = in_a_terminal(words, keys=keys)
+    screen = " ".join(text_of(screen).split())
     assert code == 0, screen
     assert screen.count("✓ done ·") == 2
     assert "the order was refunded already" in screen
@@ -253,9 +236,7 @@ def test_the_prompt_loop_remembers_and_takes_commands():
 def test_a_new_provider_gets_neither_the_address_nor_the_model_of_the_old_one():
     with serve(Chat(), reply) as server:
         flags = ["--provider", "openai:m", "--base-url", f"{server.url}/v1"]
-        keys = [
-            ("\n> ", line + "\r") for line in ("/provider ollama", "/provider offline", "/quit")
-        ]
+        keys = ["/provider ollama", "/provider offline", "/quit"]
         screen, code, _ = in_a_terminal(["-m", "demos.refund", *flags], keys=keys)
         assert server.requests == []
     assert code == 0
@@ -266,7 +247,9 @@ def test_a_new_provider_gets_neither_the_address_nor_the_model_of_the_old_one():
 def test_text_that_is_piped_in_is_one_request():
     done = run_demo("--provider", "offline", "--json", stdin="Dear shop,\n\nORD-001\nand ORD-002\n")
     assert [d["order_id"] for d in json.loads(done.stdout)["decisions"]] == ["ORD-001", "ORD-002"]
-    assert run_demo("--provider", "offline", stdin="\n").returncode == 2
+    for empty in (["--json"], []):
+        done = run_demo("--provider", "offline", *empty, stdin="\n")
+        assert (done.returncode, "the request is empty" in done.stderr) == (2, True)
 
 
 @pytest.mark.parametrize("in_a_file", [False, True])
@@ -283,7 +266,7 @@ def test_a_turn_that_ends_in_an_error_is_not_forgotten(tmp_path, in_a_file):
     kept = ["--transcript", str(path)] if in_a_file else []
     with serve(Chat(), brain) as server:
         flags = ["--provider", "openai:m", "--base-url", f"{server.url}/v1", "--no-stream", *kept]
-        keys = [("\n> ", line + "\r") for line in ("ORD-001", "thank you", "/quit")]
+        keys = ["ORD-001", "thank you", "/quit"]
         screen, code, _ = in_a_terminal(["-m", "demos.refund", *flags], keys=keys)
     screen = text_of(screen)
     assert "context too long" in screen
@@ -310,35 +293,34 @@ def test_one_file_for_two_things_is_refused_before_either_is_written(tmp_path):
     assert not path.exists()
 
 
-def test_what_is_no_regular_file_is_no_place_for_a_page(tmp_path):
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    loop = tmp_path / "loop"
-    loop.symlink_to(loop)
-    for path in (pipe, loop, Path("/dev/full"), tmp_path / ("x" * 300)):
-        done = run_demo("ORD-001", "--provider", "offline", "--html", str(path))
-        assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (1, "", 1)
+def unusable(folder: Path, what: str) -> Path:
+    """A path that will not do for a file of ours, and why."""
+    paths = {name: folder / name for name in ("folder", "fifo", "loop", "diary", "x" * 300)}
+    paths |= {"below a file": paths["diary"] / "x", "no folder": folder / "nope" / "x"}
+    paths["folder"].mkdir()
+    os.mkfifo(paths["fifo"])
+    paths["loop"].symlink_to(paths["loop"])
+    paths["diary"].write_text("Dear diary,\n" * 99)
+    return paths.get(what, Path(what))
 
 
-@pytest.mark.parametrize("flag", ["--transcript", "--resume", "--html", "--db"])
-@pytest.mark.parametrize("wrong", ["folder", "below a file", "not ours", "not there"])
-def test_a_path_that_will_not_do_is_all_there_is_to_read(tmp_path, flag, wrong):
+FLAGS = ("--transcript", "--resume", "--html", "--db")
+UNUSABLE = ("folder", "fifo", "loop", "diary", "x" * 300, "below a file", "no folder", "/dev/full")
+THESE_WILL_DO = {("--html", "diary"), ("--transcript", "no folder")}
+
+
+@pytest.mark.parametrize(
+    ("flag", "what"), sorted({("--config", "fifo"), *product(FLAGS, UNUSABLE)} - THESE_WILL_DO)
+)
+def test_a_path_that_will_not_do_is_all_there_is_to_read(tmp_path, flag, what):
     """No banner, and no word of Ollama, which is looked for later."""
-    if (flag, wrong) in {("--html", "not ours"), ("--transcript", "not there")}:
-        return  # these will do
-    ours = tmp_path / "file.txt"
-    ours.write_text("Dear diary,\n" * 99)
-    path = {
-        "folder": tmp_path,
-        "below a file": ours / "x",
-        "not ours": ours,
-        "not there": tmp_path / "nope" / "x",
-    }[wrong]
+    path = unusable(tmp_path, what)
+    before = sorted(tmp_path.iterdir())
     done = run_demo(*([] if flag == "--resume" else ["ORD-001"]), flag, str(path))
     assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (1, "", 1)
     assert flag in done.stderr
     assert str(path) in done.stderr
-    assert list(tmp_path.iterdir()) == [ours]
+    assert sorted(tmp_path.iterdir()) == before
 
 
 @pytest.mark.parametrize(
@@ -352,34 +334,27 @@ def test_what_may_be_a_transcript_is_left_to_the_run(tmp_path, first):
 
 
 @pytest.mark.parametrize(
-    ("provider", "variable"),
+    ("provider", "said"),
     [
-        ("anthropic", "ANTHROPIC_API_KEY"),
-        ("openai", "OPENAI_API_KEY"),
-        ("gemini", "GEMINI_API_KEY"),
+        ("anthropic", "anthropic: no API key; set the environment variable ANTHROPIC_API_KEY"),
+        ("openai", "openai: no API key; set the environment variable OPENAI_API_KEY"),
+        ("gemini", "gemini: no API key; set the environment variable GEMINI_API_KEY"),
+        ("ollama", "ollama: no server at http://127.0.0.1:9; start it with: ollama serve"),
     ],
 )
-def test_a_missing_key_says_which_variable_to_set(provider, variable, monkeypatch):
+def test_a_model_out_of_reach_is_one_line_that_says_what_to_do(provider, said, monkeypatch):
     for name in ("ANTHROPIC", "OPENAI", "GEMINI", "GOOGLE"):
         monkeypatch.delenv(f"{name}_API_KEY", raising=False)
     done = run_demo("hi", "--provider", provider)
-    said = f"error: {provider}: no API key; set the environment variable {variable} (in code: api_"
-    assert (done.returncode, done.stderr.startswith(said)) == (1, True)
-    assert len(done.stderr.splitlines()) == 1
-
-
-def test_the_exit_codes_in_the_help_fit_a_narrow_terminal():
-    done = run_demo("--help", COLUMNS="60")
-    assert max(map(len, done.stdout.splitlines())) <= 60
-
-
-@pytest.mark.parametrize("content", [b"not a database, certainly not one of ours", None])
-def test_a_database_that_cannot_be_used_is_an_error_of_one_line(tmp_path, content):
-    path = tmp_path / "shop.db"
-    path.mkdir() if content is None else path.write_bytes(content)
-    done = run_demo("ORD-001", "--provider", "offline", "--db", str(path))
     assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
-    assert "--db" in done.stderr
+    assert done.stderr.startswith(f"error: {said}")
+
+
+def test_the_help_fits_a_narrow_terminal_and_names_what_the_kit_is_about():
+    said = run_demo("--help", COLUMNS="60").stdout
+    assert max(map(len, said.splitlines())) <= 60
+    for flag in ("--silence", "--carry", "--reasoning", "--timeout", "--num-ctx", "--max-tokens"):
+        assert flag in said
 
 
 # Files, limits and people at the command line
@@ -394,9 +369,7 @@ def test_a_transcript_is_kept_and_a_finished_run_resumes_to_its_own_answer(tmp_p
     assert (again.returncode, again.stdout) == (0, first.stdout)
     more = run_demo("ORD-001", "--provider", "offline", "--quiet", "--transcript", kept, "--db", db)
     assert "refunded already" in more.stdout  # the conversation goes on in the file
-    with sqlite3.connect(db) as connection:
-        rows = connection.execute("SELECT decision FROM decisions").fetchall()
-    assert rows == [("approve",), ("deny",)]
+    assert decisions(db) == [("ORD-001", "approve"), ("ORD-001", "deny")]
 
 
 def test_a_refund_over_the_limit_waits_for_a_person_and_goes_on_by_the_verdict(tmp_path):
@@ -409,9 +382,7 @@ def test_a_refund_over_the_limit_waits_for_a_person_and_goes_on_by_the_verdict(t
     assert (refused.returncode, "resume it first" in refused.stderr) == (1, True)
     resumed = run_demo("--resume", kept, "--approve", "always-under", "600", *common)
     assert (resumed.returncode, "by the rule --approve" in resumed.stdout) == (0, True)
-    with sqlite3.connect(db) as connection:
-        rows = connection.execute("SELECT order_id, decision, amount_cents FROM decisions")
-        assert rows.fetchall() == [("ORD-004", "approve", 58000)]
+    assert decisions(db) == [("ORD-004", "approve")]
 
 
 def test_a_promise_to_go_on_is_asked_about_unless_silence_is_accepted():
@@ -442,29 +413,40 @@ def test_settings_come_from_file_environment_and_flag_the_later_over_the_earlier
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("words", "said"),
     [
-        ("[think_agent]\nbogus = 1", "unknown bogus"),
-        ("[think_agent]\nmax_cots = 1", "did you mean max_cost?"),
+        ("--patiense 1", "'--patiense'"),
+        ("--provider nope", "--provider: 'nope' is none: use one of auto, "),
+        ("--provider antropic", "did you mean anthropic?"),
+        ("--provider offline --seed 1", "offline takes no seed"),
+        ("--base-url http://h", "name the provider whose protocol"),
+        ("--approve always-under \u00b2", "--approve: use ask, never, or"),
+        ("--max-cost 1", "--max-cost needs prices"),
+        ("--max-model-calls true", "'true' is not a valid integer"),
+        ("--resume kept", "--resume goes on with a run"),
+        ("THINK_AGENT_MAX_COTS=1", "THINK_AGENT_MAX_COTS: there is no such setting; did you mean"),
+        ("THINK_AGENT_PATIENCE=no", "--patience (THINK_AGENT_PATIENCE): 'no' is not"),
+        ("bogus = 1", "bogus: there is no such setting; known: "),
+        ("max_cots = 1", "did you mean max_cost?"),
+        ("force = 'often'", "agent.toml): 'often' is not one of 'first', 'never'"),
+        ("patience = true", "'true' is not a valid integer"),
+        ("max_cost = 1.5\nprices = 5", "write a table"),
         (
-            "[think_agent]\nforce = 'often'",
-            "agent.toml): 'often' is not one of 'first', 'never'",
-        ),
-        ("[think_agent]\npatience = true", "'true' is not a valid integer"),
-        ("[think_agent]\nmax_cost = 1.5", "needs prices"),
-        ("[think_agent]\nmax_cost = 1.5\nprices = 5", "write a table"),
-        (
-            "[think_agent]\nmax_cost = 1.5\nprices.m = {input = -1, output = 1}",
+            "max_cost = 1.5\nprices.m = {input = -1, output = 1}",
             "per million tokens (m: Value error, price input=-1.0: use a number from 0",
         ),
         ("not toml", "not valid TOML"),
     ],
 )
-def test_a_wrong_setting_is_one_line_that_names_its_place(tmp_path, text, said):
-    config = tmp_path / "agent.toml"
-    config.write_text(text)
-    done = run_demo("x", "--provider", "offline", "--config", str(config))
-    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
+def test_what_is_wrong_is_one_line_that_names_its_place(tmp_path, words, said):
+    """With a flag, a variable, or a line of the file."""
+    config, env = tmp_path / "agent.toml", {}
+    config.write_text(f"[think_agent]\n{words}" if words[0] not in "-T" else "[think_agent]")
+    flags = words.replace("kept", __file__).split() if words[0] == "-" else []
+    if words[0] == "T":
+        env = dict([words.split("=")])
+    done = run_demo("x", "--config", str(config), *flags, **env)
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1), done.stderr
     assert said in done.stderr
 
 
@@ -474,35 +456,6 @@ def test_where_a_price_came_from_is_shown_too(tmp_path):
     shown = run_demo("--show-config", THINK_AGENT_CONFIG=str(config)).stdout.splitlines()[-1]
     assert shown.startswith("prices.m ")
     assert shown.endswith(str(config))
-
-
-@pytest.mark.parametrize(
-    ("words", "env", "said"),
-    [
-        (
-            ["x"],
-            {"THINK_AGENT_MAX_COTS": "1"},
-            "THINK_AGENT_MAX_COTS: there is no such setting; did",
-        ),
-        (["x"], {"THINK_AGENT_PATIENCE": "no"}, "--patience (THINK_AGENT_PATIENCE): 'no' is not"),
-        (["x", "--patiense", "1"], {}, "'--patience'"),
-        (["x", "--provider", "antropic"], {}, "did you mean anthropic?"),
-        (["x", "--base-url", "http://h"], {}, "name the provider whose protocol"),
-        (["x", "--approve", "always-under", "\u00b2"], {}, "--approve: use ask, never, or"),
-        (["x", "--provider", "offline", "--seed", "1"], {}, "--seed: a stand-in has no such"),
-        (["x", "--max-cost", "1"], {}, "--max-cost needs prices"),
-        (["--json"], {}, "the request is empty"),
-        (["x", "--resume", "FILE"], {}, "--resume goes on with a run"),
-    ],
-)
-def test_what_is_wrong_with_a_flag_is_one_line(tmp_path, words, env, said):
-    os.mkfifo(tmp_path / "FIFO")
-    (tmp_path / "FILE").touch()
-    made = {"FIFO", "FILE"}
-    words = [str(tmp_path / word) if word in made else word for word in words]
-    done = run_demo(*words, **env)
-    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1), done.stderr
-    assert said in done.stderr
 
 
 def test_a_variable_of_another_command_is_named_and_a_tilde_is_home(tmp_path):
@@ -515,8 +468,6 @@ def test_a_variable_of_another_command_is_named_and_a_tilde_is_home(tmp_path):
 def test_a_limit_ends_the_run_with_its_own_exit_code():
     done = run_demo("ORD-001", "--provider", "offline", "--max-model-calls", "3")
     assert (done.returncode, "✗ stopped at a limit" in done.stdout) == (3, True)
-    wrong = run_demo("ORD-001", "--provider", "offline", "--max-model-calls", "true")
-    assert (wrong.returncode, len(wrong.stderr.splitlines())) == (2, 1)
 
 
 def test_the_audit_page_is_written(tmp_path):

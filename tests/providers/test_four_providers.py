@@ -47,7 +47,7 @@ from think_agent import (
     User,
 )
 from think_agent.audit import report, words
-from think_agent.cli.models import speak
+from think_agent.cli.shared_flags import speak
 from think_agent.running import with_ids
 
 MODES: tuple[Mode, ...] = ("honor", "refuse", "ignore")

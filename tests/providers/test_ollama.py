@@ -8,6 +8,7 @@ from typing import Any
 
 import ollama
 import pytest
+from think_agent.cli.models import named_model, speak
 
 from tests.servers import Reply, serve
 from tests.servers.ollama import OllamaServer
@@ -40,7 +41,6 @@ from think_agent import (
     connect,
     tool,
 )
-from think_agent.cli.models import named_model, speak
 from think_agent.providers.ollama import Ollama
 
 

@@ -2,15 +2,22 @@
 of whoever runs the tests, and with no Ollama to be found.
 """
 
+import io
 import os
 import pty
 import re
+import runpy
 import select
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from unittest.mock import patch
 
 from tests.support.sizes import ROOT
 
@@ -36,15 +43,42 @@ def run(*words: str, stdin: str = "", **env: str) -> subprocess.CompletedProcess
     )
 
 
+def run_here(
+    module: str, *words: str, stdin: str = "", **env: str
+) -> subprocess.CompletedProcess[str]:
+    """`python -m MODULE WORDS`, in this process: streams and exit code, ten times as fast."""
+    out, err, on_sigterm = io.StringIO(), io.StringIO(), signal.getsignal(signal.SIGTERM)
+    with (
+        patch.dict(os.environ, environment(**env), clear=True),
+        patch("sys.argv", [module, *words]),
+        patch("sys.stdin", io.StringIO(stdin)),
+        warnings.catch_warnings(),  # puts back whoever shows them, too
+        redirect_stdout(out),
+        redirect_stderr(err),
+    ):
+        warnings.simplefilter("ignore", RuntimeWarning)  # a test may have imported it already
+        code: object = 0
+        try:
+            runpy.run_module(module, run_name="__main__", alter_sys=True)
+        except SystemExit as done:
+            code = done.code
+        finally:
+            signal.signal(signal.SIGTERM, on_sigterm)
+    assert isinstance(code, int)
+    return subprocess.CompletedProcess(words, code, out.getvalue(), err.getvalue())
+
+
 def in_a_terminal(
     words: Sequence[str],
     interrupt_after: str | None = None,
     seconds: float = 20,
-    keys: Sequence[tuple[str, str]] = (),
+    keys: Sequence[tuple[str, str] | str] = (),
 ) -> tuple[str, int, float]:
     """`python WORDS` in a pty of 60 columns; the screen, the exit code and the seconds since the
-    last key. Each of `keys` is typed once some text has come since the one before: (text, key).
+    last key. Each of `keys` is typed once some text has come since the one before: (text, key), or
+    a line for the prompt.
     """
+    keys = [("\n> ", key + "\r") if isinstance(key, str) else key for key in keys]
     keys = [*keys, *([(interrupt_after, CTRL_C)] if interrupt_after else [])]
     parent, child = pty.openpty()
     process = subprocess.Popen(
@@ -77,6 +111,12 @@ def in_a_terminal(
     code = process.wait(timeout=5)
     os.close(parent)
     return seen, code, time.monotonic() - pressed
+
+
+def decisions(shop: str | Path) -> list[tuple[str, str]]:
+    """What a shop has recorded: order and decision, in order."""
+    with sqlite3.connect(shop) as db:
+        return db.execute("SELECT order_id, decision FROM decisions ORDER BY id").fetchall()
 
 
 def text_of(screen: str) -> str:

@@ -85,7 +85,7 @@ def _answer(
             case "q" | "quit":
                 return Verdict("quit", by=by)
             case "e" | "edit" if call and isinstance(call.arguments, dict):
-                changed = {name: _edit(view, name, v, ask) for name, v in call.arguments.items()}
+                changed = {name: _edit(name, v, ask) for name, v in call.arguments.items()}
                 new = replace(call, arguments=changed)
                 if problem := mistake(tools, new) if tools else None:
                     view.print(problem, "red")
@@ -99,23 +99,19 @@ def _answer(
 def _is_on_screen(view: RunView, call: ToolCall) -> bool:
     """Is this what the last reply did, and was that shown?"""
     replies = [message for message in view.messages if isinstance(message, Assistant)]
-    shown = view.thoughts and not view.quiet and replies
+    shown = view.thoughts and replies
     return bool(shown) and [c for c in replies[-1].tool_calls if c.name != THINK_NAME] == [call]
 
 
-def _edit(view: RunView, name: str, value: object, ask: Callable[[str, str], str]) -> object:
+def _edit(name: str, value: object, ask: Callable[[str, str], str]) -> object:
     """The new value of an argument: text as it is typed, everything else as JSON."""
     if name == CARRIED:  # a thought is the model's
         return value
-    present = value if isinstance(value, str) else json_text(value)
-    while True:
-        typed = ask(f"{name}: ", present).strip()
-        if isinstance(value, str):
-            return typed
-        found = json_value(typed)
-        if found is not None or typed == "null":
-            return found
-        view.print(f"{name}: not JSON, such as {present}", "red")
+    if isinstance(value, str):
+        return ask(f"{name}: ", value).strip()
+    typed = ask(f"{name}: ", json_text(value)).strip()
+    found = json_value(typed)
+    return typed if found is None and typed != "null" else found
 
 
 def _who() -> str:

@@ -9,19 +9,20 @@ Rule 3: a pipe gets plain, complete lines; NO_COLOR is honored (by rich).
 Rule 4: what is about the run and no part of it (`say`) goes to stderr.
 """
 
-import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Self
 
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.live import Live
+from rich.segment import Segment
 from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
 from .. import think
+from ..agent import Agent, Saved
 from ..audit import words
 from ..loop import AskHuman
 from ..messages import MESSAGES, THINK_NAME, Assistant, Message, ToolResult, User, Verdict
@@ -35,35 +36,39 @@ LOOK = {  # an icon and a style
     "thinking": ("🧠", "dim italic"),
     "thought": ("💭", "bold cyan"),  # the loudest: they are what this is about
     "call": ("🔧", "yellow"),
+    "result": ("  ↳", "dim"),
+    "error": ("  ↳", "red"),
     "answer": ("💬", "default"),
     "commentary": ("💬", "dim"),
+    "question": ("→", "magenta"),
+    "verdict": ("☑", "magenta"),
+    "notice": ("!", "magenta"),
 }
-NO_WIDTH = "\x1f"  # a space to whoever wraps, and nothing else is: `sanitize` lets none through
-
-
-def say(line: str) -> None:
-    """A line on stderr for the person: a terminal wraps it at words, a pipe gets it whole."""
-    if sys.stderr.isatty():
-        Console(stderr=True).print(Text(sanitize(line)))
-    else:
-        print(sanitize(line), file=sys.stderr)
-
-
-def lines_of(text: str, width: int) -> list[str]:
-    """The text in lines of a terminal, broken between words. JSON holds few spaces, so it may break
-    behind a comma, too.
-    """
-    spaced = Text(text.replace(',"', f',{NO_WIDTH}"'))
-    lines = spaced.wrap(Console(width=width), width, tab_size=4) or [spaced]
-    return [line.plain.replace(NO_WIDTH, "").rstrip() for line in lines]
 
 
 class Screen(Console):
-    """Stdout. Where the reader of a pipe went away, rich would exit; here it is an error again."""
+    """A console that paints nothing by itself. Where the reader of a pipe went away, rich would
+    exit; here it is an error again.
+    """
 
     def on_broken_pipe(self) -> None:
         """Leave it to whoever runs the command."""
         raise BrokenPipeError
+
+
+def say(line: str) -> None:
+    """A line on stderr for the person: a terminal wraps it at words, a pipe gets it whole."""
+    RunView(Screen(stderr=True)).print(line)
+
+
+def watch(agent: Agent, text: str, *, transcript: Saved | None = None) -> Outcome:
+    """`agent.run`, shown on stdout as it happens; Ctrl-C says what had been done by then."""
+    with RunView(Screen()) as view:
+        try:
+            return agent.run(text, transcript=transcript, on_event=view)
+        except KeyboardInterrupt:
+            view.stopped()
+            raise
 
 
 class RunView:
@@ -77,13 +82,13 @@ class RunView:
         self, console: Console, *, thoughts: bool = True, quiet: bool = False, verbose: bool = False
     ) -> None:
         self.console = console
-        self.thoughts = thoughts
+        self.thoughts = thoughts and not quiet
         self.quiet = quiet
         self.verbose = verbose
         self._preview = _Preview()
         self._live: Live | None = None
         self._started = time.monotonic()
-        self._text = ""  # of a reply without calls: most often it is the answer
+        self._held = ""  # the text of a reply without calls: most often it is the answer
         self.messages: list[Message] = []
         """What was said and done since the run began: all there is of a run that was stopped."""
         self.asking: AskHuman | None = None
@@ -94,18 +99,6 @@ class RunView:
 
     def __exit__(self, *raised: object) -> None:
         self.stop()
-
-    def stopped(self) -> None:
-        """Say what had been done when a person stopped the run, and what had not been."""
-        self.stop()
-        done = report(Turn.of(self.messages)).splitlines()
-        self.print("Stopped. Done so far:" if done else "Stopped. Nothing was done.", "yellow")
-        for line in done:
-            self._put(line[0], line[2:], "yellow")
-        if asked := self.asking:
-            said = "Not done, because it waited for your answer; nothing was written:"
-            self.print(said, "yellow")
-            self._put("?", signature(asked.call) if asked.call else asked.question, "yellow")
 
     def __call__(self, event: Event) -> None:
         if isinstance(event, MESSAGES):
@@ -126,32 +119,36 @@ class RunView:
             case _:
                 if not isinstance(event, User):
                     self._preview.clear()
-                if self.thoughts and not self.quiet:
-                    self._print(event)
+                if self.thoughts:
+                    for kind, text in self._seen(event):
+                        self._line(*LOOK[kind], text)
 
-    def _print(self, event: Event) -> None:
-        self._flush()
+    def _seen(self, event: Event) -> Iterator[tuple[str, str]]:
+        """What there is to see of an event: keys of LOOK, and texts, of which some are blank."""
+        held, self._held = self._held, ""
+        yield "answer", held
         match event:
-            case Assistant():
-                self._line("thinking", event.thinking)
-                self._text = event.text if event.tool_calls else event.words
-                if event.commentary != self._text:
-                    self._line("commentary", event.commentary)
-                if event.tool_calls:
-                    self._flush()
-                for call in event.tool_calls:
+            case Assistant(tool_calls=calls):
+                text = event.text if calls else event.words
+                yield "thinking", event.thinking
+                yield "commentary", event.commentary if event.commentary != text else ""
+                if calls:
+                    yield "answer", text
+                else:
+                    self._held = text
+                for call in calls:
                     if call.name == THINK_NAME:
-                        self._line("thought", think.thought(call).strip() or "(an empty thought)")
+                        yield "thought", think.thought(call).strip() or "(an empty thought)"
                     else:
-                        self._line("call", signature(call))
+                        yield "call", signature(call)
             case ToolResult(name=name, is_error=is_error) if name != THINK_NAME:
-                self._put("  ↳", self._result(event), "red" if is_error else "dim")
+                yield "error" if is_error else "result", self._result(event)
             case User(text=text):
-                self._put("→", text, "magenta")
+                yield "question", text
             case Verdict():
-                self._put("☑", words.decided(event), "magenta")
+                yield "verdict", words.decided(event)
             case Notice(text=text):
-                self._put("!", text, "magenta")
+                yield "notice", text
 
     def _result(self, result: ToolResult) -> str:
         """All of it, or what matters in it beside what its call says already."""
@@ -163,7 +160,9 @@ class RunView:
 
     def end(self, answer: str, exit: str | None, figures: str) -> None:
         """The answer, or why there is none, and the figures."""
-        self._flush(answer)
+        held, self._held = self._held, ""
+        if held.strip() != answer.strip():
+            self._line(*LOOK["answer"], held)
         why = "" if exit in words.REGULAR else words.why_ended(exit)
         said = "\n".join(filter(None, [answer.strip(), why and f"({why})"]))
         if self.quiet:
@@ -173,11 +172,16 @@ class RunView:
             self.print(f"\n{said}")
         self.print(f"\n{figures}", "dim")
 
-    def _flush(self, answer: str = "") -> None:
-        """Show the text of the last reply, unless it is the answer."""
-        text, self._text = self._text.strip(), ""
-        if text != answer.strip() and self.thoughts and not self.quiet:
-            self._line("answer", text)
+    def stopped(self) -> None:
+        """Say what had been done when a person stopped the run, and what had not been."""
+        self.stop()
+        done = report(Turn.of(self.messages))
+        said = f"Stopped. Done so far:\n{done}" if done else "Stopped. Nothing was done."
+        self.print(said, "yellow")
+        if asked := self.asking:
+            said = "Not done, because it waited for your answer; nothing was written:"
+            self.print(said, "yellow")
+            self._line("?", "yellow", signature(asked.call) if asked.call else asked.question)
 
     def print(self, text: str, style: str = "") -> None:
         """Text that a terminal wraps at words and a pipe does not wrap at all."""
@@ -188,28 +192,22 @@ class RunView:
         """A line each: a name, and what it means. What is too long goes on under itself."""
         width = max(map(len, rows)) + 1
         for name, meaning in rows.items():
-            self._put(name.ljust(width), meaning, "")
+            self._line(name.ljust(width), "", meaning)
 
-    def _line(self, kind: str, text: str) -> None:
-        icon, style = LOOK[kind]
-        if text.strip():
-            self._put(icon, text.strip(), style)
-
-    def _put(self, icon: str, text: str, style: str) -> None:
-        text = sanitize(text)
+    def _line(self, icon: str, style: str, text: str) -> None:
+        if not text.strip():
+            return
         if self.console.is_terminal:
-            lines = lines_of(text, max(1, self.console.width - _width(icon) - 1))
-            self.console.print(_block(icon, Text("\n".join(lines), style=style)))
+            text = text.replace(',"', ', "')  # JSON without a space could not be wrapped
+            self.console.print(_block(icon, style, text.strip()))
         else:
-            self.console.print(Text(f"{icon} ").append(text, style=style), soft_wrap=True)
+            self.print(f"{icon} {text.strip()}", style)
 
     def start(self) -> None:
         """Show the preview of the reply on its way, where a terminal can wipe it again."""
         self._preview.clear()
         if self.console.is_interactive and self._live is None:
-            self._live = Live(
-                self._preview, console=self.console, refresh_per_second=12, transient=True
-            )
+            self._live = Live(self._preview, console=self.console, transient=True)
             self._live.start()
 
     def stop(self) -> None:
@@ -226,37 +224,31 @@ class _Preview:
         self.clear()
 
     def clear(self) -> None:
-        self._blocks: dict[tuple[str, int], tuple[str, list[str]]] = {}
+        self._pieces: dict[tuple[str, int], list[str]] = {}
         self._since = time.monotonic()
 
     def add(self, delta: Delta) -> None:
-        _, pieces = self._blocks.setdefault((delta.kind, delta.index), (delta.name, []))
-        pieces.append(delta.text)
+        name = [f"{delta.name} "] if delta.kind == "call" else []
+        self._pieces.setdefault((delta.kind, delta.index), name).append(delta.text)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        lines = []
         room = console.width * console.height  # characters; more is never on the screen
-        for (kind, _), (name, pieces) in self._blocks.items():
-            text = "".join([f"{name} "] * (kind == "call") + pieces)[-room:]
-            icon, style = LOOK[kind]
-            lines.append(_block(icon, Text(sanitize(text), style=style)))
-        rendered = console.render_lines(Group(*lines), options) if lines else []
+        pieces = self._pieces.items()
+        blocks = [_block(*LOOK[kind], "".join(said)[-room:]) for (kind, _), said in pieces]
+        rendered = console.render_lines(Group(*blocks), options) if blocks else []
         # Only the tail fits: a live region taller than the screen cannot be wiped.
         for line in rendered[-max(1, console.height - 3) :]:
             yield from line
-            yield "\n" if not line else Text("")
+            yield Segment.line()
         seconds = int(time.monotonic() - self._since)
         yield Spinner("dots", Text(f"{seconds} s", style="dim"))
 
 
-def _block(icon: str, content: Text) -> Table:
+def _block(icon: str, style: str, text: str) -> Table:
     """An icon, or a name, and a text that wraps beside it."""
     grid = Table.grid(padding=(0, 1))
-    grid.add_column(width=_width(icon))
+    grid.add_column(no_wrap=True)
     grid.add_column(ratio=1, overflow="fold")
-    grid.add_row(Text(" " * (2 - cell_len(icon)) + icon), content)
+    indent = " " * (2 - cell_len(icon))
+    grid.add_row(Text(indent + icon), Text(sanitize(text), style, tab_size=4))
     return grid
-
-
-def _width(icon: str) -> int:
-    return max(2, cell_len(icon))

@@ -20,8 +20,8 @@ from ..evaluation.inputs import is_scripted, settings_of
 from ..evaluation.scores import PLOTS, Result, Setting, named, plot
 from ..policies import Price
 from .console import Screen, say
-from .models import STAND_IN
 from .options import PRICES, Command, File, config_flags, flags, prices, several, toml, whole
+from .shared_flags import STAND_IN
 
 ARMS = ("provider", "force", "think", "cover", "silence", "reasoning", "instructions", "dialect")
 FOLDERS = File(makes_folders=True)

@@ -11,10 +11,11 @@ import signal
 import sys
 import warnings
 from collections.abc import Sequence
+from typing import Any
 
 import click
 from click.exceptions import Exit as ClickExit
-from click.exceptions import NoArgsIsHelpError, NoSuchCommand
+from click.exceptions import NoArgsIsHelpError
 
 from .. import __version__
 from ..errors import FileError, ModelError
@@ -37,19 +38,14 @@ COMMANDS = ("audit", "eval", "probe")
 
 
 class Commands(click.Group):
-    """The commands by their names, without importing them."""
+    """The commands by their names, each imported when it is asked for."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, name: str) -> click.Command:
-        if name not in COMMANDS:
-            raise NoSuchCommand(name, possibilities=COMMANDS, ctx=ctx)
-        found: click.Command = importlib.import_module(f".{name}", __package__).command
-        return found
+    def get_command(self, ctx: click.Context, name: str) -> Any:
+        known = name in self.commands
+        return importlib.import_module(f".{name}", __package__).command if known else None
 
 
-@click.command(cls=Commands, no_args_is_help=True)
+@click.command(cls=Commands, commands=dict.fromkeys(COMMANDS), no_args_is_help=True)
 @click.version_option(__version__, message="%(version)s")
 def think_agent() -> None:
     """Ask an endpoint what it does, measure whether thinking helps, read what a run did."""
@@ -72,12 +68,9 @@ def run(command: click.Command, prog: str, words: Sequence[str] | None = None) -
     except NoArgsIsHelpError as error:
         print(error.message)
         return 0 if isinstance(error.ctx.command, click.Group) else 2
-    except (click.ClickException, ValueError) as error:
-        say(f"error: {_one_line(_in_place(error))}")
-        return 2
-    except (ModelError, FileError) as error:
-        say(f"error: {_one_line(str(error))}")
-        return 1
+    except (click.ClickException, ValueError, ModelError, FileError) as error:
+        say(f"error: {' '.join(_in_place(error).split())}")  # a path may have a line break in it
+        return 1 if isinstance(error, (ModelError, FileError)) else 2
     except ModuleNotFoundError as error:
         if error.name not in EXTRAS:
             raise
@@ -105,10 +98,6 @@ def _in_place(error: Exception) -> str:
         case click.ClickException():
             return error.format_message()
     return str(error)
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())  # a path may have a line break in it
 
 
 def _stop(number: int, frame: object) -> None:

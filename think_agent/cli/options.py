@@ -9,14 +9,14 @@ Rule 3: a path that will not do is found before a model is asked. Looking leaves
 
 The edge: a disk that is full, or a path that is taken away in the meantime, is found by whoever
 writes. Here is how a flag is declared. The flags themselves stand at their commands, in the module
-of its name, and those of the model and of the limits, which several share, in `models.py`.
+of its name, and those of the model and of the limits, which several share, in `shared_flags.py`.
 """
 
 import difflib
 import os
 import stat
 import tomllib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -44,6 +44,7 @@ class Option(click.Option):
 
     def __init__(self, *names: Any, group: str = "other", **options: Any) -> None:
         super().__init__(*names, **options)
+        self.is_eager = isinstance(self.type, ConfigFile)  # it is the default of the others
         self.group = group
         self.envvar = PREFIX + (self.name or "").upper()
 
@@ -58,7 +59,7 @@ def flags(group: str, *rows: tuple[str, str, Any, Any, str]) -> Callable[[Decora
             more: dict[str, Any] = {"is_flag": True}
             if type is not bool:
                 type = click.Choice(type) if isinstance(type, tuple) else type
-                more = {"metavar": metavar, "type": type, "show_default": default is not None}
+                more = {"metavar": metavar, "type": type, "show_default": bool(default)}
             more |= {"cls": Option, "group": group, "default": default, "help": help}
             command = click.option(*name.split(), **more)(command)
         return command
@@ -71,9 +72,8 @@ class Command(click.Command):
 
     def format_options(self, ctx: Context, formatter: click.HelpFormatter) -> None:
         groups: dict[str, list[tuple[str, str]]] = {}
-        for param in sorted(self.get_params(ctx), key=lambda param: not isinstance(param, Option)):
-            record = param.get_help_record(ctx) if isinstance(param, click.Option) else None
-            if record:
+        for param in self.get_params(ctx):
+            if isinstance(param, click.Option) and (record := param.get_help_record(ctx)):
                 groups.setdefault(getattr(param, "group", "other"), []).append(record)
         for group, records in groups.items():
             with formatter.section(group):
@@ -81,7 +81,10 @@ class Command(click.Command):
 
     def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
         rest = super().parse_args(ctx, args)
-        _check_variables(ctx)
+        variables = [name for name in os.environ if name.startswith(PREFIX)]
+        # FORCE means force, and force means nothing.
+        named = {name.removeprefix(PREFIX).swapcase(): name for name in variables}
+        _check_names(ctx, named, is_ours=False)
         _check_apart(ctx)
         return rest
 
@@ -92,32 +95,20 @@ class Command(click.Command):
         return super().invoke(ctx)
 
 
-def config_flags(command: Decorated) -> Decorated:
-    """`--config` and `--show-config`."""
-    show = flags("files", ("--show-config", "", bool, False, "print the settings and stop"))
-    config = click.option(
-        "--config",
-        cls=Option,
-        metavar="FILE",
-        type=File(exists=True),
-        is_eager=True,
-        callback=_read_config,
-        group="files",
-        help="settings in TOML, under [think_agent]",
-    )
-    return config(show(command))
+def given(ctx: Context, group: str) -> dict[str, Any]:
+    """The settings of a group of the help that have a value."""
+    found = {o.name or "": ctx.params[o.name or ""] for o in _options(ctx) if o.group == group}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def source(ctx: Context, param: Parameter) -> str:
     """Where a value came from: its variable, the file, "flag", or "default"."""
-    match ctx.get_parameter_source(param.name or ""):
-        case ParameterSource.ENVIRONMENT:
-            return str(param.envvar)
-        case ParameterSource.DEFAULT_MAP:
-            return str(ctx.params["config"])
-        case ParameterSource.COMMANDLINE:
-            return "flag"
-    return "default"
+    places: dict[ParameterSource | None, str | None] = {
+        ParameterSource.ENVIRONMENT: str(param.envvar),
+        ParameterSource.DEFAULT_MAP: ctx.params.get("config"),
+        ParameterSource.COMMANDLINE: "flag",
+    }
+    return places.get(ctx.get_parameter_source(param.name or "")) or "default"
 
 
 def place(ctx: Context, param: Parameter) -> str:
@@ -127,16 +118,15 @@ def place(ctx: Context, param: Parameter) -> str:
     return name if where in ("flag", "default") else f"{name} ({where})"
 
 
-def settings(ctx: Context) -> Iterable[str]:
+def settings(ctx: Context) -> Iterator[str]:
     """Every setting, its value, and where it came from, a line each; prices included."""
-    rows = []
-    for param in _options(ctx):
-        value = ctx.params[param.name or ""]
-        rows.append((param.name, "-" if value is None else str(value), source(ctx, param)))
+    for option in _options(ctx):
+        if option.name in ctx.params:
+            value = ctx.params[option.name]
+            shown = "-" if value is None else str(value)
+            yield f"{option.name:18} {shown:20} {source(ctx, option)}"
     for model, price in ctx.meta.get(PRICES, {}).items():
-        rows.append((f"prices.{model}", str(price), ctx.params["config"]))
-    names, values = (max(len(str(row[column])) for row in rows) for column in (0, 1))
-    return [f"{name:{names}}  {value:{values}}  {where}" for name, value, where in rows]
+        yield f"prices.{model} {price} {ctx.params['config']}"
 
 
 def prices(tables: Any, where: str) -> dict[str, Price]:
@@ -192,10 +182,8 @@ class File(click.Path):
             folder = Path(os.path.realpath(path)).parent
             while self.makes_folders and not folder.exists():
                 folder = folder.parent
-            if not folder.is_dir():
-                self.fail(f"{path}: there is no folder {folder}", param, ctx)
-            if not os.access(folder, os.W_OK):
-                self.fail(f"{path}: the folder {folder} may not be written", param, ctx)
+            if not (folder.is_dir() and os.access(folder, os.W_OK)):
+                self.fail(f"{path}: there is no folder {folder} to write to", param, ctx)
         except OSError as error:
             self.fail(f"{path}: {error.strerror}", param, ctx)
         return path
@@ -205,45 +193,53 @@ class File(click.Path):
         raise FileError(f"{where}: {message.rstrip('.')}; choose another path")
 
 
+class ConfigFile(File):
+    """A file in TOML, whose section becomes the defaults."""
+
+    def convert(self, value: Any, param: Parameter | None, ctx: Context | None) -> Any:
+        path = super().convert(value, param, ctx)
+        if ctx and param:
+            _read_config(ctx, param, path)
+        return path
+
+
+config_flags = flags(
+    "files",
+    ("--config", "FILE", ConfigFile(exists=True), None, "settings in TOML, under [think_agent]"),
+    ("--show-config", "", bool, False, "print the settings and stop"),
+)
+
+
 def _options(ctx: Context) -> list[Option]:
-    """The settings among the flags."""
-    apart = ("config", "show_config")
-    params = ctx.command.params
-    return [p for p in params if isinstance(p, Option) and p.name not in apart]
+    return [param for param in ctx.command.params if isinstance(param, Option)]
 
 
-def _read_config(ctx: Context, param: Parameter, path: str | None) -> str | None:
-    """Make the file's section the defaults."""
-    if not path:
-        return None
+def _read_config(ctx: Context, param: Parameter, path: str) -> None:
     section = toml(path).get(SECTION)
     if not isinstance(section, dict):
         raise click.UsageError(f"{path}: there is no section [{SECTION}]; put the settings there")
     ctx.meta[PRICES] = prices(section.pop("prices", {}), f"{path}: prices")
-    known = {option.name or "" for option in _options(ctx)}
-    typed = source(ctx, param) == "flag"  # a file in the environment serves other commands, too
-    for name in sorted(section.keys() - known):
-        if (hint := nearest(name, known)) or typed:
-            hint = hint or f"; known: {', '.join(sorted(known))}"
-            raise click.UsageError(f"{path}: unknown {name}{hint}")
+    named = {name: f"{path}: {name}" for name in section}
+    # A file that a variable names serves other commands, too.
+    _check_names(ctx, named, is_ours=source(ctx, param) == "flag")
     # As text, as it would have been typed: so that `true` is no whole number.
     ctx.default_map = {
         name: str(value).lower() if isinstance(value, bool) else str(value)
         for name, value in section.items()
     }
-    return path
 
 
-def _check_variables(ctx: Context) -> None:
-    """A variable that nearly is one of this command's is an error. It may be another command's
-    where it is not, so then it is no more than named.
+def _check_names(ctx: Context, named: Mapping[str, str], *, is_ours: bool) -> None:
+    """A name that means nothing is an error where it is meant for this command, or nearly one of
+    its own; else it may be another command's, and is no more than named. `named`: with its place.
     """
-    known = {str(p.envvar) for p in ctx.command.params if isinstance(p, Option)}
-    for name in sorted(os.environ):
-        if name.startswith(PREFIX) and name not in known:
-            if hint := nearest(name.removeprefix(PREFIX), [k.removeprefix(PREFIX) for k in known]):
-                raise click.UsageError(f"{name}: there is no such setting{hint}")
-            say(f"{name}: means nothing to {ctx.command_path}")
+    known = {option.name or "" for option in _options(ctx)}
+    for name in sorted(named.keys() - known):
+        hint = nearest(name, known)
+        if hint or is_ours:
+            hint = hint or f"; known: {', '.join(sorted(known))}"
+            raise click.UsageError(f"{named[name]}: there is no such setting{hint}")
+        say(f"{named[name]}: means nothing to {ctx.command_path}")
 
 
 def _check_apart(ctx: Context) -> None:
@@ -252,6 +248,6 @@ def _check_apart(ctx: Context) -> None:
     for param in ctx.command.params:
         path = ctx.params.get(param.name or "")
         if isinstance(param.type, File) and path:
-            other = place(ctx, taken.setdefault(os.path.realpath(path), param))
-            if other != (here := place(ctx, param)):
-                raise FileError(f"{here} {path}: that is the file of {other}; choose another path")
+            first = taken.setdefault(os.path.realpath(path), param)
+            if first is not param:
+                param.type.fail(f"{path}: that is the file of {place(ctx, first)}", param, ctx)

@@ -13,8 +13,8 @@ from ..probe.asking import planned, probe
 from ..probe.report import MEANING
 from ..text import sanitize
 from .console import Screen, say
-from .models import chosen_model, model_flags
 from .options import Command, config_flags, flags
+from .shared_flags import chosen_model, model_flags
 
 
 @click.command(

@@ -1,4 +1,4 @@
-"""From flags to a model and its limits.
+"""The flags that several commands share, of the model and of its limits, and what they come to.
 
 Rule 1: a model that is named is the model that speaks, or there is an error. Only `auto` falls back
         to the scripted stand-in, and it says so.
@@ -6,22 +6,22 @@ Rule 1: a model that is named is the model that speaks, or there is an error. On
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, get_args
 
 import click
 from click import Context
 
 from ..dialects import in_dialect
-from ..errors import BadRequest, ModelError, ToolsUnsupported
+from ..errors import ModelError, ToolsUnsupported
 from ..model import Model
 from ..providers import PROVIDERS, connect
+from ..wire.common import Reasoning
 from .console import say
-from .options import PRICES, Decorated, flags, nearest, positive, whole
+from .options import PRICES, Decorated, flags, given, nearest, positive, whole
 
+LEVELS = get_args(Reasoning)
 STAND_IN = "scripted stand-in: no language model is at work"
-SAMPLING = ("timeout", "num_ctx", "reasoning", "max_output_tokens", "temperature", "seed")
 ERRORS = ("tell_model", "fail_fast")
-LIMITS = ("max_model_calls", "max_actions", "max_tokens", "max_seconds", "max_cost", "patience")
 
 
 def model_flags(*, default: str) -> Callable[[Decorated], Decorated]:
@@ -34,7 +34,7 @@ def model_flags(*, default: str) -> Callable[[Decorated], Decorated]:
         ("--base-url", "U", str, None, "another server that speaks the provider's protocol"),
         ("--timeout", "S", positive, None, "seconds of silence before it is given up"),
         ("--num-ctx", "N", whole, None, "Ollama's context window, in tokens"),
-        ("--reasoning", "R", str, None, "how much to reason: low, medium, high, ..."),
+        ("--reasoning", "R", LEVELS, None, f"how much to reason: {', '.join(LEVELS)}"),
         ("--max-output-tokens", "N", whole, None, "tokens a reply"),
         ("--temperature", "T", float, None, "0 for the likeliest words"),
         ("--seed", "N", int, None, "for the same words again, where a server can"),
@@ -59,45 +59,33 @@ def chosen_model(ctx: Context, **stand_in: Any) -> Model:
     """The model that the flags name. `--model` wins over `--provider P:MODEL`, unless that was said
     nearer: on the command line, when the other is in the environment.
     """
-    provider, model = ctx.params["provider"], ctx.params["model"]
+    how = given(ctx, "model")
+    spec, model = how.pop("provider"), how.pop("model", None)
     said, said_of_model = (ctx.get_parameter_source(name) for name in ("provider", "model"))
-    if ":" in provider and said and said_of_model and said < said_of_model:
-        model = None
-    how = {name: ctx.params[name] for name in SAMPLING if ctx.params[name] is not None}
-    return named_model(provider, model, ctx.params["base_url"], how, **stand_in)
+    if model and not (":" in spec and said and said_of_model and said < said_of_model):
+        spec = f"{spec.partition(':')[0]}:{model}"
+    return named_model(spec, how, **stand_in)
 
 
-def named_model(
-    provider: str,
-    model: str | None = None,
-    base_url: str | None = None,
-    how: Mapping[str, Any] | None = None,
-    **stand_in: Any,
-) -> Model:
-    """`provider` is `P`, `P:MODEL` or `auto`: Ollama where it answers and has the model or, where
-    none is named, any that can call tools; else the stand-in. `how` goes to every other provider,
-    `stand_in` to that one alone.
+def named_model(spec: str, how: Mapping[str, Any] | None = None, **stand_in: Any) -> Model:
+    """`spec` is `P`, `P:MODEL` or `auto`: Ollama where it answers and has the model or, where none
+    is named, any that can call tools; else the stand-in. `how` is what else `connect` takes,
+    `stand_in` what that one takes alone.
     """
-    name, _, named = provider.partition(":")
-    model, how = model or named, how or {}
-    known = ("auto", *PROVIDERS)
+    name, _, model = spec.partition(":")
+    how, known = how or {}, ("auto", *PROVIDERS)
     if name not in known:
         hint = nearest(name, known) or f": use one of {', '.join(known)}"
         raise click.UsageError(f"--provider: {name!r} is none{hint}")
-    if base_url and name in ("auto", "offline"):
+    if "base_url" in how and name in ("auto", "offline"):
         raise click.UsageError(
-            f"--base-url {base_url}: name the provider whose protocol that server speaks, such as "
-            "--provider ollama or --provider openai:MODEL"
+            f"--base-url {how['base_url']}: name the provider whose protocol that server speaks, "
+            "such as --provider ollama or --provider openai:MODEL"
         )
-    if "num_ctx" in how and name not in ("auto", "ollama"):
-        raise click.UsageError(f"--num-ctx: it is Ollama's, and the provider is {name}")
-    spec = f"{name}:{model}" if model else name
     if name == "offline":
-        if wrong := [f"--{key.replace('_', '-')}" for key in how if key != "timeout"]:
-            raise click.UsageError(f"{wrong[0]}: a stand-in has no such setting; leave it out")
-        return connect(spec, **stand_in)
+        return connect(spec, **how, **stand_in)
     if name != "auto":
-        return connect(spec, base_url=base_url, **how)
+        return connect(spec, **how)
     from ..providers.ollama import Ollama
 
     usual = PROVIDERS["ollama"].default_model
@@ -109,11 +97,11 @@ def named_model(
         elif (model := local.pick()) != usual:
             say(f"{usual} is not installed: taking {model}, which is.")
     except ModelError as error:
-        say(str(error))
         say(
-            "Playing a scripted stand-in instead. For a model run `ollama serve` and "
-            f"`ollama pull {usual}`, or name one: --provider anthropic, openai or gemini."
+            f"{error}\nPlaying a scripted stand-in instead. For a model: `ollama serve` and "
+            f"`ollama pull {usual}`,"
         )
+        say("or name one: --provider anthropic, openai or gemini.")
         return connect("offline", **stand_in)
     return connect(f"ollama:{model}", **how)
 
@@ -126,9 +114,7 @@ def speak(model: Model, dialect: str) -> Model:
         dialect = "native"
         try:
             model.check()
-        except BadRequest as error:
-            if "does not support tools" not in str(error):
-                raise
+        except ToolsUnsupported:
             dialect = "json" if model.capabilities.structured_output else "react"
             say(f"{model.model} has no tool calling: speaking {dialect}.")
     return in_dialect(model, dialect)
@@ -136,13 +122,12 @@ def speak(model: Model, dialect: str) -> Model:
 
 def limits(ctx: Context) -> dict[str, Any]:
     """The limits among the flags, as keywords of `Agent`."""
-    names = (*LIMITS, "keep_turns", "on_tool_error")
-    given = {name: ctx.params[name] for name in names if ctx.params[name] is not None}
-    if "max_cost" in given:
-        given["prices"] = ctx.meta.get(PRICES)
-        if not given["prices"]:
+    found = given(ctx, "limits")
+    if "max_cost" in found:
+        found["prices"] = ctx.meta.get(PRICES)
+        if not found["prices"]:
             raise click.UsageError(
                 '--max-cost needs prices: [think_agent.prices."MODEL"] with input and output, per '
                 "million tokens, in the file of --config"
             )
-    return given
+    return found

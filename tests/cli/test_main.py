@@ -1,0 +1,52 @@
+"""The command `think-agent`: what it says of itself, and of what is missing or misspelled."""
+
+import sys
+
+import pytest
+
+from tests.support.commands import run_here
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        ("think_agent", 0, "Commands:\n  audit "),
+        ("think_agent eval", 2, "Usage: think-agent eval [OPTIONS] CASES"),
+        ("think_agent audit", 2, "Usage: think-agent audit [OPTIONS] RUN.jsonl"),
+        ("think_agent --version", 0, "0."),
+        ("demos.fleet", 0, "Commands:\n  enqueue "),
+    ],
+)
+def test_a_command_without_its_argument_explains_itself(words, code, said):
+    done = run_here(*words.split())
+    assert (done.returncode, done.stderr) == (code, "")
+    assert said in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("evla", "No such command 'evla'. Did you mean 'eval'?"),
+        ("probe --provder ollama", "--provider"),
+        ("probe --provider gemni", "did you mean gemini?"),
+        ("probe --provider auto", "--provider: name a real one"),
+    ],
+)
+def test_what_is_misspelled_is_one_line_with_a_suggestion(words, said):
+    done = run_here("think_agent", *words.split())
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert said in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("provider", "sdk", "extra"),
+    [("anthropic", "anthropic", "anthropic"), ("gemini", "google.genai", "gemini")],
+)
+def test_a_missing_sdk_is_named_with_the_command_that_installs_it(
+    monkeypatch, provider, sdk, extra
+):
+    monkeypatch.setitem(sys.modules, sdk, None)
+    monkeypatch.delitem(sys.modules, f"think_agent.providers.{provider}", raising=False)
+    done = run_here("demos.refund", "x", "--provider", provider)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert f'pip install ".[{extra}]"' in done.stderr
