@@ -12,13 +12,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 from typing import Literal, TypeAlias
 
 from .errors import ModelError
-from .messages import (
-    Assistant,
-    Json,
-    Message,
-    ToolCall,
-    ToolChoice,
-)
+from .messages import Assistant, Json, Message, ToolCall, ToolChoice
 from .streaming import Delta, in_pieces
 from .tools import Tool
 
