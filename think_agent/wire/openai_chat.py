@@ -68,19 +68,15 @@ def _message(message: Spoken) -> Json:
             return {"role": "user", "content": text}
         case ToolResult(call_id=call_id, content=content):
             return {"role": "tool", "tool_call_id": call_id, "content": content}
-        case Assistant():
-            return _assistant(message)
-
-
-def _assistant(message: Assistant) -> Json:
-    # A list is a native of the Responses API.
-    native = message.native if isinstance(message.native, dict) else {}
-    wire = native or {"role": "assistant", "content": message.text or None}
-    if not message.tool_calls:
-        return wire
-    before = native.get("tool_calls") or [{}] * len(message.tool_calls)
-    calls = [_call(*pair) for pair in zip(message.tool_calls, before, strict=True)]
-    return {**wire, "tool_calls": calls}
+        case Assistant(tool_calls=calls):
+            # A list is a native of the Responses API.
+            native = message.native if isinstance(message.native, dict) else {}
+            wire = native or {"role": "assistant", "content": message.text or None}
+            if not calls:
+                return wire
+            before = native.get("tool_calls") or [{}] * len(calls)
+            sent = [_call(*pair) for pair in zip(calls, before, strict=True)]
+            return {**wire, "tool_calls": sent}
 
 
 def _call(call: ToolCall, before: Json) -> Json:
