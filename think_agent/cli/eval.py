@@ -42,7 +42,7 @@ FOLDERS = File(makes_folders=True)
     ("--cover", "C,...", several, "gate", "gate, carry, none: what a guarded call stands behind"),
     ("--silence", "S,...", several, "confirm", "confirm, accept: a reply that calls no tool"),
     ("--reasoning", "R,...", several, "default", "default, off, low, medium: the model's own"),
-    ("--instructions", "I,...", several, ("",), "names of the suite's: plain, optimized"),
+    ("--instructions", "I,...", several, None, "names of the suite's: plain, optimized"),
     ("--dialect", "D,...", several, "native", "native, json, react"),
     ("--four-rows", "", bool, False, "or the rows of Anthropic's article: baseline, think, ..."),
 )
@@ -76,6 +76,7 @@ def command(ctx: click.Context, /, **settings: Any) -> int:
         known |= prices(toml(path), path)
     arms = {name: settings[name] for name in ARMS}
     arms |= {"trust_model": [settings["trust_model"]], "base_url": [settings["base_url"] or ""]}
+    arms["instructions"] = arms["instructions"] or [""]
     arms["think"] = ["minimal" if think == "off" else think for think in arms["think"]]
     wanted = settings_of(four_rows=settings["four_rows"], **arms)
     runs = {name: settings[name] for name in ("suite", "trials", "shard", "concurrency")}
