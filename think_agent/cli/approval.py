@@ -104,7 +104,9 @@ def _is_on_screen(view: RunView, call: ToolCall) -> bool:
 
 
 def _edit(name: str, value: object, ask: Callable[[str, str], str]) -> object:
-    """The new value of an argument: text as it is typed, everything else as JSON."""
+    """The new value of an argument: text as it is typed, everything else as JSON. What is no JSON
+    stays text, for the tool's own check to name.
+    """
     if name == CARRIED:  # a thought is the model's
         return value
     if isinstance(value, str):
