@@ -81,7 +81,7 @@ def written(path: Path, turns: int) -> int:
     agent = busy_agent()
     with Transcript(path, agent.made_of(), now=agent.now()) as file:
         for number in range(turns):
-            thinks = ToolCall(f"t{number}", "think", think("it is due").arguments)
+            thinks = ToolCall(f"t{number}", "think", think("it is due", False).arguments)
             pays = ToolCall(f"p{number}", "pay", {"order": number})
             calls = (thinks, pays)
             for message in (
