@@ -141,6 +141,22 @@ def test_the_transcript_handed_in_is_left_alone():
     assert history == [User("Hi"), Assistant("Hello.")]
 
 
+@pytest.mark.parametrize(("signed", "shown"), [(False, [1, 3, 3]), (True, [1, 3, 5])])
+def test_a_long_conversation_is_shown_from_the_last_turns_on_unless_it_is_signed(signed, shown):
+    seen, transcript = [], ()
+
+    def reply(request):
+        seen.append(request.messages)
+        return Assistant("Hello.", signed=signed)
+
+    forgetful = Agent(ScriptedModel(reply), keep_turns=2, force="never")
+    for text in ("one", "two", "three"):
+        transcript = forgetful.run(text, transcript=transcript).transcript
+    assert [len(messages) for messages in seen] == shown
+    assert seen[-1][0] == User("one" if signed else "two")
+    assert len(transcript) == 6
+
+
 def test_a_model_that_only_thinks_reads_that_it_is_time_to_act():
     outcome = desk(*[think("hm")] * 5, max_model_calls=5, max_thoughts_in_a_row=2).run("go")
     said = [result.content for result in results(outcome)]
