@@ -6,6 +6,7 @@ import ast
 import io
 import tokenize
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -35,6 +36,7 @@ def lines_of_code(source: str) -> int:
     return len(code - strings)
 
 
+@cache
 def size(path: Path) -> float:
     """The size of one file, Python or template; of any other, 0."""
     if path.suffix == ".py":
