@@ -24,8 +24,7 @@ from rich.text import Text
 from demos.refund.offline import reply
 from demos.refund.session import MANAGER, unlabeled
 from demos.refund.shop import INSTRUCTIONS, Shop
-from tests.core.test_sizes import BUDGETS, FIRST, POLICIES, ROOM
-from tests.support.sizes import ROOT, files, size, total
+from tests.support.sizes import BUDGETS, FIRST, POLICIES, ROOM, ROOT, files, size, total
 from think_agent import Agent, Verdict, connect
 from think_agent.audit import report, to_html
 from think_agent.cli.console import RunView

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import click
 
-from tests.support.desk import killed, points, said, told_once
+from tests.support.desk import each_started_once, killed, points, said
 from think_agent.cli.main import run
 from think_agent.cli.options import Command, whole
 
@@ -38,7 +38,7 @@ def main(kills: int = 200, seed: int = 1) -> int:
             expected, found = rows(Path(whole)), rows(folder)
             counts["lost"] += (expected - found).total()
             counts["doubled"] += (found - expected).total()
-            kept = told_once(said(folder / "run.jsonl"))
+            kept = each_started_once(said(folder / "run.jsonl"))
             counts["different transcripts"] += kept != said(Path(whole) / "run.jsonl")
     for name in ("runs", "killed", "torn", "resumed", "lost", "doubled", "different transcripts"):
         print(f"{name:22}{counts[name]:5}")

@@ -5,8 +5,8 @@
 - `http`: on an HTTP client, without any SDK: the limit.
 
 All do what the kit does: `think` is forced first, and after its exit signal comes one call without
-tools. A protocol is the class of its JSON; the typed API of three SDKs takes the same body, as
-arguments. The loop is a generator that yields bodies: written once for sync and async.
+tools. A protocol is the class of its JSON; the typed APIs take the same body, as arguments. The
+loop is a generator that yields bodies: written once for sync and async.
 
 `python -m tests.benchmarks.by_hand SIDE PROVIDER URL` holds one conversation and prints the seconds
 that the imports took.
@@ -177,6 +177,10 @@ class Gemini(Chat):
         calls = [(call.get("id", ""), call["name"], call["args"]) for call in made]
         return [content], calls, content["parts"][0].get("text")
 
+    def read_typed(self, response: Any) -> Read:
+        calls = [(call.id, call.name, call.args) for call in response.function_calls or ()]
+        return [response.candidates[0].content], calls, None if calls else response.text
+
     def results(self, done: list[Called]) -> list[Any]:
         answers = [(id, name, {"output": act(name, arguments)}) for id, name, arguments in done]
         parts = [
@@ -184,51 +188,6 @@ class Gemini(Chat):
             for id, name, answer in answers
         ]
         return [{"role": "user", "parts": parts}]
-
-
-class TypedGemini(Gemini):
-    """Its typed API takes objects of its own."""
-
-    def __init__(self) -> None:
-        from google.genai import types
-
-        def config(mode: str, names: list[str] | None = None) -> Any:
-            calling = types.FunctionCallingConfig(
-                mode=types.FunctionCallingConfigMode(mode), allowed_function_names=names
-            )
-            return types.GenerateContentConfig(
-                system_instruction=INSTRUCTIONS,
-                tools=[types.Tool(function_declarations=declared)],
-                automatic_function_calling=types.AutomaticFunctionCallingConfig(disable=True),
-                tool_config=types.ToolConfig(function_calling_config=calling),
-            )
-
-        self.types = types
-        declared = [
-            types.FunctionDeclaration(**with_schema_as("parameters_json_schema", tool))
-            for tool in TOOLS
-        ]
-        self.free = {"config": config("AUTO")}
-        self.forced, self.last = {"config": config("ANY", ["think"])}, {"config": config("NONE")}
-
-    def body(self) -> Json:
-        contents = [self.types.Content(role="user", parts=[self.types.Part(text=REQUEST)])]
-        return {"model": MODEL, "contents": contents, **self.free}
-
-    def read_typed(self, response: Any) -> Read:
-        calls = [(call.id, call.name, call.args) for call in response.function_calls or ()]
-        return [response.candidates[0].content], calls, None if calls else response.text
-
-    def results(self, done: list[Called]) -> list[Any]:
-        parts = [
-            self.types.Part(
-                function_response=self.types.FunctionResponse(
-                    id=id, name=name, response={"output": act(name, arguments)}
-                )
-            )
-            for id, name, arguments in done
-        ]
-        return [self.types.Content(role="user", parts=parts)]
 
 
 PROTOCOLS: dict[str, type[Chat]] = {
@@ -295,9 +254,13 @@ def sender(side: str, provider: str, url: str, *, waits: bool) -> tuple[Any, Cal
                 door = api._api_client.async_request if waits else api._api_client.request
                 name = path.removeprefix("/v1beta/")
                 return lambda *, client=api, **body: door("post", name, body), _body
-            models = api.aio.models if waits else api.models
+            ask = (api.aio.models if waits else api.models).generate_content
             # The client is kept in sight: it closes its connections when it is collected.
-            return lambda *, client=api, **arguments: models.generate_content(**arguments), same
+            return (
+                lambda *, client=api, contents, **config: ask(
+                    model=MODEL, contents=contents, config=config
+                )
+            ), same
         case _:
             import ollama
 
@@ -320,10 +283,8 @@ def _body(response: Any) -> Any:
 
 def started(side: str, provider: str) -> Loop:
     """A conversation at its beginning."""
-    if side != "typed":
-        return conversation(protocol := PROTOCOLS[provider](), protocol.read)
-    typed = TypedGemini() if provider == "gemini" else PROTOCOLS[provider]()
-    return conversation(typed, typed.read_typed)
+    protocol = PROTOCOLS[provider]()
+    return conversation(protocol, protocol.read_typed if side == "typed" else protocol.read)
 
 
 def talker(side: str, provider: str, url: str) -> Callable[[], str]:

@@ -10,7 +10,7 @@ from typing import Any
 REQUEST = "I want a refund on order ORD-001"
 ANSWER = "ORD-001 is approved: $89.00 is back on your card within 5 working days."
 INSTRUCTIONS = (Path(__file__).parents[2] / "demos/refund/policy.md").read_text(encoding="utf-8")
-MODEL = "gpt-5.6-luna"  # one name for all: nobody looks at it but an SDK
+MODEL = "gpt-5.6-luna"  # one name for all: only an SDK looks at it
 KEY = "AIza-good+key"
 
 ORDER = {"order_id": "ORD-001"}

@@ -1,11 +1,11 @@
 """The server of the benchmark: replays one conversation to whoever asks, in every protocol.
 
 It is a process of its own, so that it takes no time from what is measured, and it only counts and
-writes bytes: the replies are encoded before the first request. Which reply is due is told by the
+writes bytes: the replies are encoded before the first request. Which reply is due is read from the
 number of tool results in the request, so a conversation may come over any connection.
 
 `python -m tests.benchmarks.replay [SECONDS]` prints its port and answers each request after so many
-seconds. GET / tells how many bytes of requests for a reply have come since the last GET.
+seconds. GET / answers how many bytes of requests for a reply have come since the last GET.
 """
 
 import asyncio

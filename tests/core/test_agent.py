@@ -126,7 +126,9 @@ def test_what_the_model_is_shown_stays_the_same_all_along():
 def test_the_conversation_goes_on_with_the_transcript():
     talk = desk(*REFUND, says(LEAVE), Assistant("No."))
     first = talk.run("Refund ORD-001")
-    second = talk.run("And ORD-003?", transcript=first.transcript)
+    handed_in = list(first.transcript)
+    second = talk.run("And ORD-003?", transcript=handed_in)
+    assert handed_in == list(first.transcript)
     assert second.transcript[: len(first.transcript)] == first.transcript
     assert second.transcript[len(first.transcript)] == User("And ORD-003?")
     assert (second.answer, second.thoughts, second.model_calls) == ("No.", ("done",), 2)
@@ -135,10 +137,20 @@ def test_the_conversation_goes_on_with_the_transcript():
     assert second.steps[0].tool_calls[0].id == "call_5"  # counted over the whole conversation
 
 
-def test_the_transcript_handed_in_is_left_alone():
-    history = [User("Hi"), Assistant("Hello.")]
-    desk("…", "Fine.").run("How are you?", transcript=history)
-    assert history == [User("Hi"), Assistant("Hello.")]
+@pytest.mark.parametrize(("signed", "shown"), [(False, [1, 3, 3]), (True, [1, 3, 5])])
+def test_a_long_conversation_is_shown_from_the_last_turns_on_unless_it_is_signed(signed, shown):
+    seen, transcript = [], ()
+
+    def reply(request):
+        seen.append(request.messages)
+        return Assistant("Hello.", signed=signed)
+
+    forgetful = Agent(ScriptedModel(reply), keep_turns=2, force="never")
+    for text in ("one", "two", "three"):
+        transcript = forgetful.run(text, transcript=transcript).transcript
+    assert [len(messages) for messages in seen] == shown
+    assert seen[-1][0] == User("one" if signed else "two")
+    assert len(transcript) == 6
 
 
 def test_a_model_that_only_thinks_reads_that_it_is_time_to_act():

@@ -40,6 +40,6 @@ def passed_through() -> set[CodeType]:
 
 def test_one_model_call():
     path = passed_through()
-    told = sorted(f"{code.co_filename[len(f'{PACKAGE}/') :]} {code.co_qualname}" for code in path)
-    assert len(path) <= FUNCTIONS, f"{len(path)} functions:\n" + "\n".join(told)
-    assert len({code.co_filename for code in path}) <= FILES, "\n".join(told)
+    names = sorted(f"{code.co_filename[len(f'{PACKAGE}/') :]} {code.co_qualname}" for code in path)
+    assert len(path) <= FUNCTIONS, f"{len(path)} functions:\n" + "\n".join(names)
+    assert len({code.co_filename for code in path}) <= FILES, "\n".join(names)

@@ -48,10 +48,9 @@ def agent_on(*calls: ToolCall, **settings: Any) -> Agent:
 
 
 @pytest.mark.parametrize("name", ["c{}", "same", ""], ids=["distinct", "equal", "missing"])
-def test_a_thousand_calls_in_one_reply(name, tmp_path):
+def test_a_thousand_calls_in_one_reply(name):
     calls = [ToolCall(name.format(n), "work", {"n": n}) for n in range(1_000)]
-    agent = agent_on(*calls, approve=lambda asked: True)
-    outcome = agent.run("go", transcript=tmp_path / "run.jsonl")
+    outcome = agent_on(*calls, approve=lambda asked: True).run("go")
     assert outcome.exit == "silence"
     assert [a.result.content for a in outcome.actions] == [f"worked {n}" for n in range(1_000)]
 

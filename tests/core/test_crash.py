@@ -9,7 +9,7 @@ import sqlite3
 
 import pytest
 
-from tests.support.desk import killed, points, said, told_once, work
+from tests.support.desk import each_started_once, killed, points, said, work
 
 TEXT = "Please refund ORD-001 and ORD-002"
 RIGHT = [("ORD-001", "approve", 8900), ("ORD-002", "deny", 0)]
@@ -31,7 +31,7 @@ def whole(tmp_path_factory):
 def test_the_run_that_is_not_stopped(whole):
     seen, messages, decisions = whole
     assert decisions == RIGHT
-    assert told_once(messages) == messages
+    assert each_started_once(messages) == messages
     assert seen.count("COMMIT") == seen.count("INSERT") == len(RIGHT)
     for place, name in enumerate(seen):
         if name == "COMMIT":  # a point on either side of it, before the result is in the file
@@ -48,8 +48,8 @@ def test_killed_at_any_point_it_ends_as_if_nothing_had_happened(whole, tmp_path)
         outcome = work(folder, TEXT, lambda name: None)
         where = f"killed at point {number}, {name}"
         assert rows(folder) == decisions, where
-        assert told_once(said(folder / "run.jsonl")) == messages, where
-        assert told_once(list(outcome.transcript)) == messages, where
+        assert each_started_once(said(folder / "run.jsonl")) == messages, where
+        assert each_started_once(list(outcome.transcript)) == messages, where
         assert outcome.exit == "signal", where
         for line in (folder / "run.jsonl").read_text().splitlines():
             assert json.loads(line)["type"]
@@ -64,4 +64,4 @@ def test_killed_again_and_again(whole, tmp_path):
         assert deaths < 100
     assert deaths > 4
     assert rows(tmp_path) == decisions
-    assert told_once(said(tmp_path / "run.jsonl")) == messages
+    assert each_started_once(said(tmp_path / "run.jsonl")) == messages

@@ -48,7 +48,7 @@ TABLE = {
     "opening": ([ASK], CallModel()),
     "opening of a later turn": ([ASK, Assistant("Hello."), ASK], CallModel()),
     "a new turn forgets the signal": ([*LEFT, Assistant("Hello."), ASK], CallModel()),
-    "a new turn forgets calls nobody answered": ([ASK, says(LOOK), ASK], CallModel()),
+    "a new turn forgets calls without a result": ([ASK, says(LOOK), ASK], CallModel()),
     # Rule 2: calls without results are performed, in order, the signal notwithstanding
     "calls": ([ASK, says(LOOK, PAY)], CallTool(LOOK)),
     "calls with text": ([ASK, says(LOOK, text="Let me see")], CallTool(LOOK)),

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from demos.refund.offline import reply as desk_reply
@@ -16,7 +16,7 @@ from demos.refund.shop import Shop
 from tests.servers import Reply, bare, serve
 from tests.support.counting import counted, grows_evenly
 from tests.support.providers import SPEAKS, desk, model_of
-from tests.support.strategies import scripts
+from tests.support.strategies import replies
 from think_agent import Assistant, Delta, ModelError, Outcome, Request, User
 from think_agent.streaming import in_pieces, whole_call
 from think_agent.wire.pieces import CallReader, JsonReader
@@ -48,6 +48,7 @@ def test_a_thought_is_shown_before_its_json_ends_and_never_half_of_a_surrogate_p
     assert reader.feed('!", "should_continue": "tr') == [Delta("thought", "!", "think")]
 
 
+@settings(max_examples=50)
 @given(
     value=st.recursive(
         st.none() | st.integers() | st.text(),
@@ -103,12 +104,11 @@ def test_arguments_that_are_no_json_show_no_thought_and_break_nothing(junk):
     assert joined(CallReader("pay").feed(junk), "call") == junk
 
 
-@given(script=scripts)
-def test_the_pieces_of_a_reply_join_to_its_parts(script):
-    for reply in script:
-        deltas = list(in_pieces(reply))
-        assert joined(deltas, "thinking") == reply.thinking
-        assert joined(deltas, "answer") == reply.text
+@given(reply=replies)
+def test_the_pieces_of_a_reply_join_to_its_parts(reply):
+    deltas = list(in_pieces(reply))
+    assert joined(deltas, "thinking") == reply.thinking
+    assert joined(deltas, "answer") == reply.text
 
 
 def test_a_call_that_arrives_whole_is_shown_by_its_kind():

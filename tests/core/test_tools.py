@@ -54,7 +54,7 @@ def ask_async(made: Tool, /, **arguments) -> ToolResult:
 
 
 def taking(kind, **default) -> Tool:
-    """A tool `echo(value: kind)` that tells what it got, by repr."""
+    """A tool `echo(value: kind)` that returns the repr of what it got."""
 
     def echo(value):
         return repr(value)

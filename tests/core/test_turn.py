@@ -16,7 +16,7 @@ from think_agent.turn import KEPT, Action, Thought
 many = settings(max_examples=120, deadline=None)
 few = settings(max_examples=60, deadline=None)
 
-OTHERWISE = {  # facts that the oracle tells in plain tuples
+OTHERWISE = {  # facts that the oracle gives as plain tuples
     "pending": list,
     "thoughts": lambda found: [(t.text, t.how, t.should_continue) for t in found],
     "actions": lambda found: [

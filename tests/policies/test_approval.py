@@ -109,6 +109,12 @@ def test_a_predicate_decides_by_what_the_function_will_get(cents, asked):
     assert len(desk.asked) == asked
 
 
+def test_a_predicate_that_raises_asks_the_person():
+    desk = Desk(pay_call(1), needs_approval=lambda arguments: arguments["amount"] > 1)
+    desk.agent(False).run("Pay")
+    assert (len(desk.asked), desk.paid) == (1, [])
+
+
 @pytest.mark.parametrize("arguments", ["{", {}, {"cents": None}, {"cents": 1, "more": 2}])
 def test_a_call_that_cannot_run_is_not_asked_about(arguments):
     desk = Desk(ToolCall("p", "pay", arguments))

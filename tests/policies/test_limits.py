@@ -42,7 +42,7 @@ def look(n: int) -> str:
 
 
 def busy(request):
-    """A model that never stops by itself: an action a turn, and words only when it is told to."""
+    """A model that never stops by itself: an action a turn, and words when asked for them."""
     if request.tool_choice == "none":
         return Assistant("What I could.", usage=HUNDRED)
     n = sum(isinstance(message, ToolResult) for message in request.messages) + 1

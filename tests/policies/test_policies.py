@@ -25,6 +25,7 @@ from think_agent import (
 from think_agent.loop import NUDGE, plan
 from think_agent.policies.forcing import force
 from think_agent.policies.limits import max_model_calls
+from think_agent.testing import call
 
 ASK = User("Refund ORD-001")
 PAY = ToolCall("1", "pay")
@@ -83,6 +84,12 @@ def test_forcing(transcript, first, always):
 def test_an_unknown_forcing_is_refused(when):
     with pytest.raises(ValueError, match="use 'never', 'first' or 'always'"):
         force(when)
+
+
+def test_a_choice_that_was_ignored_twice_is_not_asked_any_more():
+    acts = Agent(ScriptedModel(lambda request: turn(call("pay", n=1))[0]), [pay], force="always")
+    asked = [reply.tool_choice for reply in acts.run("go").steps]
+    assert asked[:4] == [Force("think"), Force("think"), "auto", "auto"]
 
 
 @given(transcripts, st.sampled_from(["never", "first", "always"]))

@@ -73,7 +73,7 @@ def said(path: Path) -> list[Message]:
         return list(transcript)
 
 
-def told_once(messages: list[Message]) -> list[Message]:
+def each_started_once(messages: list[Message]) -> list[Message]:
     """The messages without the second Started of a call that was begun twice."""
     return [
         message

@@ -83,17 +83,17 @@ def musing(request: Request) -> Assistant:
 
 
 def hurried(request: Request) -> Assistant:
-    """The stand-in as a model that decides without a thought until it is told to think."""
-    tried = [message for message in request.messages if not _tells_to_think(message)]
+    """The stand-in as a model that decides without a thought until it is asked to think."""
+    tried = [message for message in request.messages if not _asks_to_think(message)]
     heard = replace(request, messages=tried)  # what was refused is still to be done
-    if _tells_to_think(request.messages[-1]):
+    if _asks_to_think(request.messages[-1]):
         return musing(replace(heard, tool_choice=Force("think")))
     said = musing(heard)
     decisions = tuple(call for call in said.tool_calls if call.name == "process_refund")
     return replace(said, tool_calls=decisions or said.tool_calls)
 
 
-def _tells_to_think(message: Message) -> bool:
+def _asks_to_think(message: Message) -> bool:
     """The refusal of a call without a thought, or of a plan without a reason."""
     match message:
         case ToolResult(content=said) | User(text=said):

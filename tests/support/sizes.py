@@ -6,6 +6,7 @@ import ast
 import io
 import tokenize
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -35,6 +36,7 @@ def lines_of_code(source: str) -> int:
     return len(code - strings)
 
 
+@cache
 def size(path: Path) -> float:
     """The size of one file, Python or template; of any other, 0."""
     if path.suffix == ".py":
@@ -52,3 +54,17 @@ def files(*folders: str) -> list[Path]:
 
 def total(paths: Iterable[Path]) -> int:
     return round(sum(map(size, paths)))
+
+
+PACKAGE = files("think_agent")
+ROOM = [path for path in PACKAGE if path.parent == ROOT / "think_agent"]
+POLICIES = files("think_agent/policies")
+FIRST = [ROOT / f"think_agent/{name}.py" for name in ["messages", "think", "turn", "loop", "model"]]
+
+BUDGETS = {
+    "the root": (ROOM, 1_950),
+    "the core: the root and the policies": (ROOM + POLICIES, 2_350),
+    "the first hour: messages, think, turn, loop, model": (FIRST, 600),
+    # DESIGN §3 asks for 7,700: not reached yet, so this ceiling may only be lowered.
+    "the package": (PACKAGE, 8_800),
+}
