@@ -6,21 +6,16 @@ import json
 import pytest
 
 from tests.support.sizes import ROOT
+from tests.support.wires import to_anthropic, to_chat, to_ollama
 from think_agent import Assistant, Request, ToolCall, ToolResult, User
 from think_agent.audit.imports import count, read_runs, table
 from think_agent.cli.main import run, think_agent
 from think_agent.errors import FileError
 from think_agent.evaluation.tables import markdown
-from think_agent.wire import anthropic, ollama, openai_chat
-from think_agent.wire.common import Settings
 
 TRACES = ROOT.parent / "shared/traces/tau-airline-gpt-4o.json.gz"
 WRITES = ["book_*", "cancel_*", "update_*", "send_certificate"]
-TO_WIRE = {
-    "openai": lambda request: openai_chat.to_wire(request, "m"),
-    "anthropic": lambda request: anthropic.to_wire(request, "m", Settings()),
-    "ollama": lambda request: ollama.to_wire(request, "m", num_ctx=9),
-}
+TO_WIRE = {"openai": to_chat, "anthropic": to_anthropic, "ollama": to_ollama}
 
 
 @pytest.mark.skipif(not TRACES.exists(), reason=f"needs {TRACES.name} beside the project")

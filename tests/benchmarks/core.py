@@ -22,12 +22,13 @@ import json
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 from tests.benchmarks.kit import waiting
 from tests.support.agents import by_place
 from tests.support.busy import busy_agent, pay, replied, written
+from tests.support.wires import WIRES, to_wire
 from think_agent import (
     Agent,
     Assistant,
@@ -41,18 +42,9 @@ from think_agent import (
 )
 from think_agent.testing import call, think
 from think_agent.transcript import Transcript
-from think_agent.wire import anthropic, gemini, ollama, openai_chat, openai_responses
-from think_agent.wire.common import Settings
 from think_agent.wire.pieces import CallReader
 
 WINDOW = 100  # model calls over which a marginal cost is taken; the first place has 10
-WIRES: dict[str, Callable[[Request], Any]] = {
-    "openai-responses": lambda request: openai_responses.to_wire(request, "m"),
-    "openai-chat": lambda request: openai_chat.to_wire(request, "m"),
-    "anthropic": lambda request: anthropic.to_wire(request, "m", Settings(max_output_tokens=9)),
-    "gemini": gemini.to_wire,
-    "ollama": lambda request: ollama.to_wire(request, "m", num_ctx=9),
-}
 
 
 def marginal(places: tuple[int, ...]) -> dict[int, tuple[float, float]]:
@@ -165,12 +157,12 @@ def tables(rounds: int, *, quick: bool = False) -> Iterator[str]:
         yield table("turns in the file | messages | opening, µs a message | at most", rows)
 
     rows = []
-    for name, to_wire in WIRES.items():
+    for name in WIRES:
         cells = []
         for messages in (100, 1_000, 10_000 // less):
             request = history(messages)
-            body = to_wire(request)
-            encoding = least(lambda ask=request, make=to_wire: make(ask), rounds)
+            body = to_wire(name, request)
+            encoding = least(partial(to_wire, name, request), rounds)
             cells.append(f"{encoding / least(lambda body=body: json.dumps(body), rounds):.2f}")
         rows.append((name, *cells, 1.5))
     head = f"to_wire / json.dumps of the body | 100 messages | 1,000 | {10_000 // less:,} | at most"

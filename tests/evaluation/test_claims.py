@@ -21,7 +21,8 @@ TOOLS = {  # what is used, and nothing is said of
     "https://docs.dbos.dev",
     "https://github.com/open-telemetry/semantic-conventions-genai",
 }
-OURS = ("tests/benchmarks/README.md",)  # figures that its own commands measure
+# Figures that its own commands measure, and that tests/audit counts.
+OURS = ("tests/benchmarks/README.md", "think_agent/audit/README.md")
 METHOD = re.compile(r"95.%")  # of an interval
 FIGURE = re.compile(r"\d.?%|\b\d+ of (?:the |other )*\d+\b|hand-labeled|\barXiv\b|\b\w+-bench\b")
 

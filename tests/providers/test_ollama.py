@@ -8,7 +8,6 @@ from typing import Any
 
 import ollama
 import pytest
-from think_agent.cli.models import named_model, speak
 
 from tests.servers import Reply, serve
 from tests.servers.ollama import OllamaServer
@@ -41,6 +40,7 @@ from think_agent import (
     connect,
     tool,
 )
+from think_agent.cli.shared_flags import named_model, speak
 from think_agent.providers.ollama import Ollama
 
 
@@ -408,7 +408,7 @@ def test_auto_takes_what_is_installed_and_says_so(
     protocol = OllamaServer(models=installed, capabilities=CAN)
     with serve(protocol, says('{"done": true}')) as server:
         monkeypatch.setenv("OLLAMA_HOST", server.url)
-        model = speak(named_model("auto", named), "auto")
+        model = speak(named_model(f"auto:{named}" if named else "auto"), "auto")
     assert f"{model.name}:{model.model}" == taken
     notices = capsys.readouterr().err.splitlines()
     assert len(notices) == len(said)

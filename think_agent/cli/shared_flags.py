@@ -97,11 +97,11 @@ def named_model(spec: str, how: Mapping[str, Any] | None = None, **stand_in: Any
         elif (model := local.pick()) != usual:
             say(f"{usual} is not installed: taking {model}, which is.")
     except ModelError as error:
+        say(str(error))
         say(
-            f"{error}\nPlaying a scripted stand-in instead. For a model: `ollama serve` and "
-            f"`ollama pull {usual}`,"
+            "Playing a scripted stand-in instead. For a model: `ollama serve` and "
+            f"`ollama pull {usual}`, or name one: --provider anthropic, openai or gemini."
         )
-        say("or name one: --provider anthropic, openai or gemini.")
         return connect("offline", **stand_in)
     return connect(f"ollama:{model}", **how)
 
