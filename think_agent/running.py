@@ -372,7 +372,7 @@ class Explained:
 def explained(agent: "Agent", transcript: Iterable[Message]) -> Iterator[Explained]:
     """Each step of a transcript, planned anew from what stood before it; at last, what is next."""
     turn, policies = Turn(), agent.policies()
-    for recorded in (*_by_step(transcript), []):
+    for recorded in _by_step(transcript):
         if turn.last:
             planned: list[tuple[str, Step]] = [("next_step", step := next_step(turn))]
             for policy in policies:
@@ -382,8 +382,8 @@ def explained(agent: "Agent", transcript: Iterable[Message]) -> Iterator[Explain
                 e for e in effects(agent, step, turn) if not isinstance(e, (Started, Flush))
             ]
             came = [m for m in recorded if not (isinstance(m, Started) or _is_from_a_person(m))]
-            fits = len(came) == len(expected) and all(map(_fits, expected, came))
-            yield Explained(tuple(planned), tuple(came), fits or not recorded)
+            fits = len(came) <= len(expected) and all(map(_fits, expected, came))
+            yield Explained(tuple(planned), tuple(came), fits)
         for message in recorded:
             turn.add(message)
 
@@ -396,6 +396,7 @@ def _by_step(transcript: Iterable[Message]) -> Iterator[list[Message]]:
         if _is_from_a_person(message) or not isinstance(message, (User, Started)):
             yield recorded
             recorded = []
+    yield recorded  # of a run that was stopped in the middle of one
 
 
 def _is_from_a_person(message: Message) -> bool:
