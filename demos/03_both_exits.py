@@ -1,17 +1,15 @@
-"""Both ways out, read step by step off the transcript.
+"""Both ways out, and why the loop took each step on the way.
 
 Rule 1: the signal: a thought says should_continue "false"; then one last call without tools.
 Rule 2: silence: the reply calls no tool; its text is the answer. It stays as the fallback, for
         small talk needs no thought.
-Rule 3: `next_step` is a pure function. What a run did can be asked of it again, message by message.
-
-`CallModel` shows its tool choice: under 'auto' the model may call tools, under 'none' it may not.
+Rule 3: planning is pure. So a run that is over can be asked why: `agent.explain(transcript)` plans
+        every step anew, and says what `next_step` planned and which policy changed it to what.
 """
 
 from demos.common import call, follows, play
-from think_agent import Agent, Assistant, Model, Request, Turn, tool
-from think_agent.loop import CallModel, CallTool, Done, next_step
-from think_agent.tools import signature
+from think_agent import Agent, Assistant, Force, Model, Request, Turn, tool
+from think_agent.audit.words import explained
 
 
 @tool
@@ -25,26 +23,22 @@ def stand_in(request: Request) -> Assistant:
     asked = Turn.of(request.messages).request
     if asked and "ORD-" in asked.text:
         return follows(("Look it up first.", call("lookup_order", order_id="ORD-001")))(request)
+    if request.tool_choice == Force("think"):
+        return Assistant(tool_calls=(call("think", thought="Small talk: nothing to look up."),))
     return Assistant(text="You are welcome!")
 
 
 def lesson(model: Model) -> None:
-    """Both ways out, step by step."""
-    agent = Agent(model, [lookup_order], force="never")
+    """Both ways out, and why."""
+    agent = Agent(model, [lookup_order])
     for text in ("What is ORD-001?", "Thank you!"):
-        print(f"\n{text}  (what comes next, after so many messages)")
-        transcript = agent.run(text).transcript
-        for length in range(1, len(transcript) + 1):
-            match next_step(transcript[:length]):
-                case CallModel(tool_choice=choice):
-                    print(f"  after {length}: CallModel({choice!r})")
-                case CallTool(call):
-                    print(f"  after {length}: CallTool: {signature(call)}")
-                case Done(exit=exit, answer=answer):
-                    print(f"  after {length}: Done({exit!r}): {answer}")
+        outcome = agent.run(text)
+        print(f"\n{text}  (it ended by: {outcome.exit})")
+        for line in explained(agent.explain(outcome.transcript)):
+            print(line)
     print(
-        "\nwhat to notice: the run is over, and the same function still tells every step of it; "
-        "the transcript is the only state."
+        "\nwhat to notice: the run is over, and each step still has its reason. next_step asks "
+        "freely; force_first is the policy that made the first call a thought."
     )
 
 

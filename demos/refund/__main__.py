@@ -74,6 +74,7 @@ SILENCES = ("confirm", "accept")
     ("--json", "", bool, False, "print one JSON object and nothing else"),
     ("--quiet", "", bool, False, "print the bare answer"),
     ("-v --verbose", "", bool, False, "show the results of tools whole"),
+    ("--explain", "", bool, False, "say at the end which policy decided what, step by step"),
     ("--hide-thoughts", "", bool, False, "show answer and figures alone"),
     ("--no-stream", "", bool, False, "wait for whole replies"),
 )

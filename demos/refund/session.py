@@ -30,6 +30,7 @@ from think_agent import (
     Verdict,
 )
 from think_agent.audit import read, report
+from think_agent.audit.words import explained
 from think_agent.cli.approval import at_the_terminal
 from think_agent.cli.audit import write_html
 from think_agent.cli.console import RunView, Screen
@@ -152,6 +153,10 @@ class Session:
                 for message in Turn.all(said)[-1].spoken:
                     on_event(message)
             outcome = self.agent.resume(resumed, on_event=on_event)
+        if self.settings["explain"] and on_event:
+            self.view.print("\nWhy each step was taken:")
+            for line in explained(self.agent.explain(outcome.transcript)):
+                self.view.print(line)
         if page:
             write_html(page, report(outcome.transcript, exit=outcome.exit))
         return outcome

@@ -21,7 +21,11 @@ SHOWS = {  # what each lesson is about, as it can be seen in what it prints
         r"without the signal: exit silence, orders looked up: 1",
         r"required each time: exit signal, orders looked up: 2",
     ],
-    "03_both_exits": [r"CallModel\('none'\)\n.*Done\('signal'\)", r"Done\('silence'\)"],
+    "03_both_exits": [
+        r"1\. next_step: ask the model\n +force_first: force think\n +-> think\(",
+        r"without tools\n +-> ORD-001.*\n.* next_step: end \(signal\)",
+        r"-> You are welcome!\n.* next_step: end \(silence\)",
+    ],
     "04_swap_the_provider": [r"scripted:\S+: ORD-001 is a", r"(offline|openai):\S+: ORD-002 is a"],
     "05_forcing": [
         r'"first": exit signal, 1 action\(s\)\n  force think -> think\n  auto  ',

@@ -6,14 +6,16 @@ Rule 2: a code that is not in a table (a file may hold anything) is shown as it 
 """
 
 from collections import Counter
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from ..messages import Assistant, Force, Json, ToolResult, Usage, Verdict
+from ..loop import AskHuman, CallModel, CallTool, Done, Refuse, Step
+from ..messages import Assistant, Force, Json, Message, ToolResult, Usage, User, Verdict
 from ..text import json_text, json_value, shorten
+from ..tools import signature
 
 if TYPE_CHECKING:
-    from ..running import Outcome
+    from ..running import Explained, Outcome
     from .report import Turn
 
 EXITS = {  # how a turn ended: in short, and as a sentence
@@ -176,3 +178,51 @@ def thought_of(actions: int, behind_a_thought: int) -> str:
     if actions == behind_a_thought:
         return many + ("each " if actions > 1 else "") + "behind a thought"
     return f"{many}{behind_a_thought or 'none'} of them behind a thought"
+
+
+def planned(step: Step) -> str:
+    """What the loop is to do next."""
+    match step:
+        case CallModel(tool_choice=choice, say=say):
+            free = {
+                "auto": "ask the model",
+                "none": "ask the model for closing words, without tools",
+            }
+            asks = f"force {choice.name}" if isinstance(choice, Force) else free.get(choice, "")
+            return (
+                f"{asks or 'have it call a tool'}{f', with a {say.kind} question' if say else ''}"
+            )
+        case CallTool(call):
+            return f"run {shorten(signature(call), 100)}"
+        case Refuse(call, code):
+            return f"refuse {call.name} ({code})"
+        case AskHuman():
+            return "ask a person"
+        case Done(exit):
+            return f"end ({exit})"
+
+
+def came(message: Message) -> str:
+    """A message that came of a step, on one line."""
+    match message:
+        case Assistant(tool_calls=calls, words=words):
+            return "; ".join(shorten(signature(call), 100) for call in calls) or shorten(words, 100)
+        case ToolResult(name=name, content=content):
+            return f"{name} gave: {shorten(content, 80)}"
+        case User(kind=kind):
+            return f"the {kind} question"
+        case Verdict():
+            return decided(message)
+    return ""
+
+
+def explained(steps: Iterable["Explained"]) -> Iterator[str]:
+    """Why each step of a run was taken: what `next_step` planned, which policies changed it to
+    what, and what came of it.
+    """
+    for number, step in enumerate(steps, 1):
+        for place, (who, what) in enumerate(step.planned):
+            yield f"{'     ' if place else f'{number:>3}. '}{who}: {planned(what)}"
+        yield from (f"       -> {came(message)}" for message in step.came)
+        if not step.as_recorded:
+            yield "       !! as recorded; an agent with these settings would have gone on otherwise"
