@@ -27,9 +27,9 @@ KEY = "idempotency_key"  # a parameter of this name is the kit's: no model gets 
 
 def arguments_model(
     name: str, function: Callable[..., Any], notes: dict[str, str]
-) -> "type[pydantic.BaseModel]":
-    """A pydantic model with one field per parameter. `notes`: descriptions by parameter. Raises
-    TypeError for what has no schema.
+) -> "tuple[type[pydantic.BaseModel], Json]":
+    """A pydantic model with one field per parameter, and its schema. `notes`: descriptions by
+    parameter. Raises TypeError for what has no schema.
     """
     try:
         hints = get_type_hints(function, include_extras=True)
@@ -61,15 +61,15 @@ def arguments_model(
             __config__=pydantic.ConfigDict(extra="forbid", allow_inf_nan=False),
             **model_fields,
         )
-        schema = model.model_json_schema(schema_generator=_described())
-    except (pydantic.errors.PydanticUserError, pydantic_core.SchemaError) as error:
+        schema = inline_refs(model.model_json_schema(schema_generator=_described()))
+    except (pydantic.errors.PydanticUserError, pydantic_core.SchemaError, TypeError) as error:
         raise TypeError(
             f"tool {name}: a parameter's type has no JSON schema: {str(error).splitlines()[0]}"
         ) from error
     for field_name, described_as in schema.get("properties", {}).items():
         if not described_as.keys() - {"title", "description", "default"}:
             raise TypeError(f"tool {name}: parameter {field_name} needs a type other than Any")
-    return model
+    return model, schema
 
 
 def _described() -> "type[pydantic.json_schema.GenerateJsonSchema]":

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from typing import Any, NoReturn
 
 MAX_DEPTH = 100  # of nested JSON; a model has no use for more, and Python cannot write much more
+FILLERS = "\u115f\u1160\u3164\uffa0"  # letters to Unicode, with nothing to see
 JOINERS = "\u200c\u200d"  # invisible, but part of emoji and of several scripts
 
 
@@ -31,6 +32,11 @@ def sanitize(text: str, keep: str = "\n\t") -> str:
         else char.encode("unicode_escape").decode()
         for char in text
     )
+
+
+def is_blank(text: str) -> bool:
+    """Does it say nothing? Words have letters or digits, and such that can be seen."""
+    return not any(char.isalnum() and char not in FILLERS for char in text)
 
 
 def shorten(text: str, limit: int = 200) -> str:

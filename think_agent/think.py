@@ -17,6 +17,7 @@ Source of the idea and of `THINK_MINIMAL`: Anthropic, "The think tool", 2025-03-
 from dataclasses import replace
 
 from .messages import CARRIED, THINK_NAME, Json, ToolCall
+from .text import is_blank
 from .tools import Tool
 
 RECORDED = "Thought recorded."
@@ -84,7 +85,7 @@ def carried(call: ToolCall) -> str:
     if call.name == THINK_NAME or not isinstance(call.arguments, dict):
         return ""
     value = call.arguments.get(CARRIED)
-    return value.strip() if isinstance(value, str) else ""
+    return value.strip() if isinstance(value, str) and not is_blank(value) else ""
 
 
 def bare(call: ToolCall) -> ToolCall:

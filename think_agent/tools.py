@@ -24,7 +24,7 @@ import pydantic
 import pydantic_core
 
 from .messages import CARRIED, THINK_NAME, Json, ToolCall, ToolResult
-from .schema import KEY, arguments_model, inline_refs, problems, read_docstring
+from .schema import KEY, arguments_model, problems, read_docstring
 from .text import json_text, shorten, well_formed
 
 if TYPE_CHECKING:
@@ -137,26 +137,17 @@ def tool(
         name = options.get("name") or function.__name__
         text, notes = read_docstring(inspect.getdoc(function) or "")
         takes_key = KEY in inspect.signature(function).parameters
-        model = arguments_model(name, function, notes)
-        schema = inline_refs(model.model_json_schema())
+        model, schema = arguments_model(name, function, notes)
+        if inspect.isasyncgenfunction(function):
+            raise TypeError(f"tool {name}: an async generator gives no result; return one")
         description = options.get("description") or text
         if not description:
             said = f"tool {name}: no docstring, so a model knows nothing of it but its name"
             warnings.warn(said, stacklevel=3 if is_bare else 2)
-        parameters = {
-            "type": "object",
-            "properties": schema.get("properties", {}),
-            "required": schema.get("required", []),
-            "additionalProperties": False,
-        }
-        rest: Any = options | {"name": name, "description": description}
-        return Tool(
-            parameters=parameters,
-            function=function,
-            arguments_model=model,
-            takes_key=takes_key,
-            **rest,
-        )
+        empty = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
+        own = {"name": name, "description": description, "parameters": empty | schema}
+        rest: Any = options | own
+        return Tool(function=function, arguments_model=model, takes_key=takes_key, **rest)
 
     return make(function) if function else make
 
@@ -196,8 +187,8 @@ def call(
     except (Misuse, KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:  # whatever a tool raises is an answer for the model (rule 3)
-        if _hides_ctrl_c(error):
-            raise KeyboardInterrupt from error
+        if interrupt := _hidden_interrupt(error):
+            raise interrupt from error
         return _failure(request, error, max_chars)
     return _success(request, value, max_chars)
 
@@ -288,11 +279,11 @@ def _in_a_thread(function: Callable[[], Any]) -> Future[tuple[Any, BaseException
     return future
 
 
-def _hides_ctrl_c(error: BaseException | None) -> bool:
-    """Did it come up while the tool cleaned up after Ctrl-C? Then a person wants to stop."""
-    while error and not isinstance(error, KeyboardInterrupt):
+def _hidden_interrupt(error: BaseException | None) -> BaseException | None:
+    """The Ctrl-C or exit that the tool cleaned up after when `error` came up."""
+    while error and not isinstance(error, (KeyboardInterrupt, SystemExit)):
         error = error.__context__
-    return error is not None
+    return error
 
 
 def mistake(tools: Mapping[str, Tool], request: ToolCall) -> str:
@@ -305,11 +296,11 @@ def mistake(tools: Mapping[str, Tool], request: ToolCall) -> str:
 
 
 def as_received(tools: Mapping[str, Tool], request: ToolCall) -> Json | None:
-    """The arguments as the function will get them: validated, `"580"` an int where one is asked,
-    defaults filled in; None for a call that cannot be run.
+    """The arguments as the function will get them, in JSON: validated, `"580"` an int where one is
+    asked, defaults filled in; None for a call that cannot be run.
     """
     try:
-        return _checked(tools, request, defaults=True)
+        return _checked(tools, request, as_json=True)
     except ModelMistake:
         return None
 
@@ -324,9 +315,9 @@ def _prepare(tools: Mapping[str, Tool], request: ToolCall, key: str) -> Callable
     return lambda: function(**arguments)
 
 
-def _checked(tools: Mapping[str, Tool], request: ToolCall, *, defaults: bool = False) -> Json:
-    """The arguments of a call, as the function gets them, or ModelMistake. They are a copy: what
-    the model said stays as it is, whatever a function does with its arguments.
+def _checked(tools: Mapping[str, Tool], request: ToolCall, *, as_json: bool = False) -> Json:
+    """The arguments of a call, as the function gets them (`as_json`: with its defaults), or
+    ModelMistake. They are a copy: what the model said stays as it is, whatever a function does.
     """
     tool = tools.get(request.name)
     if tool is None:
@@ -340,17 +331,20 @@ def _checked(tools: Mapping[str, Tool], request: ToolCall, *, defaults: bool = F
         raise ModelMistake(f"the arguments of {tool.name} are nested too deeply.") from None
     arguments.pop(CARRIED, None)  # it is the kit's; see think.py
     if tool.arguments_model is None:
-        return arguments
+        known = tool.parameters.get("properties", {}) if as_json else {}
+        return {k: p["default"] for k, p in known.items() if "default" in p} | arguments
     try:
         checked = tool.arguments_model.model_validate(arguments)
     except pydantic.ValidationError as error:
         said = f"bad arguments for {tool.name}: {problems(error)}. Correct them and call again."
         raise ModelMistake(said) from None
+    if as_json:
+        return checked.model_dump(mode="json", by_alias=True, warnings=False)
     # A default that was left out stays the function's own.
     return {
         about.alias or field: getattr(checked, field)
         for field, about in tool.arguments_model.model_fields.items()
-        if defaults or field in checked.model_fields_set
+        if field in checked.model_fields_set or about.default_factory
     }
 
 

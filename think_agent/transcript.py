@@ -259,7 +259,7 @@ def _lock(file: int, path: Path, *, free: bool = False) -> None:
     try:
         fcntl.flock(file, fcntl.LOCK_UN if free else fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
-        raise TranscriptError(f"{path}: another process uses it; wait for its end") from error
+        raise TranscriptError(f"{path}: another run has it open; wait for its end") from error
 
 
 def _is_json(line: bytes) -> bool:

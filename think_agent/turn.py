@@ -41,7 +41,7 @@ from .messages import (
     User,
     Verdict,
 )
-from .text import canonical
+from .text import canonical, is_blank
 from .think import bare, carried, should_continue, thought
 
 How: TypeAlias = Literal["forced", "schema", "carried", "gated", "volunteered"]
@@ -126,6 +126,7 @@ class Turn:
     _signal: bool | None = None  # of the last thought in this reply
     _refused: bool = False  # was a call of this reply refused?
     _gate_refusals_before: int = 0  # this reply
+    _clock: float | None = None  # of the last message
 
     @classmethod
     def of(cls, transcript: "Turn | Iterable[Message]") -> "Turn":
@@ -241,7 +242,8 @@ class Turn:
         made = Thought(thought(call), how, should_continue(call))
         self.thoughts.append(made)
         self._signal, self.owes_thought = made.should_continue, False
-        if made.text.strip() and self.reply.stop_reason not in (*BROKEN_OFF, "malformed"):
+        whole = self.reply.stop_reason not in (*BROKEN_OFF, "malformed")
+        if whole and isinstance(call.arguments, dict) and not is_blank(made.text):
             self._thought, self._stale, self._acted = made, False, False
             self.wants_thought = False
 
@@ -279,10 +281,10 @@ class Turn:
         except ValueError:
             return
         before, total = self.times[-1] if self.times else (now, 0.0)
-        now = max(now, before)  # clocks step back
         if not isinstance(message, Verdict):
-            total += now - before
-        self.times.append((now, total))
+            total += max(0.0, now - (self._clock or now))  # clocks step back
+        self._clock = now
+        self.times.append((max(now, before), total))
 
 
 def _how(reply: Assistant, gated: bool) -> How:

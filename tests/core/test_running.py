@@ -3,13 +3,16 @@ and why each step was what it was.
 """
 
 import asyncio
+import itertools
 import os
 import time
 from datetime import date
+from typing import Annotated
 
 import pydantic
 import pytest
 from hypothesis import given, settings
+from pydantic import Field
 
 from tests.support.turns import transcripts
 from think_agent import (
@@ -22,6 +25,8 @@ from think_agent import (
     Refuse,
     Request,
     ScriptedModel,
+    Tool,
+    ToolCall,
     Turn,
     Usage,
     User,
@@ -207,3 +212,97 @@ def test_every_transcript_can_be_explained_and_nothing_of_it_is_left_out(message
 
 def persons(messages):
     return [m for m in messages if isinstance(m, User) and m.kind == "person"]
+
+
+# What a person is asked about, and what counts as a thought
+
+
+class Line(pydantic.BaseModel):
+    quantity: int
+
+
+def has_many(arguments) -> bool:
+    """As somebody writes it who knows JSON: of anything else, this would say no."""
+    line = arguments["line"]
+    return isinstance(line, dict) and line["quantity"] > 10 and isinstance(arguments["day"], str)
+
+
+@pytest.mark.parametrize("amount", [None, 1000])
+def test_a_predicate_sees_what_the_function_will_get_in_json(amount):
+    ran = []
+    parameters = {
+        "type": "object",
+        "properties": {"order": {"type": "string"}, "amount": {"type": "integer", "default": 1000}},
+    }
+    by_hand = Tool(
+        name="refund",
+        description="Refund.",
+        parameters=parameters,
+        function=lambda order, amount=1000: ran.append(amount),
+        needs_approval=lambda a: a.get("amount", 0) > 100,
+    )
+
+    @tool(needs_approval=has_many)
+    def order(line: Line, day: date, count: Annotated[int, Field(default_factory=lambda: 3)]):
+        """Order."""
+        ran.append((line.quantity, count))
+
+    given = {"order": "A"} | ({"amount": amount} if amount else {})
+    for asked in (
+        call("refund", **given),
+        call("order", line={"quantity": "11"}, day="2026-03-01"),
+    ):
+        desk = Agent(ScriptedModel([asked, "Done."]), [by_hand, order], force="never")
+        assert (desk.run("Go.").exit, ran) == ("needs_human", [])
+    small = call("order", line={"quantity": 1}, day="2026-03-01")
+    desk = Agent(ScriptedModel([small, "Done."]), [order], force="never")
+    assert (desk.run("Go.").exit, ran) == ("silence", [(1, 3)])
+
+
+NOTHING = ["", " \n", "...", "\u200b", "\u00ad", "\u3164", "\u2800", "\0", "\U000e0041"]
+THINKS = [{"thought": text} for text in NOTHING] + [{"thought": [""]}, {}, "[]", '""', "{", "yes"]
+
+
+@pytest.mark.parametrize("arguments", THINKS)
+def test_a_thought_that_says_nothing_covers_nothing(arguments):
+    calls = ToolCall("t", "think", arguments), call("pay", cents=1)
+    outcome = agent(calls, "Done.", silence="accept").run("Pay.")
+    assert outcome.actions == ()
+
+
+@pytest.mark.parametrize("text", NOTHING)
+def test_neither_does_a_carried_one(text):
+    outcome = agent(call("pay", cents=1, thought=text), "Done.", carry=True).run("Pay.")
+    assert outcome.actions == ()
+
+
+def test_a_tool_that_gives_no_result_is_refused_at_its_declaration():
+    with pytest.raises(TypeError, match="tool rows: an async generator"):
+
+        @tool
+        async def rows(n: int):
+            """Rows."""
+            yield n
+
+
+def test_a_clock_that_steps_back_stops_no_limit():
+    clock = itertools.count()
+    now = lambda: f"2026-01-01T{11 if (n := next(clock)) > 3 else 12}:00:{n:02}"  # noqa: E731
+    replies = [(call("look", item=str(n)),) for n in range(20)]
+    outcome = agent(*replies, "Over.", now=now, max_seconds=9, force="never").run("Look.")
+    assert outcome.exit == "limit"
+    assert len(outcome.actions) < 9
+
+
+@pytest.mark.parametrize("interrupt", [KeyboardInterrupt, SystemExit])
+def test_whoever_wants_to_stop_is_not_hidden_by_a_cleanup_that_fails(interrupt):
+    @tool
+    def work() -> str:
+        """Work."""
+        try:
+            raise interrupt
+        finally:
+            raise OSError("disk full")
+
+    with pytest.raises(interrupt):
+        Agent(ScriptedModel([call("work"), "Done."]), [work], force="never").run("Go.")

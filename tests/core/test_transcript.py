@@ -279,7 +279,7 @@ def test_a_second_process_is_refused_until_the_first_is_gone_however_it_went(tmp
     ) as other:
         assert other.stdout
         assert other.stdout.readline() == b"open\n"
-        with pytest.raises(TranscriptError, match="another process"):
+        with pytest.raises(TranscriptError, match="another run"):
             opened(path)
         assert path.read_bytes() == before
         other.kill()
@@ -294,7 +294,7 @@ def test_the_same_process_is_refused_too_and_an_error_frees_the_file(tmp_path):
         return "never"
 
     outcome = paying_agent(again).run("Pay", transcript=path)
-    assert "another process" in outcome.actions[0].result.content
+    assert "another run" in outcome.actions[0].result.content
 
     def boom(event) -> None:
         raise RuntimeError("a watcher with a bug")

@@ -7,6 +7,7 @@ Rule 2: what is unclear in a list that no run would write is decided by rule 1, 
 """
 
 import json
+import unicodedata
 from collections import Counter
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
@@ -51,7 +52,8 @@ class Answered:
     def covers(self) -> bool:
         """A thought that is not blank, in a reply that was neither malformed nor cut."""
         whole = self.reply.stop_reason not in (*CUT, "malformed")
-        return self.is_thought and bool(text(self.call).strip()) and whole
+        words = isinstance(self.call.arguments, dict) and says_something(text(self.call))
+        return self.is_thought and words and whole
 
     @property
     def ran(self) -> bool:
@@ -68,9 +70,17 @@ def text(call: ToolCall) -> str:
     return str(call.arguments.get("thought", ""))
 
 
+def says_something(text: str) -> bool:
+    """A letter or a number that can be seen."""
+    seen = (c for c in text if "FILLER" not in unicodedata.name(c, ""))
+    return any(unicodedata.category(c)[0] in "LN" for c in seen)
+
+
 def own(call: ToolCall) -> str:
     value = call.arguments.get("thought") if isinstance(call.arguments, dict) else ""
-    return value.strip() if isinstance(value, str) and call.name != "think" else ""
+    if not isinstance(value, str) or call.name == "think" or not says_something(value):
+        return ""
+    return value.strip()
 
 
 def bare(call: ToolCall) -> dict[str, Any] | str:
@@ -202,7 +212,7 @@ def what(action: Sequence[Any]) -> tuple[str, str, str]:
 
 def times(turn: Sequence[Message]) -> list[tuple[float, float]]:
     """When each stamped message was there at the latest, and the seconds worked until then:
-    waiting for a person is no work, and a clock that steps back is taken to stand still.
+    waiting for a person is no work, and what a clock steps back is not counted.
     """
     stamped = []
     for message in turn:
@@ -213,8 +223,8 @@ def times(turn: Sequence[Message]) -> list[tuple[float, float]]:
         stamped.append((at, isinstance(message, Verdict)))
     clock = [max(at for at, _ in stamped[: i + 1]) for i in range(len(stamped))]
     worked = [
-        0.0 if waited else now - before
-        for before, now, (_, waited) in zip([clock[0], *clock], clock, stamped, strict=False)
+        0.0 if waited else max(0.0, now - before)
+        for (before, _), (now, waited) in zip([stamped[0], *stamped], stamped, strict=False)
     ] if stamped else []  # fmt: skip
     return [(now, sum(worked[: i + 1])) for i, now in enumerate(clock)]
 

@@ -18,7 +18,7 @@ import pydantic
 from ..loop import CallModel, Done, Step
 from ..messages import Json, User
 from ..schema import problems, reduced
-from ..text import json_objects
+from ..text import json_objects, json_value
 from ..tools import ModelMistake
 from ..turn import Turn
 
@@ -41,7 +41,7 @@ class TypedAnswer:
         what is wrong, in the model's terms.
         """
         value = next(json_objects(text), None)  # it may stand in a fence
-        if value is None:
+        if value is None or isinstance(json_value(text), list):
             raise ModelMistake("it is not one JSON object")
         try:
             return self.kind.model_validate(value)

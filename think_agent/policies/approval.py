@@ -11,8 +11,6 @@ Rule 4: a verdict is about the one call that is next, for ids may repeat: a yes 
 from collections.abc import Mapping
 from dataclasses import replace
 
-from pydantic_core import to_jsonable_python
-
 from ..loop import AskHuman, CallTool, Done, Policy, Refuse, Step
 from ..messages import Started, ToolCall, ToolResult, Verdict, from_json, to_json
 from ..text import json_text
@@ -118,7 +116,7 @@ def _by_verdict(
         thought = turn.thought_behind(step.call)
         call = as_decided(bare(step.call), turn)
         if received := as_received(tools, call):
-            call = replace(call, arguments=to_jsonable_python(received, fallback=str))
+            call = replace(call, arguments=received)
         return AskHuman(question.format(signature(call)), call, thought.text if thought else "")
     if verdict.decision == "yes":
         return step
