@@ -71,8 +71,8 @@ class Outcome(Generic[Data]):
         return tuple(self.turn.replies)
 
     def __str__(self) -> str:
-        did = f"{len(self.actions)} actions, {self.behind_a_thought} of them behind a thought"
-        return f"{self.answer}\n({self.exit}: {did}; {self.model_calls} model calls)"
+        did = f"actions: {len(self.actions)}, behind a thought: {self.behind_a_thought}"
+        return f"{self.answer}\n({self.exit}; {did}; model calls: {self.model_calls})"
 
     @cached_property
     def turn(self) -> Turn:

@@ -151,7 +151,7 @@ def test_a_person_reads_what_the_function_will_get_with_the_defaults():
 
 def test_an_outcome_prints_as_its_answer_and_what_it_took():
     outcome = agent(think("Look."), call("look", item="tea"), "89 $", silence="accept").run("Tea?")
-    assert str(outcome) == ("89 $\n(silence: 1 actions, 1 of them behind a thought; 3 model calls)")
+    assert str(outcome) == "89 $\n(silence; actions: 1, behind a thought: 1; model calls: 3)"
     assert "Tea?" not in repr(outcome)  # not the whole transcript
 
 
