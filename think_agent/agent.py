@@ -172,7 +172,7 @@ class Agent(Generic[Data]):
             patience.patience(self._patience, on_tool_error=self._on_tool_error, ask=asks),
             patience.no_repeats(self._max_repeats),
             *self.limits.policies(since),  # they close a turn, whatever was planned for it
-            approval.care_after_a_crash(self.tools),  # was it done already?
+            approval.after_a_crash(self.tools),  # was it done already?
             approval.approval(self.tools),  # late, so that no one approves what would not be run
             *self._own,
             approval.declined,  # from here on a turn is only ended

@@ -63,8 +63,8 @@ def read(path: str | Path) -> Record:
     for number, line in places:
         try:
             match json.loads(line):
-                case {"type": "transcript"} as told:
-                    header |= told  # a later one says what has changed
+                case {"type": "transcript"} as head:
+                    header |= head  # a later one says what has changed
                 case {"type": "ended", "exit": str(exit), **rest}:
                     at = rest.get("at")
                     entries.append(Ended(exit, at if isinstance(at, str) else None))

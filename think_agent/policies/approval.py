@@ -30,7 +30,7 @@ def approval(tools: Mapping[str, Tool]) -> Policy:
     return ask_for_approval
 
 
-def care_after_a_crash(tools: Mapping[str, Tool]) -> Policy:
+def after_a_crash(tools: Mapping[str, Tool]) -> Policy:
     """A call that was started and has no result is not simply run again."""
 
     def ask_before_repeating(step: Step, turn: Turn) -> Step:

@@ -56,7 +56,7 @@ class Ollama(Provider):
     main_key = "OLLAMA_API_KEY"
     keys = (main_key,)
     address = ("OLLAMA_HOST", "http://127.0.0.1:11434")
-    advice = {  # noqa: RUF012 (nobody changes it)
+    advice = {  # noqa: RUF012 (a constant)
         AuthError: "run: ollama signin, or set {key} (in code: api_key=)",
         ModelNotFound: "run: ollama pull {model}",
         RateLimited: "wait, or use a model on your own machine",
