@@ -4,6 +4,7 @@ Each server speaks its provider's protocol and lets the stand-in of the demo dec
 asserted is in the shop's rows and in the transcript: a wrong word on the wire is a wrong refund.
 """
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
@@ -388,6 +389,41 @@ def test_the_whole_run_is_the_same_however_it_is_asked(provider):
     assert len({outcome.usage for outcome in outcomes}) == 1
 
 
+WHY = "The rule that applies."
+
+
+def carrying(request: Request) -> Assistant:
+    """The stand-in, which brings a thought along where a tool takes one."""
+    takes = {tool.name for tool in request.tools if tool.carries}
+    said = reply(request)
+    calls = [
+        replace(call, arguments={"thought": WHY, **call.arguments}) if call.name in takes else call
+        for call in said.tool_calls
+    ]
+    return replace(said, tool_calls=tuple(calls))
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+@pytest.mark.parametrize("think", [THINK, None], ids=["think", "no think tool"])
+@every_provider
+def test_a_thought_that_a_call_carries(provider, think, way):
+    """Strict where there is such a thing; the shop refuses an argument that it does not know."""
+    strict = {"strict": True} if provider.startswith(("openai", "anthropic")) else {}
+    with serve(SPEAKS[provider][0](), carrying) as server:
+        shop = Shop()
+        model = model_of(provider, server, **strict)
+        agent = desk(model, shop, carry=True, think=think)
+        outcome = way(agent, FOUR)
+        first, *_, last = map(json.dumps, server.requests)
+    assert in_the_shop(shop) == RIGHT
+    assert outcome.exit == ("signal" if think else "silence")
+    refunds = [action for action in outcome.actions if action.call.name == "process_refund"]
+    assert [(refund.how, refund.thought) for refund in refunds] == [("carried", WHY)] * 4
+    assert all("thought" not in refund.call.arguments for refund in refunds)
+    assert first.count('"strict": true') == (len(agent.shown) if strict else 0)
+    assert last.count(WHY) == 4  # what the model wrote goes back as it wrote it
+
+
 @every_provider
 def test_tools_and_system_stay_the_same_bytes_for_a_whole_run(provider):
     with serve(SPEAKS[provider][0](), reply) as server:
@@ -432,23 +468,27 @@ def test_a_model_that_never_thinks_cannot_refund(provider, mode):
     assert (outcome.exit, outcome.actions) == ("gave_up", ())
 
 
+@pytest.mark.parametrize(
+    ("how", "settings"), [("gated", {}), ("carried", {"think": None, "carry": True})]
+)
 @pytest.mark.parametrize("mode", MODES)
 @every_provider
-def test_a_model_that_thinks_only_when_told_to_can_refund(provider, mode):
+def test_a_model_that_thinks_only_when_told_to_can_refund(provider, mode, how, settings):
     def obedient(request: Request) -> Assistant:
         last = request.messages[-1]
-        told = "Call think first" in getattr(last, "content", "")
-        if told:
+        if "Call think first" in getattr(last, "content", ""):
             notes = {"thought": "13 days, $89: rule 5.", "should_continue": "true"}
             return Assistant(tool_calls=(ToolCall("", "think", notes),))
         if '"decision":"approve"' in getattr(last, "content", "") or request.tool_choice == "none":
             return Assistant(text="It is refunded.")
         arguments = {"order_id": "ORD-001", "decision": "approve", "reason": "rule 5"}
+        if "in its argument 'thought'" in getattr(last, "content", ""):
+            arguments = {"thought": "13 days, $89: rule 5.", **arguments}
         return Assistant(tool_calls=(ToolCall("", "process_refund", arguments),))
 
     with serve(SPEAKS[provider][0](), obedient, mode) as server:
         shop = Shop()
-        agent = desk(model_of(provider, server), shop, silence="accept")
+        agent = desk(model_of(provider, server), shop, silence="accept", **settings)
         outcome = agent.run("Refund ORD-001")
     assert [d.decision for d in shop.decisions()] == ["approve"]
-    assert [action.how for action in outcome.actions] == ["gated"]
+    assert [action.how for action in outcome.actions] == [how]

@@ -24,8 +24,9 @@ from typing import Any, Literal
 
 import pydantic
 
-from think_agent import Assistant, Model, Request
+from think_agent import Assistant, Model, Request, Tool
 from think_agent.dialects.base import Wrapper
+from think_agent.messages import CARRIED, THINK_NAME, Json
 
 Brain = Callable[[Request], Assistant]
 Mode = Literal["honor", "refuse", "ignore"]
@@ -196,6 +197,14 @@ def serve(protocol: Protocol, brain: Brain, mode: Mode = "honor") -> Iterator[Pr
     finally:
         http.shutdown()
         http.server_close()
+
+
+def shown_tool(name: str, description: str, parameters: Json) -> Tool:
+    """A tool as a request shows it. A `thought` among its parameters is one that it carries: that
+    it cannot be declared with one is the kit's own rule, of which an API knows nothing.
+    """
+    carries = name != THINK_NAME and CARRIED in parameters.get("properties", {})
+    return Tool(name=name, description=description, parameters=parameters, carries=carries)
 
 
 def check(holds: object, message: str) -> None:

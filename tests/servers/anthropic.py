@@ -24,7 +24,7 @@ from anthropic.types import (
     message_create_params,
 )
 
-from tests.servers import Protocol, Reply, check, conforms, in_pieces, sse, text_of
+from tests.servers import Protocol, Reply, check, conforms, in_pieces, shown_tool, sse, text_of
 from think_agent import Assistant, Force, Request, Tool, ToolCall, ToolResult, User
 from think_agent.messages import Message, ToolChoice
 
@@ -182,7 +182,11 @@ def decode_tool(index: int, tool: Body) -> Tool:
     validated(ToolParam, tool, f"tools.{index}.custom")
     schema = tool["input_schema"]
     check(schema.get("type") == "object", f"tools.{index}.custom.input_schema.type: Field required")
-    return Tool(name=tool["name"], description=tool.get("description", ""), parameters=schema)
+    check(
+        not tool.get("strict") or schema.get("additionalProperties") is False,
+        f"tools.{index}.custom: For 'object' type, 'additionalProperties' must be set to false",
+    )
+    return shown_tool(tool["name"], tool.get("description", ""), schema)
 
 
 def decode_choice(body: Body, names: set[str]) -> ToolChoice:

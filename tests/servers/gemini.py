@@ -13,7 +13,7 @@ from typing import Any
 
 from google.genai import types
 
-from tests.servers import Protocol, Reply, check, conforms, in_pieces
+from tests.servers import Protocol, Reply, check, conforms, in_pieces, shown_tool
 from think_agent import Assistant, Force, Request, ToolCall, ToolResult, User
 from think_agent.messages import Message, ToolChoice
 from think_agent.tools import Tool
@@ -92,11 +92,8 @@ class GeminiProtocol(Protocol):
 
     def _tool(self, declaration: dict[str, Any]) -> Tool:
         check(declaration.get("description"), "function_declarations[0].description is empty")
-        return Tool(
-            name=declaration["name"],
-            description=declaration["description"],
-            parameters=declaration["parametersJsonSchema"],
-        )
+        schema = declaration["parametersJsonSchema"]
+        return shown_tool(declaration["name"], declaration["description"], schema)
 
     def _choice(self, body: dict[str, Any], declared: set[str]) -> ToolChoice:
         config = body.get("toolConfig", {}).get("functionCallingConfig", {"mode": "AUTO"})

@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from tests.servers import Protocol, Reply, check, in_pieces
+from tests.servers import Protocol, Reply, check, in_pieces, shown_tool
 from think_agent import Assistant, Message, Request, Tool, ToolCall, ToolResult, User
 
 ALL = ("completion", "tools", "thinking")
@@ -153,7 +153,7 @@ def _tool(wire: dict[str, Any]) -> Tool:
     check(function.keys() == {"name", "description", "parameters"}, "malformed function")
     parameters = function["parameters"]
     check(set(parameters.get("required", ())) <= set(parameters["properties"]), "required")
-    return Tool(**function)
+    return shown_tool(**function)
 
 
 def _calls(body: dict[str, Any]) -> int:

@@ -8,7 +8,7 @@ import json
 import re
 from typing import Any
 
-from tests.servers import Protocol, Reply, check
+from tests.servers import Protocol, Reply, check, shown_tool
 from think_agent import Force, Tool
 from think_agent.messages import Json, ToolChoice
 
@@ -70,8 +70,7 @@ class OpenAIProtocol(Protocol):
             )
             if function.get("strict"):
                 check_strict(parameters)
-            about = function["description"]
-            tools.append(Tool(name=name, description=about, parameters=parameters))
+            tools.append(shown_tool(name, function["description"], parameters))
         return tuple(tools)
 
     def choice(self, body: Json, name: Any, tools: tuple[Tool, ...]) -> ToolChoice:
