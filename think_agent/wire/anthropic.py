@@ -21,6 +21,7 @@ from .pieces import CallReader
 NAME = "anthropic"
 PATH = "/v1/messages"
 STREAMED: Json = {"stream": True}
+NOT_IN_IDS = re.compile(r"[^a-zA-Z0-9_-]")
 MOST_STRICT, MOST_UNIONS = 20, 16
 STOPPED = {"model_context_window_exceeded": "max_tokens"}
 STOPPED |= {reason: reason for reason in ("max_tokens", "refusal")}
@@ -98,9 +99,9 @@ def _blocks(message: Spoken, ids: dict[str, str]) -> list[Json]:
         case Assistant(text=text, tool_calls=calls):
             blocks: list[Json] = [{"type": "text", "text": text}]
             for call in calls:
-                ids[call.id] = re.sub(r"[^a-zA-Z0-9_-]", "_", call.id)
-                use = {"id": ids[call.id], "name": call.name, "input": call.arguments}
-                blocks.append(_with_object({"type": "tool_use", **use}))
+                ids[call.id] = id = NOT_IN_IDS.sub("_", call.id)
+                use = {"type": "tool_use", "id": id, "name": call.name, "input": call.arguments}
+                blocks.append(_with_object(use))
             return blocks
         case ToolResult(call_id=id, content=content, is_error=is_error):
             result: Json = {"type": "tool_result", "tool_use_id": ids.get(id, id)}

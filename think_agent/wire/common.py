@@ -6,7 +6,7 @@ Rule 2: a count of tokens is never believed to be more than a number (`count`).
 """
 
 import json
-from collections import Counter
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
@@ -113,31 +113,31 @@ def sendable(messages: Sequence[Message], provider: str, dialect: str = "") -> t
     - An assistant message with nothing left to say is left out: providers refuse empty ones.
     """
     kept: list[Spoken] = []
-    results: Counter[str] = Counter()  # by the id of their call: those of the reply before them
+    results: deque[str] = deque()  # by the id of their call: those of the reply before them
     for message in reversed(messages):
         match message:
-            case Started() | Verdict():
-                continue
             case ToolResult(call_id=id):
-                results[id] += 1
-            case User():
-                results.clear()
-            case Assistant(tool_calls=calls):
+                results.appendleft(id)
+            case Assistant(tool_calls=calls, native=native, commentary=commentary):
                 answered = []
                 for call in calls:
-                    if results[call.id] > 0:  # ids may repeat; then results are of the first ones
+                    if call.id in results:  # ids may repeat; then results are of the first ones
+                        results.remove(call.id)
                         answered.append(call)
-                    results[call.id] -= 1
                 results.clear()
-                if (message.provider, message.dialect) != (provider, dialect):
-                    message = replace(message, native=None)
-                if len(answered) < len(calls):
-                    message = replace(message, tool_calls=tuple(answered), native=None)
-                if message.commentary and message.native is None:  # a kind of another provider
-                    both = filter(None, (message.commentary, message.text))
-                    message = replace(message, text="\n\n".join(both), commentary="")
-                if not (message.text.strip() or message.commentary or message.tool_calls):
+                own = (message.provider, message.dialect) == (provider, dialect)
+                fits = own if native is not None else not commentary  # which is OpenAI's
+                if not fits or len(answered) < len(calls):
+                    said = "\n\n".join(filter(None, (commentary, message.text)))
+                    message = replace(
+                        message, text=said, commentary="", tool_calls=tuple(answered), native=None
+                    )
+                if not (answered or message.text.strip() or message.commentary):
                     continue
+            case User():
+                results.clear()
+            case Started() | Verdict():
+                continue
         kept.append(message)
     return tuple(reversed(kept))
 

@@ -8,7 +8,7 @@ Rule 3: a reply with calls is a tool turn, unless it was cut or filtered; its fi
         "STOP" of any reply.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from ..messages import Assistant, Force, Json, Spoken, ToolCall, ToolChoice, ToolResult, Usage, User
 from ..model import Request
@@ -77,17 +77,21 @@ def _choice(choice: ToolChoice) -> Json:
 
 def _contents(messages: Sequence[Spoken]) -> list[Json]:
     contents: list[Json] = []
-    for index, message in enumerate(messages):
+    results: list[ToolResult] = []  # of the reply before them
+    for message in reversed(messages):
         match message:
-            case User():
-                contents.append({"role": "user", "parts": [{"text": message.text}]})
-            case Assistant():
+            case ToolResult():
+                results.append(message)
+                continue
+            case Assistant(tool_calls=calls):
                 content = message.native or _model_content(message)
+                if calls:
+                    contents.append(_results(content, calls, reversed(results)))
                 contents.append(content)
-                if message.tool_calls:
-                    results = _results_after(messages, index)
-                    contents.append(_results(content, message.tool_calls, results))
-    return contents
+            case User(text=text):
+                contents.append({"role": "user", "parts": [{"text": text}]})
+        results.clear()
+    return contents[::-1]
 
 
 def _model_content(message: Assistant) -> Json:
@@ -105,22 +109,13 @@ def _model_content(message: Assistant) -> Json:
     return {"role": "model", "parts": parts}
 
 
-def _results_after(messages: Sequence[Spoken], index: int) -> Iterator[ToolResult]:
-    for at in range(index + 1, len(messages)):
-        message = messages[at]
-        if not isinstance(message, ToolResult):
-            return
-        yield message
-
-
 def _results(content: Json, calls: Sequence[ToolCall], results: Iterable[ToolResult]) -> Json:
     """The content that answers the calls of `content`."""
     order = {call.id: number for number, call in enumerate(calls)}
-    ours = [result for result in results if result.call_id in order]
-    ours.sort(key=lambda result: order[result.call_id])
+    ours = (result for result in results if result.call_id in order)
     sent_ids = {part.get("functionCall", {}).get("id") for part in content["parts"]}
     parts: list[Json] = []
-    for result in ours:
+    for result in sorted(ours, key=lambda result: order[result.call_id]):
         key = "error" if result.is_error else "output"
         response: Json = {"name": result.name, "response": {key: result.content}}
         if result.call_id in sent_ids:  # an id minted by us is unknown to Gemini

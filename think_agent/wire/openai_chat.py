@@ -64,19 +64,19 @@ def _messages(messages: Iterable[Spoken]) -> list[Json]:
 
 def _message(message: Spoken) -> Json:
     match message:
-        case User(text=text):
-            return {"role": "user", "content": text}
         case ToolResult(call_id=call_id, content=content):
             return {"role": "tool", "tool_call_id": call_id, "content": content}
-        case Assistant(tool_calls=calls):
+        case Assistant(native=native, tool_calls=calls):
             # A list is a native of the Responses API.
-            native = message.native if isinstance(message.native, dict) else {}
-            wire = native or {"role": "assistant", "content": message.text or None}
+            own = native if isinstance(native, dict) else {}
+            wire = own or {"role": "assistant", "content": message.text or None}
             if not calls:
                 return wire
-            before = native.get("tool_calls") or [{}] * len(calls)
-            sent = [_call(*pair) for pair in zip(calls, before, strict=True)]
+            before = own.get("tool_calls") or [{}] * len(calls)
+            sent = [_call(call, was) for call, was in zip(calls, before, strict=True)]
             return {**wire, "tool_calls": sent}
+        case User(text=text):
+            return {"role": "user", "content": text}
 
 
 def _call(call: ToolCall, before: Json) -> Json:

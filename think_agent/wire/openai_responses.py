@@ -7,6 +7,7 @@ Rule 2: what a stream gives in `response.output_item.done` is what counts; earli
 """
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 from ..messages import Assistant, Force, Json, Spoken, ToolCall, ToolChoice, ToolResult, User
@@ -68,19 +69,14 @@ def _items(message: Spoken) -> list[Json]:
             return [{"role": "user", "content": text}]
         case ToolResult(call_id=call_id, content=content):
             return [{"type": "function_call_output", "call_id": call_id, "output": content}]
-        case Assistant():
-            # A dict is a native of Chat Completions.
-            native = message.native if isinstance(message.native, list) else _neutral(message)
-            return _replayed(native, message)
+        case Assistant(native=list() as items, tool_calls=calls):
+            return _replayed(items, iter(calls))
+        case Assistant(text=text, tool_calls=calls):  # its native may be one of Chat Completions
+            made = [_call(call, {"type": "function_call", "name": call.name}) for call in calls]
+            return [{"role": "assistant", "content": text}, *made] if text else made
 
 
-def _neutral(message: Assistant) -> list[Json]:
-    text = [{"role": "assistant", "content": message.text}] if message.text else []
-    return [*text, *({"type": "function_call", "name": call.name} for call in message.tool_calls)]
-
-
-def _replayed(items: list[Json], message: Assistant) -> list[Json]:
-    calls = iter(message.tool_calls)
+def _replayed(items: list[Json], calls: Iterator[ToolCall]) -> list[Json]:
     replayed = [
         _call(next(calls), item) if item.get("type") == "function_call" else item for item in items
     ]
