@@ -186,6 +186,11 @@ def test_a_run_without_an_answer_says_why():
     assert "half a sen" in half
     assert "output limit" in half
     assert "no words" in watched("", "", quiet=True)
+    stopped = watched(Assistant("half", stop_reason="incomplete", cause="the server stopped"))
+    assert "(The reply broke off; nothing of it was acted on. The cause: the server stopped.)" in (
+        stopped
+    )
+    assert "output limit" not in stopped
 
 
 # A real terminal: a pseudo-terminal with a slow stand-in behind it.

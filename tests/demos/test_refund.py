@@ -83,6 +83,17 @@ def test_ctrl_c_when_a_decision_is_in_already_is_ctrl_c_and_leaves_the_row():
     assert shop.process_refund("ORD-002", "deny", "late")["decision"] == "deny"
 
 
+def test_a_key_that_comes_with_another_decision_is_refused():
+    shop = Shop(today=TODAY)
+    first = shop.process_refund("ORD-001", "approve", "fine", idempotency_key="k")
+    assert shop.process_refund(" ord-001", "approve", "fine", idempotency_key="k") == first
+    for other in (("ORD-003", "approve", "fine"), ("ORD-001", "deny", "fine"),
+                  ("ORD-001", "approve", "another")):  # fmt: skip
+        with pytest.raises(ShopError, match="idempotency key"):
+            shop.process_refund(*other, idempotency_key="k")
+    assert len(shop.decisions()) == 1
+
+
 def test_ages_are_counted_from_today(tmp_path):
     path = str(tmp_path / "shop.db")
     Shop(path, today=TODAY)

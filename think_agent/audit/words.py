@@ -27,9 +27,14 @@ EXITS = {  # how a turn ended: in short, and as a sentence
     "declined": ("✗ declined", "Whoever was asked stopped the run."),
     "needs_human": ("… waits for a person", "Paused: a person has to decide."),
     "refused": ("✗ refused", "The model, or its provider, refused."),
-    "truncated": ("✗ cut off", "The reply hit an output limit; nothing of it was acted on."),
+    "truncated": ("✗ cut off", "The reply broke off; nothing of it was acted on."),
     "empty": ("✗ no answer", "The model had no words, not even after a nudge."),
     "invalid_answer": ("✗ no valid answer", "The answer is not of the form that was asked."),
+}
+CAUSES = {  # why a reply broke off: its `cause`, or else its stop reason
+    "max_tokens": "it hit the output limit",
+    "pause_turn": "its provider paused it",
+    "deadline": "a limit of the run was reached in the middle of it",
 }
 REGULAR = ("signal", "silence")  # exits that come with an answer
 HOW = {  # how a thought came, as in "a … thought", and what that means
@@ -154,9 +159,17 @@ def ended(exit: str | None) -> str:
     return EXITS[exit][0] if exit in EXITS else exit or "not ended"
 
 
-def why_ended(exit: str | None) -> str:
-    """How a turn ended, as a sentence; empty for what has none."""
-    return EXITS[exit][1] if exit in EXITS else ""
+def why_ended(exit: str | None, cause: str = "") -> str:
+    """How a turn ended, in sentences, with the `cause` for which a reply broke off; empty for what
+    has none.
+    """
+    said = EXITS[exit][1] if exit in EXITS else ""
+    return f"{said} The cause: {cause}." if cause else said
+
+
+def cause(reply: Assistant | None) -> str:
+    """Why a reply broke off; empty where it did not, and where that is not known."""
+    return CAUSES.get(reply.cause or reply.stop_reason, reply.cause) if reply else ""
 
 
 def figures(of: "Outcome | Turn", seconds: float | None) -> str:
