@@ -156,7 +156,7 @@ class Session:
         if self.settings["explain"] and on_event:
             self.view.print("\nWhy each step was taken:")
             for line in explained(self.agent.explain(outcome.transcript)):
-                self.view.print(line)
+                self.view.print(line, cut=True)
         if page:
             write_html(page, report(outcome.transcript, exit=outcome.exit))
         return outcome

@@ -232,6 +232,20 @@ def test_quiet_prints_the_bare_answer_and_hide_thoughts_no_thoughts():
     assert "✓ done ·" in hidden
 
 
+def test_each_step_is_explained_at_the_end_on_lines_of_its_own():
+    shown = run_demo("ORD-001", "--provider", "offline", "--explain").stdout
+    explained = shown.partition("Why each step was taken:\n")[2].splitlines()
+    assert explained[:3] == [
+        "  1. next_step: the model is free to choose",
+        "     force_first: the model is told to call think",
+        "       -> think: Plan: look up ORD-001, check the policy, then record one decision per "
+        "order.",
+    ]
+    assert '       -> lookup_order(order_id="ORD-001")' in explained
+    assert any(line.startswith('       -> think, should_continue "false": ') for line in explained)
+    assert explained[-1].endswith("next_step: end (signal)")
+
+
 def test_the_prompt_loop_remembers_and_takes_commands():
     keys = ["ORD-001", "/thoughts off", "ORD-001", "/provider nope", "/bogus", "/reset", "/quit"]
     words = ["-m", "demos.refund", "--provider", "offline", "--no-stream"]

@@ -256,8 +256,8 @@ def report(
     every = [entry for turn in builder.turns for entry in turn.entries]
     times = [turn.seconds for turn in builder.turns]
     seconds = sum(filter(None, times)) if times and None not in times else None
-    told = redaction.value("", header), redaction.value("", tools)
-    return Report(every, seconds, builder.turns, *told, [*warnings, *redaction.not_found()])
+    shown = redaction.value("", header), redaction.value("", tools)
+    return Report(every, seconds, builder.turns, *shown, [*warnings, *redaction.not_found()])
 
 
 def _guarded(tools: Iterable[Json], entries: Iterable[Entry]) -> set[str] | None:

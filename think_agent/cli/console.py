@@ -185,10 +185,14 @@ class RunView:
             self.print(said, "yellow")
             self._line("?", "yellow", signature(asked.call) if asked.call else asked.question)
 
-    def print(self, text: str, style: str = "") -> None:
-        """Text that a terminal wraps at words and a pipe does not wrap at all."""
-        whole = not self.console.is_terminal
-        self.console.print(Text(sanitize(text), style=style), soft_wrap=whole)
+    def print(self, text: str, style: str = "", *, cut: bool = False) -> None:
+        """Text that a terminal wraps at words (`cut`: it cuts each line at its width) and a pipe
+        does not wrap at all.
+        """
+        shown, whole = Text(sanitize(text), style=style), not self.console.is_terminal
+        if cut and not whole:
+            shown.truncate(self.console.width, overflow="ellipsis")
+        self.console.print(shown, soft_wrap=whole)
 
     def table(self, rows: Mapping[str, str]) -> None:
         """A line each: a name, and what it means. What is too long goes on under itself."""

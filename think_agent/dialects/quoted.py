@@ -32,6 +32,7 @@ ENCODED = re.compile(
     r"|\\(?:[bfnrt]|[^\w\s])"  # JSON, Markdown
     r"|&#?\w{1,31};"  # HTML
 )
+LATIN_1 = {0xDC00 + byte: byte for byte in range(0x80, 0x100)}  # what is no UTF-8
 OTHER = re.compile(r"[\W_]+")
 
 
@@ -103,17 +104,11 @@ def _decoded(found: re.Match[str]) -> str:
     if text[0] == "&":
         return html.unescape(text)
     if text[0] in "%=" or text[1] == "x":
-        return _text(bytes.fromhex(re.sub(r"\\x|[%=]", "", text)))
+        data = bytes.fromhex(re.sub(r"\\x|[%=]", "", text))
+        return data.decode(errors="surrogateescape").translate(LATIN_1)
     if text[1] in "uU":
         return chr(int(text[2:].strip("{}"), 16))
     return " " if text[1].isalpha() else text[1]
-
-
-def _text(data: bytes) -> str:
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        return data.decode("latin-1")
 
 
 def _words(text: str) -> str:
