@@ -37,8 +37,8 @@ def lesson(model: Model) -> None:
         for line in explained(agent.explain(outcome.transcript)):
             print(line)
     print(
-        "\nwhat to notice: the run is over, and each step still has its reason. next_step asks "
-        "freely; force_first is the policy that made the first call a thought."
+        "\nwhat to notice: the run is over, and each step still has its reason. next_step leaves "
+        "the model free; force_first is the policy that made the first call a thought."
     )
 
 

@@ -30,7 +30,7 @@ from think_agent import (
     Verdict,
 )
 from think_agent.audit import read, report
-from think_agent.audit.words import explained
+from think_agent.audit.words import cause, explained
 from think_agent.cli.approval import at_the_terminal
 from think_agent.cli.audit import write_html
 from think_agent.cli.console import RunView, Screen
@@ -78,7 +78,7 @@ class Session:
     def stand_in(self, provider: str) -> dict[str, Any]:
         """What is played where there is no model: the script that `offline:NAME` names."""
         script = STAND_INS.get(provider.partition(":")[2], reply)
-        if not (self.settings["quiet"] or self.settings["json"]):  # the greeting says it
+        if not any(self.settings[name] for name in ("quiet", "json", "thinker")):  # greet says it
             script = unlabeled(script)
         pace = 0.02 if sys.stdout.isatty() else 0.0  # so that it can be watched, too
         return {"script": speaking(script, self.settings["dialect"]), "pace": pace}
@@ -156,7 +156,7 @@ class Session:
         if self.settings["explain"] and on_event:
             self.view.print("\nWhy each step was taken:")
             for line in explained(self.agent.explain(outcome.transcript)):
-                self.view.print(line)
+                self.view.print(line, cut=True)
         if page:
             write_html(page, report(outcome.transcript, exit=outcome.exit))
         return outcome
@@ -238,7 +238,7 @@ class Session:
 
     def greet(self) -> None:
         model, kept = self.agent.model, self.settings["transcript"]
-        if model.name == "offline":
+        if model.name == "offline" and not self.settings["thinker"]:
             self.view.print(f" {STAND_IN} ", "reverse")
         self.view.print(f"refund desk · {model.name}:{model.model}", "dim")
         with suppress(TranscriptError):  # nothing in it yet, or nothing that can be read
@@ -298,6 +298,7 @@ def as_json(outcome: Outcome, shop: Shop, model: Model) -> dict[str, object]:
     return {
         "answer": outcome.answer,
         "exit": outcome.exit,
+        "cause": cause(outcome.turn.reply),
         "decisions": [asdict(decision) for decision in shop.decisions()],
         "thoughts": outcome.thoughts,
         "actions": actions,

@@ -6,7 +6,8 @@ Rule 1: the model proposes, the shop decides. `process_refund` refuses every dec
 Rule 2: nothing is refunded twice: a unique index allows one `approve` per order, whoever asks and
         however often.
 Rule 3: nothing is recorded twice: a decision carries the key of the call that made it, and a call
-        that is repeated with its key after a crash gets the first one's result.
+        that is repeated with its key after a crash gets the first one's result. Another call with
+        that key is refused.
 Rule 4: money is in cents, ages are counted from `today`, which is handed in.
 
 `enforce=False` takes rule 1 away, so that an evaluation can see what a model would do by itself.
@@ -205,9 +206,11 @@ class Shop:
             reason: the rule that led to the decision, in one sentence
         """
         with self._transaction() as db:
-            if repeated := self._recorded(db, idempotency_key):
-                return _receipt(*repeated)
             order = self._order(db, order_id)
+            if repeated := self._recorded(db, idempotency_key):
+                if repeated != (order.id, decision, repeated[2], reason):
+                    raise ShopError("this idempotency key came with another decision before")
+                return _receipt(*repeated)
             allowed, because = allowed_decision(order)
             by_manager = self._is_the_managers(order, decision)
             if self.enforce and decision != allowed and not by_manager:

@@ -4,7 +4,7 @@ checked.
 Rule 1: a case brings its own orders, so that each line of `cases.jsonl` can be judged by reading
         that line and the policy.
 Rule 2: a case is right when the shop's rows are exactly the expected ones: no decision missing,
-        none too many. What the model told the customer is not looked at.
+        none too many. What the model says to the customer is not looked at.
 Rule 3: `tools` breaks a tool: `"gone"` (it is not offered), `"fails"` (always) or `"fails once"`.
         The errors say what a good agent does then, so that there is one right outcome.
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
@@ -192,7 +192,7 @@ def test_warnings_name_what_went_wrong():
     odd = replace(CALL, recovered=True, arguments="{")
     forced = Assistant(tool_calls=(odd,), tool_choice=Force("think"), enforced="ignored")
     asked = Assistant("hm", tool_choice=Force("think"), enforced="prompt")
-    broken = Assistant("half", stop_reason="incomplete")
+    broken = Assistant("half", stop_reason="incomplete", cause="the server stopped")
     garbled = Assistant("??", stop_reason="malformed", mistake="expected an Action")
     made = report([User("pay"), forced, asked, garbled, broken])
     words = [" ".join(step.warnings) for step in made.steps]
@@ -202,8 +202,10 @@ def test_warnings_name_what_went_wrong():
     assert "expected an Action" in words[2]
     assert "broke off" in words[3]
     assert made.turns[0].exit == "truncated"
-    for line in words[3].splitlines():
-        assert line in to_text(made)
+    assert words[3] in to_text(made)
+    page = to_html(made).split("<main>")
+    assert [part.count("The cause: the server stopped.") for part in page] == [0, 3]
+    assert to_json_report(made)["cause"] == "the server stopped"
 
 
 def test_the_exit_is_the_file_s_or_the_loop_s():
@@ -321,8 +323,11 @@ def test_a_hidden_field_is_hidden_wherever_its_value_occurs():
 
 @given(
     secret=st.text(st.characters(categories=["L", "N"]), max_size=8).map("Zq7".__add__),
-    around=st.text(st.sampled_from(' ."\\{}\n_'), max_size=3),
+    around=st.text(st.sampled_from(' ."\\{}\n_éß中'), max_size=3),
 )
+@example(secret="Jane.Doe77", around="\\n")
+@example(secret="Jane.Doe77", around="\\u00e9")
+@example(secret="Jane.Doe77", around="%20")
 @settings(deadline=None, max_examples=60)
 def test_no_secret_gets_through_in_any_wrapping(secret, around):
     said = f"x {around}{secret}{around} y"

@@ -85,6 +85,13 @@ def test_a_narrow_terminal_wraps_beside_the_icon_and_json_behind_a_comma():
     assert re.search(r'found \{"first":"x{12}", *\n +"second":"y{12}"\}', text)
 
 
+def test_what_is_cut_fits_a_terminal_and_is_whole_in_a_pipe():
+    for terminal, shown in ((True, "word word word…"), (False, "word " * 9 + "end")):
+        out = io.StringIO()
+        RunView(screen(out, terminal, width=15)).print("word " * 9 + "end", cut=True)
+        assert out.getvalue() == f"{shown}\n"
+
+
 LONG = "No server at http://127.0.0.1:11434; start it with: ollama serve, or install it first."
 
 
@@ -186,6 +193,11 @@ def test_a_run_without_an_answer_says_why():
     assert "half a sen" in half
     assert "output limit" in half
     assert "no words" in watched("", "", quiet=True)
+    stopped = watched(Assistant("half", stop_reason="incomplete", cause="the server stopped"))
+    assert "(The reply broke off; nothing of it was acted on. The cause: the server stopped.)" in (
+        stopped
+    )
+    assert "output limit" not in stopped
 
 
 # A real terminal: a pseudo-terminal with a slow stand-in behind it.

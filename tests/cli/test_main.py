@@ -1,10 +1,11 @@
 """The command `think-agent`: what it says of itself, and of what is missing or misspelled."""
 
+import subprocess
 import sys
 
 import pytest
 
-from tests.support.commands import run_here
+from tests.support.commands import ROOT, run_here
 
 
 @pytest.mark.parametrize(
@@ -50,3 +51,22 @@ def test_a_missing_sdk_is_named_with_the_command_that_installs_it(
     done = run_here("demos.refund", "x", "--provider", provider)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
     assert f'pip install ".[{extra}]"' in done.stderr
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/dev/full is Linux's")
+@pytest.mark.parametrize(
+    "command", ["demos.refund --provider offline --json ORD-001", "think_agent"]
+)
+@pytest.mark.parametrize(
+    ("streams", "code", "said"),
+    [
+        (">&-", 1, "error: stdout is closed"),
+        (">/dev/full", 1, "error: [Errno 28] No space left on device"),
+        ("<&-", 0, ""),
+    ],
+)
+def test_a_stream_that_is_closed_or_full_is_one_line(command, streams, code, said):
+    words = ["sh", "-c", f"exec {sys.executable} -m {command} {streams}"]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr.count("\n")) == (code, bool(said))
+    assert done.stderr.startswith(said)

@@ -83,6 +83,17 @@ def test_ctrl_c_when_a_decision_is_in_already_is_ctrl_c_and_leaves_the_row():
     assert shop.process_refund("ORD-002", "deny", "late")["decision"] == "deny"
 
 
+def test_a_key_that_comes_with_another_decision_is_refused():
+    shop = Shop(today=TODAY)
+    first = shop.process_refund("ORD-001", "approve", "fine", idempotency_key="k")
+    assert shop.process_refund(" ord-001", "approve", "fine", idempotency_key="k") == first
+    for other in (("ORD-003", "approve", "fine"), ("ORD-001", "deny", "fine"),
+                  ("ORD-001", "approve", "another")):  # fmt: skip
+        with pytest.raises(ShopError, match="idempotency key"):
+            shop.process_refund(*other, idempotency_key="k")
+    assert len(shop.decisions()) == 1
+
+
 def test_ages_are_counted_from_today(tmp_path):
     path = str(tmp_path / "shop.db")
     Shop(path, today=TODAY)
@@ -219,6 +230,20 @@ def test_quiet_prints_the_bare_answer_and_hide_thoughts_no_thoughts():
     hidden = run_demo("ORD-002", "--provider", "offline", "--hide-thoughts").stdout
     assert "💭" not in hidden
     assert "✓ done ·" in hidden
+
+
+def test_each_step_is_explained_at_the_end_on_lines_of_its_own():
+    shown = run_demo("ORD-001", "--provider", "offline", "--explain").stdout
+    explained = shown.partition("Why each step was taken:\n")[2].splitlines()
+    assert explained[:3] == [
+        "  1. next_step: the model is free to choose",
+        "     force_first: the model is told to call think",
+        "       -> think: Plan: look up ORD-001, check the policy, then record one decision per "
+        "order.",
+    ]
+    assert '       -> lookup_order(order_id="ORD-001")' in explained
+    assert any(line.startswith('       -> think, should_continue "false": ') for line in explained)
+    assert explained[-1].endswith("next_step: end (signal)")
 
 
 def test_the_prompt_loop_remembers_and_takes_commands():

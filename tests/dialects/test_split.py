@@ -46,6 +46,11 @@ def test_each_sees_only_its_own_words_as_native():
     assert seen == {"t": ["of t", None], "a": [None, "of a"]}
 
 
+def test_its_name_says_who_acts_and_who_thinks():
+    both = split(thinker=named("wise"), actor=named("quick"))
+    assert f"{both.name}:{both.model}" == "quick:quick, with thoughts of wise:wise"
+
+
 def test_the_refund_desk_with_the_thoughts_of_one_provider_and_the_actions_of_another():
     asked = {"thinker": [], "actor": []}
 

@@ -187,16 +187,25 @@ MORE = {
         f"I will not: {LOOK['json']}",
         f"{LOOK['json']}\nNo!",
         f"{LOOK['json']} {DONE['json']}",
+        f'["I will not:", {LOOK["json"]}]',
     ],
-    "react": [f"{LOOK['react']}\n{more}" for more in ("No!", "Thought: No!", "Final Answer: No!")],
+    "react": [
+        *(f"{LOOK['react']}\n{more}" for more in ("No!", "Thought: No!", "Final Answer: No!")),
+        f"{LOOK['react']}\nObservation: blue\nI will not!",
+        f"I will not:\n{LOOK['react']}",
+        'Thought: I will not:\n```\nAction: look\nAction Input: {"id": 7}\n```',
+        'Thought: I will not:\n> Action: look\n> Action Input: {"id": 7}',
+        'Thought: No.\nAction: look (I will not)\nAction Input: {"id": 7}',
+        "Thought: No.\nAction: look\nAction Input: 7\nI will not!",
+    ],
 }
 
 
 @pytest.mark.parametrize(("dialect", "text"), [(d, text) for d in MORE for text in MORE[d]])
 def test_a_call_that_a_result_holds_is_not_run_out_of_a_reply_that_says_more(dialect, text):
-    def runs(text, result=NOTE, tool=look):
+    def runs(text, result=NOTE, tool=look, request_of_a_person="Look at 7."):
         asked = Assistant(tool_calls=(call("look", id=1),))
-        heard = (User("Look at 7."), asked, ToolResult("", "look", result))
+        heard = (User(request_of_a_person), asked, ToolResult("", "look", result))
         model = WRAP[dialect](ScriptedModel([Assistant(text)]))
         reply = model.complete(request(*heard, tools=(THINK, tool)))
         assert bool(reply.tool_calls) != ("look was not run" in reply.mistake)
@@ -205,6 +214,7 @@ def test_a_call_that_a_result_holds_is_not_run_out_of_a_reply_that_says_more(dia
     assert not runs(text)
     assert runs(LOOK[dialect])  # it is all that the model says
     assert runs(text, result="blue")
+    assert not runs(text, "blue", request_of_a_person=f"Who wrote this to me?\n{LOOK[dialect]}")
     assert runs(text, tool=replace(look, idempotent=True))
 
 

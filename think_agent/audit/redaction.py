@@ -6,9 +6,9 @@ Rule 2: the value of a hidden field is hidden *wherever else it occurs*, too: an
         is hidden in an argument must not be read in the answer.
 Rule 3: what holds the run together (types, ids, tool names, tool choices, figures) stays.
 
-The edge: it knows values only as they are written, between characters that are no letters and no
-digits. "ORD-001" in other words, or inside a longer one, is not found, and values of fewer than
-three characters are hidden in their field alone.
+The edge: it knows values only as they are written, and not between letters A to Z or digits (next
+to others: é, a letter of Chinese, `_`). "ORD-001" in other words, or inside a longer one, is not
+found, and values of fewer than three characters are hidden in their field alone.
 """
 
 import re
@@ -21,6 +21,9 @@ from ..text import json_text, json_value
 from .reading import Entry, Unreadable
 
 REDACTED = "[redacted]"
+BEFORE = (  # a value: no letter or digit, but for that of an escape in JSON, Python or a URL
+    r"(?:(?<![0-9A-Za-z])|(?<=\\[bfnrt])|(?<=\\u[0-9a-f]{4})|(?<=\\x[0-9a-f]{2})|(?<=%[0-9a-f]{2}))"
+)
 SHORTEST_VALUE = 3  # characters; hiding every "1" and "ok" would hide the run
 TEXTS = (  # what was said or decided in an entry, not how the run is built
     *("text", "thinking", "commentary", "content", "mistake", "cause", "notice", "problem"),
@@ -42,7 +45,7 @@ class Redaction:
             found = set().union(*self._found.values())
             long = sorted((t for t in found if len(t) >= SHORTEST_VALUE), key=len, reverse=True)
             either = "|".join(map(re.escape, long)) or r"(?!)"
-            self._values = re.compile(rf"(?<![^\W_])(?:{either})(?![^\W_])", re.IGNORECASE)
+            self._values = re.compile(f"{BEFORE}(?:{either})(?![0-9A-Za-z])", re.IGNORECASE)
 
     def not_found(self) -> Iterator[str]:
         """A warning for every field that hid nothing: it may be misspelled."""

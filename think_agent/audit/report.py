@@ -92,13 +92,10 @@ class Step:
     def warnings(self) -> Iterator[str]:
         """What somebody who checks the run should not miss."""
         reply = self.reply
-        match BROKEN_OFF.get(reply.stop_reason, reply.stop_reason):
-            case "truncated":
-                yield "The reply broke off. Nothing of it was acted on."
-            case "refused":
-                yield "The model, or its provider, refused."
-            case "malformed":
-                yield f"The reply could not be read: {reply.mistake or 'its format was wrong'}"
+        if ends := BROKEN_OFF.get(reply.stop_reason):
+            yield words.why_ended(ends, words.cause(reply))
+        elif reply.stop_reason == "malformed":
+            yield f"The reply could not be read: {reply.mistake or 'its format was wrong'}"
         if reply.enforced == "ignored":
             yield f"It was {words.asked(reply)} and did not; the choice was taken and ignored."
         elif reply.enforced == "prompt" and not honored(reply.tool_choice, reply):
@@ -177,6 +174,11 @@ class Turn(Figures):
     exit: str | None = None
     answer: str = ""
 
+    @property
+    def cause(self) -> str:
+        """Why its last reply broke off; empty where it did not."""
+        return words.cause(self.steps[-1].reply) if self.steps else ""
+
 
 @dataclass(slots=True)
 class Report(Figures):
@@ -211,6 +213,7 @@ def to_json_report(report: Report) -> Json:
     return {
         "header": report.header,
         "exit": report.turns[-1].exit if report.turns else None,
+        "cause": report.turns[-1].cause if report.turns else "",
         "models": report.models,
         "model_calls": report.model_calls,
         "thoughts": len(report.thoughts),

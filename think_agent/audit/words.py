@@ -10,8 +10,9 @@ from collections.abc import Container, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from ..loop import AskHuman, CallModel, CallTool, Done, Refuse, Step
-from ..messages import Assistant, Force, Json, Message, ToolResult, Usage, User, Verdict
+from ..messages import Assistant, Force, Json, Message, ToolCall, ToolResult, Usage, User, Verdict
 from ..text import json_text, json_value, shorten
+from ..think import THINK, should_continue, thought
 from ..tools import signature
 
 if TYPE_CHECKING:
@@ -27,9 +28,14 @@ EXITS = {  # how a turn ended: in short, and as a sentence
     "declined": ("✗ declined", "Whoever was asked stopped the run."),
     "needs_human": ("… waits for a person", "Paused: a person has to decide."),
     "refused": ("✗ refused", "The model, or its provider, refused."),
-    "truncated": ("✗ cut off", "The reply hit an output limit; nothing of it was acted on."),
+    "truncated": ("✗ cut off", "The reply broke off; nothing of it was acted on."),
     "empty": ("✗ no answer", "The model had no words, not even after a nudge."),
     "invalid_answer": ("✗ no valid answer", "The answer is not of the form that was asked."),
+}
+CAUSES = {  # why a reply broke off: its `cause`, or else its stop reason
+    "max_tokens": "it hit the output limit",
+    "pause_turn": "its provider paused it",
+    "deadline": "a limit of the run was reached in the middle of it",
 }
 REGULAR = ("signal", "silence")  # exits that come with an answer
 HOW = {  # how a thought came, as in "a … thought", and what that means
@@ -59,9 +65,9 @@ def status(result: ToolResult) -> str:
     return "refused" if result.refused else "failed" if result.is_error else "done"
 
 
-def asked(reply: Assistant) -> str:
-    """What the tool choice asked of a reply, as in "the model was …"."""
-    choice = reply.tool_choice
+def asked(of: Assistant | CallModel) -> str:
+    """What the tool choice of a reply, or of the step before it, asks, as in "the model was …"."""
+    choice = of.tool_choice
     return f"told to call {choice.name}" if isinstance(choice, Force) else ASKED[choice]
 
 
@@ -154,9 +160,17 @@ def ended(exit: str | None) -> str:
     return EXITS[exit][0] if exit in EXITS else exit or "not ended"
 
 
-def why_ended(exit: str | None) -> str:
-    """How a turn ended, as a sentence; empty for what has none."""
-    return EXITS[exit][1] if exit in EXITS else ""
+def why_ended(exit: str | None, cause: str = "") -> str:
+    """How a turn ended, in sentences, with the `cause` for which a reply broke off; empty for what
+    has none.
+    """
+    said = EXITS[exit][1] if exit in EXITS else ""
+    return f"{said} The cause: {cause}." if cause else said
+
+
+def cause(reply: Assistant | None) -> str:
+    """Why a reply broke off; empty where it did not, and where that is not known."""
+    return CAUSES.get(reply.cause or reply.stop_reason, reply.cause) if reply else ""
 
 
 def figures(of: "Outcome | Turn", seconds: float | None) -> str:
@@ -183,17 +197,11 @@ def thought_of(actions: int, behind_a_thought: int) -> str:
 def planned(step: Step) -> str:
     """What the loop is to do next."""
     match step:
-        case CallModel(tool_choice=choice, say=say):
-            free = {
-                "auto": "ask the model",
-                "none": "ask the model for closing words, without tools",
-            }
-            asks = f"force {choice.name}" if isinstance(choice, Force) else free.get(choice, "")
-            return (
-                f"{asks or 'have it call a tool'}{f', with a {say.kind} question' if say else ''}"
-            )
+        case CallModel(say=say):
+            question = f", with a {say.kind} question" if say else ""
+            return f"the model is {asked(step)}{question}"
         case CallTool(call):
-            return f"run {shorten(signature(call), 100)}"
+            return f"run {call.name}"
         case Refuse(call, code):
             return f"refuse {call.name} ({code})"
         case AskHuman():
@@ -202,18 +210,26 @@ def planned(step: Step) -> str:
             return f"end ({exit})"
 
 
-def came(message: Message) -> str:
-    """A message that came of a step, on one line."""
+def came(message: Message) -> Iterator[str]:
+    """A message that came of a step: a line, or one for each call in it."""
     match message:
-        case Assistant(tool_calls=calls, words=words):
-            return "; ".join(shorten(signature(call), 100) for call in calls) or shorten(words, 100)
+        case Assistant(tool_calls=[_, *_] as calls):
+            yield from map(_called, calls)
+        case Assistant(words=words):
+            yield shorten(words, 100)
         case ToolResult(name=name, content=content):
-            return f"{name} gave: {shorten(content, 80)}"
+            yield f"{name} gave: {shorten(gave(content, None), 100)}"
         case User(kind=kind):
-            return f"the {kind} question"
+            yield f"the {kind} question"
         case Verdict():
-            return decided(message)
-    return ""
+            yield decided(message)
+
+
+def _called(call: ToolCall) -> str:
+    if call.name != THINK.name:
+        return shorten(signature(call), 100)
+    leaving = ', should_continue "false"' if should_continue(call) is False else ""
+    return f"{call.name}{leaving}: {shorten(thought(call), 100)}"
 
 
 def explained(steps: Iterable["Explained"]) -> Iterator[str]:
@@ -223,6 +239,6 @@ def explained(steps: Iterable["Explained"]) -> Iterator[str]:
     for number, step in enumerate(steps, 1):
         for place, (who, what) in enumerate(step.planned):
             yield f"{'     ' if place else f'{number:>3}. '}{who}: {planned(what)}"
-        yield from (f"       -> {came(message)}" for message in step.came)
+        yield from (f"       -> {line}" for message in step.came for line in came(message))
         if not step.as_recorded:
-            yield "       !! as recorded; an agent with these settings would have gone on otherwise"
+            yield "       !! as recorded; with these settings it would differ"

@@ -71,8 +71,9 @@ def show(made: Report, view: RunView) -> None:
                     view(message)
                 case Note():
                     view(Notice(entry.text))
-        view.end(turn.answer, turn.exit, words.figures(turn, turn.seconds))
-        view.print(f"Exit: {turn.exit or 'not ended'}. {words.why_ended(turn.exit)}".rstrip())
+        view.end(turn, turn.seconds, turn.cause)
+        why = words.why_ended(turn.exit, turn.cause)
+        view.print(f"Exit: {turn.exit or 'not ended'}. {why}".rstrip())
 
 
 @click.command(

@@ -24,6 +24,7 @@ from rich.text import Text
 from .. import think
 from ..agent import Agent, Saved
 from ..audit import words
+from ..audit.report import Turn as Audited
 from ..loop import AskHuman
 from ..messages import MESSAGES, THINK_NAME, Assistant, Message, ToolResult, User, Verdict
 from ..running import Event, Outcome
@@ -115,7 +116,7 @@ class RunView:
             case Outcome():
                 self.stop()
                 seconds = time.monotonic() - self._started
-                self.end(event.answer, event.exit, words.figures(event, seconds))
+                self.end(event, seconds, words.cause(event.turn.reply))
             case _:
                 if not isinstance(event, User):
                     self._preview.clear()
@@ -158,19 +159,20 @@ class RunView:
         said = {call.id: call.arguments for call in calls}.get(result.call_id)
         return words.gave(result.content, said)
 
-    def end(self, answer: str, exit: str | None, figures: str) -> None:
-        """The answer, or why there is none, and the figures."""
+    def end(self, of: Outcome | Audited, seconds: float | None, cause: str) -> None:
+        """The answer, or why there is none (`cause`: why a reply broke off), and the figures."""
         held, self._held = self._held, ""
-        if held.strip() != answer.strip():
+        answer = of.answer.strip()
+        if held.strip() != answer:
             self._line(*LOOK["answer"], held)
-        why = "" if exit in words.REGULAR else words.why_ended(exit)
-        said = "\n".join(filter(None, [answer.strip(), why and f"({why})"]))
+        why = "" if of.exit in words.REGULAR else words.why_ended(of.exit, cause)
+        said = "\n".join(filter(None, [answer, why and f"({why})"]))
         if self.quiet:
             self.print(said)
             return
         if said:
             self.print(f"\n{said}")
-        self.print(f"\n{figures}", "dim")
+        self.print(f"\n{words.figures(of, seconds)}", "dim")
 
     def stopped(self) -> None:
         """Say what had been done when a person stopped the run, and what had not been."""
@@ -183,10 +185,14 @@ class RunView:
             self.print(said, "yellow")
             self._line("?", "yellow", signature(asked.call) if asked.call else asked.question)
 
-    def print(self, text: str, style: str = "") -> None:
-        """Text that a terminal wraps at words and a pipe does not wrap at all."""
-        whole = not self.console.is_terminal
-        self.console.print(Text(sanitize(text), style=style), soft_wrap=whole)
+    def print(self, text: str, style: str = "", *, cut: bool = False) -> None:
+        """Text that a terminal wraps at words (`cut`: it cuts each line at its width) and a pipe
+        does not wrap at all.
+        """
+        shown, whole = Text(sanitize(text), style=style), not self.console.is_terminal
+        if cut and not whole:
+            shown.truncate(self.console.width, overflow="ellipsis")
+        self.console.print(shown, soft_wrap=whole)
 
     def table(self, rows: Mapping[str, str]) -> None:
         """A line each: a name, and what it means. What is too long goes on under itself."""

@@ -6,6 +6,7 @@ Rule 3: a subcommand is the `command` of the module of its name here, imported w
 """
 
 import importlib
+import io
 import os
 import signal
 import sys
@@ -60,8 +61,25 @@ def run(command: click.Command, prog: str, words: Sequence[str] | None = None) -
     """Run a command line, that of this process where no `words` are given; the exit code."""
     signal.signal(signal.SIGTERM, _stop)
     warnings.showwarning = lambda message, *_: say(str(message))
+    sys.stdin = sys.stdin or io.StringIO()  # closed by whoever started us: nothing to read
+    if sys.stdout is None:
+        say("error: stdout is closed, so nothing could be shown")
+        return 1
     try:
-        with command.make_context(prog, list(sys.argv[1:] if words is None else words)) as ctx:
+        code = _run(command, prog, list(sys.argv[1:] if words is None else words))
+        sys.stdout.flush()
+        return code
+    except OSError as error:  # the disk is full, or the reader of our pipe went away
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):
+            return 0  # nothing more can be said to it
+        say(f"error: {error}")
+        return 1
+
+
+def _run(command: click.Command, prog: str, words: list[str]) -> int:
+    try:
+        with command.make_context(prog, words) as ctx:
             return int(command.invoke(ctx) or 0)
     except ClickExit as done:  # --help, --version
         return done.exit_code
@@ -80,9 +98,6 @@ def run(command: click.Command, prog: str, words: Sequence[str] | None = None) -
     except KeyboardInterrupt:
         say("stopped")
         return 130
-    except BrokenPipeError:  # the reader of our pipe went away; nothing more can be said to it
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
 
 
 def exit_code(exit: Exit) -> int:

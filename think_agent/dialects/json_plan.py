@@ -111,7 +111,7 @@ class JsonPlan(Written):
         return _acted(_plan(said.text, request, self.several), said, request)
 
     def has_more(self, text: str) -> bool:
-        return json_value(text.strip().removeprefix("```json").strip("`")) is None
+        return not isinstance(json_value(text.strip().removeprefix("```json").strip("`")), dict)
 
     def mistake(self, problem: ModelMistake, request: Request) -> str:
         return (

@@ -1,12 +1,14 @@
 """Was a call in a text made, or quoted? It is held against what tools returned and persons wrote.
 
-Rule 1: a call is quoted when its name and all of its text arguments stand together in one string:
-        in the text of a person, in one of the strings of a result, or in the whole of a result
-        that has the name for one of its strings or keys.
+Rule 1: a call is quoted when its name and all of its text arguments (of each the first line, for
+        words of the model may follow) stand together in one string: in the text of a person, in
+        one of the strings of a result (a list of lines is one), or in the whole of a result that
+        has the name for one of its strings or keys.
 Rule 2: they are compared by letters and digits alone: who repeats a call may write other quotes,
         dashes, spaces, markup or case than were read.
-Rule 3: they are compared as they stand and decoded (escapes of JSON and Markdown, HTML, URLs), one
-        layer after the other. LAYERS bounds that: a hostile result must not hold up the run.
+Rule 3: they are compared as they stand and decoded (escapes of JSON, Python, JavaScript, Markdown,
+        HTML, URLs, mail), one layer after the other. LAYERS bounds that: a hostile result must not
+        hold up the run.
 
 The edge: a call that differs from a quoted one in any text is the model's own, and so is one that
 was translated, summed up or encoded in another way (base64).
@@ -17,18 +19,20 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 from unicodedata import category, normalize
-from urllib.parse import unquote
 
 from ..messages import Message, ToolCall, ToolResult, User
 from ..text import json_value, well_formed
 from ..think import bare
 
 LAYERS = 8
+HEX = "[0-9a-fA-F]"
 ENCODED = re.compile(
-    r"\\(?:u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[bfnrt]|[^\w\s])"  # JSON, Python, Markdown
+    rf"(?:(?:\\x|[%=]){HEX}{{2}})+"  # bytes: Python, URLs, mail
+    rf"|\\u{HEX}{{4}}|\\u\{{{HEX}{{1,5}}\}}|\\U00(?:0{HEX}|10){HEX}{{4}}"  # JSON and others
+    r"|\\(?:[bfnrt]|[^\w\s])"  # JSON, Markdown
     r"|&#?\w{1,31};"  # HTML
-    r"|(?:%[0-9a-fA-F]{2})+"  # URLs
 )
+LATIN_1 = {0xDC00 + byte: byte for byte in range(0x80, 0x100)}  # what is no UTF-8
 OTHER = re.compile(r"[\W_]+")
 
 
@@ -37,7 +41,8 @@ def quoted(calls: Sequence[ToolCall], messages: Sequence[Message]) -> ToolCall |
     heard = list(_heard(messages))
     naming = {name: list(_naming(name, heard)) for name in {call.name for call in calls}}
     for call in calls:
-        given = [list(map(_joined, _forms(text))) for text in _strings(bare(call).arguments)]
+        texts = (text.strip().partition("\n")[0] for text in _strings(bare(call).arguments))
+        given = [list(map(_joined, _forms(text))) for text in texts]
         for said in naming[call.name]:
             if all(any(form in said for form in forms) for forms in given):
                 return call
@@ -68,11 +73,13 @@ def _naming(name: str, heard: Sequence[tuple[str, Sequence[str]]]) -> Iterator[s
 
 
 def _strings(value: Any, *, keys: bool = False) -> Iterator[str]:
-    """The strings in a JSON value; `keys`: those too."""
+    """The strings in a JSON value; `keys`: those too, and a list of lines as one text."""
     match value:
         case str():
             yield value
         case list():
+            if keys and all(isinstance(item, str) for item in value):
+                yield "\n".join(value)
             for item in value:
                 yield from _strings(item, keys=keys)
         case dict():
@@ -94,10 +101,13 @@ def _forms(text: str) -> list[str]:
 
 def _decoded(found: re.Match[str]) -> str:
     text = found[0]
-    if text[0] != "\\":
-        return html.unescape(text) if text[0] == "&" else unquote(text)
-    if text[1] in "ux":
-        return chr(int(text[2:], 16))
+    if text[0] == "&":
+        return html.unescape(text)
+    if text[0] in "%=" or text[1] == "x":
+        data = bytes.fromhex(re.sub(r"\\x|[%=]", "", text))
+        return data.decode(errors="surrogateescape").translate(LATIN_1)
+    if text[1] in "uU":
+        return chr(int(text[2:].strip("{}"), 16))
     return " " if text[1].isalpha() else text[1]
 
 

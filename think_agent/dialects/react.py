@@ -72,6 +72,8 @@ from .written import (
 )
 
 ACTION = re.compile(r"[\s`*\"'\[(<]*([\w.-]*\w)[`*\"'>]*[\])]?\.?[`*\"'>]*(.*)", re.DOTALL)
+TURN = re.compile(r"(?:thought )*(?:action (?:input )?)+")  # labels; an Observation is invented
+CITES = re.compile(r"```|^[ \t]*>", re.MULTILINE)
 INLINE = re.compile(r"[(\[](.*)[)\]]\.?", re.DOTALL)
 FENCE = re.compile(r"\A```[\w-]*\s*|```\Z")
 NOTHING = ("", "none", "null", "n/a")
@@ -145,8 +147,10 @@ class React(Written):
         return _acted(said, sections, request)
 
     def has_more(self, text: str) -> bool:
-        behind = dropwhile(lambda section: section[0] != "action", split(text))
-        return any(_goes_on(label, said) for label, said in behind)
+        (_, lead), *sections = split(text)
+        labels = "".join(f"{label} " for label, _ in sections)
+        plain = TURN.fullmatch(labels) and all(_is_plain(*section) for section in sections)
+        return bool(lead) or not plain or bool(CITES.search(text))
 
     def mistake(self, problem: ModelMistake, request: Request) -> str:
         return f"{problem} {EXPECTED}"
@@ -280,12 +284,13 @@ def _arguments(name: str, given: str, tool: Tool | None) -> Json | str:
     raise ModelMistake(f"The Action {name} has {what}. It must be one JSON object, with: {wanted}.")
 
 
-def _goes_on(label: str, text: str) -> bool:
-    """Is this section, behind an Action, more than an Action?"""
-    given = FENCE.sub("", text).strip()
-    found = json_at(given)
-    words = found is not None and found[1] < len(given)
-    return label not in ("action", "input", "observation") or (label == "input" and words)
+def _is_plain(label: str, text: str) -> bool:
+    """Is this section of a turn a thought, the bare name of a tool, or an input and no words?"""
+    if label == "action":
+        found = ACTION.match(text)
+        return found is not None and not found[2].strip()
+    value = json_at(text)
+    return label != "input" or (value[1] == len(text) if value else "\n" not in text)
 
 
 def _object(text: str) -> Json | None:

@@ -16,12 +16,14 @@ from .base import Dialect
 
 
 class Split(Dialect):
-    """A thinker and an actor as one Model. Its name and capabilities are the actor's."""
+    """A thinker and an actor as one Model. Its name and capabilities are the actor's; `model` says
+    of whom the thoughts are, so that `name:model` is true of both.
+    """
 
     def __init__(self, *, thinker: Model, actor: Model) -> None:
         super().__init__(actor)
         self.thinker = thinker
-        self.model = f"{thinker.model} + {actor.model}"
+        self.model = f"{actor.model}, with thoughts of {thinker.name}:{thinker.model}"
 
     def ask(self, request: Request) -> tuple[Model, Request]:
         model = self.thinker if request.tool_choice == Force(THINK_NAME) else self.inner

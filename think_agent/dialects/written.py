@@ -3,11 +3,13 @@
 Rule 1: the transcript keeps the model's own words in `native`, and they are what it sees again.
 Rule 2: its thought is there already. So a tool that carries one is shown without it; and where
         there is no think tool for it, the calls of such tools carry it.
-Rule 3: where a reply says more than its turn (words around a plan, anything behind an Action), a
-        call in it that changes something and stands in the result of a tool (`quoted`) is not run;
-        the model is asked whether it means it. (What a person spells out is a wish here.)
+Rule 3: where a reply says more than its turn (words around a plan or an Action, a fence, a block
+        quote), a call in it that changes something and stands in the result of a tool (`quoted`) or
+        in what a person copied is not run; the model is asked whether it means it. (What a person
+        says in plain words is a wish here.)
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
@@ -35,8 +37,9 @@ from ..wire.common import sendable
 from .base import Dialect
 from .quoted import quoted
 
+COPIED = re.compile(r"\{|^\W*action\b", re.IGNORECASE | re.MULTILINE)  # a call, by a person
 QUOTED = (
-    "{} was not run: it stands in a result, and your reply says more than its turn. "
+    "{} was not run: it was read somewhere, and your reply says more than its turn. "
     "Only if you mean it, write it again, with nothing around it."
 )
 
@@ -102,8 +105,8 @@ class Written(Dialect):
             meant = self.understood(said, shown)
             changing = {tool.name for tool in request.tools if not tool.idempotent} - {THINK_NAME}
             acts = [call for call in meant.tool_calls if call.name in changing]
-            results = [m for m in request.messages if isinstance(m, ToolResult)]
-            if acts and self.has_more(said.text) and (call := quoted(acts, results)):
+            seen = [m for m in request.messages if not isinstance(m, User) or COPIED.search(m.text)]
+            if acts and self.has_more(said.text) and (call := quoted(acts, seen)):
                 raise ModelMistake(QUOTED.format(call.name))
         except ModelMistake as problem:
             mistake = self.mistake(problem, shown)
