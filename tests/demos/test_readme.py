@@ -95,7 +95,9 @@ def test_the_readme_is_short_and_begins_with_a_setup_that_ci_runs():
 def test_the_first_block_calls_its_tool(capsys):
     exec(compile(readme.PYTHON.findall(TEXT)[0][1], "README block 1", "exec"), {})
     said = capsys.readouterr().out
-    comments = re.findall(r"^(?:print| {9}).*?# (.*)$", readme.PYTHON.findall(TEXT)[0][1], re.MULTILINE)
+    comments = re.findall(
+        r"^(?:print| {9}).*?# (.*)$", readme.PYTHON.findall(TEXT)[0][1], re.MULTILINE
+    )
     assert said.splitlines() == comments
     assert said.startswith("✓ lookup_order")
 

@@ -100,6 +100,8 @@ STOPPED = {  # of those that ended otherwise than by a call or by themselves
         "stream-max-tokens", "stop-length", "stream-stop-length",
     },
     "pause_turn": {"stream-pause-turn"},
+    "incomplete": {"docs-done-reason-load", "docs-done-reason-unload"},
+    "end_turn": {"unexpected-tool-call-with-part"},  # for there was no tool to call
     "stop_sequence": {"stop-sequence", "stop-sequence-empty-content",
                       "stream-stop-sequence-empty"},
     "refusal": {"refusal", "stream-refusal", "prompt-blocked-no-candidates",

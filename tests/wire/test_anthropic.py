@@ -110,7 +110,7 @@ def test_own_blocks_are_replayed_and_those_of_others_are_not() -> None:
         ("max_tokens", True, "max_tokens"),
         ("model_context_window_exceeded", False, "max_tokens"),
         ("refusal", True, "refusal"),
-        (None, False, "end_turn"),
+        (None, False, "incomplete"),
     ],
 )
 def test_stop_reasons(wire: str | None, calls: bool, ours: str) -> None:

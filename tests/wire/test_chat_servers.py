@@ -56,6 +56,13 @@ def test_a_call_without_arguments_however_that_is_written(nothing):
     assert streamed.tool_calls == reply.tool_calls
 
 
+def test_usage_in_every_chunk_ends_no_stream():
+    """xAI and vLLM."""
+    usage = {"prompt_tokens": 3, "completion_tokens": 2}
+    with pytest.raises(BadResponse):
+        folded({**chunk(content="Yes."), "usage": usage})
+
+
 def test_a_choice_that_a_filter_left_without_a_message_is_a_refusal():
     """Azure."""
     reply = from_wire({"choices": [{"index": 0, "finish_reason": "content_filter"}]})

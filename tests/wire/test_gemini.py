@@ -78,13 +78,13 @@ def test_results_stand_in_the_order_of_the_calls() -> None:
     ("reason", "stop"),
     [
         ("STOP", "tool_use"),
-        ("UNEXPECTED_TOOL_CALL", "tool_use"),
+        ("UNEXPECTED_TOOL_CALL", "malformed"),
         ("MAX_TOKENS", "max_tokens"),
         ("CONTINUATION", "max_tokens"),
         ("PROHIBITED_CONTENT", "refusal"),
         ("SPII", "refusal"),
         ("MODEL_ARMOR", "refusal"),
-        ("A_REASON_TO_COME", "tool_use"),
+        ("A_REASON_TO_COME", "incomplete"),
     ],
 )
 def test_stop_reasons_of_a_reply_with_a_call(reason: str, stop: str) -> None:

@@ -95,7 +95,7 @@ def test_a_reply_as_json() -> None:
         ({"content": ""}, 40, "malformed"),  # tokens were spent and nothing came
         ({"content": ""}, 1, "end_turn"),
         ({"content": ""}, 0, "end_turn"),
-        ({"content": "", "thinking": "Hm."}, 40, "end_turn"),
+        ({"content": "\n \n", "thinking": "Hm."}, 40, "malformed"),
         ({"content": "Hm."}, 40, "end_turn"),
     ],
 )

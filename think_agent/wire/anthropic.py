@@ -8,14 +8,25 @@ Rule 2: two roles, by turns: all results of a reply, and what is said after them
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 from ..errors import BadResponse
 from ..messages import Assistant, Force, Json, Spoken, ToolCall, ToolChoice, ToolResult, Usage, User
 from ..model import Request
 from ..streaming import Delta
-from ..text import json_object, json_text
+from ..text import json_text
 from ..tools import Tool
-from .common import Settings, broken_off, count, is_closed, read_history, sendable, stopped
+from .common import (
+    WHOLE,
+    Settings,
+    arguments_of,
+    broken_off,
+    count,
+    ended,
+    is_closed,
+    read_history,
+    sendable,
+)
 from .pieces import CallReader
 
 NAME = "anthropic"
@@ -23,15 +34,15 @@ PATH = "/v1/messages"
 STREAMED: Json = {"stream": True}
 NOT_IN_IDS = re.compile(r"[^a-zA-Z0-9_-]")
 MOST_STRICT, MOST_UNIONS = 20, 16
-STOPPED = {"model_context_window_exceeded": "max_tokens"}
-STOPPED |= {reason: reason for reason in ("max_tokens", "refusal")}
+STOPPED = {"tool_use": "end_turn", "model_context_window_exceeded": "max_tokens"}
+STOPPED |= {reason: reason for reason in (*WHOLE, "max_tokens", "pause_turn", "refusal")}
 
 
 def to_wire(
     request: Request, model: str, settings: Settings, *, thinking: Json | None, strict: bool
 ) -> Json:
     """The body of a request. The API insists on a bound, above what is set apart for thinking."""
-    messages = _messages(sendable(request.messages, NAME))
+    messages = _messages(sendable(request.messages, NAME, calls_in=_calls_in))
     bound = max(settings.max_output_tokens or 0, (thinking or {}).get("budget_tokens", 0) + 1)
     body: Json = {"model": model, "max_tokens": bound, "messages": messages}
     if request.system:
@@ -81,7 +92,9 @@ def _messages(messages: Sequence[Spoken]) -> list[Json]:
     for message in messages:
         role = "assistant" if isinstance(message, Assistant) else "user"
         # The API refuses blank text, even where it wrote it itself.
-        blocks = [b for b in _blocks(message, ids) if b["type"] != "text" or b["text"].strip()]
+        blocks = [
+            b for b in _blocks(message, ids) if b["type"] != "text" or str(b.get("text")).strip()
+        ]
         if wire and wire[-1]["role"] == role:
             wire[-1]["content"] += blocks
         elif blocks:
@@ -113,24 +126,28 @@ def _with_object(block: Json) -> Json:
     """The block itself; but broken argument JSON is wrapped, for the model to see, as the docs of
     fine-grained tool streaming advise.
     """
-    broken = isinstance(block.get("input"), str)
-    return {**block, "input": {"INVALID_JSON": block["input"]}} if broken else block
+    if isinstance(block.get("input", {}), dict):
+        return block
+    said = arguments_of(block["input"])
+    return {**block, "input": said if isinstance(said, dict) else {"INVALID_JSON": said}}
+
+
+def _calls_in(native: Any) -> list[Json]:
+    return [block for block in native["content"] if block["type"] == "tool_use"]
 
 
 def from_wire(response: Json, model: str = "") -> Assistant:
     """The reply in the JSON of a message; `model` is the one asked, in case none is named."""
     content = response["content"]
     calls = tuple(
-        ToolCall(block["id"], block["name"], block["input"])
-        for block in content
-        if block["type"] == "tool_use"
+        ToolCall(block["id"], block["name"], arguments_of(block["input"]))
+        for block in _calls_in(response)
     )
-    reason = response.get("stop_reason")
     return Assistant(
         text="".join(block["text"] for block in content if block["type"] == "text"),
         thinking="".join(block["thinking"] for block in content if block["type"] == "thinking"),
         tool_calls=calls,
-        stop_reason=stopped(reason, STOPPED, calls, reason or "end_turn"),
+        **ended(response.get("stop_reason"), STOPPED, calls),
         usage=_usage(response.get("usage")),
         model=response.get("model") or model,
         provider=NAME,
@@ -153,7 +170,12 @@ def _usage(usage: Json | None) -> Usage:
 
 def from_history(wire: Iterable[Json]) -> list[Spoken]:
     """The messages of a history in this protocol (`read_history`): the inverse of `to_wire`."""
-    return read_history(_in_roles(wire), _text, from_wire, _messages)
+    return read_history(
+        _in_roles(wire),
+        _text,
+        lambda said: from_wire({**said, "stop_reason": "end_turn"}),
+        _messages,
+    )
 
 
 def _in_roles(wire: Iterable[Json]) -> Iterator[Json]:
@@ -240,5 +262,5 @@ class Fold:
             raise broken_off(NAME)
         for index, text in self._inputs.items():
             if text:  # a call without arguments has one empty piece
-                self._message["content"][index]["input"] = json_object(text)
+                self._message["content"][index]["input"] = arguments_of(text)
         return self._message

@@ -26,14 +26,15 @@ from ..messages import (
     Verdict,
 )
 from ..streaming import Delta
-from ..text import json_object, json_text, well_formed
+from ..text import json_object, json_text, json_value, shorten, well_formed
 from ..tools import Tool
 
 MAX_OUTPUT = 8192  # tokens
 LEAST_OUTPUT = 16  # tokens; OpenAI's Responses API refuses less
-TEXTS = ("text", "thinking", "commentary", "stop_reason", "model", "mistake")  # of a reply
+TEXTS = ("text", "thinking", "commentary", "stop_reason", "model", "mistake", "cause")
 texts_of = attrgetter(*TEXTS)
 Reasoning: TypeAlias = Literal["off", "low", "medium", "high"]
+WHOLE = ("end_turn", "stop_sequence")  # how a reply ends whose calls are meant
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +104,17 @@ def broken_off(provider: str) -> BadResponse:
     )
 
 
-def sendable(messages: Sequence[Message], provider: str, dialect: str = "") -> tuple[Spoken, ...]:
+def sendable(
+    messages: Sequence[Message],
+    provider: str,
+    dialect: str = "",
+    *,
+    calls_in: Callable[[Any], Sequence[Any]] | None = None,
+) -> tuple[Spoken, ...]:
     """`messages` as `provider` may see them. Every translator starts from this.
 
-    - `native` blobs of another provider or dialect are dropped: signatures do not travel.
+    - `native` blobs of another provider or dialect are dropped: signatures do not travel. So are
+      those that are of another shape, as a file may hold them: `calls_in` finds the calls in one.
     - Calls that were never answered (a truncated reply, a call that strayed into a final one) are
       dropped, and the native blob with them: every provider refuses a call without its result.
     - What only the kit reads (Started, Verdict) is left out.
@@ -126,7 +134,8 @@ def sendable(messages: Sequence[Message], provider: str, dialect: str = "") -> t
                         answered.append(call)
                 results.clear()
                 own = (message.provider, message.dialect) == (provider, dialect)
-                fits = own if native is not None else not commentary  # which is OpenAI's
+                shaped = own and (calls_in is None or _fits(message, calls_in))
+                fits = shaped if native is not None else not commentary  # which is OpenAI's
                 if not fits or len(answered) < len(calls):
                     said = "\n\n".join(filter(None, (commentary, message.text)))
                     message = replace(
@@ -142,6 +151,13 @@ def sendable(messages: Sequence[Message], provider: str, dialect: str = "") -> t
     return tuple(reversed(kept))
 
 
+def _fits(message: Assistant, calls_in: Callable[[Any], Sequence[Any]]) -> bool:
+    try:
+        return len(calls_in(message.native)) == len(message.tool_calls)
+    except (KeyError, TypeError, AttributeError):
+        return False
+
+
 def checked_delta(delta: Delta) -> Delta:
     """`delta` with a well-formed text. TypeError when it holds none."""
     if not (isinstance(delta.text, str) and isinstance(delta.name, str)):
@@ -153,7 +169,7 @@ def checked_delta(delta: Delta) -> Delta:
 def checked_reply(reply: Assistant, *, keep_native: bool = False) -> Assistant:
     """`reply` as `messages.py` promises it. TypeError when a part of it is not of its type; what a
     model may have written, lone surrogates and numbers that JSON does not have, is repaired, but
-    for its native form where that can be sent back all the same.
+    for surrogates in its native form where they can be sent back all the same.
     """
     parts = [*texts_of(reply), reply.native]
     for what, text in zip(TEXTS, parts, strict=False):
@@ -167,15 +183,16 @@ def checked_reply(reply: Assistant, *, keep_native: bool = False) -> Assistant:
         parts += [call.id, call.name, call.arguments]
     try:
         json.dumps(parts, ensure_ascii=False, allow_nan=False).encode()
-        return reply
     except ValueError:  # NaN, or (as UnicodeEncodeError) a lone surrogate
-        pass
-    native = reply.native
-    if not keep_native:
-        native = json.loads(well_formed(json_text(native)), parse_constant=str)
-    calls = tuple(_repaired(call) for call in reply.tool_calls)
-    texts: Json = dict(zip(TEXTS, map(well_formed, texts_of(reply)), strict=True))
-    return replace(reply, **texts, tool_calls=calls, native=native)
+        text = json.dumps(reply.native) if keep_native else well_formed(json_text(reply.native))
+        native = json.loads(text, parse_constant=str)
+        calls = tuple(_repaired(call) for call in reply.tool_calls)
+        texts: Json = dict(zip(TEXTS, map(well_formed, texts_of(reply)), strict=True))
+        reply = replace(reply, **texts, tool_calls=calls, native=native)
+    unread = any(isinstance(call.arguments, str) for call in reply.tool_calls)
+    if unread and json_value(json_text(reply.native)) is None:  # nested too deeply for any file
+        reply = replace(reply, native=None, signed=False)
+    return reply
 
 
 def _repaired(call: ToolCall) -> ToolCall:
@@ -185,11 +202,20 @@ def _repaired(call: ToolCall) -> ToolCall:
     return replace(call, id=well_formed(call.id), name=well_formed(call.name), arguments=arguments)
 
 
-def stopped(
-    reason: str | None, reasons: Mapping[str, str], calls: object, otherwise: str = "end_turn"
-) -> str:
-    """Why a reply ended: by the provider's own `reasons`, else by whether it has calls."""
-    return reasons.get(reason or "") or ("tool_use" if calls else otherwise)
+def ended(reason: Any, reasons: Mapping[str, str], calls: object) -> Json:
+    """How a reply ended, as fields of it. Only for a reason that `reasons` says to end a whole one
+    are its calls meant; any other ends half a reply.
+    """
+    stop_reason = reasons.get(str(reason))
+    if stop_reason is None:
+        said = f": {shorten(str(reason))}" if reason else " and gave no reason"
+        return {"stop_reason": "incomplete", "cause": f"the server stopped before the end{said}"}
+    return {"stop_reason": "tool_use" if calls and stop_reason in WHOLE else stop_reason}
+
+
+def first_choice(choices: Iterable[Json]) -> Json:
+    """The choice of index 0: one reply is one choice, however many a server sends."""
+    return next((choice for choice in choices if not choice.get("index")), {})
 
 
 def count(usage: Any, *path: str) -> int:
@@ -223,15 +249,22 @@ def openai_function(tool: Tool, strict: bool) -> Json:
     }
 
 
-def arguments_of(said: Json | str | None) -> Json | str:
-    """Arguments as an object, where they came as text, too; as they stand when they are none."""
+def arguments_of(said: Any) -> Json | str:
+    """Arguments as an object, however they came; as text when they are none."""
     if not said or said == "null":  # Groq's word for no arguments
         return {}
-    return json_object(said) if isinstance(said, str) else said
+    return json_object(said if isinstance(said, str) else json_text(said))
+
+
+def functions_in(reply: Any) -> list[str]:
+    """The names in the calls of a reply of Chat Completions or Ollama's protocol (`sendable`)."""
+    if reply["role"] != "assistant":
+        raise TypeError("it is no reply")
+    return [call["function"]["name"] for call in reply.get("tool_calls") or ()]
 
 
 def function_calls(message: Json) -> tuple[ToolCall, ...]:
-    """The calls of a message in Chat Completions or Ollama's protocol, which have one shape."""
+    """The calls of a message in one of these protocols, which have one shape."""
     calls: list[ToolCall] = []
     for call in message.get("tool_calls") or ():
         function = call["function"]
@@ -240,14 +273,19 @@ def function_calls(message: Json) -> tuple[ToolCall, ...]:
     return tuple(calls)
 
 
-def arguments_text(call: ToolCall, before: str | None) -> str:
+def arguments_text(call: ToolCall, before: Any) -> str:
     """The arguments of `call` as JSON text: as the model wrote them `before`, if that can be read.
 
     Servers refuse a history with invalid JSON in it; what was wrong, the tool result says.
     """
     if isinstance(call.arguments, str):
         return "{}"
-    if before and before.isprintable() and "\\ud" not in before.lower():
+    if (
+        isinstance(before, str)
+        and before.startswith("{")  # and not "null"
+        and before.isprintable()
+        and "\\ud" not in before.lower()
+    ):
         return before
     return json.dumps(call.arguments)
 

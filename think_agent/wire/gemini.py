@@ -9,12 +9,22 @@ Rule 3: a reply with calls is a tool turn, unless it was cut or filtered; its fi
 """
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from ..messages import Assistant, Force, Json, Spoken, ToolCall, ToolChoice, ToolResult, Usage, User
 from ..model import Request
 from ..streaming import Delta, whole_call
 from ..tools import Tool
-from .common import Reasoning, Settings, broken_off, count, sendable, stopped
+from .common import (
+    Reasoning,
+    Settings,
+    arguments_of,
+    broken_off,
+    count,
+    ended,
+    first_choice,
+    sendable,
+)
 
 NAME = "gemini"
 NOT_BY_GEMINI = "skip_thought_signature_validator"  # Google's word for calls of other models
@@ -22,9 +32,11 @@ BUDGETS: dict[Reasoning, int] = {"off": 0, "low": 1024, "medium": 8192, "high": 
 FILTERED = ("SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII",
             "ESCALATION", "MODEL_ARMOR")  # fmt: skip
 STOPPED = dict.fromkeys(FILTERED, "refusal") | {
+    "STOP": "end_turn",
     "MAX_TOKENS": "max_tokens",
     "CONTINUATION": "max_tokens",
     "MALFORMED_FUNCTION_CALL": "malformed",
+    "UNEXPECTED_TOOL_CALL": "malformed",
 }
 
 
@@ -32,7 +44,7 @@ def to_wire(
     request: Request, model: str, settings: Settings, *, thinking: Json | None = None
 ) -> Json:
     """The body of a request. `model` is not in it, but decides how reasoning is asked for."""
-    body: Json = {"contents": _contents(sendable(request.messages, NAME))}
+    body: Json = {"contents": _contents(sendable(request.messages, NAME, calls_in=_calls_in))}
     if request.system:
         body["systemInstruction"] = {"parts": [{"text": request.system}]}
     if request.tools:
@@ -84,7 +96,7 @@ def _contents(messages: Sequence[Spoken]) -> list[Json]:
                 results.append(message)
                 continue
             case Assistant(tool_calls=calls):
-                content = message.native or _model_content(message)
+                content = _replayed(message.native) if message.native else _model_content(message)
                 if calls:
                     contents.append(_results(content, calls, reversed(results)))
                 contents.append(content)
@@ -100,13 +112,34 @@ def _model_content(message: Assistant) -> Json:
     if message.text.strip():
         parts.append({"text": message.text})
     for number, call in enumerate(message.tool_calls):
-        # The wire takes an object only; what the model wrote in its place is kept inside one.
-        args = call.arguments if isinstance(call.arguments, dict) else {"invalid": call.arguments}
-        part: Json = {"functionCall": {"id": call.id, "name": call.name, "args": args}}
+        made = {"id": call.id, "name": call.name, "args": _object(call.arguments)}
+        part: Json = {"functionCall": made}
         if number == 0:
             part["thoughtSignature"] = NOT_BY_GEMINI
         parts.append(part)
     return {"role": "model", "parts": parts}
+
+
+def _object(arguments: Json | str) -> Json:
+    """The wire takes an object only; what the model wrote in its place is kept inside one."""
+    return arguments if isinstance(arguments, dict) else {"invalid": arguments}
+
+
+def _replayed(content: Json) -> Json:
+    """The content itself, but for arguments that came as no object."""
+    if all(isinstance(call.get("args", {}), dict) for call in _calls_in(content)):
+        return content
+    parts: list[Json] = []
+    for part in content["parts"]:
+        if call := part.get("functionCall"):
+            call = {**call, "args": _object(arguments_of(call.get("args")))}
+            part = {**part, "functionCall": call}
+        parts.append(part)
+    return {**content, "parts": parts}
+
+
+def _calls_in(native: Any) -> list[Json]:
+    return [{**part["functionCall"]} for part in native["parts"] if "functionCall" in part]
 
 
 def _results(content: Json, calls: Sequence[ToolCall], results: Iterable[ToolResult]) -> Json:
@@ -129,20 +162,21 @@ def from_wire(response: Json, model: str = "") -> Assistant:
     if response.get("promptFeedback", {}).get("blockReason"):  # then there are no candidates
         candidate: Json = {"finishReason": "SAFETY"}
     else:
-        candidate = response["candidates"][0]
+        candidate = first_choice(response["candidates"])
     content = candidate.get("content") or {}
     parts = content.get("parts") or []  # "content" may be {}, and "parts" be missing
     calls = tuple(
-        ToolCall(call.get("id") or "", call["name"], call.get("args") or {})
-        for call in (part["functionCall"] for part in parts if "functionCall" in part)
+        ToolCall(call.get("id") or "", call["name"], arguments_of(call.get("args")))
+        for call in _calls_in({"parts": parts})
     )
-    stop_reason = stopped(candidate.get("finishReason"), STOPPED, calls)
+    end = ended(candidate.get("finishReason"), STOPPED, calls)
+    malformed = end["stop_reason"] == "malformed"
     return Assistant(
         text="".join(part.get("text", "") for part in parts if not part.get("thought")),
         thinking="".join(part.get("text", "") for part in parts if part.get("thought")),
         tool_calls=calls,
-        stop_reason=stop_reason,
-        mistake=(candidate.get("finishMessage") or "") if stop_reason == "malformed" else "",
+        mistake=(candidate.get("finishMessage") or "") if malformed else "",
+        **end,
         usage=_usage(response.get("usageMetadata")),
         model=response.get("modelVersion") or model,
         provider=NAME,
@@ -173,13 +207,13 @@ class Fold:
 
     def feed(self, event: Json) -> list[Delta]:
         self._response.update(event)  # the last token counts are the right ones
-        candidate = (event.get("candidates") or [{}])[0]
+        candidate = first_choice(event.get("candidates") or ())
         self._candidate.update(candidate)
         deltas: list[Delta] = []
         for part in (candidate.get("content") or {}).get("parts") or ():
             self._add(part)
             if call := part.get("functionCall"):
-                deltas += whole_call(call["name"], call.get("args") or {}, self._calls)
+                deltas += whole_call(call["name"], arguments_of(call.get("args")), self._calls)
                 self._calls += 1
             elif text := part.get("text"):
                 deltas.append(Delta("thinking" if part.get("thought") else "answer", text))

@@ -12,11 +12,25 @@ from ..messages import Assistant, Json, Spoken, ToolCall, ToolResult, Usage, Use
 from ..model import Request
 from ..streaming import Delta, whole_call
 from ..tools import Tool
-from .common import Settings, broken_off, count, function_calls, read_history, sendable, stopped
+from .common import (
+    Settings,
+    arguments_of,
+    broken_off,
+    count,
+    ended,
+    function_calls,
+    functions_in,
+    read_history,
+    sendable,
+)
 
 NAME = "ollama"
 PATH = "/api/chat"
-REASONS = {"length": "max_tokens", "incomplete": "incomplete", "malformed": "malformed"}
+REASONS = {
+    "stop": "end_turn",
+    "": "end_turn",  # older servers say only that it is done
+    "length": "max_tokens",
+}
 STOPPED = "the server stopped in the middle of the reply, mostly because the model repeated itself"
 
 
@@ -30,7 +44,7 @@ def to_wire(
     keep_alive: float | str | None = None,
 ) -> Json:
     """The body of a request."""
-    messages = list(map(_message, sendable(request.messages, NAME)))
+    messages = list(map(_message, sendable(request.messages, NAME, calls_in=functions_in)))
     if request.system:  # as a message: a `system` field would be dropped in silence
         messages.insert(0, {"role": "system", "content": request.system})
     named = settings.named(max_output_tokens="num_predict", temperature="temperature", seed="seed")
@@ -57,7 +71,7 @@ def _message(message: Spoken) -> Json:
             if not calls:
                 return native
             wires = native["tool_calls"]  # an older server gives no ids; a result names one
-            named = [{**w, "id": call.id} for w, call in zip(wires, calls, strict=True)]
+            named = [_call(*pair) for pair in zip(calls, wires, strict=True)]
             return {**native, "tool_calls": named}
         case Assistant(text=text, tool_calls=calls):
             wire: Json = {"role": "assistant", "content": text}
@@ -68,9 +82,12 @@ def _message(message: Spoken) -> Json:
             return {"role": "tool", "tool_call_id": id, "tool_name": name, "content": content}
 
 
-def _call(call: ToolCall) -> Json:
+def _call(call: ToolCall, before: Json | None = None) -> Json:
     arguments = call.arguments if isinstance(call.arguments, dict) else {}  # text is refused
-    return {"id": call.id, "function": {"name": call.name, "arguments": arguments}}
+    function = {"name": call.name, "arguments": arguments}
+    if before is None:
+        return {"id": call.id, "function": function}
+    return {**before, "id": call.id, "function": {**before["function"], **function}}
 
 
 def _tool(tool: Tool) -> Json:
@@ -82,21 +99,22 @@ def from_wire(response: Json, model: str = "") -> Assistant:
     """The reply in the JSON of a chat response; `model` is the one asked, in case none is named."""
     message = response["message"]
     calls = function_calls(message)
-    said = message.get("content") or message.get("thinking") or calls
-    done, reason = response.get("done", True), response.get("done_reason")
+    done, reason = response.get("done"), response.get("done_reason") or ""
+    end = ended(reason, REASONS, calls)
     if not done and reason != "length":
-        reason = "incomplete"
-    elif not said and count(response, "eval_count") > 1 and reason != "length":
-        reason = "malformed"  # a call that the server's parser has swallowed; 1: nothing was said
+        end = {"stop_reason": "incomplete", "cause": STOPPED}
+    said = (message.get("content") or "").strip() or calls
+    if end["stop_reason"] == "end_turn" and not said and count(response, "eval_count") > 1:
+        # A call that the server's parser has swallowed; 1: nothing was said.
+        end = {"stop_reason": "malformed"}
     return Assistant(
         text=message.get("content") or "",
         thinking=message.get("thinking") or "",
         tool_calls=calls,
-        stop_reason=stopped(reason, REASONS, calls),
+        **end,
         usage=Usage(count(response, "prompt_eval_count"), count(response, "eval_count")),
         model=response.get("model") or model,
         provider=NAME,
-        cause="" if done else STOPPED,
         native={key: value for key, value in message.items() if value or key == "content"},
     )
 
@@ -104,7 +122,7 @@ def from_wire(response: Json, model: str = "") -> Assistant:
 def from_history(wire: Iterable[Json]) -> list[Spoken]:
     """The messages of a history in this protocol (`read_history`): the inverse of `to_wire`."""
     encode = lambda messages: list(map(_message, messages))  # noqa: E731
-    return read_history(wire, str, lambda said: from_wire({"message": said}), encode)
+    return read_history(wire, str, lambda said: from_wire({"message": said, "done": True}), encode)
 
 
 class Fold:
@@ -127,7 +145,7 @@ class Fold:
             deltas.append(Delta("answer", content))
         for call in message.get("tool_calls") or ():
             function = call["function"]
-            arguments = function.get("arguments") or {}
+            arguments = arguments_of(function.get("arguments"))
             deltas += whole_call(function["name"], arguments, len(self._calls))
             self._calls.append(call)
         self._last = event

@@ -20,18 +20,24 @@ from .common import (
     Settings,
     arguments_text,
     broken_off,
+    ended,
+    first_choice,
     function_calls,
+    functions_in,
     openai_function,
     openai_usage,
     read_history,
     sendable,
-    stopped,
 )
 from .pieces import CallReader
 
 NAME = "openai"
 PATH = "/chat/completions"
-STOPPED = {"length": "max_tokens", "content_filter": "refusal"}
+STOPPED = dict.fromkeys(("stop", "tool_calls", "function_call", "eos"), "end_turn") | {
+    "length": "max_tokens",
+    "model_length": "max_tokens",
+    "content_filter": "refusal",
+}
 STREAMED: Json = {"stream": True, "stream_options": {"include_usage": True}}
 
 
@@ -41,7 +47,7 @@ def to_wire(
     """The body of a request. `max_name`: what the server calls the bound on the output; OpenAI says
     `max_completion_tokens`.
     """
-    messages = _messages(sendable(request.messages, NAME))
+    messages = _messages(sendable(request.messages, NAME, calls_in=functions_in))
     if request.system:
         messages.insert(0, {"role": "system", "content": request.system})
     body: Json = {"model": model, "messages": messages}
@@ -66,9 +72,8 @@ def _message(message: Spoken) -> Json:
     match message:
         case ToolResult(call_id=call_id, content=content):
             return {"role": "tool", "tool_call_id": call_id, "content": content}
-        case Assistant(native=native, tool_calls=calls):
-            # A list is a native of the Responses API.
-            own = native if isinstance(native, dict) else {}
+        case Assistant(tool_calls=calls):
+            own = message.native or {}
             wire = own or {"role": "assistant", "content": message.text or None}
             if not calls:
                 return wire
@@ -103,7 +108,7 @@ def from_wire(response: Json, model: str = "") -> Assistant:
     """The reply in a response; `model` is the one asked, in case none is named."""
     if response.get("error"):  # OpenRouter reports trouble at the model's host like this
         raise ErrorAnswer(response["error"])
-    choice = response["choices"][0]
+    choice = first_choice(response["choices"])
     reason = choice.get("finish_reason")
     if reason == "content_filter":  # then Azure leaves out the message
         choice = {**choice, "message": choice.get("message") or {}}
@@ -117,7 +122,7 @@ def from_wire(response: Json, model: str = "") -> Assistant:
         text=text or message.get("refusal") or "",
         thinking=thinking or message.get("reasoning_content") or message.get("reasoning") or "",
         tool_calls=calls,
-        stop_reason=stopped(reason, STOPPED, calls),
+        **ended(reason, STOPPED, calls),
         usage=openai_usage(response.get("usage"), "prompt", "completion"),
         model=response.get("model") or model,
         provider=NAME,
@@ -131,7 +136,7 @@ def from_history(wire: Iterable[Json]) -> list[Spoken]:
     return read_history(
         wire,
         lambda content: _read(content)[0],
-        lambda said: from_wire({"choices": [{"message": said}]}),
+        lambda said: from_wire({"choices": [{"message": said, "finish_reason": "stop"}]}),
         _messages,
     )
 
@@ -153,6 +158,7 @@ class Fold:
     def __init__(self) -> None:
         self._model = ""
         self._usage: Json | None = None
+        self._usage_last = False  # did it come in the last chunk, without choices?
         self._finish_reason: str | None = None
         self._fields: defaultdict[str, list[Any]] = defaultdict(list)  # the pieces of each
         self._calls: list[_Call] = []
@@ -160,7 +166,8 @@ class Fold:
 
     def feed(self, chunk: Json) -> list[Delta]:
         self._model = chunk.get("model") or self._model
-        self._usage = chunk.get("usage") or self._usage  # comes last, in a chunk without choices
+        self._usage = chunk.get("usage") or self._usage
+        self._usage_last = bool(chunk.get("usage") and not chunk.get("choices"))
         deltas: list[Delta] = []
         for choice in chunk.get("choices") or ():
             if choice.get("index"):  # not 0: a second reply, that was not asked for
@@ -180,8 +187,9 @@ class Fold:
         return deltas
 
     def result(self, *, cut: bool = False) -> Json:
-        ended = self._finish_reason or self._usage  # Snowflake ends with usage alone
-        if not (ended or cut):
+        if self._usage_last:  # Snowflake ends with usage alone
+            self._finish_reason = self._finish_reason or "stop"
+        if not (self._finish_reason or cut):
             raise broken_off(NAME)
         message = {key: _joined(pieces) for key, pieces in self._fields.items()}
         if self._calls:

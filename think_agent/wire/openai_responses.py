@@ -19,24 +19,28 @@ from .common import (
     arguments_of,
     arguments_text,
     broken_off,
+    ended,
     openai_function,
     openai_usage,
     sendable,
-    stopped,
 )
 from .pieces import CallReader
 
 NAME = "openai"
 PATH = "/responses"
 STREAMED: Json = {"stream": True}
-STOPPED = {"max_output_tokens": "max_tokens", "content_filter": "refusal"}
+STOPPED = {
+    "completed": "end_turn",
+    "max_output_tokens": "max_tokens",
+    "content_filter": "refusal",
+}
 # They answer 400 "Encrypted content is not supported with this model" to the `include` below.
 NO_REASONING = re.compile(r"(ft:)?(chatgpt|gpt-3|gpt-4)")
 
 
 def to_wire(request: Request, model: str, settings: Settings, *, strict: bool) -> Json:
     """The body of a request."""
-    sent = sendable(request.messages, NAME)
+    sent = sendable(request.messages, NAME, calls_in=_calls_in)
     body: Json = {
         "model": model,
         "input": [item for message in sent for item in _items(message)],
@@ -71,9 +75,13 @@ def _items(message: Spoken) -> list[Json]:
             return [{"type": "function_call_output", "call_id": call_id, "output": content}]
         case Assistant(native=list() as items, tool_calls=calls):
             return _replayed(items, iter(calls))
-        case Assistant(text=text, tool_calls=calls):  # its native may be one of Chat Completions
+        case Assistant(text=text, tool_calls=calls):
             made = [_call(call, {"type": "function_call", "name": call.name}) for call in calls]
             return [{"role": "assistant", "content": text}, *made] if text else made
+
+
+def _calls_in(native: Any) -> list[Json]:
+    return [item for item in native if item.get("type") == "function_call"]
 
 
 def _replayed(items: list[Json], calls: Iterator[ToolCall]) -> list[Json]:
@@ -117,16 +125,17 @@ def from_wire(response: Json, model: str = "") -> Assistant:
             case "function_call":
                 arguments = arguments_of(item.get("arguments"))
                 calls.append(ToolCall(item.get("call_id") or "", item["name"], arguments))
-    reason = "content_filter" if any(part["type"] == "refusal" for part in parts) else None
-    if response.get("status") == "incomplete":
-        filtered = (response.get("incomplete_details") or {}).get("reason") == "content_filter"
-        reason = "content_filter" if filtered else "max_output_tokens"
+    reason = response.get("status")
+    if reason == "incomplete":
+        reason = (response.get("incomplete_details") or {}).get("reason")
+    elif any(part["type"] == "refusal" for part in parts):
+        reason = "content_filter"
     return Assistant(
         text=_text(parts),
         commentary="\n\n".join(commentary),
         thinking="\n\n".join(thinking),
         tool_calls=tuple(calls),
-        stop_reason=stopped(reason, STOPPED, calls),
+        **ended(reason, STOPPED, calls),
         usage=openai_usage(response.get("usage"), "input", "output"),
         model=response.get("model") or model,
         provider=NAME,

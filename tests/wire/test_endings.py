@@ -1,0 +1,133 @@
+"""Only a reply that is known to be whole is acted on, and what was called goes back as JSON."""
+
+import json
+import math
+from dataclasses import replace
+
+import pytest
+
+from tests.support.wires import WIRES, to_wire
+from think_agent import Assistant, Request, ToolCall, ToolResult, User
+from think_agent.messages import Json
+from think_agent.wire.common import checked_reply
+
+USE = {"type": "tool_use", "id": "c", "name": "pay", "input": {}}
+ITEM = {"type": "function_call", "call_id": "c", "name": "pay", "arguments": "{}"}
+
+
+def with_call(wire: str, reason: object, arguments: object = None) -> Json:
+    """A response that ends with `reason`, and a call in it."""
+    function = {"name": "pay", "arguments": arguments}
+    call = {"id": "c", "type": "function", "function": function}
+    said = {"role": "assistant", "content": "", "tool_calls": [call]}
+    match wire:
+        case "openai-chat":
+            return {"choices": [{"message": said, "finish_reason": reason}]}
+        case "openai-responses":
+            return {"output": [{**ITEM, "arguments": arguments}], "status": reason, "error": None}
+        case "anthropic":
+            return {"content": [{**USE, "input": arguments}], "stop_reason": reason}
+        case "gemini":
+            parts = [{"functionCall": {"name": "pay", "args": arguments}}]
+            content = {"role": "model", "parts": parts}
+            return {"candidates": [{"content": content, "finishReason": reason}]}
+        case _:
+            return {"message": said, "done": True, "done_reason": reason}
+
+
+WHOLE = {
+    "openai-chat": ["stop", "tool_calls", "function_call"],
+    "openai-responses": ["completed"],
+    "anthropic": ["end_turn", "tool_use", "stop_sequence"],
+    "gemini": ["STOP"],
+    "ollama": ["stop", None],
+}
+HALF: dict[str, list[object]] = {
+    "openai-chat": ["error", "abort", "insufficient_system_resource", None, 5, ["stop"]],
+    "openai-responses": ["in_progress", "queued", "cancelled", "failed", "incomplete", None],
+    "anthropic": ["compaction", None],
+    "gemini": ["MALFORMED_RESPONSE", "OTHER", "TOO_MANY_TOOL_CALLS", None],
+    "ollama": ["load", "unload"],
+}
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_only_a_known_reason_makes_a_whole_reply(wire):
+    from_wire = WIRES[wire][0].from_wire
+    for reason in WHOLE[wire]:
+        reply = from_wire(with_call(wire, reason))
+        assert (reply.stop_reason, reply.cause) == ("tool_use", "")
+    for reason in HALF[wire]:
+        reply = from_wire(with_call(wire, reason))
+        assert reply.stop_reason == "incomplete"
+        if reason not in (None, "incomplete"):
+            assert str(reason) in reply.cause
+        assert reply.cause
+
+
+NOTHING = [None, "", "null", "{}", {}]
+NO_OBJECT = [{"v": math.nan}, {"v": math.inf}, "[1]", [1], 5, '{"v": NaN}', '{"v": 1e999}', "{"]
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("said", [*NOTHING, *NO_OBJECT], ids=str)
+def test_what_was_called_goes_back_as_an_object(wire, said):
+    """However the arguments came: the API refuses any other history, at every resume."""
+    module = WIRES[wire][0]
+    response = with_call(wire, WHOLE[wire][0], said)
+    reply = checked_reply(module.from_wire(response), keep_native=wire == "gemini")
+    [call] = reply.tool_calls
+    assert call.arguments == {} if said in NOTHING else isinstance(call.arguments, str)
+    call = replace(call, id="c")
+    history = [User("Pay."), replace(reply, tool_calls=(call,)), ToolResult("c", "pay", "paid")]
+    sent = arguments_in(json.loads(json.dumps(to_wire(wire, Request(history)), allow_nan=False)))
+    assert sent == [{}] if said in NOTHING else len(sent) == 1
+
+
+def arguments_in(body: object) -> list[Json]:
+    """The arguments of all calls in a body, each of which has to be an object."""
+    found = []
+    for key, value in body.items() if isinstance(body, dict) else enumerate(body):
+        if key in ("arguments", "args", "input") and not isinstance(value, list):
+            value = json.loads(value) if key == "arguments" and isinstance(value, str) else value
+            assert isinstance(value, dict)
+            found.append(value)
+        elif isinstance(value, dict | list):
+            found += arguments_in(value)
+    return found
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_arguments_nested_too_deeply_are_kept_as_text_alone(wire):
+    deep: Json = {}
+    for _ in range(500):
+        deep = {"a": deep}
+    said = json.dumps(deep) if wire.startswith("openai") else deep
+    reply = checked_reply(WIRES[wire][0].from_wire(with_call(wire, WHOLE[wire][0], said)))
+    assert isinstance(reply.tool_calls[0].arguments, str)
+    assert json.dumps(reply.native).count("{") < 20 or wire.startswith("openai")
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("native", [5, "x", {"x": 1}, [1], [], {"role": "assistant"},
+                                    {"content": 5}, {"parts": [5]}, {"tool_calls": [5]}], ids=str)  # fmt: skip
+def test_a_native_message_of_another_shape_is_not_sent(wire, native):
+    """A file may hold anything; the message is built from its fields."""
+    name = WIRES[wire][0].NAME
+    reply = Assistant("Paid.", tool_calls=(ToolCall("c", "pay", {"n": 1}),), provider=name)
+    history = [User("Pay."), reply, ToolResult("c", "pay", "paid")]
+    plain = to_wire(wire, Request(history))
+    history[1] = replace(reply, native=native)
+    assert to_wire(wire, Request(history)) == plain
+
+
+def test_of_several_choices_the_first_by_number_is_the_reply():
+    chat = [{"index": n, "message": {"content": str(n)}, "finish_reason": "stop"} for n in (1, 0)]
+    parts = [{"index": n, "content": {"parts": [{"text": str(n)}]}, "finishReason": "STOP"}
+             for n in (1, 0)]  # fmt: skip
+    assert WIRES["openai-chat"][0].from_wire({"choices": chat}).text == "0"
+    assert WIRES["gemini"][0].from_wire({"candidates": parts}).text == "0"
+    fold = WIRES["gemini"][0].Fold()
+    for part in parts:
+        fold.feed({"candidates": [part]})
+    assert WIRES["gemini"][0].from_wire(fold.result()).text == "0"
