@@ -4,7 +4,8 @@ Raw JSON goes through the SDK's own requests (`_Client`): its types would drop w
 they do not name, such as call ids, empty content and most of a tool's schema.
 """
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import aclosing
 from functools import partial
 from typing import Any, Unpack
 
@@ -25,9 +26,6 @@ class _Client(ollama.Client):
     def post(self, path: str, body: Json) -> Any:
         return self._request_raw("POST", path, json=body).json()  # type: ignore[no-untyped-call]
 
-    def events(self, path: str, body: Json) -> Iterator[Json]:
-        return self._request(dict, "POST", path, json=body, stream=True)
-
 
 class _AsyncClient(ollama.AsyncClient):
     """The same for asyncio."""
@@ -35,10 +33,6 @@ class _AsyncClient(ollama.AsyncClient):
     async def post(self, path: str, body: Json) -> Any:
         response = await self._request_raw("POST", path, json=body)  # type: ignore[no-untyped-call]
         return response.json()
-
-    async def events(self, path: str, body: Json) -> AsyncIterator[Json]:
-        async for event in await self._request(dict, "POST", path, json=body, stream=True):
-            yield event
 
 
 class Ollama(Provider):
@@ -139,12 +133,15 @@ class Ollama(Provider):
         async with self._async_clients.client() as client:
             return await client.post(wire.PATH, {**body, "stream": False})
 
-    def events(self, body: Json) -> Iterator[Any]:
-        yield from self.client.events(wire.PATH, {**body, "stream": True})
+    def events(self, body: Json) -> Generator[Any]:
+        yield from self.client._request(**_streamed(body))
 
-    async def aevents(self, body: Json) -> AsyncIterator[Json]:
-        async with self._async_clients.client() as client:
-            async for event in client.events(wire.PATH, {**body, "stream": True}):
+    async def aevents(self, body: Json) -> AsyncGenerator[Any]:
+        async with (
+            self._async_clients.client() as client,
+            aclosing(await client._request(**_streamed(body))) as events,
+        ):
+            async for event in events:
                 yield event
 
     def fault(self, error: Exception) -> Fault | None:
@@ -154,3 +151,9 @@ class Ollama(Provider):
         status = error.status_code if error.status_code > 0 else None
         response = getattr(error.__context__, "response", None)  # the SDK keeps no headers
         return Fault(str(error.error), status, headers=response.headers if response else {})
+
+
+def _streamed(body: Json) -> Json:
+    """The arguments of the SDK's request for a stream."""
+    sent = {"method": "POST", "url": wire.PATH, "json": {**body, "stream": True}}
+    return {"cls": dict, "stream": True, **sent}

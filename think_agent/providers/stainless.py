@@ -5,7 +5,7 @@ Rule 1: plain JSON goes in and comes out, by `client.post`, the SDK's documented
 Rule 2: the SDK tries once (`max_retries=0`): when to ask again is decided in `base.py`.
 """
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Generator
 from types import ModuleType
 from typing import Any
 
@@ -47,15 +47,12 @@ class Stainless(Provider):
         async with self._async_clients.client() as client:
             return await self._post(client, body)
 
-    def events(self, body: Json) -> Iterator[Any]:
+    def events(self, body: Json) -> Generator[Any]:
         how = {"stream": True, "stream_cls": self.sdk.Stream[object]}
         with self._post(self.client, body | self.wire.STREAMED, **how) as stream:
-            for event in stream:
-                yield event
-                if _ends(event):
-                    return
+            yield from stream
 
-    async def aevents(self, body: Json) -> AsyncIterator[Any]:
+    async def aevents(self, body: Json) -> AsyncGenerator[Any]:
         how = {"stream": True, "stream_cls": self.sdk.AsyncStream[object]}
         async with (
             self._async_clients.client() as client,
@@ -63,8 +60,6 @@ class Stainless(Provider):
         ):
             async for event in stream:
                 yield event
-                if _ends(event):
-                    return
 
     def fault(self, error: Exception) -> Fault | None:
         if not isinstance(error, self.sdk.APIError) or isinstance(
@@ -78,8 +73,3 @@ class Stainless(Provider):
         if not isinstance(error, self.sdk.APIStatusError):  # an error event in a stream
             return Fault(said, code=code)
         return Fault(said, error.status_code, code, error.response.headers)
-
-
-def _ends(event: Any) -> bool:
-    """Is this the last event? OpenRouter sends one after it that Anthropic's SDK cannot read."""
-    return isinstance(event, dict) and event.get("type") == "message_stop"

@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from ..errors import BadResponse
 from ..messages import Assistant, Force, Json, Spoken, ToolCall, ToolChoice, ToolResult, Usage, User
 from ..model import Request
 from ..streaming import Delta
@@ -20,7 +19,6 @@ from .common import (
     WHOLE,
     Settings,
     arguments_of,
-    broken_off,
     count,
     ended,
     is_closed,
@@ -203,10 +201,10 @@ class Fold:
     """Stream events into one message."""
 
     def __init__(self) -> None:
-        self._message: Json = {}
+        self._message: Json = {"content": []}
         self._inputs: dict[int, str] = {}  # argument JSON so far, by the index of its block
         self._readers: dict[int, CallReader] = {}
-        self._ended = False
+        self.ended = False
 
     def feed(self, event: Json) -> list[Delta]:
         match event["type"]:
@@ -222,7 +220,7 @@ class Fold:
                 usage = {**(self._message.get("usage") or {}), **counts}
                 self._message |= {**event["delta"], "usage": usage}
             case "message_stop":
-                self._ended = True
+                self.ended = True
         return []
 
     def _start(self, index: int, block: Json) -> list[Delta]:
@@ -251,15 +249,8 @@ class Fold:
                     return self._readers[index].feed(piece)
         return []
 
-    def result(self, *, cut: bool = False) -> Json:
-        if not self._message:
-            raise BadResponse(
-                "anthropic: the stream holds no message; check that base_url points to a server "
-                "that speaks the Messages API"
-            )
-        if not (self._ended or cut):
-            raise broken_off(NAME)
+    def result(self) -> Json:
         for index, text in self._inputs.items():
             if text:  # a call without arguments has one empty piece
                 self._message["content"][index]["input"] = arguments_of(text)
-        return self._message
+        return self._message if self.ended else {**self._message, "stop_reason": None}

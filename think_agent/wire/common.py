@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any, Literal, TypeAlias
 
-from ..errors import BadResponse
 from ..messages import (
     Assistant,
     Json,
@@ -93,15 +92,6 @@ def is_closed(schema: Json) -> bool:
 
 class ErrorAnswer(Exception):
     """The provider says, inside an HTTP 200, that something is wrong. Its argument is the JSON."""
-
-
-def broken_off(provider: str) -> BadResponse:
-    """The error for a stream that ends before its end."""
-    return BadResponse(
-        f"{provider}: the stream broke off before its end; try again, and check that base_url "
-        "points to the right kind of server",
-        retryable=True,
-    )
 
 
 def sendable(

@@ -19,7 +19,6 @@ from .common import (
     Reasoning,
     Settings,
     arguments_of,
-    broken_off,
     count,
     ended,
     first_choice,
@@ -205,6 +204,7 @@ class Fold:
     """Stream chunks into one response. Each chunk is a small response; calls come whole."""
 
     def __init__(self) -> None:
+        self.ended = False
         self._response: Json = {}
         self._candidate: Json = {}
         self._parts: list[Json] = []
@@ -214,6 +214,8 @@ class Fold:
         self._response.update(event)  # the last token counts are the right ones
         candidate = first_choice(event.get("candidates") or ())
         self._candidate.update(candidate)
+        blocked = (event.get("promptFeedback") or {}).get("blockReason")
+        self.ended = bool(blocked or candidate.get("finishReason"))
         deltas: list[Delta] = []
         for part in (candidate.get("content") or {}).get("parts") or ():
             self._add(part)
@@ -238,9 +240,6 @@ class Fold:
         else:
             self._parts.append(dict(part))
 
-    def result(self, *, cut: bool = False) -> Json:
-        blocked = self._response.get("promptFeedback", {}).get("blockReason")
-        if not (blocked or cut or "finishReason" in self._candidate):
-            raise broken_off(NAME)
+    def result(self) -> Json:
         content = {"role": "model", "parts": self._parts}
         return {**self._response, "candidates": [{**self._candidate, "content": content}]}

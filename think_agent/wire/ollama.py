@@ -15,7 +15,6 @@ from ..tools import Tool
 from .common import (
     Settings,
     arguments_of,
-    broken_off,
     count,
     ended,
     function_calls,
@@ -132,7 +131,8 @@ class Fold:
         self._thinking: list[str] = []
         self._content: list[str] = []
         self._calls: list[Json] = []
-        self._last: Json = {}
+        self.ended = False
+        self._last: Json = {"message": {"role": "assistant"}}
 
     def feed(self, event: Json) -> list[Delta]:
         deltas = []
@@ -149,11 +149,10 @@ class Fold:
             deltas += whole_call(function["name"], arguments, len(self._calls))
             self._calls.append(call)
         self._last = event
+        self.ended = event.get("done") is True
         return deltas
 
-    def result(self, *, cut: bool = False) -> Json:
-        if not self._last:
-            raise broken_off(NAME)
+    def result(self) -> Json:
         message = {
             "role": self._last["message"]["role"],
             "content": "".join(self._content),
