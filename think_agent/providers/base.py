@@ -36,7 +36,7 @@ from ..model import Capabilities, Model, Request
 from ..streaming import Delta
 from ..text import json_text
 from ..wire.common import ErrorAnswer, Settings, checked_delta, checked_reply
-from .errors import Account, Fault, UnreadCall, quoted_error
+from .errors import SLIP, Account, Fault, UnreadCall, quoted_error
 from .settings import checked_url, find_key, secrets_in, shown_address
 from .transport import DEADLINE, PerLoop
 
@@ -109,14 +109,14 @@ class Provider(Model):
         self.settings = settings
         self.refused: dict[str, str] = {}
         self.base_url = base_url or os.getenv(self.address[0]) or None
-        self.url = checked_url(self.base_url or self.address[1], self.name)
+        self.url = checked_url(self.base_url or self.address[1], self.name, self.http)
         self.key = find_key(api_key, self.name, self.url, *self.keys)
         self.account = Account(
             self.name,
             model,
             self.main_key,
             shown_address(self.url),
-            tuple(secrets_in(self.key, self.url)),
+            secrets_in(self.key, self.url),
             self.advice,
         )
         self._async_clients = PerLoop(partial(self.connect, is_async=True))
@@ -260,8 +260,11 @@ class _Asking:
         self.fold: Fold
         self.reply: Assistant | None = None
         self.wait = 0.0  # seconds, before the next try
+        self._failure: ModelError | None = None
 
     def __enter__(self) -> Json:
+        if self._failure:  # raised here, where the SDK's error is gone
+            raise self._failure
         self._asked = weaken(self._request, self._provider.refused)
         self._body = self._provider.to_wire(self._asked)
         self.fold = self._provider.wire.Fold()
@@ -308,7 +311,7 @@ class _Asking:
 
     def _recover(self, error: Exception) -> None:
         """What came of it all the same is the reply; or there will be another try, after `wait`.
-        Raises, in our terms, when there is neither.
+        Else that is the failure, in our terms.
         """
         provider, request = self._provider, self._request
         ours = provider.translate(error) or self._stumbled(error)
@@ -329,14 +332,15 @@ class _Asking:
             self._learn(str(ours)) or provider.adapt(str(ours), request)
         ):
             return
-        if not ours.retryable or self._shown or self._tries >= provider.retries:
-            raise ours from None
-        self.wait = ours.retry_after or 2.0**self._tries * random.uniform(0.4, 0.6)
-        if self.wait > LONGEST_WAIT:
-            ours.args = (f"{ours} (it asks to wait {self.wait:.0f} s)",)
-            raise ours from None
-        if time.monotonic() + self.wait >= deadline:
-            raise ours from None
+        wait = ours.retry_after or 2.0**self._tries * random.uniform(0.4, 0.6)
+        tried = not ours.retryable or self._shown or self._tries >= provider.retries
+        if not tried and wait > LONGEST_WAIT:
+            ours.args = (f"{ours} (it asks to wait {wait:.0f} s)",)
+        if tried or wait > LONGEST_WAIT or time.monotonic() + wait >= deadline:
+            ours.__context__ = ours.__cause__ = None
+            self._failure = ours
+            return
+        self.wait = wait
         self._tries += 1
 
     def _cut(self, **changes: str) -> Assistant:
@@ -362,8 +366,11 @@ class _Asking:
         """What it means that an SDK or a `from_wire` fell over a request or an answer."""
         name = self._provider.name
         advice = "check that base_url points to the right kind of server"
-        if isinstance(error, RecursionError):
-            return BadResponse(f"{name}: JSON nested too deeply to be sent or read; {advice}")
+        if isinstance(error, RecursionError) or "integer string conversion" in str(error):
+            said = "JSON nested too deeply, or with a number too long, to be sent or read"
+            unread = UnreadCall(f"{name}: {said}; {SLIP}")
+            unread.said = said
+            return unread
         if isinstance(error, UnicodeEncodeError):
             return BadRequest(
                 f"{name}: the request has a lone surrogate in it, or a setting that no header can "

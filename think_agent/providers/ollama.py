@@ -119,12 +119,12 @@ class Ollama(Provider):
             ours = self.translate(error)
             if ours is None:
                 raise
-            if isinstance(ours, ModelNotFound):
-                names = ", ".join(self.installed()) or "no model"
-                ours.args = (f"{ours} (installed: {names})",)
-            elif ours.status in (404, 405, 501):
-                return None
-            raise ours from None
+        if isinstance(ours, ModelNotFound):
+            names = ", ".join(self.installed()) or "no model"
+            ours.args = (f"{ours} (installed: {names})",)
+        elif ours.status in (404, 405, 501):
+            return None
+        raise ours
 
     def send(self, body: Json) -> Any:
         return self.client.post(wire.PATH, {**body, "stream": False})

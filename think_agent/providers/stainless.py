@@ -5,15 +5,16 @@ Rule 1: plain JSON goes in and comes out, by `client.post`, the SDK's documented
 Rule 2: the SDK tries once (`max_retries=0`): when to ask again is decided in `base.py`.
 """
 
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from types import ModuleType
-from typing import Any
+from typing import Any, Unpack
 
 import httpx2
 
 from ..messages import Json
-from .base import Provider
+from .base import Provider, Where
 from .errors import Fault, quoted_error
+from .settings import stays_here
 from .transport import guard
 
 
@@ -26,6 +27,11 @@ class Stainless(Provider):
     sdk: ModuleType
     client_class: str
     arguments: Json
+    extras: Mapping[str, tuple[str, Any]]  # variables the SDK sends by itself; what takes them out
+
+    def __init__(self, model: str, options: Json, **where: Unpack[Where]) -> None:
+        super().__init__(model, options, **where)
+        self._bare = stays_here(self.name, self.url, *self.extras)
 
     def connect(self, *, is_async: bool) -> tuple[Any, Callable[[], Any]]:
         kind = "Async" if is_async else ""
@@ -35,6 +41,8 @@ class Stainless(Provider):
         client = getattr(self.sdk, kind + self.client_class)(
             **self.arguments, timeout=self.timeout, max_retries=0, http_client=http_client
         )
+        for attribute, nothing in self.extras.values() if self._bare else ():
+            setattr(client, attribute, nothing)
         return client, http_client.aclose if is_async else http_client.close
 
     def _post(self, client: Any, body: Json, **how: Any) -> Any:
