@@ -75,6 +75,7 @@ TABLE: list[tuple[int, str, type[ModelError], bool, str]] = [
     (400, "prompt is too long: 210000 tokens > 200000 maximum", BadRequest, False, "keep_turns"),
     (400, "request (2032 tokens) exceeds the available context size (1024 tokens)", BadRequest,
      False, "raise num_ctx"),
+    (400, "The input token count exceeds the maximum of 1048576", BadRequest, False, "keep_turns"),
     (500, "tools param requires --jinja flag", BadRequest, False, "start the server with --jinja"),
 ]  # fmt: skip
 
@@ -128,9 +129,12 @@ def test_nobody_is_at_the_address(provider, way):
 
 
 @every_provider
-def test_an_address_that_is_none(provider):
-    with talking(provider) as (server, _), pytest.raises(ConnectionFailed, match="is no URL"):
-        model_of(provider, server, base_url="http://[::1")
+@pytest.mark.parametrize("url", ["http://[::1", "http://127.0.0.1\t@127.0.0.1:1", "http://a\nb"])
+def test_an_address_that_is_none(provider, url):
+    with talking(provider) as (server, _), pytest.raises(ConnectionFailed) as caught:
+        model_of(provider, server, base_url=url)
+    assert "is no URL" in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
 # Keys.
