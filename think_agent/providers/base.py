@@ -23,7 +23,7 @@ import time
 import warnings
 import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Mapping
-from contextlib import aclosing, closing, suppress
+from contextlib import aclosing, suppress
 from dataclasses import replace
 from functools import cached_property, partial
 from math import inf
@@ -205,11 +205,10 @@ class Provider(Model):
         while asking.reply is None:
             time.sleep(asking.wait)
             with asking as body:
-                with closing(self.events(body)) as events:
-                    for event in events:
-                        yield from asking.deltas(event)
-                        if asking.fold.ended:
-                            break
+                for event in self.events(body):
+                    yield from asking.deltas(event)
+                    if asking.fold.ended:
+                        break
                 asking.finish()
         yield asking.reply
 

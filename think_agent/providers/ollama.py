@@ -134,12 +134,14 @@ class Ollama(Provider):
             return await client.post(wire.PATH, {**body, "stream": False})
 
     def events(self, body: Json) -> Generator[Any]:
-        yield from self.client._request(**_streamed(body))
+        sent = {"json": {**body, "stream": True}, "stream": True}
+        yield from self.client._request(dict, "POST", wire.PATH, **sent)
 
     async def aevents(self, body: Json) -> AsyncGenerator[Any]:
+        sent = {"json": {**body, "stream": True}, "stream": True}
         async with (
             self._async_clients.client() as client,
-            aclosing(await client._request(**_streamed(body))) as events,
+            aclosing(await client._request(dict, "POST", wire.PATH, **sent)) as events,
         ):
             async for event in events:
                 yield event
@@ -151,9 +153,3 @@ class Ollama(Provider):
         status = error.status_code if error.status_code > 0 else None
         response = getattr(error.__context__, "response", None)  # the SDK keeps no headers
         return Fault(str(error.error), status, headers=response.headers if response else {})
-
-
-def _streamed(body: Json) -> Json:
-    """The arguments of the SDK's request for a stream."""
-    sent = {"method": "POST", "url": wire.PATH, "json": {**body, "stream": True}}
-    return {"cls": dict, "stream": True, **sent}

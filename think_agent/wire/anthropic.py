@@ -15,16 +15,7 @@ from ..model import Request
 from ..streaming import Delta
 from ..text import json_text
 from ..tools import Tool
-from .common import (
-    WHOLE,
-    Settings,
-    arguments_of,
-    count,
-    ended,
-    is_closed,
-    read_history,
-    sendable,
-)
+from .common import Settings, arguments_of, count, ended, is_closed, read_history, sendable
 from .pieces import CallReader
 
 NAME = "anthropic"
@@ -32,7 +23,8 @@ PATH = "/v1/messages"
 STREAMED: Json = {"stream": True}
 MOST_STRICT, MOST_UNIONS = 20, 16
 STOPPED = {"tool_use": "end_turn", "model_context_window_exceeded": "max_tokens"}
-STOPPED |= {reason: reason for reason in (*WHOLE, "max_tokens", "pause_turn", "refusal")}
+for reason in ("end_turn", "stop_sequence", "max_tokens", "pause_turn", "refusal"):
+    STOPPED[reason] = reason
 
 
 def to_wire(
@@ -167,12 +159,8 @@ def _usage(usage: Json | None) -> Usage:
 
 def from_history(wire: Iterable[Json]) -> list[Spoken]:
     """The messages of a history in this protocol (`read_history`): the inverse of `to_wire`."""
-    return read_history(
-        _in_roles(wire),
-        _text,
-        lambda said: from_wire({**said, "stop_reason": "end_turn"}),
-        _messages,
-    )
+    read = lambda said: from_wire({**said, "stop_reason": "end_turn"})  # noqa: E731
+    return read_history(_in_roles(wire), _text, read, _messages)
 
 
 def _in_roles(wire: Iterable[Json]) -> Iterator[Json]:

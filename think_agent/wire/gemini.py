@@ -15,15 +15,7 @@ from ..messages import Assistant, Force, Json, Spoken, ToolCall, ToolChoice, Too
 from ..model import Request
 from ..streaming import Delta, whole_call
 from ..tools import Tool
-from .common import (
-    Reasoning,
-    Settings,
-    arguments_of,
-    count,
-    ended,
-    first_choice,
-    sendable,
-)
+from .common import Reasoning, Settings, arguments_of, count, ended, first_choice, sendable
 
 NAME = "gemini"
 NOT_BY_GEMINI = "skip_thought_signature_validator"  # Google's word for calls of other models
@@ -93,7 +85,7 @@ def _contents(messages: Sequence[Spoken]) -> list[Json]:
             case User():
                 contents.append({"role": "user", "parts": [{"text": message.text}]})
             case Assistant():
-                content = _replayed(message.native) if message.native else _model_content(message)
+                content = message.native or _model_content(message)
                 contents.append(content)
                 if message.tool_calls:
                     results = _results_after(messages, index)
@@ -120,21 +112,10 @@ def _object(arguments: Json | str) -> Json:
     return arguments if isinstance(arguments, dict) else {"invalid": arguments}
 
 
-def _replayed(content: Json) -> Json:
-    """The content itself, but for arguments that came as no object."""
-    if all(isinstance(call.get("args", {}), dict) for call in _calls_in(content)):
-        return content
-    parts: list[Json] = []
-    for part in content["parts"]:
-        if call := part.get("functionCall"):
-            call = {**call, "args": _object(arguments_of(call.get("args")))}
-            part = {**part, "functionCall": call}
-        parts.append(part)
-    return {**content, "parts": parts}
-
-
 def _calls_in(native: Any) -> list[Json]:
-    return [{**part["functionCall"]} for part in native["parts"] if "functionCall" in part]
+    """The arguments of each call; TypeError where one came without an object."""
+    calls = (part["functionCall"] for part in native["parts"] if "functionCall" in part)
+    return [{**call.get("args", {})} for call in calls]
 
 
 def _results_after(messages: Sequence[Spoken], index: int) -> Iterator[ToolResult]:
@@ -171,7 +152,7 @@ def from_wire(response: Json, model: str = "") -> Assistant:
     parts = content.get("parts") or []  # "content" may be {}, and "parts" be missing
     calls = tuple(
         ToolCall(call.get("id") or "", call["name"], arguments_of(call.get("args")))
-        for call in _calls_in({"parts": parts})
+        for call in (part["functionCall"] for part in parts if "functionCall" in part)
     )
     end = ended(candidate.get("finishReason"), STOPPED, calls)
     malformed = end["stop_reason"] == "malformed"

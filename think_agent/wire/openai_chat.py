@@ -32,11 +32,8 @@ from .pieces import CallReader
 
 NAME = "openai"
 PATH = "/chat/completions"
-STOPPED = dict.fromkeys(("stop", "tool_calls", "function_call", "eos"), "end_turn") | {
-    "length": "max_tokens",
-    "model_length": "max_tokens",
-    "content_filter": "refusal",
-}
+STOPPED = dict.fromkeys(("stop", "tool_calls", "function_call", "eos"), "end_turn")
+STOPPED |= {"length": "max_tokens", "model_length": "max_tokens", "content_filter": "refusal"}
 STREAMED: Json = {"stream": True, "stream_options": {"include_usage": True}}
 
 

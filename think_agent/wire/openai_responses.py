@@ -27,11 +27,7 @@ from .pieces import CallReader
 NAME = "openai"
 PATH = "/responses"
 STREAMED: Json = {"stream": True}
-STOPPED = {
-    "completed": "end_turn",
-    "max_output_tokens": "max_tokens",
-    "content_filter": "refusal",
-}
+STOPPED = {"completed": "end_turn", "max_output_tokens": "max_tokens", "content_filter": "refusal"}
 # They answer 400 "Encrypted content is not supported with this model" to the `include` below.
 NO_REASONING = re.compile(r"(ft:)?(chatgpt|gpt-3|gpt-4)")
 
