@@ -178,8 +178,8 @@ def test_all_four_channels_of_a_run(provider):
 
 @pytest.mark.parametrize("provider", SPEAKS)
 def test_a_reply_that_broke_off_is_never_acted_on(provider):
-    """Cut after every chunk: an error of ours each time, and not one tool call. Ollama stops in the
-    middle when a model repeats itself, so there what was said is kept, as an unfinished reply.
+    """Cut after every chunk: an error of ours where nothing was shown, else an unfinished reply
+    that says why; and not one tool call.
     """
     make, *_ = SPEAKS[provider]
     protocol = make()
@@ -203,16 +203,19 @@ def test_a_reply_that_broke_off_is_never_acted_on(provider):
         if provider == "openai-chat":  # after the finish reason come but the usage and [DONE]
             length -= 2
         for cut_at[0] in range(length):
-            events = []
-            if provider == "ollama" and cut_at[0]:
-                *_, reply, outcome = agent.stream("ORD-001")
-                assert (reply.stop_reason, bool(reply.cause)) == ("incomplete", True)
-                assert (outcome.exit, outcome.actions) == ("truncated", ())
-                continue
-            with pytest.raises(ModelError) as caught:
+            events, error = [], ""
+            try:
                 events.extend(agent.stream("ORD-001"))
-            assert len(str(caught.value).splitlines()) == 1
-            assert [e for e in events if not isinstance(e, Delta)] == [User("ORD-001")]
+            except ModelError as raised:
+                error = str(raised)
+            if error:
+                assert len(error.splitlines()) == 1
+                assert events == [User("ORD-001")]
+                continue
+            *before, reply, outcome = events
+            assert (reply.stop_reason, bool(reply.cause)) == ("incomplete", True)
+            assert (outcome.exit, outcome.actions) == ("truncated", ())
+            assert any(isinstance(event, Delta) for event in before)
 
 
 def test_a_server_error_in_mid_stream_is_not_retried_once_words_were_shown():

@@ -1,6 +1,7 @@
 """One table of errors and one retry regime, asked of all five protocols over real HTTP."""
 
 import os
+import re
 import time
 from email.utils import formatdate
 from itertools import islice
@@ -74,6 +75,7 @@ TABLE: list[tuple[int, str, type[ModelError], bool, str]] = [
     (400, "prompt is too long: 210000 tokens > 200000 maximum", BadRequest, False, "keep_turns"),
     (400, "request (2032 tokens) exceeds the available context size (1024 tokens)", BadRequest,
      False, "raise num_ctx"),
+    (400, "The input token count exceeds the maximum of 1048576", BadRequest, False, "keep_turns"),
     (500, "tools param requires --jinja flag", BadRequest, False, "start the server with --jinja"),
 ]  # fmt: skip
 
@@ -127,9 +129,12 @@ def test_nobody_is_at_the_address(provider, way):
 
 
 @every_provider
-def test_an_address_that_is_none(provider):
-    with talking(provider) as (server, _), pytest.raises(ConnectionFailed, match="is no URL"):
-        model_of(provider, server, base_url="http://[::1")
+@pytest.mark.parametrize("url", ["http://[::1", "http://127.0.0.1\t@127.0.0.1:1", "http://a\nb"])
+def test_an_address_that_is_none(provider, url):
+    with talking(provider) as (server, _), pytest.raises(ConnectionFailed) as caught:
+        model_of(provider, server, base_url=url)
+    assert "is no URL" in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
 # Keys.
@@ -220,24 +225,58 @@ def beginning(provider: str) -> list[bytes]:
 @every_provider
 @streamed_ways
 def test_a_stream_that_goes_wrong(provider, way):
-    protocol = SPEAKS[provider][0]()
     some, failed = beginning(provider), ERROR_EVENTS[provider]
-    broken: list[tuple[list[bytes], dict[str, str], type[ModelError]]] = [
-        ([*some, some[-1][:20]], {}, BadResponse),
-        (some, {"content-length": "99999"}, ConnectionFailed),
-        ([*some, failed], {}, Overloaded),
-    ]
-    if provider != "ollama":  # there it is half a reply: see test_ollama.py
-        broken.append((some, {}, BadResponse))
-    with talking(provider, protocol=protocol) as (server, model):
-        for number, (chunks, headers, kind) in enumerate(broken, 1):
-            server.canned = [Reply(200, None, chunks, server.stream_type, headers)]
-            error = failure(model, way)
-            assert (type(error), error.status) in ((kind, None), (kind, 200), (kind, 503))
-            assert len(server.requests) == number  # a part was shown: there is no second try
-        for nothing in ([], [failed]) if provider != "anthropic" else ([failed],):
+    with talking(provider) as (server, model):
+        server.canned = [Reply(chunks=[*some, failed], content_type=server.stream_type)]
+        assert type(failure(model, way)) is Overloaded
+        assert len(server.requests) == 1  # a part was shown: there is no second try
+        for nothing in ([], [failed]):
             server.canned = [Reply(chunks=nothing, content_type=server.stream_type)]
             assert ASK[way](model, HELLO).text == "Hello."
+
+
+@every_provider
+@streamed_ways
+def test_a_stream_that_breaks_off_is_an_unfinished_reply(provider, way):
+    some = beginning(provider)
+
+    def silent():
+        yield from some
+        time.sleep(2)
+
+    broken = [
+        (some, {}, "stopped|broke off"),
+        ([*some, some[-1][:20]], {}, "stopped|broke off|no reply"),
+        (some, {"content-length": "99999"}, "broke"),
+        (silent(), {}, r"no answer from \S+ within 0\.7 s"),
+    ]
+    with talking(provider, timeout=0.7) as (server, model):
+        for number, (chunks, headers, cause) in enumerate(broken, 1):
+            server.canned = [Reply(200, None, chunks, server.stream_type, headers)]
+            reply = ASK[way](model, HELLO)
+            assert (reply.stop_reason, reply.native) == ("incomplete", None)
+            assert re.search(cause, reply.cause)
+            assert "All is" in reply.text
+            assert len(server.requests) == number
+
+
+@every_provider
+@streamed_ways
+def test_a_stream_is_over_with_its_last_event(provider, way):
+    """Even if the server leaves the line open."""
+    body = {"model": "m", "messages": (), "input": (), "contents": ()}
+    body["stream_options"] = {"include_usage": True}
+    whole = list(SPEAKS[provider][0]().encode_stream(Assistant("All is well."), body))
+
+    def left_open():
+        yield from whole
+        time.sleep(3)
+
+    with talking(provider, timeout=2) as (server, model):
+        server.canned = [Reply(chunks=left_open(), content_type=server.stream_type)]
+        began = time.monotonic()
+        assert ASK[way](model, HELLO).text == "All is well."
+        assert time.monotonic() - began < 1.5
 
 
 @pytest.mark.parametrize(

@@ -87,6 +87,25 @@ def test_one_request_is_one_reply(way):
     assert (reply.text, reply.stop_reason) == ("Half a", "max_tokens")
 
 
+@every_way
+def test_a_stream_says_what_a_plain_answer_says(way):
+    """The words for a call that it could not read, strange usage, arguments that are no JSON."""
+    first = {"finishReason": "MALFORMED_FUNCTION_CALL", "finishMessage": "print(add(1"}
+    usage = {"promptTokenCount": "12", "candidatesTokenCount": [1], "thoughtsTokenCount": 2.5}
+    parts = [{"functionCall": {"name": "add", "args": {"a_b": float("nan")}}}]
+    second = {"content": {"role": "model", "parts": parts}, "finishReason": "STOP"}
+    bodies = [{"candidates": [one], "usageMetadata": usage} for one in (first, second)]
+    with talking("gemini") as (server, model):
+        server.canned = [
+            Reply(chunks=[sse(body)]) if "stream" in way else Reply(body=body) for body in bodies
+        ]
+        unread, called = (ASK[way](model, Request([User("1+1?")], [ADD])) for _ in bodies)
+    assert "print(add(1" in unread.mistake
+    assert (called.usage.input_tokens, called.usage.output_tokens) == (12, 2)
+    assert called.tool_calls[0].arguments == '{"a_b": NaN}'
+    assert called.native["parts"][0]["functionCall"]["args"] == {"a_b": "NaN"}
+
+
 SUSPENDED = error(403, f"Consumer 'api_key:{KEY}' has been\n suspended.", "PERMISSION_DENIED")
 QUOTA = [{"violations": [{"quotaId": "GenerateRequestsPerDayPerProject"}]}]
 ANSWERS: list[tuple[Reply, type[ModelError], bool]] = [

@@ -2,12 +2,17 @@
 
 import gc
 import json
+import socket
+import threading
 import time
 import traceback
 import warnings
+from base64 import b64encode
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from types import SimpleNamespace
+from urllib.parse import quote
 
 import pytest
 
@@ -103,6 +108,40 @@ def test_a_connection_that_was_cut_once_serves_the_next_request(provider, way):
     with serving(provider, lambda reply: reply) as (_, model):
         for deadline in (time.monotonic() + 30, None):
             assert ASK[way](model, replace(HELLO, deadline=deadline)).text == LONG.text
+
+
+@every_provider
+@every_way
+def test_headers_that_drip_are_cut_at_the_deadline(provider, way):
+    with endless_headers() as url:
+        model = bare(model_of(provider, SimpleNamespace(url=url)))
+        for _ in range(2):
+            began = time.monotonic()
+            reply = ASK[way](model, replace(HELLO, deadline=began + 0.6))
+            assert time.monotonic() - began < 3
+            assert (reply.stop_reason, reply.cause) == ("incomplete", "deadline")
+
+
+@contextmanager
+def endless_headers() -> Iterator[str]:
+    """The address of a server whose headers never end."""
+
+    def drip(connection: socket.socket) -> None:
+        with suppress(OSError):
+            connection.recv(65536)
+            connection.sendall(b"HTTP/1.1 200 OK\r\n")
+            for _ in range(60):
+                connection.sendall(b"X-A: b\r\n")
+                time.sleep(0.1)
+
+    def accept() -> None:
+        with suppress(OSError):
+            while True:
+                threading.Thread(target=drip, args=listener.accept()[:1], daemon=True).start()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=accept, daemon=True).start()
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
 
 
 @every_provider
@@ -215,6 +254,32 @@ def headers_sent(provider: str, monkeypatch: pytest.MonkeyPatch, **options: str)
         return str(server.headers)
 
 
+EXTRAS = {  # what the SDKs send by themselves
+    "ANTHROPIC_CUSTOM_HEADERS": f"X-Api-Key: {SECRET}",
+    "OPENAI_CUSTOM_HEADERS": f"Authorization: Bearer {SECRET}",
+    "OPENAI_ORG_ID": SECRET,
+    "OPENAI_PROJECT_ID": SECRET,
+    "OPENAI_ADMIN_KEY": SECRET,
+}
+
+
+@every_provider
+def test_what_the_sdk_takes_from_the_environment_stays_here(provider, monkeypatch):
+    for name, value in EXTRAS.items():
+        monkeypatch.setenv(name, value)
+    given = "on-purpose-0123456789"
+    with talking(provider) as (server, model):  # on this machine it goes
+        assert ASK["plain"](model, HELLO).text == "Hello."
+        own = [name for name in EXTRAS if name.lower().startswith(provider.partition("-")[0])]
+        assert (SECRET in str(server.headers)) == bool(own)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        sent = headers_sent(provider, monkeypatch, api_key=given)
+    assert SECRET not in sent
+    assert given in sent
+    assert [all(name in str(one.message) for name in own) for one in seen] == [True] * bool(own)
+
+
 @every_provider
 def test_a_key_of_the_environment_stays_here_and_one_that_is_given_goes(provider, monkeypatch):
     for variables in VARIABLES.values():
@@ -229,6 +294,37 @@ def test_a_key_of_the_environment_stays_here_and_one_that_is_given_goes(provider
         for name in VARIABLES[provider]:
             monkeypatch.delenv(name)
         connect(SPEAKS[provider][1], base_url="https://models.example", api_key=given)
+
+
+ECHOES = {  # what is secret, and an address that holds it
+    "sk-ANT+SECRET/KEY=1": "",
+    "abc+DEF/ghi123": "/?key=abc+DEF/ghi123",
+    "in-the-path-0123456789": "/in-the-path-0123456789/v1",
+}
+
+
+@every_provider
+@pytest.mark.parametrize("secret", ECHOES)
+def test_no_error_holds_a_key_however_it_is_spelled(provider, secret):
+    _, spec, usual = SPEAKS[provider]
+    login = b64encode(b"me:pass/word-0123456789").decode()
+    said = [secret, quote(secret, safe=""), quote(quote(secret, safe="")), f"Basic {login}"]
+    with serve(SPEAKS[provider][0](), lambda _: LONG) as server:
+        url = server.url.replace("//", "//me:pass%2Fword-0123456789@") + ECHOES[secret]
+        model = connect(spec, **{**usual, "base_url": url, "api_key": secret})
+        bare(model).retries = 0
+        for one in said:
+            server.canned = [Reply(400, {"error": {"message": f"no: {one}"}})]
+            with pytest.raises(ModelError, match="no: ") as caught:
+                ASK["plain"](model, HELLO)
+            assert one not in str(caught.value)
+            assert caught.value.__context__ is None
+            assert caught.value.__cause__ is None
+    model = connect(spec, **{**usual, "base_url": url, "api_key": secret})
+    bare(model).retries = 0
+    with pytest.raises(ConnectionFailed) as caught:  # the server is gone
+        ASK["plain"](model, HELLO)
+    assert f"no server at {server.url};" in str(caught.value)
 
 
 @every_provider

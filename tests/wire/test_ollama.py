@@ -9,7 +9,6 @@ from tests.support.wires import to_ollama
 from think_agent import (
     THINK,
     Assistant,
-    BadResponse,
     Request,
     ToolCall,
     User,
@@ -39,12 +38,8 @@ def test_a_recorded_stream_cut_off_anywhere_is_an_unfinished_reply(case: str) ->
         fold = Fold()
         for line in lines[:end]:
             fold.feed(line)
-        if end == 0:
-            with pytest.raises(BadResponse, match="broke off"):
-                fold.result()
-        else:
-            reply = from_wire(fold.result())
-            assert (reply.stop_reason, reply.cause) == ("incomplete", STOPPED)
+        reply = from_wire(fold.result())
+        assert (reply.stop_reason, reply.cause) == ("incomplete", STOPPED)
 
 
 def test_the_body_of_a_request() -> None:

@@ -179,7 +179,7 @@ def test_commentary_is_kept_apart_from_the_answer():
         message(2, "final_answer", "It is lost."),
     ]
     reply, commentary, answer = streamed(items)
-    assert reply == openai_responses.from_wire({"output": items})
+    assert reply == openai_responses.from_wire({"output": items, "status": "completed"})
     assert (reply.commentary, reply.text) == ("Looking.\n\nFound it.", "It is lost.")
     assert (commentary, answer) == (reply.commentary, reply.text)
     assert reply.native == items  # which goes back as it came

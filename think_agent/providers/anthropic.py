@@ -33,6 +33,7 @@ class Anthropic(Stainless):
     client_class = "Anthropic"
     main_key = "ANTHROPIC_API_KEY"
     keys = (main_key, "ANTHROPIC_AUTH_TOKEN")  # which the API takes alike
+    extras = {"ANTHROPIC_CUSTOM_HEADERS": ("_custom_headers", {})}  # noqa: RUF012
     address = ("ANTHROPIC_BASE_URL", "https://api.anthropic.com")
     wire = wire
 

@@ -9,10 +9,10 @@ Rule 2: a tool choice that the provider refuses is asked again more weakly, once
 Rule 3: this is the only place that retries; the SDKs do not. What is `retryable` is tried again up
         to `retries` times, and never once a part of the reply has been shown. A provider that asks
         to wait longer than `LONGEST_WAIT` is reported, not waited for.
-Rule 4: a stream that ends without its end event is BadResponse, never half a reply; and so is
-        whatever an SDK or a `from_wire` stumbles over. But what had come when the request's own
-        deadline passed is an unfinished reply, and a call that the server could not read is a
-        malformed one: the run has to know, and the model may do better.
+Rule 4: a stream that breaks off before anything came is an error, and so is whatever an SDK or a
+        `from_wire` stumbles over. But what had come when it broke off, fell silent or met the
+        request's own deadline is an unfinished reply, and a call that cannot be read is a malformed
+        one: the run has to know, and the model may do better.
 Rule 5: no error of ours shows the SDK's, which may hold a key, as its cause.
 """
 
@@ -22,21 +22,21 @@ import re
 import time
 import warnings
 import weakref
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Mapping
+from contextlib import aclosing, suppress
 from dataclasses import replace
 from functools import cached_property, partial
 from math import inf
 from types import ModuleType
 from typing import Any, Literal, Protocol, TypedDict
 
-from ..errors import BadRequest, BadResponse, ModelError, TimedOut
+from ..errors import BadRequest, BadResponse, ConnectionFailed, ModelError, TimedOut
 from ..messages import Assistant, Force, Json
 from ..model import Capabilities, Model, Request
 from ..streaming import Delta
 from ..text import json_text
 from ..wire.common import ErrorAnswer, Settings, checked_delta, checked_reply
-from .errors import Account, Fault, UnreadCall, quoted_error
+from .errors import SLIP, Account, Fault, UnreadCall, quoted_error
 from .settings import checked_url, find_key, secrets_in, shown_address
 from .transport import DEADLINE, PerLoop
 
@@ -52,15 +52,17 @@ STUMBLES = (KeyError, TypeError, IndexError, AttributeError, ValueError, Recursi
 
 
 class Fold(Protocol):
-    """Collects the events of one stream into the JSON of the whole response."""
+    """Collects the events of one stream into the JSON of the whole response. `ended`: the last
+    one has come, even if the server leaves the line open.
+    """
+
+    ended: bool
 
     def feed(self, event: Any) -> list[Delta]:
         """Take one event; what of it a watcher may see."""
 
-    def result(self, *, cut: bool = False) -> Any:
-        """The response as if it had come whole. Raises BadResponse when the stream broke off, but
-        for a stream that we have `cut`.
-        """
+    def result(self) -> Any:
+        """The response as if it had come whole; how it ended is in it only if that has come."""
 
 
 class Where(TypedDict, total=False):
@@ -107,14 +109,14 @@ class Provider(Model):
         self.settings = settings
         self.refused: dict[str, str] = {}
         self.base_url = base_url or os.getenv(self.address[0]) or None
-        self.url = checked_url(self.base_url or self.address[1], self.name)
+        self.url = checked_url(self.base_url or self.address[1], self.name, self.http)
         self.key = find_key(api_key, self.name, self.url, *self.keys)
         self.account = Account(
             self.name,
             model,
             self.main_key,
             shown_address(self.url),
-            tuple(secrets_in(self.key, self.url)),
+            secrets_in(self.key, self.url),
             self.advice,
         )
         self._async_clients = PerLoop(partial(self.connect, is_async=True))
@@ -170,11 +172,11 @@ class Provider(Model):
         """`send` without blocking the event loop."""
         raise NotImplementedError
 
-    def events(self, body: Json) -> Iterator[Any]:
+    def events(self, body: Json) -> Generator[Any]:
         """Send it, and get the events of a stream, for the wire's Fold."""
         raise NotImplementedError
 
-    def aevents(self, body: Json) -> AsyncIterator[Any]:
+    def aevents(self, body: Json) -> AsyncGenerator[Any]:
         """`events` without blocking the event loop."""
         raise NotImplementedError
 
@@ -205,7 +207,9 @@ class Provider(Model):
             with asking as body:
                 for event in self.events(body):
                     yield from asking.deltas(event)
-                asking.reply = asking.read(asking.fold.result())
+                    if asking.fold.ended:
+                        break
+                asking.finish()
         yield asking.reply
 
     async def astream(self, request: Request) -> AsyncIterator[Delta | Assistant]:
@@ -215,10 +219,13 @@ class Provider(Model):
         while asking.reply is None:
             await asyncio.sleep(asking.wait)
             with asking as body:
-                async for event in self.aevents(body):
-                    for delta in asking.deltas(event):
-                        yield delta
-                asking.reply = asking.read(asking.fold.result())
+                async with aclosing(self.aevents(body)) as events:
+                    async for event in events:
+                        for delta in asking.deltas(event):
+                            yield delta
+                        if asking.fold.ended:
+                            break
+                asking.finish()
         yield asking.reply
 
     def translate(self, error: Exception) -> ModelError | None:
@@ -252,8 +259,11 @@ class _Asking:
         self.fold: Fold
         self.reply: Assistant | None = None
         self.wait = 0.0  # seconds, before the next try
+        self._failure: ModelError | None = None
 
     def __enter__(self) -> Json:
+        if self._failure:  # raised here, where the SDK's error is gone
+            raise self._failure
         self._asked = weaken(self._request, self._provider.refused)
         self._body = self._provider.to_wire(self._asked)
         self.fold = self._provider.wire.Fold()
@@ -280,14 +290,27 @@ class _Asking:
         reply = checked_reply(answer, keep_native=provider.sends_surrogates)
         if reply.stop_reason == "malformed":
             reply = self._malformed(reply)
+        if reply.stop_reason == "incomplete":  # its native form may be half a block
+            reply = replace(reply, native=None, signed=False)
         if self._request.tool_choice == "auto":
             return reply
         by_words_alone = self._asked.tool_choice == "auto" and self._asked.tools
         return replace(reply, enforced="prompt" if by_words_alone else "tool_choice")
 
+    def finish(self) -> None:
+        """A stream is over: what it amounts to is the reply."""
+        reply = self.read(self.fold.result())
+        if reply.stop_reason == "incomplete" and not (self._shown or self.fold.ended):
+            raise BadResponse(
+                f"{self._provider.name}: the stream broke off before its end; try again, and "
+                "check that base_url points to the right kind of server",
+                retryable=True,
+            )
+        self.reply = reply
+
     def _recover(self, error: Exception) -> None:
         """What came of it all the same is the reply; or there will be another try, after `wait`.
-        Raises, in our terms, when there is neither.
+        Else that is the failure, in our terms.
         """
         provider, request = self._provider, self._request
         ours = provider.translate(error) or self._stumbled(error)
@@ -300,33 +323,38 @@ class _Asking:
         if isinstance(ours, UnreadCall) and self._asked.tools:
             self.reply = self._malformed(self._cut(stop_reason="malformed", mistake=ours.said))
             return
+        if self._shown and isinstance(ours, BadResponse | ConnectionFailed | TimedOut):
+            self.reply = self._cut(stop_reason="incomplete", cause=str(ours))
+            return
         self.wait = 0.0
         if isinstance(ours, BadRequest) and (
             self._learn(str(ours)) or provider.adapt(str(ours), request)
         ):
             return
-        if not ours.retryable or self._shown or self._tries >= provider.retries:
-            raise ours from None
-        self.wait = ours.retry_after or 2.0**self._tries * random.uniform(0.4, 0.6)
-        if self.wait > LONGEST_WAIT:
-            ours.args = (f"{ours} (it asks to wait {self.wait:.0f} s)",)
-            raise ours from None
-        if time.monotonic() + self.wait >= deadline:
-            raise ours from None
+        wait = ours.retry_after or 2.0**self._tries * random.uniform(0.4, 0.6)
+        tried = not ours.retryable or self._shown or self._tries >= provider.retries
+        if not tried and wait > LONGEST_WAIT:
+            ours.args = (f"{ours} (it asks to wait {wait:.0f} s)",)
+        if tried or wait > LONGEST_WAIT or time.monotonic() + wait >= deadline:
+            ours.__context__ = ours.__cause__ = None
+            self._failure = ours
+            return
+        self.wait = wait
         self._tries += 1
 
     def _cut(self, **changes: str) -> Assistant:
-        """What had come, as a reply. Its native form may be half a block: it does not go back."""
+        """What had come, as a reply."""
         reply = Assistant(model=self._provider.model, provider=self._provider.name)
-        with suppress(ModelError, *STUMBLES):
-            reply = self.read(self.fold.result(cut=True))
+        with suppress(ErrorAnswer, *STUMBLES):
+            reply = self.read(self.fold.result())
+        changes = {"cause": "", **changes}
         return replace(reply, native=None, signed=False, **changes)  # type: ignore[arg-type]
 
     def _malformed(self, reply: Assistant) -> Assistant:
         """`reply` with words for the model about its call; or an empty one, where it had no tools
         to call.
         """
-        if not self._asked.tools:
+        if not self._asked.tools or self._asked.tool_choice == "none":
             return replace(reply, stop_reason="end_turn", mistake="")
         names = ", ".join(tool.name for tool in self._asked.tools)
         said = f" ({self._provider.account.quote(reply.mistake)})" if reply.mistake else ""
@@ -337,8 +365,11 @@ class _Asking:
         """What it means that an SDK or a `from_wire` fell over a request or an answer."""
         name = self._provider.name
         advice = "check that base_url points to the right kind of server"
-        if isinstance(error, RecursionError):
-            return BadResponse(f"{name}: JSON nested too deeply to be sent or read; {advice}")
+        if isinstance(error, RecursionError) or "integer string conversion" in str(error):
+            said = "JSON nested too deeply, or with a number too long, to be sent or read"
+            unread = UnreadCall(f"{name}: {said}; {SLIP}")
+            unread.said = said
+            return unread
         if isinstance(error, UnicodeEncodeError):
             return BadRequest(
                 f"{name}: the request has a lone surrogate in it, or a setting that no header can "

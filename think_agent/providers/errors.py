@@ -79,6 +79,8 @@ NO_CALL = (
     r"pars\w+ (the )?(tool|function) call|tool call pars|failed to parse input|"
     "tool_use_failed|XML syntax error|did not call a tool"
 )
+NO_JSON = "failed to parse JSON|unexpected end of JSON|invalid character"  # Ollama's, of a call
+SLIP = "this was the model's slip; ask again"
 NO_MODEL = (
     "model_not_found|model.*not (found|exist)|(invalid|not a valid|not a chat) model|"
     "supported API model names"
@@ -88,16 +90,17 @@ CHECK_NAME = "check the model's name"
 MEANINGS = [  # the first one that fits
     Meaning(ToolsUnsupported, ANY, "does not support tools", "pick one that does, such as "
             "qwen2.5:7b, or speak the json dialect"),
-    Meaning(BadRequest, ANY, "does not support thinking", "leave out think"),
+    Meaning(BadRequest, ANY, "does not support thinking", "leave out think or reasoning"),
     Meaning(BadRequest, ANY, "requires --jinja", "start the server with --jinja"),
     Meaning(BadRequest, ANY, "use /v1/responses", 'set api to "responses"'),
-    Meaning(BadRequest, ANY, "context (length|size|window)|prompt is too long", "say less at a "
-            "time, show fewer turns (keep_turns) or, on Ollama, raise num_ctx"),
+    Meaning(BadRequest, ANY, "context (length|size|window)|prompt is too long|input token count",
+            "say less at a time, show fewer turns (keep_turns) or, on Ollama, raise num_ctx"),
     Meaning(ModelNotFound, {400}, NO_MODEL, CHECK_NAME),
     Meaning(ModelNotFound, {404}, "model", CHECK_NAME),
     Meaning(AuthError, {400}, "credit balance", "add credit to the account"),
     Meaning(AuthError, {400}, "API key", CHECK_KEY),
-    Meaning(UnreadCall, ANY, NO_CALL, "this was the model's slip; ask again", retryable=True),
+    Meaning(UnreadCall, ANY, NO_CALL, SLIP, retryable=True),
+    Meaning(UnreadCall, range(500, 600), NO_JSON, SLIP, retryable=True),
     Meaning(RateLimited, {402, 403, 429}, CREDIT, "no credit is left: check plan and billing"),
     Meaning(RateLimited, {429}, "too large", "send less"),
     Meaning(RateLimited, {429}, "usage limit|PerDay", "wait until the limit is lifted"),
@@ -135,7 +138,7 @@ class Account:
     model: str
     key: str
     address: str
-    secrets: tuple[str, ...] = ()
+    secrets: re.Pattern[str]
     advice: Mapping[type[ModelError], str] = field(default_factory=dict)
 
     def error(self, fault: Fault) -> ModelError:
@@ -173,9 +176,7 @@ class Account:
         """A provider's own words for use in a message: one line, not too long, without secrets."""
         if said.lstrip().startswith("<"):
             return "the server sent an HTML page instead of JSON"
-        for secret in self.secrets:
-            said = said.replace(secret, "***")
-        return shorten(said.strip().rstrip("."), LONGEST_QUOTE)
+        return shorten(self.secrets.sub("***", said).strip().rstrip("."), LONGEST_QUOTE)
 
     def unreached(
         self, error: BaseException | None, http: ModuleType, timeout: float

@@ -1,16 +1,16 @@
 """Gemini: Google's models, through the official `google-genai` package.
 
-Rule 1: plain JSON goes out and comes in. The SDK carries our body as its `extra_body` and hands
-        back the raw answer; only a streamed chunk it must retype, and `_as_sent` undoes that.
-Rule 2: one request is one reply: the SDK's automatic function calling and its automatic
-        continuation are off.
+Rule 1: plain JSON goes out and comes in, through the client under the SDK's typed methods: those
+        drop what they do not name, and write signatures in another alphabet.
+Rule 2: one request is one reply: that client calls no functions and continues nothing by itself.
 
 The edge: the Gemini API with a key, not Vertex.
 """
 
 import json
 import re
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import aclosing
 from typing import Any, Unpack
 
 import httpx2
@@ -25,7 +25,7 @@ from .errors import Fault
 from .transport import guard
 
 RETRY_DELAY = re.compile(r"'retryDelay': '([\d.]+)s'")
-TO_STANDARD_BASE64 = str.maketrans("-_", "+/")
+STREAMED = "streamGenerateContent?alt=sse"
 
 
 class Gemini(Provider):
@@ -61,37 +61,31 @@ class Gemini(Provider):
         client = genai.Client(enterprise=False, api_key=self.key, http_options=options)
         return client, http_async.aclose if is_async else http.close
 
-    def _arguments(self, body: Json, *, raw: bool) -> Json:
-        """The arguments of the SDK's call. Its own body is empty; ours is laid over it."""
-        if re.search(r"\.\.|[?&]", self.model):  # of which the SDK says only ValueError
+    def _path(self, method: str) -> str:
+        if re.search(r"\.\.|[?&]", self.model):  # it would be another path
             raise BadRequest(f"gemini: no model is called {self.model!r}; check the model's name")
-        config = types.GenerateContentConfig(
-            http_options=types.HttpOptions(extra_body=body),
-            should_return_http_response=raw,
-            automatic_function_calling=types.AutomaticFunctionCallingConfig(disable=True),
-            automatic_continuation=False,
-        )
-        return {"model": self.model, "contents": "(in extra_body)", "config": config}
+        folder = "" if self.model.startswith(("models/", "tunedModels/")) else "models/"
+        return f"{folder}{self.model}:{method}"
 
     def send(self, body: Json) -> Any:
-        return _body(self.client.models.generate_content(**self._arguments(body, raw=True)))
+        client = self.client._api_client
+        return _json(client.request("post", self._path("generateContent"), body))
 
     async def asend(self, body: Json) -> Any:
         async with self._async_clients.client() as client:
-            models = client.aio.models
-            return _body(await models.generate_content(**self._arguments(body, raw=True)))
+            post = client._api_client.async_request
+            return _json(await post("post", self._path("generateContent"), body))
 
-    def events(self, body: Json) -> Iterator[Json]:
-        models = self.client.models
-        for chunk in models.generate_content_stream(**self._arguments(body, raw=False)):
-            yield _as_sent(chunk)
+    def events(self, body: Json) -> Generator[Any]:
+        post = self.client._api_client.request_streamed
+        yield from map(_json, post("post", self._path(STREAMED), body))
 
-    async def aevents(self, body: Json) -> AsyncIterator[Json]:
+    async def aevents(self, body: Json) -> AsyncGenerator[Any]:
         async with self._async_clients.client() as client:
-            models = client.aio.models
-            chunks = await models.generate_content_stream(**self._arguments(body, raw=False))
-            async for chunk in chunks:
-                yield _as_sent(chunk)
+            post = client._api_client.async_request_streamed
+            async with aclosing(await post("post", self._path(STREAMED), body)) as chunks:
+                async for chunk in chunks:
+                    yield _json(chunk)
 
     def fault(self, error: Exception) -> Fault | None:
         if not isinstance(error, errors.APIError):
@@ -107,20 +101,5 @@ class Gemini(Provider):
         )
 
 
-def _body(response: types.GenerateContentResponse) -> Any:
-    """The JSON that was sent, of a response asked for raw."""
-    http = response.sdk_http_response
-    return json.loads(http.body if http and http.body else "")
-
-
-def _as_sent(chunk: types.GenerateContentResponse) -> Json:
-    """The JSON that was sent, of a chunk that the SDK has typed."""
-    event = chunk.model_dump(
-        mode="json", by_alias=True, exclude_none=True, exclude={"sdk_http_response"}
-    )
-    for candidate in event.get("candidates", ()):
-        for part in candidate.get("content", {}).get("parts", ()):
-            if "thoughtSignature" in part:  # the SDK writes the URL-safe alphabet, Google the other
-                signature = part["thoughtSignature"]
-                part["thoughtSignature"] = signature.translate(TO_STANDARD_BASE64)
-    return event
+def _json(response: types.HttpResponse) -> Any:
+    return json.loads(response.body or "")

@@ -4,7 +4,8 @@ Raw JSON goes through the SDK's own requests (`_Client`): its types would drop w
 they do not name, such as call ids, empty content and most of a tool's schema.
 """
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import aclosing
 from functools import partial
 from typing import Any, Unpack
 
@@ -25,9 +26,6 @@ class _Client(ollama.Client):
     def post(self, path: str, body: Json) -> Any:
         return self._request_raw("POST", path, json=body).json()  # type: ignore[no-untyped-call]
 
-    def events(self, path: str, body: Json) -> Iterator[Json]:
-        return self._request(dict, "POST", path, json=body, stream=True)
-
 
 class _AsyncClient(ollama.AsyncClient):
     """The same for asyncio."""
@@ -35,10 +33,6 @@ class _AsyncClient(ollama.AsyncClient):
     async def post(self, path: str, body: Json) -> Any:
         response = await self._request_raw("POST", path, json=body)  # type: ignore[no-untyped-call]
         return response.json()
-
-    async def events(self, path: str, body: Json) -> AsyncIterator[Json]:
-        async for event in await self._request(dict, "POST", path, json=body, stream=True):
-            yield event
 
 
 class Ollama(Provider):
@@ -125,12 +119,12 @@ class Ollama(Provider):
             ours = self.translate(error)
             if ours is None:
                 raise
-            if isinstance(ours, ModelNotFound):
-                names = ", ".join(self.installed()) or "no model"
-                ours.args = (f"{ours} (installed: {names})",)
-            elif ours.status in (404, 405, 501):
-                return None
-            raise ours from None
+        if isinstance(ours, ModelNotFound):
+            names = ", ".join(self.installed()) or "no model"
+            ours.args = (f"{ours} (installed: {names})",)
+        elif ours.status in (404, 405, 501):
+            return None
+        raise ours
 
     def send(self, body: Json) -> Any:
         return self.client.post(wire.PATH, {**body, "stream": False})
@@ -139,12 +133,17 @@ class Ollama(Provider):
         async with self._async_clients.client() as client:
             return await client.post(wire.PATH, {**body, "stream": False})
 
-    def events(self, body: Json) -> Iterator[Any]:
-        yield from self.client.events(wire.PATH, {**body, "stream": True})
+    def events(self, body: Json) -> Generator[Any]:
+        sent = {"json": {**body, "stream": True}, "stream": True}
+        yield from self.client._request(dict, "POST", wire.PATH, **sent)
 
-    async def aevents(self, body: Json) -> AsyncIterator[Json]:
-        async with self._async_clients.client() as client:
-            async for event in client.events(wire.PATH, {**body, "stream": True}):
+    async def aevents(self, body: Json) -> AsyncGenerator[Any]:
+        sent = {"json": {**body, "stream": True}, "stream": True}
+        async with (
+            self._async_clients.client() as client,
+            aclosing(await client._request(dict, "POST", wire.PATH, **sent)) as events,
+        ):
+            async for event in events:
                 yield event
 
     def fault(self, error: Exception) -> Fault | None:

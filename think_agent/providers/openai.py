@@ -31,6 +31,12 @@ class OpenAI(Stainless):
     client_class = "OpenAI"
     main_key = "OPENAI_API_KEY"
     keys = (main_key,)
+    extras = {  # noqa: RUF012
+        "OPENAI_CUSTOM_HEADERS": ("_custom_headers", {}),
+        "OPENAI_ADMIN_KEY": ("admin_api_key", None),
+        "OPENAI_ORG_ID": ("organization", None),
+        "OPENAI_PROJECT_ID": ("project", None),
+    }
     address = ("OPENAI_BASE_URL", "https://api.openai.com/v1")
     wire = openai_chat
 

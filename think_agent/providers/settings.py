@@ -5,49 +5,56 @@ before an HTTP library can quote them.
 import os
 import re
 import warnings
-from collections.abc import Iterator
+from base64 import b64encode
+from contextlib import suppress
 from ipaddress import ip_address
-from urllib.parse import parse_qsl, unquote, urlsplit
+from types import ModuleType
+from urllib.parse import unquote, unquote_plus, urlsplit
 
 from ..errors import AuthError, ConnectionFailed
 
 NOT_NEEDED = "not-needed"  # the key for a server that asks for none; some SDKs insist on one
 SHORTEST_SECRET = 9  # characters; shorter ones are made up for local servers
+LONG = 20  # characters; of a path that is no word
 
 
-def checked_url(url: str, provider: str) -> str:
+def checked_url(url: str, provider: str, http: ModuleType) -> str:
     """`url`, of which each HTTP library would say in its own way that it is none. Without a scheme
     it is plain http.
     """
     url = url if "://" in url else f"http://{url}"
-    try:
-        _ = urlsplit(url).port
-    except ValueError:
-        where = shown_address(url)
-        raise ConnectionFailed(f"{provider}: {where} is no URL; check base_url") from None
-    return url
+    with suppress(ValueError, http.InvalidURL):
+        _ = urlsplit(url).port, http.URL(url)
+        return url
+    raise ConnectionFailed(f"{provider}: {shown_address(url)} is no URL; check base_url")
 
 
 def find_key(given: str | None, provider: str, url: str, *variables: str) -> str:
-    """The key that was `given`, else that of the first variable that holds one; "" for none.
-
-    One from the environment was not meant for just any `url`: over plain http to another machine it
-    is left out, with a warning.
-    """
+    """The key that was `given`, else that of the first variable that holds one; "" for none."""
     key, variable = (given or "").strip(), "api_key"
     if not key:
         variable = next(filter(os.getenv, variables), variables[0])
         key = os.getenv(variable, "").strip()
-        if key and is_exposed(url):
-            warnings.warn(
-                f"{provider}: {variable} is not sent over plain http to {urlsplit(url).hostname}; "
-                "use https, or give the key on purpose (in code: api_key=)",
-                stacklevel=5,
-            )
+        if key and stays_here(provider, url, variable):
             return NOT_NEEDED
     if not (key.isascii() and key.isprintable()):
         raise AuthError(f"{provider}: no header can carry this API key; check {variable}")
     return key
+
+
+def stays_here(provider: str, url: str, *variables: str) -> bool:
+    """What the environment holds was not meant for just any `url`: over plain http to another
+    machine it is left out, with a warning.
+    """
+    held = ", ".join(filter(os.getenv, variables))
+    if not held or not is_exposed(url):
+        return False
+    warnings.warn(
+        f"{provider}: {held} is not sent over plain http to {urlsplit(url).hostname}; "
+        "use https, or give the key on purpose (in code: api_key=)",
+        stacklevel=6,
+    )
+    return True
 
 
 def is_exposed(url: str) -> bool:
@@ -64,12 +71,25 @@ def is_exposed(url: str) -> bool:
 
 
 def shown_address(url: str) -> str:
-    """`url` without user, password and query: those may hold a key."""
-    return re.sub(r"//[^/]*@", "//", url.partition("?")[0])
+    """Scheme, host and port of `url`: all else may hold a key."""
+    scheme, _, rest = url.partition("://")
+    return f"{scheme}://{re.split('[/?#]', rest)[0].rpartition('@')[2]}"
 
 
-def secrets_in(key: str, url: str) -> Iterator[str]:
-    """What no error may hold: the key, and the password and the values of the query of `url`."""
+def secrets_in(key: str, url: str) -> re.Pattern[str]:
+    """What no error may hold: the key, and of `url` the password, the values of its query and
+    what of its path is as long as a key; each in any spelling that an address or a header has.
+    """
     parts = urlsplit(url)
-    for one in (key, parts.password or "", *(value for _, value in parse_qsl(parts.query))):
-        yield from (form for form in {one, unquote(one)} if len(form) >= SHORTEST_SECRET)
+    login = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
+    found = {key, parts.password or "", b64encode(login.encode()).decode()}
+    found |= {piece.partition("=")[2] for piece in parts.query.split("&")}
+    found |= {piece for piece in parts.path.split("/") if len(piece) >= LONG}
+    found |= {form(one) for one in found for form in (unquote, unquote_plus)}
+    spelled = ["".join(map(_spelled, one)) for one in found if len(one) >= SHORTEST_SECRET]
+    return re.compile("|".join(spelled) or r"(?!)", re.IGNORECASE)
+
+
+def _spelled(char: str) -> str:
+    quoted = "".join(f"%(?:25)*{byte:02x}" for byte in char.encode())
+    return f"(?:{re.escape(char)}|{quoted})"

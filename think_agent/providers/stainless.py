@@ -5,15 +5,16 @@ Rule 1: plain JSON goes in and comes out, by `client.post`, the SDK's documented
 Rule 2: the SDK tries once (`max_retries=0`): when to ask again is decided in `base.py`.
 """
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from types import ModuleType
-from typing import Any
+from typing import Any, Unpack
 
 import httpx2
 
 from ..messages import Json
-from .base import Provider
+from .base import Provider, Where
 from .errors import Fault, quoted_error
+from .settings import stays_here
 from .transport import guard
 
 
@@ -26,6 +27,11 @@ class Stainless(Provider):
     sdk: ModuleType
     client_class: str
     arguments: Json
+    extras: Mapping[str, tuple[str, Any]]  # variables the SDK sends by itself; what takes them out
+
+    def __init__(self, model: str, options: Json, **where: Unpack[Where]) -> None:
+        super().__init__(model, options, **where)
+        self._bare = stays_here(self.name, self.url, *self.extras)
 
     def connect(self, *, is_async: bool) -> tuple[Any, Callable[[], Any]]:
         kind = "Async" if is_async else ""
@@ -35,6 +41,8 @@ class Stainless(Provider):
         client = getattr(self.sdk, kind + self.client_class)(
             **self.arguments, timeout=self.timeout, max_retries=0, http_client=http_client
         )
+        for attribute, nothing in self.extras.values() if self._bare else ():
+            setattr(client, attribute, nothing)
         return client, http_client.aclose if is_async else http_client.close
 
     def _post(self, client: Any, body: Json, **how: Any) -> Any:
@@ -47,15 +55,12 @@ class Stainless(Provider):
         async with self._async_clients.client() as client:
             return await self._post(client, body)
 
-    def events(self, body: Json) -> Iterator[Any]:
+    def events(self, body: Json) -> Generator[Any]:
         how = {"stream": True, "stream_cls": self.sdk.Stream[object]}
         with self._post(self.client, body | self.wire.STREAMED, **how) as stream:
-            for event in stream:
-                yield event
-                if _ends(event):
-                    return
+            yield from stream
 
-    async def aevents(self, body: Json) -> AsyncIterator[Any]:
+    async def aevents(self, body: Json) -> AsyncGenerator[Any]:
         how = {"stream": True, "stream_cls": self.sdk.AsyncStream[object]}
         async with (
             self._async_clients.client() as client,
@@ -63,8 +68,6 @@ class Stainless(Provider):
         ):
             async for event in stream:
                 yield event
-                if _ends(event):
-                    return
 
     def fault(self, error: Exception) -> Fault | None:
         if not isinstance(error, self.sdk.APIError) or isinstance(
@@ -78,8 +81,3 @@ class Stainless(Provider):
         if not isinstance(error, self.sdk.APIStatusError):  # an error event in a stream
             return Fault(said, code=code)
         return Fault(said, error.status_code, code, error.response.headers)
-
-
-def _ends(event: Any) -> bool:
-    """Is this the last event? OpenRouter sends one after it that Anthropic's SDK cannot read."""
-    return isinstance(event, dict) and event.get("type") == "message_stop"

@@ -32,12 +32,31 @@ DEADLINE: ContextVar[float | None] = ContextVar("DEADLINE", default=None)
 def guard(http: ModuleType, *, is_async: bool = False) -> Json:
     """The arguments that make a client of `http` (httpx or httpx2) a guarded one."""
 
+    def left(timeout: float | None, deadline: float | None) -> float | None:
+        """`timeout`, or the shorter time until `deadline`."""
+        if deadline is None:
+            return timeout
+        seconds = deadline - monotonic()
+        if seconds <= 0:
+            raise http.ReadTimeout("the deadline has passed")
+        return seconds if timeout is None else min(timeout, seconds)
+
+    def traced(event: str, info: Json) -> None:
+        """Guard a new connection: the deadline bounds the headers, too."""
+        if event.endswith(("connect_tcp.complete", "start_tls.complete")):
+            network = info["return_value"]
+            wait = partial(type(network).read, network)
+            network.read = lambda size, timeout=None: wait(size, left(timeout, DEADLINE.get()))
+
+    async def traced_async(event: str, info: Json) -> None:
+        traced(event, info)
+
     def outgoing(request: Any) -> None:
         request.headers["accept-encoding"] = "identity"  # so that bytes are what they seem
+        request.extensions["trace"] = traced_async if is_async else traced
         request.extensions["deadline"] = deadline = DEADLINE.get()
-        if deadline is not None:
-            timeouts, left = request.extensions["timeout"], max(0.001, deadline - monotonic())
-            request.extensions["timeout"] = {key: min(n, left) for key, n in timeouts.items()}
+        timeouts = request.extensions["timeout"].items()
+        request.extensions["timeout"] = {key: left(n, deadline) for key, n in timeouts}
 
     def incoming(response: Any) -> None:
         sent, host = response.request.url, response.request.url.host
@@ -54,18 +73,12 @@ def guard(http: ModuleType, *, is_async: bool = False) -> Json:
         wait = partial(type(network).read, network)
 
         def read(max_bytes: int, timeout: float | None = None) -> Any:
-            deadline = response.request.extensions["deadline"]
             if response.is_closed:  # the connection serves another request by now
-                return wait(max_bytes, timeout)
+                return wait(max_bytes, left(timeout, DEADLINE.get()))
             if response.num_bytes_downloaded > LARGEST_ANSWER:
                 size = f"{LARGEST_ANSWER >> 20} MB"
                 raise BadResponse(f"{host} sent more than {size}; check base_url")
-            if deadline is not None:
-                left = deadline - monotonic()
-                if left <= 0:
-                    raise http.ReadTimeout("the deadline has passed", request=response.request)
-                timeout = left if timeout is None else min(timeout, left)
-            return wait(max_bytes, timeout)
+            return wait(max_bytes, left(timeout, response.request.extensions["deadline"]))
 
         network.read = read
 

@@ -10,23 +10,12 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from ..errors import BadResponse
 from ..messages import Assistant, Force, Json, Spoken, ToolCall, ToolChoice, ToolResult, Usage, User
 from ..model import Request
 from ..streaming import Delta
 from ..text import json_text
 from ..tools import Tool
-from .common import (
-    WHOLE,
-    Settings,
-    arguments_of,
-    broken_off,
-    count,
-    ended,
-    is_closed,
-    read_history,
-    sendable,
-)
+from .common import Settings, arguments_of, count, ended, is_closed, read_history, sendable
 from .pieces import CallReader
 
 NAME = "anthropic"
@@ -35,7 +24,8 @@ STREAMED: Json = {"stream": True}
 NOT_IN_IDS = re.compile(r"[^a-zA-Z0-9_-]")
 MOST_STRICT, MOST_UNIONS = 20, 16
 STOPPED = {"tool_use": "end_turn", "model_context_window_exceeded": "max_tokens"}
-STOPPED |= {reason: reason for reason in (*WHOLE, "max_tokens", "pause_turn", "refusal")}
+for reason in ("end_turn", "stop_sequence", "max_tokens", "pause_turn", "refusal"):
+    STOPPED[reason] = reason
 
 
 def to_wire(
@@ -170,12 +160,8 @@ def _usage(usage: Json | None) -> Usage:
 
 def from_history(wire: Iterable[Json]) -> list[Spoken]:
     """The messages of a history in this protocol (`read_history`): the inverse of `to_wire`."""
-    return read_history(
-        _in_roles(wire),
-        _text,
-        lambda said: from_wire({**said, "stop_reason": "end_turn"}),
-        _messages,
-    )
+    read = lambda said: from_wire({**said, "stop_reason": "end_turn"})  # noqa: E731
+    return read_history(_in_roles(wire), _text, read, _messages)
 
 
 def _in_roles(wire: Iterable[Json]) -> Iterator[Json]:
@@ -204,10 +190,10 @@ class Fold:
     """Stream events into one message."""
 
     def __init__(self) -> None:
-        self._message: Json = {}
+        self._message: Json = {"content": []}
         self._inputs: dict[int, str] = {}  # argument JSON so far, by the index of its block
         self._readers: dict[int, CallReader] = {}
-        self._ended = False
+        self.ended = False
 
     def feed(self, event: Json) -> list[Delta]:
         match event["type"]:
@@ -223,7 +209,7 @@ class Fold:
                 usage = {**(self._message.get("usage") or {}), **counts}
                 self._message |= {**event["delta"], "usage": usage}
             case "message_stop":
-                self._ended = True
+                self.ended = True
         return []
 
     def _start(self, index: int, block: Json) -> list[Delta]:
@@ -252,15 +238,8 @@ class Fold:
                     return self._readers[index].feed(piece)
         return []
 
-    def result(self, *, cut: bool = False) -> Json:
-        if not self._message:
-            raise BadResponse(
-                "anthropic: the stream holds no message; check that base_url points to a server "
-                "that speaks the Messages API"
-            )
-        if not (self._ended or cut):
-            raise broken_off(NAME)
+    def result(self) -> Json:
         for index, text in self._inputs.items():
             if text:  # a call without arguments has one empty piece
                 self._message["content"][index]["input"] = arguments_of(text)
-        return self._message
+        return self._message if self.ended else {**self._message, "stop_reason": None}

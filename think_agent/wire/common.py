@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any, Literal, TypeAlias
 
-from ..errors import BadResponse
 from ..messages import (
     Assistant,
     Json,
@@ -34,6 +33,7 @@ LEAST_OUTPUT = 16  # tokens; OpenAI's Responses API refuses less
 TEXTS = ("text", "thinking", "commentary", "stop_reason", "model", "mistake", "cause")
 texts_of = attrgetter(*TEXTS)
 Reasoning: TypeAlias = Literal["off", "low", "medium", "high"]
+CallsIn: TypeAlias = Callable[[Any], Sequence[Any]]  # those in a native message, or an error
 WHOLE = ("end_turn", "stop_sequence")  # how a reply ends whose calls are meant
 
 
@@ -95,21 +95,8 @@ class ErrorAnswer(Exception):
     """The provider says, inside an HTTP 200, that something is wrong. Its argument is the JSON."""
 
 
-def broken_off(provider: str) -> BadResponse:
-    """The error for a stream that ends before its end."""
-    return BadResponse(
-        f"{provider}: the stream broke off before its end; try again, and check that base_url "
-        "points to the right kind of server",
-        retryable=True,
-    )
-
-
 def sendable(
-    messages: Sequence[Message],
-    provider: str,
-    dialect: str = "",
-    *,
-    calls_in: Callable[[Any], Sequence[Any]] | None = None,
+    messages: Sequence[Message], provider: str, dialect: str = "", calls_in: CallsIn | None = None
 ) -> tuple[Spoken, ...]:
     """`messages` as `provider` may see them. Every translator starts from this.
 
@@ -151,7 +138,7 @@ def sendable(
     return tuple(reversed(kept))
 
 
-def _fits(message: Assistant, calls_in: Callable[[Any], Sequence[Any]]) -> bool:
+def _fits(message: Assistant, calls_in: CallsIn) -> bool:
     try:
         return len(calls_in(message.native)) == len(message.tool_calls)
     except (KeyError, TypeError, AttributeError):
@@ -280,13 +267,9 @@ def arguments_text(call: ToolCall, before: Any) -> str:
     """
     if isinstance(call.arguments, str):
         return "{}"
-    if (
-        isinstance(before, str)
-        and before.startswith("{")  # and not "null"
-        and before.isprintable()
-        and "\\ud" not in before.lower()
-    ):
-        return before
+    said = before if isinstance(before, str) else ""
+    if said.startswith("{") and said.isprintable() and "\\ud" not in said.lower():  # no "null"
+        return said
     return json.dumps(call.arguments)
 
 

@@ -15,16 +15,7 @@ from ..messages import Assistant, Force, Json, Spoken, ToolCall, ToolChoice, Too
 from ..model import Request
 from ..streaming import Delta, whole_call
 from ..tools import Tool
-from .common import (
-    Reasoning,
-    Settings,
-    arguments_of,
-    broken_off,
-    count,
-    ended,
-    first_choice,
-    sendable,
-)
+from .common import Reasoning, Settings, arguments_of, count, ended, first_choice, sendable
 
 NAME = "gemini"
 NOT_BY_GEMINI = "skip_thought_signature_validator"  # Google's word for calls of other models
@@ -96,7 +87,7 @@ def _contents(messages: Sequence[Spoken]) -> list[Json]:
                 results.append(message)
                 continue
             case Assistant(tool_calls=calls):
-                content = _replayed(message.native) if message.native else _model_content(message)
+                content = message.native or _model_content(message)
                 if calls:
                     contents.append(_results(content, calls, reversed(results)))
                 contents.append(content)
@@ -125,21 +116,10 @@ def _object(arguments: Json | str) -> Json:
     return arguments if isinstance(arguments, dict) else {"invalid": arguments}
 
 
-def _replayed(content: Json) -> Json:
-    """The content itself, but for arguments that came as no object."""
-    if all(isinstance(call.get("args", {}), dict) for call in _calls_in(content)):
-        return content
-    parts: list[Json] = []
-    for part in content["parts"]:
-        if call := part.get("functionCall"):
-            call = {**call, "args": _object(arguments_of(call.get("args")))}
-            part = {**part, "functionCall": call}
-        parts.append(part)
-    return {**content, "parts": parts}
-
-
 def _calls_in(native: Any) -> list[Json]:
-    return [{**part["functionCall"]} for part in native["parts"] if "functionCall" in part]
+    """The arguments of each call; TypeError where one came without an object."""
+    calls = (part["functionCall"] for part in native["parts"] if "functionCall" in part)
+    return [{**call.get("args", {})} for call in calls]
 
 
 def _results(content: Json, calls: Sequence[ToolCall], results: Iterable[ToolResult]) -> Json:
@@ -167,7 +147,7 @@ def from_wire(response: Json, model: str = "") -> Assistant:
     parts = content.get("parts") or []  # "content" may be {}, and "parts" be missing
     calls = tuple(
         ToolCall(call.get("id") or "", call["name"], arguments_of(call.get("args")))
-        for call in _calls_in({"parts": parts})
+        for call in (part["functionCall"] for part in parts if "functionCall" in part)
     )
     end = ended(candidate.get("finishReason"), STOPPED, calls)
     malformed = end["stop_reason"] == "malformed"
@@ -200,6 +180,7 @@ class Fold:
     """Stream chunks into one response. Each chunk is a small response; calls come whole."""
 
     def __init__(self) -> None:
+        self.ended = False
         self._response: Json = {}
         self._candidate: Json = {}
         self._parts: list[Json] = []
@@ -209,6 +190,8 @@ class Fold:
         self._response.update(event)  # the last token counts are the right ones
         candidate = first_choice(event.get("candidates") or ())
         self._candidate.update(candidate)
+        blocked = (event.get("promptFeedback") or {}).get("blockReason")
+        self.ended = bool(blocked or candidate.get("finishReason"))
         deltas: list[Delta] = []
         for part in (candidate.get("content") or {}).get("parts") or ():
             self._add(part)
@@ -233,9 +216,6 @@ class Fold:
         else:
             self._parts.append(dict(part))
 
-    def result(self, *, cut: bool = False) -> Json:
-        blocked = self._response.get("promptFeedback", {}).get("blockReason")
-        if not (blocked or cut or "finishReason" in self._candidate):
-            raise broken_off(NAME)
+    def result(self) -> Json:
         content = {"role": "model", "parts": self._parts}
         return {**self._response, "candidates": [{**self._candidate, "content": content}]}

@@ -12,25 +12,12 @@ from ..messages import Assistant, Json, Spoken, ToolCall, ToolResult, Usage, Use
 from ..model import Request
 from ..streaming import Delta, whole_call
 from ..tools import Tool
-from .common import (
-    Settings,
-    arguments_of,
-    broken_off,
-    count,
-    ended,
-    function_calls,
-    functions_in,
-    read_history,
-    sendable,
-)
+from .common import Settings, count, ended, function_calls, functions_in, read_history, sendable
 
 NAME = "ollama"
 PATH = "/api/chat"
-REASONS = {
-    "stop": "end_turn",
-    "": "end_turn",  # older servers say only that it is done
-    "length": "max_tokens",
-}
+# Older servers give no reason: it is done.
+REASONS = {"stop": "end_turn", "": "end_turn", "length": "max_tokens"}
 STOPPED = "the server stopped in the middle of the reply, mostly because the model repeated itself"
 
 
@@ -132,7 +119,8 @@ class Fold:
         self._thinking: list[str] = []
         self._content: list[str] = []
         self._calls: list[Json] = []
-        self._last: Json = {}
+        self.ended = False
+        self._last: Json = {"message": {"role": "assistant"}}
 
     def feed(self, event: Json) -> list[Delta]:
         deltas = []
@@ -145,15 +133,14 @@ class Fold:
             deltas.append(Delta("answer", content))
         for call in message.get("tool_calls") or ():
             function = call["function"]
-            arguments = arguments_of(function.get("arguments"))
+            arguments = function.get("arguments") or {}
             deltas += whole_call(function["name"], arguments, len(self._calls))
             self._calls.append(call)
         self._last = event
+        self.ended = event.get("done") is True
         return deltas
 
-    def result(self, *, cut: bool = False) -> Json:
-        if not self._last:
-            raise broken_off(NAME)
+    def result(self) -> Json:
         message = {
             "role": self._last["message"]["role"],
             "content": "".join(self._content),

@@ -19,7 +19,6 @@ from .common import (
     ErrorAnswer,
     Settings,
     arguments_text,
-    broken_off,
     ended,
     first_choice,
     function_calls,
@@ -33,11 +32,8 @@ from .pieces import CallReader
 
 NAME = "openai"
 PATH = "/chat/completions"
-STOPPED = dict.fromkeys(("stop", "tool_calls", "function_call", "eos"), "end_turn") | {
-    "length": "max_tokens",
-    "model_length": "max_tokens",
-    "content_filter": "refusal",
-}
+STOPPED = dict.fromkeys(("stop", "tool_calls", "function_call", "eos"), "end_turn")
+STOPPED |= {"length": "max_tokens", "model_length": "max_tokens", "content_filter": "refusal"}
 STREAMED: Json = {"stream": True, "stream_options": {"include_usage": True}}
 
 
@@ -158,7 +154,7 @@ class Fold:
     def __init__(self) -> None:
         self._model = ""
         self._usage: Json | None = None
-        self._usage_last = False  # did it come in the last chunk, without choices?
+        self.ended = False
         self._finish_reason: str | None = None
         self._fields: defaultdict[str, list[Any]] = defaultdict(list)  # the pieces of each
         self._calls: list[_Call] = []
@@ -167,7 +163,8 @@ class Fold:
     def feed(self, chunk: Json) -> list[Delta]:
         self._model = chunk.get("model") or self._model
         self._usage = chunk.get("usage") or self._usage
-        self._usage_last = bool(chunk.get("usage") and not chunk.get("choices"))
+        # The usage comes last, in a chunk without choices; but some servers send it in all of them.
+        self.ended = bool(chunk.get("usage") and not chunk.get("choices"))
         deltas: list[Delta] = []
         for choice in chunk.get("choices") or ():
             if choice.get("index"):  # not 0: a second reply, that was not asked for
@@ -186,15 +183,12 @@ class Fold:
                     self._fields[key].append(value)
         return deltas
 
-    def result(self, *, cut: bool = False) -> Json:
-        if self._usage_last:  # Snowflake ends with usage alone
-            self._finish_reason = self._finish_reason or "stop"
-        if not (self._finish_reason or cut):
-            raise broken_off(NAME)
+    def result(self) -> Json:
         message = {key: _joined(pieces) for key, pieces in self._fields.items()}
         if self._calls:
             message["tool_calls"] = [call.result() for call in self._calls]
-        choice = {"message": message, "finish_reason": self._finish_reason}
+        reason = self._finish_reason or ("stop" if self.ended else None)  # Snowflake gives none
+        choice = {"message": message, "finish_reason": reason}
         return {"model": self._model, "choices": [choice], "usage": self._usage}
 
     def _call_of(self, piece: Json) -> "_Call":

@@ -18,7 +18,6 @@ from .common import (
     Settings,
     arguments_of,
     arguments_text,
-    broken_off,
     ended,
     openai_function,
     openai_usage,
@@ -29,11 +28,7 @@ from .pieces import CallReader
 NAME = "openai"
 PATH = "/responses"
 STREAMED: Json = {"stream": True}
-STOPPED = {
-    "completed": "end_turn",
-    "max_output_tokens": "max_tokens",
-    "content_filter": "refusal",
-}
+STOPPED = {"completed": "end_turn", "max_output_tokens": "max_tokens", "content_filter": "refusal"}
 # They answer 400 "Encrypted content is not supported with this model" to the `include` below.
 NO_REASONING = re.compile(r"(ft:)?(chatgpt|gpt-3|gpt-4)")
 
@@ -152,7 +147,8 @@ class Fold:
     """Collects the events of a stream into the response."""
 
     def __init__(self) -> None:
-        self._response: Json | None = None
+        self.ended = False
+        self._response: Json = {}
         self._items: dict[int, Json] = {}
         self._readers: dict[int, CallReader] = {}
         self._phases: dict[int, str | None] = {}  # of the messages, by their index
@@ -178,7 +174,8 @@ class Fold:
                 self._items[event["output_index"]] = event["item"]
                 self._unfinished.clear()
             case "response.completed" | "response.incomplete" | "response.failed":
-                self._response = event["response"]
+                self.ended = True
+                self._response = {"status": event["type"][len("response.") :], **event["response"]}
             case "error":
                 raise ErrorAnswer(event.get("error") or event)
         return []
@@ -191,10 +188,8 @@ class Fold:
         self._commented = index
         return [*gap, Delta("commentary", event["delta"])]
 
-    def result(self, *, cut: bool = False) -> Json:
-        if self._response is None:
-            if not cut:
-                raise broken_off(NAME)
+    def result(self) -> Json:
+        if not self.ended:
             text = {"type": "output_text", "text": "".join(self._unfinished)}
             phase = self._phases.get(max(self._phases, default=0))
             unfinished = {"type": "message", "phase": phase, "content": [text]}
