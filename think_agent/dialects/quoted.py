@@ -11,7 +11,8 @@ Rule 3: they are compared as they stand and decoded (escapes of JSON, Python, Ja
         hold up the run.
 
 The edge: a call that differs from a quoted one in any text is the model's own, and so is one that
-was translated, summed up or encoded in another way (base64).
+was translated, summed up, encoded in another way (base64) or spread over the fields of a result,
+its name among other words.
 """
 
 import html
@@ -73,13 +74,13 @@ def _naming(name: str, heard: Sequence[tuple[str, Sequence[str]]]) -> Iterator[s
 
 
 def _strings(value: Any, *, keys: bool = False) -> Iterator[str]:
-    """The strings in a JSON value; `keys`: those too, and a list of lines as one text."""
+    """The strings in a JSON value; `keys`: those too, and the lines of a list as one."""
     match value:
         case str():
             yield value
         case list():
-            if keys and all(isinstance(item, str) for item in value):
-                yield "\n".join(value)
+            if keys:
+                yield "\n".join(item for item in value if isinstance(item, str))
             for item in value:
                 yield from _strings(item, keys=keys)
         case dict():

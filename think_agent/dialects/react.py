@@ -72,8 +72,8 @@ from .written import (
 )
 
 ACTION = re.compile(r"[\s`*\"'\[(<]*([\w.-]*\w)[`*\"'>]*[\])]?\.?[`*\"'>]*(.*)", re.DOTALL)
-TURN = re.compile(r"(?:thought )*(?:action (?:input )?)+")  # labels; an Observation is invented
-CITES = re.compile(r"```|^[ \t]*>", re.MULTILINE)
+TURN = re.compile(r"(?:thought )*action (?:input )?")  # its labels; an Observation is invented
+CITES = re.compile(r"```|^[ \t]*>|^[ \t]+\W*action", re.IGNORECASE | re.MULTILINE)
 INLINE = re.compile(r"[(\[](.*)[)\]]\.?", re.DOTALL)
 FENCE = re.compile(r"\A```[\w-]*\s*|```\Z")
 NOTHING = ("", "none", "null", "n/a")
