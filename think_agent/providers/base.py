@@ -256,7 +256,6 @@ class _Asking:
         self._body: Json = {}
         self._tries = 0
         self._shown = False
-        self.fold: Fold
         self.reply: Assistant | None = None
         self.wait = 0.0  # seconds, before the next try
         self._failure: ModelError | None = None
@@ -264,9 +263,10 @@ class _Asking:
     def __enter__(self) -> Json:
         if self._failure:  # raised here, where the SDK's error is gone
             raise self._failure
-        self._asked = weaken(self._request, self._provider.refused)
+        refused = self._provider.refused
+        self._asked = weaken(self._request, refused) if refused else self._request
         self._body = self._provider.to_wire(self._asked)
-        self.fold = self._provider.wire.Fold()
+        vars(self).pop("fold", None)
         DEADLINE.set(self._request.deadline)
         return self._body
 
@@ -275,6 +275,11 @@ class _Asking:
         if isinstance(error, Exception):
             self._recover(error)
         return isinstance(error, Exception)
+
+    @cached_property
+    def fold(self) -> Fold:
+        """The stream of this try, as it adds up."""
+        return self._provider.wire.Fold()
 
     def deltas(self, event: Any) -> Iterator[Delta]:
         """What a watcher may see of an event."""

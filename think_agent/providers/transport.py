@@ -55,8 +55,9 @@ def guard(http: ModuleType, *, is_async: bool = False) -> Json:
         request.headers["accept-encoding"] = "identity"  # so that bytes are what they seem
         request.extensions["trace"] = traced_async if is_async else traced
         request.extensions["deadline"] = deadline = DEADLINE.get()
-        timeouts = request.extensions["timeout"].items()
-        request.extensions["timeout"] = {key: left(n, deadline) for key, n in timeouts}
+        timeouts = request.extensions["timeout"] = dict(request.extensions["timeout"])
+        for step, seconds in timeouts.items():
+            timeouts[step] = left(seconds, deadline)
 
     def incoming(response: Any) -> None:
         sent, host = response.request.url, response.request.url.host

@@ -9,7 +9,7 @@ import json
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any, Literal, TypeAlias
 
 from ..messages import (
@@ -25,7 +25,7 @@ from ..messages import (
     Verdict,
 )
 from ..streaming import Delta
-from ..text import json_object, json_text, json_value, shorten, well_formed
+from ..text import is_deeper, json_object, json_text, json_value, shorten, well_formed
 from ..tools import Tool
 
 MAX_OUTPUT = 8192  # tokens
@@ -121,8 +121,12 @@ def sendable(
                         answered.append(call)
                 results.clear()
                 own = (message.provider, message.dialect) == (provider, dialect)
-                shaped = own and (calls_in is None or _fits(message, calls_in))
-                fits = shaped if native is not None else not commentary  # which is OpenAI's
+                fits = own if native is not None else not commentary  # which is OpenAI's
+                if own and native is not None and calls_in is not None:
+                    try:
+                        fits = len(calls_in(native)) == len(calls)
+                    except (KeyError, TypeError, AttributeError):
+                        fits = False
                 if not fits or len(answered) < len(calls):
                     said = "\n\n".join(filter(None, (commentary, message.text)))
                     message = replace(
@@ -136,13 +140,6 @@ def sendable(
                 continue
         kept.append(message)
     return tuple(reversed(kept))
-
-
-def _fits(message: Assistant, calls_in: CallsIn) -> bool:
-    try:
-        return len(calls_in(message.native)) == len(message.tool_calls)
-    except (KeyError, TypeError, AttributeError):
-        return False
 
 
 def checked_delta(delta: Delta) -> Delta:
@@ -162,7 +159,9 @@ def checked_reply(reply: Assistant, *, keep_native: bool = False) -> Assistant:
     for what, text in zip(TEXTS, parts, strict=False):
         if not isinstance(text, str):
             raise TypeError(f"its {what} is no text")
+    unread = False
     for call in reply.tool_calls:
+        unread = unread or isinstance(call.arguments, str)
         if not (isinstance(call.name, str) and call.name and isinstance(call.id, str)):
             raise TypeError("a call in it has no name, or an id that is no text")
         if not isinstance(call.arguments, dict | str):
@@ -176,7 +175,6 @@ def checked_reply(reply: Assistant, *, keep_native: bool = False) -> Assistant:
         calls = tuple(_repaired(call) for call in reply.tool_calls)
         texts: Json = dict(zip(TEXTS, map(well_formed, texts_of(reply)), strict=True))
         reply = replace(reply, **texts, tool_calls=calls, native=native)
-    unread = any(isinstance(call.arguments, str) for call in reply.tool_calls)
     if unread and json_value(json_text(reply.native)) is None:  # nested too deeply for any file
         reply = replace(reply, native=None, signed=False)
     return reply
@@ -243,11 +241,11 @@ def arguments_of(said: Any) -> Json | str:
     return json_object(said if isinstance(said, str) else json_text(said))
 
 
-def functions_in(reply: Any) -> list[str]:
-    """The names in the calls of a reply of Chat Completions or Ollama's protocol (`sendable`)."""
+def functions_in(reply: Any) -> list[Json]:
+    """The calls in a reply of Chat Completions or Ollama's protocol (`sendable`)."""
     if reply["role"] != "assistant":
         raise TypeError("it is no reply")
-    return [call["function"]["name"] for call in reply.get("tool_calls") or ()]
+    return [*map(itemgetter("function"), reply.get("tool_calls") or ())]
 
 
 def function_calls(message: Json) -> tuple[ToolCall, ...]:
@@ -255,7 +253,9 @@ def function_calls(message: Json) -> tuple[ToolCall, ...]:
     calls: list[ToolCall] = []
     for call in message.get("tool_calls") or ():
         function = call["function"]
-        arguments = arguments_of(function.get("arguments"))
+        arguments = function.get("arguments")
+        if not isinstance(arguments, dict) or is_deeper(arguments):
+            arguments = arguments_of(arguments)
         calls.append(ToolCall(call.get("id") or "", function["name"], arguments))
     return tuple(calls)
 

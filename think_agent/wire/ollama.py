@@ -7,6 +7,7 @@ Rule 2: an output schema is sent only when there are no tools: under a grammar a
 """
 
 from collections.abc import Iterable
+from operator import itemgetter
 
 from ..messages import Assistant, Json, Spoken, ToolCall, ToolResult, Usage, User
 from ..model import Request
@@ -58,8 +59,7 @@ def _message(message: Spoken) -> Json:
             if not calls:
                 return native
             wires = native["tool_calls"]  # an older server gives no ids; a result names one
-            named = [_call(*pair) for pair in zip(calls, wires, strict=True)]
-            return {**native, "tool_calls": named}
+            return {**native, "tool_calls": list(map(_call, calls, wires))}
         case Assistant(text=text, tool_calls=calls):
             wire: Json = {"role": "assistant", "content": text}
             if calls:
@@ -102,7 +102,7 @@ def from_wire(response: Json, model: str = "") -> Assistant:
         usage=Usage(count(response, "prompt_eval_count"), count(response, "eval_count")),
         model=response.get("model") or model,
         provider=NAME,
-        native={key: value for key, value in message.items() if value or key == "content"},
+        native={"role": "assistant", "content": "", **dict(filter(itemgetter(1), message.items()))},
     )
 
 
