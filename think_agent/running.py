@@ -309,7 +309,9 @@ def received(reply: Assistant, choice: ToolChoice, agent: "Agent", turn: Turn) -
     # A provider that was not asked by tool choice ignored none.
     if choice != "auto" and reply.stop_reason not in BROKEN_OFF and enforced != "prompt":
         enforced = (enforced or "tool_choice") if honored(choice, reply) else "ignored"
-    calls = with_ids(reply.tool_calls, turn)
+    calls = reply.tool_calls
+    if not all(map(attrgetter("id"), calls)):
+        calls = with_ids(calls, turn)
     now = agent.now()
     return replace(reply, tool_calls=calls, tool_choice=choice, enforced=enforced, at=now)
 
@@ -330,8 +332,6 @@ def with_ids(calls: tuple[ToolCall, ...], turn: Turn) -> tuple[ToolCall, ...]:
     transcript. Counted, not random: streamed or not, resumed or not, they are the same.
     """
     taken = set(map(attrgetter("id"), calls))
-    if "" not in taken:
-        return calls
     named = []
     for number, call in enumerate(calls, turn.calls):
         while not call.id and (f"call_{number}" in taken or f"call_{number}" in turn.ids):

@@ -279,7 +279,8 @@ class _Asking:
     @cached_property
     def fold(self) -> Fold:
         """The stream of this try, as it adds up."""
-        return self._provider.wire.Fold()
+        fold: Fold = self._provider.wire.Fold()
+        return fold
 
     def deltas(self, event: Any) -> Iterator[Delta]:
         """What a watcher may see of an event."""
