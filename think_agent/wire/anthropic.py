@@ -13,7 +13,6 @@ from typing import Any
 from ..messages import Assistant, Force, Json, Spoken, ToolCall, ToolChoice, ToolResult, Usage, User
 from ..model import Request
 from ..streaming import Delta
-from ..text import json_text
 from ..tools import Tool
 from .common import Settings, arguments_of, count, ended, is_closed, read_history, sendable
 from .pieces import CallReader
@@ -63,7 +62,7 @@ def _tools(tools: Sequence[Tool], strict: bool) -> list[Json]:
     for tool in tools:
         schema = tool.parameters
         wire.append({"name": tool.name, "description": tool.description, "input_schema": schema})
-        used = json_text(schema).count('"anyOf"') if strict and is_closed(schema) else unions + 1
+        used = str(schema).count("'anyOf':") if strict and is_closed(schema) else unions + 1
         if left and used <= unions:
             wire[-1]["strict"] = True
             left, unions = left - 1, unions - used

@@ -61,7 +61,7 @@ class Settings:
         """
         bound = self.max_output_tokens or MAX_OUTPUT
         most = bound if most is None else max(most, LEAST_OUTPUT)
-        return replace(self, max_output_tokens=min(bound, most))
+        return Settings(self.reasoning, min(bound, most), self.temperature, self.seed)
 
     def named(self, **names: str) -> Json:
         """Those that are set, by the names that a provider has for them."""

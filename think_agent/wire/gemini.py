@@ -36,12 +36,6 @@ def to_wire(
 ) -> Json:
     """The body of a request. `model` is not in it, but decides how reasoning is asked for."""
     body: Json = {"contents": _contents(sendable(request.messages, NAME, calls_in=_calls_in))}
-    if request.system:
-        body["systemInstruction"] = {"parts": [{"text": request.system}]}
-    if request.tools:
-        body["tools"] = [{"functionDeclarations": [*map(_declared, request.tools)]}]
-        if request.tool_choice != "auto":  # the default
-            body["toolConfig"] = {"functionCallingConfig": _choice(request.tool_choice)}
     generation: Json = settings.named(
         max_output_tokens="maxOutputTokens", temperature="temperature", seed="seed"
     )
@@ -54,6 +48,12 @@ def to_wire(
         generation["thinkingConfig"] = thinking
     if generation:
         body["generationConfig"] = generation
+    if request.system:
+        body["systemInstruction"] = {"parts": [{"text": request.system}]}
+    if request.tools:
+        body["tools"] = [{"functionDeclarations": [*map(_declared, request.tools)]}]
+        if request.tool_choice != "auto":  # the default
+            body["toolConfig"] = {"functionCallingConfig": _choice(request.tool_choice)}
     return body
 
 
