@@ -77,7 +77,7 @@ def json_at(text: str, at: int = 0) -> tuple[Any, int] | None:
             value = json.loads(well_formed(json_text(value)))
     except (ValueError, RecursionError):
         return None
-    return None if is_deeper(value) else (value, end)
+    return None if _is_deeper(value, MAX_DEPTH) else (value, end)
 
 
 def json_objects(text: str) -> Iterator[dict[str, Any]]:
@@ -106,16 +106,11 @@ def json_object(text: str) -> dict[str, Any] | str:
     return value if isinstance(value, dict) else text
 
 
-def is_deeper(value: Any, levels: int = MAX_DEPTH) -> bool:
-    """Is this JSON nested more deeply than so many levels?"""
+def _is_deeper(value: Any, levels: int) -> bool:
     if not isinstance(value, (dict, list)):
         return False
-    if levels == 0:
-        return True
-    for item in value.values() if isinstance(value, dict) else value:
-        if is_deeper(item, levels - 1):
-            return True
-    return False
+    items = value.values() if isinstance(value, dict) else value
+    return levels == 0 or any(_is_deeper(item, levels - 1) for item in items)
 
 
 def _finite(number: str) -> float:

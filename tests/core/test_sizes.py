@@ -24,8 +24,7 @@ def test_no_file_has_more_than_300_lines_of_code(folder):
 
 
 def test_the_tests_are_not_the_project():
-    # 1.6 is asked for: not reached yet, so this may only be lowered.
-    assert total(TESTS) <= 1.7 * total(PACKAGE + DEMOS)
+    assert total(TESTS) <= 1.6 * total(PACKAGE + DEMOS)
 
 
 def test_what_counts_as_a_line_of_code():

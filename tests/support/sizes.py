@@ -66,5 +66,5 @@ BUDGETS = {
     "the core: the root and the policies": (ROOM + POLICIES, 2_350),
     "the first hour: messages, think, turn, loop, model": (FIRST, 600),
     # DESIGN §3 asks for 7,700: not reached yet, so this ceiling may only be lowered.
-    "the package": (PACKAGE, 8_800),
+    "the package": (PACKAGE, 8_550),
 }

@@ -18,7 +18,6 @@ Rule 5: no error of ours shows the SDK's, which may hold a key, as its cause.
 
 import os
 import random
-import re
 import time
 import warnings
 import weakref
@@ -31,22 +30,16 @@ from types import ModuleType
 from typing import Any, Literal, Protocol, TypedDict
 
 from ..errors import BadRequest, BadResponse, ConnectionFailed, ModelError, TimedOut
-from ..messages import Assistant, Force, Json
+from ..messages import Assistant, Json
 from ..model import Capabilities, Model, Request
 from ..streaming import Delta
 from ..text import json_text
 from ..wire.common import ErrorAnswer, Settings, checked_delta, checked_reply
-from .errors import SLIP, Account, Fault, UnreadCall, quoted_error
+from .errors import SLIP, Account, Fault, UnreadCall, quoted_error, refused_kinds, weaken
 from .settings import checked_url, find_key, secrets_in, shown_address
 from .transport import DEADLINE, PerLoop
 
 LONGEST_WAIT = 30.0  # seconds
-# By text, for there are no codes: as reported of Anthropic, DeepSeek, DashScope, LM Studio, Gemini.
-REFUSED_CHOICE = re.compile(
-    r"tool[_ ]?choice|Thinking mode does not support|function[ _]?calling[ _]?(config|mode)",
-    re.IGNORECASE,
-)
-ONLY_STRINGS = re.compile(r"type: 'object'|Supported string values", re.IGNORECASE)
 # What comes of taking an answer apart that is not what it should be.
 STUMBLES = (KeyError, TypeError, IndexError, AttributeError, ValueError, RecursionError)
 
@@ -394,26 +387,6 @@ class _Asking:
 
     def _learn(self, complaint: str) -> bool:
         """Was the tool choice refused? Then remember that; the next body asks more weakly."""
-        asked = self._asked.tool_choice
-        if asked == "auto" or not REFUSED_CHOICE.search(complaint):
-            return False
-        kinds = ["named", "required"] if isinstance(asked, Force) else [str(asked)]
-        if ONLY_STRINGS.search(complaint):  # it forces "required", but knows no choice as object
-            kinds = kinds[:1]
+        kinds = refused_kinds(self._asked.tool_choice, complaint)
         self._provider.refused |= dict.fromkeys(kinds, complaint)
-        return True
-
-
-def weaken(request: Request, refused: Mapping[str, str]) -> Request:
-    """The request with the strongest tool choice that its server does not refuse."""
-    match request.tool_choice:
-        case Force() if {"named", "required"} <= refused.keys():
-            return replace(request, tool_choice="auto")
-        case Force(name=name) if "named" in refused:
-            only = [tool for tool in request.tools if tool.name == name]
-            return replace(request, tools=only, tool_choice="required")
-        case "required" if "required" in refused:
-            return replace(request, tool_choice="auto")
-        case "none" if "none" in refused:
-            return replace(request, tools=(), tool_choice="auto")
-    return request
+        return bool(kinds)

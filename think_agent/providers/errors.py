@@ -6,11 +6,12 @@ Rule 2: words decide only where statuses do not, and they are data (`MEANINGS`).
 Rule 3: `retryable` is what may pass by itself: too many requests, an overload, a broken line. A
         server that was silent for the whole timeout is not waited for once more.
 Rule 4: advice names a setting as it is called in code and, with dashes, on the command line.
+Rule 5: a tool choice that a server refuses is asked for more weakly (`refused_kinds`, `weaken`).
 """
 
 import re
 from collections.abc import Container, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
 from math import inf
 from time import time
@@ -29,6 +30,8 @@ from ..errors import (
     TimedOut,
     ToolsUnsupported,
 )
+from ..messages import Force, ToolChoice
+from ..model import Request
 from ..text import shorten
 
 LONGEST_QUOTE = 300  # characters
@@ -232,3 +235,38 @@ def quoted_error(error: Any) -> tuple[str, str]:
     codes = [str(error[name]) for name in ("code", "type") if error.get(name)]
     quota = [code for code in codes if code == "insufficient_quota"]
     return said, (quota or codes or [""])[0]
+
+
+# By text, for there are no codes: as reported of Anthropic, DeepSeek, DashScope, LM Studio, Gemini.
+REFUSED_CHOICE = re.compile(
+    r"tool[_ ]?choice|Thinking mode does not support|function[ _]?calling[ _]?(config|mode)",
+    re.IGNORECASE,
+)
+ONLY_STRINGS = re.compile(r"type: 'object'|Supported string values", re.IGNORECASE)
+
+
+def refused_kinds(asked: ToolChoice, complaint: str) -> list[str]:
+    """The kinds of tool choice that a server refuses with this `complaint`; none where it is about
+    something else.
+    """
+    if asked == "auto" or not REFUSED_CHOICE.search(complaint):
+        return []
+    if not isinstance(asked, Force):
+        return [asked]
+    # One that forces "required" may know no choice as an object.
+    return ["named"] if ONLY_STRINGS.search(complaint) else ["named", "required"]
+
+
+def weaken(request: Request, refused: Mapping[str, str]) -> Request:
+    """The request with the strongest tool choice that its server does not refuse."""
+    match request.tool_choice:
+        case Force() if {"named", "required"} <= refused.keys():
+            return replace(request, tool_choice="auto")
+        case Force(name=name) if "named" in refused:
+            only = [tool for tool in request.tools if tool.name == name]
+            return replace(request, tools=only, tool_choice="required")
+        case "required" if "required" in refused:
+            return replace(request, tool_choice="auto")
+        case "none" if "none" in refused:
+            return replace(request, tools=(), tool_choice="auto")
+    return request

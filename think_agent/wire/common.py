@@ -25,7 +25,7 @@ from ..messages import (
     Verdict,
 )
 from ..streaming import Delta
-from ..text import is_deeper, json_object, json_text, json_value, shorten, well_formed
+from ..text import MAX_DEPTH, json_object, json_text, json_value, shorten, well_formed
 from ..tools import Tool
 
 MAX_OUTPUT = 8192  # tokens
@@ -159,24 +159,27 @@ def checked_reply(reply: Assistant, *, keep_native: bool = False) -> Assistant:
     for what, text in zip(TEXTS, parts, strict=False):
         if not isinstance(text, str):
             raise TypeError(f"its {what} is no text")
-    unread = False
     for call in reply.tool_calls:
-        unread = unread or isinstance(call.arguments, str)
         if not (isinstance(call.name, str) and call.name and isinstance(call.id, str)):
             raise TypeError("a call in it has no name, or an id that is no text")
         if not isinstance(call.arguments, dict | str):
             raise TypeError("a call in it has arguments that are no object")
         parts += [call.id, call.name, call.arguments]
     try:
-        json.dumps(parts, ensure_ascii=False, allow_nan=False).encode()
+        said = json.dumps(parts, ensure_ascii=False, allow_nan=False)
+        said.encode()
+        sound = said.count("{") + said.count("[") <= MAX_DEPTH  # else it may be nested too deeply
     except ValueError:  # NaN, or (as UnicodeEncodeError) a lone surrogate
+        sound = False
+    if not sound:
         text = json.dumps(reply.native) if keep_native else well_formed(json_text(reply.native))
         native = json.loads(text, parse_constant=str)
         calls = tuple(_repaired(call) for call in reply.tool_calls)
         texts: Json = dict(zip(TEXTS, map(well_formed, texts_of(reply)), strict=True))
         reply = replace(reply, **texts, tool_calls=calls, native=native)
-    if unread and json_value(json_text(reply.native)) is None:  # nested too deeply for any file
-        reply = replace(reply, native=None, signed=False)
+        unread = any(isinstance(call.arguments, str) for call in calls)
+        if unread and json_value(json_text(native)) is None:  # nested too deeply for any file
+            reply = replace(reply, native=None, signed=False)
     return reply
 
 
@@ -254,7 +257,7 @@ def function_calls(message: Json) -> tuple[ToolCall, ...]:
     for call in message.get("tool_calls") or ():
         function = call["function"]
         arguments = function.get("arguments")
-        if not isinstance(arguments, dict) or is_deeper(arguments):
+        if not isinstance(arguments, dict):
             arguments = arguments_of(arguments)
         calls.append(ToolCall(call.get("id") or "", function["name"], arguments))
     return tuple(calls)
