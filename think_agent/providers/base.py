@@ -34,8 +34,8 @@ from ..messages import Assistant, Json
 from ..model import Capabilities, Model, Request
 from ..streaming import Delta
 from ..text import json_text
-from ..wire.common import ErrorAnswer, Settings, checked_delta, checked_reply
-from .errors import SLIP, Account, Fault, UnreadCall, quoted_error, refused_kinds, weaken
+from ..wire.common import ErrorAnswer, Settings, checked_delta, checked_reply, weaken
+from .errors import SLIP, Account, Fault, UnreadCall, quoted_error, refused_kinds
 from .settings import checked_url, find_key, secrets_in, shown_address
 from .transport import DEADLINE, PerLoop
 

@@ -6,12 +6,12 @@ Rule 2: words decide only where statuses do not, and they are data (`MEANINGS`).
 Rule 3: `retryable` is what may pass by itself: too many requests, an overload, a broken line. A
         server that was silent for the whole timeout is not waited for once more.
 Rule 4: advice names a setting as it is called in code and, with dashes, on the command line.
-Rule 5: a tool choice that a server refuses is asked for more weakly (`refused_kinds`, `weaken`).
+Rule 5: a tool choice that a server refuses is asked for more weakly (`wire.common.weaken`).
 """
 
 import re
 from collections.abc import Container, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from math import inf
 from time import time
@@ -31,7 +31,6 @@ from ..errors import (
     ToolsUnsupported,
 )
 from ..messages import Force, ToolChoice
-from ..model import Request
 from ..text import shorten
 
 LONGEST_QUOTE = 300  # characters
@@ -255,18 +254,3 @@ def refused_kinds(asked: ToolChoice, complaint: str) -> list[str]:
         return [asked]
     # One that forces "required" may know no choice as an object.
     return ["named"] if ONLY_STRINGS.search(complaint) else ["named", "required"]
-
-
-def weaken(request: Request, refused: Mapping[str, str]) -> Request:
-    """The request with the strongest tool choice that its server does not refuse."""
-    match request.tool_choice:
-        case Force() if {"named", "required"} <= refused.keys():
-            return replace(request, tool_choice="auto")
-        case Force(name=name) if "named" in refused:
-            only = [tool for tool in request.tools if tool.name == name]
-            return replace(request, tools=only, tool_choice="required")
-        case "required" if "required" in refused:
-            return replace(request, tool_choice="auto")
-        case "none" if "none" in refused:
-            return replace(request, tools=(), tool_choice="auto")
-    return request

@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeAlias
 
 from ..messages import (
     Assistant,
+    Force,
     Json,
     Message,
     Spoken,
@@ -24,6 +25,7 @@ from ..messages import (
     User,
     Verdict,
 )
+from ..model import Request
 from ..streaming import Delta
 from ..text import MAX_DEPTH, json_object, json_text, json_value, shorten, well_formed
 from ..tools import Tool
@@ -140,6 +142,21 @@ def sendable(
                 continue
         kept.append(message)
     return tuple(reversed(kept))
+
+
+def weaken(request: Request, refused: Mapping[str, str]) -> Request:
+    """The request with the strongest tool choice that its server does not refuse."""
+    match request.tool_choice:
+        case Force() if {"named", "required"} <= refused.keys():
+            return replace(request, tool_choice="auto")
+        case Force(name=name) if "named" in refused:
+            only = [tool for tool in request.tools if tool.name == name]
+            return replace(request, tools=only, tool_choice="required")
+        case "required" if "required" in refused:
+            return replace(request, tool_choice="auto")
+        case "none" if "none" in refused:
+            return replace(request, tools=(), tool_choice="auto")
+    return request
 
 
 def checked_delta(delta: Delta) -> Delta:
