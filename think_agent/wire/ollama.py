@@ -4,6 +4,10 @@ Rule 1: Ollama knows no tool choice, so none is ever sent. Forcing becomes a mat
         and the final call, the one without tools, leaves the tools out.
 Rule 2: an output schema is sent only when there are no tools: under a grammar a model cannot call
         one.
+
+The edge: the library's template of qwen2.5 shows, of a message with text and calls, the text alone.
+Two messages in its place do not help: Ollama's renderer joins them, and the calls are lost as well
+(rendered with its own Go package `template`, v0.17.4, 2026-11-22). So history goes out as it was.
 """
 
 from collections.abc import Iterable
