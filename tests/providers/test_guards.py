@@ -200,6 +200,7 @@ def test_a_conversation_is_not_taken_to_another_host(provider, way, status):
 
 @every_provider
 def test_no_connection_outlives_its_event_loop(provider):
+    gc.collect()  # what other tests left behind is not the matter here
     with talking(provider) as (_, model), warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         for way in ("async", "async streamed"):

@@ -352,7 +352,9 @@ def test_a_call_that_the_server_cannot_read_is_said_to_the_model(way: str, said:
 
 
 @every_way
-@pytest.mark.parametrize("value", ["9" * 5_000, "[" * 5_000 + "]" * 5_000], ids=["long", "deep"])
+@pytest.mark.parametrize(
+    "value", ["9" * 5_000, "[" * 200_000 + "]" * 200_000], ids=["long", "deep"]
+)
 def test_a_call_that_python_cannot_read_is_said_to_the_model(way, value, server):
     body = line("", message={"role": "assistant", "content": "VALUE"}, done=True)
     server.canned = [Reply(chunks=[body.replace(b'"VALUE"', value.encode())])]
