@@ -1,5 +1,5 @@
-"""A model that thinks "there is more to do", announces it and stops: on five protocols, in four ways
-to run and resumed at each point: its promise is no answer unless silence is accepted.
+"""A model that thinks "there is more to do", announces it and stops: on five protocols, four ways
+to run, and resumed at each point. Its promise is no answer unless silence is accepted.
 """
 
 import asyncio
