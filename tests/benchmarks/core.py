@@ -27,7 +27,7 @@ from pathlib import Path
 
 from tests.benchmarks.kit import waiting
 from tests.support.agents import by_place
-from tests.support.busy import busy_agent, pay, replied, written
+from tests.support.busy import busy_agent, by_turns, pay, replied, written
 from tests.support.wires import WIRES, to_wire
 from think_agent import (
     Agent,
@@ -51,7 +51,7 @@ def marginal(places: tuple[int, ...]) -> dict[int, tuple[float, float]]:
     """CPU seconds of a model call at each place of one turn, and of the copy of the history alone
     that its request takes.
     """
-    events = busy_agent()._events("Pay them all.", None, False)
+    events = busy_agent(by_turns)._events("Pay them all.", None, False)
     spoken: list[Message] = []
     done, found = 0, {}
     for place in places:

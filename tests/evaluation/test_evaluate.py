@@ -496,6 +496,21 @@ def test_the_same_score_through_every_provider(spec, few, tmp_path, monkeypatch,
     assert f"${calls * 0.002:.4f}" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("spec", PROTOCOLS)
+def test_a_bound_on_replies_goes_out_and_carry_is_an_arm(spec, few, tmp_path, monkeypatch):
+    for name in ("ANTHROPIC", "OPENAI", "GEMINI"):
+        monkeypatch.setenv(f"{name}_API_KEY", KEY)
+    with serve(PROTOCOLS[spec](), offline.reply) as server:
+        url = server.url + "/v1" if spec.startswith("openai") else server.url
+        arguments = (few, "--suite", SUITE, "--provider", spec, "--base-url", url)
+        arguments = (*arguments, "--cover", "gate,carry", "--max-output-tokens", "321")
+        assert evaluate(*arguments, "--out", tmp_path / "r.jsonl") == 0
+        assert all("321" in json.dumps(body) for body in server.requests)
+    found = results_in(tmp_path / "r.jsonl")
+    assert {one.setting.cover for one in found} == {"gate", "carry"}
+    assert not any(one.error for one in found)
+
+
 # Somebody else's suite: the evaluation knows nothing of refunds.
 
 SWITCH = """

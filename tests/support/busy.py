@@ -2,7 +2,7 @@
 what is counted, when one asks whether a step grows dear.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
@@ -48,16 +48,25 @@ def look(order: int) -> str:
     return f"order {order}"
 
 
-def busy_agent(**settings: Any) -> Agent:
-    """It looks, thinks and pays, and sometimes pays without a thought. For ever."""
+def mixed(n: int) -> tuple[ToolCall, ...]:
+    """It looks, thinks and pays, and sometimes pays without a thought."""
+    pays, looks, thinks = call("pay", order=n), call("look", order=n), think(f"it is {n}")
+    cycle = (looks,), (thinks, pays, pays), (pays,), (thinks,), (pays, looks)
+    return cycle[n % 5]
+
+
+def by_turns(n: int) -> tuple[ToolCall, ...]:
+    """It thinks and pays by turns, with the same result each time."""
+    return (call("pay", order=7 * n + 1) if n % 2 else think("within 30 days"),)
+
+
+def busy_agent(plays: Callable[[int], tuple[ToolCall, ...]] = mixed, **settings: Any) -> Agent:
+    """It plays its replies by their numbers, for ever."""
     numbers, seconds = count(1), count()
 
     def reply(request: Request) -> Assistant:
-        n = next(numbers)
-        pays, looks, thinks = call("pay", order=n), call("look", order=n), think(f"it is {n}")
-        cycle = (looks,), (thinks, pays, pays), (pays,), (thinks,), (pays, looks)
-        usage = Usage(10, 2, 1, 1)
-        return Assistant(tool_calls=cycle[n % 5], stop_reason="tool_use", usage=usage)
+        calls = plays(next(numbers))
+        return Assistant(tool_calls=calls, stop_reason="tool_use", usage=Usage(10, 2, 1, 1))
 
     def clock() -> str:
         return (datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=next(seconds))).isoformat()

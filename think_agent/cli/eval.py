@@ -20,7 +20,18 @@ from ..evaluation.inputs import is_scripted, settings_of
 from ..evaluation.scores import PLOTS, Result, Setting, named, plot
 from ..policies import Price
 from .console import Screen, say
-from .options import PRICES, Command, File, config_flags, flags, prices, several, toml, whole
+from .options import (
+    PRICES,
+    Command,
+    File,
+    config_flags,
+    flags,
+    positive,
+    prices,
+    several,
+    toml,
+    whole,
+)
 from .shared_flags import STAND_IN
 
 ARMS = ("provider", "force", "think", "cover", "silence", "reasoning", "instructions", "dialect")
@@ -49,6 +60,8 @@ FOLDERS = File(makes_folders=True)
 @flags(
     "runs",
     ("--base-url", "U", str, None, "another server, for all of the providers"),
+    ("--timeout", "S", positive, 120.0, "seconds of silence before a model is given up"),
+    ("--max-output-tokens", "N", whole, None, "tokens a reply"),
     ("--trials", "K", whole, 1, "runs of each case"),
     ("--concurrency", "N", whole, 4, "runs at the same time"),
     ("--shard", "I/N", str, "1/1", "run the I-th of every N trials; merge the files with cat"),
@@ -75,7 +88,8 @@ def command(ctx: click.Context, /, **settings: Any) -> int:
     if path := settings["prices"]:
         known |= prices(toml(path), path)
     arms = {name: settings[name] for name in ARMS}
-    arms |= {"trust_model": [settings["trust_model"]], "base_url": [settings["base_url"] or ""]}
+    fixed = ("trust_model", "timeout", "max_output_tokens")  # the same for all
+    arms |= {"base_url": [settings["base_url"] or ""]} | {name: [settings[name]] for name in fixed}
     arms["instructions"] = arms["instructions"] or [""]
     arms["think"] = ["minimal" if think == "off" else think for think in arms["think"]]
     wanted = settings_of(four_rows=settings["four_rows"], **arms)

@@ -9,10 +9,11 @@ Rule 3: a setting that cannot be is named with its reason, and not run.
 import importlib
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache, partial
 from itertools import product
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -25,6 +26,7 @@ from .scores import FOUR_ROWS, Setting
 from .trials import Case, Suite, agent_for, instructions_of
 
 SETTING = TypeAdapter(Setting)
+CONNECTS = ("provider", "base_url", "timeout", "max_output_tokens", "reasoning")
 
 
 def read_cases(path: Path) -> list[Case]:
@@ -100,11 +102,11 @@ def models_for(
     models: dict[Setting, Model] = {}
     impossible: dict[Setting, str] = {}
     for setting in settings:
-        source = (setting.provider, setting.base_url, setting.dialect * is_scripted(setting))
-        connected(*source, "default")  # what is wrong with a provider is wrong for all settings
+        source = _source(setting)
+        connected(replace(source, reasoning="default"))  # what is wrong with it is wrong for all
         try:
             _check(setting, settings[0].force, suite)
-            model = in_dialect(connected(*source, setting.reasoning), setting.dialect)
+            model = in_dialect(connected(source), setting.dialect)
             world = suite.prepare(case.model_dump(), trust_model=setting.trust_model)
             agent_for(setting, model, world, suite)
         except (ValueError, TypeError, BadRequest) as error:
@@ -131,15 +133,26 @@ def _check(setting: Setting, usual_force: str, suite: Suite) -> None:
         raise ValueError("a stand-in does not reason")
 
 
-def _connect(suite: Suite, provider: str, base_url: str, dialect: str, reasoning: str) -> Model:
-    kind, _, name = provider.partition(":")
-    if kind != "offline":
-        options: dict[str, Any] = {} if reasoning == "default" else {"reasoning": reasoning}
-        return connect(provider, base_url=base_url or None, **options)
+def _source(setting: Setting) -> Setting:
+    """What of a setting its connection depends on. A stand-in has to speak the dialect itself."""
+    dialect = setting.dialect if is_scripted(setting) else "native"
+    return Setting(**{name: getattr(setting, name) for name in CONNECTS}, dialect=dialect)
+
+
+def _connect(suite: Suite, asked: Setting) -> Model:
+    if not is_scripted(asked):
+        return connect(
+            asked.provider,
+            base_url=asked.base_url or None,
+            timeout=asked.timeout,
+            max_output_tokens=asked.max_output_tokens,
+            reasoning=None if asked.reasoning == "default" else asked.reasoning,
+        )
+    name = asked.provider.partition(":")[2]
     if name not in suite.STAND_INS:
         names = ", ".join(f"offline:{known}" for known in suite.STAND_INS)
-        raise ValueError(f"provider {provider!r}: this suite's stand-ins are {names}")
+        raise ValueError(f"provider {asked.provider!r}: this suite's stand-ins are {names}")
     script = suite.STAND_INS[name]
     if speaking := getattr(suite, "speaking", None):
-        script = speaking(script, dialect)
-    return connect(provider, script=script)
+        script = speaking(script, asked.dialect)
+    return connect(asked.provider, script=script)

@@ -36,6 +36,7 @@ class Setting:
     - `cover`: what stands between a guarded tool and a call without a thought.
     - `reasoning`: the model's own, before it says anything; `"default"` is its provider's.
     - `instructions`: the name of one of the suite's INSTRUCTIONS; `""` are those of the case.
+    - `timeout`, in seconds, and `max_output_tokens` of a reply, as `connect` takes them.
     """
 
     provider: str
@@ -48,6 +49,8 @@ class Setting:
     instructions: str = ""
     trust_model: bool = False
     base_url: str = ""
+    timeout: float = 120.0
+    max_output_tokens: int | None = None
 
 
 VARIED = tuple(field.name for field in fields(Setting))

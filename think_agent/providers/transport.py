@@ -4,7 +4,8 @@ Rule 1: an answer ends. The client's timeout bounds the silence before and betwe
         deadline of the request all of it, and `LARGEST_ANSWER` its bytes.
 Rule 2: a conversation goes to the host it was meant for: no redirect takes it to another one.
 
-The guard is a pair of event hooks, which httpx and httpx2, and so all four SDKs, take alike.
+The guard is a pair of event hooks, which httpx and httpx2, and so all four SDKs, take alike; the
+first of them also watches for new connections, so that headers that drip are bounded, too.
 """
 
 from collections import Counter

@@ -122,9 +122,10 @@ def sendable(
                         results.remove(call.id)
                         answered.append(call)
                 results.clear()
-                own = (message.provider, message.dialect) == (provider, dialect)
-                fits = own if native is not None else not commentary  # which is OpenAI's
-                if own and native is not None and calls_in is not None:
+                fits = not commentary  # a kind of text that only OpenAI knows
+                if native is not None:
+                    fits = (message.provider, message.dialect) == (provider, dialect)
+                if native is not None and fits and calls_in is not None:
                     try:
                         fits = len(calls_in(native)) == len(calls)
                     except (KeyError, TypeError, AttributeError):
@@ -168,9 +169,9 @@ def checked_delta(delta: Delta) -> Delta:
 
 
 def checked_reply(reply: Assistant, *, keep_native: bool = False) -> Assistant:
-    """`reply` as `messages.py` promises it. TypeError when a part of it is not of its type; what a
-    model may have written, lone surrogates and numbers that JSON does not have, is repaired, but
-    for surrogates in its native form where they can be sent back all the same.
+    """`reply` as `messages.py` promises it. TypeError when a part of it is not of its type. What a
+    model may have written is repaired: lone surrogates (but in its native form, where they can be
+    sent back all the same), numbers that JSON does not have, and arguments nested too deeply.
     """
     parts = [*texts_of(reply), reply.native]
     for what, text in zip(TEXTS, parts, strict=False):
@@ -201,7 +202,9 @@ def checked_reply(reply: Assistant, *, keep_native: bool = False) -> Assistant:
 
 
 def _repaired(call: ToolCall) -> ToolCall:
-    """The arguments become raw text where they hold NaN or Infinity: the model gets to know."""
+    """Arguments with NaN or Infinity in them, or nested too deeply, become raw text: the model gets
+    to read that they are no object.
+    """
     text = well_formed(json_text(call.arguments))
     arguments = json_object(text) if isinstance(call.arguments, dict) else json.loads(text)
     return replace(call, id=well_formed(call.id), name=well_formed(call.name), arguments=arguments)
