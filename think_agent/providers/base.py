@@ -178,7 +178,8 @@ class Provider(Model):
     def complete(self, request: Request) -> Assistant:
         asking = _Asking(self, request)
         while asking.reply is None:
-            time.sleep(asking.wait)
+            if asking.wait:
+                time.sleep(asking.wait)
             with asking as body:
                 asking.reply = asking.read(self.send(body))
         return asking.reply
@@ -188,7 +189,8 @@ class Provider(Model):
 
         asking = _Asking(self, request)
         while asking.reply is None:
-            await asyncio.sleep(asking.wait)
+            if asking.wait:
+                await asyncio.sleep(asking.wait)
             with asking as body:
                 asking.reply = asking.read(await self.asend(body))
         return asking.reply
@@ -196,7 +198,8 @@ class Provider(Model):
     def stream(self, request: Request) -> Iterator[Delta | Assistant]:
         asking = _Asking(self, request)
         while asking.reply is None:
-            time.sleep(asking.wait)
+            if asking.wait:
+                time.sleep(asking.wait)
             with asking as body:
                 for event in self.events(body):
                     yield from asking.deltas(event)
@@ -210,7 +213,8 @@ class Provider(Model):
 
         asking = _Asking(self, request)
         while asking.reply is None:
-            await asyncio.sleep(asking.wait)
+            if asking.wait:
+                await asyncio.sleep(asking.wait)
             with asking as body:
                 async with aclosing(self.aevents(body)) as events:
                     async for event in events:
