@@ -30,9 +30,11 @@ from .loop import AskHuman, Done, Policy, Step, arun, plan, run
 from .messages import CARRIED, MESSAGES, THINK_NAME, Json, Message, Verdict
 from .model import Model, Request
 from .policies import Forcing, Price, approval, forcing, gate, limits, patience, silence
+from .policies.answer import TypedAnswer
 from .running import Data, Event, Explained, Outcome, Perform, Run, explained
 from .think import THINK, THOUGHT, has_signal
 from .tools import Tool
+from .transcript import Transcript, utc_now
 from .turn import Turn
 
 Approve: TypeAlias = Callable[[AskHuman], Verdict | bool | Awaitable[Verdict | bool]]
@@ -119,15 +121,8 @@ class Agent(Generic[Data]):
         self.tools = toolbox.index(tools, reserved=THINK_NAME)
         self.max_thoughts_in_a_row = max_thoughts_in_a_row
         self.keep_turns = keep_turns
-        if now is None:
-            from .transcript import utc_now  # the core has no clock of its own
-
         self.now = now or utc_now
-        self.answer = None
-        if answer is not None:
-            from .policies.answer import TypedAnswer
-
-            self.answer = TypedAnswer(answer)
+        self.answer = None if answer is None else TypedAnswer(answer)
         self._guarded = {name for name, item in self.tools.items() if item.think_first}
         if self._guarded and not (think or carry):
             names = ", ".join(self._guarded)
@@ -298,8 +293,6 @@ class Agent(Generic[Data]):
             return
         if not new and not os.path.exists(transcript):  # a mistyped path makes no file
             raise TranscriptError(f"{transcript}: there is no such file; nothing to resume")
-        from .transcript import Transcript
-
         with Transcript(transcript, self.made_of(), now=self.now()) as file:
             yield Run(self, file, file, streamed=streamed)
 

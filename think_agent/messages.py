@@ -124,6 +124,7 @@ BROKEN_OFF: dict[str, Literal["truncated", "refused"]] = {  # a stop reason, and
     "incomplete": "truncated",  # the server, or a limit of ours, ended it in the middle
     "refusal": "refused",
 }
+STOP_REASONS = {"end_turn", "tool_use", "stop_sequence", "malformed", *BROKEN_OFF}
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,8 +96,8 @@ class ScriptedModel(Model):
     ) -> None:
         self.name = name
         self.model = model
-        self.left = 0 if callable(replies) else len(replies)
-        self._replies = replies
+        self._replies = [replies] if isinstance(replies, str) else replies
+        self.left = 0 if callable(self._replies) else len(self._replies)
 
     def complete(self, request: Request) -> Assistant:
         reply = self._replies(request) if callable(self._replies) else self._next(self._replies)

@@ -22,6 +22,7 @@ from .errors import TranscriptError
 from .loop import AskHuman, CallModel, CallTool, Done, Exit, Refuse, Step, next_step, plan
 from .messages import (
     BROKEN_OFF,
+    STOP_REASONS,
     THINK_NAME,
     Assistant,
     Message,
@@ -108,12 +109,12 @@ class Outcome(Generic[Data]):
 @dataclass(frozen=True, slots=True)
 class Perform:
     """One call to be run. `key` is the same for it in every process that takes the run up;
-    `edited`: a person changed its arguments.
+    `changed`: by whom, where its arguments are not the model's.
     """
 
     call: ToolCall
     key: str = ""
-    edited: bool = False
+    changed: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +151,10 @@ def effects(agent: "Agent", step: Step, turn: Turn) -> list[Effect]:
             return [ToolResult(call.id, call.name, said)]
         case CallTool(call):
             decided = as_decided(thinking.bare(call), turn)
-            perform = Perform(decided, edited=decided.arguments != thinking.bare(call).arguments)
+            own = next((one for one in turn.pending if one.id == call.id), call)  # the model's
+            meant = thinking.bare(own)
+            by = "A person" if decided.arguments != thinking.bare(call).arguments else "A policy"
+            perform = Perform(decided, changed=by if decided.arguments != meant.arguments else "")
             tool = agent.tools.get(call.name)
             harmless = tool is None or (tool.idempotent and not tool.takes_key)
             if harmless or as_received(agent.tools, decided) is None:
@@ -278,8 +282,8 @@ class Run:
                 [reply] = self._record(received(event, choice, self._agent, self.turn))
                 yield reply
                 yield from map(Notice, _notices(reply, before))
-            case ToolResult(), Perform(call=call, edited=True):
-                yield from self._record(with_change(event, call))
+            case ToolResult(), Perform(call=call, changed=str(by)) if by:
+                yield from self._record(with_change(event, call, by))
             case ((Delta() | Notice() | Outcome()), _):
                 yield event
             case message, _:
@@ -303,15 +307,16 @@ def received(reply: Assistant, choice: ToolChoice, agent: "Agent", turn: Turn) -
     """What the model sent, as it goes into the transcript: with ids, and held against the tool
     choice that was asked.
     """
+    if reply.stop_reason not in STOP_REASONS:  # it might be half a reply
+        raise ValueError(f"stop_reason={reply.stop_reason!r}: use one of {sorted(STOP_REASONS)}")
     if agent.think and not agent.can_signal:
         reply = without_signal(reply)
     enforced = reply.enforced
     # A provider that was not asked by tool choice ignored none.
     if choice != "auto" and reply.stop_reason not in BROKEN_OFF and enforced != "prompt":
         enforced = (enforced or "tool_choice") if honored(choice, reply) else "ignored"
-    calls = reply.tool_calls
-    if not all(map(attrgetter("id"), calls)):
-        calls = with_ids(calls, turn)
+    named = all(map(attrgetter("id"), reply.tool_calls))
+    calls = reply.tool_calls if named else with_ids(reply.tool_calls, turn)
     now = agent.now()
     return replace(reply, tool_calls=calls, tool_choice=choice, enforced=enforced, at=now)
 

@@ -12,6 +12,7 @@ Rule 4: `transformed` is the one that walks through a schema; what is done to ea
 import inspect
 import re
 from collections.abc import Callable
+from dataclasses import fields, is_dataclass
 from typing import Annotated, Any, TypeAlias, get_type_hints
 
 import pydantic
@@ -52,7 +53,7 @@ def arguments_model(
         if text:
             kind = Annotated[kind, pydantic.Field(description=text)]
         # The field's own name is neutral: a parameter may be called `json` or `model_config`.
-        field = pydantic.Field(default, alias=parameter.name)
+        field = pydantic.Field(default, alias=parameter.name, exclude=default is not ...)
         model_fields[f"argument_{len(model_fields)}"] = (kind, field)
     try:
         model: type[pydantic.BaseModel] = pydantic.create_model(
@@ -167,6 +168,34 @@ def reduced(schema: Json, *, strict: bool) -> Json:
 def _nullable(schema: Json) -> Json:
     branches = schema.get("anyOf", [schema])
     return {"anyOf": branches if NULL in branches else [*branches, NULL]}
+
+
+def named(model: pydantic.BaseModel, *, defaults: bool = True) -> Json:
+    """The values in a model, by the names under which they are given. Without `defaults` those that
+    were left out are left to the function, where it has one of its own (`exclude`).
+    """
+    values = dict(model.model_extra or {})
+    for name, about in type(model).model_fields.items():
+        if defaults or name in model.model_fields_set or not about.exclude:
+            known = about.validation_alias
+            values[known if isinstance(known, str) else name] = getattr(model, name)
+    return values
+
+
+def held(value: Any) -> Any:
+    """What a value holds, as JSON: all of it, whatever it would leave out, rename or change where
+    it is asked to show itself.
+    """
+    match value:
+        case pydantic.BaseModel():
+            return held(value.root if isinstance(value, pydantic.RootModel) else named(value))
+        case dict():
+            return {str(held(key)): held(item) for key, item in value.items()}
+        case list() | tuple() | set() | frozenset():
+            return list(map(held, value))
+    if is_dataclass(value):
+        return held({field.name: getattr(value, field.name) for field in fields(value)})
+    return pydantic_core.to_jsonable_python(value, fallback=str)
 
 
 def problems(error: pydantic.ValidationError) -> str:

@@ -22,15 +22,11 @@ def sanitize(text: str, keep: str = "\n\t") -> str:
     """`text` with control, format and other invisible characters written out, but for `keep`."""
     if text.isprintable():
         return text
-    text = text.replace("\r\n", "\n")
     return "".join(
         char
-        if char.isprintable()
-        or char in keep
-        or char in JOINERS
-        or unicodedata.category(char) == "Zs"
+        if char.isprintable() or char in keep + JOINERS or unicodedata.category(char) == "Zs"
         else char.encode("unicode_escape").decode()
-        for char in text
+        for char in text.replace("\r\n", "\n")
     )
 
 

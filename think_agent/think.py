@@ -99,11 +99,7 @@ def bare(call: ToolCall) -> ToolCall:
 def should_continue(call: ToolCall) -> bool | None:
     """The exit signal of a think call; None, which means continue, where it cannot be read."""
     value = call.arguments.get("should_continue") if isinstance(call.arguments, dict) else None
-    if isinstance(value, bool):
-        return value
-    if isinstance(value, str):
-        return {"true": True, "false": False}.get(value.strip().lower())
-    return None
+    return {"true": True, "false": False}.get(str(value).strip().lower())
 
 
 def acknowledge(call: ToolCall, tool: Tool, *, in_a_row: int, cap: int) -> str:

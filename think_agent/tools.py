@@ -24,7 +24,7 @@ import pydantic
 import pydantic_core
 
 from .messages import CARRIED, THINK_NAME, Json, ToolCall, ToolResult
-from .schema import KEY, arguments_model, problems, read_docstring
+from .schema import KEY, arguments_model, held, named, problems, read_docstring
 from .text import json_text, shorten, well_formed
 
 if TYPE_CHECKING:
@@ -83,7 +83,8 @@ class Tool:
             raise TypeError(f"tool {self.name}: think_first and idempotent are True or False")
         if not (isinstance(self.needs_approval, bool) or callable(self.needs_approval)):
             raise TypeError(f"tool {self.name}: needs_approval is True, False or a function")
-        if self.timeout is not None and not _is_seconds(self.timeout):
+        seconds = 1 if self.timeout is None else self.timeout
+        if type(seconds) not in (int, float) or not seconds > 0:
             raise ValueError(f"tool {self.name}: timeout={self.timeout!r}: use seconds above 0")
         if self.parameters.get("type") != "object":
             raise ValueError(f"tool {self.name}: parameters must be a JSON schema of type object")
@@ -100,10 +101,6 @@ class Tool:
         if self.function is None:
             raise TypeError(f"tool {self.name} has no function; pass Tool(..., function=...)")
         return self.function
-
-
-def _is_seconds(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0
 
 
 class ToolOptions(TypedDict, total=False):
@@ -286,28 +283,22 @@ def _hidden_interrupt(error: BaseException | None) -> BaseException | None:
     return error
 
 
-def mistake(tools: Mapping[str, Tool], request: ToolCall) -> str:
-    """What is wrong with a call, in words for the model; empty when it can be run."""
-    try:
-        _checked(tools, request)
-    except ModelMistake as error:
-        return str(error)
-    return ""
-
-
 def as_received(tools: Mapping[str, Tool], request: ToolCall) -> Json | None:
     """The arguments as the function will get them, in JSON: validated, `"580"` an int where one is
     asked, defaults filled in; None for a call that cannot be run.
     """
     try:
-        return _checked(tools, request, as_json=True)
+        arguments: Json = held(checked(tools, request))
     except ModelMistake:
         return None
+    known = tools[request.name].parameters.get("properties", {})
+    filled = {name: of["default"] for name, of in known.items() if "default" in of} | arguments
+    return {name: filled[name] for name in known if name in filled} | filled
 
 
 def _prepare(tools: Mapping[str, Tool], request: ToolCall, key: str) -> Callable[[], Any]:
     """The call, ready to be made, or ModelMistake."""
-    arguments = _checked(tools, request)
+    arguments = checked(tools, request)
     tool = tools[request.name]
     if tool.takes_key:
         arguments = {**arguments, KEY: key}
@@ -315,9 +306,9 @@ def _prepare(tools: Mapping[str, Tool], request: ToolCall, key: str) -> Callable
     return lambda: function(**arguments)
 
 
-def _checked(tools: Mapping[str, Tool], request: ToolCall, *, as_json: bool = False) -> Json:
-    """The arguments of a call, as the function gets them (`as_json`: with its defaults), or
-    ModelMistake. They are a copy: what the model said stays as it is, whatever a function does.
+def checked(tools: Mapping[str, Tool], request: ToolCall) -> Json:
+    """The arguments of a call, as the function gets them, or ModelMistake. They are a copy: what
+    the model said stays as it is, whatever a function does.
     """
     tool = tools.get(request.name)
     if tool is None:
@@ -331,21 +322,12 @@ def _checked(tools: Mapping[str, Tool], request: ToolCall, *, as_json: bool = Fa
         raise ModelMistake(f"the arguments of {tool.name} are nested too deeply.") from None
     arguments.pop(CARRIED, None)  # it is the kit's; see think.py
     if tool.arguments_model is None:
-        known = tool.parameters.get("properties", {}) if as_json else {}
-        return {k: p["default"] for k, p in known.items() if "default" in p} | arguments
+        return arguments
     try:
-        checked = tool.arguments_model.model_validate(arguments)
+        return named(tool.arguments_model.model_validate(arguments), defaults=False)
     except pydantic.ValidationError as error:
         said = f"bad arguments for {tool.name}: {problems(error)}. Correct them and call again."
         raise ModelMistake(said) from None
-    if as_json:
-        return checked.model_dump(mode="json", by_alias=True, warnings=False)
-    # A default that was left out stays the function's own.
-    return {
-        about.alias or field: getattr(checked, field)
-        for field, about in tool.arguments_model.model_fields.items()
-        if field in checked.model_fields_set or about.default_factory
-    }
 
 
 def _success(request: ToolCall, value: Any, max_chars: int) -> ToolResult:

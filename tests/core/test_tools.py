@@ -4,7 +4,7 @@ import functools
 import json
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Annotated, Any, Literal, Optional, TypeVar
 
@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from tests.support.strategies import json_values
 from think_agent import Tool, ToolCall, ToolResult, tool
-from think_agent.tools import acall, call
+from think_agent.tools import acall, as_received, call
 
 
 class Color(enum.Enum):
@@ -611,3 +611,54 @@ def test_what_the_schema_accepts_the_tool_accepts(data, made_of):
         assume(value.lstrip("-").replace(".", "", 1).isdigit())
     result = ask(made, value=value)
     assert not result.is_error, result.content
+
+
+# What a predicate and a person are shown.
+
+
+class Hidden(pydantic.BaseModel):
+    amount: int = pydantic.Field(1000, exclude=True)
+
+
+class Renamed(pydantic.BaseModel):
+    amount: int = pydantic.Field(1000, serialization_alias="betrag")
+
+
+class InEuros(pydantic.BaseModel):
+    amount: int = 1000
+
+    @pydantic.field_serializer("amount")
+    def euros(self, cents):
+        return cents // 100_000
+
+
+class Whole(pydantic.RootModel[list[Hidden]]):
+    pass
+
+
+@pytest.mark.parametrize("kind", [Hidden, Renamed, InEuros])
+@pytest.mark.parametrize("given", [{}, {"amount": 5_000_000}])
+def test_what_is_shown_is_what_a_function_gets_whatever_a_type_shows_of_itself(kind, given):
+    received = []
+
+    def pay(order, orders):
+        received.append((order.amount, [one.amount for one in orders.root]))
+
+    pay.__annotations__ = {"order": kind, "orders": Whole}
+    tools = {"pay": tool(pay, description="Pay.")}
+    request = ToolCall("1", "pay", {"order": given, "orders": [given]})
+    shown = as_received(tools, request)
+    assert not call(tools, request).is_error
+    assert not call(tools, replace(request, arguments=shown)).is_error  # sent back as it was shown
+    expected = given.get("amount", 1000)
+    assert shown == {"order": {"amount": expected}, "orders": [{"amount": expected}]}
+    assert received == [(expected, [expected])] * 2
+
+
+def test_a_default_that_only_the_annotation_knows_is_handed_over():
+    def pay(amount: Annotated[int, pydantic.Field(default=5, exclude=True)]) -> str:
+        """Pay."""
+        return f"paid {amount}"
+
+    assert ask(tool(pay)).content == "paid 5"
+    assert as_received({"pay": tool(pay)}, ToolCall("1", "pay", {})) == {"amount": 5}

@@ -2,11 +2,22 @@
 
 import asyncio
 import json
+from dataclasses import replace
 
 import pytest
 
 from tests.support.agents import agent, results
-from think_agent import AskHuman, Assistant, Started, ToolCall, ToolResult, User, Verdict, tool
+from think_agent import (
+    AskHuman,
+    Assistant,
+    CallTool,
+    Started,
+    ToolCall,
+    ToolResult,
+    User,
+    Verdict,
+    tool,
+)
 from think_agent.testing import call, think
 from think_agent.transcript import Transcript
 
@@ -77,6 +88,51 @@ def test_edited_arguments_are_what_runs_and_what_the_record_and_the_model_see():
     assert [action.call for action in outcome.actions] == [pay_call(100)]
     assert outcome.report == "✓ pay(cents=100)"
     assert "A person changed this call to pay(cents=100)" in outcome.actions[0].result.content
+
+
+def test_one_dict_for_all_answers_changes_no_record():
+    edit, paid = {}, []
+
+    def approve(asked):
+        edit["cents"] = asked.call.arguments["cents"] + 1
+        return Verdict("yes", arguments=edit)
+
+    @tool(needs_approval=True)
+    def pay(cents: int) -> None:
+        """Pay."""
+        paid.append(cents)
+
+    outcome = agent(
+        [call("pay", cents=1), call("pay", cents=2)], "Paid.", tools=[pay], approve=approve
+    ).run("Pay")
+    assert paid == [2, 3]
+    assert [m.arguments for m in outcome.transcript if isinstance(m, Verdict)] == [
+        {"cents": 2},
+        {"cents": 3},
+    ]
+    assert [action.call.arguments for action in outcome.actions] == [{"cents": 2}, {"cents": 3}]
+
+
+def test_what_a_policy_changed_is_on_the_record():
+    def ten_at_most(step, turn):
+        if isinstance(step, CallTool) and step.call.arguments["cents"] > 10:
+            return CallTool(replace(step.call, arguments={"cents": 10}))
+        return step
+
+    paid = []
+
+    @tool
+    def pay(cents: int) -> None:
+        """Pay."""
+        paid.append(cents)
+
+    script = call("pay", cents=5), call("pay", cents=58_000), "Paid."
+    outcome = agent(*script, tools=[pay], policies=[ten_at_most], force="never").run("Pay")
+    assert paid == [5, 10]
+    five, ten = outcome.actions
+    assert (five.call.arguments, five.result.arguments) == ({"cents": 5}, None)
+    assert (ten.call.arguments, ten.result.arguments) == ({"cents": 10}, {"cents": 10})
+    assert "A policy changed this call to pay(cents=10)" in ten.result.content
 
 
 def test_edited_arguments_are_validated_like_any():

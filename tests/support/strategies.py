@@ -39,7 +39,7 @@ json_values = st.recursive(
 )
 objects = st.dictionaries(texts, json_values, max_size=3)
 stop_reasons = st.sampled_from(
-    ["end_turn", "tool_use", "stop_sequence", "max_tokens", "pause_turn", "refusal", "unheard of"]
+    ["end_turn", "tool_use", "stop_sequence", "max_tokens", "pause_turn", "refusal", "incomplete"]
 )
 tool_choices = st.sampled_from(["auto", "required", "none"]) | st.builds(Force, texts)
 times = st.none() | st.just("2026-01-01T00:00:00Z")

@@ -14,7 +14,7 @@ from dataclasses import replace
 from ..loop import AskHuman
 from ..messages import CARRIED, THINK_NAME, Assistant, Json, ToolCall, Verdict
 from ..text import json_text, json_value
-from ..tools import Tool, mistake, signature
+from ..tools import ModelMistake, Tool, checked, signature
 from .console import RunView
 
 KEYS = {
@@ -87,8 +87,10 @@ def _answer(
             case "e" | "edit" if call and isinstance(call.arguments, dict):
                 changed = {name: _edit(name, v, ask) for name, v in call.arguments.items()}
                 new = replace(call, arguments=changed)
-                if problem := mistake(tools, new) if tools else None:
-                    view.print(problem, "red")
+                try:
+                    checked(tools, new) if tools else None
+                except ModelMistake as problem:
+                    view.print(str(problem), "red")
                 else:
                     call, edited = new, changed if changed != call.arguments else edited
                     view.print(f"Run {signature(call)}?", "bold magenta")

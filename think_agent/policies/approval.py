@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from ..loop import AskHuman, CallTool, Done, Policy, Refuse, Step
 from ..messages import Started, ToolCall, ToolResult, Verdict, from_json, to_json
-from ..text import json_text
+from ..text import json_text, json_value
 from ..think import bare
 from ..tools import Tool, as_received, signature
 from ..turn import Turn
@@ -72,10 +72,10 @@ def as_decided(call: ToolCall, turn: Turn) -> ToolCall:
     return call
 
 
-def with_change(result: ToolResult, call: ToolCall) -> ToolResult:
-    """The result of a call as a person changed it: the model reads of the change."""
+def with_change(result: ToolResult, call: ToolCall, by: str) -> ToolResult:
+    """The result of a call as somebody changed it: the model reads of the change."""
+    content = f"{result.content}\n({by} changed this call to {signature(call)}.)"
     assert isinstance(call.arguments, dict)
-    content = f"{result.content}\n(A person changed this call to {signature(call)}.)"
     return replace(result, content=content, arguments=call.arguments)
 
 
@@ -87,11 +87,12 @@ def verdict(answer: Verdict | bool, asked: AskHuman) -> Verdict:
     if isinstance(answer, bool):
         return Verdict("yes" if answer else "no", call_id)
     try:  # before anything is recorded or run
-        answer = replace(answer, call_id=call_id)
-        json_text(to_json(from_json(to_json(answer))))
+        own = replace(answer, call_id=call_id)
+        kept = from_json(json_value(json_text(to_json(own))))  # a copy of its arguments
     except (TypeError, ValueError) as error:
         raise TypeError(f"approve= gave {answer!r}: return True, False or a Verdict") from error
-    return answer
+    assert isinstance(kept, Verdict)
+    return kept
 
 
 def _by_verdict(
