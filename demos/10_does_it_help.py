@@ -8,7 +8,7 @@ Rule 3: one thing differs between the settings that are compared, here `force`.
 
 The edge: the stand-in is *made* to profit from a plan (it is careful after one, and hasty without),
 so its figures say nothing about any model. With --provider they do; that is some 150 model calls.
-`think-agent eval demos/refund/cases.jsonl` does it at scale: more settings, trials, a plot.
+`think-agent eval demos/refund/cases.jsonl` does it at scale: more settings, and trials.
 """
 
 import asyncio

@@ -40,6 +40,7 @@ from .policies.approval import as_decided, with_change
 from .policies.forcing import honored, not_honored
 from .policies.limits import seconds
 from .streaming import Delta, Notice
+from .text import well_formed
 from .tools import as_received, report
 from .turn import Action, Turn
 
@@ -219,7 +220,7 @@ class Run:
             raise TranscriptError(
                 f"{self._file.path}: its last run is not over; resume it first, or choose another"
             )
-        for event in self._record(GO_ON if text is None else User(text)):
+        for event in self._record(GO_ON if text is None else User(well_formed(text))):
             self.turn.add(event)
             yield event
 

@@ -584,9 +584,7 @@ def test_a_wrong_plan_is_refused_before_anything_is_run(few, tmp_path, given, sa
         (("--shard", "a/b"), "shard 'a/b': use a part of how many, such as 1/4"),
         (("--trials", "0"), "--trials"),
         (("--concurrency", "2.5"), "--concurrency"),
-        (("--out", "x.png"), "--plot x.png: that is the file of --out"),
         (("--out", str(CASES)), "that is the file of the cases"),
-        (("--plot", "p.nonsense"), "use a name that ends in .png, .svg, .pdf"),
         (("--provider", "openai:m", "--base-url", "http://127.0.0.1:9"), "openai: no server at "),
     ],
 )
@@ -647,36 +645,7 @@ def test_files_out_of_reach_are_one_line(command, few, tmp_path, capsys):
     assert command("--prices", tmp_path / "none.toml") == 1
     assert command("--out", tmp_path) == 1
     assert command("--out", few / "r.jsonl") == 1
-    assert command("--plot", tmp_path) == 1
     lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == 5
+    assert len(lines) == 4
     assert all(line.startswith("error: ") for line in lines)
     assert not (tmp_path / "r.jsonl").exists()
-
-
-# The plot.
-
-
-@pytest.mark.parametrize(
-    ("name", "begins"),
-    [("r.png", b"\x89PNG"), ("p.svg", b"<?xml"), ("made/for/p.pdf", b"%PDF")],
-)
-def test_a_plot_is_drawn(command, tmp_path, name, begins):
-    plot = () if name == "r.png" else ("--plot", tmp_path / name)  # by itself beside the results
-    assert command(*plot) == 0
-    assert (tmp_path / name).read_bytes().startswith(begins)
-
-
-def test_without_matplotlib_there_is_the_table_and_a_hint(command, monkeypatch, capsys):
-    for name in [name for name in sys.modules if name.partition(".")[0] == "matplotlib"]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    assert command() == 0
-    printed = capsys.readouterr()
-    assert "**Decisions**" in printed.out
-    assert 'pip install ".[eval]"' in printed.err
-
-
-def test_the_plot_is_all_that_needs_matplotlib():
-    code = "import sys, think_agent.cli.eval; sys.exit('matplotlib' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0

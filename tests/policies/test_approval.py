@@ -3,6 +3,7 @@
 import asyncio
 import json
 from dataclasses import replace
+from functools import reduce
 
 import pytest
 
@@ -88,6 +89,33 @@ def test_edited_arguments_are_what_runs_and_what_the_record_and_the_model_see():
     assert [action.call for action in outcome.actions] == [pay_call(100)]
     assert outcome.report == "✓ pay(cents=100)"
     assert "A person changed this call to pay(cents=100)" in outcome.actions[0].result.content
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Verdict("yes", "another"),
+        Verdict("yes", arguments={"cents": 10**5000}),
+        Verdict("yes", arguments={"cents": float("nan")}),
+        Verdict("yes", arguments={"cents": reduce(lambda inner, _: [inner], range(3000), 1)}),
+        None,
+    ],
+    ids=["of another call", "too long", "no number", "too deep", "none"],
+)
+def test_an_answer_that_cannot_be_used_is_an_error_before_anything_is_run(answer):
+    desk = Desk()
+    with pytest.raises(TypeError, match="approve= gave"):
+        desk.agent(answer).run("Pay")
+    assert desk.paid == []
+
+
+def test_a_surrogate_of_a_person_poisons_no_transcript(tmp_path):
+    desk = Desk()
+    path = tmp_path / "run.jsonl"
+    desk.agent(Verdict("no", reason="l\ud800ater")).run("Pay \ud800", transcript=path)
+    text = path.read_text()
+    assert "ud800" not in text
+    assert text.count("\\ufffd") == 3  # the request, the verdict, and the refusal
 
 
 def test_one_dict_for_all_answers_changes_no_record():

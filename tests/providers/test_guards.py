@@ -35,6 +35,7 @@ from think_agent import (
     Model,
     ModelError,
     TimedOut,
+    ToolCall,
     connect,
 )
 from think_agent.providers import transport
@@ -199,6 +200,34 @@ def test_a_conversation_is_not_taken_to_another_host(provider, way, status):
 
 
 @every_provider
+@every_way
+@pytest.mark.parametrize("scheme", ["http", "ws"])
+def test_nor_to_another_origin_on_the_same_host(provider, way, scheme):
+    elsewhere: list[str] = []
+
+    def moved(reply: Reply) -> Reply:
+        return Reply(307, "", headers={"location": elsewhere[0]})
+
+    with serving(provider, moved) as (server, model):
+        port = server.url.rpartition(":")[2] if scheme == "ws" else "1"
+        elsewhere.append(f"{scheme}://127.0.0.1:{port}/x")
+        with pytest.raises(ConnectionFailed, match="redirects to"):
+            ASK[way](model, HELLO)
+        assert len(server.headers) == 1
+
+
+@every_provider
+def test_what_stays_on_this_machine_goes_through_no_proxy(provider, monkeypatch):
+    with serve(SPEAKS[provider][0](), lambda _: LONG) as proxy, talking(provider) as (_, model):
+        for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):
+            monkeypatch.setenv(name, proxy.url)
+        monkeypatch.setenv("no_proxy", "")
+        for ask in ASK.values():
+            assert ask(model, HELLO).text == "Hello."
+        assert proxy.headers == []
+
+
+@every_provider
 def test_no_connection_outlives_its_event_loop(provider):
     gc.collect()  # what other tests left behind is not the matter here
     with talking(provider) as (_, model), warnings.catch_warnings(record=True) as seen:
@@ -224,6 +253,7 @@ SECRET = "AIza-good+key-of-the-environment"
         ("http://127.0.0.1@example.com", True),
         ("http://[2001:db8::1]:80", True),
         ("HTTP://EXAMPLE.COM", True),
+        ("ws://example.com", True),
         ("https://example.com", False),
         ("http://localhost:8000", False),
         ("http://LOCALHOST", False),
@@ -279,6 +309,44 @@ def test_what_the_sdk_takes_from_the_environment_stays_here(provider, monkeypatc
     assert SECRET not in sent
     assert given in sent
     assert [all(name in str(one.message) for name in own) for one in seen] == [True] * bool(own)
+
+
+@every_provider
+def test_an_address_is_http_or_https(provider):
+    _, spec, options = SPEAKS[provider]
+    with pytest.raises(ConnectionFailed, match="check base_url"):
+        connect(spec, base_url="ws://models.example", **options)
+
+
+@every_provider
+def test_a_key_that_the_environment_gets_later_stays_here_too(provider, monkeypatch):
+    _, spec, options = SPEAKS[provider]
+    model = connect(spec, base_url="http://models.example", **options)
+    bare(model).retries = 0
+    for name in (*EXTRAS, *VARIABLES[provider]):
+        monkeypatch.setenv(name, SECRET)
+    monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", "http://elsewhere.example")
+    with serve(SPEAKS[provider][0](), lambda _: LONG) as server:
+        monkeypatch.setenv("http_proxy", server.url)
+        monkeypatch.setenv("no_proxy", "")
+        for ask in ASK.values():
+            with pytest.raises(ModelError):
+                ask(model, HELLO)
+        assert server.headers
+        assert SECRET not in str(server.headers)
+        assert {headers["host"] for headers in server.headers} == {"models.example"}
+
+
+@every_provider
+@every_way
+def test_a_key_that_a_reply_echoes_is_in_no_part_of_it(provider, way):
+    look = ToolCall("c1", "look", {"key": [KEY * 2]})
+    said = Assistant(f"Your key is {KEY * 2}.", tool_calls=(look,), stop_reason="tool_use")
+    with serve(SPEAKS[provider][0](key=KEY * 2), lambda _: said) as server:
+        reply = ASK[way](model_of(provider, server, api_key=KEY * 2), HELLO)
+    assert reply.text == "Your key is ***."
+    assert reply.tool_calls[0].arguments == {"key": ["***"]}
+    assert KEY not in repr(reply)
 
 
 @every_provider

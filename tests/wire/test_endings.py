@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.wires import WIRES, to_wire
 from think_agent import Assistant, Request, ToolCall, ToolResult, User
-from think_agent.messages import Json
+from think_agent.messages import BROKEN_OFF, Json
 from think_agent.wire.common import checked_reply
 
 USE = {"type": "tool_use", "id": "c", "name": "pay", "input": {}}
@@ -63,6 +63,100 @@ def test_only_a_known_reason_makes_a_whole_reply(wire):
         if reason not in (None, "incomplete"):
             assert str(reason) in reply.cause
         assert reply.cause
+
+
+# Ends that contradict each other are those of half a reply.
+
+CALL = {"index": 0, "id": "c", "function": {"name": "pay", "arguments": "{}"}}
+COUNTED = {"choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 1}}
+
+
+def chunk(reason=None, **delta) -> Json:
+    return {"choices": [{"index": 0, "delta": delta, "finish_reason": reason}]}
+
+
+def folded(wire: str, *events: Json) -> Assistant:
+    fold = WIRES[wire][0].Fold()
+    for event in events:
+        fold.feed(event)
+        if fold.ended:
+            break
+    return WIRES[wire][0].from_wire(fold.result())
+
+
+@pytest.mark.parametrize(("first", "then"), [("length", "stop"), ("content_filter", "tool_calls")])
+def test_a_later_good_end_does_not_take_back_a_bad_one(first, then):
+    calls = chunk(tool_calls=[CALL])
+    assert folded("openai-chat", calls, chunk(first), chunk(then)).stop_reason in BROKEN_OFF
+    assert folded("openai-chat", calls, chunk(then), chunk(first)).stop_reason in BROKEN_OFF
+    ends = [
+        {"type": "message_delta", "delta": {"stop_reason": r}} for r in ("max_tokens", "tool_use")
+    ]
+    start = {"type": "content_block_start", "index": 0, "content_block": USE}
+    last = {"type": "message_stop"}
+    assert folded("anthropic", start, *ends, last).stop_reason == "max_tokens"
+    assert folded("anthropic", start, *ends[::-1], last).stop_reason == "max_tokens"
+
+
+def test_a_count_of_tokens_ends_a_stream_only_behind_its_reason():
+    calls, half = chunk(tool_calls=[CALL]), chunk(tool_calls=[{**CALL, "index": 1, "id": "d"}])
+    whole = [calls, chunk("tool_calls")]
+    for events in ([COUNTED, *whole], [calls, COUNTED, whole[1]], [*whole, COUNTED]):
+        assert folded("openai-chat", *events).stop_reason == "tool_use"
+    cut = folded("openai-chat", calls, COUNTED, half, chunk("length"))
+    assert (cut.stop_reason, len(cut.tool_calls)) == ("max_tokens", 2)
+    assert folded("openai-chat", calls, COUNTED).stop_reason == "tool_use"  # as Snowflake ends
+    assert folded("openai-chat", calls, COUNTED, half).stop_reason == "incomplete"
+
+
+@pytest.mark.parametrize(
+    "half",
+    [
+        {"status": "completed", "output": [{**ITEM, "status": "in_progress"}]},
+        {"status": "completed", "output": [ITEM], "incomplete_details": {"reason": "other"}},
+        {
+            "status": "completed",
+            "output": [ITEM],
+            "incomplete_details": {"reason": "max_output_tokens"},
+        },
+    ],
+)
+def test_a_response_with_a_part_that_is_not_done_is_half_a_reply(half):
+    assert WIRES["openai-responses"][0].from_wire(half).stop_reason in BROKEN_OFF
+    done = {"type": "response.completed", "response": half}
+    assert folded("openai-responses", done).stop_reason in BROKEN_OFF
+
+
+@pytest.mark.parametrize("end", ["incomplete", "failed"])
+def test_the_event_that_ends_a_response_is_believed_when_it_says_the_worse(end):
+    body = {"status": "completed", "output": [ITEM]}
+    event = {"type": f"response.{end}", "response": body}
+    assert folded("openai-responses", event).stop_reason == "incomplete"
+
+
+@pytest.mark.parametrize("indices", [(0, 1), (1, 2), (0, 0)])
+@pytest.mark.parametrize("before", [[], [{"type": "reasoning", "id": "r", "summary": []}]])
+def test_an_item_is_known_by_its_id_wherever_it_is_said_to_stand(indices, before):
+    """One call is one call: at any index, and beside items that only the end tells of."""
+    items = [{**ITEM, "id": f"f{n}", "call_id": f"c{n}"} for n in (1, 2)]
+    done = [
+        {"type": "response.output_item.done", "output_index": at, "item": item}
+        for at, item in zip(indices, items, strict=True)
+    ]
+    last = {"type": "response.completed", "response": {"output": [*before, *items]}}
+    reply = folded("openai-responses", *done, last)
+    assert [call.id for call in reply.tool_calls] == ["c1", "c2"]
+    assert reply.native == [*before, *items]
+    silent = {"type": "response.completed", "response": {"output": []}}
+    assert folded("openai-responses", *done, silent).native == items
+
+
+def test_an_argument_that_would_go_on_is_half_a_call():
+    response = with_call("gemini", "STOP", {"order": "ORD-1"})
+    call = response["candidates"][0]["content"]["parts"][0]["functionCall"]
+    assert WIRES["gemini"][0].from_wire(response).stop_reason == "tool_use"
+    call["willContinue"] = True
+    assert WIRES["gemini"][0].from_wire(response).stop_reason == "incomplete"
 
 
 NOTHING = [None, "", "null", "{}", {}]

@@ -1,11 +1,10 @@
-"""The command `think-agent eval`: from flags to a table and a plot.
+"""The command `think-agent eval`: from flags to a table.
 
 Rule 1: the table goes to stdout, everything else to stderr.
 Rule 2: what an evaluation does is in `evaluation/command.py`; here are its flags and its words.
 """
 
 import signal
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +12,10 @@ import click
 from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress
 
-from ..errors import FileError
 from ..evaluation import tables
 from ..evaluation.command import Evaluation
 from ..evaluation.inputs import is_scripted, settings_of
-from ..evaluation.scores import PLOTS, Result, Setting, named, plot
+from ..evaluation.scores import named
 from ..policies import Price
 from .console import Screen, say
 from .options import (
@@ -71,7 +69,6 @@ FOLDERS = File(makes_folders=True)
     "files",
     ("--suite", "MODULE", str, None, "default: the suite.py beside the cases"),
     ("--out", "PATH", FOLDERS, "runs/eval.jsonl", "results; a run goes on where the file ends"),
-    ("--plot", "PATH", FOLDERS, None, "the plot (default: beside --out, as .png)"),
     ("--prices", "TOML", File(exists=True), None, "dollars per million tokens, by model"),
 )
 @config_flags
@@ -79,11 +76,6 @@ FOLDERS = File(makes_folders=True)
 def command(ctx: click.Context, /, **settings: Any) -> int:
     """Run cases x models x settings x trials, and say what is a finding."""
     out = Path(settings["out"])
-    picture = Path(settings["plot"] or out.with_suffix(".png"))
-    if picture == out:
-        raise FileError(f"--plot {picture}: that is the file of --out; choose another path")
-    if picture.suffix.lower() not in PLOTS:
-        raise click.UsageError(f"--plot {picture}: use a name that ends in {', '.join(PLOTS)}")
     known: dict[str, Price] = ctx.meta.get(PRICES, {})
     if path := settings["prices"]:
         known |= prices(toml(path), path)
@@ -106,11 +98,8 @@ def command(ctx: click.Context, /, **settings: Any) -> int:
         return 130
     for setting in evaluation.impossible.keys() - skipped.keys():
         say(f"skipped {names[setting]}: {evaluation.impossible[setting]}")
-    found = evaluation.found()
     costs = {one: known[m.model] for one, m in evaluation.models.items() if m.model in known}
-    tables.show(tables.report(found, costs), Screen(highlight=False))
-    if found:
-        _draw(found, picture)
+    tables.show(tables.report(evaluation.found(), costs), Screen(highlight=False))
     return 0
 
 
@@ -133,14 +122,3 @@ def _run(evaluation: Evaluation, out: Path) -> bool:
         say(f"stopped: {done} of {jobs} runs are done; the same command goes on")
         return False
     return True
-
-
-def _draw(found: Mapping[Setting, Sequence[Result]], picture: Path) -> None:
-    try:
-        plot(found, picture)
-    except ImportError:
-        say('no plot: matplotlib is not installed; in the clone run: pip install ".[eval]"')
-    except OSError as error:
-        raise FileError(f"--plot {picture}: {error.strerror}; choose another path") from error
-    else:
-        say(f"plot: {picture}")

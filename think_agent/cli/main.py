@@ -34,7 +34,7 @@ exit codes:
 
 Each flag is a variable, too: --base-url is THINK_AGENT_BASE_URL."""
 
-EXTRAS = {"dbos": "fleet", "matplotlib": "eval"}  # what pip installs a module by
+EXTRAS = {"dbos": "fleet"}  # what pip installs a module by
 COMMANDS = ("audit", "eval", "probe")
 
 

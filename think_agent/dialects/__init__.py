@@ -1,5 +1,7 @@
 """Ways to speak of tools without tool calling: a dialect wraps a Model and is a Model."""
 
+from collections.abc import Callable
+
 from ..model import Model
 
 
@@ -8,11 +10,8 @@ def in_dialect(model: Model, dialect: str) -> Model:
     from .json_plan import json_plan
     from .react import react
 
-    match dialect:
-        case "native":
-            return model
-        case "json":
-            return json_plan(model)
-        case "react":
-            return react(model)
-    raise ValueError(f"dialect={dialect!r}: use 'native', 'json' or 'react'")
+    speaks: dict[str, Callable[[Model], Model]]
+    speaks = {"native": lambda model: model, "json": json_plan, "react": react}
+    if dialect not in speaks:
+        raise ValueError(f"dialect={dialect!r}: use 'native', 'json' or 'react'")
+    return speaks[dialect](model)

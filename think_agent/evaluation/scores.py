@@ -1,4 +1,4 @@
-"""The results of an evaluation, and what they add up to: figures per setting, comparisons, a plot.
+"""The results of an evaluation, and what they add up to: figures per setting, and comparisons.
 
 Rule 1: everything here is a function of results; nothing is run, so all of it can be made again
         from a file and tested by values. As tables: `tables.py`.
@@ -16,16 +16,13 @@ longer on a busy local server.
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from itertools import combinations, cycle
-from pathlib import Path
+from itertools import combinations
 from statistics import fmean
 from typing import Literal
 
 from ..messages import Usage
 from ..policies import Forcing, Price
 from .intervals import holm, mcnemar, pass_hat_k, wilson
-
-PLOTS = (".png", ".svg", ".pdf")  # how the name of a plot may end
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,30 +179,6 @@ def named(settings: Sequence[Setting]) -> dict[Setting, str]:
         return f"{name}={str(getattr(one, name)) or 'default'}"
 
     return {one: ", ".join(word(one, name) for name in apart) for one in settings}
-
-
-def plot(results: Mapping[Setting, Sequence[Result]], path: Path) -> None:
-    """Accuracy against model calls, a point a setting, as PNG, SVG or PDF by the path's suffix.
-
-    Raises ImportError where matplotlib is not installed, OSError where the file cannot be written.
-    """
-    from matplotlib.figure import Figure  # not pyplot, which looks for a display
-
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure = Figure(figsize=(9, 4.8), layout="constrained")
-    axes = figure.subplots()
-    marks = cycle("os^Dv<>P*X")
-    for setting, name in named(list(results)).items():
-        one = Score(results[setting])
-        share, interval = one.pass_k[0]
-        error = [[abs(share - bound)] for bound in interval]
-        calls = one.mean("model_calls")
-        axes.errorbar(calls, share, yerr=error, fmt=next(marks), capsize=4, label=name)
-    axes.set(xlabel="model calls a run", ylabel="right decisions (95 % Wilson interval)")
-    axes.set(xlim=(0, None), ylim=(-0.03, 1.03))
-    axes.yaxis.set_major_formatter(lambda share, _: f"{share:.0%}")
-    figure.legend(loc="outside lower center", ncols=2, frameon=False)
-    figure.savefig(path, dpi=150)
 
 
 def _by_case(results: Iterable[Result]) -> dict[str, list[bool]]:

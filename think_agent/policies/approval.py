@@ -9,11 +9,12 @@ Rule 4: a verdict is about the one call that is next, for ids may repeat: a yes 
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 
 from ..loop import AskHuman, CallTool, Done, Policy, Refuse, Step
 from ..messages import Started, ToolCall, ToolResult, Verdict, from_json, to_json
-from ..text import json_text, json_value
+from ..text import json_text, json_value, well_formed
 from ..think import bare
 from ..tools import Tool, as_received, signature
 from ..turn import Turn
@@ -80,19 +81,20 @@ def with_change(result: ToolResult, call: ToolCall, by: str) -> ToolResult:
 
 
 def verdict(answer: Verdict | bool, asked: AskHuman) -> Verdict:
-    """What a person answered, as a message about the call it was about. Raises TypeError for an
-    answer that no file could hold.
+    """What a person answered, as a message about the call it was about: a copy. Raises TypeError
+    for an answer about another call, and for one that no file could hold.
     """
     call_id = asked.call.id if asked.call else ""
     if isinstance(answer, bool):
         return Verdict("yes" if answer else "no", call_id)
-    try:  # before anything is recorded or run
-        own = replace(answer, call_id=call_id)
-        kept = from_json(json_value(json_text(to_json(own))))  # a copy of its arguments
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"approve= gave {answer!r}: return True, False or a Verdict") from error
-    assert isinstance(kept, Verdict)
-    return kept
+    if isinstance(answer, Verdict) and answer.call_id in ("", call_id):
+        with suppress(TypeError, ValueError, RecursionError):
+            own = to_json(replace(answer, call_id=call_id))
+            kept = from_json(json_value(well_formed(json_text(own))))
+            assert isinstance(kept, Verdict)
+            return kept
+    said = "return True, False or a Verdict about this call, of what a file can hold"
+    raise TypeError(f"approve= gave a {type(answer).__name__} that cannot be used; {said}")
 
 
 def _by_verdict(

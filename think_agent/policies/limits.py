@@ -37,9 +37,8 @@ class Price:
     def __post_init__(self) -> None:
         for name in ("input", "output", "cached_input"):
             value = getattr(self, name)
-            is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-            left_out = value is None and name == "cached_input"
-            if not (left_out or (is_number and 0 <= value < math.inf)):  # NaN is in no range
+            fits = type(value) in (int, float) and 0 <= value < math.inf  # NaN is in no range
+            if not (fits or (value is None and name == "cached_input")):
                 raise ValueError(f"price {name}={value!r}: use a number from 0")
 
     def of(self, usage: Usage) -> float:

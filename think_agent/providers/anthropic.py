@@ -9,6 +9,7 @@ from typing import Unpack
 
 import anthropic
 
+from ..errors import ModelError
 from ..messages import Json
 from ..wire import anthropic as wire
 from .base import Where
@@ -53,7 +54,7 @@ class Anthropic(Stainless):
             self.refused = {"named": "", "required": ""}
         # Without a key, the SDK looks for a profile; what that says is for this machine, too.
         key = self.key or (NOT_NEEDED if is_exposed(self.url) else None)
-        self.arguments = {"base_url": self.base_url and self.url, "api_key": key}
+        self.arguments = {"base_url": self.url if key else None, "api_key": key}
         try:
             client = self.client
         except anthropic.AnthropicError as error:  # such as a profile that cannot be read
@@ -61,3 +62,9 @@ class Anthropic(Stainless):
         if not (client.api_key or client.auth_token or client.credentials):
             # The SDK would find out at the first request, by a TypeError.
             raise self.account.missing_key()
+
+    def translate(self, error: Exception) -> ModelError | None:
+        """Of a profile's token, too, that could not be exchanged."""
+        if isinstance(error, anthropic.WorkloadIdentityError):
+            return self.account.missing_key(self.account.quote(str(error)))
+        return super().translate(error)

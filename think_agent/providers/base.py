@@ -33,15 +33,12 @@ from ..errors import BadRequest, BadResponse, ConnectionFailed, ModelError, Time
 from ..messages import Assistant, Json
 from ..model import Capabilities, Model, Request
 from ..streaming import Delta
-from ..text import json_text
 from ..wire.common import ErrorAnswer, Settings, checked_delta, checked_reply, weaken
-from .errors import SLIP, Account, Fault, UnreadCall, quoted_error, refused_kinds
-from .settings import checked_url, find_key, secrets_in, shown_address
+from .errors import RIGHT_KIND, STUMBLES, Account, Fault, UnreadCall, quoted_error, refused_kinds
+from .settings import LONG, checked_url, find_key, secrets_in, shown_address
 from .transport import DEADLINE, PerLoop
 
 LONGEST_WAIT = 30.0  # seconds
-# What comes of taking an answer apart that is not what it should be.
-STUMBLES = (KeyError, TypeError, IndexError, AttributeError, ValueError, RecursionError)
 
 
 class Fold(Protocol):
@@ -81,6 +78,7 @@ class Provider(Model):
     keys: tuple[str, ...]  # the variables that may hold the key
     main_key: str  # the one of them that errors name
     address: tuple[str, str]  # the variable that may hold it, and where it is by default
+    extras: Mapping[str, tuple[str, Any]] = {}  # variables that the SDK sends; what takes them out
     advice: Mapping[type[ModelError], str] = {}  # of its own, for its errors
     retries = 2
     sends_surrogates = False  # can the SDK send a lone surrogate, as a model may write it?
@@ -109,7 +107,7 @@ class Provider(Model):
             model,
             self.main_key,
             shown_address(self.url),
-            secrets_in(self.key, self.url),
+            secrets_in(self.key, self.url, *(os.getenv(name, "") for name in self.extras)),
             self.advice,
         )
         self._async_clients = PerLoop(partial(self.connect, is_async=True))
@@ -132,8 +130,15 @@ class Provider(Model):
     def to_wire(self, request: Request) -> Json:
         """The request as the provider's JSON."""
         settings = self.settings.bounded(request.max_output_tokens)
-        body: Json = self.wire.to_wire(request, self.model, settings, **self.options)
-        return body
+        encode: Callable[[Request], Json] = partial(
+            self.wire.to_wire, model=self.model, settings=settings, **self.options
+        )
+        try:
+            return encode(request)
+        except STUMBLES:  # over a `native` that no provider wrote, as a file may hold one
+            said = request.messages
+            plain = [replace(m, native=None) if isinstance(m, Assistant) else m for m in said]
+            return encode(replace(request, messages=plain))
 
     def adapt(self, complaint: str, request: Request) -> bool:
         """Was `request` refused for something that can be said otherwise, and will be now?"""
@@ -229,6 +234,7 @@ class Provider(Model):
         """`error` in our terms; None for one that is neither the provider's nor the network's."""
         for one in (error, error.__cause__):  # an SDK may wrap what the transport raises
             if isinstance(one, ModelError):
+                one.args = (self.account.secrets.sub("***", str(one)),)
                 return one
         if isinstance(error, ErrorAnswer):
             said, code = quoted_error(error.args[0])
@@ -289,8 +295,11 @@ class _Asking:
     def read(self, response: Any) -> Assistant:
         """What a response amounts to."""
         provider = self._provider
+        if isinstance(response, dict) and response.get("error"):  # whatever stands beside it
+            raise ErrorAnswer(response["error"])
         answer = provider.wire.from_wire(response, provider.model)
-        reply = checked_reply(answer, keep_native=provider.sends_surrogates)
+        secret = provider.key if len(provider.key) >= LONG else ""
+        reply = checked_reply(answer, keep_native=provider.sends_surrogates, secret=secret)
         if reply.stop_reason == "malformed":
             reply = self._malformed(reply)
         if reply.stop_reason == "incomplete":  # its native form may be half a block
@@ -304,11 +313,8 @@ class _Asking:
         """A stream is over: what it amounts to is the reply."""
         reply = self.read(self.fold.result())
         if reply.stop_reason == "incomplete" and not (self._shown or self.fold.ended):
-            raise BadResponse(
-                f"{self._provider.name}: the stream broke off before its end; try again, and "
-                "check that base_url points to the right kind of server",
-                retryable=True,
-            )
+            said = f"the stream broke off before its end; try again, and {RIGHT_KIND}"
+            raise BadResponse(f"{self._provider.name}: {said}", retryable=True)
         self.reply = reply
 
     def _recover(self, error: Exception) -> None:
@@ -316,7 +322,7 @@ class _Asking:
         Else that is the failure, in our terms.
         """
         provider, request = self._provider, self._request
-        ours = provider.translate(error) or self._stumbled(error)
+        ours = provider.translate(error) or provider.account.stumbled(error, self._body)
         if ours is None:
             raise error
         deadline = inf if request.deadline is None else request.deadline
@@ -363,31 +369,6 @@ class _Asking:
         said = f" ({self._provider.account.quote(reply.mistake)})" if reply.mistake else ""
         words = f"Your tool call could not be read{said}. The tools are: {names}. Call one again."
         return replace(reply, mistake=words)
-
-    def _stumbled(self, error: Exception) -> BadRequest | BadResponse | None:
-        """What it means that an SDK or a `from_wire` fell over a request or an answer."""
-        name = self._provider.name
-        advice = "check that base_url points to the right kind of server"
-        if isinstance(error, RecursionError) or "integer string conversion" in str(error):
-            said = "JSON nested too deeply, or with a number too long, to be sent or read"
-            unread = UnreadCall(f"{name}: {said}; {SLIP}")
-            unread.said = said
-            return unread
-        if isinstance(error, UnicodeEncodeError):
-            return BadRequest(
-                f"{name}: the request has a lone surrogate in it, or a setting that no header can "
-                "carry; look at the messages, the key and the other environment variables"
-            )
-        try:
-            json_text(self._body)
-        except (TypeError, ValueError):  # such as a set in the parameters of a tool
-            return None
-        if not isinstance(error, STUMBLES):
-            return None
-        said = self._provider.account.quote(str(error))
-        return BadResponse(
-            f"{name}: the server sent what is no reply ({type(error).__name__}: {said}); {advice}"
-        )
 
     def _learn(self, complaint: str) -> bool:
         """Was the tool choice refused? Then remember that; the next body asks more weakly."""

@@ -9,6 +9,7 @@ Rule 4: advice names a setting as it is called in code and, with dashes, on the 
 Rule 5: a tool choice that a server refuses is asked for more weakly (`wire.common.weaken`).
 """
 
+import json
 import re
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
@@ -30,11 +31,19 @@ from ..errors import (
     TimedOut,
     ToolsUnsupported,
 )
-from ..messages import Force, ToolChoice
+from ..messages import Force, Json, ToolChoice
 from ..text import shorten
 
 LONGEST_QUOTE = 300  # characters
 OFFLINE = "check base_url, the network, and that the server runs"
+
+RIGHT_KIND = "check that base_url points to the right kind of server"
+UNSENDABLE = (
+    "in the request is a lone surrogate, a number that is no JSON, or a setting that no header can "
+    "carry; look at the messages, the key and the other environment variables"
+)
+# What comes of taking an answer apart that is not what it should be.
+STUMBLES = (KeyError, TypeError, IndexError, AttributeError, ValueError, RecursionError)
 
 # The HTTP status that an error inside an HTTP 200 would have had. Any other code speaks of the
 # request (400); none at all, of the server (500).
@@ -202,6 +211,29 @@ class Account:
                 return None
         said = words.format(where=self.address, timeout=timeout, what=type(error).__name__)
         return kind(f"{self.name}: {said}", retryable=retryable)
+
+    def stumbled(self, error: Exception, body: Json) -> ModelError | None:
+        """What it means that an SDK or a `from_wire` fell over a request with this `body`, or over
+        its answer; None for what is neither.
+        """
+        if isinstance(error, RecursionError) or "integer string conversion" in str(error):
+            said = "JSON nested too deeply, or with a number too long, to be sent or read"
+            unread = UnreadCall(f"{self.name}: {said}; {SLIP}")
+            unread.said = said
+            return unread
+        try:
+            json.dumps(body, allow_nan=False)
+            sound = not isinstance(error, UnicodeEncodeError)
+        except TypeError:  # such as a set in the parameters of a tool
+            return None
+        except ValueError:
+            sound = False
+        if not sound:
+            return BadRequest(f"{self.name}: {UNSENDABLE}")
+        if not isinstance(error, STUMBLES):
+            return None
+        what = f"{type(error).__name__}: {self.quote(str(error))}"
+        return BadResponse(f"{self.name}: the server sent what is no reply ({what}); {RIGHT_KIND}")
 
 
 def asked_wait(headers: Mapping[str, str]) -> float | None:

@@ -7,10 +7,11 @@ Rule 2: one request is one reply: that client calls no functions and continues n
 The edge: the Gemini API with a key, not Vertex.
 """
 
+import asyncio
 import json
 import re
 from collections.abc import AsyncGenerator, Callable, Generator
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Any, Unpack
 
 import httpx2
@@ -26,6 +27,7 @@ from .transport import guard
 
 RETRY_DELAY = re.compile(r"'retryDelay': '([\d.]+)s'")
 STREAMED = "streamGenerateContent?alt=sse"
+DRAINING = 0.5  # seconds, for the end of a stream of which all that counts has come
 
 
 class Gemini(Provider):
@@ -50,10 +52,10 @@ class Gemini(Provider):
     def connect(self, *, is_async: bool) -> tuple[genai.Client, Callable[[], Any]]:
         # Left to itself the SDK picks one of three HTTP libraries, each with errors of its own, by
         # what is installed; and it closes only what it has made.
-        http = httpx2.Client(**guard(httpx2))
-        http_async = httpx2.AsyncClient(**guard(httpx2, is_async=True))
+        http = httpx2.Client(**guard(httpx2, self.url))
+        http_async = httpx2.AsyncClient(**guard(httpx2, self.url, is_async=True))
         options = types.HttpOptions(
-            base_url=self.base_url and self.url,
+            base_url=self.url,
             timeout=round(self.timeout * 1000),  # milliseconds
             httpx_client=http,
             httpx_async_client=http_async,
@@ -84,8 +86,15 @@ class Gemini(Provider):
         async with self._async_clients.client() as client:
             post = client._api_client.async_request_streamed
             async with aclosing(await post("post", self._path(STREAMED), body)) as chunks:
-                async for chunk in chunks:
-                    yield _json(chunk)
+                try:
+                    async for chunk in chunks:
+                        yield _json(chunk)
+                except GeneratorExit:  # a stream inside the SDK that is left complains to the loop
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout(DRAINING):
+                            async for _ in chunks:
+                                pass
+                    raise
 
     def fault(self, error: Exception) -> Fault | None:
         if not isinstance(error, errors.APIError):

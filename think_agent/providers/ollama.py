@@ -15,8 +15,9 @@ import ollama
 from ..errors import AuthError, ConnectionFailed, ModelNotFound, RateLimited
 from ..messages import Json
 from ..wire import ollama as wire
-from .base import STUMBLES, Provider, Where
-from .errors import Fault
+from .base import Provider, Where
+from .errors import STUMBLES, Fault
+from .settings import NOT_NEEDED, is_exposed
 from .transport import guard
 
 
@@ -74,11 +75,12 @@ class Ollama(Provider):
         self.refused = dict.fromkeys(("named", "required", "none"), "")
 
     def connect(self, *, is_async: bool) -> tuple[Any, Callable[[], Any]]:
+        key = self.key or (NOT_NEEDED if is_exposed(self.url) else "")  # else the SDK looks for one
         client = (_AsyncClient if is_async else _Client)(
             self.base_url or self.address[1],
             timeout=self.timeout,
-            headers={"authorization": f"Bearer {self.key}"} if self.key else {},
-            **guard(httpx, is_async=is_async),
+            headers={"authorization": f"Bearer {key}"} if key else {},
+            **guard(httpx, self.url, is_async=is_async),
         )
         return client, client.close
 

@@ -15,7 +15,7 @@ from ..errors import AuthError, ConnectionFailed
 
 NOT_NEEDED = "not-needed"  # the key for a server that asks for none; some SDKs insist on one
 SHORTEST_SECRET = 9  # characters; shorter ones are made up for local servers
-LONG = 20  # characters; of a path that is no word
+LONG = 16  # characters; no word, but a key
 
 
 def checked_url(url: str, provider: str, http: ModuleType) -> str:
@@ -24,8 +24,9 @@ def checked_url(url: str, provider: str, http: ModuleType) -> str:
     """
     url = url if "://" in url else f"http://{url}"
     with suppress(ValueError, http.InvalidURL):
-        _ = urlsplit(url).port, http.URL(url)
-        return url
+        _ = urlsplit(url).port
+        if http.URL(url).scheme in ("http", "https"):
+            return url
     raise ConnectionFailed(f"{provider}: {shown_address(url)} is no URL; check base_url")
 
 
@@ -61,7 +62,7 @@ def is_exposed(url: str) -> bool:
     """Would a key on its way to `url` be read by others: plain http, and not to this machine?"""
     parts = urlsplit(url)
     host = parts.hostname or ""
-    if parts.scheme != "http" or host == "localhost" or host.endswith(".localhost"):
+    if parts.scheme == "https" or host == "localhost" or host.endswith(".localhost"):
         return False
     try:
         address = ip_address(host)
@@ -76,14 +77,17 @@ def shown_address(url: str) -> str:
     return f"{scheme}://{re.split('[/?#]', rest)[0].rpartition('@')[2]}"
 
 
-def secrets_in(key: str, url: str) -> re.Pattern[str]:
-    """What no error may hold: the key, and of `url` the password, the values of its query and
-    what of its path is as long as a key; each in any spelling that an address or a header has.
+def secrets_in(key: str, url: str, *headers: str) -> re.Pattern[str]:
+    """What no error may hold: the key, the values of `headers`, and of `url` the password, the
+    values of its query and what of its path is as long as a key; each in any spelling that an
+    address or a header has.
     """
     parts = urlsplit(url)
     login = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
     found = {key, parts.password or "", b64encode(login.encode()).decode()}
     found |= {piece.partition("=")[2] for piece in parts.query.split("&")}
+    lines = (line.partition(":")[2] or line for header in headers for line in header.splitlines())
+    found |= {word for line in lines for word in re.split(r"[\s,;=]+", line)}
     found |= {piece for piece in parts.path.split("/") if len(piece) >= LONG}
     found |= {form(one) for one in found for form in (unquote, unquote_plus)}
     spelled = ["".join(map(_spelled, one)) for one in found if len(one) >= SHORTEST_SECRET]

@@ -5,7 +5,7 @@ Rule 1: plain JSON goes in and comes out, by `client.post`, the SDK's documented
 Rule 2: the SDK tries once (`max_retries=0`): when to ask again is decided in `base.py`.
 """
 
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from collections.abc import AsyncGenerator, Callable, Generator
 from types import ModuleType
 from typing import Any, Unpack
 
@@ -14,7 +14,7 @@ import httpx2
 from ..messages import Json
 from .base import Provider, Where
 from .errors import Fault, quoted_error
-from .settings import stays_here
+from .settings import is_exposed, stays_here
 from .transport import guard
 
 
@@ -27,21 +27,20 @@ class Stainless(Provider):
     sdk: ModuleType
     client_class: str
     arguments: Json
-    extras: Mapping[str, tuple[str, Any]]  # variables the SDK sends by itself; what takes them out
 
     def __init__(self, model: str, options: Json, **where: Unpack[Where]) -> None:
         super().__init__(model, options, **where)
-        self._bare = stays_here(self.name, self.url, *self.extras)
+        stays_here(self.name, self.url, *self.extras)
 
     def connect(self, *, is_async: bool) -> tuple[Any, Callable[[], Any]]:
         kind = "Async" if is_async else ""
         http_client = getattr(self.sdk, f"Default{kind}HttpxClient")(
-            **guard(httpx2, is_async=is_async)
+            **guard(httpx2, self.url, is_async=is_async)
         )
         client = getattr(self.sdk, kind + self.client_class)(
             **self.arguments, timeout=self.timeout, max_retries=0, http_client=http_client
         )
-        for attribute, nothing in self.extras.values() if self._bare else ():
+        for attribute, nothing in self.extras.values() if is_exposed(self.url) else ():
             setattr(client, attribute, nothing)
         return client, http_client.aclose if is_async else http_client.close
 

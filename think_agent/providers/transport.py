@@ -20,6 +20,7 @@ from weakref import WeakKeyDictionary
 
 from ..errors import BadResponse, ConnectionFailed
 from ..messages import Json
+from .settings import is_exposed, shown_address
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -30,8 +31,8 @@ AT_ONCE = 16  # requests on one async client
 DEADLINE: ContextVar[float | None] = ContextVar("DEADLINE", default=None)
 
 
-def guard(http: ModuleType, *, is_async: bool = False) -> Json:
-    """The arguments that make a client of `http` (httpx or httpx2) a guarded one."""
+def guard(http: ModuleType, url: str, *, is_async: bool = False) -> Json:
+    """The arguments that make a client of `http` (httpx or httpx2) a guarded one, for `url`."""
 
     def left(timeout: float | None, deadline: float | None) -> float | None:
         """`timeout`, or the shorter time until `deadline`."""
@@ -66,10 +67,12 @@ def guard(http: ModuleType, *, is_async: bool = False) -> Json:
             raise BadResponse(f"{host} sent a compressed answer, unasked; check base_url")
         if response.has_redirect_location:
             url = sent.join(response.headers["location"])
-            if url.host != host or (sent.scheme, url.scheme) == ("https", "http"):
+            same = (url.host, url.port) == (host, sent.port)
+            if not same or url.scheme not in (sent.scheme, "https"):
+                where = f"{url.scheme}://{url.netloc.decode()}"
                 raise ConnectionFailed(
-                    f"{host} redirects to {url.scheme}://{url.host}, which the conversation was "
-                    "not meant for; if it was, set base_url to that"
+                    f"{host} redirects to {where}, which the conversation was not meant for; if it "
+                    "was, set base_url to that"
                 )
         network = response.extensions["network_stream"]
         wait = partial(type(network).read, network)
@@ -94,6 +97,8 @@ def guard(http: ModuleType, *, is_async: bool = False) -> Json:
     return {
         "event_hooks": {"request": hooks[:1], "response": hooks[1:]},
         "verify": _certificates(http),
+        # What would not leave this machine goes through no proxy, which would read it.
+        "mounts": {} if url.startswith("https:") or is_exposed(url) else {shown_address(url): None},
     }
 
 

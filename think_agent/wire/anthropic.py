@@ -14,7 +14,7 @@ from ..messages import Assistant, Force, Json, Spoken, ToolCall, ToolChoice, Too
 from ..model import Request
 from ..streaming import Delta
 from ..tools import Tool
-from .common import Settings, arguments_of, count, ended, is_closed, read_history, sendable
+from .common import Settings, arguments_of, count, ended, is_closed, read_history, sendable, worse
 from .pieces import CallReader
 
 NAME = "anthropic"
@@ -206,7 +206,10 @@ class Fold:
                 # The counts are totals, not increments; one that is null has not changed.
                 counts = {k: n for k, n in (event.get("usage") or {}).items() if n is not None}
                 usage = {**(self._message.get("usage") or {}), **counts}
-                self._message |= {**event["delta"], "usage": usage}
+                reason = worse(
+                    self._message.get("stop_reason"), event["delta"]["stop_reason"], STOPPED
+                )
+                self._message |= {**event["delta"], "usage": usage, "stop_reason": reason}
             case "message_stop":
                 self.ended = True
         return []

@@ -31,6 +31,7 @@ from ..text import MAX_DEPTH, json_object, json_text, json_value, shorten, well_
 from ..tools import Tool
 
 MAX_OUTPUT = 8192  # tokens
+MOST_TOKENS = 10**12  # a larger number is no count
 LEAST_OUTPUT = 16  # tokens; OpenAI's Responses API refuses less
 TEXTS = ("text", "thinking", "commentary", "stop_reason", "model", "mistake", "cause")
 texts_of = attrgetter(*TEXTS)
@@ -168,11 +169,17 @@ def checked_delta(delta: Delta) -> Delta:
     return delta if text is delta.text else replace(delta, text=text)
 
 
-def checked_reply(reply: Assistant, *, keep_native: bool = False) -> Assistant:
+def checked_reply(reply: Assistant, *, keep_native: bool = False, secret: str = "") -> Assistant:
     """`reply` as `messages.py` promises it. TypeError when a part of it is not of its type. What a
     model may have written is repaired: lone surrogates (but in its native form, where they can be
-    sent back all the same), numbers that JSON does not have, and arguments nested too deeply.
+    sent back all the same), numbers that JSON does not have, and arguments nested too deeply. A
+    server may have put the `secret` into it, its key, which no file is to hold.
     """
+    hidden = secret or "\ud800"  # which no text holds that is well-formed
+
+    def clean(text: str) -> str:
+        return well_formed(text).replace(hidden, "***")
+
     parts = [*texts_of(reply), reply.native]
     for what, text in zip(TEXTS, parts, strict=False):
         if not isinstance(text, str):
@@ -187,13 +194,14 @@ def checked_reply(reply: Assistant, *, keep_native: bool = False) -> Assistant:
         said = json.dumps(parts, ensure_ascii=False, allow_nan=False)
         said.encode()
         sound = said.count("{") + said.count("[") <= MAX_DEPTH  # else it may be nested too deeply
+        sound = sound and hidden not in said
     except ValueError:  # NaN, or (as UnicodeEncodeError) a lone surrogate
         sound = False
     if not sound:
-        text = json.dumps(reply.native) if keep_native else well_formed(json_text(reply.native))
-        native = json.loads(text, parse_constant=str)
-        calls = tuple(_repaired(call) for call in reply.tool_calls)
-        texts: Json = dict(zip(TEXTS, map(well_formed, texts_of(reply)), strict=True))
+        text = json.dumps(reply.native) if keep_native else json_text(reply.native)
+        native = json.loads(clean(text), parse_constant=str)
+        calls = tuple(_repaired(call, clean) for call in reply.tool_calls)
+        texts: Json = dict(zip(TEXTS, map(clean, texts_of(reply)), strict=True))
         reply = replace(reply, **texts, tool_calls=calls, native=native)
         unread = any(isinstance(call.arguments, str) for call in calls)
         if unread and json_value(json_text(native)) is None:  # nested too deeply for any file
@@ -201,13 +209,13 @@ def checked_reply(reply: Assistant, *, keep_native: bool = False) -> Assistant:
     return reply
 
 
-def _repaired(call: ToolCall) -> ToolCall:
+def _repaired(call: ToolCall, clean: Callable[[str], str]) -> ToolCall:
     """Arguments with NaN or Infinity in them, or nested too deeply, become raw text: the model gets
     to read that they are no object.
     """
-    text = well_formed(json_text(call.arguments))
+    id, name, text = map(clean, (call.id, call.name, json_text(call.arguments)))
     arguments = json_object(text) if isinstance(call.arguments, dict) else json.loads(text)
-    return replace(call, id=well_formed(call.id), name=well_formed(call.name), arguments=arguments)
+    return replace(call, id=id, name=name, arguments=arguments)
 
 
 def ended(reason: Any, reasons: Mapping[str, str], calls: object) -> Json:
@@ -221,6 +229,11 @@ def ended(reason: Any, reasons: Mapping[str, str], calls: object) -> Json:
     return {"stop_reason": "tool_use" if calls and stop_reason in WHOLE else stop_reason}
 
 
+def worse(before: str | None, now: str | None, reasons: Mapping[str, str]) -> str | None:
+    """Which of two reasons counts that a stream gave for its end: one for half a reply stays."""
+    return now or before if before is None or reasons.get(str(before)) in WHOLE else before
+
+
 def first_choice(choices: Iterable[Json]) -> Json:
     """The choice of index 0: one reply is one choice, however many a server sends."""
     return next((choice for choice in choices if not choice.get("index")), {})
@@ -231,7 +244,7 @@ def count(usage: Any, *path: str) -> int:
     for key in path:
         usage = usage.get(key) if isinstance(usage, dict) else None
     try:
-        return max(0, int(usage))
+        return min(max(0, int(usage)), MOST_TOKENS)
     except (TypeError, ValueError, OverflowError):
         return 0
 

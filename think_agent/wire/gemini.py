@@ -149,7 +149,8 @@ def from_wire(response: Json, model: str = "") -> Assistant:
         ToolCall(call.get("id") or "", call["name"], arguments_of(call.get("args")))
         for call in (part["functionCall"] for part in parts if "functionCall" in part)
     )
-    end = ended(candidate.get("finishReason"), STOPPED, calls)
+    half = any(part.get("functionCall", {}).get("willContinue") for part in parts)
+    end = ended(None if half else candidate.get("finishReason"), STOPPED, calls)
     malformed = end["stop_reason"] == "malformed"
     return Assistant(
         text="".join(part.get("text", "") for part in parts if not part.get("thought")),

@@ -90,9 +90,9 @@ def from_wire(response: Json, model: str = "") -> Assistant:
     """The reply in the JSON of a chat response; `model` is the one asked, in case none is named."""
     message = response["message"]
     calls = function_calls(message)
-    done, reason = response.get("done"), response.get("done_reason") or ""
+    reason = response.get("done_reason") or ""
     end = ended(reason, REASONS, calls)
-    if not done and reason != "length":
+    if response.get("done") is not True and reason != "length":
         end = {"stop_reason": "incomplete", "cause": STOPPED}
     said = (message.get("content") or "").strip() or calls
     if end["stop_reason"] == "end_turn" and not said and count(response, "eval_count") > 1:

@@ -27,6 +27,7 @@ from .common import (
     openai_usage,
     read_history,
     sendable,
+    worse,
 )
 from .pieces import CallReader
 
@@ -102,9 +103,9 @@ def _choice(choice: ToolChoice) -> Any:
 
 def from_wire(response: Json, model: str = "") -> Assistant:
     """The reply in a response; `model` is the one asked, in case none is named."""
-    if response.get("error"):  # OpenRouter reports trouble at the model's host like this
-        raise ErrorAnswer(response["error"])
     choice = first_choice(response["choices"])
+    if choice.get("error"):  # OpenRouter reports trouble at the model's host like this
+        raise ErrorAnswer(choice["error"])
     reason = choice.get("finish_reason")
     if reason == "content_filter":  # then Azure leaves out the message
         choice = {**choice, "message": choice.get("message") or {}}
@@ -154,6 +155,7 @@ class Fold:
     def __init__(self) -> None:
         self._model = ""
         self._usage: Json | None = None
+        self._counted = False
         self.ended = False
         self._finish_reason: str | None = None
         self._fields: defaultdict[str, list[Any]] = defaultdict(list)  # the pieces of each
@@ -164,12 +166,13 @@ class Fold:
         self._model = chunk.get("model") or self._model
         self._usage = chunk.get("usage") or self._usage
         # The usage comes last, in a chunk without choices; but some servers send it in all of them.
-        self.ended = bool(chunk.get("usage") and not chunk.get("choices"))
+        self._counted = bool(chunk.get("usage") and not chunk.get("choices"))
+        self.ended = self._counted and bool(self._finish_reason)
         deltas: list[Delta] = []
         for choice in chunk.get("choices") or ():
             if choice.get("index"):  # not 0: a second reply, that was not asked for
                 continue
-            self._finish_reason = choice.get("finish_reason") or self._finish_reason
+            self._finish_reason = worse(self._finish_reason, choice.get("finish_reason"), STOPPED)
             delta = choice.get("delta") or {}
             text, thinking = _read(delta.get("content"))
             if shown := thinking or delta.get("reasoning_content") or delta.get("reasoning"):
@@ -187,7 +190,7 @@ class Fold:
         message = {key: _joined(pieces) for key, pieces in self._fields.items()}
         if self._calls:
             message["tool_calls"] = [call.result() for call in self._calls]
-        reason = self._finish_reason or ("stop" if self.ended else None)  # Snowflake gives none
+        reason = self._finish_reason or ("stop" if self._counted else None)  # Snowflake gives none
         choice = {"message": message, "finish_reason": reason}
         return {"model": self._model, "choices": [choice], "usage": self._usage}
 

@@ -29,6 +29,7 @@ NAME = "openai"
 PATH = "/responses"
 STREAMED: Json = {"stream": True}
 STOPPED = {"completed": "end_turn", "max_output_tokens": "max_tokens", "content_filter": "refusal"}
+DONE = ("completed", None)  # the status of an item
 # They answer 400 "Encrypted content is not supported with this model" to the `include` below.
 NO_REASONING = re.compile(r"(ft:)?(chatgpt|gpt-3|gpt-4)")
 
@@ -102,8 +103,6 @@ def _choice(choice: ToolChoice) -> Any:
 
 def from_wire(response: Json, model: str = "") -> Assistant:
     """The reply in a response; `model` is the one asked, in case none is named."""
-    if response.get("error"):  # status "failed"
-        raise ErrorAnswer(response["error"])
     parts: list[Json] = []
     commentary: list[str] = []
     thinking: list[str] = []
@@ -121,8 +120,12 @@ def from_wire(response: Json, model: str = "") -> Assistant:
                 arguments = arguments_of(item.get("arguments"))
                 calls.append(ToolCall(item.get("call_id") or "", item["name"], arguments))
     reason = response.get("status")
-    if reason == "incomplete":
-        reason = (response.get("incomplete_details") or {}).get("reason")
+    cut = (response.get("incomplete_details") or {}).get("reason")
+    unfinished = [i["status"] for i in response["output"] if i.get("status") not in DONE]
+    if cut or reason == "incomplete":
+        reason = cut
+    elif unfinished and reason == "completed":
+        reason = f"an item is {unfinished[0]}"
     elif any(part["type"] == "refusal" for part in parts):
         reason = "content_filter"
     return Assistant(
@@ -149,7 +152,7 @@ class Fold:
     def __init__(self) -> None:
         self.ended = False
         self._response: Json = {}
-        self._items: dict[int, Json] = {}
+        self._items: dict[Any, Json] = {}  # those that are done, by their ids
         self._readers: dict[int, CallReader] = {}
         self._phases: dict[int, str | None] = {}  # of the messages, by their index
         self._commented: int | None = None  # the last commentary
@@ -171,11 +174,13 @@ class Fold:
             case "response.function_call_arguments.delta":
                 return self._readers[event["output_index"]].feed(event["delta"])
             case "response.output_item.done":
-                self._items[event["output_index"]] = event["item"]
+                self._items[event["item"].get("id") or event["output_index"]] = event["item"]
                 self._unfinished.clear()
             case "response.completed" | "response.incomplete" | "response.failed":
                 self.ended = True
-                self._response = {"status": event["type"][len("response.") :], **event["response"]}
+                status = {"status": event["type"].removeprefix("response.")}
+                own = event["response"]
+                self._response = status | own if "completed" in event["type"] else own | status
             case "error":
                 raise ErrorAnswer(event.get("error") or event)
         return []
@@ -194,5 +199,7 @@ class Fold:
             phase = self._phases.get(max(self._phases, default=0))
             unfinished = {"type": "message", "phase": phase, "content": [text]}
             return {"output": [*self._items.values(), unfinished]}
-        items = dict(enumerate(self._response["output"])) | self._items
-        return {**self._response, "output": [items[index] for index in sorted(items)]}
+        done, output = self._items, enumerate(self._response.get("output") or ())
+        whole = {item.get("id") or index: item for index, item in output}
+        items = whole | done if done.keys() <= whole.keys() else done
+        return {**self._response, "output": list(items.values())}
