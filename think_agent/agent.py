@@ -127,10 +127,8 @@ class Agent(Generic[Data]):
         if self._guarded and not (think or carry):
             names = ", ".join(self._guarded)
             raise ValueError(f"{names}: think_first needs a think tool, or carry=True")
-        self.shown: tuple[Tool, ...] = (
-            *([think] if think else []),
-            *(_carrying(t) if carry and t.think_first else t for t in self.tools.values()),
-        )
+        own = (_carrying(t) if carry and t.think_first else t for t in self.tools.values())
+        self.shown: tuple[Tool, ...] = (*filter(None, [think]), *own)
         self._max_chars = max_result_chars
         self._approve = approve
         self._force = force

@@ -124,7 +124,8 @@ BROKEN_OFF: dict[str, Literal["truncated", "refused"]] = {  # a stop reason, and
     "incomplete": "truncated",  # the server, or a limit of ours, ended it in the middle
     "refusal": "refused",
 }
-STOP_REASONS = {"end_turn", "tool_use", "stop_sequence", "malformed", *BROKEN_OFF}
+HALF = (*BROKEN_OFF, "malformed")  # nothing in such a reply is acted on
+STOP_REASONS = {"end_turn", "tool_use", "stop_sequence", *HALF}
 
 
 @dataclass(frozen=True, slots=True)

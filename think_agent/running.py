@@ -21,7 +21,7 @@ from . import think as thinking
 from .errors import TranscriptError
 from .loop import AskHuman, CallModel, CallTool, Done, Exit, Refuse, Step, next_step, plan
 from .messages import (
-    BROKEN_OFF,
+    HALF,
     STOP_REASONS,
     THINK_NAME,
     Assistant,
@@ -123,8 +123,9 @@ class Flush:
     """What was recorded has to be on the disk before anything else is done."""
 
 
-CLOSING = 60.0  # seconds that a reply without tools may take beyond a limit of seconds,
-CLOSING_TOKENS = 1_000  # and what it may hold beyond one of tokens
+ENDS = {"limit", "budget"}  # what the kit asks closing words for
+CLOSING = 60.0  # seconds that these may take, and any last reply beyond a limit of seconds
+CLOSING_TOKENS = 1_000  # that they may hold, and any last reply beyond a limit of tokens
 M = TypeVar("M", bound=Message)
 Event: TypeAlias = Delta | Notice | Message | Outcome
 Effect: TypeAlias = Message | Request | Perform | AskHuman | Flush
@@ -136,14 +137,16 @@ def effects(agent: "Agent", step: Step, turn: Turn) -> list[Effect]:
         case CallModel(tool_choice=choice, say=say):
             asked: list[Spoken] = [say] if say else []
             closes = choice == "none"
+            ends = ENDS & {*turn.asked, say.kind if say else ""}
             left = agent.limits.tokens and agent.limits.tokens - turn.tokens
+            most = max(left or 0, CLOSING_TOKENS) if ends or (left and closes) else left
             request = Request(
                 recent(turn, agent.keep_turns) + tuple(asked),
                 agent.shown,
                 tool_choice=choice,
                 system=agent.instructions,
                 output_schema=agent.answer.schema if agent.answer and closes else None,
-                max_output_tokens=max(left, CLOSING_TOKENS) if left and closes else left,
+                max_output_tokens=most,
             )
             return [*asked, request]
         case CallTool(call) if call.name == THINK_NAME and agent.think:
@@ -153,9 +156,9 @@ def effects(agent: "Agent", step: Step, turn: Turn) -> list[Effect]:
         case CallTool(call):
             decided = as_decided(thinking.bare(call), turn)
             own = next((one for one in turn.pending if one.id == call.id), call)  # the model's
-            meant = thinking.bare(own)
-            by = "A person" if decided.arguments != thinking.bare(call).arguments else "A policy"
-            perform = Perform(decided, changed=by if decided.arguments != meant.arguments else "")
+            meant = thinking.bare(own), replace(own, arguments=as_received(agent.tools, own) or {})
+            by = "A policy" if decided.arguments == thinking.bare(call).arguments else "A person"
+            perform = Perform(decided, changed="" if decided in meant else by)
             tool = agent.tools.get(call.name)
             harmless = tool is None or (tool.idempotent and not tool.takes_key)
             if harmless or as_received(agent.tools, decided) is None:
@@ -238,7 +241,8 @@ class Run:
         """Do one thing, and record what came of it."""
         match effect:
             case Flush():
-                self._flush()
+                if self._file is not None:
+                    self._file.flush()
             case Request() | Perform() | AskHuman():
                 for event in self._agent.perform(self._bound(effect), streamed=self._streamed):
                     yield from self._taken(event, effect)
@@ -252,7 +256,7 @@ class Run:
                 if self._file is not None:
                     import asyncio
 
-                    await asyncio.to_thread(self._flush)
+                    await asyncio.to_thread(self._file.flush)
             case Request() | Perform() | AskHuman():
                 bound = self._bound(effect)
                 async for event in self._agent.aperform(bound, streamed=self._streamed):
@@ -269,10 +273,12 @@ class Run:
         match effect:
             case Perform():
                 return replace(effect, key=_key(self.turn))
-            case Request(tool_choice=choice) if limit := self._agent.limits.seconds:
-                left = limit - seconds(self.turn, self._since)
-                left = max(left, CLOSING) if choice == "none" else left
-                return replace(effect, deadline=time.monotonic() + left)
+            case Request(tool_choice=choice):
+                ends = ENDS & self.turn.asked.keys()
+                if limit := CLOSING if ends else self._agent.limits.seconds:
+                    left = limit if ends else limit - seconds(self.turn, self._since)
+                    left = max(left, CLOSING) if choice == "none" else left
+                    return replace(effect, deadline=time.monotonic() + left)
         return effect
 
     def _taken(self, event: Event, effect: Effect) -> Iterator[Event]:
@@ -299,10 +305,6 @@ class Run:
         self.messages.append(message)
         yield message
 
-    def _flush(self) -> None:
-        if self._file is not None:
-            self._file.flush()
-
 
 def received(reply: Assistant, choice: ToolChoice, agent: "Agent", turn: Turn) -> Assistant:
     """What the model sent, as it goes into the transcript: with ids, and held against the tool
@@ -314,12 +316,10 @@ def received(reply: Assistant, choice: ToolChoice, agent: "Agent", turn: Turn) -
         reply = without_signal(reply)
     enforced = reply.enforced
     # A provider that was not asked by tool choice ignored none.
-    if choice != "auto" and reply.stop_reason not in BROKEN_OFF and enforced != "prompt":
+    if choice != "auto" and reply.stop_reason not in HALF and enforced != "prompt":
         enforced = (enforced or "tool_choice") if honored(choice, reply) else "ignored"
-    named = all(map(attrgetter("id"), reply.tool_calls))
-    calls = reply.tool_calls if named else with_ids(reply.tool_calls, turn)
-    now = agent.now()
-    return replace(reply, tool_calls=calls, tool_choice=choice, enforced=enforced, at=now)
+    calls = with_ids(reply.tool_calls, turn)
+    return replace(reply, tool_calls=calls, tool_choice=choice, enforced=enforced, at=agent.now())
 
 
 def without_signal(reply: Assistant) -> Assistant:
@@ -358,7 +358,7 @@ def _notices(reply: Assistant, before: int) -> Iterator[str]:
     """
     if reply.notice:
         yield reply.notice
-    if reply.stop_reason not in BROKEN_OFF and not honored(reply.tool_choice, reply):
+    if reply.stop_reason not in HALF and not honored(reply.tool_choice, reply):
         yield not_honored(reply.tool_choice, reply, before)
 
 
@@ -384,9 +384,8 @@ def explained(agent: "Agent", transcript: Iterable[Message]) -> Iterator[Explain
             for policy in policies:
                 if (changed := policy(step, turn)) != step:
                     planned.append((policy.__name__, step := changed))
-            expected = [
-                e for e in effects(agent, step, turn) if not isinstance(e, (Started, Flush))
-            ]
+            done = effects(agent, step, turn)
+            expected = [e for e in done if not isinstance(e, (Started, Flush))]
             came = [m for m in recorded if not (isinstance(m, Started) or _is_from_a_person(m))]
             fits = len(came) <= len(expected) and all(map(_fits, expected, came))
             yield Explained(tuple(planned), tuple(came), fits)

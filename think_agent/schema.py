@@ -12,7 +12,6 @@ Rule 4: `transformed` is the one that walks through a schema; what is done to ea
 import inspect
 import re
 from collections.abc import Callable
-from dataclasses import fields, is_dataclass
 from typing import Annotated, Any, TypeAlias, get_type_hints
 
 import pydantic
@@ -23,6 +22,7 @@ from .text import shorten
 
 Change: TypeAlias = Callable[[Json], Json]
 NULL: Json = {"type": "null"}
+PLAIN = {"missing": "this field is required", "extra_forbidden": "there is no such field"}
 KEY = "idempotency_key"  # a parameter of this name is the kit's: no model gets to see it
 
 
@@ -193,9 +193,12 @@ def held(value: Any) -> Any:
             return {str(held(key)): held(item) for key, item in value.items()}
         case list() | tuple() | set() | frozenset():
             return list(map(held, value))
-    if is_dataclass(value):
-        return held({field.name: getattr(value, field.name) for field in fields(value)})
-    return pydantic_core.to_jsonable_python(value, fallback=str)
+        case pydantic.SecretStr():
+            return value.get_secret_value()
+        case object(__dataclass_fields__=names):
+            return held({name: getattr(value, name) for name in names})
+    # As texts, numbers that are none pass no predicate unseen: to compare them raises.
+    return pydantic_core.to_jsonable_python(value, fallback=str, inf_nan_mode="strings")
 
 
 def problems(error: pydantic.ValidationError) -> str:
@@ -205,12 +208,8 @@ def problems(error: pydantic.ValidationError) -> str:
 
 def _problem(item: pydantic_core.ErrorDetails) -> str:
     where = ".".join(map(str, item["loc"])) or "arguments"
-    match item["type"]:
-        case "missing":
-            return f"{where}: this field is required"
-        case "extra_forbidden":
-            return f"{where}: there is no such field"
-    return f"{where}: {item['msg']}, got {shorten(repr(item['input']), 80)}"
+    said = PLAIN.get(item["type"]) or f"{item['msg']}, got {shorten(repr(item['input']), 80)}"
+    return f"{where}: {said}"
 
 
 def read_docstring(text: str) -> tuple[str, dict[str, str]]:

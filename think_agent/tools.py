@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from copy import deepcopy
 from dataclasses import dataclass, field
+from types import CoroutineType
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
 import pydantic
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # what every provider accepts
 MAX_RESULT_CHARS = 20_000
+DEEPEST = 1_000  # in a chain of exceptions
 GRACE = 1.0  # seconds that an async function may take to clean up after its timeout
 GUARDS = ("think_first", "idempotent", "takes_key", "timeout")  # what an audit wants to know
 
@@ -135,8 +137,8 @@ def tool(
         text, notes = read_docstring(inspect.getdoc(function) or "")
         takes_key = KEY in inspect.signature(function).parameters
         model, schema = arguments_model(name, function, notes)
-        if inspect.isasyncgenfunction(function):
-            raise TypeError(f"tool {name}: an async generator gives no result; return one")
+        if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
+            raise TypeError(f"tool {name}: a generator does nothing by itself; return a result")
         description = options.get("description") or text
         if not description:
             said = f"tool {name}: no docstring, so a model knows nothing of it but its name"
@@ -205,7 +207,9 @@ async def acall(
     value, raised = await _await(function, tools[request.name])
     if isinstance(raised, (Misuse, KeyboardInterrupt, SystemExit)):
         raise raised
-    return _failure(request, raised, max_chars) if raised else _success(request, value, max_chars)
+    if raised is not None:
+        return _failure(request, raised, max_chars)
+    return _success(request, value, max_chars)
 
 
 def _wait(function: Callable[[], Any], tool: Tool) -> Any:
@@ -214,9 +218,9 @@ def _wait(function: Callable[[], Any], tool: Tool) -> Any:
         value = function()
     else:
         value, raised = _in_a_thread(function).result(min(tool.timeout, threading.TIMEOUT_MAX))
-        if raised:
+        if raised is not None:
             raise raised
-    if not inspect.iscoroutine(value):
+    if type(value) is not CoroutineType:
         return value
     import asyncio
 
@@ -240,7 +244,7 @@ async def _await(function: Callable[[], Any], tool: Tool) -> tuple[Any, BaseExce
         if inspect.iscoroutinefunction(tool.function):
             return await function(), None
         value, raised = await asyncio.wrap_future(_in_a_thread(function))
-        return (await value if inspect.iscoroutine(value) else value), raised
+        return (await value if type(value) is CoroutineType else value), raised
 
     task = asyncio.create_task(work())
     try:
@@ -251,11 +255,10 @@ async def _await(function: Callable[[], Any], tool: Tool) -> tuple[Any, BaseExce
     if late:
         task.cancel()
         await asyncio.wait({task}, timeout=GRACE)
-        return None, TimeoutError()
-    if task.cancelled():  # by the function itself
-        return None, asyncio.CancelledError()
+    if not task.done() or task.cancelled():  # by the function itself, where it is not late
+        return None, TimeoutError() if late else asyncio.CancelledError()
     raised = task.exception()
-    return (None, raised) if raised else task.result()
+    return task.result() if raised is None else (None, raised)
 
 
 def _in_a_thread(function: Callable[[], Any]) -> Future[tuple[Any, BaseException | None]]:
@@ -278,9 +281,11 @@ def _in_a_thread(function: Callable[[], Any]) -> Future[tuple[Any, BaseException
 
 def _hidden_interrupt(error: BaseException | None) -> BaseException | None:
     """The Ctrl-C or exit that the tool cleaned up after when `error` came up."""
-    while error and not isinstance(error, (KeyboardInterrupt, SystemExit)):
+    for _ in range(DEEPEST):  # the chain may be a circle
+        if error is None or isinstance(error, (KeyboardInterrupt, SystemExit)):
+            return error
         error = error.__context__
-    return error
+    return None
 
 
 def as_received(tools: Mapping[str, Tool], request: ToolCall) -> Json | None:
@@ -291,9 +296,23 @@ def as_received(tools: Mapping[str, Tool], request: ToolCall) -> Json | None:
         arguments: Json = held(checked(tools, request))
     except ModelMistake:
         return None
-    known = tools[request.name].parameters.get("properties", {})
+    return with_defaults(tools[request.name], arguments)
+
+
+def with_defaults(tool: Tool, arguments: Json) -> Json:
+    """The arguments of a call, and the defaults that the model was told of, in their order."""
+    known = tool.parameters.get("properties", {})
     filled = {name: of["default"] for name, of in known.items() if "default" in of} | arguments
     return {name: filled[name] for name in known if name in filled} | filled
+
+
+def _defaults(function: Callable[..., Any]) -> Json:
+    """What a function takes for arguments that are left out, as far as it tells."""
+    try:
+        own = inspect.signature(function).parameters.values()
+    except ValueError:  # of a class in C, say
+        return {}
+    return {p.name: p.default for p in own if p.default is not p.empty and p.name != KEY}
 
 
 def _prepare(tools: Mapping[str, Tool], request: ToolCall, key: str) -> Callable[[], Any]:
@@ -322,7 +341,7 @@ def checked(tools: Mapping[str, Tool], request: ToolCall) -> Json:
         raise ModelMistake(f"the arguments of {tool.name} are nested too deeply.") from None
     arguments.pop(CARRIED, None)  # it is the kit's; see think.py
     if tool.arguments_model is None:
-        return arguments
+        return _defaults(tool._callable()) | with_defaults(tool, arguments)
     try:
         return named(tool.arguments_model.model_validate(arguments), defaults=False)
     except pydantic.ValidationError as error:
@@ -332,10 +351,9 @@ def checked(tools: Mapping[str, Tool], request: ToolCall) -> Json:
 
 def _success(request: ToolCall, value: Any, max_chars: int) -> ToolResult:
     """It happened, whatever it returned: what is no JSON is shown as text."""
-    try:
-        plain = pydantic_core.to_jsonable_python(value)
-        text = value if type(value) is str else json_text(plain, compact=True)
-    except Exception:  # of a value's own methods, too
+    as_json = lambda: json_text(pydantic_core.to_jsonable_python(value), compact=True)  # noqa: E731
+    text = value if type(value) is str else _safely(as_json)
+    if text is None:
         text = f"(done; the result is no JSON, so it is shown as text) {_words(value)}"
     return ToolResult(request.id, request.name, _cut(text or "(empty)", max_chars))
 
@@ -352,10 +370,18 @@ def _failure(request: ToolCall, error: BaseException, max_chars: int) -> ToolRes
 
 
 def _words(value: object) -> str:
+    said = _safely(lambda: str(value))
+    return f"a {type(value).__name__}" if said is None else said
+
+
+def _safely(show: Callable[[], str]) -> str | None:
+    """None where a value's own methods raise, or pydantic panics over one that changes."""
     try:
-        return str(value)
-    except Exception:  # of its own __str__
-        return f"a {type(value).__name__}"
+        return show()
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException:
+        return None
 
 
 def _cut(text: str, max_chars: int) -> str:

@@ -75,9 +75,7 @@ class Transcript(list[Message]):
         self.id = str(old["id"]) if old else uuid.uuid4().hex
         head = {"type": "transcript", "version": VERSIONS[-1], "id": self.id, "created": now}
         self._header: Json | None = {**head, **made_of}  # to be written before the next message
-        self._changed = (
-            [] if old is None else [key for key in made_of if _differ(made_of, old, key)]
-        )
+        self._changed = [key for key in made_of if old and _differ(made_of, old, key)]
         if old and not self._changed and old["version"] == VERSIONS[-1]:
             self._header = None
         if not old:

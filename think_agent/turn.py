@@ -28,7 +28,7 @@ from datetime import datetime
 from typing import Literal, TypeAlias
 
 from .messages import (
-    BROKEN_OFF,
+    HALF,
     THINK_NAME,
     Assistant,
     Force,
@@ -242,7 +242,7 @@ class Turn:
         made = Thought(thought(call), how, should_continue(call))
         self.thoughts.append(made)
         self._signal, self.owes_thought = made.should_continue, False
-        whole = self.reply.stop_reason not in (*BROKEN_OFF, "malformed")
+        whole = self.reply.stop_reason not in HALF
         if whole and isinstance(call.arguments, dict) and not is_blank(made.text):
             self._thought, self._stale, self._acted = made, False, False
             self.wants_thought = False

@@ -94,7 +94,7 @@ def test_what_each_kind_of_step_asks_for():
     shown = (ASK, BOTH)
     assert asked(CallModel("none", say=say)) == [
         say,
-        Request((*shown, say), agent.shown, tool_choice="none"),
+        Request((*shown, say), agent.shown, tool_choice="none", max_output_tokens=1_000),
     ]
     assert asked(AskHuman("Go on?")) == [AskHuman("Go on?")]
     assert asked(Done("silence")) == [Flush()]

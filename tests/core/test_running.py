@@ -277,7 +277,7 @@ def test_neither_does_a_carried_one(text):
 
 
 def test_a_tool_that_gives_no_result_is_refused_at_its_declaration():
-    with pytest.raises(TypeError, match="tool rows: an async generator"):
+    with pytest.raises(TypeError, match="tool rows: a generator"):
 
         @tool
         async def rows(n: int):

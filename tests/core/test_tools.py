@@ -662,3 +662,69 @@ def test_a_default_that_only_the_annotation_knows_is_handed_over():
 
     assert ask(tool(pay)).content == "paid 5"
     assert as_received({"pay": tool(pay)}, ToolCall("1", "pay", {})) == {"amount": 5}
+
+
+# Results and errors that lie about themselves.
+
+
+class Broken:
+    """Nothing can be asked of it."""
+
+    def __getattribute__(self, name):
+        raise ReferenceError(name)
+
+    def __repr__(self):
+        raise asyncio.CancelledError
+
+
+class Gone(Exception):
+    """An error that counts as nothing."""
+
+    def __bool__(self):
+        return False
+
+
+@pytest.mark.parametrize("run", [ask, ask_async])
+def test_a_result_that_cannot_even_be_asked_what_it_is_was_a_success(run):
+    @tool
+    def pay() -> Any:
+        """Pay."""
+        return Broken()
+
+    result = run(pay)
+    assert not result.is_error
+    assert result.content.startswith("(done;")
+
+
+@pytest.mark.parametrize("run", [ask, ask_async])
+def test_an_error_that_is_false_is_an_error(run):
+    @tool
+    def pay() -> None:
+        """Pay."""
+        raise Gone
+
+    assert run(pay).is_error
+
+
+@pytest.mark.parametrize("run", [ask, ask_async])
+def test_a_chain_of_errors_in_a_circle_comes_to_an_end(run):
+    @tool
+    def pay() -> None:
+        """Pay."""
+        first, second = ValueError("first"), ValueError("second")
+        first.__context__, second.__context__ = second, first
+        raise first
+
+    assert run(pay).content == "error: ValueError: first"
+
+
+def test_a_result_in_the_last_moment_is_one():
+    @tool(timeout=0.05)
+    async def pay() -> str:
+        """Pay."""
+        try:
+            await asyncio.sleep(9)
+        except asyncio.CancelledError:
+            return "paid after all"
+
+    assert ask(pay).content == ask_async(pay).content == "paid after all"

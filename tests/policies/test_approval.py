@@ -4,7 +4,9 @@ import asyncio
 import json
 from dataclasses import replace
 from functools import reduce
+from typing import Annotated
 
+import pydantic
 import pytest
 
 from tests.support.agents import agent, results
@@ -12,7 +14,9 @@ from think_agent import (
     AskHuman,
     Assistant,
     CallTool,
+    Done,
     Started,
+    Tool,
     ToolCall,
     ToolResult,
     User,
@@ -116,6 +120,77 @@ def test_a_surrogate_of_a_person_poisons_no_transcript(tmp_path):
     text = path.read_text()
     assert "ud800" not in text
     assert text.count("\\ufffd") == 3  # the request, the verdict, and the refusal
+
+
+def test_a_no_stays_a_no_whatever_the_predicate_says_by_then():
+    answers, paid = iter([True] + [False] * 9), []
+
+    @tool(needs_approval=lambda arguments: next(answers))
+    def pay(cents: int) -> None:
+        """Pay."""
+        paid.append(cents)
+
+    refused = agent(call("pay", cents=1), "Not paid.", tools=[pay], approve=lambda asked: False)
+    assert refused.run("Pay").actions == ()
+    assert paid == []
+
+
+def test_a_ready_schema_is_judged_with_the_defaults_of_its_function():
+    seen, paid = [], []
+
+    def pay(order: str, cents: int = 58_000) -> None:
+        paid.append(cents)
+
+    schema = {"type": "object", "properties": {"order": {"type": "string"}}}
+    guarded = Tool(
+        name="pay",
+        description="Pay.",
+        parameters=schema,
+        function=pay,
+        needs_approval=lambda arguments: seen.append(arguments) or arguments["cents"] > 100,
+    )
+    asked = []
+    script = call("pay", order="A"), "Paid."
+    agent(*script, tools=[guarded], approve=lambda a: asked.append(a.question) or True).run("Pay")
+    assert seen[0] == {"order": "A", "cents": 58_000}
+    assert asked == ['Run pay(order="A", cents=58000)?']
+    assert paid == [58_000]
+
+
+def test_what_is_edited_is_what_the_model_wrote_so_that_it_is_read_once():
+    def in_cents(dollars):
+        return dollars * 100
+
+    paid, asked = [], []
+
+    @tool(needs_approval=True)
+    def pay(dollars: Annotated[int, pydantic.AfterValidator(in_cents)], note: str = "") -> None:
+        """Pay."""
+        paid.append(dollars)
+
+    def edit(question):
+        asked.append(question.question)
+        return Verdict("yes", arguments={**question.call.arguments, "note": "checked"})
+
+    outcome = agent(call("pay", dollars=5), "Paid.", tools=[pay], approve=edit).run("Pay")
+    assert asked == ['Run pay(dollars=500, note="")?']
+    assert paid == [500]
+    assert outcome.actions[0].call.arguments == {"dollars": 5, "note": "checked"}
+
+
+def test_what_may_have_happened_is_not_said_not_to_have_run(tmp_path):
+    """Begun by an agent without a gate and limits, taken up by one with them."""
+    crashed = [User("Pay"), Assistant(tool_calls=(pay_call(1),), stop_reason="tool_use")]
+    crashed.append(Started("p", "pay", "key"))
+    for settings in ({}, {"max_actions": 1}, {"on_tool_error": "fail_fast"}):
+
+        @tool(think_first=True)
+        def pay(cents: int) -> None:
+            """Pay."""
+
+        desk = agent("Paid.", tools=[pay], **settings)
+        assert isinstance(desk.next_step(crashed), Done)  # it waits for a person
+        assert "it may have happened" in desk.next_step(crashed).answer
 
 
 def test_one_dict_for_all_answers_changes_no_record():

@@ -18,7 +18,7 @@ import pydantic
 from ..loop import CallModel, Done, Step
 from ..messages import Json, User
 from ..schema import problems, reduced
-from ..text import json_objects, json_value
+from ..text import json_objects, json_text, json_value
 from ..tools import ModelMistake
 from ..turn import Turn
 
@@ -48,11 +48,8 @@ class TypedAnswer:
         except pydantic.ValidationError as error:
             # Where every property is required, one that may be left out is null.
             nulls = [item["loc"] for item in error.errors() if item["input"] is None]
-            if not nulls or not all(_left_out(value, place) for place in nulls):
-                raise ModelMistake(problems(error)) from error
-        try:
-            return self.kind.model_validate(value)
-        except pydantic.ValidationError as error:
+            if nulls and all(_left_out(value, place) for place in nulls):
+                return self.read(json_text(value))
             raise ModelMistake(problems(error)) from error
 
     def ask_for_answer(self, step: Step, turn: Turn) -> Step:

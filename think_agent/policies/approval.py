@@ -16,7 +16,7 @@ from ..loop import AskHuman, CallTool, Done, Policy, Refuse, Step
 from ..messages import Started, ToolCall, ToolResult, Verdict, from_json, to_json
 from ..text import json_text, json_value, well_formed
 from ..think import bare
-from ..tools import Tool, as_received, signature
+from ..tools import Tool, as_received, signature, with_defaults
 from ..turn import Turn
 
 
@@ -24,7 +24,10 @@ def approval(tools: Mapping[str, Tool]) -> Policy:
     """Calls of tools that declare `needs_approval` wait for a verdict."""
 
     def ask_for_approval(step: Step, turn: Turn) -> Step:
-        if not isinstance(step, CallTool) or not _needs_approval(tools, step.call):
+        if not isinstance(step, CallTool):
+            return step
+        decided = any(isinstance(note, Verdict) for note in turn.notes)  # a no stays a no
+        if not (decided or _needs_approval(tools, step.call)):
             return step
         return _by_verdict(step, turn, tools, "Run {}?", "not run:")
 
@@ -36,8 +39,9 @@ def after_a_crash(tools: Mapping[str, Tool]) -> Policy:
 
     def ask_before_repeating(step: Step, turn: Turn) -> Step:
         started = any(isinstance(note, Started) for note in turn.notes)
-        if not isinstance(step, CallTool) or not started:
+        if not isinstance(step, (CallTool, Refuse)) or not started:
             return step
+        step = CallTool(step.call)  # what may have happened is not said to be "not run"
         tool = tools.get(step.call.name)
         if tool is None or tool.idempotent or tool.takes_key:
             return step
@@ -86,7 +90,7 @@ def verdict(answer: Verdict | bool, asked: AskHuman) -> Verdict:
     """
     call_id = asked.call.id if asked.call else ""
     if isinstance(answer, bool):
-        return Verdict("yes" if answer else "no", call_id)
+        answer = Verdict("yes" if answer else "no")
     if isinstance(answer, Verdict) and answer.call_id in ("", call_id):
         with suppress(TypeError, ValueError, RecursionError):
             own = to_json(replace(answer, call_id=call_id))
@@ -105,8 +109,9 @@ def _by_verdict(
     refusal: str,
     since_started: bool = False,
 ) -> Step:
-    """The call when a person said yes to it, a refusal at a no, and the question until then, which
-    shows the arguments as the function will get them, with those that the model left out.
+    """The call when a person said yes to it, a refusal at a no, and the question until then. That
+    shows the arguments as the function will get them; its call has those that may be edited: as
+    the model wrote them, with those that it left out.
     """
     verdict = None
     for note in turn.notes:  # the last one counts
@@ -117,10 +122,11 @@ def _by_verdict(
                 verdict = None
     if verdict is None:
         thought = turn.thought_behind(step.call)
-        call = as_decided(bare(step.call), turn)
-        if received := as_received(tools, call):
+        call = given = as_decided(bare(step.call), turn)
+        if (received := as_received(tools, call)) and isinstance(call.arguments, dict):
+            given = replace(call, arguments=with_defaults(tools[call.name], call.arguments))
             call = replace(call, arguments=received)
-        return AskHuman(question.format(signature(call)), call, thought.text if thought else "")
+        return AskHuman(question.format(signature(call)), given, thought.text if thought else "")
     if verdict.decision == "yes":
         return step
     said_no = f"{verdict.by or 'a person'} said no ({verdict.reason or 'no reason given'})"

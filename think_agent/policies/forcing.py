@@ -24,14 +24,14 @@ def force(when: Forcing) -> Policy:
       way out.
     - `"never"`: the model is free throughout.
     """
-    match when:
-        case "never":
-            return lambda step, turn: step
-        case "first":
-            return force_first
-        case "always":
-            return force_always
-    raise ValueError(f"force={when!r}: use 'never', 'first' or 'always'")
+    policies: dict[str, Policy] = {"never": _never, "first": force_first, "always": force_always}
+    if when not in policies:
+        raise ValueError(f"force={when!r}: use 'never', 'first' or 'always'")
+    return policies[when]
+
+
+def _never(step: Step, turn: Turn) -> Step:
+    return step
 
 
 def force_first(step: Step, turn: Turn) -> Step:

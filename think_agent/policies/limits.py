@@ -133,7 +133,12 @@ def seconds(turn: Turn, since: str = "") -> float:
 def max_tokens(limit: int) -> Policy:
     """At most `limit` tokens a turn, input and output together."""
     check_whole("max_tokens", limit)
-    return _closing("budget", f"{limit} tokens", lambda turn: turn.tokens >= limit, cuts=True)
+
+    def reached(turn: Turn) -> bool:
+        cut = turn.reply is not None and turn.reply.cause == "too_long"
+        return cut or turn.tokens >= limit
+
+    return _closing("budget", f"{limit} tokens", reached, cuts=True)
 
 
 def max_cost(limit: float, prices: Mapping[str, Price]) -> Policy:

@@ -39,6 +39,7 @@ from .settings import LONG, checked_url, find_key, secrets_in, shown_address
 from .transport import DEADLINE, PerLoop
 
 LONGEST_WAIT = 30.0  # seconds
+CHARACTERS = 16  # more than a token holds, on average: for servers that go on past their bound
 
 
 class Fold(Protocol):
@@ -208,7 +209,7 @@ class Provider(Model):
             with asking as body:
                 for event in self.events(body):
                     yield from asking.deltas(event)
-                    if asking.fold.ended:
+                    if asking.is_over:
                         break
                 asking.finish()
         yield asking.reply
@@ -225,7 +226,7 @@ class Provider(Model):
                     async for event in events:
                         for delta in asking.deltas(event):
                             yield delta
-                        if asking.fold.ended:
+                        if asking.is_over:
                             break
                 asking.finish()
         yield asking.reply
@@ -259,6 +260,7 @@ class _Asking:
         self._body: Json = {}
         self._tries = 0
         self._shown = False
+        self._room = 0
         self.reply: Assistant | None = None
         self.wait = 0.0  # seconds, before the next try
         self._failure: ModelError | None = None
@@ -282,14 +284,22 @@ class _Asking:
     @cached_property
     def fold(self) -> Fold:
         """The stream of this try, as it adds up."""
+        bound = self._provider.settings.bounded(self._request.max_output_tokens).max_output_tokens
+        self._room = CHARACTERS * (bound or 0)  # for what comes
         fold: Fold = self._provider.wire.Fold()
         return fold
+
+    @property
+    def is_over(self) -> bool:
+        """Has it come to its end, or gone on past every bound?"""
+        return self.fold.ended or self._room < 0
 
     def deltas(self, event: Any) -> Iterator[Delta]:
         """What a watcher may see of an event."""
         for delta in self.fold.feed(event):
             checked = checked_delta(delta)
             self._shown = True
+            self._room -= len(checked.text)
             yield checked
 
     def read(self, response: Any) -> Assistant:
@@ -312,7 +322,9 @@ class _Asking:
     def finish(self) -> None:
         """A stream is over: what it amounts to is the reply."""
         reply = self.read(self.fold.result())
-        if reply.stop_reason == "incomplete" and not (self._shown or self.fold.ended):
+        if self._room < 0:
+            reply = self._cut(stop_reason="incomplete", cause="too_long")
+        elif reply.stop_reason == "incomplete" and not (self._shown or self.fold.ended):
             said = f"the stream broke off before its end; try again, and {RIGHT_KIND}"
             raise BadResponse(f"{self._provider.name}: {said}", retryable=True)
         self.reply = reply
@@ -329,7 +341,7 @@ class _Asking:
         if isinstance(ours, TimedOut) and time.monotonic() >= deadline:
             self.reply = self._cut(stop_reason="incomplete", cause="deadline")
             return
-        if isinstance(ours, UnreadCall) and self._asked.tools:
+        if isinstance(ours, UnreadCall) and request.tools:
             self.reply = self._malformed(self._cut(stop_reason="malformed", mistake=ours.said))
             return
         if self._shown and isinstance(ours, BadResponse | ConnectionFailed | TimedOut):

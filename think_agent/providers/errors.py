@@ -88,9 +88,11 @@ ANY = range(400, 600)
 CREDIT = "insufficient_quota|billing_hard_limit"
 NO_CALL = (
     r"pars\w+ (the )?(tool|function) call|tool call pars|failed to parse input|"
-    "tool_use_failed|XML syntax error|did not call a tool"
+    "tool_use_failed|XML syntax error|did not call a tool|expected element type|"
+    "empty (Laguna )?(tool|function|argument)|mismatched arg_key|is missing for tool|"
+    "tool .* (is not declared|not found)|undeclared .*function|missing ATEM"
 )
-NO_JSON = "failed to parse JSON|unexpected end of JSON|invalid character"  # Ollama's, of a call
+NO_JSON = "failed to parse JSON|unexpected end of JSON|invalid character|cannot unmarshal|^ EOF$"
 SLIP = "this was the model's slip; ask again"
 NO_MODEL = (
     "model_not_found|model.*not (found|exist)|(invalid|not a valid|not a chat) model|"
@@ -110,8 +112,8 @@ MEANINGS = [  # the first one that fits
     Meaning(ModelNotFound, {404}, "model", CHECK_NAME),
     Meaning(AuthError, {400}, "credit balance", "add credit to the account"),
     Meaning(AuthError, {400}, "API key", CHECK_KEY),
-    Meaning(UnreadCall, ANY, NO_CALL, SLIP, retryable=True),
-    Meaning(UnreadCall, range(500, 600), NO_JSON, SLIP, retryable=True),
+    Meaning(UnreadCall, {400, 422, 500}, NO_CALL, SLIP, retryable=True),
+    Meaning(UnreadCall, {500}, NO_JSON, SLIP, retryable=True),
     Meaning(RateLimited, {402, 403, 429}, CREDIT, "no credit is left: check plan and billing"),
     Meaning(RateLimited, {429}, "too large", "send less"),
     Meaning(RateLimited, {429}, "usage limit|PerDay", "wait until the limit is lifted"),
@@ -121,7 +123,7 @@ MEANINGS = [  # the first one that fits
     Meaning(BadRequest, {413}, "", "send a shorter conversation"),
     Meaning(RateLimited, {429}, "", "wait, or send less at a time", retryable=True),
     Meaning(BadRequest, range(400, 500), "", "change the request"),
-    Meaning(Overloaded, range(500, 1000), "", "try again later", retryable=True),
+    Meaning(Overloaded, range(500, 2**63), "", "try again later", retryable=True),
     Meaning(BadResponse, range(400), "", "check base_url"),
 ]  # fmt: skip
 

@@ -102,7 +102,7 @@ class Gemini(Provider):
         details = str(error.details)
         delay = RETRY_DELAY.search(details)
         return Fault(
-            error.message or details,
+            str(error.message or details),
             error.code,
             "PerDay" if "PerDay" in details else "",  # a day's quota is not back in seconds
             getattr(error.response, "headers", None) or {},
