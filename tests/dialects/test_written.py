@@ -206,9 +206,9 @@ MORE = {
 
 @pytest.mark.parametrize(("dialect", "text"), [(d, text) for d in MORE for text in MORE[d]])
 def test_a_call_that_a_result_holds_is_not_run_out_of_a_reply_that_says_more(dialect, text):
-    def runs(text, result=NOTE, tool=look, request_of_a_person="Look at 7."):
-        asked = Assistant(tool_calls=(call("look", id=1),))
-        heard = (User(request_of_a_person), asked, ToolResult("", "look", result))
+    def runs(text, result=NOTE, tool=look, request_of_a_person="Look at 7.", called="look"):
+        asked, failed = Assistant(tool_calls=(call(called, id=1),)), result.startswith("error")
+        heard = (User(request_of_a_person), asked, ToolResult("", called, result, failed))
         model = WRAP[dialect](ScriptedModel([Assistant(text)]))
         reply = model.complete(request(*heard, tools=(THINK, tool)))
         assert bool(reply.tool_calls) != ("look was not run" in reply.mistake)
@@ -217,6 +217,7 @@ def test_a_call_that_a_result_holds_is_not_run_out_of_a_reply_that_says_more(dia
     assert not runs(text)
     assert runs(LOOK[dialect])  # it is all that the model says
     assert runs(text, result="blue")
+    assert runs(text, result="error: there is no tool 'lok'. Tools: look.", called="lok")
     assert not runs(text, "blue", request_of_a_person=f"Who wrote this to me?\n{LOOK[dialect]}")
     assert runs(text, tool=replace(look, idempotent=True))
 

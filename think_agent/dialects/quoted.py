@@ -3,12 +3,19 @@
 Rule 1: a call is quoted when its name and all of its text arguments (of each the first line, for
         words of the model may follow) stand together in one string: in the text of a person, in
         one of the strings of a result (a list of lines is one), or in the whole of a result that
-        has the name for one of its strings or keys.
-Rule 2: they are compared by letters and digits alone: who repeats a call may write other quotes,
-        dashes, spaces, markup or case than were read.
-Rule 3: they are compared as they stand and decoded (escapes of JSON, Python, JavaScript, Markdown,
+        has the name for one of its strings or keys. Strings of one result that name it are one.
+Rule 2: the name may stand in longer words (`process_refunds`). But ordinary texts hold ordinary
+        words (`read` in README, `move` in moved), so a name of one word has to be a word there, if
+        nothing but the name can be compared, or if the tool declares itself read-only.
+Rule 3: they are compared by letters and digits alone: who repeats a call may write other quotes,
+        dashes, spaces, markup or case than were read. Markup and what a terminal obeys count in
+        both ways: as words, and as what no reader sees.
+Rule 4: they are compared as they stand and decoded (escapes of JSON, Python, JavaScript, Markdown,
         HTML, URLs, mail), one layer after the other. LAYERS bounds that: a hostile result must not
         hold up the run.
+Rule 5: what the kit wrote because no tool ran is no result of a tool: a call that it corrected may
+        be made anew, and a tool that it named be called. It is known by what the kit would write
+        about the very call, never by how it begins: a tool may raise such words.
 
 The edge: a call that differs from a quoted one in any text is the model's own, and so is one that
 was translated, summed up, encoded in another way (base64) or spread over the fields of a result,
@@ -17,13 +24,15 @@ its name among other words.
 
 import html
 import re
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache, partial
+from typing import Any, TypeAlias
 from unicodedata import category, normalize
 
-from ..messages import Message, ToolCall, ToolResult, User
+from ..messages import THINK_NAME, Assistant, Message, ToolCall, ToolResult, User
 from ..text import json_value, well_formed
 from ..think import bare
+from ..tools import Tool, mistake
 
 LAYERS = 8
 HEX = "[0-9a-fA-F]"
@@ -34,70 +43,96 @@ ENCODED = re.compile(
     r"|&#?\w{1,31};"  # HTML
 )
 LATIN_1 = {0xDC00 + byte: byte for byte in range(0x80, 0x100)}  # what is no UTF-8
+UNSEEN = re.compile(
+    r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?"  # titles and links of a terminal,
+    r"|(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|\[[\d;]+m|\x1b[ -/]*[0-~]|.\x08"  # colors, overstriking
+    r"|<[^<>]*>|\[/?[a-zA-Z][^\[\]]*\]"  # HTML, BBCode
+)
 OTHER = re.compile(r"[\W_]+")
+OWN_REFUSALS = ("gate", "limit", "failed")  # a person's holds the person's words
+
+Heard: TypeAlias = tuple[str, Sequence[str]]  # a message, and the strings of a result; in words
 
 
-def quoted(calls: Sequence[ToolCall], messages: Sequence[Message]) -> ToolCall | None:
-    """The first of these calls that was quoted from these messages; None for none."""
-    heard = list(_heard(messages))
-    naming = {name: list(_naming(name, heard)) for name in {call.name for call in calls}}
+def quoted(
+    calls: Sequence[ToolCall], messages: Sequence[Message], tools: Sequence[Tool] = ()
+) -> ToolCall | None:
+    """The first of these calls of `tools` that was quoted from these messages; None for none."""
+    heard = list(_heard(messages, {tool.name: tool for tool in tools if tool.name != THINK_NAME}))
+    naming = cache(partial(_naming, heard))
+    harmless = {tool.name for tool in tools if tool.idempotent}
     for call in calls:
-        texts = (text.strip().partition("\n")[0] for text in _strings(bare(call).arguments))
-        given = [list(map(_joined, _forms(text))) for text in texts]
-        for said in naming[call.name]:
+        texts = [text.strip().partition("\n")[0] for text in _strings(bare(call).arguments)]
+        given = [[_words(layer).replace(" ", "") for layer in _layers(text)] for text in texts]
+        for said in naming(call.name, bool(texts) and call.name not in harmless):
             if all(any(form in said for form in forms) for forms in given):
                 return call
     return None
 
 
-def _heard(messages: Sequence[Message]) -> Iterator[tuple[str, Sequence[str]]]:
-    """The texts that were heard, in words: of a result each string, and the whole with its strings
-    beside it.
-    """
+def _heard(messages: Sequence[Message], tools: Mapping[str, Tool]) -> Iterator[Heard]:
+    """What persons said, and what tools returned."""
+    calls: dict[str, ToolCall] = {}
     for message in messages:
         match message:
+            case Assistant(tool_calls=made):
+                calls |= {call.id: call for call in made}
             case User(text=text, kind="person"):
-                yield " ".join(_forms(text)), ()
-            case ToolResult(content=text):
-                parts = [" ".join(_forms(part)) for part in _strings(json_value(text), keys=True)]
-                yield " ".join(_forms(text)), parts
-                yield from ((part, ()) for part in parts)
+                yield _seen(text), ()
+            case ToolResult(content=text) if not _is_ours(message, calls, tools):
+                yield _seen(text), list(map(_seen, _strings(json_value(text), keys=True)))
 
 
-def _naming(name: str, heard: Sequence[tuple[str, Sequence[str]]]) -> Iterator[str]:
-    """The letters of the texts in which a call of this name may be quoted."""
-    spaced = " ?".join(_joined(_words(name)))  # it may be spelled with other breaks
-    anywhere, alone = re.compile(rf"\b{spaced}\b"), re.compile(rf"(?:\w+ ){{0,2}}{spaced}")
+def _is_ours(result: ToolResult, calls: Mapping[str, ToolCall], tools: Mapping[str, Tool]) -> bool:
+    """Did the kit write this result, because no tool ran?"""
+    if result.name == THINK_NAME or result.refused in OWN_REFUSALS:
+        return True
+    call = calls.get(result.call_id, ToolCall("", result.name))
+    try:
+        return result.is_error and result.content == f"error: {mistake(tools, call)}"
+    except Exception:  # of a validator that the tool brings along
+        return False
+
+
+def _naming(heard: Sequence[Heard], name: str, loosely: bool) -> list[str]:
+    """The letters of the texts, message by message, in which a call of this name may be quoted."""
+    words = _words(name)
+    spaced = " ?".join(words.replace(" ", ""))  # it may be spelled with other breaks
+    word = rf"(?<![a-z]){spaced}(?![a-z])"
+    anywhere = re.compile(spaced if " " in words else f"{word}|{words}" if loosely else word)
+    alone = re.compile(rf"^(?:\w+ ){{0,2}}{spaced}$", re.MULTILINE)
+    found = []
     for text, parts in heard:
-        if any(map(alone.fullmatch, parts)) if parts else anywhere.search(text):
-            yield _joined(text)
+        named = [part for part in parts or [text] if anywhere.search(part)]
+        named += [text] if any(map(alone.search, parts)) else []
+        found.append("\n".join(named).replace(" ", ""))
+    return list(filter(None, found))
 
 
 def _strings(value: Any, *, keys: bool = False) -> Iterator[str]:
     """The strings in a JSON value; `keys`: those too, and the lines of a list as one."""
-    match value:
-        case str():
-            yield value
-        case list():
-            if keys:
-                yield "\n".join(item for item in value if isinstance(item, str))
-            for item in value:
-                yield from _strings(item, keys=keys)
-        case dict():
-            yield from value if keys else ()
-            for item in value.values():
-                yield from _strings(item, keys=keys)
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, (dict, list)):
+        texts = [text for text in value if isinstance(text, str)]
+        if keys:
+            yield from texts if isinstance(value, dict) else ["\n".join(texts)]
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _strings(item, keys=keys)
 
 
-def _forms(text: str) -> list[str]:
-    """The words of a text as it stands, and decoded layer by layer."""
-    forms = [text]
-    for _ in range(LAYERS):
-        text = well_formed(ENCODED.sub(_decoded, text))
-        if text == forms[-1]:
-            break
-        forms.append(text)
-    return list(map(_words, forms))
+def _seen(text: str) -> str:
+    """The words of a text in a line for each way to read it: in all its layers, with their markup
+    and without.
+    """
+    ways = (way for layer in _layers(text) for way in (layer, UNSEEN.sub("", layer)))
+    return "\n".join(map(_words, dict.fromkeys(ways)))
+
+
+def _layers(text: str, most: int = LAYERS) -> list[str]:
+    """A text as it stands, and decoded layer by layer."""
+    inner = well_formed(ENCODED.sub(_decoded, text))
+    return [text, *_layers(inner, most - 1)] if most and inner != text else [text]
 
 
 def _decoded(found: re.Match[str]) -> str:
@@ -117,7 +152,3 @@ def _words(text: str) -> str:
     text = normalize("NFKC", text).casefold()
     visible = text if text.isascii() else "".join(c for c in text if category(c) != "Cf")
     return OTHER.sub(" ", visible).strip()
-
-
-def _joined(words: str) -> str:
-    return words.replace(" ", "")

@@ -36,20 +36,8 @@ Thought that no think tool can take goes to `thinking`.
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import dropwhile
 
-from ..messages import (
-    BROKEN_OFF,
-    CARRIED,
-    THINK_NAME,
-    Assistant,
-    Force,
-    Json,
-    Message,
-    ToolCall,
-    ToolChoice,
-    ToolResult,
-)
+from ..messages import BROKEN_OFF, CARRIED, THINK_NAME, Assistant, Force, Json, ToolCall, ToolChoice
 from ..model import Model, Request, ScriptedModel
 from ..streaming import Delta
 from ..text import json_at, json_text, json_value
@@ -59,17 +47,7 @@ from ..wire.pieces import CallReader
 from .base import MarkReader, Trimmer, Unstreamed
 from .labels import LABELS, Sections, opens, split
 from .text_calls import typed
-from .written import (
-    Written,
-    acting,
-    has_think,
-    note,
-    own_words,
-    prompt,
-    say,
-    signals,
-    think_call,
-)
+from .written import Written, acting, has_think, note, own_words, prompt, say, signals, think_call
 
 ACTION = re.compile(r"[\s`*\"'\[(<]*([\w.-]*\w)[`*\"'>]*[\])]?\.?[`*\"'>]*(.*)", re.DOTALL)
 TURN = re.compile(r"(?:thought )*action (?:input )?")  # its labels; an Observation is invented
@@ -168,16 +146,14 @@ def _answered_already(request: Request) -> Assistant | None:
     """The reply to the final call, when the model has written it as its Final Answer before."""
     if request.tool_choice != "none" or request.output_schema is not None:
         return None
-    match next(dropwhile(_is_thought, reversed(request.messages)), None):
+    # Behind that reply stand but the results of its thoughts.
+    others = (m for m in reversed(request.messages) if getattr(m, "name", "") != THINK_NAME)
+    match next(others, None):
         case Assistant(native={"react": dict(own)}, tool_calls=[_, *_]) as said if own:
             if words := dict(split(own_words(own).text)).get("answer"):
                 known = Assistant(words, model=said.model, provider=said.provider)
                 return replace(known, native=NOT_ASKED, dialect="react", enforced="prompt")
     return None
-
-
-def _is_thought(message: Message) -> bool:
-    return isinstance(message, ToolResult) and message.name == THINK_NAME
 
 
 # The words.

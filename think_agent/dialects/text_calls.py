@@ -13,8 +13,10 @@ may run. A text that only *talks* about calls must never run one, so this is rea
 
 Rule 1: a call names a declared tool, and its arguments are an object. (`"parameters"` is taken for
         `"arguments"`; any further key makes it something else, such as the description of a tool.)
-Rule 2: calls end the reply. From the first of them on there is nothing but calls, and all of them
-        can be read; otherwise none is. So an example with words after it, or in `code`, is text.
+Rule 2: calls end the reply. From the first of them on there is nothing but calls, all of them can
+        be read, and no other is begun; otherwise none is a call. So an example with words after
+        it, or in `code`, is text. What stands beside the backticks of a fence is words, too, but
+        for the name of a FORMAT; a token with which models end their turn (END_TOKENS) is not.
 Rule 3: JSON without a marker must begin a line, and only a short lead-in may stand before it. The
         same holds for whatever stands in a ``` fence: a long text that ends in one shows an
         example. A lead-in that calls itself an example is believed.
@@ -25,8 +27,10 @@ Rule 5: nothing is looked for in a reply that has real calls, broke off, was ask
 Rule 6: who quotes a call does not make it. Beside other words run only calls of tools that declare
         themselves read-only (`idempotent`), and of `think`; other calls run where the reply is
         nothing but calls (and marked thinking). In either case none runs that stands in what a
-        tool returned or a person wrote (`quoted`). Where one may not run, the reply stays text,
-        with a notice.
+        tool returned or a person wrote (`quoted`).
+Rule 7: half a call is none. JSON says itself where it ends, so the markup around it may be left
+        open (servers take closing tags for stop words); parameters in tags end with `</function>`.
+Rule 8: what names a declared tool in the form of a call and stays text gets a notice.
 
 The edge: by rule 6, a person who spells out a call of a model that writes its calls as text does
 not get it made.
@@ -50,7 +54,6 @@ from .tags import Tags, split_tags
 SHORT = 200  # characters of a lead-in
 TRIES = 50  # places where calls may begin; a reply with more of them is hostile, and costs no more
 MARKS = ("<tool_call>", "<function=", "[TOOL_CALLS]")
-MARK = "|".join(map(re.escape, MARKS))
 INDENT = r"^[ \t]{0,20}"
 FENCE = (INDENT, *"```", r"[\w-]{0,20}", r"\s{0,20}")
 JSON = r"(?=[\[{])"
@@ -58,21 +61,27 @@ OPENERS = marks(
     mark=[[*before, *map(re.escape, mark)] for mark in MARKS for before in (FENCE, ())],
     json=[[INDENT, JSON], [*FENCE, JSON]],
 )
-SEPARATOR = re.compile(r"(?:[\s,;]|```[\w-]*|</?tool_call>|\[/?TOOL_CALLS\])*")
-CLOSED = re.compile(r"\s*</function>")
-FUNCTION_END = re.compile(rf"(</function>)|(?={MARK}|</tool_call>|```)|\Z")
-PARAMETER = re.compile(
-    r"<parameter=([^<>\s]+)>(.*?)(?:</parameter>|(?=<parameter=)|\Z)\s*", re.DOTALL
-)
-HEADS = (re.compile(r"([\w-]+)\[ARGS\]\s*"), re.compile(r"<function=([^<>\s]+)>\s*"))
+FORMAT = r"(?i:json|xml|text|python|tool_?calls?|tool_?code|function_?calls?)?(?![\w-])"
+CLOSER = r"[\s;]|</tool_call>|</function>|\[/TOOL_CALLS\]"
+SEPARATOR = re.compile(rf"(?:{CLOSER}|,|<tool_call>|\[TOOL_CALLS\]|```{FORMAT})*")
+END = re.compile(rf"(?:{CLOSER})*+(?:```)?(?:{CLOSER})*+")  # a second fence would be a new one
+LEAKED = r"</s>|<eos>|<.?(?:im_end|eo[mt](?:_id)?|end(?:.?of.?(?:text|sentence|turn))?).?>"
+END_TOKENS = re.compile(rf"(?:\s*(?:{LEAKED}))+\Z")
+PARAMETER = re.compile(r"(?s)<parameter=([^<>\s]+)>(.*?)(?:</parameter>|(?=<parameter=)|\Z)\s*")
+HEAD = re.compile(r"(?:<function=([^<>\s]+)>|([\w-]+)\[ARGS\])\s*")
 BESIDE = {"type", "id"}  # further keys that a call may have
+ARGUMENTS = ({"arguments"}, {"parameters"})
 INVENTED = "<tool_response>"
 ONLY_THINKING = Tags(plain="answer", answer=())
 HERE = "\0"
 NOT_RUN = "a call of {} in the text of the reply was not run: {}"
+NAMED = re.compile(
+    r"(?:<function=|\[TOOL_CALLS\])([\w-]+)"
+    r'|"name"\s*:\s*"([\w-]+)"\s*,\s*"(?:arguments|parameters)"\s*:'
+)
 WORD = re.compile(r"\S")
 EXAMPLE = re.compile(
-    r"\b(example|e\.g\.|for instance|like this|looks? like|syntax|format)(?!\w)", re.IGNORECASE
+    r"(?i)\b(example|e\.g\.|for instance|like this|looks? like|syntax|format)(?!\w)"
 )
 
 Known: TypeAlias = Mapping[str, Tool]
@@ -85,10 +94,10 @@ def read_calls(text: str, tools: Sequence[Tool]) -> tuple[tuple[ToolCall, ...], 
     """
     known = {tool.name: tool for tool in tools}
     said = text.partition(INVENTED)[0].rstrip()
+    said = said[:-SHORT] + END_TOKENS.sub("", said[-SHORT:])
     in_fence = said.endswith("```")
     at = tries = 0
-    whole, _ = OPENERS
-    while tries < TRIES and (opener := whole.search(said, at)):
+    while tries < TRIES and (opener := OPENERS[0].search(said, at)):
         start, at = opener.span()
         is_near = WORD.search(said, SHORT, start) is None  # behind a short lead-in
         if is_near or (opener["mark"] and not in_fence):
@@ -105,7 +114,8 @@ def read_calls(text: str, tools: Sequence[Tool]) -> tuple[tuple[ToolCall, ...], 
 def _calls_to_the_end(text: str, at: int, known: Known) -> Block:
     """The calls from `at` on. No calls, and the place, when anything else is found."""
     calls: list[ToolCall] = []
-    while (at := _skip(SEPARATOR, text, at)) < len(text):
+    while not (calls and END.fullmatch(text, at)):
+        at = SEPARATOR.match(text, at).end()  # type: ignore[union-attr]  # it matches anywhere
         found, end = _block(text, at, known)
         if not found:
             return [], at
@@ -116,16 +126,15 @@ def _calls_to_the_end(text: str, at: int, known: Known) -> Block:
 
 def _block(text: str, at: int, known: Known) -> Block:
     """The calls of the one piece of markup or JSON that begins at `at`; none when it is no call."""
-    if text[at] in "[{" and (read := json_at(text, at)):
+    if text[at : at + 1] in "[{" and (read := json_at(text, at)):
         value, end = read
         calls = [_call(item, known) for item in (value if isinstance(value, list) else [value])]
         good = [call for call in calls if call]
         return good if len(good) == len(calls) else [], end
-    for head in HEADS:
-        if (found := head.match(text, at)) and (tool := known.get(found[1])):
-            arguments, end = _arguments(text, found.end(), tool)
-            if isinstance(arguments, dict):
-                return [ToolCall("", tool.name, arguments, recovered=True)], end
+    if (found := HEAD.match(text, at)) and (tool := known.get(found[1] or found[2])):
+        arguments, end = _arguments(text, found.end(), tool)
+        if isinstance(arguments, dict):
+            return [ToolCall("", tool.name, arguments, recovered=True)], end
     return [], at
 
 
@@ -135,11 +144,8 @@ def _call(value: Any, known: Known) -> ToolCall | None:
         case {"function": dict(inner), **rest} if rest.keys() <= BESIDE:  # as in the API
             value = inner
     match value:
-        case {"name": str(name), "arguments": arguments, **rest} | {
-            "name": str(name),
-            "parameters": arguments,
-            **rest,
-        } if name in known and rest.keys() <= BESIDE:
+        case {"name": str(name), **rest} if name in known and rest.keys() - BESIDE in ARGUMENTS:
+            arguments = rest.get("arguments", rest.get("parameters"))
             if isinstance(arguments, str):  # JSON in JSON, as in the API
                 arguments = json_value(arguments)
             if isinstance(arguments, dict):
@@ -148,22 +154,18 @@ def _call(value: Any, known: Known) -> ToolCall | None:
 
 
 def _arguments(text: str, at: int, tool: Tool) -> tuple[Any, int]:
-    """What follows `<function=name>` or `name[ARGS]`: JSON or parameter tags. The closing tags may
-    be missing, as servers take them for stop words; an empty call must be closed.
+    """What follows `<function=name>` or `name[ARGS]`: JSON, or parameters in tags up to the end of
+    the function, for nothing else says that the last of them is whole.
     """
     if text.startswith("{", at):
-        value, end = json_at(text, at) or (None, at)
-        return value, _skip(CLOSED, text, end)
-    closed = FUNCTION_END.search(text, at)
-    assert closed is not None  # it matches at the end of the text, at the latest
-    body, place, arguments = text[at : closed.start()], 0, {}
+        return json_at(text, at) or (None, at)
+    end, place, arguments = text.find("</function>", at), at, {}
     properties = tool.parameters.get("properties", {})
-    while parameter := PARAMETER.match(body, place):
+    while parameter := PARAMETER.match(text, place, max(end, at)):
         name, value = parameter.groups()
         arguments[name] = typed(value, properties.get(name, {}))
         place = parameter.end()
-    good = not body[place:].strip() and (arguments or closed[1])
-    return arguments if good else None, closed.end()
+    return arguments if end >= 0 and not text[place:end].strip() else None, end
 
 
 def typed(text: str, schema: Json) -> Any:
@@ -180,20 +182,24 @@ def _doubt(calls: Sequence[ToolCall], words: str, request: Request) -> str:
     """Why calls may not run that stand in a text with these other `words` (rule 6); empty where
     they may.
     """
-    if call := quoted(calls, request.messages):
+    if call := quoted(calls, request.messages, request.tools):
         return NOT_RUN.format(call.name, "it stands in what a tool returned or a person wrote")
     # The mark shows where calls would stand: in thinking that was never closed, none is made.
     alone = split_tags(f"{words}{HERE}", ONLY_THINKING)[1].strip() == HERE
     harmless = {tool.name for tool in request.tools if tool.idempotent} | {THINK_NAME}
-    for call in calls:
-        if not alone and call.name not in harmless:
-            return NOT_RUN.format(call.name, "other words stand beside it")
+    acts = [call.name for call in calls if call.name not in harmless]
+    return NOT_RUN.format(acts[0], "other words stand beside it") if acts and not alone else ""
+
+
+def _unread(text: str, tools: Sequence[Tool]) -> str:
+    """What to say of a text that names a tool in the form of a call, outside of marked thinking,
+    and is read as none; empty where it names none.
+    """
+    known = {tool.name for tool in tools}
+    for found in NAMED.finditer(split_tags(text, ONLY_THINKING)[1] if NAMED.search(text) else ""):
+        if (name := found[1] or found[2]) in known:
+            return NOT_RUN.format(name, "it is not whole, or other words stand beside it")
     return ""
-
-
-def _skip(pattern: re.Pattern[str], text: str, at: int) -> int:
-    found = pattern.match(text, at)
-    return found.end() if found else at
 
 
 class Recovering(Dialect):
@@ -207,10 +213,10 @@ class Recovering(Dialect):
         if reply.tool_calls or reply.stop_reason in BROKEN_OFF or not _may_call(request):
             return reply
         calls, rest = read_calls(reply.text, request.tools)
+        reply = replace(reply, notice=_unread(rest, request.tools) or reply.notice)
         if not calls:
             return reply
-        words = rest + reply.text.partition(INVENTED)[2]
-        if doubt := _doubt(calls, words, request):
+        if doubt := _doubt(calls, rest + reply.text.partition(INVENTED)[2], request):
             return replace(reply, notice=doubt)
         return replace(reply, text=rest, tool_calls=calls, stop_reason="tool_use", native=None)
 

@@ -106,7 +106,7 @@ class Written(Dialect):
             changing = {tool.name for tool in request.tools if not tool.idempotent} - {THINK_NAME}
             acts = [call for call in meant.tool_calls if call.name in changing]
             seen = [m for m in request.messages if not isinstance(m, User) or COPIED.search(m.text)]
-            if acts and self.has_more(said.text) and (call := quoted(acts, seen)):
+            if acts and self.has_more(said.text) and (call := quoted(acts, seen, request.tools)):
                 raise ModelMistake(QUOTED.format(call.name))
         except ModelMistake as problem:
             mistake = self.mistake(problem, shown)
