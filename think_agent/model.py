@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 
 from .errors import ModelError
 from .messages import Assistant, Json, Message, ToolCall, ToolChoice
-from .streaming import Delta
+from .streaming import Delta, in_pieces
 from .tools import Tool
 
 
@@ -105,6 +105,15 @@ class ScriptedModel(Model):
 
     async def acomplete(self, request: Request) -> Assistant:
         return self.complete(request)
+
+    def stream(self, request: Request) -> Iterator[Delta | Assistant]:
+        reply = self.complete(request)
+        yield from in_pieces(reply)
+        yield reply
+
+    async def astream(self, request: Request) -> AsyncIterator[Delta | Assistant]:
+        for event in self.stream(request):
+            yield event
 
     def _next(self, replies: Sequence[Reply]) -> Assistant:
         if not self.left:

@@ -22,7 +22,6 @@ from .errors import TranscriptError
 from .loop import AskHuman, CallModel, CallTool, Done, Exit, Refuse, Step, next_step, plan
 from .messages import (
     HALF,
-    STOP_REASONS,
     THINK_NAME,
     Assistant,
     Message,
@@ -155,10 +154,9 @@ def effects(agent: "Agent", step: Step, turn: Turn) -> list[Effect]:
             return [ToolResult(call.id, call.name, said)]
         case CallTool(call):
             decided = as_decided(thinking.bare(call), turn)
-            own = next((one for one in turn.pending if one.id == call.id), call)  # the model's
-            meant = thinking.bare(own), replace(own, arguments=as_received(agent.tools, own) or {})
+            own = thinking.bare(next((one for one in turn.pending if one.id == call.id), call))
             by = "A policy" if decided.arguments == thinking.bare(call).arguments else "A person"
-            perform = Perform(decided, changed="" if decided in meant else by)
+            perform = Perform(decided, changed="" if decided.arguments == own.arguments else by)
             tool = agent.tools.get(call.name)
             harmless = tool is None or (tool.idempotent and not tool.takes_key)
             if harmless or as_received(agent.tools, decided) is None:
@@ -304,6 +302,9 @@ class Run:
             message = replace(message, at=self._agent.now())
         self.messages.append(message)
         yield message
+
+
+STOP_REASONS = {"end_turn", "tool_use", "stop_sequence", *HALF}
 
 
 def received(reply: Assistant, choice: ToolChoice, agent: "Agent", turn: Turn) -> Assistant:

@@ -7,11 +7,15 @@ Rule 2: five kinds, one per channel, so that a reader can show or hide each: nat
         it apart, and the `answer`, the text meant for the user.
 """
 
-from dataclasses import dataclass
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from .messages import THINK_NAME
+from .messages import THINK_NAME, Assistant
 from .text import json_text
+
+WORDS = re.compile(r"\s*\S+\s*|\s+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,3 +47,13 @@ def whole_call(name: str, arguments: Any, index: int = 0) -> list[Delta]:
         return [Delta("thought", text, name, index)] if isinstance(text, str) and text else []
     text = arguments if isinstance(arguments, str) else json_text(arguments)
     return [Delta("call", text, name, index)]
+
+
+def in_pieces(reply: Assistant) -> Iterator[Delta]:
+    """The Deltas of a reply that did not stream, word by word."""
+    yield from (Delta("thinking", word) for word in WORDS.findall(reply.thinking))
+    yield from (Delta("commentary", word) for word in WORDS.findall(reply.commentary))
+    yield from (Delta("answer", word) for word in WORDS.findall(reply.text))
+    for number, call in enumerate(reply.tool_calls):
+        for delta in whole_call(call.name, call.arguments, number):
+            yield from (replace(delta, text=word) for word in WORDS.findall(delta.text))

@@ -85,8 +85,7 @@ class Tool:
             raise TypeError(f"tool {self.name}: think_first and idempotent are True or False")
         if not (isinstance(self.needs_approval, bool) or callable(self.needs_approval)):
             raise TypeError(f"tool {self.name}: needs_approval is True, False or a function")
-        seconds = 1 if self.timeout is None else self.timeout
-        if type(seconds) not in (int, float) or not seconds > 0:
+        if not (self.timeout is None or (type(self.timeout) in (int, float) and self.timeout > 0)):
             raise ValueError(f"tool {self.name}: timeout={self.timeout!r}: use seconds above 0")
         if self.parameters.get("type") != "object":
             raise ValueError(f"tool {self.name}: parameters must be a JSON schema of type object")
@@ -171,45 +170,37 @@ def index(tools: Iterable[Tool], *, reserved: str | None = None) -> dict[str, To
 
 
 def call(
-    tools: Mapping[str, Tool],
-    request: ToolCall,
-    *,
-    key: str = "",
-    max_chars: int = MAX_RESULT_CHARS,
+    tools: Mapping[str, Tool], asked: ToolCall, *, key: str = "", max_chars: int = MAX_RESULT_CHARS
 ) -> ToolResult:
     """Perform one call. An async function is run to its end here. `key` is for a tool that takes an
     idempotency key.
     """
     try:
-        function = _prepare(tools, request, key)
-        value = _wait(function, tools[request.name])
+        function = _prepare(tools, asked, key)
+        value = _wait(function, tools[asked.name])
     except (Misuse, KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:  # whatever a tool raises is an answer for the model (rule 3)
         if interrupt := _hidden_interrupt(error):
             raise interrupt from error
-        return _failure(request, error, max_chars)
-    return _success(request, value, max_chars)
+        return _failure(asked, error, max_chars)
+    return _success(asked, value, max_chars)
 
 
 async def acall(
-    tools: Mapping[str, Tool],
-    request: ToolCall,
-    *,
-    key: str = "",
-    max_chars: int = MAX_RESULT_CHARS,
+    tools: Mapping[str, Tool], asked: ToolCall, *, key: str = "", max_chars: int = MAX_RESULT_CHARS
 ) -> ToolResult:
     """`call` without blocking: a sync function runs in a thread, an async one on the loop."""
     try:
-        function = _prepare(tools, request, key)
+        function = _prepare(tools, asked, key)
     except Exception as error:
-        return _failure(request, error, max_chars)
-    value, raised = await _await(function, tools[request.name])
+        return _failure(asked, error, max_chars)
+    value, raised = await _await(function, tools[asked.name])
     if isinstance(raised, (Misuse, KeyboardInterrupt, SystemExit)):
         raise raised
     if raised is not None:
-        return _failure(request, raised, max_chars)
-    return _success(request, value, max_chars)
+        return _failure(asked, raised, max_chars)
+    return _success(asked, value, max_chars)
 
 
 def _wait(function: Callable[[], Any], tool: Tool) -> Any:

@@ -31,7 +31,7 @@ import pydantic
 
 from .. import think as thinking
 from ..errors import BadRequest
-from ..messages import BROKEN_OFF, CARRIED, THINK_NAME, Assistant, Force, Json, ToolCall, ToolChoice
+from ..messages import CARRIED, HALF, THINK_NAME, Assistant, Force, Json, ToolCall, ToolChoice
 from ..model import Model, Request
 from ..policies.limits import check_whole
 from ..schema import problems, reduced, transformed
@@ -106,7 +106,7 @@ class JsonPlan(Written):
         return f"Result of {call.name} ({call.id}):\n{content}"
 
     def understood(self, said: Assistant, request: Request) -> Assistant:
-        if not _wants_plan(request) or said.stop_reason in BROKEN_OFF:
+        if not _wants_plan(request) or said.stop_reason in HALF:
             return said
         return _acted(_plan(said.text, request, self.several), said, request)
 

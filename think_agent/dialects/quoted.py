@@ -32,7 +32,7 @@ from unicodedata import category, normalize
 from ..messages import THINK_NAME, Assistant, Message, ToolCall, ToolResult, User
 from ..text import json_value, well_formed
 from ..think import bare
-from ..tools import Tool, mistake
+from ..tools import ModelMistake, Tool, checked
 
 LAYERS = 8
 HEX = "[0-9a-fA-F]"
@@ -87,11 +87,13 @@ def _is_ours(result: ToolResult, calls: Mapping[str, ToolCall], tools: Mapping[s
     """Did the kit write this result, because no tool ran?"""
     if result.name == THINK_NAME or result.refused in OWN_REFUSALS:
         return True
-    call = calls.get(result.call_id, ToolCall("", result.name))
     try:
-        return result.is_error and result.content == f"error: {mistake(tools, call)}"
+        checked(tools, calls.get(result.call_id, ToolCall("", result.name)))
+    except ModelMistake as mistake:
+        return result.is_error and result.content == f"error: {mistake}"
     except Exception:  # of a validator that the tool brings along
         return False
+    return False
 
 
 def _naming(heard: Sequence[Heard], name: str, loosely: bool) -> list[str]:

@@ -37,7 +37,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from ..messages import BROKEN_OFF, CARRIED, THINK_NAME, Assistant, Force, Json, ToolCall, ToolChoice
+from ..messages import CARRIED, HALF, THINK_NAME, Assistant, Force, Json, ToolCall, ToolChoice
 from ..model import Model, Request, ScriptedModel
 from ..streaming import Delta
 from ..text import json_at, json_text, json_value
@@ -119,7 +119,7 @@ class React(Written):
 
     def understood(self, said: Assistant, request: Request) -> Assistant:
         sections = split(said.text)
-        if _is_final(request) or said.stop_reason in BROKEN_OFF:
+        if _is_final(request) or said.stop_reason in HALF:
             words = [text for label, text in sections if label in ("", "answer") and text]
             return replace(said, text="\n\n".join(words))
         return _acted(said, sections, request)

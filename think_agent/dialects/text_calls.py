@@ -41,7 +41,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from ..messages import BROKEN_OFF, THINK_NAME, Assistant, Json, ToolCall
+from ..messages import HALF, THINK_NAME, Assistant, Json, ToolCall
 from ..model import Model, Request
 from ..streaming import Delta, whole_call
 from ..text import json_at, json_value
@@ -210,7 +210,7 @@ class Recovering(Dialect):
     """
 
     def read(self, reply: Assistant, request: Request) -> Assistant:
-        if reply.tool_calls or reply.stop_reason in BROKEN_OFF or not _may_call(request):
+        if reply.tool_calls or reply.stop_reason in HALF or not _may_call(request):
             return reply
         calls, rest = read_calls(reply.text, request.tools)
         reply = replace(reply, notice=_unread(rest, request.tools) or reply.notice)

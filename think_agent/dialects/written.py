@@ -31,7 +31,7 @@ from ..messages import (
 )
 from ..model import Capabilities, Model, Request
 from ..streaming import Delta
-from ..think import has_signal, thought
+from ..think import bare, has_signal, thought
 from ..tools import ModelMistake, Tool
 from ..wire.common import sendable
 from .base import Dialect
@@ -114,13 +114,10 @@ class Written(Dialect):
         if has_think(request.tools):
             return meant
         carrying = {tool.name for tool in request.tools if tool.carries}
-        notes = meant.thinking.removeprefix(reply.thinking).strip()
-        calls = (
-            replace(call, arguments={CARRIED: notes, **call.arguments})
-            if call.name in carrying and isinstance(call.arguments, dict)
-            else call
-            for call in meant.tool_calls
-        )
+        calls, read_all = [], True  # that stands before: see `policies.gate`
+        for call in meant.tool_calls:
+            read_all = read_all and call.name in carrying
+            calls.append(call if read_all else bare(call))
         return replace(meant, tool_calls=tuple(calls))
 
     def conversation(self, request: Request) -> list[User | Assistant]:
@@ -205,10 +202,21 @@ def note(text: str, index: int = 0, *, as_thought: bool) -> Delta:
 
 
 def acting(said: Assistant, text: str, calls: Sequence[ToolCall], *, silent: bool) -> Assistant:
-    """`said` with these words and calls for its own. `silent`: the thoughts are thinking."""
+    """`said` with these words and calls for its own. `silent`: the thoughts are thinking, and each
+    call carries those before it.
+    """
     if silent:
-        thoughts = (thought(call) for call in calls if call.name == THINK_NAME)
+        thoughts: list[str] = []
+        acts: list[ToolCall] = []
+        for call in calls:
+            if call.name == THINK_NAME:
+                thoughts.append(thought(call))
+            elif isinstance(call.arguments, dict):
+                arguments = {CARRIED: "\n\n".join(thoughts), **call.arguments}
+                acts.append(replace(call, arguments=arguments))
+            else:
+                acts.append(call)
         said = replace(said, thinking="\n\n".join(filter(None, (said.thinking, *thoughts))))
-        calls = [call for call in calls if call.name != THINK_NAME]
+        calls = acts
     reason = "tool_use" if calls else "end_turn"
     return replace(said, text=text, tool_calls=tuple(calls), stop_reason=reason)

@@ -107,12 +107,8 @@ def max_seconds(limit: float, *, since: str = "") -> Policy:
     not count, nor what was before `since`: the time (ISO) at which this process took the run up.
     """
     check_amount("max_seconds", limit)
-
-    def reached(turn: Turn) -> bool:
-        cut = turn.reply is not None and turn.reply.cause == "deadline"
-        return cut or seconds(turn, since) >= limit
-
-    return _closing("limit", f"{limit:g} seconds", reached, cuts=True)
+    reached = lambda turn: seconds(turn, since) >= limit  # noqa: E731
+    return _closing("limit", f"{limit:g} seconds", reached, cut="deadline")
 
 
 def seconds(turn: Turn, since: str = "") -> float:
@@ -133,12 +129,7 @@ def seconds(turn: Turn, since: str = "") -> float:
 def max_tokens(limit: int) -> Policy:
     """At most `limit` tokens a turn, input and output together."""
     check_whole("max_tokens", limit)
-
-    def reached(turn: Turn) -> bool:
-        cut = turn.reply is not None and turn.reply.cause == "too_long"
-        return cut or turn.tokens >= limit
-
-    return _closing("budget", f"{limit} tokens", reached, cuts=True)
+    return _closing("budget", f"{limit} tokens", lambda turn: turn.tokens >= limit, cut="too_long")
 
 
 def max_cost(limit: float, prices: Mapping[str, Price]) -> Policy:
@@ -170,16 +161,17 @@ def _closing(
     kind: Literal["limit", "budget"],
     limit: str,
     reached: Callable[[Turn], bool],
-    cuts: bool = False,
+    cut: str = "",
 ) -> Policy:
     """Where the `limit` (in words) is reached, the tools are taken away and a last call is made.
-    One that `cuts` a reply under way ends the turn with as much of it as there is.
+    One that ends a reply under way (`cut`: the cause) ends the turn with as much as there is.
     """
 
     def close_at_the_limit(step: Step, turn: Turn) -> Step:
-        if cuts and isinstance(step, Done) and step.exit == "truncated" and reached(turn):
+        over = reached(turn) or bool(cut and turn.reply and turn.reply.cause == cut)
+        if cut and over and isinstance(step, Done) and step.exit == "truncated":
             return Done(kind, step.answer or report(turn))
-        if not is_free(step) or not reached(turn):
+        if not is_free(step) or not over:
             return step
         if isinstance(step, CallModel) and step.say and step.say.kind == "silence":
             return Done(kind, turn.reply.words if turn.reply else "")  # no call is left to ask with

@@ -6,18 +6,15 @@ at work in it.
     connect("offline", pace=0.03)         waits so many seconds between the pieces of a stream
 """
 
-import re
 import time
-from collections.abc import AsyncIterator, Iterator
-from dataclasses import asdict, replace
+from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any
 
 from ..messages import THINK_NAME, Assistant, Force, ToolCall, User
 from ..model import Request, Script, ScriptedModel
-from ..streaming import Delta, whole_call
+from ..streaming import Delta
 from ..wire.common import Settings
-
-WORDS = re.compile(r"\s*\S+\s*|\s+")
 
 
 class Offline(ScriptedModel):
@@ -40,14 +37,8 @@ class Offline(ScriptedModel):
         self._pace = pace
 
     def stream(self, request: Request) -> Iterator[Delta | Assistant]:
-        reply = self.complete(request)
-        events: list[Delta | Assistant] = [*in_pieces(reply), reply]
-        for event in events:
+        for event in super().stream(request):
             time.sleep(self._pace)
-            yield event
-
-    async def astream(self, request: Request) -> AsyncIterator[Delta | Assistant]:
-        for event in self.stream(request):
             yield event
 
 
@@ -68,13 +59,3 @@ def echo(request: Request) -> Assistant:
         }
         return Assistant(tool_calls=(ToolCall("", THINK_NAME, notes),), stop_reason="tool_use")
     return Assistant(text=f"[scripted stand-in, no language model] You said: {said}")
-
-
-def in_pieces(reply: Assistant) -> Iterator[Delta]:
-    """The Deltas of a reply, word by word."""
-    yield from (Delta("thinking", word) for word in WORDS.findall(reply.thinking))
-    yield from (Delta("commentary", word) for word in WORDS.findall(reply.commentary))
-    yield from (Delta("answer", word) for word in WORDS.findall(reply.text))
-    for number, call in enumerate(reply.tool_calls):
-        for delta in whole_call(call.name, call.arguments, number):
-            yield from (replace(delta, text=word) for word in WORDS.findall(delta.text))

@@ -15,20 +15,8 @@ from ..messages import Assistant, Force, Json, Spoken, ToolCall, ToolChoice, Too
 from ..model import Request
 from ..streaming import Delta
 from ..tools import Tool
-from .common import (
-    ErrorAnswer,
-    Settings,
-    arguments_text,
-    ended,
-    first_choice,
-    function_calls,
-    functions_in,
-    openai_function,
-    openai_usage,
-    read_history,
-    sendable,
-    worse,
-)
+from . import common
+from .common import Settings
 from .pieces import CallReader
 
 NAME = "openai"
@@ -44,7 +32,7 @@ def to_wire(
     """The body of a request. `max_name`: what the server calls the bound on the output; OpenAI says
     `max_completion_tokens`.
     """
-    messages = _messages(sendable(request.messages, NAME, calls_in=functions_in))
+    messages = _messages(common.sendable(request.messages, NAME, calls_in=common.functions_in))
     if request.system:
         messages.insert(0, {"role": "system", "content": request.system})
     body: Json = {"model": model, "messages": messages}
@@ -83,13 +71,13 @@ def _message(message: Spoken) -> Json:
 
 def _call(call: ToolCall, before: Json) -> Json:
     function = before.get("function", {})
-    arguments = arguments_text(call, function.get("arguments"))
+    arguments = common.arguments_text(call, function.get("arguments"))
     function = {**function, "name": call.name, "arguments": arguments}
     return {**before, "id": call.id, "type": "function", "function": function}
 
 
 def _tool(tool: Tool, strict: bool) -> Json:
-    function = openai_function(tool, strict)
+    function = common.openai_function(tool, strict)
     if not function["strict"]:
         del function["strict"]  # which other servers may not know
     return {"type": "function", "function": function}
@@ -103,24 +91,24 @@ def _choice(choice: ToolChoice) -> Any:
 
 def from_wire(response: Json, model: str = "") -> Assistant:
     """The reply in a response; `model` is the one asked, in case none is named."""
-    choice = first_choice(response["choices"])
+    choice = common.first_choice(response["choices"])
     if choice.get("error"):  # OpenRouter reports trouble at the model's host like this
-        raise ErrorAnswer(choice["error"])
+        raise common.ErrorAnswer(choice["error"])
     reason = choice.get("finish_reason")
     if reason == "content_filter":  # then Azure leaves out the message
         choice = {**choice, "message": choice.get("message") or {}}
     message = choice["message"]
     if message.get("refusal") and reason != "length":
         reason = "content_filter"
-    calls = function_calls(message)
+    calls = common.function_calls(message)
     kept = {key: value for key, value in message.items() if value not in (None, "", [])}
     text, thinking = _read(message.get("content"))
     return Assistant(
         text=text or message.get("refusal") or "",
         thinking=thinking or message.get("reasoning_content") or message.get("reasoning") or "",
         tool_calls=calls,
-        **ended(reason, STOPPED, calls),
-        usage=openai_usage(response.get("usage"), "prompt", "completion"),
+        **common.ended(reason, STOPPED, calls),
+        usage=common.openai_usage(response.get("usage"), "prompt", "completion"),
         model=response.get("model") or model,
         provider=NAME,
         native={"role": "assistant", "content": None, **kept},
@@ -130,7 +118,7 @@ def from_wire(response: Json, model: str = "") -> Assistant:
 
 def from_history(wire: Iterable[Json]) -> list[Spoken]:
     """The messages of a history in this protocol (`read_history`): the inverse of `to_wire`."""
-    return read_history(
+    return common.read_history(
         wire,
         lambda content: _read(content)[0],
         lambda said: from_wire({"choices": [{"message": said, "finish_reason": "stop"}]}),
@@ -172,7 +160,8 @@ class Fold:
         for choice in chunk.get("choices") or ():
             if choice.get("index"):  # not 0: a second reply, that was not asked for
                 continue
-            self._finish_reason = worse(self._finish_reason, choice.get("finish_reason"), STOPPED)
+            reason = choice.get("finish_reason")
+            self._finish_reason = common.worse(self._finish_reason, reason, STOPPED)
             delta = choice.get("delta") or {}
             text, thinking = _read(delta.get("content"))
             if shown := thinking or delta.get("reasoning_content") or delta.get("reasoning"):

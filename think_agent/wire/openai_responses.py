@@ -13,16 +13,7 @@ from typing import Any
 from ..messages import Assistant, Force, Json, Spoken, ToolCall, ToolChoice, ToolResult, User
 from ..model import Request
 from ..streaming import Delta
-from .common import (
-    ErrorAnswer,
-    Settings,
-    arguments_of,
-    arguments_text,
-    ended,
-    openai_function,
-    openai_usage,
-    sendable,
-)
+from . import common
 from .pieces import CallReader
 
 NAME = "openai"
@@ -34,9 +25,9 @@ DONE = ("completed", None)  # the status of an item
 NO_REASONING = re.compile(r"(ft:)?(chatgpt|gpt-3|gpt-4)")
 
 
-def to_wire(request: Request, model: str, settings: Settings, *, strict: bool) -> Json:
+def to_wire(request: Request, model: str, settings: common.Settings, *, strict: bool) -> Json:
     """The body of a request."""
-    sent = sendable(request.messages, NAME, calls_in=_calls_in)
+    sent = common.sendable(request.messages, NAME, calls_in=_calls_in)
     body: Json = {
         "model": model,
         "input": [item for message in sent for item in _items(message)],
@@ -53,7 +44,7 @@ def to_wire(request: Request, model: str, settings: Settings, *, strict: bool) -
         body["instructions"] = request.system
     if request.tools:
         # `strict`, left out, would be true, and refuse every optional parameter.
-        declared = [openai_function(tool, strict) for tool in request.tools]
+        declared = [common.openai_function(tool, strict) for tool in request.tools]
         body["tools"] = [{"type": "function", **function} for function in declared]
         if request.tool_choice != "auto":
             body["tool_choice"] = _choice(request.tool_choice)
@@ -93,7 +84,7 @@ def _call(call: ToolCall, before: Json) -> Json:
     return {
         **before,
         "call_id": call.id,
-        "arguments": arguments_text(call, before.get("arguments")),
+        "arguments": common.arguments_text(call, before.get("arguments")),
     }
 
 
@@ -117,7 +108,7 @@ def from_wire(response: Json, model: str = "") -> Assistant:
                 shown = (*(item.get("summary") or ()), *(item.get("content") or ()))
                 thinking += [part["text"] for part in shown]
             case "function_call":
-                arguments = arguments_of(item.get("arguments"))
+                arguments = common.arguments_of(item.get("arguments"))
                 calls.append(ToolCall(item.get("call_id") or "", item["name"], arguments))
     reason = response.get("status")
     cut = (response.get("incomplete_details") or {}).get("reason")
@@ -133,8 +124,8 @@ def from_wire(response: Json, model: str = "") -> Assistant:
         commentary="\n\n".join(commentary),
         thinking="\n\n".join(thinking),
         tool_calls=tuple(calls),
-        **ended(reason, STOPPED, calls),
-        usage=openai_usage(response.get("usage"), "input", "output"),
+        **common.ended(reason, STOPPED, calls),
+        usage=common.openai_usage(response.get("usage"), "input", "output"),
         model=response.get("model") or model,
         provider=NAME,
         native=response["output"],
@@ -178,11 +169,10 @@ class Fold:
                 self._unfinished.clear()
             case "response.completed" | "response.incomplete" | "response.failed":
                 self.ended = True
-                status = {"status": event["type"].removeprefix("response.")}
-                own = event["response"]
+                status, own = {"status": event["type"].removeprefix("response.")}, event["response"]
                 self._response = status | own if "completed" in event["type"] else own | status
             case "error":
-                raise ErrorAnswer(event.get("error") or event)
+                raise common.ErrorAnswer(event.get("error") or event)
         return []
 
     def _said(self, event: Json) -> list[Delta]:
