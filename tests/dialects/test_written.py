@@ -29,6 +29,7 @@ from think_agent import (
 from think_agent.agent import _carrying as carrying
 from think_agent.dialects.json_plan import json_plan
 from think_agent.dialects.react import react
+from think_agent.dialects.text_calls import recovered
 from think_agent.testing import call, think
 
 
@@ -284,3 +285,73 @@ def test_a_run_is_the_same_in_all_four_ways(dialect):
     assert plain.exit == "signal"
     for outcome in others:
         assert (outcome.transcript, outcome.usage) == (plain.transcript, plain.usage)
+
+
+# What covers a call, without a think tool.
+
+LOOK_AND_PAY = {
+    json_plan: '{"understanding": "", "reasoning": "It is due.", "task_complete": false, '
+    '"actions": [{"tool": "peek", "arguments": {"n": 1}}, {"tool": "pay", "arguments": {"n": 1}}], '
+    '"response": ""}',
+    react: "Thought: It is due.\nAction: peek\nAction Input: 1\nAction: pay\nAction Input: 1",
+}
+PAY = {
+    json_plan: '{"understanding": "", "reasoning": "It is due.", "task_complete": false, '
+    '"actions": [{"tool": "pay", "arguments": {"n": 1}}], "response": ""}',
+    react: "Thought: It is due.\nAction: pay\nAction Input: 1",
+}
+DONE = {
+    json_plan: '{"understanding": "", "reasoning": "", "task_complete": true, "actions": [], '
+    '"response": "Done."}',
+    react: "Final Answer: Done.",
+}
+
+
+@pytest.mark.parametrize("speak", [partial(json_plan, several=True), react], ids=["json", "react"])
+@pytest.mark.parametrize("settings", [{}, {"think": None, "carry": True}], ids=["think", "carry"])
+@pytest.mark.parametrize("replies", [LOOK_AND_PAY, PAY], ids=["look and pay", "pay"])
+def test_a_thought_that_has_not_read_the_look_before_it_covers_nothing(speak, settings, replies):
+    paid = []
+
+    @tool(think_first=True)
+    def pay(n: int) -> str:
+        """Pay."""
+        paid.append(n)
+        return "paid"
+
+    @tool(idempotent=True)
+    def peek(n: int) -> str:
+        """Look."""
+        return "not due"
+
+    kind = react if speak is react else json_plan
+    model = speak(ScriptedModel([replies[kind], *[DONE[kind]] * 5]))
+    Agent(model, [pay, peek], force="never", silence="accept", **settings).run("Pay 1.")
+    assert paid == ([1] if replies is PAY else [])
+
+
+def test_a_thought_behind_the_action_covers_nothing():
+    paid = []
+
+    @tool(think_first=True)
+    def pay(n: int) -> str:
+        """Pay."""
+        paid.append(n)
+
+    late = "Action: pay\nAction Input: 1\nThought: I have paid."
+    model = react(ScriptedModel([late, "Final Answer: Done."]))
+    Agent(model, [pay], think=None, carry=True, silence="accept").run("Pay 1.")
+    assert paid == []
+
+
+@pytest.mark.parametrize("speak", [json_plan, react, recovered], ids=lambda speak: speak.__name__)
+def test_nothing_is_read_out_of_a_reply_that_broke_off_in_a_call(speak):
+    text = PAY.get(speak, '{"name": "pay", "arguments": {"n": 1}}')
+    broken = Assistant(text, stop_reason="malformed", mistake="Call again.")
+
+    @tool
+    def pay(n: int) -> str:
+        """Pay."""
+
+    asked = Request([User("Pay 1.")], [THINK, pay])
+    assert speak(ScriptedModel([broken])).complete(asked).tool_calls == ()

@@ -26,9 +26,13 @@ from tests.support.providers import (
     every_provider,
     every_way,
     model_of,
+    run_astreamed,
+    run_streamed,
+    streamed_ways,
     talking,
 )
 from think_agent import (
+    Agent,
     Assistant,
     BadResponse,
     ConnectionFailed,
@@ -419,3 +423,16 @@ def test_no_error_holds_a_key_however_it_is_echoed(provider, way):
             told = "".join(traceback.format_exception(caught.value))
             assert KEY not in told
             assert secret not in told
+
+
+@every_provider
+@streamed_ways
+def test_a_server_that_goes_on_past_the_bound_on_its_tokens_is_left(provider, way):
+    with serve(SPEAKS[provider][0](), lambda _: Assistant("word " * 5_000)) as server:
+        model = model_of(provider, server, max_output_tokens=20)
+        reply = ASK[way](model, HELLO)
+        assert (reply.stop_reason, reply.cause) == ("incomplete", "too_long")
+        assert len(reply.text) < 2_000
+        outcome = Agent(model_of(provider, server), max_tokens=50, think=None)
+        run = run_streamed if way == "streamed" else run_astreamed
+        assert run(outcome, "Hello").exit == "budget"
