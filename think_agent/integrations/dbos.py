@@ -12,8 +12,8 @@ Rule 1: each model call and each action is a step: its message is in the engine'
         where it stopped.
 Rule 2: what a step records is the line that a transcript file would hold. The transcript is the
         only state here, too.
-Rule 3: whatever else could differ the second time is a step as well: the clock, and the idempotency
-        keys.
+Rule 3: whatever else could differ the second time is a step as well: the clock, the idempotency
+        keys, and what a predicate says about a call that may need approval.
 Rule 4: a step that was running when its process died runs again. An action keeps its key then. A
         tool that takes no key and changes the world may do it twice: give it one.
 Rule 5: a model that is out of reach or out of quota is asked again, for four minutes, and then the
@@ -64,7 +64,7 @@ class DurableAgent(Agent):
     """
 
     def __init__(self, model: Model, tools: Iterable[Tool] = (), **settings: Any) -> None:
-        super().__init__(model, tools, now=now, **settings)
+        super().__init__(model, map(_judged, tools), now=now, **settings)
 
     @property
     def version(self) -> str:
@@ -115,6 +115,14 @@ class DurableAgent(Agent):
         self, text: str | None, transcript: Saved | None, streamed: bool
     ) -> AsyncGenerator[Event, None]:
         raise TypeError(ONLY)
+
+
+def _judged(tool: Tool) -> Tool:
+    """The tool, its predicate asked once: it may look at what the call itself changes."""
+    needs = tool.needs_approval
+    if not callable(needs):
+        return tool
+    return replace(tool, needs_approval=lambda a: DBOS.run_step({"name": "approval"}, needs, a))
 
 
 def now() -> str:
