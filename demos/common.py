@@ -34,7 +34,7 @@ def play(lesson: Callable[[Model], None], stand_in: Script) -> NoReturn:
     @model_flags(default="offline")
     @click.pass_context
     def command(ctx: click.Context, /, **settings: Any) -> None:
-        model = chosen_model(ctx, script=stand_in)
+        model = chosen_model(ctx, scripts={"stand-in": stand_in})
         print(STAND_IN if model.name == "offline" else f"[{model.name}:{model.model}]")
         lesson(model)
 

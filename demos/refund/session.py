@@ -73,21 +73,21 @@ class Session:
         self.view = RunView(self.console, thoughts=not settings["hide_thoughts"], **how)
         self.limits = limits(ctx)  # what is wrong with them is said before a model is looked for
         self.shop = Shop(settings["db"] or ":memory:", manager=settings["approve"] != "never")
-        self.agent = self.make_agent(chosen_model(ctx, **self.stand_in(settings["provider"])))
+        self.agent = self.make_agent(chosen_model(ctx, **self.stand_ins()))
 
-    def stand_in(self, provider: str) -> dict[str, Any]:
-        """What is played where there is no model: the script that `offline:NAME` names."""
-        script = STAND_INS.get(provider.partition(":")[2], reply)
+    def stand_ins(self) -> dict[str, Any]:
+        """What is played where there is no model: the scripts that `offline:NAME` names."""
+        dialect, scripts = self.settings["dialect"], {"stand-in": reply, **STAND_INS}
         if not any(self.settings[name] for name in ("quiet", "json", "thinker")):  # greet says it
-            script = unlabeled(script)
+            scripts = {name: unlabeled(script) for name, script in scripts.items()}
         pace = 0.02 if sys.stdout.isatty() else 0.0  # so that it can be watched, too
-        return {"script": speaking(script, self.settings["dialect"]), "pace": pace}
+        return {"scripts": {n: speaking(s, dialect) for n, s in scripts.items()}, "pace": pace}
 
     def make_agent(self, model: Model) -> Agent:
         settings = self.settings
         model = speak(model, settings["dialect"])
         if name := settings["thinker"]:
-            thinker = named_model(name, **self.stand_in(name))
+            thinker = named_model(name, **self.stand_ins())
             model = split(thinker=speak(thinker, settings["dialect"]), actor=model)
         instructions = INSTRUCTIONS.read_text(encoding="utf-8")
         how = {name: settings[name] for name in ("force", "silence", "carry")} | self.limits
@@ -226,7 +226,7 @@ class Session:
                 self.view.print("/provider P or P:MODEL, such as /provider ollama", "red")
             case "/provider", _:
                 try:
-                    self.agent = self.make_agent(named_model(rest, **self.stand_in(rest)))
+                    self.agent = self.make_agent(named_model(rest, **self.stand_ins()))
                 except (ModelError, click.UsageError) as error:
                     self.failed(error)
                 else:

@@ -213,13 +213,15 @@ def test_json_is_one_object_and_nothing_else(tmp_path):
 @pytest.mark.parametrize(
     ("flags", "env", "model"),
     [
-        ([], {"THINK_AGENT_PROVIDER": "offline:a", "THINK_AGENT_MODEL": "b"}, "b"),
-        (["--provider", "offline:a"], {"THINK_AGENT_MODEL": "b"}, "a"),
-        (["--provider", "offline:a", "--model", "c"], {}, "c"),
+        ([], {"THINK_AGENT_PROVIDER": "offline:hasty", "THINK_AGENT_MODEL": "silent"}, "silent"),
+        (["--provider", "offline:hasty"], {"THINK_AGENT_MODEL": "silent"}, "hasty"),
+        (["--provider", "offline:hasty", "--model", "silent"], {}, "silent"),
     ],
 )
 def test_a_flag_wins_over_the_environment(flags, env, model):
-    assert json.loads(run_demo("hi", "--json", *flags, **env).stdout)["model"] == model
+    said = json.loads(run_demo("ORD-001", "--json", *flags, **env).stdout)
+    assert said["model"] == model
+    assert bool(said["actions"]) == (model == "hasty")  # and it is the one that plays
 
 
 def test_quiet_prints_the_bare_answer_and_hide_thoughts_no_thoughts():
@@ -254,7 +256,7 @@ def test_the_prompt_loop_remembers_and_takes_commands():
     assert code == 0, screen
     assert screen.count("✓ done ·") == 2
     assert "the order was refunded already" in screen
-    assert "--provider: 'nope' is none" in screen
+    assert "there is no provider 'nope'" in screen
     assert screen.count("not a command") == screen.count("/provider P ") == 1
 
 
@@ -441,7 +443,12 @@ def test_settings_come_from_file_environment_and_flag_the_later_over_the_earlier
     ("words", "said"),
     [
         ("--patiense 1", "'--patiense'"),
-        ("--provider nope", "--provider: 'nope' is none: use one of auto, "),
+        ("--provider nope", "--provider: there is no provider 'nope'; use one of auto, "),
+        ("--provider offline:nope", "no offline:nope; use one of offline:stand-in, offline:caref"),
+        (
+            "--provider offline --thinker offline:nope",
+            "no offline:nope; use one of offline:stand-in, offline:caref",
+        ),
         ("--provider antropic", "did you mean anthropic?"),
         ("--provider offline --seed 1", "offline takes no seed"),
         ("--base-url http://h", "name the provider whose protocol"),

@@ -674,7 +674,7 @@ def test_without_matplotlib_there_is_the_table_and_a_hint(command, monkeypatch, 
     assert command() == 0
     printed = capsys.readouterr()
     assert "**Decisions**" in printed.out
-    assert 'pip install ".[eval]"' in printed.err
+    assert 'pip install -e ".[eval]"' in printed.err
 
 
 def test_the_plot_is_all_that_needs_matplotlib():

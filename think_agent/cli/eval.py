@@ -139,7 +139,7 @@ def _draw(found: Mapping[Setting, Sequence[Result]], picture: Path) -> None:
     try:
         plot(found, picture)
     except ImportError:
-        say('no plot: matplotlib is not installed; in the clone run: pip install ".[eval]"')
+        say('no plot: matplotlib is not installed; in the clone run: pip install -e ".[eval]"')
     except OSError as error:
         raise FileError(f"--plot {picture}: {error.strerror}; choose another path") from error
     else:
