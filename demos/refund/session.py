@@ -29,11 +29,11 @@ from think_agent import (
     User,
     Verdict,
 )
-from think_agent.audit import read, report
+from think_agent.audit import Report, read, report
 from think_agent.audit.words import cause, explained
 from think_agent.cli.approval import at_the_terminal
 from think_agent.cli.audit import write_html
-from think_agent.cli.console import RunView, Screen
+from think_agent.cli.console import RunView, Screen, say
 from think_agent.cli.main import exit_code
 from think_agent.cli.shared_flags import STAND_IN, chosen_model, limits, named_model, speak
 from think_agent.dialects.base import Unstreamed
@@ -49,10 +49,12 @@ EXAMPLES = [
 ]
 HELP = {
     "/help": "this list",
+    "/explain": "why each step so far was taken, and which policy changed it",
     "/thoughts on|off": "show thoughts and tool calls, or the answers alone",
     "/provider P": "go on with another provider (P or P:MODEL), at its own address",
     "/reset": "forget the conversation",
     "/quit": "leave (Ctrl-D does, too, and Ctrl-C twice)",
+    "ORD-001 to ORD-011": "the orders of a new shop, of which most meet a rule of their own",
 }
 MANAGER = f"""
 
@@ -121,6 +123,7 @@ class Session:
 
     def run(self) -> int:
         """One request, or the conversation."""
+        self.say_what_was_before()
         if self.settings["json"]:
             outcome = self.work(self.text, None)
             print(json.dumps(as_json(outcome, self.shop, self.agent.model)))
@@ -154,12 +157,15 @@ class Session:
                     on_event(message)
             outcome = self.agent.resume(resumed, on_event=on_event)
         if self.settings["explain"] and on_event:
-            self.view.print("\nWhy each step was taken:")
-            for line in explained(self.agent.explain(outcome.transcript)):
-                self.view.print(line, cut=True)
+            self.explain(outcome.transcript)
         if page:
-            write_html(page, report(outcome.transcript, exit=outcome.exit))
+            write_html(page, report_of(outcome, self.agent, kept or resumed))
         return outcome
+
+    def explain(self, transcript: Sequence[Message]) -> None:
+        self.view.print("\nWhy each step was taken:")
+        for line in explained(self.agent.explain(transcript)) if transcript else ["  none was"]:
+            self.view.print(line, cut=True)
 
     def converse(self) -> int:
         """The prompt loop. An error ends the turn, not the conversation."""
@@ -175,7 +181,10 @@ class Session:
                     return 0
                 if command == "/reset":
                     transcript = ()
-                self.obey(command, rest.strip())
+                if command == "/explain":
+                    self.explain(transcript)
+                else:
+                    self.obey(command, rest.strip())
                 continue
             try:
                 transcript = self.work(text, self.view, transcript).transcript
@@ -237,15 +246,19 @@ class Session:
                 self.view.table(HELP)
 
     def greet(self) -> None:
-        model, kept = self.agent.model, self.settings["transcript"]
+        model = self.agent.model
         if model.name == "offline" and not self.settings["thinker"]:
             self.view.print(f" {STAND_IN} ", "reverse")
         self.view.print(f"refund desk · {model.name}:{model.model}", "dim")
+
+    def say_what_was_before(self) -> None:
+        """A file that is there is gone on with, which whoever names it may not have meant."""
+        kept = self.settings["transcript"]
         with suppress(TranscriptError):  # nothing in it yet, or nothing that can be read
             entries = read(kept).entries if kept else ()
-            said = [m for m in entries if isinstance(m, User) and m.kind == "person"]
-            if said:
-                self.view.print(f"{kept}: goes on after request {len(said)}", "dim")
+            if before := sum(isinstance(m, User) and m.kind == "person" for m in entries):
+                new = "" if self.settings["db"] else ", in a new shop (--db PATH keeps one)"
+                say(f"{kept}: goes on after {before} request{'s' * (before != 1)}{new}")
 
     def failed(self, error: Exception) -> None:
         self.view.stop()
@@ -270,6 +283,15 @@ class Session:
             shown = " \\\n  ".join(map(sanitize, [*words, *more]))
         self.view.print("Go on with:", "yellow")
         self.console.print(Text(shown), soft_wrap=True)  # so that it can be copied
+
+
+def report_of(outcome: Outcome, agent: Agent, file: str | None) -> Report:
+    """What `think-agent audit` makes of the file of a run, also where it was kept in none."""
+    if file:
+        record = read(file)
+        return report(record.entries, header=record.header, warnings=record.warnings)
+    header = {"created": outcome.transcript[0].at, **agent.made_of()}
+    return report(outcome.transcript, header=header, exit=outcome.exit)
 
 
 def unlabeled(script: Callable[[Request], Assistant]) -> Callable[[Request], Assistant]:

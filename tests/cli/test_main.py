@@ -24,6 +24,13 @@ def test_a_command_without_its_argument_explains_itself(words, code, said):
     assert said in done.stdout
 
 
+@pytest.mark.parametrize("command", ["think_agent", "demos.fleet"])
+def test_the_help_of_a_group_cuts_no_line(command):
+    said = run_here(command, "--help", COLUMNS="60").stdout.partition("Commands:")[2]
+    assert "..." not in said
+    assert max(map(len, said.splitlines())) <= 60
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

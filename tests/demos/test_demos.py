@@ -1,6 +1,6 @@
 """The lessons: each runs both ways, shows what it is about, and stays short."""
 
-import importlib
+import importlib.util
 import re
 from dataclasses import replace
 
@@ -85,6 +85,13 @@ def check(name: str, lines: list[str], shows: list[str]) -> None:
 def test_these_are_all_there_are():
     assert [path.stem for path in sorted((ROOT / "demos").glob("[01][0-9]_*.py"))] == LESSONS
     assert [name[:2] for name in LESSONS] == [f"{number:02}" for number in range(1, 14)]
+
+
+def test_the_course_lists_its_lessons():
+    said = run_here("demos").stdout
+    for name in ("refund", *LESSONS, "fleet"):
+        assert f"\n{name} " in said
+        assert importlib.util.find_spec(f"demos.{name}")
 
 
 @pytest.mark.parametrize("name", LESSONS)

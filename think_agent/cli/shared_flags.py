@@ -86,11 +86,10 @@ def named_model(
             "such as --provider ollama or --provider openai:MODEL"
         )
     if name == "offline":
-        script = scripts.get(model or PROVIDERS[name].default_model)
-        if scripts and not script:
+        if scripts and (model or "stand-in") not in scripts:
             names = ", offline:".join(scripts)
             raise click.UsageError(f"--provider: there is no {spec}; use one of offline:{names}")
-        return connect(spec, **how, script=script, pace=pace)
+        return connect(spec, **how, script=scripts.get(model or "stand-in"), pace=pace)
     if name != "auto":
         return connect(spec, **how)
     usual = PROVIDERS["ollama"].default_model
