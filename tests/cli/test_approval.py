@@ -66,6 +66,7 @@ def test_of_several_calls_the_one_that_waits_is_the_last_thing_above_the_questio
 def test_a_stop_is_said_once_above_its_figures_and_by_the_answer_where_there_is_nothing_above():
     screen, _, _ = asked(EOFError(), width=200)
     assert screen.lower().count("stopped") == 1
+    assert re.search("^ ⚑ stopped", screen, re.MULTILINE)  # on a line of its own
     assert "The input ended." in screen
     assert "(Nothing more was run.)" in screen
     quiet, _, _ = asked(EOFError(), width=200, view={"quiet": True})

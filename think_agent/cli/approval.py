@@ -51,10 +51,10 @@ def at_the_terminal(
         view.asking = question
         try:
             verdict = _answer(view, question, {tool.name: tool for tool in tools}, ask)
-        except KeyboardInterrupt:
-            view.print("")  # the terminal has put ^C behind the prompt
-            raise
-        except EOFError:
+        except (KeyboardInterrupt, EOFError) as ended:
+            view.print("")  # the line of the prompt is not over
+            if isinstance(ended, KeyboardInterrupt):
+                raise
             verdict = Verdict("quit", by=_who(), reason="The input ended.")
         view.asking = None
         view.start()
