@@ -1,5 +1,5 @@
-"""`next_step` as a table: a transcript on the left, what comes next on the right. The rules are those
-of `think_agent/README.md`.
+"""`next_step` as a table: a transcript on the left, what comes next on the right. The rules are
+those of `think_agent/README.md`.
 """
 
 import itertools

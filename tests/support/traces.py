@@ -31,7 +31,7 @@ from think_agent import (
 )
 from think_agent.think import RECORDED
 
-# The runs of historical_trajectories/gpt-4o-airline.json in github.com/sierra-research/tau-bench, each
+# Those of historical_trajectories/gpt-4o-airline.json in github.com/sierra-research/tau-bench, each
 # with its `task_id`, `trial`, `reward` and `messages`. The file lies beside the clone, not in it.
 PATH = ROOT.parent / "shared/traces/tau-airline-gpt-4o.json.gz"
 WRITES = ("book_*", "cancel_*", "update_*", "send_certificate")
