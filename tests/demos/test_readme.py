@@ -71,6 +71,14 @@ def test_every_block_runs_or_says_where():
             assert why or language in ("python", "sh", "toml", "mermaid"), f"{name}: {code}"
 
 
+def test_an_extra_is_installed_without_losing_the_editable_clone():
+    pages = [*PAGES.values(), *(path.read_text() for path in readme.files("think_agent"))]
+    commands = [said for page in pages for said in re.findall(r"pip install [^`\n]*", page)]
+    others = [one for one in commands if "--no-deps" in one]  # wheels of somebody else
+    assert len(commands) > 10
+    assert [one for one in commands if " -e " not in one] == others
+
+
 def test_the_toml_is_a_config_that_the_desk_takes(clone):
     pages = "".join(PAGES.values())
     [code] = [code for _, kind, code in FENCED.findall(pages) if kind == "toml"]
