@@ -23,7 +23,7 @@ def stand_in(request: Request) -> Assistant:
     asked = Turn.of(request.messages).request
     if asked and "ORD-" in asked.text:
         return follows(("Look it up first.", call("lookup_order", order_id="ORD-001")))(request)
-    if request.tool_choice == Force("think"):
+    if request.tool_choice == Force("think"):  # no should_continue: with "true" it would be asked
         return Assistant(tool_calls=(call("think", thought="Small talk: nothing to look up."),))
     return Assistant(text="You are welcome!")
 

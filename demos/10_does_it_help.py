@@ -51,10 +51,7 @@ def lesson(model: Model) -> None:
         print(f"  95 % interval     {low:.0%} to {high:.0%}")
         print(f"  wrong writes      {figures.totals['wrong_writes']} tried")
         print(f"  model calls       {figures.totals['model_calls'] / len(cases):.1f} a case")
-    if model.name == "offline":
-        print("\nNothing is tested for significance: chance has no part in what a script does.")
-    else:
-        print(f"\n{report(results)[-1].remark}")
+    print(f"\n{report(results)[-1].remark}")
     print("\nwhat to notice: how wide the intervals are, and what a thought costs in calls.")
 
 

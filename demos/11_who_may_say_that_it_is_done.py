@@ -58,6 +58,7 @@ def stand_in(request: Request) -> Assistant:
 
 def lesson(model: Model) -> None:
     """Who may say that it is done."""
+    print("\nWho may say so, and what it comes to:")
     for name, agent in {
         "silence": Agent(model, [lookup_order], silence="accept"),
         "heartbeat": Agent(model, [lookup_order], policies=[heartbeat]),
@@ -68,7 +69,7 @@ def lesson(model: Model) -> None:
     }.items():
         outcome = agent.run("How old are ORD-001 and ORD-002? Look up one at a time.")
         looked = sum(action.call.name == "lookup_order" for action in outcome.actions)
-        print(f"{name:16}{looked} of 2 orders, exit {outcome.exit:8}{outcome.answer}")
+        print(f"{name:16}{looked} of 2 orders, exit {outcome.exit + ':':9}{outcome.answer}")
     print("\nwhat to notice: where the end is said, a promise is not mistaken for it.")
 
 

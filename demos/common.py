@@ -10,6 +10,7 @@ Rule 3: errors are one line, and exit codes are those of the kit (`think_agent/c
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, NoReturn
 
 import click
@@ -34,11 +35,11 @@ def play(lesson: Callable[[Model], None], stand_in: Script) -> NoReturn:
     @model_flags(default="offline")
     @click.pass_context
     def command(ctx: click.Context, /, **settings: Any) -> None:
-        model = chosen_model(ctx, script=stand_in)
+        model = chosen_model(ctx, scripts={"stand-in": stand_in})
         print(STAND_IN if model.name == "offline" else f"[{model.name}:{model.model}]")
         lesson(model)
 
-    sys.exit(run(command, f"python {sys.argv[0]}"))
+    sys.exit(run(command, f"python -m demos.{Path(sys.argv[0]).stem}"))
 
 
 def follows(*steps: tuple[str, ToolCall]) -> Script:
@@ -51,7 +52,7 @@ def follows(*steps: tuple[str, ToolCall]) -> Script:
         acted = [result for result in results if result.name != "think"]
         left = steps[len(acted) :]
         if request.tool_choice == "none":
-            return Assistant(text=" ".join(result.content for result in acted))
+            return Assistant(text=" ".join(r.content.removeprefix("error: ") for r in acted))
         has_thought = bool(results) and results[-1].name == "think"
         if left and has_thought and request.tool_choice in ("auto", "required"):
             return Assistant(tool_calls=(left[0][1],), stop_reason="tool_use")

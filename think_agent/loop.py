@@ -11,9 +11,10 @@ Rule 4: a driver plans, does what the step asks for, records what came of it, an
         and `arun` differ in `async` alone. Streaming, resuming and approval have no loop of their
         own.
 
-There are two ways out. *Signal*: a thought said `should_continue` false; all calls of that reply
-are still answered, then one last model call without tools gives the answer. *Silence*: the model
-called no tool; its text is the answer.
+There are two ways out that a model takes. *Signal*: a thought said `should_continue` false; all
+calls of that reply are still answered, then one last model call without tools gives the answer.
+*Silence*: the model called no tool; its text is the answer. A policy may take a third: a limit asks
+for closing words, in such a last call (`Turn.way_out` has all four reasons for one).
 """
 
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
@@ -29,7 +30,7 @@ Exit: TypeAlias = Literal[
     "limit",  # a limit on calls, actions or seconds was reached
     "budget",  # tokens or money ran out
     "gave_up",  # too many failures or repeats in a row
-    "declined",  # a person said no
+    "declined",  # a person stopped the run; a "no" to one call does not
     "needs_human",  # a person has to decide, and none is there
     "refused",  # the model or its provider refused
     "truncated",  # a reply broke off; its calls were not run

@@ -82,16 +82,22 @@ class User:
 class Assistant:
     """One reply of a model.
 
-    `thinking`: the provider's native reasoning, where it shows any, and `commentary`, what it marks
-    as said on the way: neither is part of the answer. `stop_reason`: `"end_turn"`, `"tool_use"`,
-    `"stop_sequence"`, `"malformed"` (it could not be read; `mistake` says why, in words for the
-    model) or one of BROKEN_OFF (`cause` says why, in words for a person). `dialect`: its name,
-    empty for native tool calling. `native`: the provider's own message as JSON, handed back
-    verbatim to the same provider; `signed`: it is bound to all that stands before it.
-    `tool_choice`: what was asked of this reply; `enforced`: how that was carried out:
-    `"tool_choice"` (by the provider), `"schema"` (by constrained sampling), `"prompt"` (by asking
-    nicely), `"ignored"` (it was taken and not done), None (nothing had to be enforced). `notice`:
-    what a watcher should know of it.
+    What it says. `text` is for the user. `thinking` (the provider's native reasoning, where it
+    shows any) and `commentary` (what it marks as said on the way) are no part of the answer.
+    What it asks for: `tool_calls`.
+    Why it ended. `stop_reason`: `"end_turn"`, `"tool_use"`, `"stop_sequence"`; `"malformed"`, it
+    could not be read (`mistake` says why, for the model); or one of BROKEN_OFF (`cause` says why,
+    for a person).
+    Who said it: `provider`, `model`, `usage` (its tokens) and `dialect`, the way in which it was
+    asked for tools (empty: native tool calling).
+    What goes back to the same provider. `native`: the provider's own message as JSON, verbatim, for
+    it may hold what no field here does. `signed`: it holds a signature over all that stands before
+    it, with which some providers check native thinking; so nothing before it may be left out.
+    What was asked of it. `tool_choice`: which tool it had to call. `enforced`: who saw to that:
+    `"tool_choice"`, the provider; `"schema"`, the server's sampler, which could write nothing else;
+    `"prompt"`, nobody, it was only asked in words; `"ignored"`, nobody, though the provider had
+    taken the choice; None, nothing had to be called.
+    `notice`: what whoever watches the run should know of it.
     """
 
     text: str = ""
@@ -130,9 +136,10 @@ HALF = (*BROKEN_OFF, "malformed")  # nothing in such a reply is acted on
 @dataclass(frozen=True, slots=True)
 class ToolResult:
     """The answer to one tool call. Errors are answers too: the model is meant to read them and try
-    again. `refused` is empty for a call that ran; else the code of the policy that answered in its
-    place (`"gate"`, `"limit"`, `"person"`, `"failed"`). `arguments`: what it was run with, where a
-    person changed them.
+    again. `refused` is empty for a call that ran, whether or not it failed; else the code of the
+    policy that answered in its place: `"gate"` (no thought stood behind it), `"limit"`, `"person"`,
+    `"failed"` (a call before it failed, so this one was not run). `arguments`: what it was run
+    with, where a person changed them.
     """
 
     call_id: str

@@ -13,12 +13,18 @@ Rule 3: when a person speaks, everything begins anew, but for the spoken message
         reply is signed, and how often a tool choice was ignored.
 Rule 4: adding a message costs the same however long the transcript is.
 
-Which thought covers a call. The last thought before it does that is not blank and stands in a reply
-that could be read to its end, if no action has run since in an earlier reply: after an action a new
-thought is owed. A refused call did not run, and think calls are neutral. For a *guarded* tool (see
-`policies/gate.py`) it must besides have read all that was asked before it: an unguarded action that
-stands before the call in its own reply leaves it uncovered. A call may also carry a thought of its
-own, in its argument `thought`, which covers that call alone.
+Which thought covers a call: the last one before it, in these examples of replies. It must not be
+blank, and its reply must have come whole.
+
+    [think, pay, pay]         both, by the thought in their reply
+    [think] → [pay]           yes: nothing was done since
+    [think] → [look] → [pay]  no: an action of an earlier reply came between, so a new one is owed
+    [think] → [look, pay]     no, where `pay` is guarded (`policies/gate.py`): when it was asked
+                              for, nobody had read what `look` found
+    [think] → [look, pay]     yes, where it is not
+    [pay(thought=…)]          yes: a thought that a call carries covers that call alone
+
+A refused call did not run, so nothing came between.
 """
 
 from collections import Counter, deque
@@ -46,7 +52,7 @@ from .think import bare, carried, should_continue, thought
 
 How: TypeAlias = Literal["forced", "schema", "carried", "gated", "volunteered"]
 What: TypeAlias = tuple[str, str, str]  # an action: its name, arguments and result
-WayOut: TypeAlias = Literal["signal", "silence", "limit", "budget"]
+WayOut: TypeAlias = Literal["signal", "silence", "limit", "budget"]  # of a last call without tools
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +86,7 @@ KEPT = ("spoken", "ids", "calls", "starts", "signed", "ignored")  # when a perso
 class Turn:
     """The reading of a transcript; what is counted is counted since a person last spoke."""
 
-    # Kept when a person speaks (KEPT).
+    # Kept when a person speaks (KEPT: `add` relies on their standing first, in its order).
     spoken: list[Spoken] = field(default_factory=list)
     ids: set[str] = field(default_factory=set)
     calls: int = 0
@@ -93,9 +99,9 @@ class Turn:
     last: Message | None = None
     reply: Assistant | None = None  # the last one
     silent: Assistant | None = None  # the one that was asked about, because it called no tool
-    final: WayOut | None = None  # why that is the final reply; None when it is not
-    way_out: WayOut | None = None  # why the next one will be
-    pending: deque[ToolCall] = field(default_factory=deque)  # its calls that have no result yet
+    final: WayOut | None = None  # why `reply` was asked for as the last one; None: it was not
+    way_out: WayOut | None = None  # why the next one will be: it becomes `final` when it is there
+    pending: deque[ToolCall] = field(default_factory=deque)  # calls of `reply` without a result
     notes: list[Started | Verdict] = field(default_factory=list)  # about the call that is next
     stop: Verdict | None = None  # by which a person ended the turn
 
@@ -103,7 +109,7 @@ class Turn:
     replies: list[Assistant] = field(default_factory=list)
     thoughts: list[Thought] = field(default_factory=list)
     actions: list[Action] = field(default_factory=list)
-    asked: Counter[str] = field(default_factory=Counter)  # by the kit: its messages, by kind
+    asked: Counter[str] = field(default_factory=Counter)  # how often the kit did, by `User.kind`
     usage: Usage = field(default_factory=Usage)
     times: list[tuple[float, float]] = field(default_factory=list)  # when, and the seconds worked
     usage_of: dict[str, Usage] = field(default_factory=dict)  # by the name of the model
@@ -114,10 +120,10 @@ class Turn:
     failed_in_a_row: int = 0  # actions, since one worked or a person said to go on
     gate_refusals: int = 0  # replies with a call that the gate refused
     wants_thought: bool = False  # the gate refused a call, and nothing was thought since
-    owes_thought: bool = True  # nothing was thought since the last call of another tool
-    what: What = ("", "", "")  # the last action,
-    repeats: Counter[What] = field(default_factory=Counter)  # how often it was done,
-    pointed_out: dict[What, int] = field(default_factory=dict)  # and had been when that was said
+    owes_thought: bool = True  # no thought since a person spoke, or another call came
+    what: What = ("", "", "")  # the last action, as a value: the same one again is a repeat
+    repeats: Counter[What] = field(default_factory=Counter)  # how often each was done
+    pointed_out: dict[What, int] = field(default_factory=dict)  # how often, when the model was told
 
     _thought: Thought | None = None  # the last one that covers anything
     _stale: bool = False  # an action ran since, in an earlier reply

@@ -80,7 +80,7 @@ def work(ctx: click.Context, /, fleet: str, db: str, until_done: bool, **setting
     worker = settings["name"] or f"{socket.gethostname()}-{os.getpid()}"
     tools, lost_after = Shop(db).tools(), settings["lost_after"]
     with desks.client(fleet) as client:
-        model = chosen_model(ctx, script=unhurried)
+        model = chosen_model(ctx, scripts={"stand-in": unhurried})
         model.check()
         agent = DurableAgent(model, tools, instructions=INSTRUCTIONS.read_text(encoding="utf-8"))
         print(f"worker {worker}: {model.name}:{model.model}", flush=True)

@@ -16,6 +16,7 @@ from think_agent import Assistant, Force, Message, Request, ToolCall, ToolResult
 
 LABEL = "[scripted stand-in, no language model]"
 MANAGER_PRESENT = "a manager is present"
+LEFT_OPEN = "Not all could be done."
 ORDER_NUMBER = re.compile(r"\bORD-\d+\b", re.IGNORECASE)
 
 
@@ -139,11 +140,14 @@ class _Progress:
             said = f"{done[recorded['decision']]}. Refunded: {recorded['refunded']}. "
             said += f"Reason: {recorded['reason']}. {recorded['what_happens_next']}"
             return f"{order} ({item}): {said}"
-        return f"{order}: no decision. {self._trouble(order)}"
+        looked = self._results.get(("lookup_order", order))
+        why = "I could not find this order; please check its number."
+        return f"{order}: no decision. {why if looked and looked.is_error else LEFT_OPEN}"
 
     def _trouble(self, order: str) -> str:
+        """What a tool said, which is meant for whoever called it."""
         failed = [r for (_, o), r in self._results.items() if o == order and r.is_error]
-        return failed[-1].content.split(": ", 2)[-1] if failed else "Not all could be done."
+        return failed[-1].content.split(": ", 2)[-1] if failed else LEFT_OPEN
 
     def _good(self, tool: str, order: str) -> dict[str, Any] | None:
         """The JSON of a tool's result for an order, when there is one and it is no error."""

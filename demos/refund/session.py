@@ -29,11 +29,11 @@ from think_agent import (
     User,
     Verdict,
 )
-from think_agent.audit import read, report
+from think_agent.audit import Report, read, report
 from think_agent.audit.words import cause, explained
 from think_agent.cli.approval import at_the_terminal
 from think_agent.cli.audit import write_html
-from think_agent.cli.console import RunView, Screen
+from think_agent.cli.console import RunView, Screen, say
 from think_agent.cli.main import exit_code
 from think_agent.cli.shared_flags import STAND_IN, chosen_model, limits, named_model, speak
 from think_agent.dialects.base import Unstreamed
@@ -49,10 +49,12 @@ EXAMPLES = [
 ]
 HELP = {
     "/help": "this list",
+    "/explain": "why each step so far was taken, and which policy changed it",
     "/thoughts on|off": "show thoughts and tool calls, or the answers alone",
     "/provider P": "go on with another provider (P or P:MODEL), at its own address",
     "/reset": "forget the conversation",
     "/quit": "leave (Ctrl-D does, too, and Ctrl-C twice)",
+    "ORD-001 to ORD-011": "the orders of a new shop, of which most meet a rule of their own",
 }
 MANAGER = f"""
 
@@ -73,21 +75,21 @@ class Session:
         self.view = RunView(self.console, thoughts=not settings["hide_thoughts"], **how)
         self.limits = limits(ctx)  # what is wrong with them is said before a model is looked for
         self.shop = Shop(settings["db"] or ":memory:", manager=settings["approve"] != "never")
-        self.agent = self.make_agent(chosen_model(ctx, **self.stand_in(settings["provider"])))
+        self.agent = self.make_agent(chosen_model(ctx, **self.stand_ins()))
 
-    def stand_in(self, provider: str) -> dict[str, Any]:
-        """What is played where there is no model: the script that `offline:NAME` names."""
-        script = STAND_INS.get(provider.partition(":")[2], reply)
+    def stand_ins(self) -> dict[str, Any]:
+        """What is played where there is no model: the scripts that `offline:NAME` names."""
+        dialect, scripts = self.settings["dialect"], {"stand-in": reply, **STAND_INS}
         if not any(self.settings[name] for name in ("quiet", "json", "thinker")):  # greet says it
-            script = unlabeled(script)
+            scripts = {name: unlabeled(script) for name, script in scripts.items()}
         pace = 0.02 if sys.stdout.isatty() else 0.0  # so that it can be watched, too
-        return {"script": speaking(script, self.settings["dialect"]), "pace": pace}
+        return {"scripts": {n: speaking(s, dialect) for n, s in scripts.items()}, "pace": pace}
 
     def make_agent(self, model: Model) -> Agent:
         settings = self.settings
         model = speak(model, settings["dialect"])
         if name := settings["thinker"]:
-            thinker = named_model(name, **self.stand_in(name))
+            thinker = named_model(name, **self.stand_ins())
             model = split(thinker=speak(thinker, settings["dialect"]), actor=model)
         instructions = INSTRUCTIONS.read_text(encoding="utf-8")
         how = {name: settings[name] for name in ("force", "silence", "carry")} | self.limits
@@ -121,6 +123,7 @@ class Session:
 
     def run(self) -> int:
         """One request, or the conversation."""
+        self.say_what_was_before()
         if self.settings["json"]:
             outcome = self.work(self.text, None)
             print(json.dumps(as_json(outcome, self.shop, self.agent.model)))
@@ -154,12 +157,15 @@ class Session:
                     on_event(message)
             outcome = self.agent.resume(resumed, on_event=on_event)
         if self.settings["explain"] and on_event:
-            self.view.print("\nWhy each step was taken:")
-            for line in explained(self.agent.explain(outcome.transcript)):
-                self.view.print(line, cut=True)
+            self.explain(outcome.transcript)
         if page:
-            write_html(page, report(outcome.transcript, exit=outcome.exit))
+            write_html(page, report_of(outcome, self.agent, kept or resumed))
         return outcome
+
+    def explain(self, transcript: Sequence[Message]) -> None:
+        self.view.print("\nWhy each step was taken:")
+        for line in explained(self.agent.explain(transcript)) if transcript else ["  none was"]:
+            self.view.print(line, cut=True)
 
     def converse(self) -> int:
         """The prompt loop. An error ends the turn, not the conversation."""
@@ -175,7 +181,10 @@ class Session:
                     return 0
                 if command == "/reset":
                     transcript = ()
-                self.obey(command, rest.strip())
+                if command == "/explain":
+                    self.explain(transcript)
+                else:
+                    self.obey(command, rest.strip())
                 continue
             try:
                 transcript = self.work(text, self.view, transcript).transcript
@@ -226,7 +235,7 @@ class Session:
                 self.view.print("/provider P or P:MODEL, such as /provider ollama", "red")
             case "/provider", _:
                 try:
-                    self.agent = self.make_agent(named_model(rest, **self.stand_in(rest)))
+                    self.agent = self.make_agent(named_model(rest, **self.stand_ins()))
                 except (ModelError, click.UsageError) as error:
                     self.failed(error)
                 else:
@@ -237,15 +246,19 @@ class Session:
                 self.view.table(HELP)
 
     def greet(self) -> None:
-        model, kept = self.agent.model, self.settings["transcript"]
+        model = self.agent.model
         if model.name == "offline" and not self.settings["thinker"]:
             self.view.print(f" {STAND_IN} ", "reverse")
         self.view.print(f"refund desk · {model.name}:{model.model}", "dim")
+
+    def say_what_was_before(self) -> None:
+        """A file that is there is gone on with, which whoever names it may not have meant."""
+        kept = self.settings["transcript"]
         with suppress(TranscriptError):  # nothing in it yet, or nothing that can be read
             entries = read(kept).entries if kept else ()
-            said = [m for m in entries if isinstance(m, User) and m.kind == "person"]
-            if said:
-                self.view.print(f"{kept}: goes on after request {len(said)}", "dim")
+            if before := sum(isinstance(m, User) and m.kind == "person" for m in entries):
+                new = "" if self.settings["db"] else ", in a new shop (--db PATH keeps one)"
+                say(f"{kept}: goes on after {before} request{'s' * (before != 1)}{new}")
 
     def failed(self, error: Exception) -> None:
         self.view.stop()
@@ -270,6 +283,15 @@ class Session:
             shown = " \\\n  ".join(map(sanitize, [*words, *more]))
         self.view.print("Go on with:", "yellow")
         self.console.print(Text(shown), soft_wrap=True)  # so that it can be copied
+
+
+def report_of(outcome: Outcome, agent: Agent, file: str | None) -> Report:
+    """What `think-agent audit` makes of the file of a run, also where it was kept in none."""
+    if file:
+        record = read(file)
+        return report(record.entries, header=record.header, warnings=record.warnings)
+    header = {"created": outcome.transcript[0].at, **agent.made_of()}
+    return report(outcome.transcript, header=header, exit=outcome.exit)
 
 
 def unlabeled(script: Callable[[Request], Assistant]) -> Callable[[Request], Assistant]:

@@ -17,7 +17,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from demos.refund.offline import reply
+from demos.refund.offline import MANAGER_PRESENT, reply
 from demos.refund.shop import Shop
 from tests.support.counting import grows_evenly
 from tests.support.turns import transcripts
@@ -161,12 +161,13 @@ def test_the_page_tells_the_story_first():
     assert hidden.steps[0].calls[0].decision  # by the names that are not shown
     page = to_html(report(said, header=header))
     words = text_in(page)
-    told = "✓ done, without a signal · 2 actions, none of them behind a thought · 2 model calls "
-    told += "✓ done pay 1 cents → paid · R-7 approved by --approve always"
+    told = "– ended by silence · 2 actions, none of them behind a thought · 2 model calls "
+    told += "✓ done pay 1 cents → paid: yes · R-7 approved by --approve always"
     assert words.index(told) < words.index("Step 1")
     decision = words.partition("behind no thought cents 1")[2]
     assert decision.startswith(" Decided approved by --approve always Result paid true receipt R-7")
     assert "person" not in words
+    assert f'<p class="aside">{told[:20]}' in page  # green is what a signal ended
     assert page.count('<details class="look-up">') == 1
     folded = page.partition('<details class="look-up">')[2].partition("</details>")[0]
     assert "list_orders" in folded
@@ -174,6 +175,19 @@ def test_the_page_tells_the_story_first():
     assert "instructions and 2 tools Rule 5: be fair. pay a thought first Pay out. cents" in words
     assert "A thought is a claim, not a cause" in words
     assert "tokens" not in words.lower()
+
+
+@pytest.mark.parametrize("decision", ["yes", "no", "quit"])
+def test_the_text_form_is_what_the_run_showed(decision):
+    out, desk = io.StringIO(), Shop(manager=True)
+    verdict = Verdict(decision, by="Dana", reason="so")
+    how = {"instructions": f"{MANAGER_PRESENT}", "approve": lambda asked: verdict}
+    agent = Agent(ScriptedModel(reply), desk.tools(), **how)
+    with RunView(Console(file=out, highlight=False), verbose=True) as view:
+        outcome = agent.run("ORD-001 and ORD-004", on_event=view)
+    audited = to_text(report(outcome.transcript, exit=outcome.exit)).splitlines(keepends=True)
+    audited = [line for line in audited if not line.startswith("! ")]  # what is worth a look
+    assert out.getvalue().partition("model calls")[0] in "".join(audited)
 
 
 @pytest.mark.parametrize("tools", ["a fingerprint", ["?"], [{"name": ["x"], "parameters": 3}], {}])
@@ -357,7 +371,7 @@ def test_the_command_shows_text_json_and_a_page(tmp_path, capsys):
     plain = capsys.readouterr().out
     record = read(path)
     assert plain == to_text(report(record.entries, header=record.header))
-    assert "Exit: signal" in plain
+    assert "✓ done · 3 actions" in plain
     assert run_audit(str(path), "--html", str(page)) == 0
     said = capsys.readouterr()
     assert said.out == ""
@@ -556,6 +570,18 @@ def test_the_payloads_would_run_if_they_were_let_in(tmp_path):
     shown = opened(page, tmp_path)
     assert "Audit of a run" in shown
     assert "data-owned" not in shown
+
+
+@in_browser
+def test_on_paper_the_instructions_are_open(tmp_path):
+    header = {"instructions": "Rule 5: be fair.", "tools": [{"name": "pay"}]}
+    page = to_html(report(refund("ORD-001").transcript, header=header))
+    script = "seen(document.querySelector('.told .text').checkVisibility())"
+    shown = {
+        media: browsed(re.sub("@media print", f"@media {media}", page), script, tmp_path)
+        for media in ("print", "screen")
+    }
+    assert shown == {"print": False, "screen": True}
 
 
 @in_browser

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from tests.support.sizes import ROOT
+from tests.support.traces import PATH, needs_traces
 from tests.support.wires import to_anthropic, to_chat, to_ollama
 from think_agent import Assistant, Request, ToolCall, ToolResult, User
 from think_agent.audit.imports import count, read_runs, table
@@ -13,14 +13,13 @@ from think_agent.cli.main import run, think_agent
 from think_agent.errors import FileError
 from think_agent.evaluation.tables import markdown
 
-TRACES = ROOT.parent / "shared/traces/tau-airline-gpt-4o.json.gz"
 WRITES = ["book_*", "cancel_*", "update_*", "send_certificate"]
 TO_WIRE = {"openai": to_chat, "anthropic": to_anthropic, "ollama": to_ollama}
 
 
-@pytest.mark.skipif(not TRACES.exists(), reason=f"needs {TRACES.name} beside the project")
+@needs_traces
 def test_the_200_runs_of_tau_bench_as_they_were_counted_by_hand():
-    recorded = read_runs(TRACES, "openai")
+    recorded = read_runs(PATH, "openai")
     found = count(recorded, WRITES)
     by_hand = {"runs": 200, "writes": 250, "covered": 15, "near": 40, "thoughtful": 61}
     by_hand |= {"carried": 0, "promises": 0, "as_text": 0}  # its think has no exit flag

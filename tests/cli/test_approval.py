@@ -21,8 +21,10 @@ def pay(order_id: str, dollars: int) -> str:
     return f"paid {dollars} for {order_id}"
 
 
-def asked(*answers, width=60, view=(), **settings):
-    """What is shown when `pay` waits for a person, who gives these answers; and the verdicts."""
+def asked(*answers, width=60, view=(), times=1, **settings):
+    """What is shown when `pay` waits for a person, so many times in a reply, who gives these
+    answers; and the verdicts.
+    """
     left, out, prompts = iter(answers), io.StringIO(), []
 
     def answer(prompt, present):
@@ -33,7 +35,8 @@ def asked(*answers, width=60, view=(), **settings):
         return said
 
     console = Console(file=out, force_terminal=True, width=width, color_system=None)
-    replies = [(think("Broken, so pay."), call("pay", order_id="A " * 20, dollars=580))] * 9
+    pays = [call("pay", order_id="A " * 20, dollars=580 + n) for n in range(times)]
+    replies = [(think("Broken, so pay."), *pays)] * 9
     with RunView(console, **dict(view)) as shown:
         approve = at_the_terminal(shown, [pay], answer)
         agent = Agent(ScriptedModel(replies), [pay], approve=approve, force="never", **settings)
@@ -51,6 +54,23 @@ def test_the_call_and_the_thought_are_on_the_screen_once(view):
     assert screen.count("pay(") == 1
     assert screen.count("Broken, so pay.") == 1
     assert "quit: nothing more is run" in screen
+
+
+def test_of_several_calls_the_one_that_waits_is_the_last_thing_above_the_question():
+    screen, _, _ = asked("y", "n late", "q", width=200, times=3)
+    asked_before = re.findall(r"pay\(.*dollars=(\d+)\)\s+Run pay\?", screen.replace("⠋ 0 s", ""))
+    assert asked_before == ["580", "581", "582"]
+    assert screen.count("pay(") == 3
+
+
+def test_a_stop_is_said_once_above_its_figures_and_by_the_answer_where_there_is_nothing_above():
+    screen, _, _ = asked(EOFError(), width=200)
+    assert screen.lower().count("stopped") == 1
+    assert re.search("^ ⚑ stopped", screen, re.MULTILINE)  # on a line of its own
+    assert "The input ended." in screen
+    assert "(Nothing more was run.)" in screen
+    quiet, _, _ = asked(EOFError(), width=200, view={"quiet": True})
+    assert "Stopped by " in quiet
 
 
 def test_a_key_that_means_nothing_is_asked_again_and_a_no_has_its_reason():
@@ -72,9 +92,7 @@ def test_an_edit_begins_with_what_is_there_and_is_checked_before_it_is_confirmed
 def test_ctrl_c_says_what_waited_for_it():
     shown, _, _ = asked(KeyboardInterrupt())
     *_, last = shown.partition("Stopped. ")
-    assert last.startswith(
-        "Nothing was done.\nNot done, because it waited for your answer; nothing"
-    )
+    assert last.startswith("Nothing was done.\nNot done, for it waited for your answer; nothing")
     waits = last[last.index("pay(") :].splitlines()
     assert [line[:3] for line in waits[1:]] == ["   "] * (len(waits) - 1)
     assert max(map(len, last.splitlines())) <= 60
@@ -138,4 +156,4 @@ def test_ctrl_c_clears_a_line_and_leaves_when_there_is_none():
 def test_the_help_of_the_prompt_loop_hangs_beside_its_commands():
     words = ["-m", "demos.refund", "--provider", "offline"]
     screen, _, _ = in_a_terminal(words, keys=["/help", ("Ctrl-C twice", "/quit\r")])
-    assert re.search(r"or the *\n {18}answers alone", text_of(screen))
+    assert re.search(r"or the *\n {20}answers alone", text_of(screen))

@@ -4,6 +4,7 @@ import io
 import re
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -12,7 +13,7 @@ from rich.console import Console
 
 from tests.support.commands import in_a_terminal, text_of
 from tests.support.sizes import ROOT
-from think_agent import Agent, Assistant, ScriptedModel, ToolCall, tool
+from think_agent import Agent, Assistant, ScriptedModel, ToolCall, ToolResult, User, tool
 from think_agent.cli import watch
 from think_agent.cli.console import RunView, say
 from think_agent.testing import call, think
@@ -135,7 +136,7 @@ def test_each_kind_of_event_has_its_line():
         "🔧 nope({broken)",
         "there is no tool 'nope'",
         "Here it is.",
-        "✓ done, without a signal · 2 actions, 1 of them behind a thought · 3 model calls · ",
+        "– ended by silence · 2 actions, 1 of them behind a thought · 3 model calls · ",
     ):
         assert line in text
 
@@ -143,13 +144,70 @@ def test_each_kind_of_event_has_its_line():
 @pytest.mark.parametrize(
     ("verbose", "shown"),
     [
-        (False, "  ↳ $89.00 · 13 days · not final sale · lines (1) · tags: a, b"),
+        (False, "  ↳ $89.00 · 13 days · final sale: no · lines (1) · tags: a, b"),
         (True, '  ↳ {"order_id":"ORD-001","price":"$89.00","days":13,"final_sale":false,'),
     ],
 )
 def test_a_result_is_one_line_of_what_matters_or_all_of_it(verbose, shown):
     lines = watched(call("order", order_id="ORD-001"), "ok", verbose=verbose).splitlines()
     assert next(line for line in lines if "↳" in line).startswith(shown)
+
+
+A, B = call("look", order_id="A"), call("look", order_id="B")
+THOUGHT = think("B next?")
+PAIR = (replace(A, id="1"), replace(THOUGHT, id="2"), replace(B, id="3"))
+FOUND = [ToolResult("1", "look", "found A"), ToolResult("3", "look", "found B")]
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_each_result_stands_under_its_call_also_where_a_reply_has_several(terminal):
+    text = watched((A, THOUGHT, B), "ok", terminal=terminal).replace("⠋ 0 s", "")
+    lines = [line.strip() for line in text.splitlines()[:5]]
+    assert lines == [
+        '🔧 look(order_id="A")',
+        "↳ found A",
+        "💭 B next?",
+        '🔧 look(order_id="B")',
+        "↳ found B",
+    ]
+
+
+@given(st.permutations([FOUND[0], ToolResult("2", "think", "Thought recorded."), FOUND[1]]))
+def test_a_result_stands_under_its_call_in_whatever_order_a_file_has_them(results):
+    out = io.StringIO()
+    view = RunView(screen(out))
+    for message in (User("go"), Assistant(tool_calls=PAIR), *results):
+        view(message)
+    lines = [line.strip() for line in out.getvalue().splitlines()]
+    for name in ("A", "B"):
+        assert lines[lines.index(f"↳ found {name}") - 1] == f'🔧 look(order_id="{name}")'
+    assert "💭 B next?" in lines
+
+
+def test_a_call_is_on_the_screen_before_it_has_run_and_one_that_was_never_next_is_not():
+    @tool
+    def crash(order_id: str) -> str:
+        """Crash."""
+        raise KeyboardInterrupt
+
+    out, replies = io.StringIO(), [(call("crash", order_id="A"), call("crash", order_id="B"))]
+    with RunView(screen(out)) as view, pytest.raises(KeyboardInterrupt):
+        Agent(ScriptedModel(replies), [crash], force="never").run("go", on_event=view)
+    assert out.getvalue() == '🔧 crash(order_id="A")\n'
+
+
+def test_thoughts_are_loud_a_look_up_is_dim_and_what_was_changed_is_not():
+    out = io.StringIO()
+    console = Console(file=out, force_terminal=True, width=60, color_system="standard")
+    read_only = tool(look.function, idempotent=True)
+    replies = [(think("plan"), A, call("order", order_id="B")), "ok"]
+    agent = Agent(ScriptedModel(replies), [read_only, order], force="never", silence="accept")
+    with RunView(console) as view:
+        agent.run("go", on_event=view)
+    lines = {text_of(line).strip()[:6]: line for line in out.getvalue().splitlines()}
+    assert "\x1b[1;36m" in lines["💭 plan"]
+    assert "\x1b[2m" in lines["↳ foun"]
+    assert "\x1b[2m" not in lines["↳ $89."] + lines["– ende"]
 
 
 def test_a_reader_that_goes_away_ends_it_in_silence():
@@ -170,11 +228,12 @@ def test_any_agent_can_be_watched_also_in_a_dumb_terminal(capsys):
         "and again",
     ]
     code = "import os; os.environ['TERM'] = 'dumb'; from think_agent import *\n" + (
-        "from think_agent.cli import watch; watch(Agent(ScriptedModel(['ok'])), 'go')"
+        "from think_agent.cli import watch; watch(Agent(ScriptedModel(['ok ' * 40])), 'go')"
     )
     shown, _, _ = in_a_terminal(["-c", code])
     assert "\x1b" not in shown
-    assert "✓ done" in shown
+    assert 50 < max(map(len, shown.splitlines())) <= 60  # as wide as it is
+    assert "– ended by silence" in shown  # and not the mark of a signal
 
 
 def test_ctrl_c_on_a_watched_run_says_what_was_done(capsys):

@@ -24,6 +24,13 @@ def test_a_command_without_its_argument_explains_itself(words, code, said):
     assert said in done.stdout
 
 
+@pytest.mark.parametrize("command", ["think_agent", "demos.fleet"])
+def test_the_help_of_a_group_cuts_no_line(command):
+    said = run_here(command, "--help", COLUMNS="60").stdout.partition("Commands:")[2]
+    assert "..." not in said
+    assert max(map(len, said.splitlines())) <= 60
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -40,17 +47,32 @@ def test_what_is_misspelled_is_one_line_with_a_suggestion(words, said):
 
 
 @pytest.mark.parametrize(
-    ("provider", "sdk", "extra"),
-    [("anthropic", "anthropic", "anthropic"), ("gemini", "google.genai", "gemini")],
+    ("provider", "module", "package", "what"),
+    [
+        ("anthropic", "anthropic", "anthropic", '".[anthropic]"'),
+        ("openai", "openai", "openai", '".[openai]"'),
+        ("gemini", "google.genai", "google-genai", '".[gemini]"'),
+        ("ollama", "ollama", "ollama", "."),
+    ],
 )
 def test_a_missing_sdk_is_named_with_the_command_that_installs_it(
-    monkeypatch, provider, sdk, extra
+    monkeypatch, provider, module, package, what
 ):
-    monkeypatch.setitem(sys.modules, sdk, None)
+    """As a change of the clone that stays one: `-e`."""
+    monkeypatch.setitem(sys.modules, module, None)
     monkeypatch.delitem(sys.modules, f"think_agent.providers.{provider}", raising=False)
     done = run_here("demos.refund", "x", "--provider", provider)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
-    assert f'pip install ".[{extra}]"' in done.stderr
+    assert f"the package {package} is not installed" in done.stderr
+    assert done.stderr.endswith(f"pip install -e {what}\n")
+
+
+def test_auto_without_the_package_of_ollama_says_so_and_plays_the_stand_in(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ollama", None)
+    monkeypatch.delitem(sys.modules, "think_agent.providers.ollama", raising=False)
+    done = run_here("demos.refund", "ORD-001", "--provider", "auto")
+    assert (done.returncode, "refund desk · offline:stand-in" in done.stdout) == (0, True)
+    assert done.stderr.startswith("ollama: the package ollama is not installed")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/dev/full is Linux's")

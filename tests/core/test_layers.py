@@ -1,5 +1,5 @@
-"""Which room may know which (DESIGN §3), read from the imports of every file, lazy ones and those
-for types alone included.
+"""Which room may know which, read from the imports of every file, lazy ones and those for types
+alone included.
 """
 
 import ast

@@ -1,4 +1,6 @@
-"""`next_step` as a table: a transcript on the left, what comes next on the right."""
+"""`next_step` as a table: a transcript on the left, what comes next on the right. The rules are
+those of `think_agent/README.md`.
+"""
 
 import itertools
 
@@ -44,7 +46,7 @@ def done(*calls):
 LEFT = [ASK, says(LEAVE), *done(LEAVE)]  # signaled; only the final reply is to come
 
 TABLE = {
-    # Rule 1: nothing said yet since the last user message
+    # Rule 1: nothing said yet since the person spoke
     "opening": ([ASK], CallModel()),
     "opening of a later turn": ([ASK, Assistant("Hello."), ASK], CallModel()),
     "a new turn forgets the signal": ([*LEFT, Assistant("Hello."), ASK], CallModel()),
@@ -59,7 +61,7 @@ TABLE = {
     "calls after the signal": ([ASK, says(LEAVE, PAY)], CallTool(LEAVE)),
     "signal answered, action not": ([ASK, says(LEAVE, PAY), *done(LEAVE)], CallTool(PAY)),
     "the same id twice": ([ASK, says(LOOK, LOOK), *done(LOOK)], CallTool(LOOK)),
-    # Rule 3: all answered
+    # Rules 3 and 4: all answered, with and without the signal
     "answered": ([ASK, says(LOOK), *done(LOOK)], CallModel()),
     "answered with an error": (
         [ASK, says(LOOK), ToolResult("1", "look", "error", True)],
@@ -77,7 +79,7 @@ TABLE = {
         [ASK, says(LEAVE, PAY), *done(LEAVE), ToolResult("2", "pay", "no", True, refused="gate")],
         CallModel(),
     ),
-    # Rule 4: no tool calls
+    # Rule 5: no tool calls; and rule 6, where there are no words either
     "silence": ([ASK, Assistant("Hello.")], Done("silence", "Hello.")),
     "silence after actions": (
         [ASK, says(LOOK), *done(LOOK), Assistant("Hello.")],
@@ -95,7 +97,7 @@ TABLE = {
         [ASK, SILENT, NUDGE, SILENT, ASK, SILENT],
         CallModel(say=NUDGE),
     ),
-    # Rule 5: the final reply
+    # Rule 6: the last reply, its stray calls and its words
     "final": ([*LEFT, Assistant("Hello.")], Done("signal", "Hello.")),
     "stray calls with text": ([*LEFT, says(PAY, text="Hello.")], Done("signal", "Hello.")),
     "stray calls without text": ([*LEFT, says(PAY)], CallModel("none", say=NUDGE)),
@@ -129,7 +131,7 @@ TABLE = {
         Done("truncated"),
     ),
     "a new turn after a truncated one": ([ASK, says(PAY, stop="max_tokens"), ASK], CallModel()),
-    # The kit asked for closing words
+    # Rule 6 again: the kit asked for closing words
     "limit": ([ASK, says(LOOK), *done(LOOK), LIMIT], CallModel("none")),
     "limit at once": ([ASK, LIMIT], CallModel("none")),
     "budget": ([ASK, says(LOOK), *done(LOOK), BUDGET], CallModel("none")),

@@ -5,6 +5,7 @@ file that was begun then is taken up now. How it was recorded: `tests/support/re
 import json
 import shutil
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -114,7 +115,8 @@ def ruled(desk: Desk) -> list[tuple[str, str]]:
 def test_a_file_that_was_begun_then_is_taken_up_now_and_nothing_is_paid_twice(name, taken):
     path, desk = taken(name)
     before, expected = path.read_text("ascii"), RESUMED[name]
-    with desk.agent() as agent:
+    left_out = pytest.warns(UserWarning, match="strict schemas are left out")  # as it was begun
+    with desk.agent() as agent, left_out if name == "anthropic" else nullcontext():
         outcome = agent.resume(path)
     assert (outcome.exit, outcome.answer) == (expected.exit, expected.answer)
     assert called(desk) == expected.calls

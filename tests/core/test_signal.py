@@ -1,4 +1,4 @@
-"""The signal beside a refused call does not count: the model has not read the refusal (DESIGN §5).
+"""The signal beside a refused call does not count: the model has not read the refusal.
 
 Played by an agent, so that whoever refuses is the real one: the gate, a limit, a person, a failure.
 """

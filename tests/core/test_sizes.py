@@ -1,4 +1,4 @@
-"""The budgets of DESIGN §3: the root is what you read, and it stays readable."""
+"""The budgets of `tests/support/sizes.py`: the root is what you read, and it stays readable."""
 
 import pytest
 

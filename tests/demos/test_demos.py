@@ -1,6 +1,6 @@
 """The lessons: each runs both ways, shows what it is about, and stays short."""
 
-import importlib
+import importlib.util
 import re
 from dataclasses import replace
 
@@ -53,7 +53,7 @@ SHOWS = {  # what each lesson is about, as it can be seen in what it prints
         r"chance has no part in",
     ],
     "11_who_may_say_that_it_is_done": [
-        r"silence +1 of 2 orders, exit silence Got ORD-001",
+        r"silence +1 of 2 orders, exit silence: Got ORD-001",
         r"heartbeat +1 of 2",
         r"phase +2 of 2 .*\nstop tool +2 of 2 .*\ntask_completed +2 of 2 .*\nshould_con.* +2 of 2",
     ],
@@ -85,6 +85,13 @@ def check(name: str, lines: list[str], shows: list[str]) -> None:
 def test_these_are_all_there_are():
     assert [path.stem for path in sorted((ROOT / "demos").glob("[01][0-9]_*.py"))] == LESSONS
     assert [name[:2] for name in LESSONS] == [f"{number:02}" for number in range(1, 14)]
+
+
+def test_the_course_lists_its_lessons():
+    said = run_here("demos").stdout
+    for name in ("refund", *LESSONS, "fleet"):
+        assert f"\n{name} " in said
+        assert importlib.util.find_spec(f"demos.{name}")
 
 
 @pytest.mark.parametrize("name", LESSONS)
@@ -198,6 +205,11 @@ def test_the_first_lesson_speaks_to_ollama():
     read = [message["content"] for message in sent[2]["messages"] if message["role"] == "tool"]
     assert read[1].startswith("Laptop Stand")
     assert [content.startswith("error: ") for content in read] == [False, False, True, True]
+
+
+def test_the_help_of_a_lesson_says_how_it_is_called():
+    said = run("-m", "demos.02_silence_is_not_a_signal", "--help").stdout
+    assert said.startswith("Usage: python -m demos.02_silence_is_not_a_signal [OPTIONS]\n")
 
 
 @pytest.mark.parametrize(

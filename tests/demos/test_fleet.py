@@ -19,7 +19,7 @@ from dataclasses import replace
 
 import pytest
 
-pytest.importorskip("dbos", reason='needs DBOS: pip install ".[fleet]"')
+pytest.importorskip("dbos", reason='needs DBOS: pip install -e ".[fleet]"')
 
 from dbos import DBOS, DBOSPortableJSONSerializer
 
@@ -328,7 +328,7 @@ def test_what_a_user_can_get_wrong_is_one_line(tmp_path, url, words, code, said)
 def test_a_missing_engine_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "dbos", None)
     done = run_here("demos.fleet", "work")
-    said = 'error: dbos is not installed; in the clone run: pip install ".[fleet]"\n'
+    said = 'error: dbos is not installed; in the clone run: pip install -e ".[fleet]"\n'
     assert (done.returncode, done.stderr) == (2, said)
 
 

@@ -71,6 +71,14 @@ def test_every_block_runs_or_says_where():
             assert why or language in ("python", "sh", "toml", "mermaid"), f"{name}: {code}"
 
 
+def test_an_extra_is_installed_without_losing_the_editable_clone():
+    pages = [*PAGES.values(), *(path.read_text() for path in readme.files("think_agent"))]
+    commands = [said for page in pages for said in re.findall(r"pip install [^`\n]*", page)]
+    ours = [one for one in commands if re.search(r" [\"{]?(\.|extra)", one)]
+    assert len(ours) > 10
+    assert [one for one in ours if " -e " not in one] == []
+
+
 def test_the_toml_is_a_config_that_the_desk_takes(clone):
     pages = "".join(PAGES.values())
     [code] = [code for _, kind, code in FENCED.findall(pages) if kind == "toml"]

@@ -152,7 +152,8 @@ def test_several_orders_an_unknown_one_and_small_talk_in_one_conversation():
         ("ORD-001", "approve"),
         ("ORD-002", "deny"),
     ]
-    assert "there is no order 'ORD-999'" in second.answer
+    said = "ORD-999: no decision. I could not find this order; please check its number."
+    assert said in second.answer  # in words for a customer
     *_, last = second.thoughts  # tells what happened
     assert "ORD-001: approve recorded, $89.00 refunded; ORD-002: deny recorded" in last
     assert "ORD-999: no decision (there is no order 'ORD-999'" in last
@@ -213,13 +214,15 @@ def test_json_is_one_object_and_nothing_else(tmp_path):
 @pytest.mark.parametrize(
     ("flags", "env", "model"),
     [
-        ([], {"THINK_AGENT_PROVIDER": "offline:a", "THINK_AGENT_MODEL": "b"}, "b"),
-        (["--provider", "offline:a"], {"THINK_AGENT_MODEL": "b"}, "a"),
-        (["--provider", "offline:a", "--model", "c"], {}, "c"),
+        ([], {"THINK_AGENT_PROVIDER": "offline:hasty", "THINK_AGENT_MODEL": "silent"}, "silent"),
+        (["--provider", "offline:hasty"], {"THINK_AGENT_MODEL": "silent"}, "hasty"),
+        (["--provider", "offline:hasty", "--model", "silent"], {}, "silent"),
     ],
 )
 def test_a_flag_wins_over_the_environment(flags, env, model):
-    assert json.loads(run_demo("hi", "--json", *flags, **env).stdout)["model"] == model
+    said = json.loads(run_demo("ORD-001", "--json", *flags, **env).stdout)
+    assert said["model"] == model
+    assert bool(said["actions"]) == (model == "hasty")  # and it is the one that plays
 
 
 def test_quiet_prints_the_bare_answer_and_hide_thoughts_no_thoughts():
@@ -247,15 +250,20 @@ def test_each_step_is_explained_at_the_end_on_lines_of_its_own():
 
 
 def test_the_prompt_loop_remembers_and_takes_commands():
-    keys = ["ORD-001", "/thoughts off", "ORD-001", "/provider nope", "/bogus", "/reset", "/quit"]
+    keys = ["/explain", "ORD-001", "/thoughts off", "ORD-001", "/explain", "/provider nope"]
+    keys += ["/bogus", "/reset", "/quit"]
     words = ["-m", "demos.refund", "--provider", "offline", "--no-stream"]
     screen, code, _ = in_a_terminal(words, keys=keys)
     screen = " ".join(text_of(screen).split())
     assert code == 0, screen
     assert screen.count("✓ done ·") == 2
     assert "the order was refunded already" in screen
-    assert "--provider: 'nope' is none" in screen
+    assert "there is no provider 'nope'" in screen
     assert screen.count("not a command") == screen.count("/provider P ") == 1
+    assert "ORD-001 to ORD-011" in screen
+    assert screen.count("Why each step was taken:") == 2
+    assert "Why each step was taken: none was" in screen
+    assert "11. next_step" in screen
 
 
 def test_a_new_provider_gets_neither_the_address_nor_the_model_of_the_old_one():
@@ -441,20 +449,25 @@ def test_settings_come_from_file_environment_and_flag_the_later_over_the_earlier
     ("words", "said"),
     [
         ("--patiense 1", "'--patiense'"),
-        ("--provider nope", "--provider: 'nope' is none: use one of auto, "),
+        ("--provider nope", "--provider: there is no provider 'nope'; use one of auto, "),
+        ("--provider offline:nope", "no offline:nope; use one of offline:stand-in, offline:caref"),
+        (
+            "--provider offline --thinker offline:nope",
+            "no offline:nope; use one of offline:stand-in, offline:caref",
+        ),
         ("--provider antropic", "did you mean anthropic?"),
         ("--provider offline --seed 1", "offline takes no seed"),
         ("--base-url http://h", "name the provider whose protocol"),
         ("--approve always-under \u00b2", "--approve: use ask, never, or"),
         ("--max-cost 1", "--max-cost needs prices"),
-        ("--max-model-calls true", "'true' is not a valid integer"),
+        ("--max-model-calls true", "'true' is not a valid whole number from 1"),
         ("--resume kept", "--resume goes on with a run"),
         ("THINK_AGENT_MAX_COTS=1", "THINK_AGENT_MAX_COTS: there is no such setting; did you mean"),
         ("THINK_AGENT_PATIENCE=no", "--patience (THINK_AGENT_PATIENCE): 'no' is not"),
         ("bogus = 1", "bogus: there is no such setting; known: "),
         ("max_cots = 1", "did you mean max_cost?"),
         ("force = 'often'", "agent.toml): 'often' is not one of 'first', 'never'"),
-        ("patience = true", "'true' is not a valid integer"),
+        ("patience = true", "'true' is not a valid whole number from 1"),
         ("max_cost = 1.5\nprices = 5", "write a table"),
         (
             "max_cost = 1.5\nprices.m = {input = -1, output = 1}",
@@ -479,8 +492,7 @@ def test_where_a_price_came_from_is_shown_too(tmp_path):
     config = tmp_path / "agent.toml"
     config.write_text("[think_agent]\nprices.m = {input = 1, output = 2}\n")
     shown = run_demo("--show-config", THINK_AGENT_CONFIG=str(config)).stdout.splitlines()[-1]
-    assert shown.startswith("prices.m ")
-    assert shown.endswith(str(config))
+    assert shown == f"prices.m           input 1.0, output 2.0 {config}"
 
 
 def test_a_variable_of_another_command_is_named_and_a_tilde_is_home(tmp_path):
@@ -495,7 +507,28 @@ def test_a_limit_ends_the_run_with_its_own_exit_code():
     assert (done.returncode, "✗ stopped at a limit" in done.stdout) == (3, True)
 
 
-def test_the_audit_page_is_written(tmp_path):
-    page = tmp_path / "out.html"
-    run_demo("ORD-001", "--provider", "offline", "--html", str(page))
-    assert "ORD-001" in page.read_text(encoding="utf-8")
+def test_the_page_of_a_run_is_that_of_its_transcript_and_tells_as_much_without_one(tmp_path):
+    kept, page, again, alone = (str(tmp_path / name) for name in ("a.jsonl", "a", "b", "c"))
+    flags = ["ORD-001", "--provider", "offline", "--html"]
+    for _ in range(2):  # the second goes on with the file
+        assert run_demo(*flags, page, "--transcript", kept).returncode == 0
+        run_here("think_agent", "audit", kept, "--html", again)
+        assert Path(page).read_text() == Path(again).read_text()
+    run_demo(*flags, alone)
+    said = Path(alone).read_text()
+    for told in (
+        "What the model was told: instructions and 4 tools",
+        "begun 20",
+        "a thought first",
+    ):
+        assert told in said
+
+
+def test_a_file_that_is_gone_on_with_is_named_on_stderr(tmp_path):
+    flags = ["ORD-001", "--provider", "offline", "--json", "--transcript", str(tmp_path / "a")]
+    said = [run_demo(*flags, *more).stderr for more in ([], [], ["--db", str(tmp_path / "db")])]
+    assert said == [
+        "",
+        f"{tmp_path / 'a'}: goes on after 1 request, in a new shop (--db PATH keeps one)\n",
+        f"{tmp_path / 'a'}: goes on after 2 requests\n",
+    ]

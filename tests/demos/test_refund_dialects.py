@@ -108,7 +108,7 @@ def test_at_a_limit_it_tells_what_it_has_done(dialect, calls):
     assert outcome.exit == "limit"
     assert shop.decisions()[0].order_id == "ORD-001"
     assert "ORD-001 (Laptop Stand): approved" in outcome.answer
-    assert "there is no order 'ORD-999'" in outcome.answer
+    assert "ORD-999: no decision. I could not find this order" in outcome.answer
 
 
 @pytest.mark.parametrize("dialect", ["json", "react"])

@@ -42,6 +42,19 @@ def test_a_source_that_is_linked_stands_in_the_table(name):
     assert linked - TOOLS <= set(LINK.findall(SECTION))
 
 
+CHECKED = {target: how for _, source, _, how in ROWS for target in LINK.findall(source)}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_says_that_a_source_was_read_or_quoted_as_the_table_does(name):
+    for line in PAGES[name].replace(SECTION, "").splitlines():
+        found = [CHECKED[target] for target in LINK.findall(line) if target in CHECKED]
+        if any(how.startswith("quoted") for how in found):
+            assert re.search(r"\bquoted\b", line), line
+        if re.search(r"\bread 20\d\d", line, re.IGNORECASE):
+            assert any(how.startswith("read") for how in found), line
+
+
 @pytest.mark.parametrize("name", [name for name in PAGES if name not in OURS])
 def test_no_figure_paper_or_benchmark_stands_unlinked(name):
     """In its line is a link to a source, or to the table; or it says whose line above has one."""

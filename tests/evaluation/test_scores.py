@@ -117,7 +117,7 @@ def sentences(right: dict[Setting, str], cases: str) -> list[str]:
 
 
 def test_the_report_ends_with_what_is_a_finding_and_how_little_n_is():
-    good, bad = Setting("offline:careful"), Setting("offline:hasty")
+    good, bad = Setting("ollama:careful"), Setting("ollama:hasty")
     cases = "abcdefghijklmnopqrstuvwxyz"
     [verdict, little] = sentences({good: cases[1:], bad: cases[:3]}, cases)
     assert verdict == "careful beat hasty in 23 of the 24 cases that differ (p < 0.001)."
@@ -130,6 +130,15 @@ def test_the_report_ends_with_what_is_a_finding_and_how_little_n_is():
     assert verdict.startswith("No difference is shown between careful and hasty: ")
     [verdict, _] = sentences({good: "ab", bad: "ab"}, "abcd")
     assert verdict == "Equally well on every case: careful and hasty."
+
+
+@pytest.mark.parametrize(("first", "second"), [("abcdefghi", "j"), ("abc", "abd")])
+def test_between_scripts_alone_nothing_is_tested(first, second):
+    """However clear it is, or however little: it would be the same the next time."""
+    good, bad = Setting("offline:careful"), Setting("offline:hasty")
+    [verdict, last] = sentences({good: first, bad: second}, "abcdefghij")
+    assert re.fullmatch(r"careful beat hasty in \d of the \d+ cases that differ\.", verdict)
+    assert last == "Nothing is tested for significance: chance has no part in what a script does."
 
 
 def test_a_column_is_left_out_only_where_nothing_was_counted():

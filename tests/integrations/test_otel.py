@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-pytest.importorskip("opentelemetry.sdk", reason='needs pip install ".[otel]"')
+pytest.importorskip("opentelemetry.sdk", reason='needs pip install -e ".[otel]"')
 
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -191,4 +191,4 @@ def test_nothing_of_it_is_imported_unless_used():
     code = "import sys, think_agent, think_agent.cli; sys.exit('opentelemetry' in sys.modules)"
     assert run("-c", code).returncode == 0
     code = "import sys; sys.modules['opentelemetry'] = None; import think_agent.integrations.otel"
-    assert 'pip install ".[otel]"' in run("-c", code).stderr.strip().splitlines()[-1]
+    assert 'pip install -e ".[otel]"' in run("-c", code).stderr.strip().splitlines()[-1]

@@ -1,5 +1,6 @@
-"""The gate: no guarded call runs without a thought that covers it. The rule of DESIGN as a table,
-and attacked by arbitrary scripts, against its definition in `tests/support/naive.py`.
+"""The gate: no guarded call runs without a thought that covers it. The rule of
+`think_agent/policies/gate.py` as a table, and attacked by arbitrary scripts, against its definition
+in `tests/support/naive.py`.
 """
 
 from dataclasses import replace

@@ -1,4 +1,6 @@
-"""Silence is confirmed: every case of DESIGN §5, in each of the ways a run can go."""
+"""Silence is confirmed: each case of a model that stops although its last thought said to go on, in
+each of the ways a run can go (`think_agent/policies/silence.py`).
+"""
 
 import pydantic
 import pytest

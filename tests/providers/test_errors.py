@@ -69,7 +69,7 @@ TABLE: list[tuple[int, str, type[ModelError], bool, str]] = [
     (429, "Slow down.", RateLimited, True, ""),
     (500, "Oh.", Overloaded, True, "try again later"),
     (529, "Oh.", Overloaded, True, "try again later"),
-    # PROVIDERS.md, 13.3 and 13.4: words where statuses do not tell.
+    # Words, where statuses do not tell.
     (400, "The supported API model names are a and b", ModelNotFound, False, ""),  # DeepSeek
     (400, "Incorrect API key provided: xai-no", AuthError, False, ""),  # xAI
     (400, "prompt is too long: 210000 tokens > 200000 maximum", BadRequest, False, "keep_turns"),

@@ -1,7 +1,7 @@
 """What the local servers of OpenAI's two APIs share: keys, the shape of errors, checks of tools.
 
-Written from PROVIDERS.md and the SDK's request types, without the adapter. `openai_chat.py` and
-`openai_responses.py` hold the two protocols.
+Written from OpenAI's documents and the SDK's request types, without the adapter. `openai_chat.py`
+and `openai_responses.py` hold the two protocols.
 """
 
 import json

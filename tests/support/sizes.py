@@ -65,6 +65,6 @@ BUDGETS = {
     "the root": (ROOM, 1_950),
     "the core: the root and the policies": (ROOM + POLICIES, 2_350),
     "the first hour: messages, think, turn, loop, model": (FIRST, 600),
-    # DESIGN §3 asks for 7,700: not reached yet, so this ceiling may only be lowered.
+    # The aim was 7,700, which is not reached yet: so this ceiling may only be lowered.
     "the package": (PACKAGE, 8_550),
 }

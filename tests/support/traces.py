@@ -31,6 +31,8 @@ from think_agent import (
 )
 from think_agent.think import RECORDED
 
+# Those of historical_trajectories/gpt-4o-airline.json in github.com/sierra-research/tau-bench, each
+# with its `task_id`, `trial`, `reward` and `messages`. The file lies beside the clone, not in it.
 PATH = ROOT.parent / "shared/traces/tau-airline-gpt-4o.json.gz"
 WRITES = ("book_*", "cancel_*", "update_*", "send_certificate")
 END = Assistant("Here the recording ends.")

@@ -1,4 +1,4 @@
-"""What servers that speak Chat Completions send beside OpenAI's own (PROVIDERS.md, 13.4)."""
+"""What servers that speak Chat Completions send beside what OpenAI's own does."""
 
 from typing import Any
 

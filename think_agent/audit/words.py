@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 EXITS = {  # how a turn ended: in short, and as a sentence
     "signal": ("✓ done", "A thought said that all was done; a last call without tools answered."),
-    "silence": ("✓ done, without a signal", "The model called no tool; its text is the answer."),
+    "silence": ("– ended by silence", "The model called no tool; its text is the answer."),
     "limit": ("✗ stopped at a limit", "A limit was reached; no tool could be called any more."),
     "budget": ("✗ out of budget", "The budget of tokens or money was used up."),
     "gave_up": ("✗ gave up", "The run gave up: too many failures or repeats in a row."),
-    "declined": ("✗ declined", "Whoever was asked stopped the run."),
+    "declined": ("✗ declined", "Nothing more was run."),
     "needs_human": ("… waits for a person", "Paused: a person has to decide."),
     "refused": ("✗ refused", "The model, or its provider, refused."),
     "truncated": ("✗ cut off", "The reply broke off; nothing of it was acted on."),
@@ -118,7 +118,7 @@ def brief(data: Any, known: Container[object] = ()) -> str:
 def _brief(name: str, value: object) -> str:
     match value:
         case bool():
-            return name if value else f"not {name}"
+            return f"{name}: {'yes' if value else 'no'}"
         case None | [] | {}:
             return ""
         case str():

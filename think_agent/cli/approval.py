@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from ..loop import AskHuman
-from ..messages import CARRIED, THINK_NAME, Assistant, Json, ToolCall, Verdict
+from ..messages import CARRIED, Json, Verdict
 from ..text import json_text, json_value
 from ..tools import ModelMistake, Tool, checked, signature
 from .console import RunView
@@ -45,18 +45,17 @@ def at_the_terminal(
     """An `approve=` callback that asks whoever sits at the terminal of `view`. `tools` are what
     edited arguments are held against.
     """
-    known = {tool.name: tool for tool in tools}
 
     def approve(question: AskHuman) -> Verdict:
         view.stop()  # the preview and a prompt cannot share the screen
         view.asking = question
         try:
-            verdict = _answer(view, question, known, ask)
-        except KeyboardInterrupt:
-            view.print("")  # the terminal has put ^C behind the prompt
-            raise
-        except EOFError:
-            verdict = Verdict("quit", by=_who(), reason="end of input")
+            verdict = _answer(view, question, {tool.name: tool for tool in tools}, ask)
+        except (KeyboardInterrupt, EOFError) as ended:
+            view.print("")  # the line of the prompt is not over
+            if isinstance(ended, KeyboardInterrupt):
+                raise
+            verdict = Verdict("quit", by=_who(), reason="The input ended.")
         view.asking = None
         view.start()
         return verdict
@@ -68,7 +67,7 @@ def _answer(
     view: RunView, asked: AskHuman, tools: Mapping[str, Tool], ask: Callable[[str, str], str]
 ) -> Verdict:
     call, by, question = asked.call, _who(), asked.question
-    if call and _is_on_screen(view, call):
+    if call and call == view.on_screen:
         question = question.replace(signature(call), call.name)
     elif asked.thought:
         view.print(f"The thought behind it: {asked.thought}", "cyan")
@@ -96,13 +95,6 @@ def _answer(
                     view.print(f"Run {signature(call)}?", "bold magenta")
             case _:
                 view.print(f"Answer with one of {', '.join(KEYS)}.", "red")
-
-
-def _is_on_screen(view: RunView, call: ToolCall) -> bool:
-    """Is this what the last reply did, and was that shown?"""
-    replies = [message for message in view.messages if isinstance(message, Assistant)]
-    shown = view.thoughts and replies
-    return bool(shown) and [c for c in replies[-1].tool_calls if c.name != THINK_NAME] == [call]
 
 
 def _edit(name: str, value: object, ask: Callable[[str, str], str]) -> object:

@@ -8,8 +8,8 @@ Rule 2: what is written is as private as the transcript: file mode 0600, and `--
 """
 
 import json
-import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import click
@@ -41,12 +41,11 @@ def audit(record: Record, *, html: str | None, as_json: bool, redact: Sequence[s
 
 def write_html(path: str, made: Report) -> None:
     """Write the page of a report to a file that only its owner reads. Raises FileError."""
-    page = to_html(made)
+    page, file = to_html(made), Path(path)
     try:
-        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        os.chmod(path, 0o600)  # it may have been there
-        with open(file, "w", encoding="utf-8") as out:
-            out.write(page)
+        file.touch(0o600)
+        file.chmod(0o600)  # it may have been there
+        file.write_text(page, encoding="utf-8")
     except OSError as error:
         raise FileError(f"--html {path}: {error.strerror}; choose another path") from error
 
@@ -72,8 +71,6 @@ def show(made: Report, view: RunView) -> None:
                 case Note():
                     view(Notice(entry.text))
         view.end(turn, turn.seconds, turn.cause)
-        why = words.why_ended(turn.exit, turn.cause)
-        view.print(f"Exit: {turn.exit or 'not ended'}. {why}".rstrip())
 
 
 @click.command(
@@ -106,11 +103,9 @@ def command(
     runs = imports.read_runs(transcript, of["from"]) if of["from"] else []
     if len(runs) > 1 and (html or text or json or redact):
         raise click.UsageError(f"{transcript}: of {len(runs)} runs there is only the table")
-    if not runs:
-        audit(read(transcript), html=html, as_json=json, redact=redact)
-    elif len(runs) == 1:
-        alone = Record({"instructions": runs[0].instructions}, runs[0].messages, ())
-        audit(alone, html=html, as_json=json, redact=redact)
+    if len(runs) < 2:
+        alone = (Record({"instructions": run.instructions}, run.messages, ()) for run in runs)
+        audit(next(alone, None) or read(transcript), html=html, as_json=json, redact=redact)
     if runs and not json:
         counted, screen = [imports.table(runs, of["guarded"], by=of["by"])], Screen(highlight=False)
         if screen.is_terminal:

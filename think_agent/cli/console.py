@@ -6,15 +6,19 @@ Rule 1: what is printed comes from the messages. Deltas only feed a preview that
 Rule 2: nothing of a model or a tool reaches the terminal raw: control characters are shown, not
         sent.
 Rule 3: a pipe gets plain, complete lines; NO_COLOR is honored (by rich).
-Rule 4: what is about the run and no part of it (`say`) goes to stderr.
+Rule 4: one call is one step, so a call is shown when it is next, and what came of it stands under
+        it. The one that runs, or waits for a person, is on the screen; one that was never next is
+        not.
+Rule 5: what is about the run and no part of it (`say`) goes to stderr.
 """
 
 import time
 from collections.abc import Iterator, Mapping
-from typing import Self
+from shutil import get_terminal_size
+from typing import Any, Self
 
 from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, Group, RenderResult
+from rich.console import Console, ConsoleDimensions, ConsoleOptions, Group, RenderResult
 from rich.live import Live
 from rich.segment import Segment
 from rich.spinner import Spinner
@@ -26,7 +30,7 @@ from ..agent import Agent, Saved
 from ..audit import words
 from ..audit.report import Turn as Audited
 from ..loop import AskHuman
-from ..messages import MESSAGES, THINK_NAME, Assistant, Message, ToolResult, User, Verdict
+from ..messages import MESSAGES, Assistant, Message, Started, ToolCall, ToolResult, User, Verdict
 from ..running import Event, Outcome
 from ..streaming import Delta, Notice
 from ..text import sanitize
@@ -38,19 +42,25 @@ LOOK = {  # an icon and a style
     "thought": ("💭", "bold cyan"),  # the loudest: they are what this is about
     "call": ("🔧", "yellow"),
     "result": ("  ↳", "dim"),
+    "change": ("  ↳", "default"),  # the result of a call with side effects
     "error": ("  ↳", "red"),
     "answer": ("💬", "default"),
     "commentary": ("💬", "dim"),
     "question": ("→", "magenta"),
-    "verdict": ("☑", "magenta"),
+    "verdict": ("⚑", "magenta"),
     "notice": ("!", "magenta"),
 }
 
 
 class Screen(Console):
     """A console that paints nothing by itself. Where the reader of a pipe went away, rich would
-    exit; here it is an error again.
+    exit; here it is an error again. A dumb terminal is as wide as it says, not 80 columns.
     """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        if self.is_dumb_terminal:
+            self.size = ConsoleDimensions(*get_terminal_size())
 
     def on_broken_pipe(self) -> None:
         """Leave it to whoever runs the command."""
@@ -65,15 +75,12 @@ def say(line: str) -> None:
 def watch(agent: Agent, text: str, *, transcript: Saved | None = None) -> Outcome:
     """`agent.run`, shown on stdout as it happens; Ctrl-C says what had been done by then."""
     with RunView(Screen()) as view:
-        try:
-            return agent.run(text, transcript=transcript, on_event=view)
-        except KeyboardInterrupt:
-            view.stopped()
-            raise
+        return agent.run(text, transcript=transcript, on_event=view)
 
 
 class RunView:
-    """Prints the events of runs to `console`; pass it as `on_event`. Use it in a `with` block.
+    """Prints the events of runs to `console`; pass it as `on_event`. Use it in a `with` block:
+    it says what had been done where Ctrl-C ends it.
 
     `thoughts=False` shows the answer and the figures alone, `quiet=True` the bare answer,
     `verbose=True` results as they are instead of a line of what matters in them.
@@ -94,20 +101,26 @@ class RunView:
         """What was said and done since the run began: all there is of a run that was stopped."""
         self.asking: AskHuman | None = None
         """The question that waits for a person, while it does."""
+        self.on_screen: ToolCall | None = None
+        """The call that was shown last, until its result is."""
+        self._turn = Turn()  # the reading of what is shown
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *raised: object) -> None:
-        self.stop()
+    def __exit__(self, raised: type[BaseException] | None, *_: object) -> None:
+        self.stopped() if raised is KeyboardInterrupt else self.stop()
 
     def __call__(self, event: Event) -> None:
+        about = getattr(event, "call_id", None)
+        call = next((call for call in self._turn.pending if call.id == about), None)
         if isinstance(event, MESSAGES):
             self.messages.append(event)
+            self._turn.add(event)
         match event:
             case User(kind="person"):
-                self.messages[:] = [event]
-                self.asking = None
+                self.messages[:], self._turn = [event], Turn()
+                self.asking = self.on_screen = None
                 self._started = time.monotonic()
                 self.start()
             case Delta():
@@ -115,17 +128,17 @@ class RunView:
                     self._preview.add(event)
             case Outcome():
                 self.stop()
-                seconds = time.monotonic() - self._started
-                self.end(event, seconds, words.cause(event.turn.reply))
+                self.end(event, time.monotonic() - self._started, words.cause(event.turn.reply))
             case _:
-                if not isinstance(event, User):
-                    self._preview.clear()
+                self._preview.clear()
                 if self.thoughts:
-                    for kind, text in self._seen(event):
+                    for kind, text in self._seen(event, call):
                         self._line(*LOOK[kind], text)
 
-    def _seen(self, event: Event) -> Iterator[tuple[str, str]]:
-        """What there is to see of an event: keys of LOOK, and texts, of which some are blank."""
+    def _seen(self, event: Event, call: ToolCall | None) -> Iterator[tuple[str, str]]:
+        """What there is to see of an event, which may be about a `call` that had no result yet:
+        keys of LOOK, and texts, of which some are blank.
+        """
         held, self._held = self._held, ""
         yield "answer", held
         match event:
@@ -137,32 +150,36 @@ class RunView:
                     yield "answer", text
                 else:
                     self._held = text
-                for call in calls:
-                    if call.name == THINK_NAME:
-                        yield "thought", think.thought(call).strip() or "(an empty thought)"
-                    else:
-                        yield "call", signature(call)
-            case ToolResult(name=name, is_error=is_error) if name != THINK_NAME:
-                yield "error" if is_error else "result", self._result(event)
+            case ToolResult(is_error=is_error):
+                yield self._shown(call)  # out of turn, as it may be in a file
+                if event.name != think.THINK.name:
+                    changes = isinstance(self.messages[-2:][0], Started)
+                    kind = "error" if is_error else "change" if changes else "result"
+                    said = words.gave(event.content, call.arguments if call else None)
+                    yield kind, event.content if is_error or self.verbose else said
+                self.on_screen = None
             case User(text=text):
                 yield "question", text
             case Verdict():
                 yield "verdict", words.decided(event)
             case Notice(text=text):
                 yield "notice", text
+        yield self._shown(next(iter(self._turn.pending), None))
 
-    def _result(self, result: ToolResult) -> str:
-        """All of it, or what matters in it beside what its call says already."""
-        if self.verbose or result.is_error:
-            return result.content
-        calls = (c for m in self.messages if isinstance(m, Assistant) for c in m.tool_calls)
-        said = {call.id: call.arguments for call in calls}.get(result.call_id)
-        return words.gave(result.content, said)
+    def _shown(self, call: ToolCall | None) -> tuple[str, str]:
+        """A call, or the thought that it is; blank where it is on the screen already."""
+        if call is None or call is self.on_screen:
+            return "call", ""
+        self.on_screen = call
+        if call.name == think.THINK.name:
+            return "thought", think.thought(call).strip() or "(an empty thought)"
+        return "call", signature(call)
 
     def end(self, of: Outcome | Audited, seconds: float | None, cause: str) -> None:
         """The answer, or why there is none (`cause`: why a reply broke off), and the figures."""
         held, self._held = self._held, ""
-        answer = of.answer.strip()
+        is_shown = of.exit == "declined" and self.thoughts  # by the verdict that ended it
+        answer = "" if is_shown else of.answer.strip()
         if held.strip() != answer:
             self._line(*LOOK["answer"], held)
         why = "" if of.exit in words.REGULAR else words.why_ended(of.exit, cause)
@@ -172,17 +189,16 @@ class RunView:
             return
         if said:
             self.print(f"\n{said}")
-        self.print(f"\n{words.figures(of, seconds)}", "dim")
+        self.print(f"\n{words.figures(of, seconds)}")
 
     def stopped(self) -> None:
         """Say what had been done when a person stopped the run, and what had not been."""
         self.stop()
         done = report(Turn.of(self.messages))
-        said = f"Stopped. Done so far:\n{done}" if done else "Stopped. Nothing was done."
-        self.print(said, "yellow")
+        said = f"Done so far:\n{done}" if done else "Nothing was done."
+        self.print(f"Stopped. {said}", "yellow")
         if asked := self.asking:
-            said = "Not done, because it waited for your answer; nothing was written:"
-            self.print(said, "yellow")
+            self.print("Not done, for it waited for your answer; nothing was written:", "yellow")
             self._line("?", "yellow", signature(asked.call) if asked.call else asked.question)
 
     def print(self, text: str, style: str = "", *, cut: bool = False) -> None:

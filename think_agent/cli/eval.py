@@ -18,18 +18,7 @@ from ..evaluation.inputs import is_scripted, settings_of
 from ..evaluation.scores import named
 from ..policies import Price
 from .console import Screen, say
-from .options import (
-    PRICES,
-    Command,
-    File,
-    config_flags,
-    flags,
-    positive,
-    prices,
-    several,
-    toml,
-    whole,
-)
+from .options import PRICES, Command, File, config_flags, flags, positive, prices_in, several, whole
 from .shared_flags import STAND_IN
 
 ARMS = ("provider", "force", "think", "cover", "silence", "reasoning", "instructions", "dialect")
@@ -78,7 +67,7 @@ def command(ctx: click.Context, /, **settings: Any) -> int:
     out = Path(settings["out"])
     known: dict[str, Price] = ctx.meta.get(PRICES, {})
     if path := settings["prices"]:
-        known |= prices(toml(path), path)
+        known |= prices_in(path)
     arms = {name: settings[name] for name in ARMS}
     fixed = ("trust_model", "timeout", "max_output_tokens")  # the same for all
     arms |= {"base_url": [settings["base_url"] or ""]} | {name: [settings[name]] for name in fixed}

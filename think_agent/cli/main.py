@@ -93,7 +93,7 @@ def _run(command: click.Command, prog: str, words: list[str]) -> int:
         if error.name not in EXTRAS:
             raise
         extra = EXTRAS[error.name]
-        say(f'error: {error.name} is not installed; in the clone run: pip install ".[{extra}]"')
+        say(f'error: {error.name} is not installed; in the clone run: pip install -e ".[{extra}]"')
         return 2
     except KeyboardInterrupt:
         say("stopped")

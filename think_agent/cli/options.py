@@ -17,6 +17,7 @@ import os
 import stat
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -34,8 +35,8 @@ PREFIX = "THINK_AGENT_"
 SECTION = "think_agent"
 PRICES = "think_agent.prices"  # in `Context.meta`: what the file says of prices
 
-whole = click.IntRange(min=1)
-positive = click.FloatRange(min=0, min_open=True)
+whole, positive = click.IntRange(min=1), click.FloatRange(min=0, min_open=True)
+whole.name, positive.name = "whole number from 1", "number above 0"  # as errors say it
 Decorated = TypeVar("Decorated", bound=Callable[..., Any] | click.Command)
 
 
@@ -88,6 +89,9 @@ class Command(click.Command):
         _check_apart(ctx)
         return rest
 
+    def get_short_help_str(self, limit: int = 0) -> str:
+        return super().get_short_help_str(999)  # a sentence is not cut
+
     def invoke(self, ctx: Context) -> Any:
         if ctx.params.pop("show_config", False):
             click.echo("\n".join(settings(ctx)))
@@ -126,7 +130,8 @@ def settings(ctx: Context) -> Iterator[str]:
             shown = "-" if value is None else str(value)
             yield f"{option.name:18} {shown:20} {source(ctx, option)}"
     for model, price in ctx.meta.get(PRICES, {}).items():
-        yield f"prices.{model} {price} {ctx.params['config']}"
+        shown = ", ".join(f"{name} {per}" for name, per in asdict(price).items() if per is not None)
+        yield f"{'prices.' + model:18} {shown:20} {ctx.params['config']}"
 
 
 def prices(tables: Any, where: str) -> dict[str, Price]:
@@ -139,6 +144,11 @@ def prices(tables: Any, where: str) -> dict[str, Price]:
             f'{where}: write a table ["{model}"] with input, output and, if there is one, '
             f"cached_input, per million tokens ({problems(error)})"
         ) from error
+
+
+def prices_in(path: str) -> dict[str, Price]:
+    """The prices in a TOML file of their own."""
+    return prices(toml(path), path)
 
 
 def toml(path: str) -> Json:

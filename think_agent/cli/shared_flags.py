@@ -13,7 +13,8 @@ from click import Context
 
 from ..dialects import in_dialect
 from ..errors import ModelError, ToolsUnsupported
-from ..model import Model
+from ..messages import Json
+from ..model import Model, Script
 from ..providers import PROVIDERS, connect
 from ..wire.common import Reasoning
 from .console import say
@@ -55,7 +56,7 @@ limit_flags = flags(
 """The limits of a turn: see `limits`."""
 
 
-def chosen_model(ctx: Context, **stand_in: Any) -> Model:
+def chosen_model(ctx: Context, **stand_ins: Any) -> Model:
     """The model that the flags name. `--model` wins over `--provider P:MODEL`, unless that was said
     nearer: on the command line, when the other is in the environment.
     """
@@ -64,32 +65,38 @@ def chosen_model(ctx: Context, **stand_in: Any) -> Model:
     said, said_of_model = (ctx.get_parameter_source(name) for name in ("provider", "model"))
     if model and not (":" in spec and said and said_of_model and said < said_of_model):
         spec = f"{spec.partition(':')[0]}:{model}"
-    return named_model(spec, how, **stand_in)
+    return named_model(spec, how, **stand_ins)
 
 
-def named_model(spec: str, how: Mapping[str, Any] | None = None, **stand_in: Any) -> Model:
+def named_model(
+    spec: str, how: Json | None = None, scripts: Mapping[str, Script] = {}, pace: float = 0.0
+) -> Model:
     """`spec` is `P`, `P:MODEL` or `auto`: Ollama where it answers and has the model or, where none
-    is named, any that can call tools; else the stand-in. `how` is what else `connect` takes,
-    `stand_in` what that one takes alone.
+    is named, any that can call tools; else the stand-in. `how` is what else `connect` takes.
+    `scripts`: what `offline:NAME` may name, at its `pace`; where there are none, any name echoes.
     """
     name, _, model = spec.partition(":")
     how, known = how or {}, ("auto", *PROVIDERS)
     if name not in known:
-        hint = nearest(name, known) or f": use one of {', '.join(known)}"
-        raise click.UsageError(f"--provider: {name!r} is none{hint}")
+        hint = nearest(name, known) or f"; use one of {', '.join(known)}"
+        raise click.UsageError(f"--provider: there is no provider {name!r}{hint}")
     if "base_url" in how and name in ("auto", "offline"):
         raise click.UsageError(
             f"--base-url {how['base_url']}: name the provider whose protocol that server speaks, "
             "such as --provider ollama or --provider openai:MODEL"
         )
     if name == "offline":
-        return connect(spec, **how, **stand_in)
+        if scripts and (model or "stand-in") not in scripts:
+            names = ", offline:".join(scripts)
+            raise click.UsageError(f"--provider: there is no {spec}; use one of offline:{names}")
+        return connect(spec, **how, script=scripts.get(model or "stand-in"), pace=pace)
     if name != "auto":
         return connect(spec, **how)
-    from ..providers.ollama import Ollama
-
     usual = PROVIDERS["ollama"].default_model
     try:
+        connect("ollama")  # says so where the package is not there to be imported
+        from ..providers.ollama import Ollama
+
         local = Ollama(model or usual, timeout=2.0)
         if model:
             with suppress(ToolsUnsupported):  # then it speaks another dialect: see `speak`
@@ -102,7 +109,7 @@ def named_model(spec: str, how: Mapping[str, Any] | None = None, **stand_in: Any
             "Playing a scripted stand-in instead. For a model: `ollama serve` and "
             f"`ollama pull {usual}`, or name one: --provider anthropic, openai or gemini."
         )
-        return connect("offline", **stand_in)
+        return named_model("offline", None, scripts, pace)
     return connect(f"ollama:{model}", **how)
 
 

@@ -3,7 +3,8 @@
 Rule 1: what is in the tables is decided once (`report`); only their layout depends on who reads.
 Rule 2: settings are called by what sets them apart, what they have in common is said once, and a
         column in which nothing was counted is left out.
-Rule 3: the last lines are sentences: what is a finding, what is not, and how little n is.
+Rule 3: the last lines are sentences: what is a finding, what is not, and how little n is. Between
+        scripts alone nothing is tested: chance has no part in what they do.
 Rule 4: a pipe or a file gets Markdown, however wide. A terminal gets no line that is wider than
         itself: cells are wrapped, so no table has more columns than 60 characters can hold.
 """
@@ -26,6 +27,7 @@ from .scores import VARIED, Comparison, Result, Score, Setting, compare, named, 
 
 CLEAR = 0.05  # a p-value below it is called a difference
 NOTHING = {"-", "0", "0.0", "0 + 0"}  # cells of a column that says nothing
+SCRIPTED = "Nothing is tested for significance: chance has no part in what a script does."
 WIDE = 100_000  # columns: no line is broken
 
 
@@ -50,12 +52,12 @@ def report(
     scores = {one: Score(own, (prices or {}).get(one)) for one, own in results.items()}
     pairs = compare(results)
     remark = "right: what was done is what the case expects; 95\u00a0% Wilson intervals; pass^k: "
-    remark += "all of k trials are right; calls, tokens and cost are averages of a run"
-    remark += _in_common(list(results))
+    remark += f"all of k are right; calls, tokens and cost: averages{_in_common(list(results))}"
     if any(setting.trust_model for setting in results):
         remark += "; the world's own enforcement was switched off: this is the models' judgment"
     equal = [pair for pair in pairs if not pair.first_better + pair.second_better]
-    sentences = [_verdict(names, pair) for pair in pairs if pair not in equal]
+    is_tested = not all(setting.provider.startswith("offline") for setting in results)
+    sentences = [_verdict(names, pair, is_tested) for pair in pairs if pair not in equal]
     if equal:
         both = "; ".join(f"{names[pair.first]} and {names[pair.second]}" for pair in equal)
         sentences.append(f"Equally well on every case: {both}.")
@@ -63,7 +65,7 @@ def report(
         if failed := [result.error for result in own if result.error]:
             words = f"{len(failed)} of {len(own)} runs ended in an error: {shorten(failed[0])}"
             sentences.append(f"{names[one]}: {words}")
-    sentences.append(_how_little(scores, len(pairs)))
+    sentences.append(_how_little(scores, len(pairs)) if is_tested else SCRIPTED)
     return [
         Section("Decisions", remark, _table(names, scores, _decisions)),
         Section("How", "", _table(names, scores, _effort)),
@@ -156,8 +158,7 @@ def _effort(one: Score) -> dict[str, str]:
 
 
 def _with_interval(share: float, interval: tuple[float, float]) -> str:
-    low, high = interval
-    return f"{share:.1%} ({100 * low:.1f} to {100 * high:.1f})"
+    return "{:.1%} ({:.1f} to {:.1f})".format(share, *(100 * end for end in interval))
 
 
 # The sentences.
@@ -171,13 +172,13 @@ def _in_common(settings: Sequence[Setting]) -> str:
     return f"; the same for all: {', '.join(unusual)}" if unusual else ""
 
 
-def _verdict(names: Mapping[Setting, str], pair: Comparison) -> str:
+def _verdict(names: Mapping[Setting, str], pair: Comparison, is_tested: bool) -> str:
     """`careful beat hasty in 43 of the 44 cases that differ (p < 0.001).`"""
     sides = [(pair.first_better, names[pair.first]), (pair.second_better, names[pair.second])]
     (won, winner), (lost, loser) = sorted(sides, key=lambda side: -side[0])
-    p = f"= {pair.p:.2g}" if pair.p >= 0.001 else "< 0.001"
-    cases = f"{won} of the {won + lost} cases that differ (p {p})"
-    if pair.p < CLEAR:
+    p = f" (p {f'= {pair.p:.2g}' if pair.p >= 0.001 else '< 0.001'})" if is_tested else ""
+    cases = f"{won} of the {won + lost} cases that differ{p}"
+    if pair.p < CLEAR or not is_tested:
         return f"{winner} beat {loser} in {cases}."
     return f"No difference is shown between {winner} and {loser}: {winner} was better in {cases}."
 

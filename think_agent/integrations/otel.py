@@ -34,7 +34,7 @@ try:
     from opentelemetry.trace import Span, SpanKind, StatusCode, Tracer
 except ImportError as error:
     raise ImportError(
-        f'the spans need OpenTelemetry; in the clone run: pip install ".[otel]" ({error})'
+        f'the spans need OpenTelemetry; in the clone run: pip install -e ".[otel]" ({error})'
     ) from error
 
 from .. import __version__

@@ -16,20 +16,21 @@ from ..wire.common import Reasoning, Settings
 
 
 class Entry(NamedTuple):
-    """What a provider's class is called, in the module of the provider's name, and the model it is
-    asked for where none is named.
+    """What a provider's class is called, in the module of the provider's name, the model it is
+    asked for where none is named, and the package of its SDK.
     """
 
     class_name: str
     default_model: str
+    package: str
 
 
 PROVIDERS = {
-    "ollama": Entry("Ollama", "qwen2.5:7b"),
-    "anthropic": Entry("Anthropic", "claude-haiku-5-5"),
-    "openai": Entry("OpenAI", "gpt-6-luna"),
-    "gemini": Entry("Gemini", "gemini-3.8-flash"),
-    "offline": Entry("Offline", "stand-in"),
+    "ollama": Entry("Ollama", "qwen2.5:7b", "ollama"),
+    "anthropic": Entry("Anthropic", "claude-haiku-5-5", "anthropic"),
+    "openai": Entry("OpenAI", "gpt-6-luna", "openai"),
+    "gemini": Entry("Gemini", "gemini-3.8-flash", "google-genai"),
+    "offline": Entry("Offline", "stand-in", ""),
 }
 TIMEOUT = 120.0  # seconds without an answer; two of the SDKs would wait for ever
 
@@ -85,10 +86,9 @@ def connect(
     except ImportError as error:
         if (error.name or "").partition(".")[0] == __package__.partition(".")[0]:
             raise
-        raise ModelError(
-            f"the {provider} provider needs an SDK that is not installed ({error.name}); "
-            f'in the clone run: pip install ".[{provider}]"'
-        ) from error
+        extra = "." if provider == "ollama" else f'".[{provider}]"'  # Ollama's comes with the kit
+        said = f"{provider}: the package {entry.package} is not installed ({error})"
+        raise ModelError(f"{said}; in the clone run: pip install -e {extra}") from error
     make = getattr(module, entry.class_name)
     parameters = inspect.signature(make).parameters.values()
     for name in options.keys() - {one.name for one in parameters if one.kind is one.KEYWORD_ONLY}:
