@@ -21,6 +21,7 @@ from . import think as thinking
 from .errors import TranscriptError
 from .loop import AskHuman, CallModel, CallTool, Done, Exit, Refuse, Step, next_step, plan
 from .messages import (
+    BROKEN_OFF,
     HALF,
     THINK_NAME,
     Assistant,
@@ -140,7 +141,7 @@ def effects(agent: "Agent", step: Step, turn: Turn) -> list[Effect]:
             left = agent.limits.tokens and agent.limits.tokens - turn.tokens
             most = max(left or 0, CLOSING_TOKENS) if ends or (left and closes) else left
             request = Request(
-                recent(turn, agent.keep_turns) + tuple(asked),
+                turn.recent(agent.keep_turns) + tuple(asked),
                 agent.shown,
                 tool_choice=choice,
                 system=agent.instructions,
@@ -169,15 +170,6 @@ def effects(agent: "Agent", step: Step, turn: Turn) -> list[Effect]:
             return [step]
         case Done():
             return [Flush()]
-
-
-def recent(turn: Turn, keep_turns: int | None) -> tuple[Spoken, ...]:
-    """What a request shows of a conversation: the last `keep_turns` turns; None for all. Nothing is
-    left out of a signed history, for the signatures cover all that stands before them.
-    """
-    if keep_turns is None or len(turn.starts) <= keep_turns or turn.signed:
-        return tuple(turn.spoken)
-    return tuple(turn.spoken[turn.starts[-keep_turns] :])
 
 
 GO_ON = User("Your last reply was cut off, and none of its calls was run. Go on.", kind="nudge")
@@ -304,20 +296,21 @@ class Run:
         yield message
 
 
-STOP_REASONS = {"end_turn", "tool_use", "stop_sequence", *HALF}
+STOP_REASONS = ("end_turn", "tool_use", "stop_sequence", *HALF)
 
 
 def received(reply: Assistant, choice: ToolChoice, agent: "Agent", turn: Turn) -> Assistant:
     """What the model sent, as it goes into the transcript: with ids, and held against the tool
     choice that was asked.
     """
-    if reply.stop_reason not in STOP_REASONS:  # it might be half a reply
-        raise ValueError(f"stop_reason={reply.stop_reason!r}: use one of {sorted(STOP_REASONS)}")
+    if (reason := reply.stop_reason) not in STOP_REASONS:  # it might be half a reply
+        raise ValueError(f"stop_reason={reason!r}: use one of {', '.join(STOP_REASONS)}")
     if agent.think and not agent.can_signal:
         reply = without_signal(reply)
     enforced = reply.enforced
     # A provider that was not asked by tool choice ignored none.
-    if choice != "auto" and reply.stop_reason not in HALF and enforced != "prompt":
+    half = BROKEN_OFF if reply.dialect else HALF  # a dialect that cannot be read was not kept to
+    if choice != "auto" and reply.stop_reason not in half and enforced != "prompt":
         enforced = (enforced or "tool_choice") if honored(choice, reply) else "ignored"
     calls = with_ids(reply.tool_calls, turn)
     return replace(reply, tool_calls=calls, tool_choice=choice, enforced=enforced, at=agent.now())

@@ -177,8 +177,9 @@ def named(model: pydantic.BaseModel, *, defaults: bool = True) -> Json:
     values = dict(model.model_extra or {})
     for name, about in type(model).model_fields.items():
         if defaults or name in model.model_fields_set or not about.exclude:
-            known = about.validation_alias
-            values[known if isinstance(known, str) else name] = getattr(model, name)
+            values[key if isinstance(key := about.validation_alias, str) else name] = getattr(
+                model, name
+            )
     return values
 
 

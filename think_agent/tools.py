@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # what every provider accepts
 MAX_RESULT_CHARS = 20_000
-DEEPEST = 1_000  # in a chain of exceptions
 GRACE = 1.0  # seconds that an async function may take to clean up after its timeout
 GUARDS = ("think_first", "idempotent", "takes_key", "timeout")  # what an audit wants to know
 
@@ -272,7 +271,7 @@ def _in_a_thread(function: Callable[[], Any]) -> Future[tuple[Any, BaseException
 
 def _hidden_interrupt(error: BaseException | None) -> BaseException | None:
     """The Ctrl-C or exit that the tool cleaned up after when `error` came up."""
-    for _ in range(DEEPEST):  # the chain may be a circle
+    for _ in range(1_000):  # the chain may be a circle
         if error is None or isinstance(error, (KeyboardInterrupt, SystemExit)):
             return error
         error = error.__context__

@@ -185,6 +185,14 @@ class Turn:
         read_all = guarded is None or self._before <= guarded
         return self._thought if read_all and not self._stale else None
 
+    def recent(self, turns: int | None) -> tuple[Spoken, ...]:
+        """The messages of the last `turns`, as a request shows them; None for all. Nothing is left
+        out of a signed history, for the signatures cover all that stands before them.
+        """
+        if turns is None or len(self.starts) <= turns or self.signed:
+            return tuple(self.spoken)
+        return tuple(self.spoken[self.starts[-turns] :])
+
     @property
     def tokens(self) -> int:
         """The tokens of the turn, input and output together."""

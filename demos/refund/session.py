@@ -36,7 +36,7 @@ from think_agent.cli.audit import write_html
 from think_agent.cli.console import RunView, Screen, say
 from think_agent.cli.main import exit_code
 from think_agent.cli.shared_flags import STAND_IN, chosen_model, limits, named_model, speak
-from think_agent.dialects.base import Unstreamed
+from think_agent.dialects.base import Wrapper
 from think_agent.dialects.split import split
 from think_agent.errors import FileError, TranscriptError
 from think_agent.messages import MESSAGES
@@ -94,7 +94,7 @@ class Session:
         instructions = INSTRUCTIONS.read_text(encoding="utf-8")
         how = {name: settings[name] for name in ("force", "silence", "carry")} | self.limits
         return Agent(
-            Unstreamed(model) if settings["no_stream"] else model,
+            Wrapper(model) if settings["no_stream"] else model,
             self.shop.tools(),
             instructions=instructions + (MANAGER if self.shop.manager else ""),
             approve=self.who_approves(),

@@ -92,7 +92,7 @@ def _answer(
                     view.print(str(problem), "red")
                 else:
                     call, edited = new, changed if changed != call.arguments else edited
-                    view.print(f"Run {signature(call)}?", "bold magenta")
+                view.print(f"Run {signature(call)}?", "bold magenta")
             case _:
                 view.print(f"Answer with one of {', '.join(KEYS)}.", "red")
 

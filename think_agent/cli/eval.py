@@ -65,6 +65,8 @@ FOLDERS = File(makes_folders=True)
 def command(ctx: click.Context, /, **settings: Any) -> int:
     """Run cases x models x settings x trials, and say what is a finding."""
     out = Path(settings["out"])
+    if {"@", "?"} & set(settings["base_url"] or ""):
+        raise click.UsageError("--base-url: leave keys and passwords out, it goes into the results")
     known: dict[str, Price] = ctx.meta.get(PRICES, {})
     if path := settings["prices"]:
         known |= prices_in(path)

@@ -34,7 +34,6 @@ exit codes:
 
 Each flag is a variable, too: --base-url is THINK_AGENT_BASE_URL."""
 
-EXTRAS = {"dbos": "fleet"}  # what pip installs a module by
 COMMANDS = ("audit", "eval", "probe")
 
 
@@ -90,10 +89,9 @@ def _run(command: click.Command, prog: str, words: list[str]) -> int:
         say(f"error: {' '.join(_in_place(error).split())}")  # a path may have a line break in it
         return 1 if isinstance(error, (ModelError, FileError)) else 2
     except ModuleNotFoundError as error:
-        if error.name not in EXTRAS:
+        if error.name != "dbos":
             raise
-        extra = EXTRAS[error.name]
-        say(f'error: {error.name} is not installed; in the clone run: pip install -e ".[{extra}]"')
+        say('error: dbos is not installed; in the clone run: pip install -e ".[fleet]"')
         return 2
     except KeyboardInterrupt:
         say("stopped")

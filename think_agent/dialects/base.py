@@ -42,10 +42,6 @@ class Wrapper(Model):
         self.inner.check()
 
 
-class Unstreamed(Wrapper):
-    """A model whose replies arrive whole, as any Wrapper's do: for servers that stream badly."""
-
-
 NO_REPLY = Assistant()
 
 

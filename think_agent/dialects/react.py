@@ -44,7 +44,7 @@ from ..text import json_at, json_text, json_value
 from ..think import thought
 from ..tools import ModelMistake, Tool
 from ..wire.pieces import CallReader
-from .base import MarkReader, Trimmer, Unstreamed
+from .base import MarkReader, Trimmer, Wrapper
 from .labels import LABELS, Sections, opens, split
 from .text_calls import typed
 from .written import Written, acting, has_think, note, own_words, prompt, say, signals, think_call
@@ -70,7 +70,7 @@ class React(Written):
 
     def ask(self, request: Request) -> tuple[Model, Request]:
         if known := _answered_already(request):
-            return Unstreamed(ScriptedModel([known])), request  # it has been streamed
+            return Wrapper(ScriptedModel([known])), request  # it has been streamed
         return super().ask(request)
 
     def asked(self, request: Request) -> Request:

@@ -97,8 +97,7 @@ def verdict(answer: Verdict | bool, asked: AskHuman) -> Verdict:
             kept = from_json(json_value(well_formed(json_text(own))))
             assert isinstance(kept, Verdict)
             return kept
-    said = "return True, False or a Verdict about this call, of what a file can hold"
-    raise TypeError(f"approve= gave a {type(answer).__name__} that cannot be used; {said}")
+    raise TypeError(f"approve= gave {type(answer).__name__}: use a bool or a Verdict of this call")
 
 
 def _by_verdict(

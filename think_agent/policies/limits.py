@@ -168,10 +168,10 @@ def _closing(
     """
 
     def close_at_the_limit(step: Step, turn: Turn) -> Step:
-        over = reached(turn) or bool(cut and turn.reply and turn.reply.cause == cut)
-        if cut and over and isinstance(step, Done) and step.exit == "truncated":
+        ours = bool(cut and turn.reply and turn.reply.cause == cut)
+        if cut and isinstance(step, Done) and step.exit == "truncated" and (ours or reached(turn)):
             return Done(kind, step.answer or report(turn))
-        if not is_free(step) or not over:
+        if not is_free(step) or not (ours or reached(turn)):
             return step
         if isinstance(step, CallModel) and step.say and step.say.kind == "silence":
             return Done(kind, turn.reply.words if turn.reply else "")  # no call is left to ask with

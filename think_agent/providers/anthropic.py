@@ -9,7 +9,6 @@ from typing import Unpack
 
 import anthropic
 
-from ..errors import ModelError
 from ..messages import Json
 from ..wire import anthropic as wire
 from .base import Where
@@ -62,9 +61,3 @@ class Anthropic(Stainless):
         if not (client.api_key or client.auth_token or client.credentials):
             # The SDK would find out at the first request, by a TypeError.
             raise self.account.missing_key()
-
-    def translate(self, error: Exception) -> ModelError | None:
-        """Of a profile's token, too, that could not be exchanged."""
-        if isinstance(error, anthropic.WorkloadIdentityError):
-            return self.account.missing_key(self.account.quote(str(error)))
-        return super().translate(error)

@@ -69,10 +69,11 @@ class Stainless(Provider):
                 yield event
 
     def fault(self, error: Exception) -> Fault | None:
-        if not isinstance(error, self.sdk.APIError) or isinstance(
-            error, self.sdk.APIConnectionError
-        ):
+        api = self.sdk.APIError
+        if not isinstance(error, api.__base__) or isinstance(error, self.sdk.APIConnectionError):
             return None
+        if not isinstance(error, api):  # such as a token of a profile that cannot be had
+            return Fault(str(error), 401)
         body = error.body
         if isinstance(body, dict) and "error" in body:  # Anthropic's SDK hands over the whole one
             body = body["error"]
