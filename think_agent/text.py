@@ -110,8 +110,7 @@ def _is_deeper(value: Any, levels: int) -> bool:
 
 
 def _finite(number: str) -> float:
-    value = float(number)
-    return value if math.isfinite(value) else _refused(number)
+    return float(number) if math.isfinite(float(number)) else _refused(number)
 
 
 def _refused(constant: str) -> NoReturn:
