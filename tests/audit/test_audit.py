@@ -162,7 +162,7 @@ def test_the_page_tells_the_story_first():
     page = to_html(report(said, header=header))
     words = text_in(page)
     told = "– ended by silence · 2 actions, none of them behind a thought · 2 model calls "
-    told += "✓ done pay 1 cents → paid: yes · R-7 approved by --approve always"
+    told += "✓ done pay 1 cents → paid · R-7 approved by --approve always"
     assert words.index(told) < words.index("Step 1")
     decision = words.partition("behind no thought cents 1")[2]
     assert decision.startswith(" Decided approved by --approve always Result paid true receipt R-7")

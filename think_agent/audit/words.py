@@ -118,7 +118,7 @@ def brief(data: Any, known: Container[object] = ()) -> str:
 def _brief(name: str, value: object) -> str:
     match value:
         case bool():
-            return f"{name}: {'yes' if value else 'no'}"
+            return name if value else f"{name}: no"
         case None | [] | {}:
             return ""
         case str():
