@@ -72,7 +72,8 @@ def test_every_block_runs_or_says_where():
 
 
 def test_an_extra_is_installed_without_losing_the_editable_clone():
-    pages = [*PAGES.values(), *(path.read_text() for path in readme.files("think_agent"))]
+    modules = (path for path in readme.files("think_agent") if path.suffix == ".py")
+    pages = [*PAGES.values(), *(path.read_text() for path in modules)]
     commands = [said for page in pages for said in re.findall(r"pip install [^`\n]*", page)]
     ours = [one for one in commands if re.search(r" [\"{]?(\.|extra)", one)]
     assert len(ours) > 10
