@@ -289,18 +289,18 @@ def test_a_run_is_the_same_in_all_four_ways(dialect):
 
 # What covers a call, without a think tool.
 
-LOOK_AND_PAY = {
+LOOKING_AND_PAYING = {
     json_plan: '{"understanding": "", "reasoning": "It is due.", "task_complete": false, '
     '"actions": [{"tool": "peek", "arguments": {"n": 1}}, {"tool": "pay", "arguments": {"n": 1}}], '
     '"response": ""}',
     react: "Thought: It is due.\nAction: peek\nAction Input: 1\nAction: pay\nAction Input: 1",
 }
-PAY = {
+PAYING = {
     json_plan: '{"understanding": "", "reasoning": "It is due.", "task_complete": false, '
     '"actions": [{"tool": "pay", "arguments": {"n": 1}}], "response": ""}',
     react: "Thought: It is due.\nAction: pay\nAction Input: 1",
 }
-DONE = {
+ENDING = {
     json_plan: '{"understanding": "", "reasoning": "", "task_complete": true, "actions": [], '
     '"response": "Done."}',
     react: "Final Answer: Done.",
@@ -309,7 +309,7 @@ DONE = {
 
 @pytest.mark.parametrize("speak", [partial(json_plan, several=True), react], ids=["json", "react"])
 @pytest.mark.parametrize("settings", [{}, {"think": None, "carry": True}], ids=["think", "carry"])
-@pytest.mark.parametrize("replies", [LOOK_AND_PAY, PAY], ids=["look and pay", "pay"])
+@pytest.mark.parametrize("replies", [LOOKING_AND_PAYING, PAYING], ids=["look and pay", "pay"])
 def test_a_thought_that_has_not_read_the_look_before_it_covers_nothing(speak, settings, replies):
     paid = []
 
@@ -325,9 +325,9 @@ def test_a_thought_that_has_not_read_the_look_before_it_covers_nothing(speak, se
         return "not due"
 
     kind = react if speak is react else json_plan
-    model = speak(ScriptedModel([replies[kind], *[DONE[kind]] * 5]))
+    model = speak(ScriptedModel([replies[kind], *[ENDING[kind]] * 5]))
     Agent(model, [pay, peek], force="never", silence="accept", **settings).run("Pay 1.")
-    assert paid == ([1] if replies is PAY else [])
+    assert paid == ([1] if replies is PAYING else [])
 
 
 def test_a_thought_behind_the_action_covers_nothing():
@@ -346,7 +346,7 @@ def test_a_thought_behind_the_action_covers_nothing():
 
 @pytest.mark.parametrize("speak", [json_plan, react, recovered], ids=lambda speak: speak.__name__)
 def test_nothing_is_read_out_of_a_reply_that_broke_off_in_a_call(speak):
-    text = PAY.get(speak, '{"name": "pay", "arguments": {"n": 1}}')
+    text = PAYING.get(speak, '{"name": "pay", "arguments": {"n": 1}}')
     broken = Assistant(text, stop_reason="malformed", mistake="Call again.")
 
     @tool
