@@ -177,9 +177,8 @@ def named(model: pydantic.BaseModel, *, defaults: bool = True) -> Json:
     values = dict(model.model_extra or {})
     for name, about in type(model).model_fields.items():
         if defaults or name in model.model_fields_set or not about.exclude:
-            values[key if isinstance(key := about.validation_alias, str) else name] = getattr(
-                model, name
-            )
+            key = about.validation_alias
+            values[key if isinstance(key, str) else name] = getattr(model, name)
     return values
 
 

@@ -52,7 +52,7 @@ class Tool:
     `parameters` is a JSON schema of type object. `function` takes the arguments by keyword and may
     be async; without one the tool can be shown to a model but not called. `arguments_model`
     validates before the call; a tool made from a ready schema has none, and its function gets the
-    arguments as the model sent them.
+    arguments as the model sent them, with the defaults of that schema.
 
     - `think_first`: it runs only behind a thought (`policies.gate`).
     - `carries`: it is shown with a parameter for its thought (`Agent(carry=True)`).
