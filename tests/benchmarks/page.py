@@ -18,7 +18,7 @@ def main() -> None:
     providers = overhead.PROVIDERS[-1:] if quick else overhead.PROVIDERS
     for table in core.tables(1 if quick else 5, quick=quick):
         print(f"{table}\n")
-    for table in overhead.tables(providers, 1 if quick else 12):
+    for table in overhead.tables(providers, 1 if quick else 6):
         print(f"{table}\n")
 
 
