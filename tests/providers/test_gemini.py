@@ -2,12 +2,15 @@
 providers stands in `test_four_providers.py` and `test_errors.py`.
 """
 
+import json
+
 import pytest
 
 from tests.servers import Reply, sse
 from tests.servers.gemini import error
 from tests.support.providers import ASK, HELLO, KEY, every_way, failure, says, talking
 from think_agent import (
+    THINK,
     Assistant,
     AuthError,
     BadRequest,
@@ -20,7 +23,10 @@ from think_agent import (
     ToolCall,
     ToolResult,
     User,
+    tool,
 )
+from think_agent.dialects.json_plan import json_plan
+from think_agent.dialects.react import react
 
 ADD = Tool(
     name="add",
@@ -133,3 +139,26 @@ def test_error_answers(way):
 def talking_to(model, name):
     model.model = name  # which would be part of the path
     return model
+
+
+@pytest.mark.parametrize("speak", [json_plan, react], ids=["json", "react"])
+@pytest.mark.parametrize("way", ASK)
+def test_a_reply_that_gemini_calls_malformed_is_searched_for_no_call(speak, way):
+    plan = '{"understanding": "", "reasoning": "Due.", "task_complete": false, "actions": '
+    plan += '[{"tool": "pay", "arguments": {"n": 1}}], "response": ""}'
+    text = plan if speak is json_plan else "Thought: Due.\nAction: pay\nAction Input: 1"
+    content = {"role": "model", "parts": [{"text": text}]}
+    body = {"candidates": [{"content": content, "finishReason": "MALFORMED_FUNCTION_CALL"}]}
+    events = [f"data: {json.dumps(body)}\n\n".encode()]
+
+    @tool
+    def pay(n: int) -> str:
+        """Pay."""
+
+    with talking("gemini") as (server, model):
+        streams = "streamed" in way
+        server.canned = [
+            Reply(chunks=events, content_type="text/event-stream") if streams else Reply(200, body)
+        ]
+        reply = ASK[way](speak(model), Request([User("Pay 1.")], [THINK, pay]))
+    assert reply.tool_calls == ()

@@ -151,6 +151,21 @@ def test_an_item_is_known_by_its_id_wherever_it_is_said_to_stand(indices, before
     assert folded("openai-responses", *done, silent).native == items
 
 
+def said(reason: str | None, *parts: Json) -> Json:
+    content = {"role": "model", "parts": list(parts)}
+    return {"candidates": [{"content": content, "finishReason": reason}]}
+
+
+def test_a_reason_in_the_middle_of_a_stream_of_gemini_ends_nothing():
+    pays = {"functionCall": {"name": "pay", "args": {}}}
+    words = [said("STOP", {"text": "It is "}), said("STOP", {"text": "not due."})]
+    assert folded("gemini", *words).text == "It is not due."
+    assert folded("gemini", said("STOP", pays), said("STOP", pays)).stop_reason == "tool_use"
+    for worse in ("MAX_TOKENS", "SAFETY", "OTHER"):
+        assert folded("gemini", said("STOP", pays), said(worse)).stop_reason in BROKEN_OFF
+        assert folded("gemini", said(worse), said("STOP", pays)).stop_reason in BROKEN_OFF
+
+
 def test_an_argument_that_would_go_on_is_half_a_call():
     response = with_call("gemini", "STOP", {"order": "ORD-1"})
     call = response["candidates"][0]["content"]["parts"][0]["functionCall"]

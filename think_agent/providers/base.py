@@ -30,7 +30,7 @@ from types import ModuleType
 from typing import Any, Literal, Protocol, TypedDict
 
 from ..errors import BadRequest, BadResponse, ConnectionFailed, ModelError, TimedOut
-from ..messages import Assistant, Json
+from ..messages import BROKEN_OFF, Assistant, Json
 from ..model import Capabilities, Model, Request
 from ..streaming import Delta
 from ..wire.common import ErrorAnswer, Settings, checked_delta, checked_reply, weaken
@@ -345,7 +345,9 @@ class _Asking:
             self.reply = self._malformed(self._cut(stop_reason="malformed", mistake=ours.said))
             return
         if self._shown and isinstance(ours, BadResponse | ConnectionFailed | TimedOut):
-            self.reply = self._cut(stop_reason="incomplete", cause=str(ours))
+            whole = self._cut() if isinstance(ours, TimedOut) else None  # but for the line's end
+            cut = self._cut(stop_reason="incomplete", cause=str(ours))
+            self.reply = whole if whole and whole.stop_reason not in BROKEN_OFF else cut
             return
         self.wait = 0.0
         if isinstance(ours, BadRequest) and (
@@ -365,7 +367,8 @@ class _Asking:
 
     def _cut(self, **changes: str) -> Assistant:
         """What had come, as a reply."""
-        reply = Assistant(model=self._provider.model, provider=self._provider.name)
+        provider = self._provider
+        reply = Assistant(model=provider.model, provider=provider.name, stop_reason="incomplete")
         with suppress(ErrorAnswer, *STUMBLES):
             reply = self.read(self.fold.result())
         changes = {"cause": "", **changes}
@@ -376,7 +379,7 @@ class _Asking:
         to call.
         """
         if not self._asked.tools or self._asked.tool_choice == "none":
-            return replace(reply, stop_reason="end_turn", mistake="")
+            return replace(reply, text="", stop_reason="end_turn", mistake="")
         names = ", ".join(tool.name for tool in self._asked.tools)
         said = f" ({self._provider.account.quote(reply.mistake)})" if reply.mistake else ""
         words = f"Your tool call could not be read{said}. The tools are: {names}. Call one again."

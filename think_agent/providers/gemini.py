@@ -7,11 +7,10 @@ Rule 2: one request is one reply: that client calls no functions and continues n
 The edge: the Gemini API with a key, not Vertex.
 """
 
-import asyncio
 import json
 import re
 from collections.abc import AsyncGenerator, Callable, Generator
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from typing import Any, Unpack
 
 import httpx2
@@ -27,7 +26,6 @@ from .transport import guard
 
 RETRY_DELAY = re.compile(r"'retryDelay': '([\d.]+)s'")
 STREAMED = "streamGenerateContent?alt=sse"
-DRAINING = 0.5  # seconds, for the end of a stream of which all that counts has come
 
 
 class Gemini(Provider):
@@ -86,15 +84,8 @@ class Gemini(Provider):
         async with self._async_clients.client() as client:
             post = client._api_client.async_request_streamed
             async with aclosing(await post("post", self._path(STREAMED), body)) as chunks:
-                try:
-                    async for chunk in chunks:
-                        yield _json(chunk)
-                except GeneratorExit:  # a stream inside the SDK that is left complains to the loop
-                    with suppress(TimeoutError):
-                        async with asyncio.timeout(DRAINING):
-                            async for _ in chunks:
-                                pass
-                    raise
+                async for chunk in chunks:
+                    yield _json(chunk)
 
     def fault(self, error: Exception) -> Fault | None:
         if not isinstance(error, errors.APIError):

@@ -15,7 +15,7 @@ from ..messages import Assistant, Force, Json, Spoken, ToolCall, ToolChoice, Too
 from ..model import Request
 from ..streaming import Delta, whole_call
 from ..tools import Tool
-from .common import Reasoning, Settings, arguments_of, count, ended, first_choice, sendable
+from .common import Reasoning, Settings, arguments_of, count, ended, first_choice, sendable, worse
 
 NAME = "gemini"
 NOT_BY_GEMINI = "skip_thought_signature_validator"  # Google's word for calls of other models
@@ -178,7 +178,9 @@ def _usage(usage: Json | None) -> Usage:
 
 
 class Fold:
-    """Stream chunks into one response. Each chunk is a small response; calls come whole."""
+    """Stream chunks into one response. Each chunk is a small response; calls come whole. A reason
+    to end may stand in the middle: the stream has ended when no more of it comes.
+    """
 
     def __init__(self) -> None:
         self.ended = False
@@ -190,9 +192,8 @@ class Fold:
     def feed(self, event: Json) -> list[Delta]:
         self._response.update(event)  # the last token counts are the right ones
         candidate = first_choice(event.get("candidates") or ())
-        self._candidate.update(candidate)
-        blocked = (event.get("promptFeedback") or {}).get("blockReason")
-        self.ended = bool(blocked or candidate.get("finishReason"))
+        reason = worse(self._candidate.get("finishReason"), candidate.get("finishReason"), STOPPED)
+        self._candidate |= {**candidate, "finishReason": reason}
         deltas: list[Delta] = []
         for part in (candidate.get("content") or {}).get("parts") or ():
             self._add(part)
