@@ -12,6 +12,7 @@ Rule 4: `transformed` is the one that walks through a schema; what is done to ea
 import inspect
 import re
 from collections.abc import Callable
+from dataclasses import fields, is_dataclass
 from typing import Annotated, Any, TypeAlias, get_type_hints
 
 import pydantic
@@ -193,12 +194,12 @@ def held(value: Any) -> Any:
             return {str(held(key)): held(item) for key, item in value.items()}
         case list() | tuple() | set() | frozenset():
             return list(map(held, value))
-        case pydantic.SecretStr():
-            return value.get_secret_value()
-        case object(__dataclass_fields__=names):
-            return held({name: getattr(value, name) for name in names})
-    # As texts, numbers that are none pass no predicate unseen: to compare them raises.
-    return pydantic_core.to_jsonable_python(value, fallback=str, inf_nan_mode="strings")
+        case object(get_secret_value=get):
+            return held(get())
+        case _ if is_dataclass(value):
+            return held({field.name: getattr(value, field.name) for field in fields(value)})
+    text = pydantic_core.to_json(value, inf_nan_mode="strings")  # to compare a text raises
+    return pydantic_core.from_json(text)
 
 
 def problems(error: pydantic.ValidationError) -> str:

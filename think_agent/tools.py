@@ -16,6 +16,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, field
 from types import CoroutineType
@@ -283,26 +284,22 @@ def as_received(tools: Mapping[str, Tool], request: ToolCall) -> Json | None:
     asked, defaults filled in; None for a call that cannot be run.
     """
     try:
-        arguments: Json = held(checked(tools, request))
+        shown: Json = held(checked(tools, request, defaults=True))
     except ModelMistake:
         return None
-    return with_defaults(tools[request.name], arguments)
+    except Exception:  # what cannot be seen through, such as a circle, is shown as it was written
+        shown = request.arguments if isinstance(request.arguments, dict) else {}
+    return shown
 
 
-def with_defaults(tool: Tool, arguments: Json) -> Json:
-    """The arguments of a call, and the defaults that the model was told of, in their order."""
+def _defaults(tool: Tool) -> Json:
+    """What the function takes for arguments that are left out, as far as it or the schema tells."""
     known = tool.parameters.get("properties", {})
-    filled = {name: of["default"] for name, of in known.items() if "default" in of} | arguments
-    return {name: filled[name] for name in known if name in filled} | filled
-
-
-def _defaults(function: Callable[..., Any]) -> Json:
-    """What a function takes for arguments that are left out, as far as it tells."""
-    try:
-        own = inspect.signature(function).parameters.values()
-    except ValueError:  # of a class in C, say
-        return {}
-    return {p.name: p.default for p in own if p.default is not p.empty and p.name != KEY}
+    told = {name: of["default"] for name, of in known.items() if "default" in of}
+    with suppress(ValueError):  # a class in C, say, does not tell
+        own = inspect.signature(tool._callable()).parameters.values()
+        told = {p.name: p.default for p in own if p.default is not p.empty and p.name != KEY} | told
+    return told
 
 
 def _prepare(tools: Mapping[str, Tool], request: ToolCall, key: str) -> Callable[[], Any]:
@@ -315,9 +312,9 @@ def _prepare(tools: Mapping[str, Tool], request: ToolCall, key: str) -> Callable
     return lambda: function(**arguments)
 
 
-def checked(tools: Mapping[str, Tool], request: ToolCall) -> Json:
-    """The arguments of a call, as the function gets them, or ModelMistake. They are a copy: what
-    the model said stays as it is, whatever a function does.
+def checked(tools: Mapping[str, Tool], request: ToolCall, *, defaults: bool = False) -> Json:
+    """The arguments of a call, as the function gets them (`defaults`: those of its own, too), or
+    ModelMistake. They are a copy: what the model said stays as it is, whatever a function does.
     """
     tool = tools.get(request.name)
     if tool is None:
@@ -331,12 +328,14 @@ def checked(tools: Mapping[str, Tool], request: ToolCall) -> Json:
         raise ModelMistake(f"the arguments of {tool.name} are nested too deeply.") from None
     arguments.pop(CARRIED, None)  # it is the kit's; see think.py
     if tool.arguments_model is None:
-        return _defaults(tool._callable()) | with_defaults(tool, arguments)
+        return _defaults(tool) | arguments
     try:
-        return named(tool.arguments_model.model_validate(arguments), defaults=False)
+        return named(tool.arguments_model.model_validate(arguments), defaults=defaults)
     except pydantic.ValidationError as error:
         said = f"bad arguments for {tool.name}: {problems(error)}. Correct them and call again."
         raise ModelMistake(said) from None
+    except Exception as error:  # of a validator that the tool brings along
+        raise ModelMistake(f"{type(error).__name__}: {_words(error)}") from None
 
 
 def _success(request: ToolCall, value: Any, max_chars: int) -> ToolResult:

@@ -306,9 +306,3 @@ def test_whoever_wants_to_stop_is_not_hidden_by_a_cleanup_that_fails(interrupt):
 
     with pytest.raises(interrupt):
         Agent(ScriptedModel([call("work"), "Done."]), [work], force="never").run("Go.")
-
-
-def test_a_model_of_ones_own_says_how_its_reply_ended_in_the_kits_words():
-    half = Assistant(tool_calls=(call("look", item="tea"),), stop_reason="length")
-    with pytest.raises(ValueError, match=r"stop_reason='length': use one of .*max_tokens"):
-        agent(half).run("Tea?")

@@ -716,15 +716,3 @@ def test_a_chain_of_errors_in_a_circle_comes_to_an_end(run):
         raise first
 
     assert run(pay).content == "error: ValueError: first"
-
-
-def test_a_result_in_the_last_moment_is_one():
-    @tool(timeout=0.05)
-    async def pay() -> str:
-        """Pay."""
-        try:
-            await asyncio.sleep(9)
-        except asyncio.CancelledError:
-            return "paid after all"
-
-    assert ask(pay).content == ask_async(pay).content == "paid after all"

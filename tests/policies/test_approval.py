@@ -153,7 +153,7 @@ def test_a_ready_schema_is_judged_with_the_defaults_of_its_function():
     script = call("pay", order="A"), "Paid."
     agent(*script, tools=[guarded], approve=lambda a: asked.append(a.question) or True).run("Pay")
     assert seen[0] == {"order": "A", "cents": 58_000}
-    assert asked == ['Run pay(order="A", cents=58000)?']
+    assert asked == ['Run pay(cents=58000, order="A")?']
     assert paid == [58_000]
 
 

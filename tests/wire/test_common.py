@@ -88,7 +88,3 @@ def test_what_is_no_count_of_tokens_is_0(told):
 @pytest.mark.parametrize("told", [12, "12", 12.9, " 12 "])
 def test_a_count_of_tokens_is_read_as_a_number(told):
     assert count({"output": {"tokens": told}}, "output", "tokens") == 12
-
-
-def test_a_number_that_no_price_can_be_taken_of_is_no_count():
-    assert 10**9 < count({"tokens": 10**400}, "tokens") < 10**15

@@ -127,18 +127,12 @@ def test_a_response_with_a_part_that_is_not_done_is_half_a_reply(half):
     assert folded("openai-responses", done).stop_reason in BROKEN_OFF
 
 
-@pytest.mark.parametrize("end", ["incomplete", "failed"])
-def test_the_event_that_ends_a_response_is_believed_when_it_says_the_worse(end):
-    body = {"status": "completed", "output": [ITEM]}
-    event = {"type": f"response.{end}", "response": body}
-    assert folded("openai-responses", event).stop_reason == "incomplete"
-
-
 @pytest.mark.parametrize("indices", [(0, 1), (1, 2), (0, 0)])
+@pytest.mark.parametrize("ids", [("f1", "f2"), ("f", "f"), (None, None)], ids=str)
 @pytest.mark.parametrize("before", [[], [{"type": "reasoning", "id": "r", "summary": []}]])
-def test_an_item_is_known_by_its_id_wherever_it_is_said_to_stand(indices, before):
-    """One call is one call: at any index, and beside items that only the end tells of."""
-    items = [{**ITEM, "id": f"f{n}", "call_id": f"c{n}"} for n in (1, 2)]
+def test_a_call_is_one_call_whatever_is_said_of_its_item(indices, before, ids):
+    """At any index, of any id, and beside items that only the end tells of."""
+    items = [{**ITEM, "id": id, "call_id": f"c{n}"} for n, id in enumerate(ids, 1)]
     done = [
         {"type": "response.output_item.done", "output_index": at, "item": item}
         for at, item in zip(indices, items, strict=True)
@@ -149,6 +143,8 @@ def test_an_item_is_known_by_its_id_wherever_it_is_said_to_stand(indices, before
     assert reply.native == [*before, *items]
     silent = {"type": "response.completed", "response": {"output": []}}
     assert folded("openai-responses", *done, silent).native == items
+    lost = {"type": "response.completed", "response": {"output": items[:1]}}
+    assert folded("openai-responses", *done, lost).stop_reason == "incomplete"
 
 
 def said(reason: str | None, *parts: Json) -> Json:

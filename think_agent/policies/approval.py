@@ -16,7 +16,7 @@ from ..loop import AskHuman, CallTool, Done, Policy, Refuse, Step
 from ..messages import Started, ToolCall, ToolResult, Verdict, from_json, to_json
 from ..text import json_text, json_value, well_formed
 from ..think import bare
-from ..tools import Tool, as_received, signature, with_defaults
+from ..tools import Tool, as_received, signature
 from ..turn import Turn
 
 
@@ -122,8 +122,8 @@ def _by_verdict(
     if verdict is None:
         thought = turn.thought_behind(step.call)
         call = given = as_decided(bare(step.call), turn)
-        if (received := as_received(tools, call)) and isinstance(call.arguments, dict):
-            given = replace(call, arguments=with_defaults(tools[call.name], call.arguments))
+        if (received := as_received(tools, call)) and isinstance(given.arguments, dict):
+            given = replace(given, arguments=received | given.arguments)
             call = replace(call, arguments=received)
         return AskHuman(question.format(signature(call)), given, thought.text if thought else "")
     if verdict.decision == "yes":

@@ -143,7 +143,7 @@ class Fold:
     def __init__(self) -> None:
         self.ended = False
         self._response: Json = {}
-        self._items: dict[Any, Json] = {}  # those that are done, by their ids
+        self._items: list[Json] = []  # those that are done
         self._readers: dict[int, CallReader] = {}
         self._phases: dict[int, str | None] = {}  # of the messages, by their index
         self._commented: int | None = None  # the last commentary
@@ -165,7 +165,7 @@ class Fold:
             case "response.function_call_arguments.delta":
                 return self._readers[event["output_index"]].feed(event["delta"])
             case "response.output_item.done":
-                self._items[event["item"].get("id") or event["output_index"]] = event["item"]
+                self._items.append(event["item"])
                 self._unfinished.clear()
             case "response.completed" | "response.incomplete" | "response.failed":
                 self.ended = True
@@ -188,8 +188,17 @@ class Fold:
             text = {"type": "output_text", "text": "".join(self._unfinished)}
             phase = self._phases.get(max(self._phases, default=0))
             unfinished = {"type": "message", "phase": phase, "content": [text]}
-            return {"output": [*self._items.values(), unfinished]}
-        done, output = self._items, enumerate(self._response.get("output") or ())
-        whole = {item.get("id") or index: item for index, item in output}
-        items = whole | done if done.keys() <= whole.keys() else done
-        return {**self._response, "output": list(items.values())}
+            return {"output": [*self._items, unfinished]}
+        done, whole = self._items, self._response.get("output") or []
+        items = done if len(done) >= len(whole) else whole
+        agree = not (done and whole) or _made(done) == _made(whole)
+        ready = all(item.get("status") in DONE for item in whole)
+        if agree and ready and len(self._readers) <= len(_made(items)):
+            return {**self._response, "output": items}
+        why = {"reason": "its parts contradict each other"}
+        return {**self._response, "output": items, "incomplete_details": why}
+
+
+def _made(items: list[Json]) -> list[Any]:
+    """What is called in these items: the same calls, whatever the items are called."""
+    return [(call.get("call_id"), call["name"], call["arguments"]) for call in _calls_in(items)]
