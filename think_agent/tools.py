@@ -334,8 +334,6 @@ def checked(tools: Mapping[str, Tool], request: ToolCall, *, defaults: bool = Fa
     except pydantic.ValidationError as error:
         said = f"bad arguments for {tool.name}: {problems(error)}. Correct them and call again."
         raise ModelMistake(said) from None
-    except Exception as error:  # of a validator that the tool brings along
-        raise ModelMistake(f"{type(error).__name__}: {_words(error)}") from None
 
 
 def _success(request: ToolCall, value: Any, max_chars: int) -> ToolResult:

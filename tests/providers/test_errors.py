@@ -263,7 +263,7 @@ def test_a_stream_that_breaks_off_is_an_unfinished_reply(provider, way):
 @every_provider
 @streamed_ways
 def test_a_stream_is_over_with_its_last_event(provider, way):
-    """Even if the server leaves the line open."""
+    """Even if the server leaves the line open. Gemini's has none, and is over with the silence."""
     body = {"model": "m", "messages": (), "input": (), "contents": ()}
     body["stream_options"] = {"include_usage": True}
     whole = list(SPEAKS[provider][0]().encode_stream(Assistant("All is well."), body))
@@ -276,7 +276,7 @@ def test_a_stream_is_over_with_its_last_event(provider, way):
         server.canned = [Reply(chunks=left_open(), content_type=server.stream_type)]
         began = time.monotonic()
         assert ASK[way](model, HELLO).text == "All is well."
-        assert time.monotonic() - began < 1.5
+        assert time.monotonic() - began < (2.8 if provider == "gemini" else 1.5)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from dataclasses import replace
 from ..loop import AskHuman
 from ..messages import CARRIED, Json, Verdict
 from ..text import json_text, json_value
-from ..tools import ModelMistake, Tool, checked, signature
+from ..tools import ModelMistake, Tool, as_received, checked, signature
 from .console import RunView
 
 KEYS = {
@@ -92,7 +92,8 @@ def _answer(
                     view.print(str(problem), "red")
                 else:
                     call, edited = new, changed if changed != call.arguments else edited
-                view.print(f"Run {signature(call)}?", "bold magenta")
+                shown = replace(call, arguments=as_received(tools, call) or call.arguments)
+                view.print(f"Run {signature(shown)}?", "bold magenta")
             case _:
                 view.print(f"Answer with one of {', '.join(KEYS)}.", "red")
 

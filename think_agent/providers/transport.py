@@ -69,10 +69,9 @@ def guard(http: ModuleType, url: str, *, is_async: bool = False) -> Json:
             url = sent.join(response.headers["location"])
             same = (url.host, url.port) == (host, sent.port)
             if not same or url.scheme not in (sent.scheme, "https"):
-                where = f"{url.scheme}://{url.netloc.decode()}"
                 raise ConnectionFailed(
-                    f"{host} redirects to {where}, which the conversation was not meant for; if it "
-                    "was, set base_url to that"
+                    f"{host} redirects to {url.scheme}://{url.netloc.decode()}, which the "
+                    "conversation was not meant for; if it was, set base_url to that"
                 )
         network = response.extensions["network_stream"]
         wait = partial(type(network).read, network)

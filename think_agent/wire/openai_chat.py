@@ -179,7 +179,9 @@ class Fold:
         message = {key: _joined(pieces) for key, pieces in self._fields.items()}
         if self._calls:
             message["tool_calls"] = [call.result() for call in self._calls]
-        reason = self._finish_reason or ("stop" if self._counted else None)  # Snowflake gives none
+        sound = all(isinstance(call.arguments, dict) for call in common.function_calls(message))
+        # Snowflake gives no reason.
+        reason = self._finish_reason or ("stop" if self._counted and sound else None)
         choice = {"message": message, "finish_reason": reason}
         return {"model": self._model, "choices": [choice], "usage": self._usage}
 

@@ -195,7 +195,8 @@ class Fold:
         ready = all(item.get("status") in DONE for item in whole)
         if agree and ready and len(self._readers) <= len(_made(items)):
             return {**self._response, "output": items}
-        why = {"reason": "its parts contradict each other"}
+        own = self._response.get("incomplete_details")
+        why = own or {"reason": "its parts contradict each other"}
         return {**self._response, "output": items, "incomplete_details": why}
 
 
