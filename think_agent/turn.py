@@ -4,6 +4,9 @@
     turn.pending                    # the calls that have no result yet
     turn.thought_behind(call)       # the thought that covers it
 
+It is made of a whole transcript, and is about its last turn: all that follows one message of a
+person.
+
 Rule 1: it is a reading, never a state of its own: `add` message by message gives what `of` gives,
         and a transcript that was saved is read as the one in memory was.
 Rule 2: it is the only reading. The loop, the policies, the audit, telemetry and the evaluation take
