@@ -139,7 +139,7 @@ class ToolResult:
     again. `refused` is empty for a call that ran, whether or not it failed; else the code of the
     policy that answered in its place: `"gate"` (no thought stood behind it), `"limit"`, `"person"`,
     `"failed"` (a call before it failed, so this one was not run). `arguments`: what it was run
-    with, where a person changed them.
+    with, where a person or a policy changed them.
     """
 
     call_id: str

@@ -184,8 +184,8 @@ def named(model: pydantic.BaseModel, *, defaults: bool = True) -> Json:
 
 
 def held(value: Any) -> Any:
-    """What a value holds, as JSON: all of it, whatever it would leave out, rename or change where
-    it is asked to show itself.
+    """What a value holds, as JSON: all of its fields, whatever it would leave out, rename or change
+    where it is asked to show itself. An `InitVar` is no field, and stays unseen.
     """
     match value:
         case pydantic.BaseModel():

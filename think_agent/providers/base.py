@@ -12,7 +12,9 @@ Rule 3: this is the only place that retries; the SDKs do not. What is `retryable
 Rule 4: a stream that breaks off before anything came is an error, and so is whatever an SDK or a
         `from_wire` stumbles over. But what had come when it broke off, fell silent or met the
         request's own deadline is an unfinished reply, and a call that cannot be read is a malformed
-        one: the run has to know, and the model may do better.
+        one: the run has to know, and the model may do better. A stream that falls silent after all
+        of a reply has come (Gemini's says no end) is that reply, whole. One that goes on far past
+        its bound on tokens is cut, and unfinished.
 Rule 5: no error of ours shows the SDK's, which may hold a key, as its cause.
 """
 
