@@ -31,10 +31,10 @@ def think_on_every_call(step: Step, turn: Turn) -> Step:
 
 def show(name: str, outcome: Outcome) -> None:
     print(f"\n{name}: exit {outcome.exit}, {len(outcome.actions)} action(s)")
-    for step in outcome.steps:
-        choice = step.tool_choice
+    for reply in outcome.turn.replies:
+        choice = reply.tool_choice
         asked = f"force {choice.name}" if isinstance(choice, Force) else choice
-        did = ", ".join(call.name for call in step.tool_calls) or "the answer"
+        did = ", ".join(call.name for call in reply.tool_calls) or "the answer"
         print(f"  {asked:11} -> {did}")
 
 

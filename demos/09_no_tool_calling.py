@@ -38,10 +38,10 @@ def lesson(model: Model) -> None:
     for name, dialect in (("json", json_plan(model)), ("react", react(model))):
         outcome = Agent(dialect, [lookup_order]).run("What is ORD-001?")
         print(f"\n{name}")
-        for step in outcome.steps:
-            (own,) = step.native.values()  # the message as the model wrote it
+        for reply in outcome.turn.replies:
+            (own,) = reply.native.values()  # the message as the model wrote it
             wrote = own.get("text", "(nothing: it was not asked again)")
-            read = ", ".join(signature(call) for call in step.tool_calls) or "the answer"
+            read = ", ".join(signature(call) for call in reply.tool_calls) or "the answer"
             print("  the model writes  " + wrote.replace("\n", "\n" + 20 * " "))
             print("  the loop reads    " + read)
         print(f"  exit {outcome.exit}: {outcome.answer}")

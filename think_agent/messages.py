@@ -10,7 +10,7 @@ Rule 4: what a model said is never changed afterwards.
 The edge: how a message looks on a provider's wire is the business of `wire/`.
 """
 
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Literal, TypeAlias
 
@@ -184,16 +184,14 @@ Message: TypeAlias = Spoken | Started | Verdict
 MESSAGES = (User, Assistant, ToolResult, Started, Verdict)
 for kind in (*MESSAGES, ToolCall, Usage, Force):  # a name that is unknown is an error
     setattr(kind, "__pydantic_config__", {"extra": "forbid"})  # noqa: B010
-_KINDS: dict[str, type[Message]] = {kind.__name__.lower(): kind for kind in MESSAGES}
-_DEFAULTS = {
-    kind: tuple((f.name, () if f.default is MISSING else (f.default,)) for f in fields(kind))
-    for kind in (*MESSAGES, ToolCall, Usage, Force)
-}
+_KINDS: dict[str, type] = {kind.__name__.lower(): kind for kind in MESSAGES}
 
 
 def to_json(message: Message) -> Json:
     """A message as a JSON object; fields that hold their default are left out."""
-    return {"type": type(message).__name__.lower(), **_plain(message)}
+    kind: type = type(message)
+    values = checks(kind).dump_python(message, exclude_defaults=True, warnings=False)
+    return {"type": kind.__name__.lower(), **values}
 
 
 def from_json(data: Json) -> Message:
@@ -207,22 +205,14 @@ def from_json(data: Json) -> Message:
     if known.get("refused") is True:  # before there were codes (2026-11)
         known["refused"] = "refused"
     try:
-        message: Message = checks(kind).validate_python(known)  # type: ignore[arg-type]
+        return checks(kind).validate_python(known)
     except pydantic.ValidationError as error:
         problem = error.errors(include_url=False)[0]
         place = ".".join(map(str, problem["loc"]))
         raise ValueError(f"{place or data['type']}: {problem['msg']}") from None
-    return message
 
 
 @cache
-def checks(kind: type[Message]) -> "pydantic.TypeAdapter[Any]":
+def checks(kind: type) -> pydantic.TypeAdapter[Message]:
     """The validator of a message's fields."""
     return pydantic.TypeAdapter(kind)
-
-
-def _plain(value: Any) -> Any:
-    if defaults := _DEFAULTS.get(type(value)):
-        pairs = ((name, getattr(value, name), default) for name, default in defaults)
-        return {name: _plain(item) for name, item, default in pairs if (item,) != default}
-    return [_plain(item) for item in value] if isinstance(value, tuple) else value

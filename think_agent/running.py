@@ -67,11 +67,6 @@ class Outcome(Generic[Data]):
     usage: Usage
     data: Data | None = None
 
-    @property
-    def steps(self) -> tuple[Assistant, ...]:
-        """The replies of the model, in order."""
-        return tuple(self.turn.replies)
-
     def __str__(self) -> str:
         did = f"actions: {len(self.actions)}, behind a thought: {self.behind_a_thought}"
         return f"{self.answer}\n({self.exit}; {did}; model calls: {self.model_calls})"

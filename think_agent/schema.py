@@ -185,7 +185,7 @@ def named(model: pydantic.BaseModel, *, defaults: bool = True) -> Json:
 
 def held(value: Any) -> Any:
     """What a value holds, as JSON: all of its fields, whatever it would leave out, rename or change
-    where it is asked to show itself. An `InitVar` is no field, and stays unseen.
+    where it is asked to show itself. What JSON has no form for is its `repr`.
     """
     match value:
         case pydantic.BaseModel():
@@ -198,8 +198,22 @@ def held(value: Any) -> Any:
             return held(get())
         case _ if is_dataclass(value):
             return held({field.name: getattr(value, field.name) for field in fields(value)})
-    text = pydantic_core.to_json(value, inf_nan_mode="strings")  # to compare a text raises
+    try:
+        text = pydantic_core.to_json(value, inf_nan_mode="strings")  # to compare a text raises
+    except ValueError:
+        return repr(value)
     return pydantic_core.from_json(text)
+
+
+def with_hidden(value: Any, written: Any) -> Any:
+    """What a value holds, with what it was made of and does not hold, such as an `InitVar`."""
+    match value, written:
+        case dict(), dict():
+            seen = {key: with_hidden(item, written.get(key)) for key, item in value.items()}
+            return written | seen
+        case list(), list() if len(value) == len(written):
+            return list(map(with_hidden, value, written))
+    return value
 
 
 def problems(error: pydantic.ValidationError) -> str:

@@ -26,7 +26,7 @@ import pydantic
 import pydantic_core
 
 from .messages import CARRIED, THINK_NAME, Json, ToolCall, ToolResult
-from .schema import KEY, arguments_model, held, named, problems, read_docstring
+from .schema import KEY, arguments_model, held, named, problems, read_docstring, with_hidden
 from .text import json_text, shorten, well_formed
 
 if TYPE_CHECKING:
@@ -283,13 +283,14 @@ def as_received(tools: Mapping[str, Tool], request: ToolCall) -> Json | None:
     """The arguments as the function will get them, in JSON: validated, `"580"` an int where one is
     asked, defaults filled in; None for a call that cannot be run.
     """
+    written = request.arguments if isinstance(request.arguments, dict) else {}
     try:
-        shown: Json = held(checked(tools, request, defaults=True))
+        values = held(checked(tools, request, defaults=True))
+        return {name: with_hidden(value, written.get(name)) for name, value in values.items()}
     except ModelMistake:
         return None
     except Exception:  # what cannot be seen through, such as a circle, is shown as it was written
-        shown = request.arguments if isinstance(request.arguments, dict) else {}
-    return shown
+        return written
 
 
 def _defaults(tool: Tool) -> Json:
@@ -380,12 +381,16 @@ def _cut(text: str, max_chars: int) -> str:
 
 
 def signature(call: ToolCall) -> str:
-    """A call as one would write it: `lookup_order(order_id="ORD-001")`."""
+    """A call as one would write it, on one line: `lookup_order(order_id="ORD-001")`."""
     if isinstance(call.arguments, str):
-        return f"{call.name}({call.arguments})"
-    shown = call.arguments.items()
-    arguments = (f"{k}={json_text(v)}" for k, v in shown if k != CARRIED or call.name == THINK_NAME)
-    return f"{call.name}({', '.join(arguments)})"
+        return f"{_name(call.name)}({call.arguments})"
+    shown = {k: v for k, v in call.arguments.items() if k != CARRIED or call.name == THINK_NAME}
+    arguments = ", ".join(f"{_name(name)}={json_text(value)}" for name, value in shown.items())
+    return f"{_name(call.name)}({arguments})"
+
+
+def _name(name: str) -> str:
+    return name if TOOL_NAME.fullmatch(name) else json_text(name)  # a model may write any
 
 
 def report(turn: "Turn") -> str:

@@ -226,8 +226,7 @@ def _quickly(line: bytes) -> Message | None:
     end = line.find(b",") + 1
     if kind := STARTS.get(line[:end]):
         with contextlib.suppress(ValueError):  # what is wrong is said by `from_json`
-            message: Message = checks(kind).validate_json(b"{" + line[end:])
-            return message
+            return checks(kind).validate_json(b"{" + line[end:])
     return None
 
 

@@ -73,7 +73,7 @@ def desk(*replies, **settings):
 def test_the_way_out_by_signal():
     outcome = desk(*REFUND).run("Refund ORD-001")
     assert (outcome.exit, outcome.answer) == ("signal", "Refunded $89.")
-    assert outcome.model_calls == len(outcome.steps) == 5
+    assert outcome.model_calls == len(outcome.turn.replies) == 5
     assert outcome.usage == Usage(60, 29)
     assert outcome.thoughts == ("look first", "all rules hold", "done")
     assert [(a.call.name, a.result.content, a.thought) for a in outcome.actions] == [
@@ -133,8 +133,10 @@ def test_the_conversation_goes_on_with_the_transcript():
     assert second.transcript[len(first.transcript)] == User("And ORD-003?")
     assert (second.answer, second.thoughts, second.model_calls) == ("No.", ("done",), 2)
     assert second.usage == Usage(10, 5)
-    assert second.steps[0].tool_choice == Force("think")  # a new turn owes a new thought
-    assert second.steps[0].tool_calls[0].id == "call_5"  # counted over the whole conversation
+    assert second.turn.replies[0].tool_choice == Force("think")  # a new turn owes a new thought
+    assert (
+        second.turn.replies[0].tool_calls[0].id == "call_5"
+    )  # counted over the whole conversation
 
 
 @pytest.mark.parametrize(("signed", "shown"), [(False, [1, 3, 3]), (True, [1, 3, 5])])
@@ -239,7 +241,7 @@ def test_an_agent_without_a_think_tool():
 
     outcome = Agent(ScriptedModel(reply), [look], think=None).run("Hi")
     assert shown == [["look"]]
-    assert outcome.steps[0].tool_choice == "auto"
+    assert outcome.turn.replies[0].tool_choice == "auto"
     assert outcome.exit == "silence"
 
 

@@ -61,5 +61,5 @@ def test_a_signal_beside_a_refusal(calls, settings, codes, then):
         assert [m.kind for m in outcome.transcript if isinstance(m, User)] == ["person", "limit"]
         assert (outcome.exit, outcome.answer) == ("limit", "Bye.")
     else:
-        assert outcome.steps[1].tool_choice == then
+        assert outcome.turn.replies[1].tool_choice == then
         assert outcome.exit == ("signal" if then == LAST else "silence")

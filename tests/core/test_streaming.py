@@ -170,7 +170,7 @@ def test_all_four_channels_of_a_run(provider):
     assert isinstance(outcome, Outcome)
     assert joined(events, "thought") == "".join(outcome.thoughts)
     assert joined(events, "answer") == outcome.answer
-    assert joined(events, "thinking") == "".join(step.thinking for step in outcome.steps)
+    assert joined(events, "thinking") == "".join(step.thinking for step in outcome.turn.replies)
     assert '"ORD-001"' in joined(events, "call")
     assert "customer wants" not in outcome.answer
     assert [e for e in events if not isinstance(e, (Delta, Outcome))] == list(outcome.transcript)

@@ -4,7 +4,7 @@ import functools
 import json
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import InitVar, dataclass, replace
 from decimal import Decimal
 from typing import Annotated, Any, Literal, Optional, TypeVar
 
@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from tests.support.strategies import json_values
 from think_agent import Tool, ToolCall, ToolResult, tool
-from think_agent.tools import acall, as_received, call
+from think_agent.tools import acall, as_received, call, signature
 
 
 class Color(enum.Enum):
@@ -662,6 +662,46 @@ def test_a_default_that_only_the_annotation_knows_is_handed_over():
 
     assert ask(tool(pay)).content == "paid 5"
     assert as_received({"pay": tool(pay)}, ToolCall("1", "pay", {})) == {"amount": 5}
+
+
+@dataclass
+class Unseen:
+    """What it is made with is in no field of it."""
+
+    to: str
+    amount: InitVar[int] = 1
+
+    def __post_init__(self, amount):
+        self.paid = amount
+
+
+@pydantic.dataclasses.dataclass(config={"extra": "allow"})
+class Open:
+    to: str
+
+
+@pytest.mark.parametrize("kind", [Unseen, Open])
+def test_what_the_model_wrote_is_shown_where_the_type_does_not_hold_it(kind):
+    def pay(orders):
+        """Pay."""
+
+    pay.__annotations__ = {"orders": list[kind]}
+    asked = {"orders": [{"to": "me", "amount": 9_000}]}
+    assert as_received({"pay": tool(pay)}, ToolCall("1", "pay", asked)) == asked
+
+
+def test_a_default_that_json_has_no_form_for_hides_no_other():
+    @tool
+    def pay(note: bytes = b"\xff", amount: int = 9_000) -> None:
+        """Pay."""
+
+    shown = as_received({"pay": pay}, ToolCall("1", "pay", {}))
+    assert shown == {"note": repr(b"\xff"), "amount": 9_000}
+
+
+def test_a_call_is_shown_on_one_line_whatever_its_names_are():
+    written = signature(ToolCall("1", "pay\nme", {"a\n> y": "b\nc", "d": 1}))
+    assert written == '"pay\\nme"("a\\n> y"="b\\nc", d=1)'
 
 
 # Results and errors that lie about themselves.

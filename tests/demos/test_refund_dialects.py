@@ -93,7 +93,7 @@ def test_a_conversation_without_the_exit_signal_ends_in_silence(dialect):
 def test_without_the_exit_signal_a_forced_thought_is_not_yet_the_answer(dialect):
     """All there is to do is to answer, and the stand-in sees that a thought is no way out."""
     outcome = desk(dialect, Shop(), STAND_INS["careful"], think=THINK_MINIMAL).run("Hello!")
-    forced, answer = outcome.steps
+    forced, answer = outcome.turn.replies
     assert forced.tool_choice == Force("think")
     assert [call.name for call in forced.tool_calls] == ["think"]
     assert "No order number" in outcome.thoughts[0]
@@ -117,7 +117,7 @@ def test_what_the_script_says_beside_its_words_is_kept(dialect):
         return replace(reply(request), thinking="Let me see.")
 
     outcome = desk(dialect, Shop(), thinking).run("ORD-003")
-    assert outcome.steps[0].thinking == "Let me see."
+    assert outcome.turn.replies[0].thinking == "Let me see."
 
 
 @pytest.mark.parametrize("dialect", ["json", "react", "native"])

@@ -316,7 +316,7 @@ def test_an_agent_answers_without_its_thinking():
     model = tagged(ScriptedModel([Assistant("<thinking>a</thinking>\n<answer>b</answer>")]))
     outcome = Agent(model).run("hi")
     assert (outcome.answer, outcome.exit) == ("b", "silence")
-    assert outcome.steps[0].thinking == "a"
+    assert outcome.turn.replies[0].thinking == "a"
 
 
 # What real servers leaked.

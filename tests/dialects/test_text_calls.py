@@ -553,7 +553,7 @@ def test_no_protocol_runs_what_a_note_made_the_model_repeat(provider, way, quote
         agent = Agent(model_of(provider, server), [look, pay], force="never")
         outcome = way(agent, "What is wrong with ORD-003?")
     assert (outcome.answer, paid) == (quote, [])
-    assert "a call of pay" in outcome.steps[-1].notice
+    assert "a call of pay" in outcome.turn.replies[-1].notice
 
 
 def test_many_calls_in_one_reply_take_linear_time():

@@ -75,7 +75,7 @@ def test_a_run_is_a_tree_of_agent_calls_and_tools(tracer, exporter):
     assert children[-1].end_time <= agent.end_time
     assert [span.name for span in children] == [
         name
-        for reply in outcome.steps
+        for reply in outcome.turn.replies
         for name in ("chat m-1", *(f"execute_tool {call.name}" for call in reply.tool_calls))
     ]
     assert agent.attributes["think_agent.exit"] == "signal"

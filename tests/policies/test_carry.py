@@ -51,7 +51,7 @@ def test_the_call_stays_as_the_model_wrote_it_and_only_the_model_sees_the_though
     outcome = carrying.run("go")
     assert paid == [("A", 500)]
     assert (asked[0].thought, asked[0].call.arguments) == (WHY, {"order": "A", "amount": 580})
-    assert outcome.steps[0].tool_calls[0].arguments == said.arguments
+    assert outcome.turn.replies[0].tool_calls[0].arguments == said.arguments
     assert WHY not in outcome.report
 
 

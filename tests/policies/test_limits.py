@@ -81,8 +81,8 @@ def test_each_limit_alone(limits, exit, calls, actions):
     outcome = agent(**limits).run("go")
     assert (outcome.exit, outcome.model_calls, len(outcome.actions)) == (exit, calls, actions)
     assert outcome.answer == "What I could."
-    assert outcome.steps[-1].tool_choice == "none"
-    assert [step.tool_choice for step in outcome.steps[:-1]] == ["auto"] * (calls - 1)
+    assert outcome.turn.replies[-1].tool_choice == "none"
+    assert [step.tool_choice for step in outcome.turn.replies[:-1]] == ["auto"] * (calls - 1)
 
 
 @given(
@@ -100,9 +100,8 @@ def test_each_limit_alone(limits, exit, calls, actions):
 @settings(max_examples=60)
 def test_limits_compose_and_the_smallest_wins(limits):
     def alone(**one):
-        return len(
-            agent(**{"max_repeats": 99, "prices": PRICES, "now": clock(), **one}).run("go").steps
-        )
+        settings = {"max_repeats": 99, "prices": PRICES, "now": clock(), **one}
+        return agent(**settings).run("go").model_calls
 
     together = alone(**limits)
     assert together == min([alone(**{name: value}) for name, value in limits.items()] or [30])
@@ -271,8 +270,8 @@ def test_no_script_gets_past_a_limit(script, calls, actions, tokens):
     ).run("go")
     assert outcome.model_calls <= calls
     assert len(outcome.actions) <= actions
-    closing = [i for i, step in enumerate(outcome.steps) if step.tool_choice == "none"]
-    counted = outcome.steps[: closing[0]] if closing else outcome.steps
+    closing = [i for i, step in enumerate(outcome.turn.replies) if step.tool_choice == "none"]
+    counted = outcome.turn.replies[: closing[0]] if closing else outcome.turn.replies
     used = [reply.usage.input_tokens + reply.usage.output_tokens for reply in counted]
     assert sum(used[:-1]) < tokens
     if any(said.kind in ("limit", "budget") for said in kit_said(outcome)):

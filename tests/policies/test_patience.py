@@ -178,7 +178,7 @@ def test_a_mistake_of_format_goes_back_to_the_model(replies, exit, calls, hints)
 def test_the_next_try_is_under_the_same_tool_choice_resumed_or_not():
     first = worker(GARBLED, WORK, "Done.", force="first")
     outcome = first.run("go")
-    assert [step.tool_choice for step in outcome.steps[:2]] == [Force("think")] * 2
+    assert [step.tool_choice for step in outcome.turn.replies[:2]] == [Force("think")] * 2
     assert first.next_step(outcome.transcript[:3]) == CallModel(Force("think"))
 
 

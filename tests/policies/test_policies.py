@@ -88,7 +88,7 @@ def test_an_unknown_forcing_is_refused(when):
 
 def test_a_choice_that_was_ignored_twice_is_not_asked_any_more():
     acts = Agent(ScriptedModel(lambda request: turn(call("pay", n=1))[0]), [pay], force="always")
-    asked = [reply.tool_choice for reply in acts.run("go").steps]
+    asked = [reply.tool_choice for reply in acts.run("go").turn.replies]
     assert asked[:4] == [Force("think"), Force("think"), "auto", "auto"]
 
 

@@ -311,7 +311,7 @@ def test_servers_that_honor_refuse_or_ignore_forcing(provider, mode, dialect, fo
     unforced = dialect == "native" and (mode == "refuse" or provider == "ollama")
     # The model was shown no schema: it acts where it may not, twice, and then it is asked no more.
     ignored = dialect == "json" and mode == "ignore" and force == "always"
-    forced = [step for step in outcome.steps if step.tool_choice not in ("auto", "none")]
+    forced = [step for step in outcome.turn.replies if step.tool_choice not in ("auto", "none")]
     assert bool(forced) == (force != "never")
     carried_out = {step.enforced for step in forced} - ({"ignored"} if ignored else set())
     assert carried_out <= {"prompt" if unforced else CARRIED_OUT[dialect]}

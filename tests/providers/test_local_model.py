@@ -223,14 +223,14 @@ def forced(model: Model, choice: ToolChoice, tries: int, before: Sequence[Messag
     agent = Agent(model, force="never", policies=[forcing(choice)], max_model_calls=2)
     seen: Counts = Counter()
     for outcome in runs(agent, tries, before, seen):
-        reply = outcome.steps[0]
+        reply = outcome.turn.replies[0]
         assert reply.tool_choice == choice
         if reply.stop_reason == "max_tokens":  # it talked until it was cut, so nobody can tell
             seen["cut"] += 1
             continue
         done = bool(reply.tool_calls)
         assert reply.enforced == ("tool_choice" if done else "ignored")
-        asked = [step.enforced for step in outcome.steps if step.tool_choice != "none"]
+        asked = [step.enforced for step in outcome.turn.replies if step.tool_choice != "none"]
         assert outcome.turn.ignored == asked.count("ignored")
         seen["honored" if done else "ignored"] += 1
     return seen
@@ -344,7 +344,7 @@ def test_the_json_dialect_ends_every_run_with_valid_structure(chat, led, capsys)
         agent = desk(Led(planned) if led else planned, shop, max_model_calls=4)
         outcome = agent.run(f"I want a refund on {order}")
         assert outcome.exit in ("signal", "gave_up", "limit", "empty", "format_error")
-        for step in outcome.steps:
+        for step in outcome.turn.replies:
             assert_plan(step, asked.schemas.pop(0))
         assert outcome.turn.ignored == 0
         tried = [action for action in outcome.actions if action.call.name == "process_refund"]

@@ -129,7 +129,7 @@ async def attempt(job: Job, model: Model, suite: Suite) -> Result:
         raise
     except ModelError as error:
         return replace(trial, error=str(error))
-    forced = [step for step in outcome.steps if step.tool_choice not in ("auto", "none")]
+    forced = [reply for reply in outcome.turn.replies if reply.tool_choice not in ("auto", "none")]
     return replace(
         trial,
         seconds=round(time.perf_counter() - started, 3),
@@ -137,7 +137,7 @@ async def attempt(job: Job, model: Model, suite: Suite) -> Result:
         actions=len(outcome.actions),
         behind_a_thought=outcome.behind_a_thought,
         forced=len(forced),
-        honored=sum(honored(step.tool_choice, step) for step in forced),
+        honored=sum(honored(reply.tool_choice, reply) for reply in forced),
         model_calls=outcome.model_calls,
         usage=outcome.usage,
         **asdict(world.check()),
