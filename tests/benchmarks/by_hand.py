@@ -8,8 +8,8 @@ All do what the kit does: `think` is forced first, and after its exit signal com
 tools. A protocol is the class of its JSON; the typed APIs take the same body, as arguments. The
 loop is a generator that yields bodies: written once for sync and async.
 
-`python -m tests.benchmarks.by_hand SIDE PROVIDER URL` holds one conversation and prints the seconds
-that the imports took.
+`python -m tests.benchmarks.by_hand SIDE PROVIDER URL COUNT` prints the seconds that the imports
+took, and holds COUNT conversations, at once if there are several.
 """
 
 import json
@@ -18,7 +18,15 @@ import time
 from collections.abc import Awaitable, Callable, Generator
 from typing import Any, ClassVar
 
-from tests.benchmarks.conversation import FUNCTIONS, INSTRUCTIONS, KEY, MODEL, REQUEST, TOOLS
+from tests.benchmarks.conversation import (
+    FUNCTIONS,
+    INSTRUCTIONS,
+    KEY,
+    MODEL,
+    REQUEST,
+    TOOLS,
+    at_once,
+)
 
 Json = dict[str, Any]
 Called = tuple[str, str, Json]  # id, name, arguments
@@ -320,7 +328,8 @@ def async_talker(side: str, provider: str, url: str) -> Callable[[], Awaitable[s
 
 
 if __name__ == "__main__":
+    *which, count = sys.argv[1:]
     start = time.perf_counter()
-    talk = talker(*sys.argv[1:])
+    talk = talker(*which)
     print(time.perf_counter() - start)
-    talk()
+    talk() if count == "1" else at_once(lambda: async_talker(*which), int(count))

@@ -3,6 +3,7 @@
 Nothing is imported but the standard library, so that the loop by hand starts as light as it can.
 """
 
+from collections.abc import Awaitable, Callable
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -79,3 +80,14 @@ THINK: dict[str, Any] = {  # the full pattern, in as many words as one writes by
     },
 }
 TOOLS = [THINK, *ACTIONS]
+
+
+def at_once(talker: Callable[[], Callable[[], Awaitable[str]]], count: int) -> None:
+    """`count` conversations on one event loop with new clients: connecting is a part of it."""
+    import asyncio
+
+    async def talk() -> None:
+        talk = talker()
+        assert await asyncio.gather(*(talk() for _ in range(count))) == [ANSWER] * count
+
+    asyncio.run(talk())

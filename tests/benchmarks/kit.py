@@ -1,7 +1,7 @@
 """Our side of the benchmark: the same conversation with an Agent.
 
-`python -m tests.benchmarks.kit PROVIDER URL` holds one conversation and prints the seconds that the
-imports took.
+`python -m tests.benchmarks.kit PROVIDER URL COUNT` prints the seconds that the imports took, and
+holds COUNT conversations, at once if there are several.
 """
 
 import functools
@@ -10,7 +10,14 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from tests.benchmarks.conversation import FUNCTIONS, INSTRUCTIONS, KEY, MODEL, REQUEST
+from tests.benchmarks.conversation import (
+    FUNCTIONS,
+    INSTRUCTIONS,
+    KEY,
+    MODEL,
+    REQUEST,
+    at_once,
+)
 
 
 def agent_for(provider: str, url: str, *, waits: bool) -> Any:
@@ -53,7 +60,8 @@ def async_talker(provider: str, url: str) -> Callable[[], Awaitable[str]]:
 
 
 if __name__ == "__main__":
+    *which, count = sys.argv[1:]
     start = time.perf_counter()
-    talk = talker(sys.argv[1], sys.argv[2])
+    talk = talker(*which)
     print(time.perf_counter() - start)
-    talk()
+    talk() if count == "1" else at_once(lambda: async_talker(*which), int(count))
