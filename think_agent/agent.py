@@ -255,9 +255,8 @@ class Agent(Generic[Data]):
             case AskHuman():
                 assert self._approve
                 answer = self._approve(effect)
-                yield approval.verdict(
-                    await answer if inspect.isawaitable(answer) else answer, effect
-                )
+                answer = await answer if inspect.isawaitable(answer) else answer
+                yield approval.verdict(answer, effect)
 
     def _events(
         self, text: str | None, transcript: Saved | None, streamed: bool

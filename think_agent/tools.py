@@ -15,7 +15,6 @@ import re
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Future
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -30,6 +29,8 @@ from .schema import KEY, arguments_model, held, named, problems, read_docstring,
 from .text import json_text, shorten, well_formed
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from .turn import Turn
 
 TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # what every provider accepts
@@ -252,10 +253,12 @@ async def _await(function: Callable[[], Any], tool: Tool) -> tuple[Any, BaseExce
     return task.result() if raised is None else (None, raised)
 
 
-def _in_a_thread(function: Callable[[], Any]) -> Future[tuple[Any, BaseException | None]]:
+def _in_a_thread(function: Callable[[], Any]) -> "Future[tuple[Any, BaseException | None]]":
     """What `function` returns or raises, from a thread of its own that is left alone when it takes
     too long. (asyncio's pool would be waited for at the end.)
     """
+    from concurrent.futures import Future  # with logging behind it: a tenth of an import
+
     future: Future[tuple[Any, BaseException | None]] = Future()
     future.set_running_or_notify_cancel()
     context = contextvars.copy_context()

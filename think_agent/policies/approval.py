@@ -11,6 +11,7 @@ Rule 4: a verdict is about the one call that is next, for ids may repeat: a yes 
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
+from typing import cast
 
 from ..loop import AskHuman, CallTool, Done, Policy, Refuse, Step
 from ..messages import Started, ToolCall, ToolResult, Verdict, from_json, to_json
@@ -93,10 +94,8 @@ def verdict(answer: Verdict | bool, asked: AskHuman) -> Verdict:
         answer = Verdict("yes" if answer else "no")
     if isinstance(answer, Verdict) and answer.call_id in ("", call_id):
         with suppress(TypeError, ValueError, RecursionError):
-            own = to_json(replace(answer, call_id=call_id))
-            kept = from_json(json_value(well_formed(json_text(own))))
-            assert isinstance(kept, Verdict)
-            return kept
+            kept = well_formed(json_text(to_json(replace(answer, call_id=call_id))))
+            return cast(Verdict, from_json(json_value(kept)))
     raise TypeError(f"approve= gave {type(answer).__name__}: use a bool or a Verdict of this call")
 
 

@@ -77,7 +77,6 @@ def ask_for_format(step: Step, turn: Turn) -> Step:
         if turn.malformed_in_a_row >= 3:
             return Done("gave_up", "I gave up: three replies in a row could not be read.")
         return CallModel(reply.tool_choice, say=User(reply.mistake, kind="format"))
-    match last:
-        case User(kind="format") if reply:  # resumed between that and the reply
-            return CallModel(reply.tool_choice)
+    if reply and isinstance(last, User) and last.kind == "format":  # resumed before the next reply
+        return CallModel(reply.tool_choice)
     return step
