@@ -26,7 +26,7 @@ from typing import Generic, Literal, TypeAlias
 
 from . import tools as toolbox
 from .errors import TranscriptError
-from .loop import AskHuman, Done, Policy, Step, arun, plan, run
+from .loop import AskHuman, Policy, Step, arun, plan, run
 from .messages import CARRIED, MESSAGES, THINK_NAME, Json, Message, Verdict
 from .model import Model, Request
 from .policies import Forcing, Price, approval, forcing, gate, limits, patience, silence
@@ -263,8 +263,7 @@ class Agent(Generic[Data]):
     ) -> Generator[Event, None, None]:
         with self._opened(transcript, new=text is not None, streamed=streamed) as this:
             yield from this.begin(text)
-            for event in run(this.turn, this.plan, this.effects, this.do):
-                yield from this.end(event) if isinstance(event, Done) else (event,)
+            yield from run(this.turn, this.effects, this.do)
 
     async def _aevents(
         self, text: str | None, transcript: Saved | None, streamed: bool
@@ -276,9 +275,8 @@ class Agent(Generic[Data]):
         with self._opened(transcript, new=text is not None, streamed=streamed) as this:
             for begun in this.begin(text):
                 yield begun
-            async for event in arun(this.turn, this.plan, this.effects, this.ado):
-                for ended in this.end(event) if isinstance(event, Done) else (event,):
-                    yield ended
+            async for event in arun(this.turn, this.effects, this.ado):
+                yield event
 
     @contextmanager
     def _opened(self, transcript: Saved | None, *, new: bool, streamed: bool) -> Iterator[Run]:

@@ -7,9 +7,9 @@ Rule 2: one call is one step, so whatever is decided about a call is decided kno
         before it went.
 Rule 3: a policy `(step, turn) -> step` may replace what was planned. Forcing, limits and the like
         live there.
-Rule 4: a driver plans, does what the step asks for, records what came of it, and plans again. `run`
-        and `arun` differ in `async` alone. Streaming, resuming and approval have no loop of their
-        own.
+Rule 4: a driver does what the steps ask for, one thing after another, and reads what came of it,
+        from which the next step is planned. `run` and `arun` differ in `async` alone. Streaming,
+        resuming and approval have no loop of their own.
 
 There are two ways out that a model takes. *Signal*: a thought said `should_continue` false; all
 calls of that reply are still answered, then one last model call without tools gives the answer.
@@ -124,45 +124,41 @@ Effect = TypeVar("Effect")
 Event = TypeVar("Event")
 
 
-def run(
+def planned(
     turn: Turn,
     plan: Callable[[Turn], Step],
     effects: Callable[[Step, Turn], Iterable[Effect]],
-    do: Callable[[Effect], Iterable[Event]],
-) -> Iterator[Event | Done]:
-    """Run to the end, yielding every event: messages, whatever else `do` yields, then Done.
-
-    `effects` lists what a step asks of the world. `do` performs one effect; of the events that it
-    yields, the messages are read into `turn`.
+) -> Iterator[Effect]:
+    """What one step after another asks of the world (`effects`), to the end. Each is planned when
+    all that the one before it asked for is done, and what came of that is in `turn`.
     """
     step: Step | None = None
     while not isinstance(step, Done):
         step, before = plan(turn), turn.last
-        for effect in effects(step, turn):
-            for event in do(effect):
-                if isinstance(event, MESSAGES):
-                    turn.add(event)
-                yield event
+        yield from effects(step, turn)
         if turn.last is before and not isinstance(step, Done):  # it would be planned for ever
             raise RuntimeError(f"nothing came of {step}; a model must give an Assistant")
-    yield step
+
+
+def run(
+    turn: Turn, effects: Iterable[Effect], do: Callable[[Effect], Iterable[Event]]
+) -> Iterator[Event]:
+    """Do what is `planned`, one thing after another, and yield every event of it. The messages
+    among them are read into `turn`.
+    """
+    for effect in effects:
+        for event in do(effect):
+            if isinstance(event, MESSAGES):
+                turn.add(event)
+            yield event
 
 
 async def arun(
-    turn: Turn,
-    plan: Callable[[Turn], Step],
-    effects: Callable[[Step, Turn], Iterable[Effect]],
-    do: Callable[[Effect], AsyncIterable[Event]],
-) -> AsyncIterator[Event | Done]:
+    turn: Turn, effects: Iterable[Effect], do: Callable[[Effect], AsyncIterable[Event]]
+) -> AsyncIterator[Event]:
     """`run`, for a `do` that waits."""
-    step: Step | None = None
-    while not isinstance(step, Done):
-        step, before = plan(turn), turn.last
-        for effect in effects(step, turn):
-            async for event in do(effect):
-                if isinstance(event, MESSAGES):
-                    turn.add(event)
-                yield event
-        if turn.last is before and not isinstance(step, Done):  # it would be planned for ever
-            raise RuntimeError(f"nothing came of {step}; a model must give an Assistant")
-    yield step
+    for effect in effects:
+        async for event in do(effect):
+            if isinstance(event, MESSAGES):
+                turn.add(event)
+            yield event

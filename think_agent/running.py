@@ -19,7 +19,7 @@ from typing_extensions import TypeVar  # with a default
 
 from . import think as thinking
 from .errors import TranscriptError
-from .loop import AskHuman, CallModel, CallTool, Done, Exit, Refuse, Step, next_step, plan
+from .loop import AskHuman, CallModel, CallTool, Done, Exit, Refuse, Step, next_step, plan, planned
 from .messages import (
     BROKEN_OFF,
     HALF,
@@ -123,7 +123,7 @@ CLOSING = 60.0  # seconds that these may take, and any last reply beyond a limit
 CLOSING_TOKENS = 1_000  # that they may hold, and any last reply beyond a limit of tokens
 M = TypeVar("M", bound=Message)
 Event: TypeAlias = Delta | Notice | Message | Outcome
-Effect: TypeAlias = Message | Request | Perform | AskHuman | Flush
+Effect: TypeAlias = Message | Request | Perform | AskHuman | Flush | Done
 
 
 def effects(agent: "Agent", step: Step, turn: Turn) -> list[Effect]:
@@ -164,7 +164,7 @@ def effects(agent: "Agent", step: Step, turn: Turn) -> list[Effect]:
         case AskHuman():
             return [step]
         case Done():
-            return [Flush()]
+            return [Flush(), step]
 
 
 GO_ON = User("Your last reply was cut off, and none of its calls was run. Go on.", kind="nudge")
@@ -188,8 +188,8 @@ class Run:
         self._over = isinstance(step, Done) and step.exit != "needs_human"
         self._cut = isinstance(step, Done) and step.exit == "truncated"
         self._since = "" if self._over and not self._cut else agent.now()
-        self.plan = partial(plan, policies=agent.policies(since=self._since))
-        self.effects = partial(effects, agent)
+        planning = partial(plan, policies=agent.policies(since=self._since))
+        self.effects = planned(self.turn, planning, partial(effects, agent))
         self._file = file
         self._taken_up_at = len(messages)
         self._streamed = streamed
@@ -212,16 +212,6 @@ class Run:
             self.turn.add(event)
             yield event
 
-    def end(self, done: Done) -> Iterator[Event]:
-        """What the run came to, which a file notes, too."""
-        if len(self.messages) == self._taken_up_at and done.exit != "needs_human":
-            yield Notice("This run had ended; nothing was done again. It said:")
-        elif self._file is not None:
-            self._file.ended(done.exit, self._agent.now())
-        answer = self._agent.answer
-        data = answer.read(done.answer) if answer and done.exit in ("signal", "silence") else None
-        yield Outcome(done.answer, done.exit, tuple(self.messages), self.turn.usage, data)
-
     def do(self, effect: Effect) -> Iterator[Event]:
         """Do one thing, and record what came of it."""
         match effect:
@@ -231,6 +221,8 @@ class Run:
             case Request() | Perform() | AskHuman():
                 for event in self._agent.perform(self._bound(effect), streamed=self._streamed):
                     yield from self._taken(event, effect)
+            case Done():
+                yield from self._end(effect)
             case message:
                 yield from self._record(message)
 
@@ -247,9 +239,9 @@ class Run:
                 async for event in self._agent.aperform(bound, streamed=self._streamed):
                     for taken in self._taken(event, effect):
                         yield taken
-            case message:
-                for recorded in self._record(message):
-                    yield recorded
+            case _:
+                for event in self.do(effect):
+                    yield event
 
     def _bound(self, effect: Request | Perform | AskHuman) -> Request | Perform | AskHuman:
         """The effect with what only the moment knows: the key that its call was started with, and
@@ -280,6 +272,16 @@ class Run:
                 yield event
             case message, _:
                 yield from self._record(message)
+
+    def _end(self, done: Done) -> Iterator[Event]:
+        """What the run came to, which a file notes, too."""
+        if len(self.messages) == self._taken_up_at and done.exit != "needs_human":
+            yield Notice("This run had ended; nothing was done again. It said:")
+        elif self._file is not None:
+            self._file.ended(done.exit, self._agent.now())
+        answer = self._agent.answer
+        data = answer.read(done.answer) if answer and done.exit in ("signal", "silence") else None
+        yield Outcome(done.answer, done.exit, tuple(self.messages), self.turn.usage, data)
 
     def _record(self, message: M) -> Iterator[M]:
         if isinstance(message, Started):  # tried again after a crash, it keeps its key

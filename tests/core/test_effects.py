@@ -97,7 +97,7 @@ def test_what_each_kind_of_step_asks_for():
         Request((*shown, say), agent.shown, tool_choice="none", max_output_tokens=1_000),
     ]
     assert asked(AskHuman("Go on?")) == [AskHuman("Go on?")]
-    assert asked(Done("silence")) == [Flush()]
+    assert asked(Done("silence")) == [Flush(), Done("silence")]
 
 
 def test_a_file_is_flushed_twice_for_a_side_effect_once_at_the_end_and_never_for_a_look(

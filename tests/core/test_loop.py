@@ -23,7 +23,7 @@ from think_agent import (
     User,
     next_step,
 )
-from think_agent.loop import NUDGE, plan, run
+from think_agent.loop import NUDGE, plan, planned, run
 
 ASK = User("Refund ORD-001")
 LIMIT = User("No more.", kind="limit")
@@ -209,12 +209,14 @@ def test_policies_are_asked_in_order_and_see_the_turn():
 
 def test_a_turn_that_is_over_asks_of_the_world_what_its_end_needs_and_no_more():
     turn, done = Turn.of([ASK, Assistant("Hi.")]), []
-    events = run(turn, next_step, lambda step, turn: [step], lambda e: done.append(e) or ())
-    assert list(events) == done == [Done("silence", "Hi.")]
+    steps = planned(turn, next_step, lambda step, turn: [step])
+    assert not [*run(turn, steps, lambda e: done.append(e) or ())]
+    assert done == [Done("silence", "Hi.")]
 
 
 def test_a_model_that_says_nothing_at_all_is_an_error():
     """As with a `complete` that forgot its return, or a stream without its Assistant."""
-    silent = run(Turn.of([ASK]), next_step, lambda step, turn: [step], lambda effect: ["a delta"])
+    turn = Turn.of([ASK])
+    silent = run(turn, planned(turn, next_step, lambda step, turn: [step]), lambda e: ["a delta"])
     with pytest.raises(RuntimeError, match="nothing came of"):
         list(itertools.islice(silent, 5))
