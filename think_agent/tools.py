@@ -6,7 +6,10 @@ Rule 2: arguments are validated before the function is called, by pydantic: `"13
 Rule 3: the model's mistakes and a tool's exceptions come back as an error *result* (`error: …`, no
         traceback), for the model to read. KeyboardInterrupt and Misuse of the kit are raised.
 
-The edge: whether a call may run at all is decided by policies, before it gets here.
+The edge: whether a call may run at all is decided by policies, before it gets here. What a person
+and a predicate are shown is what validation gives. A type that gives something else each time (a
+default that is the time, a validator with a memory) and a decorator that fills in values of its own
+cannot be seen through; nor can what a generator has done, when a decorator hides that it is one.
 """
 
 import contextvars

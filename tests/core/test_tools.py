@@ -690,6 +690,7 @@ def test_what_the_model_wrote_is_shown_where_the_type_does_not_hold_it(kind):
     assert as_received({"pay": tool(pay)}, ToolCall("1", "pay", asked)) == asked
 
 
+@pytest.mark.filterwarnings("ignore:Default value")  # pydantic: no schema can hold it
 def test_a_default_that_json_has_no_form_for_hides_no_other():
     @tool
     def pay(note: bytes = b"\xff", amount: int = 9_000) -> None:
