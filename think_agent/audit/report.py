@@ -172,12 +172,8 @@ def report(
     for entry in entries:
         builder.add(entry)
     builder.end_turn()
-    return Report(
-        header=redaction.value("", header),
-        figures=_figures(builder.readings),
-        problems=[*warnings, *redaction.not_found()],
-        turns=builder.turns,
-    )
+    problems = [*warnings, *redaction.not_found()]
+    return Report(redaction.value("", header), _figures(builder.readings), problems, builder.turns)
 
 
 def _figures(readings: Iterable[Reading]) -> Json:

@@ -86,7 +86,10 @@ class Spans:
             case ToolResult():
                 self._tool(event).end(now)
             case Outcome():
-                self._agent.set_attributes(_figures(event))
+                behind = event.behind_a_thought
+                self._agent.set_attributes(_usage(event.usage))
+                self._agent.set_attribute("think_agent.exit", event.exit)
+                self._agent.set_attribute("think_agent.actions_behind_a_thought", behind)
                 self._agent.end()
                 self._agent = None
         if isinstance(event, MESSAGES):
@@ -144,16 +147,6 @@ def _end(span: Span, error: BaseException | None) -> None:
         span.set_attribute("error.type", type(error).__name__)
         span.set_status(StatusCode.ERROR, well_formed(str(error)))
     span.end()
-
-
-def _figures(outcome: Outcome) -> Mapping[str, str | int]:
-    return {
-        **_usage(outcome.usage),
-        "think_agent.exit": outcome.exit,
-        "think_agent.model_calls": outcome.model_calls,
-        "think_agent.actions": len(outcome.actions),
-        "think_agent.actions_behind_a_thought": outcome.behind_a_thought,
-    }
 
 
 def _usage(usage: Usage) -> Mapping[str, int]:
