@@ -38,6 +38,8 @@ FORMS: Mapping[str, Callable[[Iterable[Json]], list[Spoken]]] = {
     "anthropic": anthropic.from_history,
     "ollama": ollama.from_history,
 }
+# What is raised by a file that is out of reach, no JSON, or JSON of another shape.
+UNREADABLE = (OSError, EOFError, zlib.error, ValueError, LookupError, TypeError, AttributeError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +57,9 @@ def read_runs(path: str | Path, form: str) -> list[Run]:
     try:
         for value in _values(Path(path).read_bytes()):
             runs.append(_run(value, form))
-    except (OSError, EOFError, zlib.error, ValueError, LookupError, TypeError, AttributeError) as e:
+    except UNREADABLE as error:
         what = f"{path}, run {len(runs) + 1}: it cannot be read as {form} messages"
-        raise FileError(f"{what} ({type(e).__name__}: {e})") from e
+        raise FileError(f"{what} ({type(error).__name__}: {error})") from error
     return runs
 
 

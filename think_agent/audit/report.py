@@ -239,9 +239,10 @@ class _Builder:
                 pairs = zip(reply.tool_calls, shown.tool_calls, strict=True)
                 self._open = [(call, self._made(call, seen)) for call, seen in pairs]
                 calls = [made for _, made in self._open]
-                turn.entries.append(Step(next(self._steps), shown, took, calls))
+                self._step = Step(next(self._steps), shown, took, calls)
+                turn.entries.append(self._step)
             case _, (ToolResult() | Started() | Verdict()) as shown if asked:
-                turn.steps[-1].answers.append(shown)
+                self._step.answers.append(shown)
                 self._answer(asked[1], shown, took)
                 if isinstance(shown, ToolResult):
                     self._open.remove(asked)
