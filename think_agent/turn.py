@@ -33,7 +33,7 @@ A refused call did not run, so nothing came between.
 from collections import Counter, deque
 from collections.abc import Iterable, Set
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Literal, TypeAlias
 
 from .messages import (
@@ -294,9 +294,10 @@ class Turn:
 
     def _add_time(self, message: Message, at: str) -> None:
         try:
-            now = datetime.fromisoformat(at).timestamp()
+            moment = datetime.fromisoformat(at)
         except ValueError:
             return
+        now = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
         before, total = self.times[-1] if self.times else (now, 0.0)
         if not isinstance(message, Verdict):
             total += max(0.0, now - (self._clock or now))  # clocks step back

@@ -55,6 +55,19 @@ def to_text(made) -> str:
     return out.getvalue()
 
 
+def steps(made):
+    return [step for turn in made.turns for step in turn.steps]
+
+
+def thoughts(made):
+    return [call for step in steps(made) for call in step.calls if call.text is not None]
+
+
+def actions(made):
+    calls = [call for step in steps(made) for call in step.calls if call.call.name != "think"]
+    return [call for call in calls if call.status in ("done", "failed")]
+
+
 def text_in(page):
     return " ".join(re.sub(r"<[^>]*>", " ", page.partition("<body>")[2]).split())
 
@@ -67,11 +80,12 @@ def text_in(page):
 def test_it_says_what_the_outcome_says(order, force):
     outcome = refund(f"Refund {order}", force=force)
     made = report(outcome.transcript)
-    assert words.figures(made.turns[0], 1) == words.figures(outcome, 1)
+    turn = made.turns[0]
+    assert turn.figures == words.figures(outcome.exit, outcome.turn, turn.seconds)
     assert made.turns[0].answer == outcome.answer
-    texts = {thought.number: thought.text for thought in made.thoughts}
+    texts = {made.thought: made.text for made in thoughts(made)}
     assert tuple(texts.values()) == outcome.thoughts
-    seen = [(a.call, a.result, texts[a.thought], a.how) for a in made.actions]
+    seen = [(a.call, a.result, texts[a.thought], a.how) for a in actions(made)]
     assert seen == [(a.call, a.result.content, a.thought, a.how) for a in outcome.actions]
 
 
@@ -84,19 +98,20 @@ def test_any_transcript_is_shown_and_agrees_with_its_reading(said, field):
     made = report(said)
     turns = Turn.all(said)
     expected = [(a.call.id, a.result.content, a.how) for turn in turns for a in turn.actions]
-    assert [(a.call.id, a.result, a.how) for a in made.actions] == expected
+    assert [(a.call.id, a.result, a.how) for a in actions(made)] == expected
     assert [turn.request for turn in made.turns] == [turn.request for turn in turns]
     heard = [thought.text for turn in turns for thought in turn.thoughts]
-    assert set(heard) <= {thought.text for thought in made.thoughts}
+    assert set(heard) <= {thought.text for thought in thoughts(made)}
     text, page = to_text(made), to_html(made)
     (text + page).encode()
     json.dumps(to_json_report(made))
-    assert [t.number for t in made.thoughts] == list(range(1, len(made.thoughts) + 1))
+    assert [t.thought for t in thoughts(made)] == list(range(1, len(thoughts(made)) + 1))
     replies = [message for message in said if isinstance(message, Assistant)]
     hidden = report(said, redact=[field])  # no field holds a report together
     assert [turn.exit for turn in hidden.turns] == [turn.exit for turn in made.turns]
-    assert [(a.status, a.how) for a in hidden.actions] == [(a.status, a.how) for a in made.actions]
-    assert [(s.number, s.reply) for s in made.steps] == list(enumerate(replies, 1))
+    ways = [(action.status, action.how) for action in actions(made)]
+    assert [(action.status, action.how) for action in actions(hidden)] == ways
+    assert [(s.number, s.reply) for s in steps(made)] == list(enumerate(replies, 1))
 
 
 CALL = ToolCall("c", "pay", {"cents": 1})
@@ -116,9 +131,9 @@ ASKS = Assistant(tool_calls=(CALL,), stop_reason="tool_use")
 )
 def test_what_became_of_a_call(answers, status):
     made = report([User("pay"), ASKS, *answers])
-    (action,) = made.steps[0].calls
+    (action,) = steps(made)[0].calls
     assert action.status == status
-    assert bool(list(made.steps[0].warnings)) == (status in ("started", "not run"))
+    assert bool(list(steps(made)[0].warnings)) == (status in ("started", "not run"))
 
 
 def test_a_reply_of_many_calls_costs_the_same_for_each():
@@ -134,7 +149,7 @@ def test_a_person_s_decision_stands_with_its_call():
     asks = replace(ASKS, at="2026-11-22T09:00:00Z")
     verdict = Verdict("yes", "c", "fine", "Dana", {"cents": 2}, at="2026-11-22T09:03:03Z")
     made = report([User("pay"), asks, verdict, ToolResult("c", "pay", "ok"), Verdict("quit")])
-    assert made.steps[0].calls[0].verdict == verdict
+    assert steps(made)[0].calls[0].verdict == verdict
     assert [e.entry for e in made.turns[0].entries if isinstance(e, Note)] == [Verdict("quit")]
     assert "approved with other arguments by Dana: fine" in to_text(made)
     page = text_in(to_html(made))
@@ -158,7 +173,7 @@ def test_the_page_tells_the_story_first():
     pay = {"name": "pay", "description": "Pay out.", "parameters": schema, "think_first": True}
     header = {"instructions": "Rule 5: be fair.", "tools": [pay, {"name": "list_orders"}]}
     hidden = report([User("Pay me"), ASKS], header=header, redact=["name"])
-    assert hidden.steps[0].calls[0].decision  # by the names that are not shown
+    assert steps(hidden)[0].calls[0].decision  # by the names that are not shown
     page = to_html(report(said, header=header))
     words = text_in(page)
     told = "– ended by silence · 2 actions, none of them behind a thought · 2 model calls "
@@ -209,17 +224,17 @@ def test_warnings_name_what_went_wrong():
     broken = Assistant("half", stop_reason="incomplete", cause="the server stopped")
     garbled = Assistant("??", stop_reason="malformed", mistake="expected an Action")
     made = report([User("pay"), forced, asked, garbled, broken])
-    words = [" ".join(step.warnings) for step in made.steps]
+    words = [" ".join(step.warnings) for step in steps(made)]
     for word in ("ignored", "recovered", "not a JSON object"):
         assert word in words[0]
-    assert "asked in words" in words[1]
+    assert "was asked to call think, and did not" in words[1]
     assert "expected an Action" in words[2]
     assert "broke off" in words[3]
     assert made.turns[0].exit == "truncated"
     assert words[3] in to_text(made)
     page = to_html(made).split("<main>")
-    assert [part.count("The cause: the server stopped.") for part in page] == [0, 3]
-    assert to_json_report(made)["cause"] == "the server stopped"
+    assert [part.count("he server stopped.") for part in page] == [0, 3]
+    assert to_json_report(made)["turns"][0]["cause"] == "the server stopped"
 
 
 def test_the_exit_is_the_file_s_or_the_loop_s():
@@ -240,18 +255,18 @@ def test_seconds_come_from_the_times_in_the_file():
         for n, message in enumerate(refund("ORD-001").transcript)
     ]
     made = report(messages)
-    assert {step.seconds for step in made.steps} == {1}
-    assert {action.seconds for action in made.actions} == {1}
-    assert made.seconds == len(messages) - 1
-    assert report([User("hi"), Assistant("hello")]).seconds is None
+    assert {step.seconds for step in steps(made)} == {1}
+    assert {action.seconds for action in actions(made)} == {1}
+    assert made.turns[0].seconds == len(messages) - 1
+    assert report([User("hi"), Assistant("hello")]).turns[0].seconds is None
 
 
 @pytest.mark.parametrize("at", ["yesterday", "2026-13-01T00:00:00Z", "2020-01-01T00:00:00Z"])
 def test_a_time_that_makes_no_sense_is_no_time_and_one_without_a_zone_is_utc(at):
     asked = User("hi", at="2026-11-22T09:00:00")
     later = Assistant("hello", at="2026-11-22T10:00:02+01:00")
-    assert report([asked, later]).steps[0].seconds == 2
-    assert report([asked, replace(later, at=at)]).steps[0].seconds is None
+    assert steps(report([asked, later]))[0].seconds == 2
+    assert steps(report([asked, replace(later, at=at)]))[0].seconds is None
 
 
 # The file, in whatever state.
@@ -261,7 +276,7 @@ def test_a_file_is_read_as_it_was_written(tmp_path):
     path = tmp_path / "run.jsonl"
     outcome = refund("ORD-001", path)
     record = read(path)
-    assert record.entries == (*outcome.transcript, Ended("signal", record.entries[-1].at))
+    assert record.entries == (*outcome.transcript, Ended("signal"))
     assert record.header["tools"][0]["name"] == "think"
     assert record.warnings == ()
 
@@ -331,8 +346,8 @@ def test_a_hidden_field_is_hidden_wherever_its_value_occurs():
         assert "lookup_order" in shown  # the tools' names hold the run together
     assert SECRET in to_html(open_page)
     assert made.turns[0].exit == "signal"
-    assert [a.how for a in made.actions] == [a.how for a in open_page.actions]
-    assert {t.text for t in report(entries, redact=["thought"]).thoughts} == {"[redacted]"}
+    assert [a.how for a in actions(made)] == [a.how for a in actions(open_page)]
+    assert {t.text for t in thoughts(report(entries, redact=["thought"]))} == {"[redacted]"}
 
 
 @given(
@@ -449,9 +464,9 @@ def hostile(payload: str):
         Verdict(p, "", p, p, at=p),
         Started("orphan", p, at=p),
         Unreadable(3, p, p),
-        Ended(p, p),
+        Ended(p),
         Assistant(p, provider=p, model=p, stop_reason=p, enforced=p, commentary=p, cause=p),
-        Ended(p, p),
+        Ended(p),
     ]
 
 

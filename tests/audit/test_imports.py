@@ -21,9 +21,10 @@ TO_WIRE = {"openai": to_chat, "anthropic": to_anthropic, "ollama": to_ollama}
 def test_the_200_runs_of_tau_bench_as_they_were_counted_by_hand():
     recorded = read_runs(PATH, "openai")
     found = count(recorded, WRITES)
-    by_hand = {"runs": 200, "writes": 250, "covered": 15, "near": 40, "thoughtful": 61}
-    by_hand |= {"carried": 0, "promises": 0, "as_text": 0}  # its think has no exit flag
-    assert {name: found[name] for name in by_hand} == by_hand
+    by_hand = [(15, 250), (0, 250), (40, 250), (61, 200)]
+    assert list(found.values())[:4] == by_hand
+    # Its think has no exit flag.
+    assert [found[what][0] for what in found if what.startswith(("turns", "replies"))] == [0, 0]
     assert "Airline Agent Policy" in recorded[0].instructions
     text = markdown([table(recorded, WRITES, by="reward")])
     for cell in (
@@ -64,10 +65,16 @@ def test_what_is_counted_in_a_run(tmp_path, form):
     (tmp_path / "run.json").write_text(json.dumps(written(form=form)))
     [run] = read_runs(tmp_path / "run.json", form)
     found = count([run], ["pay"])
-    by_hand = {"runs": 1, "turns": 2, "replies": 6, "actions": 3, "writes": 3, "covered": 2}
-    by_hand |= {"carried": 1, "near": 2, "thoughtful": 1, "repeated": 1}
-    by_hand |= {"promises": 1, "as_text": 1, "failed": 1}
-    assert +found == by_hand
+    assert found == {
+        "writes behind a thought of their own turn": (2, 3),
+        "writes that carry that thought themselves": (1, 3),
+        "writes with one since the last action, in any turn": (2, 3),
+        "runs with a thought in them": (1, 1),
+        "turns that ended in words after a thought that said go on": (1, 2),
+        "calls that failed": (1, 3),
+        "calls repeated, with the same result": (1, 3),
+        "replies with a call written as text": (1, 6),
+    }
     assert run.instructions == "Be kind."
 
 
@@ -119,7 +126,6 @@ def test_the_command_counts_runs_and_shows_one_alone(tmp_path, capsys):
 )
 def test_what_is_no_run_is_said_in_one_line(tmp_path, text):
     (tmp_path / "runs.json").write_text(text)
-    with pytest.raises(FileError, match=r"runs\.json, run 1: it is no list of openai messages"):
-        read_runs(tmp_path / "runs.json", "openai")
-    with pytest.raises(FileError, match="cannot be read"):
-        read_runs(tmp_path / "none.json", "openai")
+    for file in ("runs.json", "none.json"):
+        with pytest.raises(FileError, match=f"{file}, run 1: it cannot be read as openai messages"):
+            read_runs(tmp_path / file, "openai")

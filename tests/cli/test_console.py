@@ -144,7 +144,7 @@ def test_each_kind_of_event_has_its_line():
 @pytest.mark.parametrize(
     ("verbose", "shown"),
     [
-        (False, "  ↳ $89.00 · 13 days · final sale: no · lines (1) · tags: a, b"),
+        (False, '  ↳ $89.00 · 13 days · final sale: no · lines: [{"n": 1}] · tags: ["a", "b"]'),
         (True, '  ↳ {"order_id":"ORD-001","price":"$89.00","days":13,"final_sale":false,'),
     ],
 )

@@ -351,7 +351,7 @@ def test_a_model_that_thinks_only_when_made_to(provider, dialect, mode, behind_w
     assert decided(outcome.transcript) == in_the_shop(shop) == RIGHT
     if provider == "ollama" and dialect == "native":  # it forces nothing, whatever its server does
         behind_what, ignored = GATED, 0
-    assert words.behind(a.how for a in report(outcome.transcript).actions) == behind_what
+    assert words.behind(report(outcome.transcript).figures["came_about"]) == behind_what
     assert outcome.turn.ignored == ignored
     assert outcome.exit == ("silence" if behind_what == GATED and dialect == "native" else "signal")
 

@@ -18,7 +18,6 @@ forced: all thoughts count as volunteered, but for those that a call carries.
 import gzip
 import json
 import zlib
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
@@ -29,7 +28,7 @@ from ..dialects.text_calls import read_calls
 from ..errors import FileError
 from ..evaluation.intervals import wilson
 from ..evaluation.tables import Section
-from ..messages import THINK_NAME, Assistant, Json, Message, Spoken, ToolResult, User
+from ..messages import THINK_NAME, Json, Message, Spoken, ToolResult, User
 from ..tools import Tool
 from ..turn import Turn
 from ..wire import anthropic, ollama, openai_chat
@@ -39,16 +38,8 @@ FORMS: Mapping[str, Callable[[Iterable[Json]], list[Spoken]]] = {
     "anthropic": anthropic.from_history,
     "ollama": ollama.from_history,
 }
-SHARES = (  # what is counted, of what, and in words
-    ("covered", "writes", "writes behind a thought of their own turn (the rule of the gate)"),
-    ("carried", "writes", "writes that carry that thought themselves"),
-    ("near", "writes", "writes with a thought since the last action, in any turn"),
-    ("thoughtful", "runs", "runs with a thought in them"),
-    ("promises", "turns", "turns that ended in words after a thought that said go on"),
-    ("failed", "actions", "calls that failed"),
-    ("repeated", "actions", "calls repeated, with the same result"),
-    ("as_text", "replies", "replies with a call written as text"),
-)
+# What is raised by a file that is out of reach, no JSON, or JSON of another shape.
+UNREADABLE = (OSError, EOFError, zlib.error, ValueError, LookupError, TypeError, AttributeError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +57,8 @@ def read_runs(path: str | Path, form: str) -> list[Run]:
     try:
         for value in _values(Path(path).read_bytes()):
             runs.append(_run(value, form))
-    except OSError as error:
-        raise FileError(f"{path}: it cannot be read ({error})") from error
-    except (EOFError, zlib.error, ValueError, LookupError, TypeError, AttributeError) as error:
-        what = f"{path}, run {len(runs) + 1}: it is no list of {form} messages"
+    except UNREADABLE as error:
+        what = f"{path}, run {len(runs) + 1}: it cannot be read as {form} messages"
         raise FileError(f"{what} ({type(error).__name__}: {error})") from error
     return runs
 
@@ -92,38 +81,39 @@ def _run(value: Any, form: str) -> Run:
     return Run(tuple(FORMS[form](messages)), "\n\n".join(filter(None, said)), facts)
 
 
-def count(runs: Iterable[Run], guarded: Sequence[str] = ()) -> Counter[str]:
-    """How many runs, turns, replies, actions and writes there are, and of each the SHARES. Writes
-    are the calls that ran of `guarded` tools: patterns of their names (`"book_*"`).
+def count(runs: Sequence[Run], guarded: Sequence[str] = ()) -> dict[str, tuple[int, int]]:
+    """What there is to count, in words: how many, and of how many. Writes are the calls that ran of
+    `guarded` tools: patterns of their names (`"book_*"`).
     """
-    runs = list(runs)
-    replies = [
-        message for run in runs for message in run.messages if isinstance(message, Assistant)
-    ]
+    turns_of = [Turn.all(run.messages) for run in runs]
+    turns = [turn for own in turns_of for turn in own]
+    replies = [reply for turn in turns for reply in turn.replies]
+    actions = [action for turn in turns for action in turn.actions]
     names = {call.name for reply in replies for call in reply.tool_calls} - {THINK_NAME}
     tools = [Tool(name=name, description="", parameters={"type": "object"}) for name in names]
     writing = {name for name in names if any(fnmatchcase(name, one) for one in guarded)}
-    found = Counter(runs=len(runs), replies=len(replies))
-    found["as_text"] = sum(not m.tool_calls and bool(read_calls(m.text, tools)[0]) for m in replies)
-    for run in runs:
-        turns = Turn.all(run.messages)
-        actions = [action for turn in turns for action in turn.actions]
-        ways = _covering(run.messages, writing)
-        # As one turn: what a person says is made the kit's own.
-        unbroken = (replace(m, kind="nudge") if isinstance(m, User) else m for m in run.messages)
-        found.update(
-            turns=len(turns),
-            actions=len(actions),
-            writes=len(ways),
-            covered=sum(map(bool, ways)),
-            carried=ways.count("carried"),
-            near=sum(map(bool, _covering(unbroken, writing))),
-            thoughtful=any(turn.thoughts for turn in turns),
-            promises=sum(map(_is_promise, turns)),
-            failed=sum(action.result.is_error for action in actions),
-            repeated=sum(turn.repeats.total() - len(turn.repeats) for turn in turns),
-        )
-    return found
+    ways = [way for run in runs for way in _covering(run.messages, writing)]
+    near = [way for run in runs for way in _covering(map(_unbroken, run.messages), writing)]
+    thoughtful = sum(any(turn.thoughts for turn in own) for own in turns_of)
+    promises = sum(map(_is_promise, turns))
+    failed = sum(action.result.is_error for action in actions)
+    repeated = sum(turn.repeats.total() - len(turn.repeats) for turn in turns)
+    as_text = sum(not m.tool_calls and bool(read_calls(m.text, tools)[0]) for m in replies)
+    return {
+        "writes behind a thought of their own turn": (sum(map(bool, ways)), len(ways)),
+        "writes that carry that thought themselves": (ways.count("carried"), len(ways)),
+        "writes with one since the last action, in any turn": (sum(map(bool, near)), len(ways)),
+        "runs with a thought in them": (thoughtful, len(runs)),
+        "turns that ended in words after a thought that said go on": (promises, len(turns)),
+        "calls that failed": (failed, len(actions)),
+        "calls repeated, with the same result": (repeated, len(actions)),
+        "replies with a call written as text": (as_text, len(replies)),
+    }
+
+
+def _unbroken(message: Message) -> Message:
+    """A message as one of a single long turn: what a person says is made the kit's own."""
+    return replace(message, kind="nudge") if isinstance(message, User) else message
 
 
 def _is_promise(turn: Turn) -> bool:
@@ -146,18 +136,16 @@ def _covering(messages: Iterable[Message], writing: set[str]) -> list[str]:
 
 
 def table(runs: Sequence[Run], guarded: Sequence[str] = (), *, by: str = "") -> Section:
-    """The SHARES with their intervals: of all runs and, with `by`, for each value of one of the
+    """What is counted, with intervals: of all runs and, with `by`, for each value of one of the
     facts.
     """
     groups = {"all": list(runs)}
     for run in runs if by else ():
         groups.setdefault(f"{by} {json.dumps(run.facts.get(by))}", []).append(run)
-    counted = {name: count(own, guarded) for name, own in sorted(groups.items())}
-    header = ["what", *(f"{name}: {found['runs']} runs" for name, found in counted.items())]
-    rows = [
-        [what, *(_share(found[part], found[whole]) for found in counted.values())]
-        for part, whole, what in SHARES
-    ]
+    groups = dict(sorted(groups.items()))
+    counted = [count(own, guarded) for own in groups.values()]
+    header = ["what", *(f"{name}: {len(own)} runs" for name, own in groups.items())]
+    rows = [[what, *(_share(*found[what]) for found in counted)] for what in counted[0]]
     remark = "share and its 95 % interval; a thought is a claim, not a cause; calls of one run are "
     return Section(f"{len(runs)} runs", f"{remark}not independent of each other", [header, *rows])
 

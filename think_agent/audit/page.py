@@ -13,11 +13,9 @@ The look is in page.css, the structure in page.html.j2; this module prepares wha
 import base64
 import hashlib
 import json
-import re
 from dataclasses import asdict
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..messages import MESSAGES, to_json
 from ..text import json_value, sanitize, shorten
@@ -25,24 +23,13 @@ from . import words
 from .reading import Entry
 from .report import Report
 
-if TYPE_CHECKING:
-    from jinja2 import Template
-
 HERE = Path(__file__).parent
 
 
 def to_html(report: Report) -> str:
     """The whole page."""
-    style = (HERE / "page.css").read_text(encoding="utf-8")
-    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    from markupsafe import Markup  # jinja2's; only a page needs it
-
-    return _template().render(report=report, style=Markup(style), digest=digest).lstrip()
-
-
-@cache
-def _template() -> "Template":
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined  # only a page needs them
+    from markupsafe import Markup
 
     made = Environment(
         autoescape=True,
@@ -52,9 +39,11 @@ def _template() -> "Template":
         trim_blocks=True,
         undefined=StrictUndefined,
     )
-    made.filters.update(json=_json, json_value=json_value, raw=_raw, shorten=shorten, when=_when)
-    made.globals["words"] = words
-    return made.get_template("page.html.j2")
+    made.filters.update(json=_json, json_value=json_value, raw=_raw, shorten=shorten)
+    style = (HERE / "page.css").read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    shown = {"report": report, "words": words, "style": Markup(style), "digest": digest}
+    return made.get_template("page.html.j2").render(shown).lstrip()
 
 
 def _finalize(value: object) -> object:
@@ -71,8 +60,3 @@ def _json(value: Any) -> str:
         return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
     except RecursionError:
         return "(nested too deep to be shown; it is in the file)"
-
-
-def _when(at: object) -> str:
-    """An ISO time as a person reads it; anything else as it is."""
-    return re.sub(r"^(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d).*(?:Z|\+00:00)$", r"\1 \2 UTC", str(at))

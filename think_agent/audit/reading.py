@@ -20,7 +20,6 @@ class Ended:
     """How a run ended, as the writer of the file noted it."""
 
     exit: str
-    at: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +53,7 @@ def read(path: str | Path) -> Record:
         raise TranscriptError(f"{path}: {error.strerror}; choose another file") from error
     places = [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
     if not places:
-        raise TranscriptError(
-            f"{path}: it is empty: the run was stopped before it began; begin it again"
-        )
+        raise TranscriptError(f"{path}: it is empty: the run was stopped before it began")
     header: Json = {}
     entries: list[Entry] = []
     warnings: list[str] = []
@@ -65,9 +62,8 @@ def read(path: str | Path) -> Record:
             match json.loads(line):
                 case {"type": "transcript"} as head:
                     header |= head  # a later one says what has changed
-                case {"type": "ended", "exit": str(exit), **rest}:
-                    at = rest.get("at")
-                    entries.append(Ended(exit, at if isinstance(at, str) else None))
+                case {"type": "ended", "exit": str(exit)}:
+                    entries.append(Ended(exit))
                 case dict(record):
                     entries.append(from_json(record))
                 case _:
@@ -80,9 +76,7 @@ def read(path: str | Path) -> Record:
             entries.append(Unreadable(number, line.decode(errors="backslashreplace"), problem))
     if not header and all(isinstance(entry, Unreadable) for entry in entries):
         raise TranscriptError(f"{path}: no line of it is a message; choose the transcript of a run")
-    version = header.get("version")
-    if not header:
-        warnings.insert(0, "The file has no header: nothing says when and with what it was made.")
-    elif version not in VERSIONS:
-        warnings.insert(0, f"The file is of version {version}, this reads {VERSIONS[-1]}.")
+    if header.get("version") not in VERSIONS:
+        found = f"a header of version {header.get('version')}" if header else "no header"
+        warnings.insert(0, f"The file has {found}; this reads version {VERSIONS[-1]}.")
     return Record(header, tuple(entries), tuple(warnings))

@@ -38,14 +38,13 @@ class Redaction:
 
     def __init__(self, fields: Iterable[str], entries: Iterable[Entry]) -> None:
         self._found: dict[str, set[str]] = {name: set() for name in fields}
-        self._values: re.Pattern[str] | None = None
-        if self._found:
-            for entry in entries:
-                self.hide(entry)  # the first pass only finds the values
-            found = set().union(*self._found.values())
-            long = sorted((t for t in found if len(t) >= SHORTEST_VALUE), key=len, reverse=True)
-            either = "|".join(map(re.escape, long)) or r"(?!)"
-            self._values = re.compile(f"{BEFORE}(?:{either})(?![0-9A-Za-z])", re.IGNORECASE)
+        self._values = re.compile(r"(?!)")  # nothing, while they are being found
+        for entry in entries:
+            self.hide(entry)
+        found = set().union(*self._found.values())
+        long = sorted((t for t in found if len(t) >= SHORTEST_VALUE), key=len, reverse=True)
+        either = "|".join(map(re.escape, long)) or r"(?!)"
+        self._values = re.compile(f"{BEFORE}(?:{either})(?![0-9A-Za-z])", re.IGNORECASE)
 
     def not_found(self) -> Iterator[str]:
         """A warning for every field that hid nothing: it may be misspelled."""
@@ -80,15 +79,16 @@ class Redaction:
             case list():
                 return [self.value("", item) for item in value]
             case str():
-                inner = json_value(value) if self._found else None
-                is_json = isinstance(inner, dict | list)
-                return json_text(self.value("", inner)) if is_json else self._masked(value)
+                data = json_value(value)
+                if isinstance(data, dict | list) and (hidden := self.value("", data)) != data:
+                    return json_text(hidden)
+                return self._masked(value)
             case int() | float() if self._masked(str(value)) == REDACTED:
                 return REDACTED
         return value
 
     def _masked(self, text: str) -> str:
-        return self._values.sub(REDACTED, text) if self._values else text
+        return self._values.sub(REDACTED, text)
 
 
 def _scalars(value: Any) -> set[str]:

@@ -1,8 +1,8 @@
 """A run as data, and how it is made of a transcript: what the audit shows, in whatever form.
 
 Rule 1: `report` is a pure function, messages in and a Report out: no file, no clock.
-Rule 2: nothing is decided here. What a thought covers and how it came is turn.py's word, how a turn
-        ended the file's or the loop's. What can be said from the messages is a property.
+Rule 2: nothing is decided here. What a thought covers, how it came and what a turn comes to is
+        turn.py's word, how the turn ended the file's or the loop's.
 Rule 3: nothing is left out. A line that could not be read, a result without its call and a call
         without a result are entries too, in their place, and each step holds its messages.
 Rule 4: what is in a Report is redacted, so that no way of showing it can forget that.
@@ -13,67 +13,43 @@ The edge: what the transcript does not say. Without times (`at`) there are no se
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
-from itertools import count, islice
+from itertools import count
 from typing import Any, TypeAlias
 
 from .. import think
 from ..loop import Done, next_step
-from ..messages import (
-    BROKEN_OFF,
-    MESSAGES,
-    THINK_NAME,
-    Assistant,
-    Json,
-    Message,
-    Started,
-    ToolCall,
-    ToolResult,
-    Usage,
-    User,
-    Verdict,
-)
-from ..policies.forcing import honored
+from ..messages import HALF, MESSAGES, Assistant, Json, Started, ToolCall, ToolResult, User, Verdict
+from ..policies.forcing import honored, not_honored
 from ..turn import Turn as Reading
 from . import words
 from .reading import Ended, Entry, Unreadable
 from .redaction import Redaction
 
-
-@dataclass(slots=True)
-class Thought:
-    """A think call, or the thought that another call carries. `number` counts the thoughts of the
-    report; `how` it came is a key of `words.HOW`; `should_continue` is the exit signal (None:
-    missing or unreadable); `note` is what the kit answered beyond "recorded".
-    """
-
-    number: int
-    text: str
-    how: str = "volunteered"
-    should_continue: bool | None = None
-    note: str = ""
+Answer: TypeAlias = ToolResult | Started | Verdict  # what is about a call
 
 
 @dataclass(slots=True)
-class Action:
-    """A call of any other tool. `decision`: it changes something, or somebody has to allow it; a
-    look-up is none. `status` is a key of `words.STATUS`; `thought` is the number of the one it
-    stands behind, `how` the way that one came. `seconds` is the time that it took, `waited` that
-    until somebody had decided about it.
+class Call:
+    """A call and what came of it. A think call is a thought, and any other may carry one: `text`
+    and `should_continue` (None: missing or unreadable) are that one's.
+
+    `thought` is its number, counted through the report, else that of the thought which the call
+    stands behind, and `how` that one came is a key of `words.HOW`. `decision`: it changes
+    something, or somebody has to allow it; a look-up is none. `status` is a key of `words.STATUS`.
+    `seconds` is the time that it took, `waited` that until somebody had decided about it.
     """
 
     call: ToolCall
     decision: bool
-    status: str = "not run"
-    result: str = ""
+    text: str | None = None
+    should_continue: bool | None = None
     thought: int | None = None
     how: str | None = None
+    status: str = "not run"
+    result: str = ""
     verdict: Verdict | None = None
     seconds: float | None = None
     waited: float | None = None
-
-
-Call: TypeAlias = Thought | Action
 
 
 @dataclass(slots=True)
@@ -86,33 +62,28 @@ class Step:
     reply: Assistant
     seconds: float | None = None
     calls: list[Call] = field(default_factory=list)
-    answers: list[Message] = field(default_factory=list)
+    answers: list[Answer] = field(default_factory=list)
 
     @property
     def warnings(self) -> Iterator[str]:
         """What somebody who checks the run should not miss."""
         reply = self.reply
-        if ends := BROKEN_OFF.get(reply.stop_reason):
-            yield words.why_ended(ends, words.cause(reply))
-        elif reply.stop_reason == "malformed":
+        if reply.stop_reason == "malformed":
             yield f"The reply could not be read: {reply.mistake or 'its format was wrong'}"
-        if reply.enforced == "ignored":
-            yield f"It was {words.asked(reply)} and did not; the choice was taken and ignored."
-        elif reply.enforced == "prompt" and not honored(reply.tool_choice, reply):
-            yield f"It was {words.asked(reply)}, which could only be asked in words, and did not."
-        for call in reply.tool_calls:
-            if call.recovered:
-                yield f"The call of {call.name} was written as text and recovered from there."
-            if isinstance(call.arguments, str):
-                yield f"The arguments of {call.name} are not a JSON object."
+        elif reply.stop_reason in HALF:
+            yield f"The reply broke off: {words.cause(reply) or reply.stop_reason}."
+        elif not honored(reply.tool_choice, reply):
+            yield not_honored(reply.tool_choice, reply, 0)
         for made in self.calls:
-            match made:
-                case Action(status="started"):
-                    yield f"{made.call.name} was started and has no result: it may have happened."
-                case Action(status="not run"):
-                    yield f"{made.call.name} was asked for and never run."
-                case Thought(note=note) if note:
-                    yield note
+            name = made.call.name
+            if made.call.recovered:
+                yield f"The call of {name} was written as text and recovered from there."
+            if isinstance(made.call.arguments, str):
+                yield f"The arguments of {name} are not a JSON object."
+            if name == think.THINK.name:  # what the kit answered beyond "recorded"
+                yield from filter(None, [made.result.removeprefix(think.RECORDED).strip()])
+            elif made.status in ("started", "not run"):
+                yield f"{name}: {words.STATUS[made.status][1]}."
 
 
 @dataclass(slots=True)
@@ -125,83 +96,41 @@ class Note:
 
 
 @dataclass(slots=True)
-class Figures:
-    """What happened, in order; and what is counted alike for a turn and for all of them."""
-
-    entries: list[Step | Note]
-    seconds: float | None
-
-    @property
-    def steps(self) -> list[Step]:
-        """The model calls, in order."""
-        return [entry for entry in self.entries if isinstance(entry, Step)]
-
-    @property
-    def model_calls(self) -> int:
-        """How often the model was asked."""
-        return len(self.steps)
-
-    @property
-    def thoughts(self) -> list[Thought]:
-        """The thoughts, in order."""
-        return [made for step in self.steps for made in step.calls if isinstance(made, Thought)]
-
-    @property
-    def actions(self) -> list[Action]:
-        """The tool calls that were run, in order."""
-        every = (made for step in self.steps for made in step.calls)
-        return [m for m in every if isinstance(m, Action) and m.status in ("done", "failed")]
-
-    @property
-    def behind_a_thought(self) -> int:
-        """How many of the actions stand behind a thought."""
-        return sum(action.thought is not None for action in self.actions)
-
-    @property
-    def usage(self) -> Usage:
-        """The tokens of all model calls."""
-        return sum((step.reply.usage for step in self.steps), Usage())
-
-
-@dataclass(slots=True)
-class Turn(Figures):
+class Turn:
     """What came of one request of a person. `request` is None when the transcript does not begin
     with one; `exit` is None when the turn has not ended, and `answer` empty when it gave none.
+    `cause`: why its last reply broke off; empty where it did not. `figures`: its last line.
     """
 
     number: int
     request: User | None = None
     exit: str | None = None
     answer: str = ""
+    cause: str = ""
+    seconds: float | None = None
+    figures: str = ""
+    entries: list[Step | Note] = field(default_factory=list)
 
     @property
-    def cause(self) -> str:
-        """Why its last reply broke off; empty where it did not."""
-        return words.cause(self.steps[-1].reply) if self.steps else ""
+    def steps(self) -> list[Step]:
+        """The model calls, in order."""
+        return [entry for entry in self.entries if isinstance(entry, Step)]
 
 
 @dataclass(slots=True)
-class Report(Figures):
-    """A whole transcript. `seconds`: of all turns, where every one is known; `tools`: as the header
-    has them; `problems`: of the file.
-    """
+class Report:
+    """A whole transcript. `figures`: what all turns come to, by name; `problems`: of the file."""
 
-    turns: list[Turn]
     header: Json
-    tools: list[Json]
+    figures: Json
     problems: list[str]
-
-    @property
-    def models(self) -> list[str]:
-        """Who replied, as `provider:model`, each once."""
-        names = (f"{s.reply.provider}:{s.reply.model}".strip(":") for s in self.steps)
-        return [name for name in dict.fromkeys(names) if name]
+    turns: list[Turn]
 
     @property
     def warnings(self) -> Iterator[tuple[int, str]]:
         """Everything worth a look, each with the number of its step (0: the file, or a turn)."""
         yield from ((0, text) for text in self.problems)
-        for entry in self.entries:
+        for entry in (entry for turn in self.turns for entry in turn.entries):
             if isinstance(entry, Step):
                 yield from ((entry.number, text) for text in entry.warnings)
             elif entry.is_warning:
@@ -213,15 +142,7 @@ def to_json_report(report: Report) -> Json:
     return {
         "header": report.header,
         "exit": report.turns[-1].exit if report.turns else None,
-        "cause": report.turns[-1].cause if report.turns else "",
-        "models": report.models,
-        "model_calls": report.model_calls,
-        "thoughts": len(report.thoughts),
-        "actions": len(report.actions),
-        "behind_a_thought": report.behind_a_thought,
-        "came_about": Counter(action.how or "none" for action in report.actions),
-        "usage": asdict(report.usage),
-        "seconds": report.seconds,
+        **report.figures,
         "warnings": [{"step": step or None, "text": text} for step, text in report.warnings],
         "turns": [asdict(turn) for turn in report.turns],
     }
@@ -247,24 +168,36 @@ def report(
     entries = [*entries, *([Ended(exit)] if exit else [])]
     redaction = Redaction(redact, entries)
     header = dict(header or {})
-    listed = header.get("tools")
-    tools = [t for t in listed if isinstance(t, dict)] if isinstance(listed, list) else []
-    builder = _Builder(redaction, _guarded(tools, entries))
+    builder = _Builder(redaction, _guarded(header.get("tools"), entries))
     for entry in entries:
         builder.add(entry)
     builder.end_turn()
-    every = [entry for turn in builder.turns for entry in turn.entries]
-    times = [turn.seconds for turn in builder.turns]
-    seconds = sum(filter(None, times)) if times and None not in times else None
-    shown = redaction.value("", header), redaction.value("", tools)
-    return Report(every, seconds, builder.turns, *shown, [*warnings, *redaction.not_found()])
+    problems = [*warnings, *redaction.not_found()]
+    return Report(redaction.value("", header), _figures(builder.readings), problems, builder.turns)
 
 
-def _guarded(tools: Iterable[Json], entries: Iterable[Entry]) -> set[str] | None:
+def _figures(readings: Iterable[Reading]) -> Json:
+    """What the turns come to, counted as the reading of each has it."""
+    replies = [reply for reading in readings for reply in reading.replies]
+    actions = [action for reading in readings for action in reading.actions]
+    models = dict.fromkeys(f"{reply.provider}:{reply.model}".strip(":") for reply in replies)
+    return {
+        "models": list(filter(None, models)),
+        "model_calls": len(replies),
+        "thoughts": sum(len(reading.thoughts) for reading in readings),
+        "actions": len(actions),
+        "behind_a_thought": sum(action.thought is not None for action in actions),
+        "came_about": Counter(action.how or "none" for action in actions),
+        "usage": asdict(sum((reading.usage for reading in readings), Reading().usage)),
+    }
+
+
+def _guarded(tools: Any, entries: Iterable[Entry]) -> set[str] | None:
     """The tools whose calls are decisions; None where nothing tells them from look-ups."""
-    named = {str(t.get("name")) for t in tools if t.get("think_first") or t.get("needs_approval")}
+    known = [tool for tool in tools if isinstance(tool, dict)] if isinstance(tools, list) else []
+    named = {str(t.get("name")) for t in known if t.get("think_first") or t.get("needs_approval")}
     named |= {entry.name for entry in entries if isinstance(entry, Started)}
-    return named or (set() if tools else None)
+    return named or (set() if known else None)
 
 
 class _Builder:
@@ -272,97 +205,95 @@ class _Builder:
 
     def __init__(self, redaction: Redaction, guarded: set[str] | None) -> None:
         self.turns: list[Turn] = []
+        self.readings: list[Reading] = []  # of the turns
         self._redaction = redaction
         self._guarded = guarded
-        self._reading = Reading()
-        self._open: list[Call] = []  # what was made of the calls without a result
         self._steps, self._thoughts = count(1), count(1)
 
     def add(self, entry: Entry) -> None:
-        time = _time(entry)
+        """Go on with the next entry: in its turn, step and call."""
         if not self.turns or (isinstance(entry, User) and entry.kind == "person"):
             self.end_turn()
-            self.turns.append(Turn([], None, len(self.turns) + 1))
-            self._start, self._before = time, None
-            self._numbers: dict[int, int] = {}  # of the thoughts that were read, by identity
-        turn = self.turns[-1]
-        took, self._before = _between(self._before, time), time or self._before
-        turn.seconds = _between(self._start, self._before)
+            self.turns.append(Turn(len(self.turns) + 1))
+            self.readings.append(Reading())
+            self._open: list[tuple[ToolCall, Call]] = []  # no result yet
+            self._numbers: dict[int, int | None] = {}  # of the thoughts that were read, by identity
+        turn, reading, took = self.turns[-1], self.readings[-1], None
         about = getattr(entry, "call_id", None)
-        pending = enumerate(self._reading.pending)
-        place = next((place for place, call in pending if call.id == about), None)
+        asked = next((pair for pair in self._open if pair[0].id == about), None)
         if isinstance(entry, MESSAGES):
-            self._stand(place)
-            self._reading.add(entry)
-            turn.exit = None  # it goes on
+            self._stand([asked] if asked else self._open)
+            known = len(reading.times)
+            reading.add(entry)
+            if 0 < known < len(reading.times):
+                took = reading.times[-1][0] - reading.times[-2][0] or None  # 0: it was set back
+            if turn.exit:  # it goes on
+                turn.entries.append(Note(f"The run ended here: {turn.exit}", Ended(turn.exit)))
+                turn.exit = None
         match entry, self._redaction.hide(entry):
             case _, User(kind="person") as request:
-                turn.request, self._open = request, []
+                turn.request = request
+            case _, Ended(exit=exit):
+                turn.exit = exit
             case Assistant() as reply, Assistant() as shown:
-                self._step = Step(next(self._steps), shown, took)
+                pairs = zip(reply.tool_calls, shown.tool_calls, strict=True)
+                self._open = [(call, self._made(call, seen)) for call, seen in pairs]
+                calls = [made for _, made in self._open]
+                self._step = Step(next(self._steps), shown, took, calls)
                 turn.entries.append(self._step)
-                self._open = []
-                for call, seen in zip(reply.tool_calls, shown.tool_calls, strict=True):
-                    self._step.calls += self._made(call, seen)
-                    self._open.append(self._step.calls[-1])
-            case _, (ToolResult() | Started() | Verdict()) as shown if place is not None:
+            case _, (ToolResult() | Started() | Verdict()) as shown if asked:
                 self._step.answers.append(shown)
-                self._answer(self._open[place], shown, took)
+                self._answer(asked[1], shown, took)
                 if isinstance(shown, ToolResult):
-                    self._open.pop(place)
+                    self._open.remove(asked)
             case _, shown:
                 turn.entries.append(_in_words(shown))
-                turn.exit = shown.exit if isinstance(shown, Ended) else turn.exit
 
-    def _stand(self, place: int | None = None) -> None:
-        """Say behind which thought the open calls stand: the one at this place, or all."""
-        end = None if place is None else place + 1
-        for call, made in islice(zip(self._reading.pending, self._open, strict=True), place, end):
-            if isinstance(made, Action) and (behind := self._reading.thought_behind(call)):
-                made.thought = self._numbers.get(id(behind), made.thought)
-                made.how = behind.how
+    def _made(self, call: ToolCall, shown: ToolCall) -> Call:
+        """A call of which nothing is known yet but what the model wrote."""
+        is_thought = call.name == think.THINK.name
+        decides = not is_thought and (self._guarded is None or call.name in self._guarded)
+        made = Call(shown, decides)
+        if is_thought or think.carried(call):
+            made.text, made.should_continue = think.thought(shown), think.should_continue(shown)
+            made.thought = next(self._thoughts)
+            made.how = "volunteered" if is_thought else "carried"
+        return made
 
-    def _made(self, call: ToolCall, shown: ToolCall) -> list[Call]:
-        """The thought or the action that a call is; both, where it carries its thought."""
-        text = think.thought(shown)
-        if call.name == THINK_NAME:
-            signal = think.should_continue(shown)
-            return [Thought(next(self._thoughts), text, should_continue=signal)]
-        action = Action(shown, self._guarded is None or call.name in self._guarded)
-        if not think.carried(call):
-            return [action]
-        action.thought = next(self._thoughts)
-        return [Thought(action.thought, text, "carried"), action]
+    def _stand(self, calls: Iterable[tuple[ToolCall, Call]]) -> None:
+        """Say behind which thought these open calls stand."""
+        for call, made in calls:
+            if made.text is None and (behind := self.readings[-1].thought_behind(call)):
+                made.thought, made.how = self._numbers[id(behind)], behind.how
 
-    def _answer(self, made: Call, answer: Message, took: float | None) -> None:
+    def _answer(self, made: Call, answer: Answer, took: float | None) -> None:
         """Note what an answer says of its call."""
-        match made, answer:
-            case Action(), Verdict():
+        match answer:
+            case Verdict():
                 made.verdict, made.waited, made.decision = answer, took, True
-            case Action(), Started():
+            case Started():
                 made.status = "started"
-            case Action(), ToolResult():
+            case ToolResult():
                 made.status, made.result = words.status(answer), answer.content
                 made.seconds = None if answer.refused else took
                 made.decision = made.decision or bool(answer.refused)
-            case Thought(), ToolResult():
-                made.note = answer.content.removeprefix(think.RECORDED).strip()
-                if not answer.is_error:
-                    heard = self._reading.thoughts[-1]
-                    made.how, self._numbers[id(heard)] = heard.how, made.number
+                if made.call.name == think.THINK.name and not answer.is_error:
+                    heard = self.readings[-1].thoughts[-1]
+                    made.how, self._numbers[id(heard)] = heard.how, made.thought
 
     def end_turn(self) -> None:
         """How it ended, as the file says, else as the loop would; and with what answer."""
         if not self.turns:
             return
-        self._stand()
-        turn, step = self.turns[-1], next_step(self._reading)
+        self._stand(self._open)
+        turn, reading = self.turns[-1], self.readings[-1]
+        step, times = next_step(reading), reading.times
         if isinstance(step, Done):
             turn.exit = turn.exit or step.exit
             turn.answer = self._redaction.value("text", step.answer)
-        match turn.entries:
-            case [*_, Note(entry=Ended())]:  # what stands at the end of the turn
-                turn.entries.pop()
+        turn.cause = words.cause(turn.steps[-1].reply) if turn.steps else ""
+        turn.seconds = times[-1][0] - times[0][0] if times else None
+        turn.figures = words.figures(turn.exit, reading, turn.seconds)
 
 
 def _in_words(entry: Entry) -> Note:
@@ -372,27 +303,10 @@ def _in_words(entry: Entry) -> Note:
             return Note(f"The kit said: {text}", entry)
         case Verdict():
             return Note(words.decided(entry), entry)
-        case Ended(exit=exit):
-            return Note(f"The run ended here: {exit}", entry)
         case Unreadable(line=line, problem=problem):
             said = f"Line {line} of the file cannot be read: {problem}"
         case ToolResult(name=name, content=content):
             said = f"A result of {name} that belongs to no call: {content}"
         case Started(name=name):
             said = f"{name} was started, and no call asked for it"
-        case _:
-            raise TypeError(f"{entry!r} is no entry of a transcript")
     return Note(said, entry, is_warning=True)
-
-
-def _time(entry: Entry) -> float | None:
-    try:
-        time = datetime.fromisoformat(getattr(entry, "at", None) or "")
-    except ValueError:
-        return None
-    return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
-
-
-def _between(start: float | None, end: float | None) -> float | None:
-    """Seconds; None where one is unknown or the clock was set back."""
-    return None if start is None or end is None or end < start else end - start

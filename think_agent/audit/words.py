@@ -5,8 +5,7 @@ Rule 1: a code is what programs compare (`exit="limit"`); its words are for peop
 Rule 2: a code that is not in a table (a file may hold anything) is shown as it is.
 """
 
-from collections import Counter
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..loop import AskHuman, CallModel, CallTool, Done, Refuse, Step
@@ -14,10 +13,10 @@ from ..messages import Assistant, Force, Json, Message, ToolCall, ToolResult, Us
 from ..text import json_text, json_value, shorten
 from ..think import THINK, should_continue, thought
 from ..tools import signature
+from ..turn import Action, Turn
 
 if TYPE_CHECKING:
-    from ..running import Explained, Outcome
-    from .report import Turn
+    from ..running import Explained
 
 EXITS = {  # how a turn ended: in short, and as a sentence
     "signal": ("✓ done", "A thought said that all was done; a last call without tools answered."),
@@ -88,10 +87,10 @@ def how(code: str | None) -> str:
     return HOW[code][0] if code in HOW else code or ""
 
 
-def behind(hows: Iterable[str | None]) -> str:
+def behind(came_about: Mapping[str, int]) -> str:
     """How the thoughts came that actions stand behind: `1 forced by tool choice, 2 …`."""
-    found = Counter(how(code) or "behind none" for code in hows)
-    return ", ".join(f"{number} {words}" for words, number in found.items())
+    named = ((n, "behind none" if code == "none" else how(code)) for code, n in came_about.items())
+    return ", ".join(f"{number} {words}" for number, words in named) or "none"
 
 
 def gave(result: str, arguments: Json | str | None) -> str:
@@ -125,10 +124,6 @@ def _brief(name: str, value: object) -> str:
             return shorten(value, 80)
         case int() | float() if name.endswith("s") and " " not in name:
             return f"{value} {name}"  # 13 days
-        case [str(), *_]:
-            return f"{name}: {shorten(', '.join(map(str, value)), 60)}"
-        case list():
-            return f"{name} ({len(value)})"
     return f"{name}: {shorten(json_text(value), 60)}"
 
 
@@ -147,8 +142,7 @@ def duration(seconds: float | None) -> str:
     if seconds < 60:
         return f"{seconds:.1f} s" if seconds >= 0.05 else f"{seconds * 1000:.0f} ms"
     minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {rest:02} s"
+    return f"{minutes} min {rest:02} s"
 
 
 def joined(*facts: str) -> str:
@@ -174,25 +168,27 @@ def cause(reply: Assistant | None) -> str:
     return CAUSES.get(reply.cause or reply.stop_reason, reply.cause) if reply else ""
 
 
-def figures(of: "Outcome | Turn", seconds: float | None) -> str:
+def figures(exit: str | None, turn: Turn, seconds: float | None) -> str:
     """The last line of a run: `✓ done · 3 actions, each behind a thought · 6 model calls · …`."""
+    calls = len(turn.replies)
     return joined(
-        ended(of.exit),
-        thought_of(len(of.actions), of.behind_a_thought),
-        f"{of.model_calls} model call{'s' * (of.model_calls != 1)}",
-        tokens(of.usage),
+        ended(exit),
+        thought_of(turn.actions),
+        f"{calls} model call{'s' * (calls != 1)}",
+        tokens(turn.usage),
         duration(seconds),
     )
 
 
-def thought_of(actions: int, behind_a_thought: int) -> str:
+def thought_of(actions: Collection[Action]) -> str:
     """How many actions there were, and how many of them stand behind a thought."""
     if not actions:
         return "no action"
-    many = f"{actions} action{'s' * (actions != 1)}, "
-    if actions == behind_a_thought:
-        return many + ("each " if actions > 1 else "") + "behind a thought"
-    return f"{many}{behind_a_thought or 'none'} of them behind a thought"
+    many = f"{len(actions)} action{'s' * (len(actions) != 1)}, "
+    behind_one = sum(action.thought is not None for action in actions)
+    if behind_one == len(actions):
+        return many + ("each " if behind_one > 1 else "") + "behind a thought"
+    return f"{many}{behind_one or 'none'} of them behind a thought"
 
 
 def planned(step: Step) -> str:

@@ -53,8 +53,8 @@ def write_html(path: str, made: Report) -> None:
 def show(made: Report, view: RunView) -> None:
     """Play the run again in `view`."""
     named = f"run {made.header['id']}" if "id" in made.header else ""
-    view.print(words.joined("Audit", named, *made.models))
-    view.print(f"Actions: {words.behind(a.how for a in made.actions) or 'none'}")
+    view.print(words.joined("Audit", named, *made.figures["models"]))
+    view.print(f"Actions by the thought behind them: {words.behind(made.figures['came_about'])}")
     for text in made.problems:
         view(Notice(text))
     for turn in made.turns:
@@ -70,7 +70,7 @@ def show(made: Report, view: RunView) -> None:
                     view(message)
                 case Note():
                     view(Notice(entry.text))
-        view.end(turn, turn.seconds, turn.cause)
+        view.end(turn.exit, turn.answer, turn.cause, turn.figures)
 
 
 @click.command(

@@ -28,7 +28,6 @@ from rich.text import Text
 from .. import think
 from ..agent import Agent, Saved
 from ..audit import words
-from ..audit.report import Turn as Audited
 from ..loop import AskHuman
 from ..messages import MESSAGES, Assistant, Message, Started, ToolCall, ToolResult, User, Verdict
 from ..running import Event, Outcome
@@ -126,9 +125,10 @@ class RunView:
             case Delta():
                 if self._live and (self.thoughts or event.kind == "answer"):
                     self._preview.add(event)
-            case Outcome():
+            case Outcome(answer=answer, exit=exit, turn=turn):
                 self.stop()
-                self.end(event, time.monotonic() - self._started, words.cause(event.turn.reply))
+                figures = words.figures(exit, turn, time.monotonic() - self._started)
+                self.end(exit, answer, words.cause(turn.reply), figures)
             case _:
                 self._preview.clear()
                 if self.thoughts:
@@ -175,21 +175,21 @@ class RunView:
             return "thought", think.thought(call).strip() or "(an empty thought)"
         return "call", signature(call)
 
-    def end(self, of: Outcome | Audited, seconds: float | None, cause: str) -> None:
+    def end(self, exit: str | None, answer: str, cause: str, figures: str) -> None:
         """The answer, or why there is none (`cause`: why a reply broke off), and the figures."""
         held, self._held = self._held, ""
-        is_shown = of.exit == "declined" and self.thoughts  # by the verdict that ended it
-        answer = "" if is_shown else of.answer.strip()
+        is_shown = exit == "declined" and self.thoughts  # by the verdict that ended it
+        answer = "" if is_shown else answer.strip()
         if held.strip() != answer:
             self._line(*LOOK["answer"], held)
-        why = "" if of.exit in words.REGULAR else words.why_ended(of.exit, cause)
+        why = "" if exit in words.REGULAR else words.why_ended(exit, cause)
         said = "\n".join(filter(None, [answer, why and f"({why})"]))
         if self.quiet:
             self.print(said)
             return
         if said:
             self.print(f"\n{said}")
-        self.print(f"\n{words.figures(of, seconds)}")
+        self.print(f"\n{figures}")
 
     def stopped(self) -> None:
         """Say what had been done when a person stopped the run, and what had not been."""

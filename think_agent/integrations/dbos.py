@@ -35,11 +35,11 @@ from typing import Any
 from dbos import DBOS, StepOptions, error
 
 from .. import __version__
-from ..agent import Agent, Saved
+from ..agent import Agent, Asked, Saved
 from ..errors import ConnectionFailed, Overloaded, RateLimited, TimedOut
 from ..loop import AskHuman
 from ..messages import MESSAGES, Message, from_json, to_json
-from ..model import Model, Request
+from ..model import Model
 from ..running import Event, Perform
 from ..text import canonical
 from ..tools import Tool
@@ -80,18 +80,14 @@ class DurableAgent(Agent):
         """As a step: the same again when the workflow starts over."""
         return DBOS.run_step({"name": "key"}, super().mint_key)
 
-    def perform(
-        self, effect: Request | Perform | AskHuman, *, streamed: bool = False
-    ) -> Iterator[Event]:
+    def perform(self, effect: Asked, *, streamed: bool = False) -> Iterator[Event]:
         """As a step, where it reaches into the world. A recorded reply has no deltas."""
-        match effect:
-            case Request():
-                options = ASK_THE_MODEL
-            case Perform(call=call):
-                options = StepOptions(name=call.name)
-            case _:
-                yield from super().perform(effect)
-                return
+        if isinstance(effect, AskHuman):
+            yield from super().perform(effect)
+            return
+        options = ASK_THE_MODEL
+        if isinstance(effect, Perform):
+            options = StepOptions(name=effect.call.name)
 
         def step() -> str:
             [message] = super(DurableAgent, self).perform(effect)
@@ -111,9 +107,7 @@ class DurableAgent(Agent):
             raise TypeError(ONLY)
         return super()._events(text, transcript, streamed)
 
-    def _aevents(
-        self, text: str | None, transcript: Saved | None, streamed: bool
-    ) -> AsyncGenerator[Event, None]:
+    def _aevents(self, *_: Any, **__: Any) -> AsyncGenerator[Event, None]:
         raise TypeError(ONLY)
 
 

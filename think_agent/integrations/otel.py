@@ -42,52 +42,29 @@ from ..audit import words
 from ..errors import ModelError
 from ..messages import MESSAGES, Assistant, Force, Json, Spoken, ToolResult, Usage, User
 from ..running import Event, Outcome
-from ..streaming import Delta
 from ..text import well_formed
 from ..turn import Turn
 
 CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 PROVIDERS = {"gemini": "gcp.gemini"}  # the others go by their own names
-FINISHED = {
-    "end_turn": "stop",
-    "stop_sequence": "stop",
-    "tool_use": "tool_call",
-    "max_tokens": "length",
-    "pause_turn": "length",
-    "refusal": "content_filter",
-    "malformed": "error",
-    "incomplete": "error",
-}
 
 
 class Spans:
     """Emits spans for the events of runs; pass it as `on_event`, in a `with` block.
 
     `tracer` is by default the global provider's. `content` records what was said; None asks the
-    variable CAPTURE. `agent_name` and `conversation_id` go into the spans where they are given.
+    variable CAPTURE.
     """
 
-    def __init__(
-        self,
-        tracer: Tracer | None = None,
-        *,
-        content: bool | None = None,
-        agent_name: str = "",
-        conversation_id: str = "",
-    ) -> None:
+    def __init__(self, tracer: Tracer | None = None, *, content: bool | None = None) -> None:
         self._tracer = tracer or trace.get_tracer("think_agent", __version__)
         said = os.environ.get(CAPTURE, "").lower() in ("true", "1", "span_only", "span_and_event")
         self._content = said if content is None else content
-        named = {"gen_ai.agent.name": agent_name, "gen_ai.conversation.id": conversation_id}
-        self._everywhere = {name: value for name, value in named.items() if value}
-        self._agent_name = agent_name
         self._agent: Span | None = None
         self._turn = Turn()
         self._since = time.time_ns()  # when the last message was there: what comes next began then
-        self._first_delta: float | None = None  # seconds from there
 
     def __enter__(self) -> Self:
-        self._since = time.time_ns()
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
@@ -102,29 +79,30 @@ class Spans:
         if isinstance(event, User) and event.kind == "person":
             self._turn, self._since = Turn(), now
         if self._agent is None:
-            self._agent = self._start("invoke_agent", self._agent_name, {})
+            self._agent = self._start("invoke_agent", "", {})
         match event:
-            case Delta():
-                self._first_delta = self._first_delta or (now - self._since) / 1e9
             case Assistant():
                 self._chat(event).end(now)
             case ToolResult():
                 self._tool(event).end(now)
             case Outcome():
-                self._agent.set_attributes(_figures(event))
+                behind = event.behind_a_thought
+                self._agent.set_attributes(_usage(event.usage))
+                self._agent.set_attribute("think_agent.exit", event.exit)
+                self._agent.set_attribute("think_agent.actions_behind_a_thought", behind)
                 self._agent.end()
                 self._agent = None
         if isinstance(event, MESSAGES):
             self._turn.add(event)
         if isinstance(event, Spoken):  # what a model gets to read; `Started` is a part of its call
-            self._since, self._first_delta = now, None
+            self._since = now
 
     def _start(self, operation: str, name: str, attributes: Mapping[str, Any]) -> Span:
         """A span that begins where the last message ended, under the one of the agent. Attributes
         that are None are left out.
         """
         parent = trace.set_span_in_context(self._agent) if self._agent else None
-        every = {"gen_ai.operation.name": operation, **self._everywhere, **attributes}
+        every = {"gen_ai.operation.name": operation, **attributes}
         known = {key: value for key, value in every.items() if value is not None}
         kind = SpanKind.CLIENT if operation == "chat" else SpanKind.INTERNAL
         name = well_formed(f"{operation} {name}".strip())
@@ -132,19 +110,17 @@ class Spans:
 
     def _chat(self, reply: Assistant) -> Span:
         choice = reply.tool_choice
-        finished = FINISHED.get(reply.stop_reason, reply.stop_reason)
         attributes: Json = {
             "gen_ai.provider.name": PROVIDERS.get(reply.provider, reply.provider),
             "gen_ai.request.model": reply.model,
             "gen_ai.response.model": reply.model,
-            "gen_ai.response.finish_reasons": [finished],
-            "gen_ai.response.time_to_first_chunk": self._first_delta,
+            "gen_ai.response.finish_reasons": [reply.stop_reason],
             "think_agent.tool_choice": choice.name if isinstance(choice, Force) else choice,
             "think_agent.enforced": reply.enforced,
             **_usage(reply.usage),
         }
         if self._content:
-            answer = {**_message(reply), "finish_reason": finished}
+            answer = {**_message(reply), "finish_reason": reply.stop_reason}
             attributes["gen_ai.input.messages"] = json.dumps([*map(_message, self._turn.spoken)])
             attributes["gen_ai.output.messages"] = json.dumps([answer])
         return self._start("chat", reply.model, attributes)
@@ -171,16 +147,6 @@ def _end(span: Span, error: BaseException | None) -> None:
         span.set_attribute("error.type", type(error).__name__)
         span.set_status(StatusCode.ERROR, well_formed(str(error)))
     span.end()
-
-
-def _figures(outcome: Outcome) -> Mapping[str, str | int]:
-    return {
-        **_usage(outcome.usage),
-        "think_agent.exit": outcome.exit,
-        "think_agent.model_calls": outcome.model_calls,
-        "think_agent.actions": len(outcome.actions),
-        "think_agent.actions_behind_a_thought": outcome.behind_a_thought,
-    }
 
 
 def _usage(usage: Usage) -> Mapping[str, int]:
