@@ -1,7 +1,7 @@
 """What the providers share: asking, asking again, and giving up, written once for all four ways to
 ask.
 
-Rule 1: a provider is a wire protocol (`wire/`) and a client: four ways to send its JSON, and
+Rule 1: a provider is a wire protocol (`wire/`) and a client: `post`, which sends its JSON, and
         `fault`, which reads off the SDK's exception what was said. What that means is in
         `errors.py`.
 Rule 2: a tool choice that the provider refuses is asked again more weakly, once, and remembered for
@@ -23,8 +23,8 @@ import random
 import time
 import warnings
 import weakref
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Mapping
-from contextlib import aclosing, suppress
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import closing, suppress
 from dataclasses import replace
 from functools import cached_property, partial
 from math import inf
@@ -165,31 +165,24 @@ class Provider(Model):
         """What the SDK's `error` says, where it is an answer of the provider; else None."""
         raise NotImplementedError
 
-    def send(self, body: Json) -> Any:
-        """Send `to_wire`'s JSON; the response's, for `from_wire`."""
+    def post(self, client: Any, body: Json, *, stream: bool = False) -> Any:
+        """Send `to_wire`'s JSON by one of these clients. What comes back is the response or, as a
+        `stream`, an iterator of events that can be closed; of an async client it is awaited.
+        """
         raise NotImplementedError
 
-    async def asend(self, body: Json) -> Any:
-        """`send` without blocking the event loop."""
-        raise NotImplementedError
-
-    def events(self, body: Json) -> Generator[Any]:
-        """Send it, and get the events of a stream, for the wire's Fold."""
-        raise NotImplementedError
-
-    def aevents(self, body: Json) -> AsyncGenerator[Any]:
-        """`events` without blocking the event loop."""
-        raise NotImplementedError
+    def decoded(self, answer: Any) -> Any:
+        """The JSON of a response or of an event, where the SDK hands over something else."""
+        return answer
 
     # What is the same for all.
 
     def complete(self, request: Request) -> Assistant:
         asking = _Asking(self, request)
         while asking.reply is None:
-            if asking.wait:
-                time.sleep(asking.wait)
+            time.sleep(asking.wait)
             with asking as body:
-                asking.reply = asking.read(self.send(body))
+                asking.reply = asking.read(self.decoded(self.post(self.client, body)))
         return asking.reply
 
     async def acomplete(self, request: Request) -> Assistant:
@@ -197,20 +190,19 @@ class Provider(Model):
 
         asking = _Asking(self, request)
         while asking.reply is None:
-            if asking.wait:
-                await asyncio.sleep(asking.wait)
+            await asyncio.sleep(asking.wait)
             with asking as body:
-                asking.reply = asking.read(await self.asend(body))
+                async with self._async_clients.client() as client:
+                    asking.reply = asking.read(self.decoded(await self.post(client, body)))
         return asking.reply
 
     def stream(self, request: Request) -> Iterator[Delta | Assistant]:
         asking = _Asking(self, request)
         while asking.reply is None:
-            if asking.wait:
-                time.sleep(asking.wait)
-            with asking as body:
-                for event in self.events(body):
-                    yield from asking.deltas(event)
+            time.sleep(asking.wait)
+            with asking as body, closing(self.post(self.client, body, stream=True)) as events:
+                for event in events:
+                    yield from asking.deltas(self.decoded(event))
                     if asking.is_over:
                         break
                 asking.finish()
@@ -221,15 +213,19 @@ class Provider(Model):
 
         asking = _Asking(self, request)
         while asking.reply is None:
-            if asking.wait:
-                await asyncio.sleep(asking.wait)
+            await asyncio.sleep(asking.wait)
             with asking as body:
-                async with aclosing(self.aevents(body)) as events:
-                    async for event in events:
-                        for delta in asking.deltas(event):
-                            yield delta
-                        if asking.is_over:
-                            break
+                async with self._async_clients.client() as client:
+                    events = await self.post(client, body, stream=True)
+                    try:
+                        async for event in events:
+                            for delta in asking.deltas(self.decoded(event)):
+                                yield delta
+                            if asking.is_over:
+                                break
+                    finally:
+                        close = events.close if hasattr(events, "close") else events.aclose
+                        await close()
                 asking.finish()
         yield asking.reply
 

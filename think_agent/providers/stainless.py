@@ -5,7 +5,7 @@ Rule 1: plain JSON goes in and comes out, by `client.post`, the SDK's documented
 Rule 2: the SDK tries once (`max_retries=0`): when to ask again is decided in `base.py`.
 """
 
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any, Unpack
 
@@ -44,29 +44,9 @@ class Stainless(Provider):
             setattr(client, attribute, nothing)
         return client, http_client.aclose if is_async else http_client.close
 
-    def _post(self, client: Any, body: Json, **how: Any) -> Any:
-        return client.post(self.wire.PATH, body=body, cast_to=object, **how)
-
-    def send(self, body: Json) -> Any:
-        return self._post(self.client, body)
-
-    async def asend(self, body: Json) -> Any:
-        async with self._async_clients.client() as client:
-            return await self._post(client, body)
-
-    def events(self, body: Json) -> Generator[Any]:
-        how = {"stream": True, "stream_cls": self.sdk.Stream[object]}
-        with self._post(self.client, body | self.wire.STREAMED, **how) as stream:
-            yield from stream
-
-    async def aevents(self, body: Json) -> AsyncGenerator[Any]:
-        how = {"stream": True, "stream_cls": self.sdk.AsyncStream[object]}
-        async with (
-            self._async_clients.client() as client,
-            await self._post(client, body | self.wire.STREAMED, **how) as stream,
-        ):
-            async for event in stream:
-                yield event
+    def post(self, client: Any, body: Json, *, stream: bool = False) -> Any:
+        body = body | self.wire.STREAMED if stream else body
+        return client.post(self.wire.PATH, body=body, cast_to=object, stream=stream)
 
     def fault(self, error: Exception) -> Fault | None:
         api = self.sdk.APIError
