@@ -43,7 +43,7 @@ class Gemini(Provider):
     def __init__(self, model: str, *, thinking: Json | None = None, **where: Unpack[Where]) -> None:
         super().__init__(model, {"thinking": thinking}, **where)
         if not self.key:
-            raise self.account.missing_key()
+            raise self.missing_key()
 
     def connect(self, *, is_async: bool) -> tuple[Any, Callable[[], Any]]:
         # Left to itself the SDK picks one of three HTTP libraries, each with errors of its own, by
@@ -62,7 +62,7 @@ class Gemini(Provider):
         return (api.request, api.request_streamed), http.close
 
     def _path(self, method: str) -> str:
-        if re.search(r"\.\.|[?&]", self.model):  # it would be another path
+        if re.search(r"\.\.|[?&#]|[^!-~]", self.model):  # it would be another path, or none
             raise BadRequest(f"gemini: no model is called {self.model!r}; check the model's name")
         folder = "" if self.model.startswith(("models/", "tunedModels/")) else "models/"
         return f"{folder}{self.model}:{method}"
@@ -80,11 +80,8 @@ class Gemini(Provider):
         if not isinstance(error, errors.APIError):
             return None
         details = str(error.details)
-        delay = RETRY_DELAY.search(details)
-        return Fault(
-            str(error.message or details),
-            error.code,
-            "PerDay" if "PerDay" in details else "",  # a day's quota is not back in seconds
-            getattr(error.response, "headers", None) or {},
-            float(delay[1]) if delay else None,
-        )
+        headers = dict(getattr(error.response, "headers", None) or {})
+        if delay := RETRY_DELAY.search(details):
+            headers["retry-after"] = delay[1]
+        code = "PerDay" if "PerDay" in details else ""  # a day's quota is not back in seconds
+        return Fault(str(error.message or details), error.code, code, headers)

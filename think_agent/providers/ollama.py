@@ -5,7 +5,6 @@ what they do not name, such as call ids, empty content and most of a tool's sche
 """
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, Unpack
 
 import httpx
@@ -72,7 +71,7 @@ class Ollama(Provider):
         """Raise the error a run would meet: no server, no such model, or one without tools."""
         if not self._calls_tools(self.model):
             said = f"model {self.model!r} does not support tools"
-            raise self.account.error(Fault(said, 400))
+            raise self.error(Fault(said, 400))
 
     def installed(self) -> list[str]:
         """The names of the models that the server has; none where it does not list them."""
@@ -91,8 +90,7 @@ class Ollama(Provider):
 
     def _calls_tools(self, name: str) -> bool:
         """Can the model call tools, as far as the server says?"""
-        show = partial(self.client._request, dict, "POST", "/api/show", json={"model": name})
-        can = self._asked(lambda: [str(one) for one in show()["capabilities"]])
+        can = self._asked(lambda: self.client.show(name).capabilities)
         return not can or "tools" in can
 
     def _asked(self, ask: Callable[[], Any]) -> Any:

@@ -7,14 +7,14 @@ Rule 2: the SDK tries once (`max_retries=0`): when to ask again is decided in `b
 
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any, Unpack
+from typing import Any
 
 import httpx2
 
 from ..messages import Json
-from .base import Provider, Where
+from .base import Provider
 from .errors import Fault, quoted_error
-from .settings import is_exposed, stays_here
+from .settings import is_exposed
 from .transport import guard
 
 
@@ -27,10 +27,6 @@ class Stainless(Provider):
     sdk: ModuleType
     client_class: str
     arguments: Json
-
-    def __init__(self, model: str, options: Json, **where: Unpack[Where]) -> None:
-        super().__init__(model, options, **where)
-        stays_here(self.name, self.url, *self.extras)
 
     def connect(self, *, is_async: bool) -> tuple[Any, Callable[[], Any]]:
         kind = "Async" if is_async else ""
