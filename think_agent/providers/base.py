@@ -29,7 +29,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from math import inf
 from types import ModuleType
-from typing import Any, Literal, Protocol, TypedDict, Unpack
+from typing import Any, Protocol, TypedDict, Unpack
 
 from ..errors import BadRequest, BadResponse, ConnectionFailed, ModelError, TimedOut
 from ..messages import Assistant, Json
@@ -108,10 +108,9 @@ class Provider(Translator):
     @property
     def capabilities(self) -> Capabilities:  # type: ignore[override]
         """What is known of the model so far."""
-        forcing: Literal["tool", "any", "none"] = "tool"
-        if "named" in self.refused:
-            forcing = "none" if "required" in self.refused else "any"
-        return Capabilities(forcing=forcing)
+        if "named" not in self.refused:
+            return Capabilities()
+        return Capabilities(forcing="none" if "required" in self.refused else "any")
 
     def to_wire(self, request: Request) -> Json:
         """The request as the provider's JSON."""
