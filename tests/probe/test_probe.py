@@ -13,10 +13,9 @@ import pytest
 
 from tests.servers import Brain, Mode, Protocol, serve
 from tests.servers.anthropic import AnthropicProtocol
-from tests.servers.gemini import GeminiProtocol
 from tests.servers.ollama import OllamaServer
 from tests.servers.openai_chat import Chat
-from tests.servers.openai_responses import Responses
+from tests.support.providers import KEY, SPEAKS, every_provider, model_of
 from think_agent import (
     Assistant,
     AuthError,
@@ -34,7 +33,6 @@ from think_agent.probe.asking import observe
 from think_agent.probe.report import QUESTIONS, ROWS, Row, Seen, judge, recommend
 
 DATA = Path(__file__).parents[1] / "data"
-KEY = "AIza-good+key"
 USED = Usage(20, 5)
 WORDS = "one two three four five six seven eight nine ten"
 
@@ -107,13 +105,6 @@ ENDPOINTS = {
     "ignores": Endpoint(Chat, "openai:careless", careless, "ignore"),
     "ollama": Endpoint(OllamaServer, "ollama:qwen2.5:7b", able, "honor"),
 }
-SPEAKS: dict[str, tuple[Callable[[], Protocol], dict[str, str]]] = {
-    "ollama": (OllamaServer, {}),
-    "anthropic": (AnthropicProtocol, {}),
-    "openai": (Responses, {"api": "responses"}),
-    "openai:local": (Chat, {"api": "chat"}),
-    "gemini": (GeminiProtocol, {}),
-}
 
 
 def url_of(spec: str, url: str) -> str:
@@ -153,16 +144,14 @@ def test_different_servers_get_different_and_right_tables(name):
     assert done.stdout == stored.read_text()
 
 
-@pytest.mark.parametrize("spec", SPEAKS)
-def test_an_able_model_does_all_through_every_adapter(spec):
-    protocol, options = SPEAKS[spec]
-    with serve(protocol(), able) as server:
-        model = connect(spec, base_url=url_of(spec, server.url), api_key=KEY, timeout=20, **options)
-        rows = judge(observe(model))
+@every_provider
+def test_an_able_model_does_all_through_every_adapter(provider):
+    with serve(SPEAKS[provider][0](), able) as server:
+        rows = judge(observe(model_of(provider, server)))
     not_done = {row.name: row.text for row in rows if row.result != "yes"}
     unsent = "no (not sent: the provider has no tool_choice)"
     names = ("named forcing", "required", "none", "forcing while thinking")
-    if spec == "ollama":
+    if provider == "ollama":
         assert not_done == dict.fromkeys(names, unsent)
         assert recommend(rows).dialect == "native"
         assert recommend(rows).force == "never"

@@ -12,7 +12,7 @@ Rule 3: a tool choice that the provider is known not to take is not sent; one th
 The edge: one try a row. What a small model did once it may do otherwise the next time.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 
 from ..dialects.base import Wrapper
@@ -34,25 +34,24 @@ def probe(model: Model, answered: Callable[[str], None] = lambda name: None) -> 
 
 def planned(model: Model) -> list[str]:
     """The questions that this model will be asked: all but the choices it is known not to take."""
-    return [name for name in QUESTIONS if name not in _never_sent(_refusals(model))]
+    return [name for name in QUESTIONS if _refusals(model).get(name) != ""]
 
 
 def observe(model: Model, answered: Callable[[str], None] = lambda name: None) -> dict[str, Seen]:
     """What came of each question."""
     refusals = _refusals(model)
-    never = _never_sent(refusals)
+    never = {kind: words for kind, words in refusals.items() if not words}
     seen = {name: Seen(refused="") for name in never}
     for name in planned(model):
         refusals.clear()
         refusals |= never
         try:
-            seen[name] = _ask(model, name)
+            found = _ask(model, name)
         except ModelError as error:
             if name == "plain":
                 raise
-            seen[name] = Seen(error=str(error))
-        if name in refusals:
-            seen[name] = replace(seen[name], refused=refusals[name])
+            found = Seen(error=str(error))
+        seen[name] = replace(found, refused=refusals.get(name))
         answered(name)
     return seen
 
@@ -71,7 +70,3 @@ def _refusals(model: Model) -> dict[str, str]:
     while isinstance(model, Wrapper):
         model = model.inner
     return model.refused if isinstance(model, Provider) else {}
-
-
-def _never_sent(refusals: Mapping[str, str]) -> dict[str, str]:
-    return {kind: words for kind, words in refusals.items() if not words}

@@ -54,6 +54,7 @@ _WEATHER = Tool(  # it has no function: the probe looks at calls, and makes none
 _TOOLS = (THINK, _WEATHER)
 _ARGUMENTS: Mapping[str, type[BaseModel]] = {THINK.name: Thought, _WEATHER.name: Weather}
 _CAPITAL = "Which city is the capital of Norway? "
+_BOTH = User("What is the weather in Paris and in Oslo, in celsius? Ask for both at once.")
 _OSLO = User("What is the weather in Oslo, in celsius?")
 _OSLO_CALL = ToolCall("call_0", "weather", {"city": "Oslo", "unit": "celsius"})
 # About 5,000 tokens, more than the 4,096 at which the usual cut is made.
@@ -61,10 +62,7 @@ _LONG = f"The password is {MARKER}.\n{'This line is of no interest to anybody he
 _LONG += "Which password stands in the first line of this message? Reply with it alone."
 QUESTIONS: dict[str, Request] = {
     "plain": Request((User(_CAPITAL + "Reply with its name alone."),)),
-    "calls": Request(
-        (User("What is the weather in Paris and in Oslo, in celsius? Ask for both at once."),),
-        _TOOLS,
-    ),
+    "calls": Request((_BOTH,), _TOOLS),
     "named": Request((_OSLO,), _TOOLS, tool_choice=Force(THINK.name)),
     "required": Request((User("Just say hello."),), _TOOLS, tool_choice="required"),
     "none": Request((_OSLO,), _TOOLS, tool_choice="none"),

@@ -35,15 +35,11 @@ PROVIDERS = {
 TIMEOUT = 120.0  # seconds without an answer; two of the SDKs would wait for ever
 
 
-def _is_number(value: Any) -> bool:
-    return type(value) in (int, float) and value < inf
-
-
 CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "timeout": (lambda n: _is_number(n) and n > 0, "seconds above 0"),
+    "timeout": (lambda n: type(n) in (int, float) and 0 < n < inf, "seconds above 0"),
     "reasoning": (get_args(Reasoning).__contains__, f"one of {', '.join(get_args(Reasoning))}"),
     "max_output_tokens": (lambda n: type(n) is int and n > 0, "a whole number above 0"),
-    "temperature": (lambda n: _is_number(n) and n >= 0, "a number from 0"),
+    "temperature": (lambda n: type(n) in (int, float) and 0 <= n < inf, "a number from 0"),
     "seed": (lambda n: type(n) is int, "a whole number"),
 }
 
@@ -84,8 +80,6 @@ def connect(
     try:
         module = importlib.import_module(f".{provider}", __name__)
     except ImportError as error:
-        if (error.name or "").partition(".")[0] == __package__.partition(".")[0]:
-            raise
         extra = "." if provider == "ollama" else f'".[{provider}]"'  # Ollama's comes with the kit
         said = f"{provider}: the package {entry.package} is not installed ({error})"
         raise ModelError(f"{said}; in the clone run: pip install -e {extra}") from error
@@ -93,24 +87,14 @@ def connect(
     parameters = inspect.signature(make).parameters.values()
     for name in options.keys() - {one.name for one in parameters if one.kind is one.KEYWORD_ONLY}:
         raise ValueError(f"{provider} takes no {name}; leave it out")
-    made: Model = make(
-        model or entry.default_model,
-        base_url=base_url,
-        api_key=api_key,
-        timeout=timeout,
-        settings=settings,
-        **options,
-    )
-    return _cleaned(made, provider, base_url)
-
-
-def _cleaned(model: Model, provider: str, base_url: str | None) -> Model:
-    """What local servers let slip into the text, put where it belongs: reasoning and calls."""
+    where = {"base_url": base_url, "api_key": api_key, "timeout": timeout, "settings": settings}
+    made: Model = make(model or entry.default_model, **where, **options)
     from ..dialects.tags import tagged
     from ..dialects.text_calls import recovered
 
+    # What local servers let slip into the text is put where it belongs: reasoning and calls.
     if provider == "ollama":
-        model = tagged(model, plain="answer", answer=())
+        made = tagged(made, plain="answer", answer=())
     if provider == "ollama" or (base_url and provider != "offline"):
-        model = recovered(model)
-    return model
+        made = recovered(made)
+    return made

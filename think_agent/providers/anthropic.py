@@ -57,7 +57,7 @@ class Anthropic(Stainless):
         try:
             client = self.client
         except anthropic.AnthropicError as error:  # such as a profile that cannot be read
-            raise self.account.missing_key(self.account.quote(str(error))) from None
+            raise self.missing_key(self.quote(str(error))) from None
         if not (client.api_key or client.auth_token or client.credentials):
             # The SDK would find out at the first request, by a TypeError.
-            raise self.account.missing_key()
+            raise self.missing_key()

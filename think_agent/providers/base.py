@@ -1,7 +1,7 @@
 """What the providers share: asking, asking again, and giving up, written once for all four ways to
 ask.
 
-Rule 1: a provider is a wire protocol (`wire/`) and a client: four ways to send its JSON, and
+Rule 1: a provider is a wire protocol (`wire/`) and a client: `post`, which sends its JSON, and
         `fault`, which reads off the SDK's exception what was said. What that means is in
         `errors.py`.
 Rule 2: a tool choice that the provider refuses is asked again more weakly, once, and remembered for
@@ -23,21 +23,21 @@ import random
 import time
 import warnings
 import weakref
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Mapping
-from contextlib import aclosing, suppress
-from dataclasses import replace
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import closing, suppress
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from math import inf
 from types import ModuleType
-from typing import Any, Literal, Protocol, TypedDict
+from typing import Any, Protocol, TypedDict, Unpack
 
 from ..errors import BadRequest, BadResponse, ConnectionFailed, ModelError, TimedOut
-from ..messages import BROKEN_OFF, Assistant, Json
-from ..model import Capabilities, Model, Request
+from ..messages import Assistant, Json
+from ..model import Capabilities, Request
 from ..streaming import Delta
 from ..wire.common import ErrorAnswer, Settings, checked_delta, checked_reply, weaken
-from .errors import RIGHT_KIND, STUMBLES, Account, Fault, UnreadCall, quoted_error, refused_kinds
-from .settings import LONG, checked_url, find_key, secrets_in, shown_address
+from .errors import RIGHT_KIND, SLIP, STUMBLES, Translator, UnreadCall, refused_kinds
+from .settings import LONG, checked_url, find_key, secrets_in, stays_here
 from .transport import DEADLINE, PerLoop
 
 LONGEST_WAIT = 30.0  # seconds
@@ -67,7 +67,7 @@ class Where(TypedDict, total=False):
     settings: Settings
 
 
-class Provider(Model):
+class Provider(Translator):
     """The part of a provider that is the same for all.
 
     `wire`: the module of `wire/` that it speaks; `options`: what its `to_wire` takes besides the
@@ -77,42 +77,25 @@ class Provider(Model):
     """
 
     wire: ModuleType
-    http: ModuleType  # the HTTP library under the SDK, for its errors
     keys: tuple[str, ...]  # the variables that may hold the key
-    main_key: str  # the one of them that errors name
     address: tuple[str, str]  # the variable that may hold it, and where it is by default
     extras: Mapping[str, tuple[str, Any]] = {}  # variables that the SDK sends; what takes them out
-    advice: Mapping[type[ModelError], str] = {}  # of its own, for its errors
     retries = 2
     sends_surrogates = False  # can the SDK send a lone surrogate, as a model may write it?
 
-    def __init__(
-        self,
-        model: str,
-        options: Json,
-        *,
-        base_url: str | None = None,
-        api_key: str | None = None,
-        timeout: float = 120.0,
-        settings: Settings = Settings(),  # noqa: B008 (it is frozen)
-    ) -> None:
+    def __init__(self, model: str, options: Json, **where: Unpack[Where]) -> None:
         self.name = self.wire.NAME
         self.model = model
         self.options = options
-        self.timeout = timeout
-        self.settings = settings
+        self.timeout = where.get("timeout", 120.0)
+        self.settings = where.get("settings", Settings())
         self.refused: dict[str, str] = {}
-        self.base_url = base_url or os.getenv(self.address[0]) or None
+        self.base_url = where.get("base_url") or os.getenv(self.address[0]) or None
         self.url = checked_url(self.base_url or self.address[1], self.name, self.http)
-        self.key = find_key(api_key, self.name, self.url, *self.keys)
-        self.account = Account(
-            self.name,
-            model,
-            self.main_key,
-            shown_address(self.url),
-            secrets_in(self.key, self.url, *(os.getenv(name, "") for name in self.extras)),
-            self.advice,
-        )
+        self.key = find_key(where.get("api_key"), self.name, self.url, *self.keys)
+        stays_here(self.name, self.url, *self.extras)
+        extras = (os.getenv(name, "") for name in self.extras)
+        self.secrets = secrets_in(self.key, self.url, *extras)
         self._async_clients = PerLoop(partial(self.connect, is_async=True))
 
     @cached_property
@@ -125,10 +108,9 @@ class Provider(Model):
     @property
     def capabilities(self) -> Capabilities:  # type: ignore[override]
         """What is known of the model so far."""
-        forcing: Literal["tool", "any", "none"] = "tool"
-        if "named" in self.refused:
-            forcing = "none" if "required" in self.refused else "any"
-        return Capabilities(forcing=forcing)
+        if "named" not in self.refused:
+            return Capabilities()
+        return Capabilities(forcing="none" if "required" in self.refused else "any")
 
     def to_wire(self, request: Request) -> Json:
         """The request as the provider's JSON."""
@@ -155,41 +137,30 @@ class Provider(Model):
         warnings.warn(f"{self.name}: strict schemas are left out: {why}", stacklevel=4)
         return True
 
-    # What each provider writes.
+    # What each provider writes, besides `fault`.
 
     def connect(self, *, is_async: bool) -> tuple[Any, Callable[[], Any]]:
         """A client of the SDK, guarded, and what closes its connections."""
         raise NotImplementedError
 
-    def fault(self, error: Exception) -> Fault | None:
-        """What the SDK's `error` says, where it is an answer of the provider; else None."""
+    def post(self, client: Any, body: Json, *, stream: bool = False) -> Any:
+        """Send `to_wire`'s JSON by one of these clients. What comes back is the response or, as a
+        `stream`, an iterator of events that can be closed; of an async client it is awaited.
+        """
         raise NotImplementedError
 
-    def send(self, body: Json) -> Any:
-        """Send `to_wire`'s JSON; the response's, for `from_wire`."""
-        raise NotImplementedError
-
-    async def asend(self, body: Json) -> Any:
-        """`send` without blocking the event loop."""
-        raise NotImplementedError
-
-    def events(self, body: Json) -> Generator[Any]:
-        """Send it, and get the events of a stream, for the wire's Fold."""
-        raise NotImplementedError
-
-    def aevents(self, body: Json) -> AsyncGenerator[Any]:
-        """`events` without blocking the event loop."""
-        raise NotImplementedError
+    def decoded(self, answer: Any) -> Any:
+        """The JSON of a response or of an event, where the SDK hands over something else."""
+        return answer
 
     # What is the same for all.
 
     def complete(self, request: Request) -> Assistant:
         asking = _Asking(self, request)
         while asking.reply is None:
-            if asking.wait:
-                time.sleep(asking.wait)
+            time.sleep(asking.wait)
             with asking as body:
-                asking.reply = asking.read(self.send(body))
+                asking.reply = asking.read(self.decoded(self.post(self.client, body)))
         return asking.reply
 
     async def acomplete(self, request: Request) -> Assistant:
@@ -197,20 +168,19 @@ class Provider(Model):
 
         asking = _Asking(self, request)
         while asking.reply is None:
-            if asking.wait:
-                await asyncio.sleep(asking.wait)
+            await asyncio.sleep(asking.wait)
             with asking as body:
-                asking.reply = asking.read(await self.asend(body))
+                async with self._async_clients.client() as client:
+                    asking.reply = asking.read(self.decoded(await self.post(client, body)))
         return asking.reply
 
     def stream(self, request: Request) -> Iterator[Delta | Assistant]:
         asking = _Asking(self, request)
         while asking.reply is None:
-            if asking.wait:
-                time.sleep(asking.wait)
-            with asking as body:
-                for event in self.events(body):
-                    yield from asking.deltas(event)
+            time.sleep(asking.wait)
+            with asking as body, closing(self.post(self.client, body, stream=True)) as events:
+                for event in events:
+                    yield from asking.deltas(self.decoded(event))
                     if asking.is_over:
                         break
                 asking.finish()
@@ -221,61 +191,49 @@ class Provider(Model):
 
         asking = _Asking(self, request)
         while asking.reply is None:
-            if asking.wait:
-                await asyncio.sleep(asking.wait)
+            await asyncio.sleep(asking.wait)
             with asking as body:
-                async with aclosing(self.aevents(body)) as events:
-                    async for event in events:
-                        for delta in asking.deltas(event):
-                            yield delta
-                        if asking.is_over:
-                            break
+                async with self._async_clients.client() as client:
+                    events = await self.post(client, body, stream=True)
+                    try:
+                        async for event in events:
+                            for delta in asking.deltas(self.decoded(event)):
+                                yield delta
+                            if asking.is_over:
+                                break
+                    finally:
+                        close = events.close if hasattr(events, "close") else events.aclose
+                        await close()
                 asking.finish()
         yield asking.reply
 
-    def translate(self, error: Exception) -> ModelError | None:
-        """`error` in our terms; None for one that is neither the provider's nor the network's."""
-        for one in (error, error.__cause__):  # an SDK may wrap what the transport raises
-            if isinstance(one, ModelError):
-                one.args = (self.account.secrets.sub("***", str(one)),)
-                return one
-        if isinstance(error, ErrorAnswer):
-            said, code = quoted_error(error.args[0])
-            return self.account.error(Fault(said, code=code))
-        if fault := self.fault(error):
-            return self.account.error(fault)
-        reached = self.account.unreached
-        return reached(error.__cause__, self.http, self.timeout) or reached(
-            error, self.http, self.timeout
-        )
 
-
+@dataclass
 class _Asking:
     """One request on its way, until there is a `reply`: what to send next, and what to do about an
     error. As a context it is one try, with the body to send.
     """
 
-    def __init__(self, provider: Provider, request: Request) -> None:
-        self._provider = provider
-        self._request = request
-        self._asked = request  # with the tool choice that the provider takes
-        self._body: Json = {}
-        self._tries = 0
-        self._shown = False
-        self._room = 0
-        self.reply: Assistant | None = None
-        self.wait = 0.0  # seconds, before the next try
-        self._failure: ModelError | None = None
+    provider: Provider
+    request: Request
+    reply: Assistant | None = None
+    wait: float = 0.0  # seconds, before the next try
+    tries: int = 0
+    shown: bool = False  # was a part of it?
+    failure: ModelError | None = None
 
     def __enter__(self) -> Json:
-        if self._failure:  # raised here, where the SDK's error is gone
-            raise self._failure
-        refused = self._provider.refused
-        self._asked = weaken(self._request, refused) if refused else self._request
-        self._body = self._provider.to_wire(self._asked)
-        vars(self).pop("fold", None)
-        DEADLINE.set(self._request.deadline)
-        return self._body
+        if self.failure:  # raised here, where the SDK's error is gone
+            raise self.failure
+        provider = self.provider
+        # With the tool choice that the provider takes.
+        self.asked = weaken(self.request, provider.refused) if provider.refused else self.request
+        self.body = provider.to_wire(self.asked)
+        self.fold: Fold = provider.wire.Fold()
+        bound = provider.settings.bounded(self.request.max_output_tokens).max_output_tokens
+        self.room = CHARACTERS * (bound or 0)  # for what comes
+        DEADLINE.set(self.request.deadline)
+        return self.body
 
     def __exit__(self, kind: object, error: BaseException | None, at: object) -> bool:
         DEADLINE.set(None)  # what else is sent, such as `check`, has none
@@ -283,30 +241,22 @@ class _Asking:
             self._recover(error)
         return isinstance(error, Exception)
 
-    @cached_property
-    def fold(self) -> Fold:
-        """The stream of this try, as it adds up."""
-        bound = self._provider.settings.bounded(self._request.max_output_tokens).max_output_tokens
-        self._room = CHARACTERS * (bound or 0)  # for what comes
-        fold: Fold = self._provider.wire.Fold()
-        return fold
-
     @property
     def is_over(self) -> bool:
-        """Has it come to its end, or gone on past every bound?"""
-        return self.fold.ended or self._room < 0
+        """Has the stream come to its end, or gone on past every bound?"""
+        return self.fold.ended or self.room < 0
 
     def deltas(self, event: Any) -> Iterator[Delta]:
         """What a watcher may see of an event."""
         for delta in self.fold.feed(event):
             checked = checked_delta(delta)
-            self._shown = True
-            self._room -= len(checked.text)
+            self.shown = True
+            self.room -= len(checked.text)
             yield checked
 
     def read(self, response: Any) -> Assistant:
         """What a response amounts to."""
-        provider = self._provider
+        provider = self.provider
         if isinstance(response, dict) and response.get("error"):  # whatever stands beside it
             raise ErrorAnswer(response["error"])
         answer = provider.wire.from_wire(response, provider.model)
@@ -314,81 +264,80 @@ class _Asking:
         reply = checked_reply(answer, keep_native=provider.sends_surrogates, secret=secret)
         if reply.stop_reason == "malformed":
             reply = self._malformed(reply)
-        if reply.stop_reason == "incomplete":  # its native form may be half a block
-            reply = replace(reply, native=None, signed=False)
-        if self._request.tool_choice == "auto":
+        if reply.stop_reason == "incomplete":
+            reply = _unfinished(reply, reply.cause)
+        if self.request.tool_choice == "auto":
             return reply
-        by_words_alone = self._asked.tool_choice == "auto" and self._asked.tools
+        by_words_alone = self.asked.tool_choice == "auto" and self.asked.tools
         return replace(reply, enforced="prompt" if by_words_alone else "tool_choice")
 
     def finish(self) -> None:
         """A stream is over: what it amounts to is the reply."""
         reply = self.read(self.fold.result())
-        if self._room < 0:
-            reply = self._cut(stop_reason="incomplete", cause="too_long")
-        elif reply.stop_reason == "incomplete" and not (self._shown or self.fold.ended):
+        if self.room < 0:
+            reply = _unfinished(reply, "too_long")
+        elif reply.stop_reason == "incomplete" and not (self.shown or self.fold.ended):
             said = f"the stream broke off before its end; try again, and {RIGHT_KIND}"
-            raise BadResponse(f"{self._provider.name}: {said}", retryable=True)
+            raise BadResponse(f"{self.provider.name}: {said}", retryable=True)
         self.reply = reply
 
     def _recover(self, error: Exception) -> None:
         """What came of it all the same is the reply; or there will be another try, after `wait`.
         Else that is the failure, in our terms.
         """
-        provider, request = self._provider, self._request
-        ours = provider.translate(error) or provider.account.stumbled(error, self._body)
+        provider, request = self.provider, self.request
+        ours = provider.translate(error, self.body)
         if ours is None:
             raise error
         deadline = inf if request.deadline is None else request.deadline
-        if isinstance(ours, TimedOut) and time.monotonic() >= deadline:
-            self.reply = self._cut(stop_reason="incomplete", cause="deadline")
-            return
+        late = isinstance(ours, TimedOut) and time.monotonic() >= deadline
         if isinstance(ours, UnreadCall) and request.tools:
-            self.reply = self._malformed(self._cut(stop_reason="malformed", mistake=ours.said))
+            reply = _unfinished(self._so_far(), "")
+            mistake = str(ours).removesuffix(f"; {SLIP}")
+            self.reply = self._malformed(replace(reply, stop_reason="malformed", mistake=mistake))
             return
-        if self._shown and isinstance(ours, BadResponse | ConnectionFailed | TimedOut):
-            whole = self._cut() if isinstance(ours, TimedOut) else None  # but for the line's end
-            cut = self._cut(stop_reason="incomplete", cause=str(ours))
-            self.reply = whole if whole and whole.stop_reason not in BROKEN_OFF else cut
+        if late or (self.shown and isinstance(ours, BadResponse | ConnectionFailed | TimedOut)):
+            reply = self._so_far()
+            if reply.stop_reason == "incomplete" or not isinstance(ours, TimedOut):
+                reply = _unfinished(reply, "deadline" if late else str(ours))
+            self.reply = reply
             return
         self.wait = 0.0
-        if isinstance(ours, BadRequest) and (
-            self._learn(str(ours)) or provider.adapt(str(ours), request)
-        ):
-            return
-        wait = ours.retry_after or 2.0**self._tries * random.uniform(0.4, 0.6)
-        tried = not ours.retryable or self._shown or self._tries >= provider.retries
-        if not tried and wait > LONGEST_WAIT:
+        if isinstance(ours, BadRequest):
+            refused = refused_kinds(self.asked.tool_choice, str(ours))
+            provider.refused |= dict.fromkeys(refused, str(ours))
+            if refused or provider.adapt(str(ours), request):
+                return
+        wait = ours.retry_after or 2.0**self.tries * random.uniform(0.4, 0.6)
+        if wait > LONGEST_WAIT:
             ours.args = (f"{ours} (it asks to wait {wait:.0f} s)",)
-        if tried or wait > LONGEST_WAIT or time.monotonic() + wait >= deadline:
+        may_pass = ours.retryable and not self.shown and self.tries < provider.retries
+        if not may_pass or wait > LONGEST_WAIT or time.monotonic() + wait >= deadline:
             ours.__context__ = ours.__cause__ = None
-            self._failure = ours
+            self.failure = ours
             return
         self.wait = wait
-        self._tries += 1
+        self.tries += 1
 
-    def _cut(self, **changes: str) -> Assistant:
+    def _so_far(self) -> Assistant:
         """What had come, as a reply."""
-        provider = self._provider
-        reply = Assistant(model=provider.model, provider=provider.name, stop_reason="incomplete")
+        provider = self.provider
         with suppress(ErrorAnswer, *STUMBLES):
-            reply = self.read(self.fold.result())
-        changes = {"cause": "", **changes}
-        return replace(reply, native=None, signed=False, **changes)  # type: ignore[arg-type]
+            return self.read(self.fold.result())
+        return Assistant(model=provider.model, provider=provider.name, stop_reason="incomplete")
 
     def _malformed(self, reply: Assistant) -> Assistant:
         """`reply` with words for the model about its call; or an empty one, where it had no tools
         to call.
         """
-        if not self._asked.tools or self._asked.tool_choice == "none":
+        if not self.asked.tools or self.asked.tool_choice == "none":
             return replace(reply, text="", stop_reason="end_turn", mistake="")
-        names = ", ".join(tool.name for tool in self._asked.tools)
-        said = f" ({self._provider.account.quote(reply.mistake)})" if reply.mistake else ""
+        names = ", ".join(tool.name for tool in self.asked.tools)
+        said = f" ({self.provider.quote(reply.mistake)})" if reply.mistake else ""
         words = f"Your tool call could not be read{said}. The tools are: {names}. Call one again."
         return replace(reply, mistake=words)
 
-    def _learn(self, complaint: str) -> bool:
-        """Was the tool choice refused? Then remember that; the next body asks more weakly."""
-        kinds = refused_kinds(self._asked.tool_choice, complaint)
-        self._provider.refused |= dict.fromkeys(kinds, complaint)
-        return bool(kinds)
+
+def _unfinished(reply: Assistant, cause: str) -> Assistant:
+    """`reply` as half of one. Its native form may be half a block."""
+    return replace(reply, stop_reason="incomplete", cause=cause, native=None, signed=False)

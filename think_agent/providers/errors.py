@@ -32,7 +32,10 @@ from ..errors import (
     ToolsUnsupported,
 )
 from ..messages import Force, Json, ToolChoice
+from ..model import Model
 from ..text import shorten
+from ..wire.common import ErrorAnswer
+from .settings import shown_address
 
 LONGEST_QUOTE = 300  # characters
 OFFLINE = "check base_url, the network, and that the server runs"
@@ -60,7 +63,6 @@ STATUS = {
     "error": 500,  # the type of an `error` event that names no code
     "api_error": 500,
     "server_error": 500,
-    "vector_store_timeout": 503,
     "timeout_error": 504,
     "overloaded_error": 529,
 }
@@ -68,8 +70,6 @@ STATUS = {
 
 class UnreadCall(BadResponse):
     """The server could not read the model's call, or got none where one was forced."""
-
-    said = ""
 
 
 class Meaning(NamedTuple):
@@ -131,58 +131,77 @@ MEANINGS = [  # the first one that fits
 @dataclass(frozen=True, slots=True)
 class Fault:
     """What an adapter reads off an error: the provider's words, the HTTP status (None: inside a
-    200), its own `code`, the headers, and the seconds to wait where only the body says them.
+    200), its own `code`, and the headers.
     """
 
     said: str
     status: int | None = None
     code: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
-    retry_after: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Account:
-    """What the errors of one provider are made with: its name, its model, the variable of its key,
-    the address without secrets, the `secrets` that no error may hold, and `advice` of its own.
-    """
+class Translator(Model):
+    """The part of a provider that says in our terms what went wrong."""
 
-    name: str
-    model: str
-    key: str
-    address: str
-    secrets: re.Pattern[str]
-    advice: Mapping[type[ModelError], str] = field(default_factory=dict)
+    http: ModuleType  # the HTTP library under the SDK
+    main_key: str  # the variable of its key that errors name
+    advice: Mapping[type[ModelError], str] = {}  # of its own, for its errors
+    url: str
+    timeout: float
+    secrets: re.Pattern[str]  # what no error may hold
+
+    def fault(self, error: Exception) -> Fault | None:
+        """What the SDK's `error` says, where it is an answer of the provider; else None."""
+        raise NotImplementedError
+
+    def translate(self, error: Exception, body: Json | None = None) -> ModelError | None:
+        """`error`, that came of a request with this `body`, in our terms; None for one that is
+        neither the provider's nor the network's.
+        """
+        where = shown_address(self.url)
+        for one in (error, error.__cause__):  # an SDK may wrap what the transport raises
+            match one:
+                case ModelError():
+                    one.args = (self.secrets.sub("***", str(one)),)
+                    return one
+                case self.http.TimeoutException():
+                    said = f"no answer from {where} within {self.timeout:g} s; set a longer timeout"
+                    return TimedOut(f"{self.name}: {said} (a large model takes long to load)")
+                case self.http.ConnectError() | ConnectionError():
+                    said = f"no server at {where}; {self.advice.get(ConnectionFailed, OFFLINE)}"
+                    return ConnectionFailed(f"{self.name}: {said}", retryable=True)
+                case self.http.TransportError():
+                    said = f"the connection to {where} broke ({type(one).__name__}); ask again"
+                    return ConnectionFailed(f"{self.name}: {said}", retryable=True)
+                case ErrorAnswer(args=[said]):
+                    words, code = quoted_error(said)
+                    return self.error(Fault(words, code=code))
+        fault = self.fault(error)
+        return self.error(fault) if fault else self._stumbled(error, body)
 
     def error(self, fault: Fault) -> ModelError:
         """`fault` in our terms."""
+        inside = fault.status in (None, 200)  # then the header is no word about this
         inner = int(fault.code) if fault.code.isdecimal() else STATUS.get(fault.code, 400)
-        status = inner if fault.status in (None, 200) else fault.status
+        status = inner if inside else fault.status
         words = f"{fault.code} {fault.said}"
         kind, _, _, advice, retryable = next(
             meaning
             for meaning in MEANINGS
             if status in meaning.statuses and re.search(meaning.words, words, re.IGNORECASE)
         )
-        if fault.status not in (None, 200):  # else the header is no word about this
-            retryable = {"true": True, "false": False}.get(
-                fault.headers.get("x-should-retry", ""), retryable
-            )
-        advice = self.advice.get(kind, advice).format(key=self.key, model=self.model)
-        wait = fault.retry_after or asked_wait(fault.headers)
-        error = kind(
+        asked = "" if inside else fault.headers.get("x-should-retry", "")
+        advice = self.advice.get(kind, advice).format(key=self.main_key, model=self.model)
+        return kind(
             f"{self.name}: {self.quote(fault.said) or f'HTTP {status}'}; {advice}",
             status=fault.status,
-            retry_after=wait,
-            retryable=retryable,
+            retry_after=asked_wait(fault.headers),
+            retryable={"true": True, "false": False}.get(asked, retryable),
         )
-        if isinstance(error, UnreadCall):
-            error.said = fault.said
-        return error
 
     def missing_key(self, said: str = "no API key") -> AuthError:
         """The error for a provider that needs a key and has none."""
-        how = f"set the environment variable {self.key} (in code: api_key=)"
+        how = f"set the environment variable {self.main_key} (in code: api_key=)"
         return AuthError(f"{self.name}: {said}; {how}")
 
     def quote(self, said: str) -> str:
@@ -191,38 +210,11 @@ class Account:
             return "the server sent an HTML page instead of JSON"
         return shorten(self.secrets.sub("***", said).strip().rstrip("."), LONGEST_QUOTE)
 
-    def unreached(
-        self, error: BaseException | None, http: ModuleType, timeout: float
-    ) -> ModelError | None:
-        """The error for one of the HTTP library `http` (httpx or httpx2); None for any other."""
-        kind: type[ModelError] = ConnectionFailed
-        retryable = False
-        match error:
-            case http.InvalidURL() | http.UnsupportedProtocol():
-                words = "{where} is no URL; check base_url"
-            case http.TimeoutException():
-                kind, words = TimedOut, "no answer from {where} within {timeout:g} s; set a longer "
-                words += "timeout (a large model takes long to load)"
-            case http.ConnectError() | ConnectionError():
-                words, retryable = "no server at {where}; " + self.advice.get(kind, OFFLINE), True
-            case http.TransportError():
-                words, retryable = "the connection to {where} broke ({what}); ask again", True
-            case http.HTTPError():
-                kind, words = BadResponse, "{where} is no answer ({what}); check base_url"
-            case _:
-                return None
-        said = words.format(where=self.address, timeout=timeout, what=type(error).__name__)
-        return kind(f"{self.name}: {said}", retryable=retryable)
-
-    def stumbled(self, error: Exception, body: Json) -> ModelError | None:
-        """What it means that an SDK or a `from_wire` fell over a request with this `body`, or over
-        its answer; None for what is neither.
-        """
+    def _stumbled(self, error: Exception, body: Json | None) -> ModelError | None:
+        """What it means that an SDK or a `from_wire` fell over a request or over its answer."""
         if isinstance(error, RecursionError) or "integer string conversion" in str(error):
             said = "JSON nested too deeply, or with a number too long, to be sent or read"
-            unread = UnreadCall(f"{self.name}: {said}; {SLIP}")
-            unread.said = said
-            return unread
+            return UnreadCall(f"{self.name}: {said}; {SLIP}")
         try:
             json.dumps(body, allow_nan=False)
             sound = not isinstance(error, UnicodeEncodeError)
@@ -239,13 +231,10 @@ class Account:
 
 
 def asked_wait(headers: Mapping[str, str]) -> float | None:
-    """The seconds that a server asks to wait, as milliseconds, seconds or a date; None where it
-    says nothing to go by.
-    """
+    """What a server asks to wait, said in seconds or as a date; None where that is no word."""
     try:
-        if "retry-after-ms" in headers:
-            wait = float(headers["retry-after-ms"]) / 1000
-        elif (said := headers.get("retry-after", "")).endswith("GMT"):
+        said = headers.get("retry-after", "")
+        if said.endswith("GMT"):
             wait = parsedate_to_datetime(said).timestamp() - time()
         else:
             wait = float(said)
@@ -260,11 +249,9 @@ def quoted_error(error: Any) -> tuple[str, str]:
         return str(error), ""
     said = str(error.get("message") or error)
     metadata = error.get("metadata")
-    if isinstance(metadata, dict) and metadata.get("raw"):  # OpenRouter: the words of the host
-        said += f" ({metadata['raw']})"
-    param = str(error.get("param") or "")
-    if param and param not in said:
-        said += f" ({param})"
+    raw = metadata.get("raw") if isinstance(metadata, dict) else ""  # OpenRouter: its host's words
+    for more in (raw, error.get("param")):
+        said += f" ({more})" if more and str(more) not in said else ""
     codes = [str(error[name]) for name in ("code", "type") if error.get(name)]
     quota = [code for code in codes if code == "insufficient_quota"]
     return said, (quota or codes or [""])[0]

@@ -9,8 +9,7 @@ The edge: the Gemini API with a key, not Vertex.
 
 import json
 import re
-from collections.abc import AsyncGenerator, Callable, Generator
-from contextlib import aclosing
+from collections.abc import Callable
 from typing import Any, Unpack
 
 import httpx2
@@ -25,7 +24,6 @@ from .errors import Fault
 from .transport import guard
 
 RETRY_DELAY = re.compile(r"'retryDelay': '([\d.]+)s'")
-STREAMED = "streamGenerateContent?alt=sse"
 
 
 class Gemini(Provider):
@@ -45,9 +43,9 @@ class Gemini(Provider):
     def __init__(self, model: str, *, thinking: Json | None = None, **where: Unpack[Where]) -> None:
         super().__init__(model, {"thinking": thinking}, **where)
         if not self.key:
-            raise self.account.missing_key()
+            raise self.missing_key()
 
-    def connect(self, *, is_async: bool) -> tuple[genai.Client, Callable[[], Any]]:
+    def connect(self, *, is_async: bool) -> tuple[Any, Callable[[], Any]]:
         # Left to itself the SDK picks one of three HTTP libraries, each with errors of its own, by
         # what is installed; and it closes only what it has made.
         http = httpx2.Client(**guard(httpx2, self.url))
@@ -58,48 +56,32 @@ class Gemini(Provider):
             httpx_client=http,
             httpx_async_client=http_async,
         )
-        client = genai.Client(enterprise=False, api_key=self.key, http_options=options)
-        return client, http_async.aclose if is_async else http.close
+        api = genai.Client(enterprise=False, api_key=self.key, http_options=options)._api_client
+        if is_async:
+            return (api.async_request, api.async_request_streamed), http_async.aclose
+        return (api.request, api.request_streamed), http.close
 
     def _path(self, method: str) -> str:
-        if re.search(r"\.\.|[?&]", self.model):  # it would be another path
+        if re.search(r"\.\.|[?&#]|[^!-~]", self.model):  # it would be another path, or none
             raise BadRequest(f"gemini: no model is called {self.model!r}; check the model's name")
         folder = "" if self.model.startswith(("models/", "tunedModels/")) else "models/"
         return f"{folder}{self.model}:{method}"
 
-    def send(self, body: Json) -> Any:
-        client = self.client._api_client
-        return _json(client.request("post", self._path("generateContent"), body))
+    def post(self, client: Any, body: Json, *, stream: bool = False) -> Any:
+        request, request_streamed = client
+        if stream:
+            return request_streamed("post", self._path("streamGenerateContent?alt=sse"), body)
+        return request("post", self._path("generateContent"), body)
 
-    async def asend(self, body: Json) -> Any:
-        async with self._async_clients.client() as client:
-            post = client._api_client.async_request
-            return _json(await post("post", self._path("generateContent"), body))
-
-    def events(self, body: Json) -> Generator[Any]:
-        post = self.client._api_client.request_streamed
-        yield from map(_json, post("post", self._path(STREAMED), body))
-
-    async def aevents(self, body: Json) -> AsyncGenerator[Any]:
-        async with self._async_clients.client() as client:
-            post = client._api_client.async_request_streamed
-            async with aclosing(await post("post", self._path(STREAMED), body)) as chunks:
-                async for chunk in chunks:
-                    yield _json(chunk)
+    def decoded(self, answer: types.HttpResponse) -> Any:
+        return json.loads(answer.body or "")
 
     def fault(self, error: Exception) -> Fault | None:
         if not isinstance(error, errors.APIError):
             return None
         details = str(error.details)
-        delay = RETRY_DELAY.search(details)
-        return Fault(
-            str(error.message or details),
-            error.code,
-            "PerDay" if "PerDay" in details else "",  # a day's quota is not back in seconds
-            getattr(error.response, "headers", None) or {},
-            float(delay[1]) if delay else None,
-        )
-
-
-def _json(response: types.HttpResponse) -> Any:
-    return json.loads(response.body or "")
+        headers = dict(getattr(error.response, "headers", None) or {})
+        if delay := RETRY_DELAY.search(details):
+            headers["retry-after"] = delay[1]
+        code = "PerDay" if "PerDay" in details else ""  # a day's quota is not back in seconds
+        return Fault(str(error.message or details), error.code, code, headers)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from ..messages import THINK_NAME, Assistant, Force, ToolCall, User
+from ..messages import THINK_NAME, Assistant, ToolCall, User
 from ..model import Request, Script, ScriptedModel
 from ..streaming import Delta
 from ..wire.common import Settings
@@ -28,11 +28,10 @@ class Offline(ScriptedModel):
         *,
         script: Script | None = None,
         pace: float = 0.0,
-        settings: Settings | None = None,
+        settings: Settings = Settings(),  # noqa: B008 (it is frozen)
         **where: Any,
     ) -> None:
-        if settings:
-            settings.refuse("offline", *asdict(settings))
+        settings.refuse("offline", *asdict(settings))
         super().__init__(script or echo, name="offline", model=model)
         self._pace = pace
 
@@ -51,8 +50,7 @@ def echo(request: Request) -> Assistant:
     may_think = request.tool_choice != "none" and any(
         tool.name == THINK_NAME for tool in request.tools
     )
-    just_asked = isinstance(request.messages[-1], User)
-    if may_think and (request.tool_choice == Force(THINK_NAME) or just_asked):
+    if may_think and isinstance(request.messages[-1], User):
         notes = {
             "thought": f"A stand-in has no plan. The request was: {said}",
             "should_continue": "false",

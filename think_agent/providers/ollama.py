@@ -1,12 +1,10 @@
 """Ollama: models on your own machine, through the official `ollama` package.
 
-Raw JSON goes through the SDK's own requests (`_Client`): its types would drop without a word what
-they do not name, such as call ids, empty content and most of a tool's schema.
+Raw JSON goes through the request under the SDK's typed methods: those would drop without a word
+what they do not name, such as call ids, empty content and most of a tool's schema.
 """
 
-from collections.abc import AsyncGenerator, Callable, Generator
-from contextlib import aclosing
-from functools import partial
+from collections.abc import Callable
 from typing import Any, Unpack
 
 import httpx
@@ -19,21 +17,6 @@ from .base import Provider, Where
 from .errors import STUMBLES, Fault
 from .settings import NOT_NEEDED, is_exposed
 from .transport import guard
-
-
-class _Client(ollama.Client):
-    """The SDK's client, with a door for raw JSON."""
-
-    def post(self, path: str, body: Json) -> Any:
-        return self._request_raw("POST", path, json=body).json()  # type: ignore[no-untyped-call]
-
-
-class _AsyncClient(ollama.AsyncClient):
-    """The same for asyncio."""
-
-    async def post(self, path: str, body: Json) -> Any:
-        response = await self._request_raw("POST", path, json=body)  # type: ignore[no-untyped-call]
-        return response.json()
 
 
 class Ollama(Provider):
@@ -76,7 +59,7 @@ class Ollama(Provider):
 
     def connect(self, *, is_async: bool) -> tuple[Any, Callable[[], Any]]:
         key = self.key or (NOT_NEEDED if is_exposed(self.url) else "")  # else the SDK looks for one
-        client = (_AsyncClient if is_async else _Client)(
+        client = (ollama.AsyncClient if is_async else ollama.Client)(
             self.base_url or self.address[1],
             timeout=self.timeout,
             headers={"authorization": f"Bearer {key}"} if key else {},
@@ -88,7 +71,7 @@ class Ollama(Provider):
         """Raise the error a run would meet: no server, no such model, or one without tools."""
         if not self._calls_tools(self.model):
             said = f"model {self.model!r} does not support tools"
-            raise self.account.error(Fault(said, 400))
+            raise self.error(Fault(said, 400))
 
     def installed(self) -> list[str]:
         """The names of the models that the server has; none where it does not list them."""
@@ -107,8 +90,7 @@ class Ollama(Provider):
 
     def _calls_tools(self, name: str) -> bool:
         """Can the model call tools, as far as the server says?"""
-        shown = partial(self.client.post, "/api/show", {"model": name})
-        can = self._asked(lambda: [str(one) for one in shown()["capabilities"]])
+        can = self._asked(lambda: self.client.show(name).capabilities)
         return not can or "tools" in can
 
     def _asked(self, ask: Callable[[], Any]) -> Any:
@@ -128,25 +110,9 @@ class Ollama(Provider):
             return None
         raise ours
 
-    def send(self, body: Json) -> Any:
-        return self.client.post(wire.PATH, {**body, "stream": False})
-
-    async def asend(self, body: Json) -> Any:
-        async with self._async_clients.client() as client:
-            return await client.post(wire.PATH, {**body, "stream": False})
-
-    def events(self, body: Json) -> Generator[Any]:
-        sent = {"json": {**body, "stream": True}, "stream": True}
-        yield from self.client._request(dict, "POST", wire.PATH, **sent)
-
-    async def aevents(self, body: Json) -> AsyncGenerator[Any]:
-        sent = {"json": {**body, "stream": True}, "stream": True}
-        async with (
-            self._async_clients.client() as client,
-            aclosing(await client._request(dict, "POST", wire.PATH, **sent)) as events,
-        ):
-            async for event in events:
-                yield event
+    def post(self, client: Any, body: Json, *, stream: bool = False) -> Any:
+        body = {**body, "stream": stream}
+        return client._request(dict, "POST", wire.PATH, json=body, stream=stream)
 
     def fault(self, error: Exception) -> Fault | None:
         if not isinstance(error, ollama.ResponseError):

@@ -55,7 +55,7 @@ class OpenAI(Stainless):
         if spoken not in WIRES:
             raise ValueError(f'unknown api {api!r}; use "responses" or "chat"')
         if official and not self.key:
-            raise self.account.missing_key()
+            raise self.missing_key()
         self.wire = WIRES[spoken]
         if spoken == "responses":
             self.settings.refuse("openai's Responses API", "seed")

@@ -5,16 +5,16 @@ Rule 1: plain JSON goes in and comes out, by `client.post`, the SDK's documented
 Rule 2: the SDK tries once (`max_retries=0`): when to ask again is decided in `base.py`.
 """
 
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import Callable
 from types import ModuleType
-from typing import Any, Unpack
+from typing import Any
 
 import httpx2
 
 from ..messages import Json
-from .base import Provider, Where
+from .base import Provider
 from .errors import Fault, quoted_error
-from .settings import is_exposed, stays_here
+from .settings import is_exposed
 from .transport import guard
 
 
@@ -28,10 +28,6 @@ class Stainless(Provider):
     client_class: str
     arguments: Json
 
-    def __init__(self, model: str, options: Json, **where: Unpack[Where]) -> None:
-        super().__init__(model, options, **where)
-        stays_here(self.name, self.url, *self.extras)
-
     def connect(self, *, is_async: bool) -> tuple[Any, Callable[[], Any]]:
         kind = "Async" if is_async else ""
         http_client = getattr(self.sdk, f"Default{kind}HttpxClient")(
@@ -44,29 +40,9 @@ class Stainless(Provider):
             setattr(client, attribute, nothing)
         return client, http_client.aclose if is_async else http_client.close
 
-    def _post(self, client: Any, body: Json, **how: Any) -> Any:
-        return client.post(self.wire.PATH, body=body, cast_to=object, **how)
-
-    def send(self, body: Json) -> Any:
-        return self._post(self.client, body)
-
-    async def asend(self, body: Json) -> Any:
-        async with self._async_clients.client() as client:
-            return await self._post(client, body)
-
-    def events(self, body: Json) -> Generator[Any]:
-        how = {"stream": True, "stream_cls": self.sdk.Stream[object]}
-        with self._post(self.client, body | self.wire.STREAMED, **how) as stream:
-            yield from stream
-
-    async def aevents(self, body: Json) -> AsyncGenerator[Any]:
-        how = {"stream": True, "stream_cls": self.sdk.AsyncStream[object]}
-        async with (
-            self._async_clients.client() as client,
-            await self._post(client, body | self.wire.STREAMED, **how) as stream,
-        ):
-            async for event in stream:
-                yield event
+    def post(self, client: Any, body: Json, *, stream: bool = False) -> Any:
+        body = body | self.wire.STREAMED if stream else body
+        return client.post(self.wire.PATH, body=body, cast_to=object, stream=stream)
 
     def fault(self, error: Exception) -> Fault | None:
         api = self.sdk.APIError

@@ -15,15 +15,12 @@ from contextvars import ContextVar
 from functools import cache, partial
 from time import monotonic
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from ..errors import BadResponse, ConnectionFailed
 from ..messages import Json
 from .settings import is_exposed, shown_address
-
-if TYPE_CHECKING:
-    from asyncio import AbstractEventLoop
 
 LARGEST_ANSWER = 32 * 2**20  # bytes
 AT_ONCE = 16  # requests on one async client
@@ -33,6 +30,14 @@ DEADLINE: ContextVar[float | None] = ContextVar("DEADLINE", default=None)
 
 def guard(http: ModuleType, url: str, *, is_async: bool = False) -> Json:
     """The arguments that make a client of `http` (httpx or httpx2) a guarded one, for `url`."""
+
+    def hook(function: Callable[..., None]) -> Callable[..., Any]:
+        """`function`, to be awaited where the client is an async one."""
+
+        async def awaited(*given: Any) -> None:
+            function(*given)
+
+        return awaited if is_async else function
 
     def left(timeout: float | None, deadline: float | None) -> float | None:
         """`timeout`, or the shorter time until `deadline`."""
@@ -50,12 +55,11 @@ def guard(http: ModuleType, url: str, *, is_async: bool = False) -> Json:
             wait = partial(type(network).read, network)
             network.read = lambda size, timeout=None: wait(size, left(timeout, DEADLINE.get()))
 
-    async def traced_async(event: str, info: Json) -> None:
-        traced(event, info)
+    trace = hook(traced)
 
     def outgoing(request: Any) -> None:
         request.headers["accept-encoding"] = "identity"  # so that bytes are what they seem
-        request.extensions["trace"] = traced_async if is_async else traced
+        request.extensions["trace"] = trace
         request.extensions["deadline"] = deadline = DEADLINE.get()
         timeouts = request.extensions["timeout"] = dict(request.extensions["timeout"])
         for step, seconds in timeouts.items():
@@ -67,11 +71,11 @@ def guard(http: ModuleType, url: str, *, is_async: bool = False) -> Json:
             raise BadResponse(f"{host} sent a compressed answer, unasked; check base_url")
         if response.has_redirect_location:
             url = sent.join(response.headers["location"])
-            same = (url.host, url.port) == (host, sent.port)
-            if not same or url.scheme not in (sent.scheme, "https"):
+            is_same = (url.host, url.port) == (host, sent.port)
+            if not is_same or url.scheme not in (sent.scheme, "https"):
+                address = shown_address(str(url))
                 raise ConnectionFailed(
-                    f"{host} redirects to {url.scheme}://{url.netloc.decode()}, which the "
-                    "conversation was not meant for; if it was, set base_url to that"
+                    f"{host} redirects to {address}; if you trust it, set base_url to that"
                 )
         network = response.extensions["network_stream"]
         wait = partial(type(network).read, network)
@@ -86,15 +90,8 @@ def guard(http: ModuleType, url: str, *, is_async: bool = False) -> Json:
 
         network.read = read
 
-    async def outgoing_async(request: Any) -> None:
-        outgoing(request)
-
-    async def incoming_async(response: Any) -> None:
-        incoming(response)
-
-    hooks = (outgoing_async, incoming_async) if is_async else (outgoing, incoming)
     return {
-        "event_hooks": {"request": hooks[:1], "response": hooks[1:]},
+        "event_hooks": {"request": [hook(outgoing)], "response": [hook(incoming)]},
         "verify": _certificates(http),
         # What would not leave this machine goes through no proxy, which would read it.
         "mounts": {} if url.startswith("https:") or is_exposed(url) else {shown_address(url): None},
@@ -116,7 +113,7 @@ class PerLoop:
 
     def __init__(self, connect: Callable[[], tuple[Any, Callable[[], Any]]]) -> None:
         self._connect = connect
-        self._open: WeakKeyDictionary[AbstractEventLoop, Counter[Any]] = WeakKeyDictionary()
+        self._open: WeakKeyDictionary[Any, Counter[Any]] = WeakKeyDictionary()
 
     @asynccontextmanager
     async def client(self) -> AsyncIterator[Any]:
@@ -135,7 +132,7 @@ class PerLoop:
         finally:
             busy[found] -= 1
 
-    async def _life(self, loop: "AbstractEventLoop") -> AsyncIterator[Any]:
+    async def _life(self, loop: Any) -> AsyncIterator[Any]:
         """A client until its loop ends: `asyncio.run` closes the generators that are open then."""
         client, close = self._connect()
         try:
