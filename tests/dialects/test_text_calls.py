@@ -92,8 +92,8 @@ WRITTEN = {
     "bare, after words": (f"Let me see.\n{LOOK}", [ONE]),
     "bare, a list": (f"[{LOOK}, {LOOK}]", [ONE, ONE]),
     "bare, with ;": (f"{LOOK}; {LOOK}", [ONE, ONE]),
-    "as in the API": (json.dumps({"id": "a", "type": "function", "function": {
-        "name": "look", "arguments": '{"order_id": "ORD-001"}'}}), [ONE]),
+    "as in the API": ('{"type": "function", "name": "look", "parameters": '
+                      '{"order_id": "ORD-001"}}', [ONE]),
     "a thought": (json.dumps({"name": "think", "arguments": NOTES}), [("think", NOTES)]),
     "with a leaked end": (f"{HERMES}<|im_end|>", [ONE]),
     "with leaked ends": (f"I will look.\n{HERMES}\n<|im_end|>\n<|endoftext|>\n", [ONE]),

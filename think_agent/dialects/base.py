@@ -4,6 +4,8 @@ Rule 1: a subclass of `Dialect` says who is asked what (`ask`), what the reply a
         and who makes Deltas of its text while it forms (`reader`, mostly a `MarkReader`). The four
         ways to ask a model are written here, once.
 Rule 2: native thinking passes through as it is.
+Rule 3: thoughts and the answer are told as they form; a call that is written as text is told whole,
+        once the reply has been read, for only then it is known to be one.
 """
 
 from collections.abc import AsyncIterator, Iterable, Iterator
@@ -11,7 +13,7 @@ from typing import Protocol
 
 from ..messages import THINK_NAME, Assistant
 from ..model import Capabilities, Model, Request
-from ..streaming import Delta
+from ..streaming import Delta, whole_call
 from ..think import should_continue
 from ..wire.pieces import Marks, Splitter
 
@@ -54,6 +56,15 @@ class Reader(Protocol):
         return ()
 
 
+def calls_in(reply: Assistant, *, thoughts: bool) -> Iterator[Delta]:
+    """The Deltas of calls that were read out of a text: told whole, once it is known that they are
+    calls. `thoughts`: those too, as they were not told before.
+    """
+    for number, call in enumerate(reply.tool_calls):
+        if thoughts or call.name != THINK_NAME:
+            yield from whole_call(call.name, call.arguments, number)
+
+
 class MarkReader(Reader):
     """A Reader of a text in which `known` marks say what the parts between them are. A subclass
     makes Deltas of each part (`read`); `kind` is that of a mark, or "" for other text.
@@ -73,11 +84,7 @@ class MarkReader(Reader):
 
 
 class Dialect(Wrapper):
-    """A model that is spoken to in a dialect. `writes_calls`: it has no others than those it writes
-    as text, so what else it streams is no call.
-    """
-
-    writes_calls = False
+    """A model that is spoken to in a dialect."""
 
     def ask(self, request: Request) -> tuple[Model, Request]:
         """Who is asked, and what."""
@@ -118,7 +125,7 @@ class Dialect(Wrapper):
             yield reply
         elif reader and event.kind == "answer":
             yield from reader.feed(event.text)
-        elif not reader or event.kind == "thinking" or not self.writes_calls:
+        else:
             yield event
 
 

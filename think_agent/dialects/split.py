@@ -33,10 +33,6 @@ class Split(Dialect):
         )
         return model, replace(request, messages=messages)
 
-    def check(self) -> None:
-        self.thinker.check()
-        self.inner.check()
-
 
 def split(*, thinker: Model, actor: Model) -> Split:
     """Thoughts from `thinker`, actions and the answer from `actor`."""

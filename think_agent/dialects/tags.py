@@ -31,7 +31,7 @@ and in this one case the joined answer Deltas of a tagged model are not its text
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
@@ -42,24 +42,18 @@ from ..wire.pieces import Marks, marks
 from .base import NO_REPLY, Dialect, MarkReader, Trimmer
 
 Kind: TypeAlias = Literal["thinking", "answer"]
-NAME = re.compile(r"[\w.:-]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tags:
     """How a model marks its text: the names of its tags, and the kind of text outside of them all.
 
-    Raises ValueError for a name that no tag can have.
+    `plain="answer"` is for a model that need not mark its answer: text without tags stays as it is.
     """
 
     plain: Kind = "thinking"
     thinking: Sequence[str] = ("thinking", "think")  # local models write the short one
     answer: Sequence[str] = ("answer",)
-
-    def __post_init__(self) -> None:
-        for name in (*self.thinking, *self.answer):
-            if not NAME.fullmatch(name):
-                raise ValueError(f"{name!r} cannot name a tag; use letters, digits and _ . : -")
 
     def marks(self) -> Marks:
         """Every way to write a tag, and code, in which a tag counts as text."""
@@ -99,17 +93,26 @@ class TagParser(MarkReader):
     def _kind(self) -> Kind:
         return "thinking" if self._open else self._outside
 
-    def read(self, kind: str, part: str) -> list[Delta]:
+    def read(self, mark: str, part: str) -> Iterator[Delta]:
         """Obey a tag; anything else is text."""
+        kind = self._kind
         name = re.sub("[</ >]", "", part).casefold()
-        if kind != "tag" or self._code or (self._open and name != self._open[0]):
-            return self._tell(kind, part)
-        self._obey(name, closing="/" in part)
-        self._tagged = True
-        return []
+        if mark == "tag" and not self._code and (not self._open or name == self._open[0]):
+            self._obey(name, closing="/" in part)
+            self._tagged = True
+            self._parted |= {self._kind} - {kind}
+            return
+        if kind == "answer" and mark == "code" and self._code in ("", part):
+            self._code = "" if self._code else part
+        elif kind == "answer" and self._code == "`" and "\n" in part:
+            self._code = ""  # it ends with its line at the latest
+        begun = self._texts[kind].begun
+        if text := self._texts[kind].feed(part, strip=self._tagged):
+            apart = "\n" if begun and kind in self._parted and not text[0].isspace() else ""
+            self._parted.discard(kind)
+            yield Delta(kind, apart + text)
 
     def _obey(self, name: str, closing: bool) -> None:
-        before = self._kind
         if name in map(str.casefold, self.tags.answer):
             self._outside = self.tags.plain if closing else "answer"
         elif not closing:
@@ -120,28 +123,6 @@ class TagParser(MarkReader):
             elif not self._tagged and self._outside == "answer":
                 self.unopened = name
             self._outside = "answer"
-        if self._kind != before:
-            self._parted.add(self._kind)
-
-    def _tell(self, mark: str, text: str) -> list[Delta]:
-        kind = self._kind
-        if kind == "answer":
-            self._follow_code(mark, text)
-        part = self._texts[kind]
-        begun = part.begun
-        certain = part.feed(text, strip=self._tagged)
-        if not certain:
-            return []
-        if begun and kind in self._parted and not certain[0].isspace():
-            certain = "\n" + certain
-        self._parted.discard(kind)
-        return [Delta(kind, certain)]
-
-    def _follow_code(self, mark: str, text: str) -> None:
-        if mark == "code" and self._code in ("", text):
-            self._code = "" if self._code else text
-        elif self._code == "`" and "\n" in text:  # it ends with its line at the latest
-            self._code = ""
 
 
 def split_tags(text: str, tags: Tags = TAGS) -> tuple[str, str]:
@@ -166,7 +147,7 @@ class Tagged(Dialect):
     - A reply under an `output_schema` is JSON and marks nothing: it is read with `plain="answer"`.
     """
 
-    def __init__(self, inner: Model, tags: Tags = TAGS) -> None:
+    def __init__(self, inner: Model, tags: Tags) -> None:
         super().__init__(inner)
         self._tags = tags
 
@@ -185,19 +166,9 @@ class Tagged(Dialect):
         return self._tags if schema is None else replace(self._tags, plain="answer")
 
 
-def tagged(
-    model: Model,
-    *,
-    plain: Kind = TAGS.plain,
-    thinking: Sequence[str] = TAGS.thinking,
-    answer: Sequence[str] = TAGS.answer,
-) -> Tagged:
+def tagged(model: Model, tags: Tags = TAGS) -> Tagged:
     """`model`, with the thinking and the answer that it marks told apart.
 
-        tagged(connect("ollama:qwen3:4b"), plain="answer")
-
-    `plain="answer"` is for a model that need not mark its answer: text without tags stays as it
-    is. `thinking` and `answer` are the names of the tags. Raises ValueError for names that no tag
-    can have.
+    tagged(connect("ollama:qwen3:4b"), Tags(plain="answer"))
     """
-    return Tagged(model, Tags(plain=plain, thinking=thinking, answer=answer))
+    return Tagged(model, tags)

@@ -43,11 +43,11 @@ from typing import Any, TypeAlias
 
 from ..messages import HALF, THINK_NAME, Assistant, Json, ToolCall
 from ..model import Model, Request
-from ..streaming import Delta, whole_call
+from ..streaming import Delta
 from ..text import json_at, json_value
 from ..tools import Tool
 from ..wire.pieces import marks
-from .base import NO_REPLY, Dialect, MarkReader, Trimmer
+from .base import NO_REPLY, Dialect, MarkReader, Trimmer, calls_in
 from .quoted import quoted
 from .tags import Tags, split_tags
 
@@ -141,13 +141,8 @@ def _block(text: str, at: int, known: Known) -> Block:
 def _call(value: Any, known: Known) -> ToolCall | None:
     """A JSON value as a call of a known tool."""
     match value:
-        case {"function": dict(inner), **rest} if rest.keys() <= BESIDE:  # as in the API
-            value = inner
-    match value:
         case {"name": str(name), **rest} if name in known and rest.keys() - BESIDE in ARGUMENTS:
             arguments = rest.get("arguments", rest.get("parameters"))
-            if isinstance(arguments, str):  # JSON in JSON, as in the API
-                arguments = json_value(arguments)
             if isinstance(arguments, dict):
                 return ToolCall("", name, arguments, recovered=True)
     return None
@@ -239,22 +234,18 @@ class CallTextReader(MarkReader):
     def __init__(self) -> None:
         super().__init__(OPENERS)
         self._trimmer = Trimmer()
-        self._passed_on = 0  # characters
-        self._waiting: list[str] = []
+        self._told = 0  # characters
+        self._waits = False
 
     def read(self, kind: str, part: str) -> Iterator[Delta]:
-        if self._waiting or kind == "mark" or (kind == "json" and self._passed_on <= SHORT):
-            self._waiting.append(part)
-        elif certain := self._trimmer.feed(part, strip=False):
-            self._passed_on += len(certain)
+        self._waits |= kind == "mark" or (kind == "json" and self._told <= SHORT)
+        if not self._waits and (certain := self._trimmer.feed(part, strip=False)):
+            self._told += len(certain)
             yield Delta("answer", certain)
 
     def close(self, reply: Assistant = NO_REPLY) -> Iterator[Delta]:
         yield from super().close(reply)
-        held = self._trimmer.space + "".join(self._waiting)
-        taken_out = len(reply.text) < self._passed_on + len(held)
-        calls = [call for call in reply.tool_calls if call.recovered and taken_out]
-        if rest := reply.text[self._passed_on :] if calls else held:
+        if rest := reply.text[self._told :]:
             yield Delta("answer", rest)
-        for number, call in enumerate(calls):
-            yield from whole_call(call.name, call.arguments, number)
+        if any(call.recovered for call in reply.tool_calls):
+            yield from calls_in(reply, thoughts=True)

@@ -106,11 +106,11 @@ def connect(
 
 def _cleaned(model: Model, provider: str, base_url: str | None) -> Model:
     """What local servers let slip into the text, put where it belongs: reasoning and calls."""
-    from ..dialects.tags import tagged
+    from ..dialects.tags import Tags, tagged
     from ..dialects.text_calls import recovered
 
     if provider == "ollama":
-        model = tagged(model, plain="answer", answer=())
+        model = tagged(model, Tags(plain="answer", answer=()))
     if provider == "ollama" or (base_url and provider != "offline"):
         model = recovered(model)
     return model
