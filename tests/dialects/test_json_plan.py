@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from tests.support.pieces import InPieces
 from think_agent import (
     Assistant,
-    BadRequest,
     Delta,
     Force,
     Request,
@@ -167,11 +166,6 @@ def test_keys_without_a_use_are_passed_over_but_never_an_action(choice):
     said = answer(whole, choice)
     assert said.stop_reason == "malformed"
     assert "actions: there is no such field in this turn" in said.mistake
-
-
-def test_a_tool_that_is_not_there_cannot_be_forced():
-    with pytest.raises(BadRequest, match="no tool 'fly'"):
-        answer(plan(), Force("fly"))
 
 
 # What is no plan.

@@ -9,7 +9,6 @@ Rule 3: thoughts and the answer are told as they form; a call that is written as
 """
 
 from collections.abc import AsyncIterator, Iterable, Iterator
-from typing import Protocol
 
 from ..messages import THINK_NAME, Assistant
 from ..model import Capabilities, Model, Request
@@ -47,13 +46,17 @@ class Wrapper(Model):
 NO_REPLY = Assistant()
 
 
-class Reader(Protocol):
-    """Makes Deltas of a text as it arrives. The joined Deltas are the same wherever it is cut."""
+class Reader:
+    """Makes Deltas of a text as it arrives; the joined ones are the same wherever it is cut. This
+    one passes all of it on: the text is the answer as it stands.
+    """
 
-    def feed(self, text: str) -> Iterable[Delta]: ...
-    def close(self, reply: Assistant) -> Iterable[Delta]:
+    def feed(self, text: str) -> Iterable[Delta]:
+        return [Delta("answer", text)]
+
+    def close(self, reply: Assistant = NO_REPLY) -> Iterable[Delta]:
         """The Deltas of what was held back; `reply` is what the text amounts to."""
-        return ()
+        return []
 
 
 def calls_in(reply: Assistant, *, thoughts: bool) -> Iterator[Delta]:
@@ -93,9 +96,8 @@ class Dialect(Wrapper):
     def read(self, reply: Assistant, request: Request) -> Assistant:
         return reply
 
-    def reader(self, request: Request) -> Reader | None:
-        """None: the text is the answer as it stands."""
-        return None
+    def reader(self, request: Request) -> Reader:
+        return Reader()
 
     def complete(self, request: Request) -> Assistant:
         model, asked = self.ask(request)
@@ -117,13 +119,13 @@ class Dialect(Wrapper):
                 yield translated
 
     def _translated(
-        self, event: Delta | Assistant, request: Request, reader: Reader | None
+        self, event: Delta | Assistant, request: Request, reader: Reader
     ) -> Iterator[Delta | Assistant]:
         if isinstance(event, Assistant):
             reply = self.read(event, request)
-            yield from reader.close(reply) if reader else ()
+            yield from reader.close(reply)
             yield reply
-        elif reader and event.kind == "answer":
+        elif event.kind == "answer":
             yield from reader.feed(event.text)
         else:
             yield event

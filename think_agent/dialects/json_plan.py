@@ -25,12 +25,11 @@ of the request itself counts where nothing can be called: without tools, and in 
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pydantic
 
-from .. import think as thinking
-from ..errors import BadRequest
 from ..messages import CARRIED, HALF, THINK_NAME, Assistant, Force, Json, ToolCall, ToolChoice
 from ..model import Model, Request
 from ..schema import problems, reduced
@@ -73,26 +72,18 @@ class JsonPlan(Written):
         self.several = several
 
     def schema(self, request: Request) -> Json | None:
-        tools, choice = request.tools, request.tool_choice
-        if isinstance(choice, Force) and choice.name not in {tool.name for tool in tools}:
-            raise BadRequest(f"there is no tool {choice.name!r}; force one that the request has")
         if not _wants_plan(request):
             return request.output_schema
-        return plan_schema(
-            tools, choice, None if self.several or self.name in TAKES_NO_MAX_ITEMS else 1
-        )
+        most = None if self.several or self.name in TAKES_NO_MAX_ITEMS else 1
+        return plan_schema(request.tools, request.tool_choice, most)
 
     def write(self, reply: Assistant) -> str:
         """The plan that would have led to a reply which was not written in this dialect."""
         if not reply.tool_calls:
             return reply.text
-        thoughts = (thinking.thought(call) for call in reply.tool_calls if call.name == THINK_NAME)
-        actions = [
-            {"tool": call.name, "arguments": call.arguments}
-            for call in reply.tool_calls
-            if call.name != THINK_NAME
-        ]
-        values = ("", "\n\n".join(thoughts), wants_to_leave(reply), actions, reply.text)
+        acted = in_silence(replace(reply, thinking=""))
+        actions = [{"tool": call.name, "arguments": call.arguments} for call in acted.tool_calls]
+        values = ("", acted.thinking, wants_to_leave(reply), actions, reply.text)
         return json_text(dict(zip(KEYS, values, strict=True)))
 
     def report(self, call: ToolCall, content: str) -> str:
@@ -114,8 +105,8 @@ class JsonPlan(Written):
             f"else; its keys: {', '.join(_keys(request.tools, request.tool_choice))}."
         )
 
-    def reader(self, request: Request) -> "PlanReader | None":
-        return PlanReader(request) if _wants_plan(request) else None
+    def reader(self, request: Request) -> Reader:
+        return PlanReader(request) if _wants_plan(request) else Reader()
 
 
 def json_plan(model: Model, *, several: bool = False) -> Model:

@@ -102,8 +102,6 @@ class React(Written):
         return ""
 
     def write(self, reply: Assistant) -> str:
-        if reply.stop_reason == "malformed":
-            return reply.text
         if not reply.tool_calls:
             return f"Final Answer: {reply.text}"
         lines = [reply.text] if reply.text else []

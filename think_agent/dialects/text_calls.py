@@ -19,7 +19,7 @@ Rule 2: calls end the reply. From the first of them on there is nothing but call
         for the name of a FORMAT; a token with which models end their turn (END_TOKENS) is not.
 Rule 3: JSON without a marker must begin a line, and only a short lead-in may stand before it. The
         same holds for whatever stands in a ``` fence: a long text that ends in one shows an
-        example. A lead-in that calls itself an example is believed.
+        example.
 Rule 4: an invented `<tool_response>` and what follows it is cut off, if there are calls before it.
 Rule 5: nothing is looked for in a reply that has real calls, broke off, was asked for an output
         schema, or was not to call.
@@ -47,7 +47,7 @@ from ..streaming import Delta
 from ..text import json_at, json_value
 from ..tools import Tool
 from ..wire.pieces import marks
-from .base import NO_REPLY, Dialect, MarkReader, Trimmer, calls_in
+from .base import NO_REPLY, Dialect, MarkReader, Reader, Trimmer, calls_in
 from .quoted import quoted
 from .tags import Tags, split_tags
 
@@ -80,9 +80,6 @@ NAMED = re.compile(
     r'|"name"\s*:\s*"([\w-]+)"\s*,\s*"(?:arguments|parameters)"\s*:'
 )
 WORD = re.compile(r"\S")
-EXAMPLE = re.compile(
-    r"(?i)\b(example|e\.g\.|for instance|like this|looks? like|syntax|format)(?!\w)"
-)
 
 Known: TypeAlias = Mapping[str, Tool]
 Block: TypeAlias = tuple[Sequence[ToolCall], int]  # some calls, and where they end
@@ -104,9 +101,7 @@ def read_calls(text: str, tools: Sequence[Tool]) -> tuple[tuple[ToolCall, ...], 
             tries += 1
             calls, at = _calls_to_the_end(said, start, known)
             if calls:
-                lead = said[:start].rstrip()
-                last_paragraph = lead[-SHORT:].rpartition("\n\n")[2]
-                return ((), text) if EXAMPLE.search(last_paragraph) else (tuple(calls), lead)
+                return tuple(calls), said[:start].rstrip()
         at += 1  # what began before the place where reading failed would fail there too
     return (), text
 
@@ -215,8 +210,8 @@ class Recovering(Dialect):
             return replace(reply, notice=doubt)
         return replace(reply, text=rest, tool_calls=calls, stop_reason="tool_use", native=None)
 
-    def reader(self, request: Request) -> "CallTextReader | None":
-        return CallTextReader() if _may_call(request) else None
+    def reader(self, request: Request) -> Reader:
+        return CallTextReader() if _may_call(request) else Reader()
 
 
 def recovered(model: Model) -> Model:

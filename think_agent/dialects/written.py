@@ -12,11 +12,10 @@ Rule 3: where a reply says more than its turn (words around a plan or an Action,
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from jinja2 import Template
+from jinja2 import Environment, FileSystemLoader
 
 from .. import messages
 from ..messages import CARRIED, THINK_NAME, Assistant, Json, ToolCall, ToolChoice, ToolResult, User
@@ -29,6 +28,7 @@ from ..wire.common import sendable
 from .base import Dialect
 from .quoted import quoted
 
+PROMPTS = Environment(loader=FileSystemLoader(Path(__file__).parent))  # plain text: no autoescape
 COPIED = re.compile(r"\{|^\W*action\b", re.IGNORECASE | re.MULTILINE)  # a call, by a person
 QUOTED = (
     "{} was not run: it was read somewhere, and your reply says more than its turn. "
@@ -91,7 +91,7 @@ class Written(Dialect):
 
     def instructions(self, tools: Sequence[Tool]) -> str:
         """The part of the system prompt that describes the format and the tools."""
-        return _prompt(self.key).render(
+        return PROMPTS.get_template(f"{self.key}.md.j2").render(
             dialect=self,
             json=json_text,
             thinks=has_think(tools),
@@ -145,12 +145,6 @@ class Written(Dialect):
             if isinstance(message, Assistant):
                 calls |= {call.id: call for call in message.tool_calls}
         return said
-
-
-@cache
-def _prompt(name: str) -> Template:
-    path = Path(__file__).with_name(f"{name}.md.j2")
-    return Template(path.read_text(encoding="utf-8"))
 
 
 def _without_thoughts(request: Request) -> Request:
