@@ -18,10 +18,11 @@ from ..wire.pieces import Marks, Splitter
 
 
 class Wrapper(Model):
-    """A model around a model. Subclasses change what they are about; the rest is the inner one's.
+    """A model around a model. Subclasses change what they are about: who is asked and what (`ask`),
+    what the reply amounts to (`read`), or all of `complete`; the rest is the inner one's.
 
-    All but the stream: pieces would get past a change that `complete` makes to the whole reply, so
-    it arrives whole (Model's own `stream`) where a subclass does no better.
+    All but the stream: pieces would get past a change that is made to the whole reply, so it
+    arrives whole (Model's own `stream`) where a subclass does no better.
     """
 
     def __init__(self, inner: Model) -> None:
@@ -33,11 +34,19 @@ class Wrapper(Model):
     def capabilities(self) -> Capabilities:  # type: ignore[override]
         return self.inner.capabilities
 
+    def ask(self, request: Request) -> tuple[Model, Request]:
+        return self.inner, request
+
+    def read(self, reply: Assistant, request: Request) -> Assistant:
+        return reply
+
     def complete(self, request: Request) -> Assistant:
-        return self.inner.complete(request)
+        model, asked = self.ask(request)
+        return self.read(model.complete(asked), request)
 
     async def acomplete(self, request: Request) -> Assistant:
-        return await self.inner.acomplete(request)
+        model, asked = self.ask(request)
+        return self.read(await model.acomplete(asked), request)
 
     def check(self) -> None:
         self.inner.check()
@@ -87,25 +96,10 @@ class MarkReader(Reader):
 
 
 class Dialect(Wrapper):
-    """A model that is spoken to in a dialect."""
-
-    def ask(self, request: Request) -> tuple[Model, Request]:
-        """Who is asked, and what."""
-        return self.inner, request
-
-    def read(self, reply: Assistant, request: Request) -> Assistant:
-        return reply
+    """A model that is spoken to in a dialect, its stream translated, too."""
 
     def reader(self, request: Request) -> Reader:
         return Reader()
-
-    def complete(self, request: Request) -> Assistant:
-        model, asked = self.ask(request)
-        return self.read(model.complete(asked), request)
-
-    async def acomplete(self, request: Request) -> Assistant:
-        model, asked = self.ask(request)
-        return self.read(await model.acomplete(asked), request)
 
     def stream(self, request: Request) -> Iterator[Delta | Assistant]:
         (model, asked), reader = self.ask(request), self.reader(request)
@@ -136,25 +130,20 @@ class Trimmer:
 
     def __init__(self) -> None:
         self.begun = False
-        self._space: list[str] = []
+        self.space: list[str] = []  # that waits
 
     def feed(self, text: str, *, strip: bool = True) -> str:
         """What is certain now. `strip`: also at the start."""
         body = text.rstrip()
         if not body:
-            self._space.append(text)
+            self.space.append(text)
             return ""
-        certain = self.space + body
-        self._space = [text[len(body) :]]
+        certain = "".join(self.space) + body
+        self.space = [text[len(body) :]]
         if strip and not self.begun:
             certain = certain.lstrip()
         self.begun = True
         return certain
-
-    @property
-    def space(self) -> str:
-        """The whitespace that waits."""
-        return "".join(self._space)
 
 
 def wants_to_leave(reply: Assistant) -> bool:

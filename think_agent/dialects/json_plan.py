@@ -63,7 +63,7 @@ class Plan(pydantic.BaseModel, extra="forbid", strict=True):
 
 
 class JsonPlan(Written):
-    """A model that is spoken to in JSON plans; the arguments are those of `json_plan`."""
+    """`json_plan(model)`: it is spoken to in JSON plans, of one action a turn, or of `several`."""
 
     dialect, key, enforced, forcing = "json", "json_plan", "schema", "tool"
 
@@ -109,9 +109,7 @@ class JsonPlan(Written):
         return PlanReader(request) if _wants_plan(request) else Reader()
 
 
-def json_plan(model: Model, *, several: bool = False) -> Model:
-    """`model`, spoken to in JSON plans: one action a turn, or `several`."""
-    return JsonPlan(model, several=several)
+json_plan = JsonPlan
 
 
 def _wants_plan(request: Request) -> bool:
@@ -163,8 +161,6 @@ def _keys(tools: Sequence[Tool], choice: ToolChoice) -> Sequence[str]:
 
 def _possible(tools: Sequence[Tool], choice: ToolChoice) -> list[Tool]:
     """The tools that a plan may name. The think tool is not one: it has keys of its own."""
-    if choice == "none":
-        return []
     only = choice.name if isinstance(choice, Force) else None
     return [tool for tool in tools if tool.name != THINK_NAME and only in (None, tool.name)]
 

@@ -36,7 +36,6 @@ Thought that no think tool can take goes to `thinking`.
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TypeAlias
 
 from ..messages import CARRIED, HALF, THINK_NAME, Assistant, Force, Json, ToolCall, ToolChoice
 from ..model import Model, Request, ScriptedModel
@@ -67,16 +66,13 @@ FENCE = re.compile(r"\A```[\w-]*\s*|```\Z")
 NOTHING = ("", "none", "null", "n/a")
 NOT_ASKED: Json = {"react": {}}  # the `native` of a reply that the transcript knew already
 EXPECTED = (
-    'Write "Thought:" with your notes, then either "Action:" with the name of one tool and '
-    '"Action Input:" with a JSON object, or "Final Answer:" with the words for the user; each label'
-    " at the start of a line."
+    'Write "Thought:", then either "Action:" with the name of one tool and "Action Input:" with a '
+    'JSON object, or "Final Answer:" with the words for the user; each at the start of a line.'
 )
-
-Sections: TypeAlias = Sequence[tuple[str, str]]
 
 
 class React(Written):
-    """A model that is spoken to in Thoughts, Actions and Observations."""
+    """`react(model)`: a model that is spoken to in Thoughts, Actions and Observations."""
 
     dialect, key, enforced, forcing = "react", "react", "prompt", "none"
 
@@ -109,22 +105,21 @@ class React(Written):
             if call.name == THINK_NAME:
                 lines.append(f"Thought: {thought(call)}")
             else:
-                lines.append(f"Action: {call.name}\nAction Input: {_json(call.arguments)}")
+                lines.append(f"Action: {call.name}\nAction Input: {json_text(call.arguments)}")
         return "\n".join(lines)
 
     def report(self, call: ToolCall, content: str) -> str:
-        about = "thought" if call.name == THINK_NAME else f"{call.name} {_json(call.arguments)}"
+        about = "thought" if call.name == THINK_NAME else f"{call.name} {json_text(call.arguments)}"
         return f"Observation ({about}): {content}"
 
     def read(self, reply: Assistant, request: Request) -> Assistant:
         return reply if reply.native == NOT_ASKED else super().read(reply, request)
 
     def understood(self, said: Assistant, request: Request) -> Assistant:
-        sections = split(said.text)
-        if _is_final(request) or said.stop_reason in HALF:
-            words = [text for label, text in sections if label in ("", "answer") and text]
-            return replace(said, text="\n\n".join(words))
-        return _acted(said, sections, request)
+        if not _is_final(request) and said.stop_reason not in HALF:
+            return _acted(said, request)
+        words = [text for label, text in split(said.text) if label in ("", "answer") and text]
+        return replace(said, text="\n\n".join(words))
 
     def has_more(self, text: str) -> bool:
         (_, lead), *sections = split(text)
@@ -139,9 +134,7 @@ class React(Written):
         return SectionReader(request)
 
 
-def react(model: Model) -> Model:
-    """`model`, spoken to in the react dialect."""
-    return React(model)
+react = React
 
 
 def _answered_already(request: Request) -> Assistant | None:
@@ -166,7 +159,7 @@ def opens(kind: str, section: str) -> bool:
     return kind == "observation" if section == "answer" else section != "observation"
 
 
-def split(text: str) -> Sections:
+def split(text: str) -> list[tuple[str, str]]:
     """A reply as `(label, text)` pairs, in order. The first has the label "", for the text before
     all labels; that of an observation is empty.
     """
@@ -179,16 +172,13 @@ def split(text: str) -> Sections:
     return sections
 
 
-def _json(arguments: Json | str) -> str:
-    return arguments if isinstance(arguments, str) else json_text(arguments)
-
-
 def _is_final(request: Request) -> bool:
     return request.tool_choice == "none" or not request.tools
 
 
-def _acted(said: Assistant, sections: Sections, request: Request) -> Assistant:
+def _acted(said: Assistant, request: Request) -> Assistant:
     """`said` with the calls of its sections. Raises ModelMistake."""
+    sections = split(said.text)
     tools = {tool.name: tool for tool in request.tools}
     calls: list[ToolCall] = []
     answer: str | None = None

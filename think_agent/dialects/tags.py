@@ -38,7 +38,7 @@ from typing import Literal, TypeAlias
 from ..messages import Assistant
 from ..model import Model, Request
 from ..streaming import Delta
-from ..wire.pieces import Marks, marks
+from ..wire.pieces import marks
 from .base import NO_REPLY, Dialect, MarkReader, Trimmer
 
 Kind: TypeAlias = Literal["thinking", "answer"]
@@ -55,12 +55,6 @@ class Tags:
     thinking: Sequence[str] = ("thinking", "think")  # local models write the short one
     answer: Sequence[str] = ("answer",)
 
-    def marks(self) -> Marks:
-        """Every way to write a tag, and code, in which a tag counts as text."""
-        names = (*self.thinking, *self.answer)
-        tags = [["<", " ?", "(?:/ ?)?", *map(re.escape, name), " ?", ">"] for name in names]
-        return marks(re.IGNORECASE, tag=tags, code=["```", "`"])
-
 
 TAGS = Tags()
 
@@ -73,7 +67,9 @@ class TagParser(MarkReader):
     """
 
     def __init__(self, tags: Tags = TAGS) -> None:
-        super().__init__(tags.marks())
+        names = (*tags.thinking, *tags.answer)
+        written = [["<", " ?", "(?:/ ?)?", *map(re.escape, name), " ?", ">"] for name in names]
+        super().__init__(marks(re.IGNORECASE, tag=written, code=["```", "`"]))
         self.unopened = ""
         self.tags = tags
         self._tagged = False  # was there a tag?
@@ -86,7 +82,7 @@ class TagParser(MarkReader):
     def close(self, reply: Assistant = NO_REPLY) -> list[Delta]:
         """The Deltas of what was held back, as no more text comes."""
         deltas = list(super().close(reply))
-        space = "" if self._tagged else self._texts[self._kind].space
+        space = "" if self._tagged else "".join(self._texts[self._kind].space)
         return [*deltas, Delta(self._kind, space)] if space else deltas
 
     @property
@@ -137,7 +133,8 @@ def split_tags(text: str, tags: Tags = TAGS) -> tuple[str, str]:
 
 
 class Tagged(Dialect):
-    """A model whose text is read with its tags.
+    """`tagged(model, Tags(plain="answer"))`: its text is read with its tags, and the thinking and
+    the answer that it marks told apart.
 
     - Native thinking stays first, marked thinking follows on a new line. (Their Deltas come without
       that newline.)
@@ -147,7 +144,7 @@ class Tagged(Dialect):
     - A reply under an `output_schema` is JSON and marks nothing: it is read with `plain="answer"`.
     """
 
-    def __init__(self, inner: Model, tags: Tags) -> None:
+    def __init__(self, inner: Model, tags: Tags = TAGS) -> None:
         super().__init__(inner)
         self._tags = tags
 
@@ -166,9 +163,4 @@ class Tagged(Dialect):
         return self._tags if schema is None else replace(self._tags, plain="answer")
 
 
-def tagged(model: Model, tags: Tags = TAGS) -> Tagged:
-    """`model`, with the thinking and the answer that it marks told apart.
-
-    tagged(connect("ollama:qwen3:4b"), Tags(plain="answer"))
-    """
-    return Tagged(model, tags)
+tagged = Tagged

@@ -39,10 +39,10 @@ not get it made.
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any
 
 from ..messages import HALF, THINK_NAME, Assistant, Json, ToolCall
-from ..model import Model, Request
+from ..model import Request
 from ..streaming import Delta
 from ..text import json_at, json_value
 from ..tools import Tool
@@ -81,9 +81,6 @@ NAMED = re.compile(
 )
 WORD = re.compile(r"\S")
 
-Known: TypeAlias = Mapping[str, Tool]
-Block: TypeAlias = tuple[Sequence[ToolCall], int]  # some calls, and where they end
-
 
 def read_calls(text: str, tools: Sequence[Tool]) -> tuple[tuple[ToolCall, ...], str]:
     """The calls that end `text`, marked `recovered` and still without ids, and the text before
@@ -106,7 +103,7 @@ def read_calls(text: str, tools: Sequence[Tool]) -> tuple[tuple[ToolCall, ...], 
     return (), text
 
 
-def _calls_to_the_end(text: str, at: int, known: Known) -> Block:
+def _calls_to_the_end(text: str, at: int, known: Mapping[str, Tool]) -> tuple[list[ToolCall], int]:
     """The calls from `at` on. No calls, and the place, when anything else is found."""
     calls: list[ToolCall] = []
     while not (calls and END.fullmatch(text, at)):
@@ -119,7 +116,7 @@ def _calls_to_the_end(text: str, at: int, known: Known) -> Block:
     return calls, at
 
 
-def _block(text: str, at: int, known: Known) -> Block:
+def _block(text: str, at: int, known: Mapping[str, Tool]) -> tuple[list[ToolCall], int]:
     """The calls of the one piece of markup or JSON that begins at `at`; none when it is no call."""
     if text[at : at + 1] in "[{" and (read := json_at(text, at)):
         value, end = read
@@ -133,7 +130,7 @@ def _block(text: str, at: int, known: Known) -> Block:
     return [], at
 
 
-def _call(value: Any, known: Known) -> ToolCall | None:
+def _call(value: Any, known: Mapping[str, Tool]) -> ToolCall | None:
     """A JSON value as a call of a known tool."""
     match value:
         case {"name": str(name), **rest} if name in known and rest.keys() - BESIDE in ARGUMENTS:
@@ -193,7 +190,7 @@ def _unread(text: str, tools: Sequence[Tool]) -> str:
 
 
 class Recovering(Dialect):
-    """A model whose calls count even when it writes them into its text.
+    """`recovered(model)`: its calls count even when it writes them into its text.
 
     `native` of a reply with recovered calls is dropped: it has no calls in it, and its provider
     would refuse their results.
@@ -214,9 +211,7 @@ class Recovering(Dialect):
         return CallTextReader() if _may_call(request) else Reader()
 
 
-def recovered(model: Model) -> Model:
-    """`model`, with the calls that it writes into its text recovered."""
-    return Recovering(model)
+recovered = Recovering
 
 
 def _may_call(request: Request) -> bool:
