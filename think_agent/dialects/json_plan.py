@@ -25,7 +25,6 @@ of the request itself counts where nothing can be called: without tools, and in 
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pydantic
@@ -35,10 +34,11 @@ from ..model import Model, Request
 from ..schema import problems, reduced
 from ..streaming import Delta
 from ..text import json_objects, json_text, json_value
+from ..think import bare, carried, thought
 from ..tools import ModelMistake, Tool
 from ..wire.pieces import JsonReader
 from .base import NO_REPLY, Reader, calls_in, wants_to_leave
-from .written import Written, acting, has_think, in_silence, note, signals, think_call
+from .written import Written, acting, has_think, in_silence, note, prompt, signals, think_call
 
 KEYS = ("understanding", "reasoning", "task_complete", "actions", "response")
 # It answers 400 to maxItems. One action a turn is asked of it in words, and checked on reading.
@@ -77,13 +77,30 @@ class JsonPlan(Written):
         most = None if self.several or self.name in TAKES_NO_MAX_ITEMS else 1
         return plan_schema(request.tools, request.tool_choice, most)
 
+    def instructions(self, tools: Sequence[Tool]) -> str:
+        signal = '; its should_continue "false" is task_complete true' if signals(tools) else ""
+        think = f' Where you are told to use the tool think, write "reasoning"{signal}.'
+        lines = [
+            json_text({"name": t.name, "description": t.description, "parameters": t.parameters})
+            for t in _possible(tools, "auto")
+        ]
+        return prompt(
+            "json_plan.md",
+            amount="in the order to do them" if self.several else "at most one",
+            response="until you are asked for the answer" if signals(tools) else "while you work",
+            think=think if has_think(tools) else "",
+            tools="\n".join(lines) or "None.",
+        )
+
     def write(self, reply: Assistant) -> str:
         """The plan that would have led to a reply which was not written in this dialect."""
         if not reply.tool_calls:
             return reply.text
-        acted = in_silence(replace(reply, thinking=""))
-        actions = [{"tool": call.name, "arguments": call.arguments} for call in acted.tool_calls]
-        values = ("", acted.thinking, wants_to_leave(reply), actions, reply.text)
+        calls = reply.tool_calls
+        notes = (thought(call) if call.name == THINK_NAME else carried(call) for call in calls)
+        acts = (bare(call) for call in calls if call.name != THINK_NAME)
+        actions = [{"tool": call.name, "arguments": call.arguments} for call in acts]
+        values = ("", "\n\n".join(filter(None, notes)), wants_to_leave(reply), actions, reply.text)
         return json_text(dict(zip(KEYS, values, strict=True)))
 
     def report(self, call: ToolCall, content: str) -> str:

@@ -46,7 +46,17 @@ from ..tools import ModelMistake, Tool
 from ..wire.pieces import marks
 from .base import NO_REPLY, MarkReader, Trimmer, Wrapper, calls_in
 from .text_calls import typed
-from .written import Written, acting, has_think, in_silence, note, own_words, signals, think_call
+from .written import (
+    Written,
+    acting,
+    has_think,
+    in_silence,
+    note,
+    own_words,
+    prompt,
+    signals,
+    think_call,
+)
 
 BEFORE = (r"^[ \t]{0,8}", r"(?:[#>]{1,6}[ \t]{0,4})?", r"[*_`]{0,3}")
 SPACE, NUMBER = r"[ \t]{0,4}", r"\d{0,3}"
@@ -83,6 +93,17 @@ class React(Written):
 
     def schema(self, request: Request) -> Json | None:
         return request.output_schema if _is_final(request) else None
+
+    def instructions(self, tools: Sequence[Tool]) -> str:
+        signal = '; a Final Answer is its\nshould_continue "false"' if signals(tools) else ""
+        think = f"\nWhere you are told to use the tool think, write a Thought{signal}.\n"
+        lines = (
+            f"- {tool.name}: {tool.description}\n"
+            f"  Action Input: JSON of the schema {json_text(tool.parameters)}"
+            for tool in tools
+            if tool.name != THINK_NAME
+        )
+        return prompt("react.md", think=think if has_think(tools) else "", tools="\n".join(lines))
 
     def choice(self, choice: ToolChoice, tools: Sequence[Tool]) -> str:
         match choice:

@@ -13,22 +13,19 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from string import Template
 from typing import Literal
-
-from jinja2 import Environment, FileSystemLoader
 
 from .. import messages
 from ..messages import CARRIED, THINK_NAME, Assistant, Json, ToolCall, ToolChoice, ToolResult, User
 from ..model import Capabilities, Model, Request
 from ..streaming import Delta
-from ..text import json_text
 from ..think import bare, has_signal, thought
 from ..tools import ModelMistake, Tool
 from ..wire.common import sendable
 from .base import Dialect
 from .quoted import quoted
 
-PROMPTS = Environment(loader=FileSystemLoader(Path(__file__).parent))  # plain text: no autoescape
 COPIED = re.compile(r"\{|^\W*action\b", re.IGNORECASE | re.MULTILINE)  # a call, by a person
 QUOTED = (
     "{} was not run: it was read somewhere, and your reply says more than its turn. "
@@ -91,13 +88,7 @@ class Written(Dialect):
 
     def instructions(self, tools: Sequence[Tool]) -> str:
         """The part of the system prompt that describes the format and the tools."""
-        return PROMPTS.get_template(f"{self.key}.md.j2").render(
-            dialect=self,
-            json=json_text,
-            thinks=has_think(tools),
-            signals=signals(tools),
-            tools=[tool for tool in tools if tool.name != THINK_NAME],
-        )
+        raise NotImplementedError
 
     def read(self, reply: Assistant, request: Request) -> Assistant:
         if reply.tool_calls:  # it was shown no tools
@@ -145,6 +136,12 @@ class Written(Dialect):
             if isinstance(message, Assistant):
                 calls |= {call.id: call for call in message.tool_calls}
         return said
+
+
+def prompt(name: str, **words: str) -> str:
+    """A system prompt, from the file of this name."""
+    text = Path(__file__).with_name(name).read_text(encoding="utf-8")
+    return Template(text.strip()).substitute(words)
 
 
 def _without_thoughts(request: Request) -> Request:
