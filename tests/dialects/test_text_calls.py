@@ -92,8 +92,8 @@ WRITTEN = {
     "bare, after words": (f"Let me see.\n{LOOK}", [ONE]),
     "bare, a list": (f"[{LOOK}, {LOOK}]", [ONE, ONE]),
     "bare, with ;": (f"{LOOK}; {LOOK}", [ONE, ONE]),
-    "as in the API": (json.dumps({"id": "a", "type": "function", "function": {
-        "name": "look", "arguments": '{"order_id": "ORD-001"}'}}), [ONE]),
+    "as in the API": ('{"type": "function", "name": "look", "parameters": '
+                      '{"order_id": "ORD-001"}}', [ONE]),
     "a thought": (json.dumps({"name": "think", "arguments": NOTES}), [("think", NOTES)]),
     "with a leaked end": (f"{HERMES}<|im_end|>", [ONE]),
     "with leaked ends": (f"I will look.\n{HERMES}\n<|im_end|>\n<|endoftext|>\n", [ONE]),
@@ -140,9 +140,6 @@ NO_CALLS = {
     "markup in the middle": f"Send <tool_call>{LOOK}</tool_call> to look an order up.",
     "a call in code": f"Send `<tool_call>{LOOK}</tool_call>`",
     "JSON in a line": f"The call was {LOOK}",
-    "an example at the end": f"To look up an order, send, for example:\n\n```json\n{LOOK}\n```",
-    "two examples": f"A call looks like this:\n<tool_call>{LOOK}</tool_call>\n{LOOK}",
-    "a marked example at the end": f"A call looks like this:\n<tool_call>{LOOK}</tool_call>",
     "a long text, then a fence": f"{EXPLAINED}\n\n```json\n{LOOK}\n```",
     "a long text, then JSON": f"{EXPLAINED}\n\n{LOOK}",
     "a long text, then fenced markup": f"{EXPLAINED}\n```\n<tool_call>{LOOK}</tool_call>\n```",
@@ -233,7 +230,6 @@ def test_any_text_is_read_or_left_as_it_is(text):
 
 @given(prose, st.lists(st.tuples(st.sampled_from(TOOLS), objects), min_size=1, max_size=3))
 def test_encoded_calls_come_back_from_the_end_of_any_prose(lead, asked):
-    assume("example" not in lead.lower())
     assume("tool_response" not in lead)
     written = [json.dumps({"name": t.name, "arguments": a}) for t, a in asked]
     wanted = [(t.name, a) for t, a in asked]

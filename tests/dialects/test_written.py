@@ -154,6 +154,13 @@ def test_the_model_inside_sees_words_alone_and_always_the_same_instructions(dial
 
 
 @each
+def test_the_bounds_of_a_reply_hold_for_the_model_inside(dialect):
+    model, heard = listened_to(dialect, lambda _: Assistant(LOOK[dialect]))
+    model.complete(request(deadline=7.5, max_output_tokens=9))
+    assert (heard[0].deadline, heard[0].max_output_tokens) == (7.5, 9)
+
+
+@each
 def test_with_a_think_tool_carrying_changes_nothing(dialect):
     model, heard = listened_to(dialect, lambda _: Assistant(LOOK[dialect]))
     plain, carried = (

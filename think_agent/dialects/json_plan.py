@@ -29,18 +29,16 @@ from typing import Any
 
 import pydantic
 
-from .. import think as thinking
-from ..errors import BadRequest
 from ..messages import CARRIED, HALF, THINK_NAME, Assistant, Force, Json, ToolCall, ToolChoice
 from ..model import Model, Request
-from ..policies.limits import check_whole
-from ..schema import problems, reduced, transformed
+from ..schema import problems, reduced
 from ..streaming import Delta
 from ..text import json_objects, json_text, json_value
+from ..think import bare, carried, thought
 from ..tools import ModelMistake, Tool
 from ..wire.pieces import JsonReader
-from .base import Reader, Trimmer, wants_to_leave
-from .written import Written, acting, has_think, note, prompt, signals, think_call
+from .base import NO_REPLY, Reader, calls_in, wants_to_leave
+from .written import Written, acting, has_think, in_silence, note, prompt, signals, think_call
 
 KEYS = ("understanding", "reasoning", "task_complete", "actions", "response")
 # It answers 400 to maxItems. One action a turn is asked of it in words, and checked on reading.
@@ -65,39 +63,44 @@ class Plan(pydantic.BaseModel, extra="forbid", strict=True):
 
 
 class JsonPlan(Written):
-    """A model that is spoken to in JSON plans; the arguments are those of `json_plan`."""
+    """`json_plan(model)`: it is spoken to in JSON plans, of one action a turn, or of `several`."""
 
     dialect, key, enforced, forcing = "json", "json_plan", "schema", "tool"
 
-    def __init__(self, inner: Model, *, several: bool = False, longest: int | None = None) -> None:
+    def __init__(self, inner: Model, *, several: bool = False) -> None:
         super().__init__(inner)
         self.several = several
-        self.longest = longest
 
-    def asked(self, request: Request) -> Request:
-        tools, choice = request.tools, request.tool_choice
-        if isinstance(choice, Force) and choice.name not in {tool.name for tool in tools}:
-            raise BadRequest(f"there is no tool {choice.name!r}; force one that the request has")
-        system, schema = request.system, request.output_schema
-        if tools:
-            system = f"{system}\n\n{instructions(tools, self.several)}".strip()
-        if _wants_plan(request):
-            most = None if self.several or self.name in TAKES_NO_MAX_ITEMS else 1
-            schema = plan_schema(tools, choice, most)
-            schema = _shortened(schema, self.longest) if self.longest else schema
-        return Request(tuple(self.conversation(request)), system=system, output_schema=schema)
+    def schema(self, request: Request) -> Json | None:
+        if not _wants_plan(request):
+            return request.output_schema
+        most = None if self.several or self.name in TAKES_NO_MAX_ITEMS else 1
+        return plan_schema(request.tools, request.tool_choice, most)
+
+    def instructions(self, tools: Sequence[Tool]) -> str:
+        signal = '; its should_continue "false" is task_complete true' if signals(tools) else ""
+        think = f' Where you are told to use the tool think, write "reasoning"{signal}.'
+        lines = [
+            json_text({"name": t.name, "description": t.description, "parameters": t.parameters})
+            for t in _possible(tools, "auto")
+        ]
+        return prompt(
+            "json_plan.md",
+            amount="in the order to do them" if self.several else "at most one",
+            response="until you are asked for the answer" if signals(tools) else "while you work",
+            think=think if has_think(tools) else "",
+            tools="\n".join(lines) or "None.",
+        )
 
     def write(self, reply: Assistant) -> str:
         """The plan that would have led to a reply which was not written in this dialect."""
         if not reply.tool_calls:
             return reply.text
-        thoughts = (thinking.thought(call) for call in reply.tool_calls if call.name == THINK_NAME)
-        actions = [
-            {"tool": call.name, "arguments": call.arguments}
-            for call in reply.tool_calls
-            if call.name != THINK_NAME
-        ]
-        values = ("", "\n\n".join(thoughts), wants_to_leave(reply), actions, reply.text)
+        calls = reply.tool_calls
+        notes = (thought(call) if call.name == THINK_NAME else carried(call) for call in calls)
+        acts = (bare(call) for call in calls if call.name != THINK_NAME)
+        actions = [{"tool": call.name, "arguments": call.arguments} for call in acts]
+        values = ("", "\n\n".join(filter(None, notes)), wants_to_leave(reply), actions, reply.text)
         return json_text(dict(zip(KEYS, values, strict=True)))
 
     def report(self, call: ToolCall, content: str) -> str:
@@ -119,20 +122,11 @@ class JsonPlan(Written):
             f"else; its keys: {', '.join(_keys(request.tools, request.tool_choice))}."
         )
 
-    def reader(self, request: Request) -> "PlanReader | None":
-        return PlanReader(request) if _wants_plan(request) else None
+    def reader(self, request: Request) -> Reader:
+        return PlanReader(request) if _wants_plan(request) else Reader()
 
 
-def json_plan(model: Model, *, several: bool = False, longest: int | None = None) -> Model:
-    """`model`, spoken to in JSON plans: one action a turn, or `several`.
-
-    `longest`: the most characters of each text in a plan, for small models that talk until they are
-    cut. It is the schema's `maxLength`: llama.cpp and Ollama keep to it, OpenAI and Anthropic
-    answer 400.
-    """
-    if longest is not None:
-        check_whole("longest", longest)
-    return JsonPlan(model, several=several, longest=longest)
+json_plan = JsonPlan
 
 
 def _wants_plan(request: Request) -> bool:
@@ -141,7 +135,7 @@ def _wants_plan(request: Request) -> bool:
     return bool(request.tools) and not final
 
 
-# Asking: the schema of a turn, and the words of the system prompt.
+# Asking: the schema of a turn.
 
 
 def plan_schema(tools: Sequence[Tool], choice: ToolChoice, most: int | None) -> Json:
@@ -173,16 +167,6 @@ def _closed(**properties: Json) -> Json:
     }
 
 
-def _shortened(schema: Json, longest: int) -> Json:
-    """`schema` with a `maxLength`, in characters, on every text that may be anything."""
-
-    def shorten(part: Json) -> Json:
-        free = part.get("type") == "string" and "enum" not in part
-        return part | {"maxLength": longest} if free else part
-
-    return transformed(schema, shorten)
-
-
 def _keys(tools: Sequence[Tool], choice: ToolChoice) -> Sequence[str]:
     """The keys of a turn, in the order of writing."""
     if choice == "none":
@@ -194,8 +178,6 @@ def _keys(tools: Sequence[Tool], choice: ToolChoice) -> Sequence[str]:
 
 def _possible(tools: Sequence[Tool], choice: ToolChoice) -> list[Tool]:
     """The tools that a plan may name. The think tool is not one: it has keys of its own."""
-    if choice == "none":
-        return []
     only = choice.name if isinstance(choice, Force) else None
     return [tool for tool in tools if tool.name != THINK_NAME and only in (None, tool.name)]
 
@@ -203,22 +185,6 @@ def _possible(tools: Sequence[Tool], choice: ToolChoice) -> list[Tool]:
 def _must_act(tools: Sequence[Tool], choice: ToolChoice) -> bool:
     """Is an action the only way on? (`"required"` leaves the exit signal as a way out.)"""
     return isinstance(choice, Force) or (choice == "required" and not signals(tools))
-
-
-def instructions(tools: Sequence[Tool], several: bool) -> str:
-    """The part of the system prompt that describes the format and the tools."""
-    signal = '; its should_continue "false" is task_complete true' if signals(tools) else ""
-    think = f' Where you are told to use the tool think, write "reasoning"{signal}.'
-    lines = [
-        json_text({"name": t.name, "description": t.description, "parameters": t.parameters})
-        for t in _possible(tools, "auto")
-    ]
-    return prompt("json_plan.md").substitute(
-        amount="in the order to do them" if several else "at most one",
-        response="until you are asked for the answer" if signals(tools) else "while you work",
-        think=think if has_think(tools) else "",
-        tools="\n".join(lines) or "None.",
-    )
 
 
 # Reading: text -> Plan -> Assistant.
@@ -229,14 +195,13 @@ def _plan(text: str, request: Request, several: bool) -> Plan:
     tools, choice = request.tools, request.tool_choice
     keys = _keys(tools, choice)
     found = _first_plan(text, or_words=choice == "none")
-    useless = set(KEYS).difference(keys)
     try:
-        plan = Plan.model_validate({k: v for k, v in found.items() if k not in useless})
+        plan = Plan.model_validate({k: v for k, v in found.items() if k in keys or k not in KEYS})
     except pydantic.ValidationError as error:
         raise ModelMistake(problems(error)) from error
     if missing := [key for key in keys if key not in plan.model_fields_set]:
         raise ModelMistake(f"{missing[0]}: this field is required")
-    if found.get("actions") and "actions" in useless:
+    if "actions" not in keys and found.get("actions"):
         raise ModelMistake("actions: there is no such field in this turn")
     if "actions" in keys and not plan.actions:
         if _must_act(tools, choice):
@@ -250,8 +215,7 @@ def _plan(text: str, request: Request, several: bool) -> Plan:
         if not (tool := known.get(action.tool)):
             names = ", ".join(known)
             raise ModelMistake(f"actions.{number}.tool: use one of {names}, not {action.tool!r}")
-        schema = reduced(tool.parameters, strict=False)
-        action.arguments = without_nulls(action.arguments, schema)
+        action.arguments = without_nulls(action.arguments, reduced(tool.parameters, strict=False))
     if plan.actions and not plan.reasoning.strip():
         raise ModelMistake("reasoning is blank; write down why, then act")
     return plan
@@ -262,14 +226,9 @@ def _first_plan(text: str, *, or_words: bool) -> Json:
     found = (value for value in json_objects(text) if not value.keys().isdisjoint(KEYS))
     if plan := next(found, None):
         return plan
-    if or_words and _is_words(text):
+    if or_words and not text.lstrip().startswith(("{", "`")):  # no attempt at a plan
         return {"response": text.strip()}
     raise ModelMistake("there is no JSON object in it, or none that can be read")
-
-
-def _is_words(text: str) -> bool:
-    """Is this plain text, and no attempt at a plan?"""
-    return not text.lstrip().startswith(("{", "`"))
 
 
 def _acted(plan: Plan, said: Assistant, request: Request) -> Assistant:
@@ -277,11 +236,12 @@ def _acted(plan: Plan, said: Assistant, request: Request) -> Assistant:
     tools, leaving = request.tools, plan.task_complete
     calls = [ToolCall("", action.tool, action.arguments) for action in plan.actions]
     # Without the exit signal, the way out is silence: a plan that is complete and does nothing.
-    silent = not has_think(tools) or (leaving and not calls and not signals(tools))
+    silent = leaving and not calls and not signals(tools)
     if request.tool_choice != "none":
         notes = "\n\n".join(filter(None, (plan.understanding, plan.reasoning)))
         calls.insert(0, think_call({CARRIED: notes}, tools, leaving=leaving))
-    return acting(said, plan.response, calls, silent=silent)
+    acted = acting(said, plan.response, calls)
+    return in_silence(acted) if silent else acted
 
 
 def without_nulls(value: Any, schema: Json) -> Any:
@@ -307,40 +267,28 @@ def without_nulls(value: Any, schema: Json) -> Any:
 
 
 class PlanReader(Reader):
-    """Makes Deltas of a plan that takes shape. Plain words, where they will do, are the answer."""
+    """Makes Deltas of the notes and the response of a plan that takes shape. Plain words, where
+    they will do, are told at the end.
+    """
 
     def __init__(self, request: Request) -> None:
         self._thinks = has_think(request.tools)
-        self._are_words = None if request.tool_choice == "none" else False  # None: not yet known
         self._json = JsonReader()
-        self._words = Trimmer()
         self._notes = ""  # the key whose notes came last
-        self._tool: list[str] = []  # the name of the tool of this action
+        self._answered = False
 
     def feed(self, text: str) -> Iterator[Delta]:
-        if self._are_words is None and text.strip():
-            self._are_words = _is_words(text)
-        if not self._are_words:
-            for path, raw, piece in self._json.feed(text):
-                yield from self._deltas(path, raw, piece)
-        elif words := self._words.feed(text):
-            yield Delta("answer", words)
+        for path, _, piece in self._json.feed(text):
+            match path:
+                case ["understanding" | "reasoning" as key] if piece:
+                    apart = "\n\n" if self._notes not in ("", key) else ""
+                    self._notes = key
+                    yield note(apart + piece, as_thought=self._thinks)
+                case ["response"] if piece:
+                    self._answered = True
+                    yield Delta("answer", piece)
 
-    def _deltas(self, path: Sequence[str | int | None], raw: str, text: str) -> Iterator[Delta]:
-        match path:
-            case ["understanding" | "reasoning" as key] if text:
-                apart = "\n\n" if self._notes not in ("", key) else ""
-                self._notes = key
-                yield note(apart + text, as_thought=self._thinks)
-            case ["response"] if text:
-                yield Delta("answer", text)
-            case ["actions", int()] if raw == "{":
-                self._tool = []
-            case ["actions", int() as number, "tool"]:
-                self._tool.append(text)
-                if raw == '"' and (name := "".join(self._tool)):
-                    yield Delta("call", "", name, number + self._thinks)
-            case ["actions", int() as number, "arguments", *inside]:
-                name = "".join(self._tool)
-                if name and (inside or not raw.isspace()):
-                    yield Delta("call", raw, name, number + self._thinks)
+    def close(self, reply: Assistant = NO_REPLY) -> Iterator[Delta]:
+        if reply.stop_reason == "end_turn" and reply.text and not self._answered:
+            yield Delta("answer", reply.text)
+        yield from calls_in(reply, thoughts=False)

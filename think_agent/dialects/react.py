@@ -7,9 +7,9 @@
     Thought: All is recorded.
     Final Answer: Your refund is on its way.                 -> the exit signal
 
-Rule 1: a label begins a line, in any case, bold or numbered as it may be. It rules until the next
-        one. "Observation:" is a stop sequence: what a model invents after it is cut off. All other
-        text after "Final Answer:" is the answer, "Action:" included.
+Rule 1: a label begins a line, in any case, bold or numbered as it may be. It opens a section, up to
+        the next one. "Observation:" is a stop sequence: what a model invents after it is cut off.
+        All other text after "Final Answer:" is the answer, "Action:" included.
 Rule 2: a reply is read as a whole or not at all. Where anything in it cannot be read, nothing is
         run, and `mistake` tells the model what was wrong and what was expected.
 Rule 3: a Final Answer is the exit signal, and its words are the final reply: the final call of the
@@ -43,28 +43,46 @@ from ..streaming import Delta
 from ..text import json_at, json_text, json_value
 from ..think import thought
 from ..tools import ModelMistake, Tool
-from ..wire.pieces import CallReader
-from .base import MarkReader, Trimmer, Wrapper
-from .labels import LABELS, Sections, opens, split
+from ..wire.pieces import marks
+from .base import NO_REPLY, MarkReader, Trimmer, Wrapper, calls_in
 from .text_calls import typed
-from .written import Written, acting, has_think, note, own_words, prompt, say, signals, think_call
+from .written import (
+    Written,
+    acting,
+    has_think,
+    in_silence,
+    note,
+    own_words,
+    prompt,
+    signals,
+    think_call,
+)
 
+BEFORE = (r"^[ \t]{0,8}", r"(?:[#>]{1,6}[ \t]{0,4})?", r"[*_`]{0,3}")
+SPACE, NUMBER = r"[ \t]{0,4}", r"\d{0,3}"
+AFTER = (SPACE, NUMBER, SPACE, r"[*_`]{0,3}", SPACE, "[:：]", r"[*_]{0,3}", "")
+LABELS = marks(
+    re.IGNORECASE | re.ASCII,
+    thought=[[*BEFORE, *"thought", *AFTER]],
+    action=[[*BEFORE, *"action", *AFTER]],
+    input=[[*BEFORE, *"action", "[ _]", *"input", *AFTER]],
+    observation=[[*BEFORE, *"observation", *AFTER]],
+    answer=[[*BEFORE, *"final", "[ _]", *"answer", *AFTER]],
+)
 ACTION = re.compile(r"[\s`*\"'\[(<]*([\w.-]*\w)[`*\"'>]*[\])]?\.?[`*\"'>]*(.*)", re.DOTALL)
 TURN = re.compile(r"(?:thought )*action (?:input )?")  # its labels; an Observation is invented
 CITES = re.compile(r"```|^[ \t]*>|^[ \t]+\W*action", re.IGNORECASE | re.MULTILINE)
-INLINE = re.compile(r"[(\[](.*)[)\]]\.?", re.DOTALL)
 FENCE = re.compile(r"\A```[\w-]*\s*|```\Z")
 NOTHING = ("", "none", "null", "n/a")
 NOT_ASKED: Json = {"react": {}}  # the `native` of a reply that the transcript knew already
 EXPECTED = (
-    'Write "Thought:" with your notes, then either "Action:" with the name of one tool and '
-    '"Action Input:" with a JSON object, or "Final Answer:" with the words for the user; each label'
-    " at the start of a line."
+    'Write "Thought:", then either "Action:" with the name of one tool and "Action Input:" with a '
+    'JSON object, or "Final Answer:" with the words for the user; each at the start of a line.'
 )
 
 
 class React(Written):
-    """A model that is spoken to in Thoughts, Actions and Observations."""
+    """`react(model)`: a model that is spoken to in Thoughts, Actions and Observations."""
 
     dialect, key, enforced, forcing = "react", "react", "prompt", "none"
 
@@ -73,16 +91,19 @@ class React(Written):
             return Wrapper(ScriptedModel([known])), request  # it has been streamed
         return super().ask(request)
 
-    def asked(self, request: Request) -> Request:
-        tools, messages = request.tools, self.conversation(request)
-        if not tools:
-            return replace(request, messages=tuple(messages), tool_choice="auto")
-        say(messages, self.choice(request.tool_choice, tools))
-        return Request(
-            tuple(messages),
-            system=f"{request.system}\n\n{instructions(tools)}".strip(),
-            output_schema=request.output_schema if request.tool_choice == "none" else None,
+    def schema(self, request: Request) -> Json | None:
+        return request.output_schema if _is_final(request) else None
+
+    def instructions(self, tools: Sequence[Tool]) -> str:
+        signal = '; a Final Answer is its\nshould_continue "false"' if signals(tools) else ""
+        think = f"\nWhere you are told to use the tool think, write a Thought{signal}.\n"
+        lines = (
+            f"- {tool.name}: {tool.description}\n"
+            f"  Action Input: JSON of the schema {json_text(tool.parameters)}"
+            for tool in tools
+            if tool.name != THINK_NAME
         )
+        return prompt("react.md", think=think if has_think(tools) else "", tools="\n".join(lines))
 
     def choice(self, choice: ToolChoice, tools: Sequence[Tool]) -> str:
         match choice:
@@ -98,8 +119,6 @@ class React(Written):
         return ""
 
     def write(self, reply: Assistant) -> str:
-        if reply.stop_reason == "malformed":
-            return reply.text
         if not reply.tool_calls:
             return f"Final Answer: {reply.text}"
         lines = [reply.text] if reply.text else []
@@ -107,22 +126,21 @@ class React(Written):
             if call.name == THINK_NAME:
                 lines.append(f"Thought: {thought(call)}")
             else:
-                lines.append(f"Action: {call.name}\nAction Input: {_json(call.arguments)}")
+                lines.append(f"Action: {call.name}\nAction Input: {json_text(call.arguments)}")
         return "\n".join(lines)
 
     def report(self, call: ToolCall, content: str) -> str:
-        about = "thought" if call.name == THINK_NAME else f"{call.name} {_json(call.arguments)}"
+        about = "thought" if call.name == THINK_NAME else f"{call.name} {json_text(call.arguments)}"
         return f"Observation ({about}): {content}"
 
     def read(self, reply: Assistant, request: Request) -> Assistant:
         return reply if reply.native == NOT_ASKED else super().read(reply, request)
 
     def understood(self, said: Assistant, request: Request) -> Assistant:
-        sections = split(said.text)
-        if _is_final(request) or said.stop_reason in HALF:
-            words = [text for label, text in sections if label in ("", "answer") and text]
-            return replace(said, text="\n\n".join(words))
-        return _acted(said, sections, request)
+        if not _is_final(request) and said.stop_reason not in HALF:
+            return _acted(said, request)
+        words = [text for label, text in split(said.text) if label in ("", "answer") and text]
+        return replace(said, text="\n\n".join(words))
 
     def has_more(self, text: str) -> bool:
         (_, lead), *sections = split(text)
@@ -137,9 +155,7 @@ class React(Written):
         return SectionReader(request)
 
 
-def react(model: Model) -> Model:
-    """`model`, spoken to in the react dialect."""
-    return React(model)
+react = React
 
 
 def _answered_already(request: Request) -> Assistant | None:
@@ -156,87 +172,67 @@ def _answered_already(request: Request) -> Assistant | None:
     return None
 
 
-# The words.
+# Reading: text -> sections -> Assistant.
 
 
-def instructions(tools: Sequence[Tool]) -> str:
-    """The part of the system prompt that describes the format and the tools."""
-    signal = '; a Final Answer is its\nshould_continue "false"' if signals(tools) else ""
-    think = f"\nWhere you are told to use the tool think, write a Thought{signal}.\n"
-    lines = (
-        f"- {tool.name}: {tool.description}\n"
-        f"  Action Input: JSON of the schema {json_text(tool.parameters)}"
-        for tool in tools
-        if tool.name != THINK_NAME
-    )
-    return prompt("react.md").substitute(
-        think=think if has_think(tools) else "", tools="\n".join(lines)
-    )
+def opens(kind: str, section: str) -> bool:
+    """Does a mark of this kind open a section of its own inside of `section`?"""
+    return kind == "observation" if section == "answer" else section != "observation"
 
 
-def _json(arguments: Json | str) -> str:
-    return arguments if isinstance(arguments, str) else json_text(arguments)
-
-
-# Reading: Assistant -> Assistant.
+def split(text: str) -> list[tuple[str, str]]:
+    """A reply as `(label, text)` pairs, in order. The first has the label "", for the text before
+    all labels; that of an observation is empty.
+    """
+    sections, label, start = [], "", 0
+    for mark in LABELS[0].finditer(text):
+        if opens(mark.lastgroup or "", label):
+            sections.append((label, text[start : mark.start()].strip()))
+            label, start = mark.lastgroup or "", mark.end()
+    sections.append((label, "" if label == "observation" else text[start:].strip()))
+    return sections
 
 
 def _is_final(request: Request) -> bool:
     return request.tool_choice == "none" or not request.tools
 
 
-def _acted(said: Assistant, sections: Sections, request: Request) -> Assistant:
+def _acted(said: Assistant, request: Request) -> Assistant:
     """`said` with the calls of its sections. Raises ModelMistake."""
+    sections = split(said.text)
     tools = {tool.name: tool for tool in request.tools}
     calls: list[ToolCall] = []
-    thoughts = 0
     answer: str | None = None
     before = ""
     for (label, text), (after, given) in zip(sections, [*sections[1:], ("", "")], strict=True):
         match label:
             case "thought" if text:
                 calls.append(think_call({CARRIED: text}, request.tools))
-                thoughts += 1
             case "action":
-                name, inline = _named(text)
-                given = FENCE.sub("", given if after == "input" else inline).strip()
+                name = found[1] if (found := ACTION.match(text)) else ""
+                given = FENCE.sub("", given).strip() if after == "input" else ""
                 given = "" if given.lower() in NOTHING else given
-                if name == THINK_NAME and name in tools:
-                    if given or not thoughts:  # else the Thought before it was meant
-                        value = _object(given)
-                        notes = {CARRIED: given} if value is None else value
+                if name == THINK_NAME:
+                    if given or before != "thought":  # else the Thought before it was meant
+                        notes = _object(given) or {CARRIED: given}
                         calls.append(think_call(notes, request.tools))
-                        thoughts += 1
                 elif name.lower() not in NOTHING:
                     calls.append(ToolCall("", name, _arguments(name, given, tools.get(name))))
             case "input" if before != "action":
                 raise ModelMistake("There was an Action Input without an Action before it.")
-            case "answer" if thoughts == len(calls):
-                alone = request.tool_choice == Force(THINK_NAME) and not signals(request.tools)
-                answer = None if alone and thoughts else text
+            case "answer" if all(call.name == THINK_NAME for call in calls):
+                answer = text
         before = label
+    acts = calls if THINK_NAME in tools else [call for call in calls if call.name != THINK_NAME]
+    if answer is None and not acts:
+        raise ModelMistake("Your reply had no label with a text after it that could be acted on.")
     if answer is not None and signals(request.tools):
         last = calls.pop() if calls else think_call({}, request.tools)
         assert isinstance(last.arguments, dict)
         calls.append(think_call(last.arguments, request.tools, leaving=True))
-        answer = None
-    silent = answer is not None or THINK_NAME not in tools
-    acted = acting(said, sections[0][1] if answer is None else answer, calls, silent=silent)
-    if not acted.tool_calls and answer is None:
-        raise ModelMistake("Your reply had no label with a text after it that could be acted on.")
-    return acted
-
-
-def _named(text: str) -> tuple[str, str]:
-    """The name in the text of an Action, and an input that stands there too: `look[ORD-001]`,
-    `look({"order_id": …})`, `look {…}`.
-    """
-    if not (found := ACTION.match(text)):
-        return "", ""
-    name, rest = found[1], found[2].strip()
-    if inside := INLINE.fullmatch(rest):
-        return name, inside[1].strip()
-    return name, rest if rest.startswith(("{", "```")) else ""
+    elif answer is not None and not (calls and request.tool_choice == Force(THINK_NAME)):
+        return in_silence(acting(said, answer, calls))
+    return acting(said, sections[0][1], calls)
 
 
 def _arguments(name: str, given: str, tool: Tool | None) -> Json | str:
@@ -245,19 +241,17 @@ def _arguments(name: str, given: str, tool: Tool | None) -> Json | str:
         return value
     if tool is None:  # the loop will say so
         return given or {}
-    properties = tool.parameters.get("properties", {})
-    required = tool.parameters.get("required", [])
+    properties, required = tool.parameters.get("properties", {}), tool.parameters.get("required")
     if not given and not required:
         return {}
-    if given and not given.startswith("{"):
+    wanted = required or list(properties)
+    if given and not given.startswith("{") and len(wanted) == 1:
         quoted = json_value(given)
         bare = quoted if isinstance(quoted, str) else given
-        for names in (required, list(properties)):
-            if len(names) == 1:
-                return {names[0]: typed(bare, properties.get(names[0], {}))}
+        return {wanted[0]: typed(bare, properties.get(wanted[0], {}))}
     what = "an Action Input that cannot be read" if given else "no Action Input"
-    wanted = ", ".join(required or properties) or "nothing in it"
-    raise ModelMistake(f"The Action {name} has {what}. It must be one JSON object, with: {wanted}.")
+    keys = ", ".join(wanted) or "nothing in it"
+    raise ModelMistake(f"The Action {name} has {what}. It must be one JSON object, with: {keys}.")
 
 
 def _is_plain(label: str, text: str) -> bool:
@@ -279,7 +273,7 @@ def _object(text: str) -> Json | None:
 
 
 class SectionReader(MarkReader):
-    """Makes Deltas of the sections as they form: thoughts, calls, and the answer."""
+    """Makes Deltas of the sections as they form: thoughts and the answer."""
 
     def __init__(self, request: Request) -> None:
         super().__init__(LABELS)
@@ -289,31 +283,23 @@ class SectionReader(MarkReader):
         self._text = Trimmer()  # of this section
         self._calls = 0  # counted so far
         self._acted = self._answered = False
-        self._action: list[str] = []
-        self._input: CallReader | None = None
 
     def read(self, kind: str, part: str) -> Iterable[Delta]:
         if kind and opens(kind, self._section):
             self._section, self._text = kind, Trimmer()
-            if kind == "action":
-                self._action, self._input, self._acted = [], None, True
-        elif self._section == "action":
-            self._action.append(part)
-        else:
-            first = not self._text.begun
-            if text := self._text.feed(part):
-                yield from self._deltas(text, first)
-
-    def _deltas(self, text: str, first: bool) -> Iterable[Delta]:
+            self._calls += kind == "action"
+            self._acted |= kind == "action"
+            return
+        first = not self._text.begun
+        text = self._text.feed(part)
         match self._section:
-            case "thought" if not self._final:
+            case "thought" if text and not self._final:
                 self._calls += first
                 yield note(text, self._calls - 1, as_thought=self._thinks)
-            case "input" if not self._final:
-                if self._input is None:
-                    self._input = CallReader(_named("".join(self._action))[0], self._calls)
-                    self._calls += 1
-                yield from self._input.feed(text)
-            case "" | "answer" as section if self._final or (section and not self._acted):
+            case "" | "answer" as label if text and (self._final or (label and not self._acted)):
                 yield Delta("answer", "\n\n" + text if first and self._answered else text)
                 self._answered = True
+
+    def close(self, reply: Assistant = NO_REPLY) -> Iterable[Delta]:
+        yield from super().close(reply)
+        yield from calls_in(reply, thoughts=False)

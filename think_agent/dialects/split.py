@@ -16,8 +16,8 @@ from .base import Dialect
 
 
 class Split(Dialect):
-    """A thinker and an actor as one Model. Its name and capabilities are the actor's; `model` says
-    of whom the thoughts are, so that `name:model` is true of both.
+    """`split(thinker=..., actor=...)`: two as one Model. Its name and capabilities are the actor's;
+    `model` says of whom the thoughts are, so that `name:model` is true of both.
     """
 
     def __init__(self, *, thinker: Model, actor: Model) -> None:
@@ -33,14 +33,8 @@ class Split(Dialect):
         )
         return model, replace(request, messages=messages)
 
-    def check(self) -> None:
-        self.thinker.check()
-        self.inner.check()
 
-
-def split(*, thinker: Model, actor: Model) -> Split:
-    """Thoughts from `thinker`, actions and the answer from `actor`."""
-    return Split(thinker=thinker, actor=actor)
+split = Split
 
 
 def _said_by(reply: Assistant, model: Model) -> bool:

@@ -31,41 +31,29 @@ and in this one case the joined answer Deltas of a tagged model are not its text
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from ..messages import Assistant
 from ..model import Model, Request
 from ..streaming import Delta
-from ..wire.pieces import Marks, marks
+from ..wire.pieces import marks
 from .base import NO_REPLY, Dialect, MarkReader, Trimmer
 
 Kind: TypeAlias = Literal["thinking", "answer"]
-NAME = re.compile(r"[\w.:-]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tags:
     """How a model marks its text: the names of its tags, and the kind of text outside of them all.
 
-    Raises ValueError for a name that no tag can have.
+    `plain="answer"` is for a model that need not mark its answer: text without tags stays as it is.
     """
 
     plain: Kind = "thinking"
     thinking: Sequence[str] = ("thinking", "think")  # local models write the short one
     answer: Sequence[str] = ("answer",)
-
-    def __post_init__(self) -> None:
-        for name in (*self.thinking, *self.answer):
-            if not NAME.fullmatch(name):
-                raise ValueError(f"{name!r} cannot name a tag; use letters, digits and _ . : -")
-
-    def marks(self) -> Marks:
-        """Every way to write a tag, and code, in which a tag counts as text."""
-        names = (*self.thinking, *self.answer)
-        tags = [["<", " ?", "(?:/ ?)?", *map(re.escape, name), " ?", ">"] for name in names]
-        return marks(re.IGNORECASE, tag=tags, code=["```", "`"])
 
 
 TAGS = Tags()
@@ -79,7 +67,9 @@ class TagParser(MarkReader):
     """
 
     def __init__(self, tags: Tags = TAGS) -> None:
-        super().__init__(tags.marks())
+        names = (*tags.thinking, *tags.answer)
+        written = [["<", " ?", "(?:/ ?)?", *map(re.escape, name), " ?", ">"] for name in names]
+        super().__init__(marks(re.IGNORECASE, tag=written, code=["```", "`"]))
         self.unopened = ""
         self.tags = tags
         self._tagged = False  # was there a tag?
@@ -92,24 +82,33 @@ class TagParser(MarkReader):
     def close(self, reply: Assistant = NO_REPLY) -> list[Delta]:
         """The Deltas of what was held back, as no more text comes."""
         deltas = list(super().close(reply))
-        space = "" if self._tagged else self._texts[self._kind].space
+        space = "" if self._tagged else "".join(self._texts[self._kind].space)
         return [*deltas, Delta(self._kind, space)] if space else deltas
 
     @property
     def _kind(self) -> Kind:
         return "thinking" if self._open else self._outside
 
-    def read(self, kind: str, part: str) -> list[Delta]:
+    def read(self, mark: str, part: str) -> Iterator[Delta]:
         """Obey a tag; anything else is text."""
+        kind = self._kind
         name = re.sub("[</ >]", "", part).casefold()
-        if kind != "tag" or self._code or (self._open and name != self._open[0]):
-            return self._tell(kind, part)
-        self._obey(name, closing="/" in part)
-        self._tagged = True
-        return []
+        if mark == "tag" and not self._code and (not self._open or name == self._open[0]):
+            self._obey(name, closing="/" in part)
+            self._tagged = True
+            self._parted |= {self._kind} - {kind}
+            return
+        if kind == "answer" and mark == "code" and self._code in ("", part):
+            self._code = "" if self._code else part
+        elif kind == "answer" and self._code == "`" and "\n" in part:
+            self._code = ""  # it ends with its line at the latest
+        begun = self._texts[kind].begun
+        if text := self._texts[kind].feed(part, strip=self._tagged):
+            apart = "\n" if begun and kind in self._parted and not text[0].isspace() else ""
+            self._parted.discard(kind)
+            yield Delta(kind, apart + text)
 
     def _obey(self, name: str, closing: bool) -> None:
-        before = self._kind
         if name in map(str.casefold, self.tags.answer):
             self._outside = self.tags.plain if closing else "answer"
         elif not closing:
@@ -120,28 +119,6 @@ class TagParser(MarkReader):
             elif not self._tagged and self._outside == "answer":
                 self.unopened = name
             self._outside = "answer"
-        if self._kind != before:
-            self._parted.add(self._kind)
-
-    def _tell(self, mark: str, text: str) -> list[Delta]:
-        kind = self._kind
-        if kind == "answer":
-            self._follow_code(mark, text)
-        part = self._texts[kind]
-        begun = part.begun
-        certain = part.feed(text, strip=self._tagged)
-        if not certain:
-            return []
-        if begun and kind in self._parted and not certain[0].isspace():
-            certain = "\n" + certain
-        self._parted.discard(kind)
-        return [Delta(kind, certain)]
-
-    def _follow_code(self, mark: str, text: str) -> None:
-        if mark == "code" and self._code in ("", text):
-            self._code = "" if self._code else text
-        elif self._code == "`" and "\n" in text:  # it ends with its line at the latest
-            self._code = ""
 
 
 def split_tags(text: str, tags: Tags = TAGS) -> tuple[str, str]:
@@ -156,7 +133,8 @@ def split_tags(text: str, tags: Tags = TAGS) -> tuple[str, str]:
 
 
 class Tagged(Dialect):
-    """A model whose text is read with its tags.
+    """`tagged(model, Tags(plain="answer"))`: its text is read with its tags, and the thinking and
+    the answer that it marks told apart.
 
     - Native thinking stays first, marked thinking follows on a new line. (Their Deltas come without
       that newline.)
@@ -185,19 +163,4 @@ class Tagged(Dialect):
         return self._tags if schema is None else replace(self._tags, plain="answer")
 
 
-def tagged(
-    model: Model,
-    *,
-    plain: Kind = TAGS.plain,
-    thinking: Sequence[str] = TAGS.thinking,
-    answer: Sequence[str] = TAGS.answer,
-) -> Tagged:
-    """`model`, with the thinking and the answer that it marks told apart.
-
-        tagged(connect("ollama:qwen3:4b"), plain="answer")
-
-    `plain="answer"` is for a model that need not mark its answer: text without tags stays as it
-    is. `thinking` and `answer` are the names of the tags. Raises ValueError for names that no tag
-    can have.
-    """
-    return Tagged(model, Tags(plain=plain, thinking=thinking, answer=answer))
+tagged = Tagged

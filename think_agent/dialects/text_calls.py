@@ -19,7 +19,7 @@ Rule 2: calls end the reply. From the first of them on there is nothing but call
         for the name of a FORMAT; a token with which models end their turn (END_TOKENS) is not.
 Rule 3: JSON without a marker must begin a line, and only a short lead-in may stand before it. The
         same holds for whatever stands in a ``` fence: a long text that ends in one shows an
-        example. A lead-in that calls itself an example is believed.
+        example.
 Rule 4: an invented `<tool_response>` and what follows it is cut off, if there are calls before it.
 Rule 5: nothing is looked for in a reply that has real calls, broke off, was asked for an output
         schema, or was not to call.
@@ -39,15 +39,15 @@ not get it made.
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any
 
 from ..messages import HALF, THINK_NAME, Assistant, Json, ToolCall
-from ..model import Model, Request
-from ..streaming import Delta, whole_call
+from ..model import Request
+from ..streaming import Delta
 from ..text import json_at, json_value
 from ..tools import Tool
 from ..wire.pieces import marks
-from .base import NO_REPLY, Dialect, MarkReader, Trimmer
+from .base import NO_REPLY, Dialect, MarkReader, Reader, Trimmer, calls_in
 from .quoted import quoted
 from .tags import Tags, split_tags
 
@@ -80,12 +80,6 @@ NAMED = re.compile(
     r'|"name"\s*:\s*"([\w-]+)"\s*,\s*"(?:arguments|parameters)"\s*:'
 )
 WORD = re.compile(r"\S")
-EXAMPLE = re.compile(
-    r"(?i)\b(example|e\.g\.|for instance|like this|looks? like|syntax|format)(?!\w)"
-)
-
-Known: TypeAlias = Mapping[str, Tool]
-Block: TypeAlias = tuple[Sequence[ToolCall], int]  # some calls, and where they end
 
 
 def read_calls(text: str, tools: Sequence[Tool]) -> tuple[tuple[ToolCall, ...], str]:
@@ -104,14 +98,12 @@ def read_calls(text: str, tools: Sequence[Tool]) -> tuple[tuple[ToolCall, ...], 
             tries += 1
             calls, at = _calls_to_the_end(said, start, known)
             if calls:
-                lead = said[:start].rstrip()
-                last_paragraph = lead[-SHORT:].rpartition("\n\n")[2]
-                return ((), text) if EXAMPLE.search(last_paragraph) else (tuple(calls), lead)
+                return tuple(calls), said[:start].rstrip()
         at += 1  # what began before the place where reading failed would fail there too
     return (), text
 
 
-def _calls_to_the_end(text: str, at: int, known: Known) -> Block:
+def _calls_to_the_end(text: str, at: int, known: Mapping[str, Tool]) -> tuple[list[ToolCall], int]:
     """The calls from `at` on. No calls, and the place, when anything else is found."""
     calls: list[ToolCall] = []
     while not (calls and END.fullmatch(text, at)):
@@ -124,7 +116,7 @@ def _calls_to_the_end(text: str, at: int, known: Known) -> Block:
     return calls, at
 
 
-def _block(text: str, at: int, known: Known) -> Block:
+def _block(text: str, at: int, known: Mapping[str, Tool]) -> tuple[list[ToolCall], int]:
     """The calls of the one piece of markup or JSON that begins at `at`; none when it is no call."""
     if text[at : at + 1] in "[{" and (read := json_at(text, at)):
         value, end = read
@@ -138,16 +130,11 @@ def _block(text: str, at: int, known: Known) -> Block:
     return [], at
 
 
-def _call(value: Any, known: Known) -> ToolCall | None:
+def _call(value: Any, known: Mapping[str, Tool]) -> ToolCall | None:
     """A JSON value as a call of a known tool."""
-    match value:
-        case {"function": dict(inner), **rest} if rest.keys() <= BESIDE:  # as in the API
-            value = inner
     match value:
         case {"name": str(name), **rest} if name in known and rest.keys() - BESIDE in ARGUMENTS:
             arguments = rest.get("arguments", rest.get("parameters"))
-            if isinstance(arguments, str):  # JSON in JSON, as in the API
-                arguments = json_value(arguments)
             if isinstance(arguments, dict):
                 return ToolCall("", name, arguments, recovered=True)
     return None
@@ -203,7 +190,7 @@ def _unread(text: str, tools: Sequence[Tool]) -> str:
 
 
 class Recovering(Dialect):
-    """A model whose calls count even when it writes them into its text.
+    """`recovered(model)`: its calls count even when it writes them into its text.
 
     `native` of a reply with recovered calls is dropped: it has no calls in it, and its provider
     would refuse their results.
@@ -220,13 +207,11 @@ class Recovering(Dialect):
             return replace(reply, notice=doubt)
         return replace(reply, text=rest, tool_calls=calls, stop_reason="tool_use", native=None)
 
-    def reader(self, request: Request) -> "CallTextReader | None":
-        return CallTextReader() if _may_call(request) else None
+    def reader(self, request: Request) -> Reader:
+        return CallTextReader() if _may_call(request) else Reader()
 
 
-def recovered(model: Model) -> Model:
-    """`model`, with the calls that it writes into its text recovered."""
-    return Recovering(model)
+recovered = Recovering
 
 
 def _may_call(request: Request) -> bool:
@@ -239,22 +224,18 @@ class CallTextReader(MarkReader):
     def __init__(self) -> None:
         super().__init__(OPENERS)
         self._trimmer = Trimmer()
-        self._passed_on = 0  # characters
-        self._waiting: list[str] = []
+        self._told = 0  # characters
+        self._waits = False
 
     def read(self, kind: str, part: str) -> Iterator[Delta]:
-        if self._waiting or kind == "mark" or (kind == "json" and self._passed_on <= SHORT):
-            self._waiting.append(part)
-        elif certain := self._trimmer.feed(part, strip=False):
-            self._passed_on += len(certain)
+        self._waits |= kind == "mark" or (kind == "json" and self._told <= SHORT)
+        if not self._waits and (certain := self._trimmer.feed(part, strip=False)):
+            self._told += len(certain)
             yield Delta("answer", certain)
 
     def close(self, reply: Assistant = NO_REPLY) -> Iterator[Delta]:
         yield from super().close(reply)
-        held = self._trimmer.space + "".join(self._waiting)
-        taken_out = len(reply.text) < self._passed_on + len(held)
-        calls = [call for call in reply.tool_calls if call.recovered and taken_out]
-        if rest := reply.text[self._passed_on :] if calls else held:
+        if rest := reply.text[self._told :]:
             yield Delta("answer", rest)
-        for number, call in enumerate(calls):
-            yield from whole_call(call.name, call.arguments, number)
+        if any(call.recovered for call in reply.tool_calls):
+            yield from calls_in(reply, thoughts=True)

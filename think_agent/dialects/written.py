@@ -12,23 +12,12 @@ Rule 3: where a reply says more than its turn (words around a plan or an Action,
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from string import Template
 from typing import Literal
 
-from ..messages import (
-    CARRIED,
-    THINK_NAME,
-    Assistant,
-    Json,
-    ToolCall,
-    ToolChoice,
-    ToolResult,
-    User,
-    from_json,
-    to_json,
-)
+from .. import messages
+from ..messages import CARRIED, THINK_NAME, Assistant, Json, ToolCall, ToolChoice, ToolResult, User
 from ..model import Capabilities, Model, Request
 from ..streaming import Delta
 from ..think import bare, has_signal, thought
@@ -47,12 +36,11 @@ QUOTED = (
 class Written(Dialect):
     """A model that is shown no tools and writes its calls as text.
 
-    A subclass says the request in words (`asked`), and in them a tool choice (`choice`), a reply
-    from elsewhere (`write`) and a result (`report`); then what a reply means (`understood`), or
-    what was expected instead (`mistake`). `key` is where `native` holds the model's own reply.
+    A subclass says in words a tool choice (`choice`), a reply from elsewhere (`write`) and a result
+    (`report`); then what a reply means (`understood`), or what was expected instead (`mistake`).
+    `key` is where `native` holds the model's own reply, and the name of the system prompt.
     """
 
-    writes_calls = True
     dialect: str
     key: str
     enforced: Literal["schema", "prompt"]
@@ -63,7 +51,8 @@ class Written(Dialect):
         """Those of the model inside, but any of them can call."""
         return replace(self.inner.capabilities, tools=True, forcing=self.forcing)
 
-    def asked(self, request: Request) -> Request:
+    def schema(self, request: Request) -> Json | None:
+        """What the reply is asked for under."""
         raise NotImplementedError
 
     def choice(self, choice: ToolChoice, tools: Sequence[Tool]) -> str:
@@ -89,14 +78,24 @@ class Written(Dialect):
         raise NotImplementedError
 
     def ask(self, request: Request) -> tuple[Model, Request]:
-        return self.inner, self.asked(_without_thoughts(request))
+        request = _without_thoughts(request)
+        said, system, schema = self.conversation(request), request.system, self.schema(request)
+        if request.tools:
+            say(said, self.choice(request.tool_choice, request.tools))
+            system = f"{system}\n\n{self.instructions(request.tools)}".strip()
+        asked = replace(request, messages=tuple(said), system=system, output_schema=schema)
+        return self.inner, replace(asked, tools=(), tool_choice="auto")
+
+    def instructions(self, tools: Sequence[Tool]) -> str:
+        """The part of the system prompt that describes the format and the tools."""
+        raise NotImplementedError
 
     def read(self, reply: Assistant, request: Request) -> Assistant:
         if reply.tool_calls:  # it was shown no tools
             reply = replace(reply, tool_calls=(), native=None)
         said = replace(
             reply,
-            native={self.key: to_json(reply)},
+            native={self.key: messages.to_json(reply)},
             dialect=self.dialect,
             enforced=None if request.tool_choice == "auto" else self.enforced,
         )
@@ -111,14 +110,8 @@ class Written(Dialect):
         except ModelMistake as problem:
             mistake = self.mistake(problem, shown)
             return replace(said, stop_reason="malformed", mistake=mistake)
-        if has_think(request.tools):
-            return meant
-        carrying = {tool.name for tool in request.tools if tool.carries}
-        calls, read_all = [], True  # that stands before: see `policies.gate`
-        for call in meant.tool_calls:
-            read_all = read_all and call.name in carrying
-            calls.append(call if read_all else bare(call))
-        return replace(meant, tool_calls=tuple(calls))
+        silent = meant.tool_calls and not has_think(request.tools)
+        return in_silence(meant, request.tools) if silent else meant
 
     def conversation(self, request: Request) -> list[User | Assistant]:
         """The messages in plain words. The model's own replies are as it wrote them, behind the
@@ -145,10 +138,10 @@ class Written(Dialect):
         return said
 
 
-@cache
-def prompt(name: str) -> Template:
-    """The words of a system prompt, from the file of this name."""
-    return Template(Path(__file__).with_name(name).read_text(encoding="utf-8").strip())
+def prompt(name: str, **words: str) -> str:
+    """A system prompt, from the file of this name."""
+    text = Path(__file__).with_name(name).read_text(encoding="utf-8")
+    return Template(text.strip()).substitute(words)
 
 
 def _without_thoughts(request: Request) -> Request:
@@ -166,7 +159,7 @@ def _without_thought(tool: Tool) -> Tool:
 
 def own_words(data: object) -> Assistant:
     """The model's own reply, out of `native`."""
-    message = from_json(data) if isinstance(data, dict) else None
+    message = messages.from_json(data) if isinstance(data, dict) else None
     assert isinstance(message, Assistant)
     return message
 
@@ -201,22 +194,30 @@ def note(text: str, index: int = 0, *, as_thought: bool) -> Delta:
     return Delta("thought", text, THINK_NAME, index) if as_thought else Delta("thinking", text)
 
 
-def acting(said: Assistant, text: str, calls: Sequence[ToolCall], *, silent: bool) -> Assistant:
-    """`said` with these words and calls for its own. `silent`: the thoughts are thinking, and each
-    call carries those before it.
-    """
-    if silent:
-        thoughts: list[str] = []
-        acts: list[ToolCall] = []
-        for call in calls:
-            if call.name == THINK_NAME:
-                thoughts.append(thought(call))
-            elif isinstance(call.arguments, dict):
-                arguments = {CARRIED: "\n\n".join(thoughts), **call.arguments}
-                acts.append(replace(call, arguments=arguments))
-            else:
-                acts.append(call)
-        said = replace(said, thinking="\n\n".join(filter(None, (said.thinking, *thoughts))))
-        calls = acts
+def acting(said: Assistant, text: str, calls: Sequence[ToolCall]) -> Assistant:
+    """`said` with these words and calls for its own."""
     reason = "tool_use" if calls else "end_turn"
     return replace(said, text=text, tool_calls=tuple(calls), stop_reason=reason)
+
+
+def in_silence(said: Assistant, tools: Sequence[Tool] = ()) -> Assistant:
+    """`said` without think calls. Its thoughts are thinking, and calls of `tools` that carry one
+    carry those before it, up to a call that does not: behind that, something has not been read yet
+    (see `policies.gate`).
+    """
+    carrying = {tool.name for tool in tools if tool.carries}
+    thoughts: list[str] = []
+    acts: list[ToolCall] = []
+    read_all = True
+    for call in said.tool_calls:
+        if call.name == THINK_NAME:
+            thoughts.append(thought(call))
+            continue
+        read_all = read_all and call.name in carrying
+        if read_all and isinstance(call.arguments, dict):
+            arguments = {CARRIED: "\n\n".join(thoughts), **call.arguments}
+            acts.append(replace(call, arguments=arguments))
+        else:
+            acts.append(bare(call))
+    thinking = "\n\n".join(filter(None, (said.thinking, *thoughts)))
+    return acting(replace(said, thinking=thinking), said.text, acts)

@@ -89,12 +89,12 @@ def connect(
         raise ValueError(f"{provider} takes no {name}; leave it out")
     where = {"base_url": base_url, "api_key": api_key, "timeout": timeout, "settings": settings}
     made: Model = make(model or entry.default_model, **where, **options)
-    from ..dialects.tags import tagged
+    from ..dialects.tags import Tags, tagged
     from ..dialects.text_calls import recovered
 
     # What local servers let slip into the text is put where it belongs: reasoning and calls.
     if provider == "ollama":
-        made = tagged(made, plain="answer", answer=())
+        made = tagged(made, Tags(plain="answer", answer=()))
     if provider == "ollama" or (base_url and provider != "offline"):
         made = recovered(made)
     return made
