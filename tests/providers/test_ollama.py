@@ -128,7 +128,7 @@ def test_results_of_one_turn_stay_in_order_and_name_their_calls(server):
     assert server.requests[0]["messages"][1:] == [
         {
             "role": "assistant",
-            "content": "",
+            "content": None,
             "tool_calls": [
                 {"id": "b", "function": {"name": "order", "arguments": {"order_id": "2"}}},
                 {"id": "a", "function": {"name": "think", "arguments": {}}},

@@ -6,27 +6,15 @@ Rule 2: a count of tokens is never believed to be more than a number (`count`).
 """
 
 import json
-from collections import deque
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter, itemgetter
 from typing import Any, Literal, TypeAlias
 
-from ..messages import (
-    Assistant,
-    Force,
-    Json,
-    Message,
-    Spoken,
-    Started,
-    ToolCall,
-    ToolResult,
-    Usage,
-    User,
-    Verdict,
-)
+from ..messages import Assistant, Force, Json, Message, Spoken, ToolCall, ToolResult, Usage, User
 from ..model import Request
-from ..streaming import Delta
+from ..streaming import Delta, whole_call
 from ..text import MAX_DEPTH, json_object, json_text, json_value, shorten, well_formed
 from ..tools import Tool
 
@@ -100,50 +88,47 @@ class ErrorAnswer(Exception):
 
 def sendable(
     messages: Sequence[Message], provider: str, dialect: str = "", calls_in: CallsIn | None = None
-) -> tuple[Spoken, ...]:
+) -> list[Spoken]:
     """`messages` as `provider` may see them. Every translator starts from this.
 
     - `native` blobs of another provider or dialect are dropped: signatures do not travel. So are
       those that are of another shape, as a file may hold them: `calls_in` finds the calls in one.
     - Calls that were never answered (a truncated reply, a call that strayed into a final one) are
       dropped, and the native blob with them: every provider refuses a call without its result.
+    - The results of a reply come right behind it, in the order of its calls.
     - What only the kit reads (Started, Verdict) is left out.
     - An assistant message with nothing left to say is left out: providers refuse empty ones.
     """
     kept: list[Spoken] = []
-    results: deque[str] = deque()  # by the id of their call: those of the reply before them
+    results: dict[str, list[ToolResult]] = {}  # of one reply, by their call
     for message in reversed(messages):
         match message:
+            case User():
+                kept.append(message)
             case ToolResult(call_id=id):
-                results.appendleft(id)
+                results.setdefault(id, []).append(message)
             case Assistant(tool_calls=calls, native=native, commentary=commentary):
-                answered = []
+                answered, answers = [], []
                 for call in calls:
-                    if call.id in results:  # ids may repeat; then results are of the first ones
-                        results.remove(call.id)
+                    if found := results.get(call.id):  # ids may repeat
                         answered.append(call)
+                        answers.append(found.pop())
                 results.clear()
-                fits = not commentary  # a kind of text that only OpenAI knows
-                if native is not None:
-                    fits = (message.provider, message.dialect) == (provider, dialect)
-                if native is not None and fits and calls_in is not None:
+                fits = native is None and not commentary  # a kind of text that only OpenAI knows
+                own = (message.provider, message.dialect) == (provider, dialect)
+                if own and native is not None:
                     try:
-                        fits = len(calls_in(native)) == len(calls)
+                        fits = calls_in is None or len(calls_in(native)) == len(calls)
                     except (KeyError, TypeError, AttributeError):
                         fits = False
                 if not fits or len(answered) < len(calls):
-                    said = "\n\n".join(filter(None, (commentary, message.text)))
-                    message = replace(
-                        message, text=said, commentary="", tool_calls=tuple(answered), native=None
-                    )
-                if not (answered or message.text.strip() or message.commentary):
-                    continue
-            case User():
-                results.clear()
-            case Started() | Verdict():
-                continue
-        kept.append(message)
-    return tuple(reversed(kept))
+                    text = "\n\n".join(filter(None, (commentary, message.text)))
+                    changes: Json = {"tool_calls": tuple(answered), "native": None}
+                    message = replace(message, text=text, commentary="", **changes)
+                kept += reversed(answers)
+                if answered or message.text.strip() or message.commentary:
+                    kept.append(message)
+    return kept[::-1]
 
 
 def weaken(request: Request, refused: Mapping[str, str]) -> Request:
@@ -261,13 +246,10 @@ def openai_usage(usage: Any, input: str, output: str) -> Usage:
 
 def openai_function(tool: Tool, strict: bool) -> Json:
     """The declaration of a tool for both of OpenAI's APIs."""
-    return {
-        "name": tool.name,
-        "description": tool.description,
-        # Refused without `properties`, which a tool without parameters may leave out.
-        "parameters": {"type": "object", "properties": {}, **tool.parameters},
-        "strict": strict and is_closed(tool.parameters),
-    }
+    # Refused without `properties`, which a tool without parameters may leave out.
+    parameters = {"type": "object", "properties": {}, **tool.parameters}
+    function = {"name": tool.name, "description": tool.description, "parameters": parameters}
+    return {**function, "strict": True} if strict and is_closed(tool.parameters) else function
 
 
 def arguments_of(said: Any) -> Json | str:
@@ -275,6 +257,32 @@ def arguments_of(said: Any) -> Json | str:
     if not said or said == "null":  # Groq's word for no arguments
         return {}
     return json_object(said if isinstance(said, str) else json_text(said))
+
+
+def chat_messages(
+    request: Request, who: str, encode_call: Callable[[ToolCall, Json], Json], tool_name: str = ""
+) -> list[Json]:
+    """The messages of Chat Completions or Ollama's protocol. `encode_call` gets a call and what it
+    was in the native message, which goes back as it came. `tool_name`: where a result names its
+    tool.
+    """
+    wire: list[Json] = []
+    if request.system:  # Ollama drops a field of this name in silence
+        wire.append({"role": "system", "content": request.system})
+    for message in sendable(request.messages, who, calls_in=functions_in):
+        match message:
+            case User(text=text):
+                wire.append({"role": "user", "content": text})
+            case ToolResult(call_id=id, name=name, content=content):
+                wire.append({"role": "tool", "tool_call_id": id, "content": content})
+                if tool_name:
+                    wire[-1][tool_name] = name
+            case Assistant(text=text, tool_calls=calls, native=native):
+                wire.append(native or {"role": "assistant", "content": text or None})
+                if calls:
+                    before = native["tool_calls"] if native else [{}] * len(calls)
+                    wire[-1] = {**wire[-1], "tool_calls": list(map(encode_call, calls, before))}
+    return wire
 
 
 def functions_in(reply: Any) -> list[Json]:
@@ -309,19 +317,49 @@ def arguments_text(call: ToolCall, before: Any) -> str:
     return json.dumps(call.arguments)
 
 
-def read_history(
-    wire: Iterable[Json],
-    text: Callable[[Any], str],
-    read: Callable[[Json], Assistant],
-    encode: Callable[[Sequence[Spoken]], list[Json]],
-) -> list[Spoken]:
+def text_of(content: str | list[Json] | None) -> str:
+    """The text of a content, which may be a list of parts."""
+    if isinstance(content, list):
+        return "".join(part["text"] for part in content if part["type"] == "text")
+    return content or ""
+
+
+def joined(pieces: Iterable[Json]) -> Json:
+    """A message out of its pieces in a stream: texts and lists grow, of all else the last counts.
+    (Mistral's thoughts are a list of parts, and the answer behind them is a text.)
+    """
+    fields: defaultdict[str, list[Any]] = defaultdict(list)
+    for piece in pieces:
+        for key, value in piece.items():
+            fields[key].append(value)
+    whole: Json = {}
+    for key, values in fields.items():
+        text = "".join(value for value in values if isinstance(value, str))
+        parts = [part for value in values if isinstance(value, list) for part in value]
+        if text and parts:
+            parts.append({"type": "text", "text": text})
+        whole[key] = parts or text or values[-1]
+    return whole
+
+
+def deltas_of(part: Assistant, first: int = 0) -> list[Delta]:
+    """What a watcher may see of a part of a reply; its calls are counted from `first`."""
+    deltas = [Delta("thinking", part.thinking)] if part.thinking else []
+    if part.text:
+        deltas.append(Delta("answer", part.text))
+    for number, call in enumerate(part.tool_calls, first):
+        deltas += whole_call(call.name, call.arguments, number)
+    return deltas
+
+
+def read_history(wire: Iterable[Json], read: Callable[[Json], Assistant]) -> list[Spoken]:
     """The messages of a history that this or another program kept, in the roles of chats.
 
-    `text` reads a content, `read` a reply. A reply's native message is kept where it says more than
-    `encode` would say without it. A call without an id gets one. A result gets the name of its
-    call, by its id or, where it names none, as the answer to the first open call (of its name).
-    What a protocol has no field for is read from the text: a result that begins with "error" is
-    one. System prompts are left out. Raises ValueError, KeyError or TypeError for what is none.
+    `read` reads a reply; what its native message says beyond our fields is left out. A call without
+    an id gets one. A result gets the name of its call, by its id or, where it names none, as the
+    answer to the first open call (of its name). What a protocol has no field for is read from the
+    text: a result that begins with "error" is one. System prompts are left out. Raises ValueError,
+    KeyError or TypeError for what is none.
     """
     messages: list[Spoken] = []
     open_calls: list[ToolCall] = []
@@ -329,17 +367,16 @@ def read_history(
     for message in wire:
         match message["role"]:
             case "user":
-                messages.append(User(text(message["content"])))
+                messages.append(User(text_of(message["content"])))
             case "assistant":
                 reply = checked_reply(read(message))
                 calls = enumerate(reply.tool_calls, number)
                 open_calls = [replace(call, id=call.id or f"call_{n}") for n, call in calls]
                 number += len(open_calls)
-                reply = replace(reply, tool_calls=tuple(open_calls))
-                plain = replace(reply, native=None, provider="")
-                messages.append(plain if encode([plain]) == [message] else reply)
+                reply = replace(reply, tool_calls=tuple(open_calls), native=None, provider="")
+                messages.append(reply)
             case "tool":  # older programs name the tool alone, or nothing
-                id, content = message.get("tool_call_id") or "", text(message["content"])
+                id, content = message.get("tool_call_id") or "", text_of(message["content"])
                 name = message.get("tool_name") or message.get("name") or ""
                 for call in open_calls:
                     if id == call.id or (not id and name in ("", call.name)):

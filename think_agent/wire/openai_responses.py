@@ -7,7 +7,7 @@ Rule 2: what a stream gives in `response.output_item.done` is what counts; earli
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Any
 
 from ..messages import Assistant, Force, Json, Spoken, ToolCall, ToolChoice, ToolResult, User
@@ -45,7 +45,7 @@ def to_wire(request: Request, model: str, settings: common.Settings, *, strict: 
     if request.tools:
         # `strict`, left out, would be true, and refuse every optional parameter.
         declared = [common.openai_function(tool, strict) for tool in request.tools]
-        body["tools"] = [{"type": "function", **function} for function in declared]
+        body["tools"] = [{"type": "function", "strict": False, **one} for one in declared]
         if request.tool_choice != "auto":
             body["tool_choice"] = _choice(request.tool_choice)
     if request.output_schema is not None:
@@ -60,32 +60,29 @@ def _items(message: Spoken) -> list[Json]:
             return [{"role": "user", "content": text}]
         case ToolResult(call_id=call_id, content=content):
             return [{"type": "function_call_output", "call_id": call_id, "output": content}]
-        case Assistant(native=list() as items, tool_calls=calls):
-            return _replayed(items, iter(calls))
-        case Assistant(text=text, tool_calls=calls):
-            made = [_call(call, {"type": "function_call", "name": call.name}) for call in calls]
-            return [{"role": "assistant", "content": text}, *made] if text else made
+        case Assistant(text=text, tool_calls=calls, native=native):
+            items: list[Json] = [{"role": "assistant", "content": text}] if text else []
+            items += [{"type": "function_call", "name": call.name} for call in calls]
+            return _with_calls(items if native is None else native, calls)
+
+
+def _with_calls(items: list[Json], calls: Sequence[ToolCall]) -> list[Json]:
+    """`items`, those that call filled in. What was cut off before the item it led to is refused."""
+    sent: list[Json] = []
+    called = iter(calls)
+    for item in items:
+        if item.get("type") == "function_call":
+            call = next(called)
+            arguments = common.arguments_text(call, item.get("arguments"))
+            item = {**item, "call_id": call.id, "arguments": arguments}
+        sent.append(item)
+    while sent and sent[-1].get("type") == "reasoning":
+        sent.pop()
+    return sent
 
 
 def _calls_in(native: Any) -> list[Json]:
     return [item for item in native if item.get("type") == "function_call"]
-
-
-def _replayed(items: list[Json], calls: Iterator[ToolCall]) -> list[Json]:
-    replayed = [
-        _call(next(calls), item) if item.get("type") == "function_call" else item for item in items
-    ]
-    while replayed and replayed[-1].get("type") == "reasoning":
-        replayed.pop()  # cut off before the item it led to; refused without that
-    return replayed
-
-
-def _call(call: ToolCall, before: Json) -> Json:
-    return {
-        **before,
-        "call_id": call.id,
-        "arguments": common.arguments_text(call, before.get("arguments")),
-    }
 
 
 def _choice(choice: ToolChoice) -> Any:
@@ -145,28 +142,32 @@ class Fold:
         self._response: Json = {}
         self._items: list[Json] = []  # those that are done
         self._readers: dict[int, CallReader] = {}
-        self._phases: dict[int, str | None] = {}  # of the messages, by their index
-        self._commented: int | None = None  # the last commentary
-        self._unfinished: list[str] = []  # the text of the item that is under way
+        self._item: Json = {}  # the one that is under way
+        self._texts: list[str] = []  # of it
+        self._commented = False  # in an item before it
 
     def feed(self, event: Json) -> list[Delta]:
         match event["type"]:
+            case "response.output_item.added":
+                self._item = event["item"]
+                if self._item["type"] == "function_call":
+                    reader = CallReader(self._item["name"], len(self._readers))
+                    self._readers[event["output_index"]] = reader
+                    return reader.feed("")
             case "response.output_text.delta" | "response.refusal.delta":
-                self._unfinished.append(event["delta"])
-                return self._said(event)
+                self._texts.append(event["delta"])
+                if self._item.get("phase") != "commentary":
+                    return [Delta("answer", event["delta"])]
+                gap = "\n\n" if self._commented and len(self._texts) == 1 else ""
+                return [Delta("commentary", gap + event["delta"])]
             case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta":
                 return [Delta("thinking", event["delta"])]
-            case "response.output_item.added" if event["item"]["type"] == "message":
-                self._phases[event["output_index"]] = event["item"].get("phase")
-            case "response.output_item.added" if event["item"]["type"] == "function_call":
-                reader = CallReader(event["item"]["name"], len(self._readers))
-                self._readers[event["output_index"]] = reader
-                return reader.feed("")
             case "response.function_call_arguments.delta":
                 return self._readers[event["output_index"]].feed(event["delta"])
             case "response.output_item.done":
                 self._items.append(event["item"])
-                self._unfinished.clear()
+                self._commented = self._commented or event["item"].get("phase") == "commentary"
+                self._item, self._texts = {}, []
             case "response.completed" | "response.incomplete" | "response.failed":
                 self.ended = True
                 status, own = {"status": event["type"].removeprefix("response.")}, event["response"]
@@ -175,20 +176,11 @@ class Fold:
                 raise common.ErrorAnswer(event.get("error") or event)
         return []
 
-    def _said(self, event: Json) -> list[Delta]:
-        index = event.get("output_index", 0)
-        if self._phases.get(index) != "commentary":
-            return [Delta("answer", event["delta"])]
-        gap = [] if self._commented in (None, index) else [Delta("commentary", "\n\n")]
-        self._commented = index
-        return [*gap, Delta("commentary", event["delta"])]
-
     def result(self) -> Json:
         if not self.ended:
-            text = {"type": "output_text", "text": "".join(self._unfinished)}
-            phase = self._phases.get(max(self._phases, default=0))
-            unfinished = {"type": "message", "phase": phase, "content": [text]}
-            return {"output": [*self._items, unfinished]}
+            text = {"type": "output_text", "text": "".join(self._texts)}
+            said = {"type": "message", "phase": self._item.get("phase"), "content": [text]}
+            return {"output": [*self._items, said]}
         done, whole = self._items, self._response.get("output") or []
         items = done if len(done) >= len(whole) else whole
         agree = not (done and whole) or _made(done) == _made(whole)
