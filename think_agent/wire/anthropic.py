@@ -24,8 +24,7 @@ STREAMED: Json = {"stream": True}
 NOT_IN_IDS = re.compile(r"[^a-zA-Z0-9_-]")
 MOST_STRICT, MOST_UNIONS = 20, 16
 STOPPED = {"tool_use": "end_turn", "model_context_window_exceeded": "max_tokens"}
-for reason in ("end_turn", "stop_sequence", "max_tokens", "pause_turn", "refusal"):
-    STOPPED[reason] = reason
+STOPPED |= {a: a for a in ("end_turn", "stop_sequence", "max_tokens", "pause_turn", "refusal")}
 
 
 def to_wire(
@@ -148,23 +147,19 @@ def from_wire(response: Json, model: str = "") -> Assistant:
 
 def _usage(usage: Json | None) -> Usage:
     """On the wire, input tokens come in three kinds, none counted in another."""
-    cached = count(usage, "cache_read_input_tokens")
-    written = count(usage, "cache_creation_input_tokens")
+    kinds = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
     return Usage(
-        input_tokens=count(usage, "input_tokens") + cached + written,
+        input_tokens=sum(count(usage, kind) for kind in kinds),
         output_tokens=count(usage, "output_tokens"),
-        cached_tokens=cached,
+        cached_tokens=count(usage, "cache_read_input_tokens"),
         reasoning_tokens=count(usage, "output_tokens_details", "thinking_tokens"),
     )
 
 
 def from_history(wire: Iterable[Json]) -> list[Spoken]:
     """The messages of a history in this protocol (`read_history`): the inverse of `to_wire`."""
-
-    def read(said: Json) -> Assistant:
-        return from_wire({**said, "stop_reason": "end_turn"})
-
-    return common.read_history(_in_roles(wire), read)
+    whole = {"stop_reason": "end_turn"}
+    return common.read_history(_in_roles(wire), lambda said: from_wire(said | whole))
 
 
 def _in_roles(wire: Iterable[Json]) -> Iterator[Json]:
@@ -193,41 +188,31 @@ class Fold:
         self._readers: dict[int, CallReader] = {}  # of those that are calls, by their index
 
     def feed(self, event: Json) -> list[Delta]:
-        match event["type"]:
-            case "message_start":
-                self._message = event["message"]
-            case "content_block_start":
-                return self._start(event["index"], event["content_block"])
-            case "content_block_delta":
-                return self._add(event["index"], event["delta"])
-            case "message_delta":
+        if event["type"] == "content_block_delta":
+            self._blocks[event["index"]].append(event["delta"])
+        match event:
+            case {"delta": {"type": "text_delta", "text": text}}:
+                return [Delta("answer", text)]
+            case {"delta": {"type": "thinking_delta", "thinking": text}}:
+                return [Delta("thinking", text)]
+            case {"delta": {"type": "input_json_delta", "partial_json": piece}, "index": index}:
+                return self._readers[index].feed(piece)
+            case {"type": "content_block_start", "content_block": block, "index": index}:
+                self._blocks.append([block])
+                if "input" in block:
+                    self._readers[index] = CallReader(block["name"], len(self._readers))
+                    return self._readers[index].feed("")
+            case {"type": "message_start", "message": message}:
+                self._message = message
+            case {"type": "message_delta", "delta": delta}:
                 # The counts are totals, not increments; one that is null has not changed.
                 counts = {k: n for k, n in (event.get("usage") or {}).items() if n is not None}
                 usage = {**(self._message.get("usage") or {}), **counts}
-                reason = common.worse(
-                    self._message.get("stop_reason"), event["delta"]["stop_reason"], STOPPED
-                )
-                self._message |= {**event["delta"], "usage": usage, "stop_reason": reason}
-            case "message_stop":
+                before = self._message.get("stop_reason")
+                reason = common.worse(before, delta["stop_reason"], STOPPED)
+                self._message = {**self._message, "usage": usage, "stop_reason": reason}
+            case {"type": "message_stop"}:
                 self.ended = True
-        return []
-
-    def _start(self, index: int, block: Json) -> list[Delta]:
-        self._blocks.append([block])
-        if "input" not in block:
-            return []
-        self._readers[index] = CallReader(block["name"], len(self._readers))
-        return self._readers[index].feed("")
-
-    def _add(self, index: int, delta: Json) -> list[Delta]:
-        self._blocks[index].append(delta)
-        match delta:
-            case {"type": "text_delta", "text": text}:
-                return [Delta("answer", text)]
-            case {"type": "thinking_delta", "thinking": text}:
-                return [Delta("thinking", text)]
-            case {"type": "input_json_delta", "partial_json": piece}:
-                return self._readers[index].feed(piece)
         return []
 
     def result(self) -> Json:

@@ -71,11 +71,9 @@ def is_closed(schema: Json) -> bool:
                              "properties", "required", "additionalProperties"}:  # fmt: skip
         return False
     properties = schema.get("properties", {})
-    if schema.get("type") == "object" and not (
-        schema.get("additionalProperties") is False
-        and properties
-        and properties.keys() == set(schema.get("required", ()))
-    ):
+    names_all = properties and properties.keys() == set(schema.get("required", ()))
+    takes_more = schema.get("additionalProperties") is not False
+    if schema.get("type") == "object" and (takes_more or not names_all):
         return False
     inner = [*properties.values(), *schema.get("anyOf", ())]
     inner += [schema["items"]] if "items" in schema else []
@@ -133,17 +131,13 @@ def sendable(
 
 def weaken(request: Request, refused: Mapping[str, str]) -> Request:
     """The request with the strongest tool choice that its server does not refuse."""
-    match request.tool_choice:
-        case Force() if {"named", "required"} <= refused.keys():
-            return replace(request, tool_choice="auto")
-        case Force(name=name) if "named" in refused:
-            only = [tool for tool in request.tools if tool.name == name]
-            return replace(request, tools=only, tool_choice="required")
-        case "required" if "required" in refused:
-            return replace(request, tool_choice="auto")
-        case "none" if "none" in refused:
-            return replace(request, tools=(), tool_choice="auto")
-    return request
+    choice = request.tool_choice
+    if ("named" if isinstance(choice, Force) else choice) not in refused:
+        return request
+    if isinstance(choice, Force) and "required" not in refused:
+        only = [tool for tool in request.tools if tool.name == choice.name]
+        return replace(request, tools=only, tool_choice="required")
+    return replace(request, tools=() if choice == "none" else request.tools, tool_choice="auto")
 
 
 def checked_delta(delta: Delta) -> Delta:
@@ -178,19 +172,18 @@ def checked_reply(reply: Assistant, *, keep_native: bool = False, secret: str = 
     try:
         said = json.dumps(parts, ensure_ascii=False, allow_nan=False)
         said.encode()
-        sound = said.count("{") + said.count("[") <= MAX_DEPTH  # else it may be nested too deeply
-        sound = sound and hidden not in said
+        if said.count("{") + said.count("[") <= MAX_DEPTH and hidden not in said:
+            return reply  # it cannot be nested too deeply
     except ValueError:  # NaN, or (as UnicodeEncodeError) a lone surrogate
-        sound = False
-    if not sound:
-        text = json.dumps(reply.native) if keep_native else json_text(reply.native)
-        native = json.loads(clean(text), parse_constant=str)
-        calls = tuple(_repaired(call, clean) for call in reply.tool_calls)
-        texts: Json = dict(zip(TEXTS, map(clean, texts_of(reply)), strict=True))
-        reply = replace(reply, **texts, tool_calls=calls, native=native)
-        unread = any(isinstance(call.arguments, str) for call in calls)
-        if unread and json_value(json_text(native)) is None:  # nested too deeply for any file
-            reply = replace(reply, native=None, signed=False)
+        pass
+    text = json.dumps(reply.native) if keep_native else json_text(reply.native)
+    native = json.loads(clean(text), parse_constant=str)
+    calls = tuple(_repaired(call, clean) for call in reply.tool_calls)
+    texts: Json = dict(zip(TEXTS, map(clean, texts_of(reply)), strict=True))
+    reply = replace(reply, **texts, tool_calls=calls, native=native)
+    unread = any(isinstance(call.arguments, str) for call in calls)
+    if unread and json_value(json_text(native)) is None:  # nested too deeply for any file
+        reply = replace(reply, native=None, signed=False)
     return reply
 
 
@@ -266,9 +259,8 @@ def chat_messages(
     was in the native message, which goes back as it came. `tool_name`: where a result names its
     tool.
     """
-    wire: list[Json] = []
-    if request.system:  # Ollama drops a field of this name in silence
-        wire.append({"role": "system", "content": request.system})
+    # Ollama drops a field of the name `system` in silence.
+    wire: list[Json] = [{"role": "system", "content": request.system}] if request.system else []
     for message in sendable(request.messages, who, calls_in=functions_in):
         match message:
             case User(text=text):
@@ -378,15 +370,12 @@ def read_history(wire: Iterable[Json], read: Callable[[Json], Assistant]) -> lis
             case "tool":  # older programs name the tool alone, or nothing
                 id, content = message.get("tool_call_id") or "", text_of(message["content"])
                 name = message.get("tool_name") or message.get("name") or ""
-                for call in open_calls:
-                    if id == call.id or (not id and name in ("", call.name)):
-                        id, name = call.id, call.name
-                        open_calls.remove(call)
-                        break
+                fit = (c for c in open_calls if id == c.id or (not id and name in ("", c.name)))
+                if call := next(fit, None):
+                    id, name = call.id, call.name
+                    open_calls.remove(call)
                 failed = message.get("is_error", content.lstrip().lower().startswith("error"))
                 messages.append(ToolResult(id, name, content, is_error=failed))
-            case "system" | "developer":
-                continue
-            case role:
+            case role if role not in ("system", "developer"):
                 raise ValueError(f"there is no role {role!r}")
     return messages

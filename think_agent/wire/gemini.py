@@ -32,9 +32,7 @@ STOPPED = dict.fromkeys(FILTERED, "refusal") | {
 }
 
 
-def to_wire(
-    request: Request, model: str, settings: Settings, *, thinking: Json | None = None
-) -> Json:
+def to_wire(request: Request, model: str, settings: Settings) -> Json:
     """The body of a request. `model` is not in it, but decides how reasoning is asked for."""
     body: Json = {
         "contents": _contents(common.sendable(request.messages, NAME, calls_in=_calls_in))
@@ -47,8 +45,6 @@ def to_wire(
         generation["responseJsonSchema"] = request.output_schema
     if settings.reasoning:
         generation["thinkingConfig"] = _reasoning(settings.reasoning, model)
-    if thinking is not None:
-        generation["thinkingConfig"] = thinking
     if generation:
         body["generationConfig"] = generation
     if request.system:
@@ -121,17 +117,18 @@ def _calls_in(native: Any) -> list[Json]:
 
 def from_wire(response: Json, model: str = "") -> Assistant:
     """The reply in the JSON of a response; `model` is the one asked, in case none is named."""
-    if response.get("promptFeedback", {}).get("blockReason"):  # then there are no candidates
-        candidate: Json = {"finishReason": "SAFETY"}
-    else:
-        candidate = first_choice(response["candidates"])
+    blocked = response.get("promptFeedback", {}).get("blockReason")  # then there are no candidates
+    candidate: Json = (
+        {"finishReason": "SAFETY"} if blocked else first_choice(response["candidates"])
+    )
     content = candidate.get("content") or {}
     parts = content.get("parts") or []  # "content" may be {}, and "parts" be missing
+    made = [part["functionCall"] for part in parts if "functionCall" in part]
     calls = tuple(
         ToolCall(call.get("id") or "", call["name"], arguments_of(call.get("args")))
-        for call in (part["functionCall"] for part in parts if "functionCall" in part)
+        for call in made
     )
-    half = any(part.get("functionCall", {}).get("willContinue") for part in parts)
+    half = any(call.get("willContinue") for call in made)
     end = ended(None if half else candidate.get("finishReason"), STOPPED, calls)
     malformed = end["stop_reason"] == "malformed"
     return Assistant(
@@ -174,10 +171,8 @@ class Fold:
     def feed(self, event: Json) -> list[Delta]:
         self._response.update(event)  # the last token counts are the right ones
         candidate = first_choice(event.get("candidates") or ())
-        reason = common.worse(
-            self._candidate.get("finishReason"), candidate.get("finishReason"), STOPPED
-        )
-        self._candidate |= {**candidate, "finishReason": reason}
+        before, now = self._candidate.get("finishReason"), candidate.get("finishReason")
+        self._candidate |= {**candidate, "finishReason": common.worse(before, now, STOPPED)}
         for piece in (candidate.get("content") or {}).get("parts") or ():
             self._add(piece)
         part = from_wire({"candidates": [candidate]})
@@ -190,13 +185,10 @@ class Fold:
         back as it came.
         """
         plain = part.keys() <= {"text", "thought"}
-        if plain and not part.get("text"):
-            return
-        last = self._parts[-1] if self._parts else {}
-        alike = last.keys() == part.keys() and last.get("thought") == part.get("thought")
-        if plain and alike:
-            last["text"] += part["text"]
-        else:
+        text = part.get("text", "")
+        if plain and self._parts and {**self._parts[-1], "text": text} == {**part, "text": text}:
+            self._parts[-1]["text"] += text
+        elif text or not plain:
             self._parts.append(dict(part))
 
     def result(self) -> Json:

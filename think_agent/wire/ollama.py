@@ -27,15 +27,7 @@ REASONS = {"stop": "end_turn", "": "end_turn", "length": "max_tokens"}
 STOPPED = "the server stopped in the middle of the reply, mostly because the model repeated itself"
 
 
-def to_wire(
-    request: Request,
-    model: str,
-    settings: common.Settings,
-    *,
-    num_ctx: int,
-    think: bool | str | None = None,
-    keep_alive: float | str | None = None,
-) -> Json:
+def to_wire(request: Request, model: str, settings: common.Settings, *, num_ctx: int) -> Json:
     """The body of a request."""
     messages = common.chat_messages(request, NAME, _call, tool_name="tool_name")
     named = settings.named(max_output_tokens="num_predict", temperature="temperature", seed="seed")
@@ -45,12 +37,8 @@ def to_wire(
         body["tools"] = list(map(_tool, request.tools))
     elif request.output_schema is not None:
         body["format"] = request.output_schema
-    if think is None and settings.reasoning:
-        think = settings.reasoning != "off" and settings.reasoning
-    if think is not None:
-        body["think"] = think
-    if keep_alive is not None:
-        body["keep_alive"] = keep_alive
+    if settings.reasoning:
+        body["think"] = settings.reasoning != "off" and settings.reasoning
     return body
 
 

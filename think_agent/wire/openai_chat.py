@@ -64,17 +64,14 @@ def from_wire(response: Json, model: str = "") -> Assistant:
     if choice.get("error"):  # OpenRouter reports trouble at the model's host like this
         raise common.ErrorAnswer(choice["error"])
     reason = choice.get("finish_reason")
-    if reason == "content_filter":  # then Azure leaves out the message
-        choice = {**choice, "message": choice.get("message") or {}}
-    message = choice["message"]
+    filtered = reason == "content_filter"  # then Azure leaves out the message
+    message = choice.get("message") or {} if filtered else choice["message"]
     if message.get("refusal") and reason != "length":
         reason = "content_filter"
     calls = common.function_calls(message)
     kept = {key: value for key, value in message.items() if value not in (None, "", [])}
-    text, thinking = _said(message)
     return Assistant(
-        text=text,
-        thinking=thinking,
+        *_said(message),
         tool_calls=calls,
         **common.ended(reason, STOPPED, calls),
         usage=common.openai_usage(response.get("usage"), "prompt", "completion"),
@@ -108,8 +105,7 @@ class Fold:
 
     def __init__(self) -> None:
         self.ended = False
-        self._model = ""
-        self._usage: Json | None = None
+        self._response: Json = {}  # but for its choice
         self._counted = False
         self._finish_reason: str | None = None
         self._pieces: list[Json] = []  # of the message
@@ -118,8 +114,7 @@ class Fold:
         self._number_at: dict[int, int] = {}  # of the call that a server gives this index
 
     def feed(self, chunk: Json) -> list[Delta]:
-        self._model = chunk.get("model") or self._model
-        self._usage = chunk.get("usage") or self._usage
+        self._response |= {key: chunk[key] for key in ("model", "usage") if chunk.get(key)}
         # The usage comes last, in a chunk without choices; but some servers send it in all of them.
         self._counted = bool(chunk.get("usage") and not chunk.get("choices"))
         self.ended = self._counted and bool(self._finish_reason)
@@ -152,5 +147,4 @@ class Fold:
         sound = all(isinstance(call.arguments, dict) for call in common.function_calls(message))
         # Snowflake gives no reason.
         reason = self._finish_reason or ("stop" if self._counted and sound else None)
-        choice = {"message": message, "finish_reason": reason}
-        return {"model": self._model, "choices": [choice], "usage": self._usage}
+        return {**self._response, "choices": [{"message": message, "finish_reason": reason}]}

@@ -14,6 +14,7 @@ from ..messages import Assistant, Force, Json, Spoken, ToolCall, ToolChoice, Too
 from ..model import Request
 from ..streaming import Delta
 from . import common
+from .common import arguments_of
 from .pieces import CallReader
 
 NAME = "openai"
@@ -91,25 +92,19 @@ def _choice(choice: ToolChoice) -> Any:
 
 def from_wire(response: Json, model: str = "") -> Assistant:
     """The reply in a response; `model` is the one asked, in case none is named."""
-    parts: list[Json] = []
-    commentary: list[str] = []
-    thinking: list[str] = []
-    calls: list[ToolCall] = []
-    for item in response["output"]:
-        match item["type"]:
-            case "message" if item.get("phase") == "commentary":
-                commentary.append(_text(item["content"]))
-            case "message":
-                parts += item["content"]
-            case "reasoning":
-                shown = (*(item.get("summary") or ()), *(item.get("content") or ()))
-                thinking += [part["text"] for part in shown]
-            case "function_call":
-                arguments = common.arguments_of(item.get("arguments"))
-                calls.append(ToolCall(item.get("call_id") or "", item["name"], arguments))
+    items = response["output"]
+    said = [item for item in items if item["type"] == "message"]
+    asides = [item["content"] for item in said if item.get("phase") == "commentary"]
+    parts = [p for item in said if item.get("phase") != "commentary" for p in item["content"]]
+    reasoning = [item for item in items if item["type"] == "reasoning"]
+    shown = [p for i in reasoning for key in ("summary", "content") for p in i.get(key) or ()]
+    calls = tuple(
+        ToolCall(item.get("call_id") or "", item["name"], arguments_of(item.get("arguments")))
+        for item in _calls_in(items)
+    )
     reason = response.get("status")
     cut = (response.get("incomplete_details") or {}).get("reason")
-    unfinished = [i["status"] for i in response["output"] if i.get("status") not in DONE]
+    unfinished = [item["status"] for item in items if item.get("status") not in DONE]
     if cut or reason == "incomplete":
         reason = cut
     elif unfinished and reason == "completed":
@@ -118,15 +113,15 @@ def from_wire(response: Json, model: str = "") -> Assistant:
         reason = "content_filter"
     return Assistant(
         text=_text(parts),
-        commentary="\n\n".join(commentary),
-        thinking="\n\n".join(thinking),
-        tool_calls=tuple(calls),
+        commentary="\n\n".join(map(_text, asides)),
+        thinking="\n\n".join(part["text"] for part in shown),
+        tool_calls=calls,
         **common.ended(reason, STOPPED, calls),
         usage=common.openai_usage(response.get("usage"), "input", "output"),
         model=response.get("model") or model,
         provider=NAME,
-        native=response["output"],
-        signed=any(item.get("encrypted_content") for item in response["output"]),
+        native=items,
+        signed=any(item.get("encrypted_content") for item in items),
     )
 
 
@@ -187,8 +182,8 @@ class Fold:
         ready = all(item.get("status") in DONE for item in whole)
         if agree and ready and len(self._readers) <= len(_made(items)):
             return {**self._response, "output": items}
-        own = self._response.get("incomplete_details")
-        why = own or {"reason": "its parts contradict each other"}
+        contradiction = {"reason": "its parts contradict each other"}
+        why = self._response.get("incomplete_details") or contradiction
         return {**self._response, "output": items, "incomplete_details": why}
 
 
