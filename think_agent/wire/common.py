@@ -113,10 +113,10 @@ def sendable(
                         answers.append(found.pop())
                 results.clear()
                 fits = native is None and not commentary  # a kind of text that only OpenAI knows
-                own = (message.provider, message.dialect) == (provider, dialect)
-                if own and native is not None:
+                if native is not None and message.provider == provider:
                     try:
-                        fits = calls_in is None or len(calls_in(native)) == len(calls)
+                        known = calls_in is None or len(calls_in(native)) == len(calls)
+                        fits = known and message.dialect == dialect
                     except (KeyError, TypeError, AttributeError):
                         fits = False
                 if not fits or len(answered) < len(calls):

@@ -112,15 +112,15 @@ def _model_content(message: Assistant) -> Json:
 def _calls_in(native: Any) -> list[Json]:
     """TypeError where a call came without an object."""
     calls = [part["functionCall"] for part in native["parts"] if "functionCall" in part]
-    return [{**call, "args": {**call.get("args", {})}} for call in calls]
+    if not all(isinstance(call.get("args", {}), dict) for call in calls):
+        raise TypeError("arguments that are no object")
+    return calls
 
 
 def from_wire(response: Json, model: str = "") -> Assistant:
     """The reply in the JSON of a response; `model` is the one asked, in case none is named."""
     blocked = response.get("promptFeedback", {}).get("blockReason")  # then there are no candidates
-    candidate: Json = (
-        {"finishReason": "SAFETY"} if blocked else first_choice(response["candidates"])
-    )
+    candidate = first_choice([{"finishReason": "SAFETY"}] if blocked else response["candidates"])
     content = candidate.get("content") or {}
     parts = content.get("parts") or []  # "content" may be {}, and "parts" be missing
     made = [part["functionCall"] for part in parts if "functionCall" in part]

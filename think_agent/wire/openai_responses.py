@@ -64,11 +64,11 @@ def _items(message: Spoken) -> list[Json]:
         case Assistant(text=text, tool_calls=calls, native=native):
             items: list[Json] = [{"role": "assistant", "content": text}] if text else []
             items += [{"type": "function_call", "name": call.name} for call in calls]
-            return _with_calls(items if native is None else native, calls)
+            return _with_calls(native if isinstance(native, list) else items, calls)
 
 
 def _with_calls(items: list[Json], calls: Sequence[ToolCall]) -> list[Json]:
-    """`items`, those that call filled in. What was cut off before the item it led to is refused."""
+    """`items`, with those filled in that call; reasoning without the item it led to is refused."""
     sent: list[Json] = []
     called = iter(calls)
     for item in items:
