@@ -199,7 +199,7 @@ class Fold:
                 return self._readers[index].feed(piece)
             case {"type": "content_block_start", "content_block": block, "index": index}:
                 self._blocks.append([block])
-                if "input" in block:
+                if "name" in block:  # a call
                     self._readers[index] = CallReader(block["name"], len(self._readers))
                     return self._readers[index].feed("")
             case {"type": "message_start", "message": message}:
