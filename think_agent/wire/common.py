@@ -266,9 +266,8 @@ def chat_messages(
             case User(text=text):
                 wire.append({"role": "user", "content": text})
             case ToolResult(call_id=id, name=name, content=content):
-                wire.append({"role": "tool", "tool_call_id": id, "content": content})
-                if tool_name:
-                    wire[-1][tool_name] = name
+                named = {tool_name: name} if tool_name else {}
+                wire.append({"role": "tool", "tool_call_id": id, **named, "content": content})
             case Assistant(text=text, tool_calls=calls, native=native):
                 wire.append(native or {"role": "assistant", "content": text or None})
                 if calls:

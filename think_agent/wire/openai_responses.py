@@ -46,7 +46,7 @@ def to_wire(request: Request, model: str, settings: common.Settings, *, strict: 
     if request.tools:
         # `strict`, left out, would be true, and refuse every optional parameter.
         declared = [common.openai_function(tool, strict) for tool in request.tools]
-        body["tools"] = [{"type": "function", "strict": False, **one} for one in declared]
+        body["tools"] = [{"type": "function", **one, "strict": "strict" in one} for one in declared]
         if request.tool_choice != "auto":
             body["tool_choice"] = _choice(request.tool_choice)
     if request.output_schema is not None:
