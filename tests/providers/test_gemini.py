@@ -45,7 +45,7 @@ def test_our_json_is_what_arrives():
     messages = [User("hi"), said, ToolResult("call_0", "add", "")]
     request = Request(messages, [ADD], output_schema=schema, system="Be kind.")
     whole = Reply(body={"candidates": [{"content": {"parts": [{"text": "ok"}]}}]})
-    with talking("gemini", thinking={"thinkingLevel": "low"}) as (server, model):
+    with talking("gemini", reasoning="low") as (server, model):
         server.canned = [whole, whole]
         server.canned += [Reply(chunks=[sse({"candidates": [{"finishReason": "STOP"}]})])] * 2
         for way in ASK:
@@ -57,7 +57,7 @@ def test_our_json_is_what_arrives():
         "maxOutputTokens": 8192,
         "responseMimeType": "application/json",
         "responseJsonSchema": schema,
-        "thinkingConfig": {"thinkingLevel": "low"},
+        "thinkingConfig": {"thinkingLevel": "low", "includeThoughts": True},
     }
 
 

@@ -42,6 +42,7 @@ from think_agent import (
 )
 from think_agent.cli.shared_flags import named_model, speak
 from think_agent.providers.ollama import Ollama
+from think_agent.wire.common import Settings
 
 
 @tool
@@ -79,15 +80,12 @@ def once(model):
 
 def test_options_are_sent_only_when_given(server):
     model_at(server).complete(HELLO)
-    model_at(server, think=False, keep_alive="5m", num_ctx=512).complete(HELLO)
+    model_at(server, settings=Settings("off"), num_ctx=512).complete(HELLO)
     plain, given = server.requests
     assert plain["options"] == {"num_ctx": 16384, "num_predict": 8192}
-    assert not {"think", "keep_alive", "format"} & plain.keys()
-    assert (given["think"], given["keep_alive"], given["options"]) == (
-        False,
-        "5m",
-        {"num_ctx": 512, "num_predict": 8192},
-    )
+    assert not {"think", "format"} & plain.keys()
+    assert given["think"] is False
+    assert given["options"] == {"num_ctx": 512, "num_predict": 8192}
 
 
 @pytest.mark.parametrize("choice", ["auto", "required", Force("think")])
@@ -128,7 +126,7 @@ def test_results_of_one_turn_stay_in_order_and_name_their_calls(server):
     assert server.requests[0]["messages"][1:] == [
         {
             "role": "assistant",
-            "content": "",
+            "content": None,
             "tool_calls": [
                 {"id": "b", "function": {"name": "order", "arguments": {"order_id": "2"}}},
                 {"id": "a", "function": {"name": "think", "arguments": {}}},
@@ -232,7 +230,7 @@ STATUS: list[tuple[int, Any, type[ModelError], bool, str]] = [
     (403, {"error": "upgrade to use this model"}, AuthError, False, "ollama signin"),
     (404, {"error": 'model "x" not found, try pulling it first'}, ModelNotFound, False, "pull"),
     (404, "404 page not found", BadRequest, False, "base_url"),
-    (400, {"error": '"x" does not support thinking'}, BadRequest, False, "leave out think"),
+    (400, {"error": '"x" does not support thinking'}, BadRequest, False, "leave out reasoning"),
     (400, {"error": '"x" does not support tools'}, ToolsUnsupported, False, "pick one that does"),
     (400, {"error": "invalid options"}, BadRequest, False, "invalid options"),
     (400, {"error": {"message": "not as Ollama does"}}, BadRequest, False, "not as Ollama does"),
@@ -376,9 +374,9 @@ def test_a_swallowed_call_is_said_to_the_model(way: str, server):
 def test_a_model_that_cannot_think():
     with (
         serve(OllamaServer(capabilities=("completion",)), says("ok")) as server,
-        pytest.raises(BadRequest, match="does not support thinking; leave out think"),
+        pytest.raises(BadRequest, match="does not support thinking; leave out reasoning"),
     ):
-        model_at(server, think=True).complete(HELLO)
+        model_at(server, settings=Settings("low")).complete(HELLO)
 
 
 def test_a_short_key_is_no_secret(server):

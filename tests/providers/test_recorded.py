@@ -86,7 +86,7 @@ ERRORS: dict[str, dict[str, tuple[type[ModelError], str]]] = {
     },
     "ollama": {
         "err-400-context-length": (BadRequest, "raise num_ctx"),
-        "err-400-no-thinking-support": (BadRequest, "leave out think"),
+        "err-400-no-thinking-support": (BadRequest, "leave out reasoning"),
         "err-404-model": (ModelNotFound, "ollama pull"),
         "stream-200-error-parsing-tool-call": (UnreadCall, "error parsing tool call"),
     },

@@ -23,7 +23,6 @@ def order(order_id: str) -> str:
     return f"{order_id}: shipped"
 
 
-STREAMS = [case for case in cases("ollama") if case.startswith(("stream-t", "docs-stream-"))]
 WITH_TOOLS = Request([User("Where is ORD-1?")], [THINK, order], system="Be brief.")
 
 

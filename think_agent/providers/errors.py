@@ -103,7 +103,7 @@ CHECK_NAME = "check the model's name"
 MEANINGS = [  # the first one that fits
     Meaning(ToolsUnsupported, ANY, "does not support tools", "pick one that does, such as "
             "qwen2.5:7b, or speak the json dialect"),
-    Meaning(BadRequest, ANY, "does not support thinking", "leave out think or reasoning"),
+    Meaning(BadRequest, ANY, "does not support thinking", "leave out reasoning"),
     Meaning(BadRequest, ANY, "requires --jinja", "start the server with --jinja"),
     Meaning(BadRequest, ANY, "use /v1/responses", 'set api to "responses"'),
     Meaning(BadRequest, ANY, "context (length|size|window)|prompt is too long|input token count",

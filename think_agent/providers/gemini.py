@@ -27,11 +27,7 @@ RETRY_DELAY = re.compile(r"'retryDelay': '([\d.]+)s'")
 
 
 class Gemini(Provider):
-    """A model of the Gemini API.
-
-    `thinking`: the API's `thinkingConfig`, such as `{"thinkingBudget": 512}`, for what `reasoning`
-    does not say. The key is `api_key`, else GOOGLE_API_KEY, else GEMINI_API_KEY.
-    """
+    """A model of the Gemini API. The key is `api_key`, else GOOGLE_API_KEY, else GEMINI_API_KEY."""
 
     wire = wire
     http = httpx2
@@ -40,8 +36,8 @@ class Gemini(Provider):
     keys = ("GOOGLE_API_KEY", main_key)
     address = ("GOOGLE_GEMINI_BASE_URL", "https://generativelanguage.googleapis.com")
 
-    def __init__(self, model: str, *, thinking: Json | None = None, **where: Unpack[Where]) -> None:
-        super().__init__(model, {"thinking": thinking}, **where)
+    def __init__(self, model: str, **where: Unpack[Where]) -> None:
+        super().__init__(model, {}, **where)
         if not self.key:
             raise self.missing_key()
 

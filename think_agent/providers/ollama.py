@@ -24,9 +24,7 @@ class Ollama(Provider):
 
     `base_url`: the server's address; None means OLLAMA_HOST, or else this machine. `num_ctx`:
     the context window in tokens; the server's own default may be as small as 4096, and what
-    does not fit is cut in silence. `max_output_tokens` bounds one reply. `think`: native
-    thinking, a bool or `"low"`, `"medium"`, `"high"`; None leaves it to the server.
-    `keep_alive`: how long the model stays in memory, in seconds or as `"5m"`.
+    does not fit is cut in silence. `max_output_tokens` bounds one reply.
     """
 
     wire = wire
@@ -41,18 +39,8 @@ class Ollama(Provider):
         ConnectionFailed: "start it with: ollama serve (or install it from ollama.com)",
     }
 
-    def __init__(
-        self,
-        model: str,
-        *,
-        num_ctx: int = 16384,
-        think: bool | str | None = None,
-        keep_alive: float | str | None = None,
-        **where: Unpack[Where],
-    ) -> None:
-        super().__init__(
-            model, {"num_ctx": num_ctx, "think": think, "keep_alive": keep_alive}, **where
-        )
+    def __init__(self, model: str, *, num_ctx: int = 16384, **where: Unpack[Where]) -> None:
+        super().__init__(model, {"num_ctx": num_ctx}, **where)
         if self.settings.reasoning == "off" and model.startswith("gpt-oss"):
             raise ValueError(f"{model} cannot be asked not to reason; leave out reasoning")
         self.refused = dict.fromkeys(("named", "required", "none"), "")

@@ -14,7 +14,8 @@ from ..messages import Assistant, Force, Json, Spoken, ToolCall, ToolChoice, Too
 from ..model import Request
 from ..streaming import Delta
 from ..tools import Tool
-from .common import Settings, arguments_of, count, ended, is_closed, read_history, sendable, worse
+from . import common
+from .common import arguments_of, count
 from .pieces import CallReader
 
 NAME = "anthropic"
@@ -23,15 +24,14 @@ STREAMED: Json = {"stream": True}
 NOT_IN_IDS = re.compile(r"[^a-zA-Z0-9_-]")
 MOST_STRICT, MOST_UNIONS = 20, 16
 STOPPED = {"tool_use": "end_turn", "model_context_window_exceeded": "max_tokens"}
-for reason in ("end_turn", "stop_sequence", "max_tokens", "pause_turn", "refusal"):
-    STOPPED[reason] = reason
+STOPPED |= {a: a for a in ("end_turn", "stop_sequence", "max_tokens", "pause_turn", "refusal")}
 
 
 def to_wire(
-    request: Request, model: str, settings: Settings, *, thinking: Json | None, strict: bool
+    request: Request, model: str, settings: common.Settings, *, thinking: Json | None, strict: bool
 ) -> Json:
     """The body of a request. The API insists on a bound, above what is set apart for thinking."""
-    messages = _messages(sendable(request.messages, NAME, calls_in=_calls_in))
+    messages = _messages(common.sendable(request.messages, NAME, calls_in=_calls_in))
     bound = max(settings.max_output_tokens or 0, (thinking or {}).get("budget_tokens", 0) + 1)
     body: Json = {"model": model, "max_tokens": bound, "messages": messages}
     if request.system:
@@ -62,7 +62,7 @@ def _tools(tools: Sequence[Tool], strict: bool) -> list[Json]:
     for tool in tools:
         schema = tool.parameters
         wire.append({"name": tool.name, "description": tool.description, "input_schema": schema})
-        used = str(schema).count("'anyOf':") if strict and is_closed(schema) else unions + 1
+        used = str(schema).count("'anyOf':") if strict and common.is_closed(schema) else unions + 1
         if left and used <= unions:
             wire[-1]["strict"] = True
             left, unions = left - 1, unions - used
@@ -136,7 +136,7 @@ def from_wire(response: Json, model: str = "") -> Assistant:
         text="".join(block["text"] for block in content if block["type"] == "text"),
         thinking="".join(block["thinking"] for block in content if block["type"] == "thinking"),
         tool_calls=calls,
-        **ended(response.get("stop_reason"), STOPPED, calls),
+        **common.ended(response.get("stop_reason"), STOPPED, calls),
         usage=_usage(response.get("usage")),
         model=response.get("model") or model,
         provider=NAME,
@@ -147,20 +147,19 @@ def from_wire(response: Json, model: str = "") -> Assistant:
 
 def _usage(usage: Json | None) -> Usage:
     """On the wire, input tokens come in three kinds, none counted in another."""
-    cached = count(usage, "cache_read_input_tokens")
-    written = count(usage, "cache_creation_input_tokens")
+    kinds = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
     return Usage(
-        input_tokens=count(usage, "input_tokens") + cached + written,
+        input_tokens=sum(count(usage, kind) for kind in kinds),
         output_tokens=count(usage, "output_tokens"),
-        cached_tokens=cached,
+        cached_tokens=count(usage, "cache_read_input_tokens"),
         reasoning_tokens=count(usage, "output_tokens_details", "thinking_tokens"),
     )
 
 
 def from_history(wire: Iterable[Json]) -> list[Spoken]:
     """The messages of a history in this protocol (`read_history`): the inverse of `to_wire`."""
-    read = lambda said: from_wire({**said, "stop_reason": "end_turn"})  # noqa: E731
-    return read_history(_in_roles(wire), _text, read, _messages)
+    whole = {"stop_reason": "end_turn"}
+    return common.read_history(_in_roles(wire), lambda said: from_wire(said | whole))
 
 
 def _in_roles(wire: Iterable[Json]) -> Iterator[Json]:
@@ -179,69 +178,49 @@ def _in_roles(wire: Iterable[Json]) -> Iterator[Json]:
             yield {"role": message["role"], "content": blocks}
 
 
-def _text(content: str | list[Json]) -> str:
-    if isinstance(content, str):
-        return content
-    return "".join(block["text"] for block in content if block["type"] == "text")
-
-
 class Fold:
     """Stream events into one message."""
 
     def __init__(self) -> None:
-        self._message: Json = {"content": []}
-        self._inputs: dict[int, str] = {}  # argument JSON so far, by the index of its block
-        self._readers: dict[int, CallReader] = {}
         self.ended = False
+        self._message: Json = {}
+        self._blocks: list[list[Json]] = []  # the pieces of each
+        self._readers: dict[int, CallReader] = {}  # of those that are calls, by their index
 
     def feed(self, event: Json) -> list[Delta]:
-        match event["type"]:
-            case "message_start":
-                self._message = {**event["message"], "content": []}
-            case "content_block_start":
-                return self._start(event["index"], event["content_block"])
-            case "content_block_delta":
-                return self._add(event["index"], event["delta"])
-            case "message_delta":
+        if event["type"] == "content_block_delta":
+            self._blocks[event["index"]].append(event["delta"])
+        match event:
+            case {"delta": {"type": "text_delta", "text": text}}:
+                return [Delta("answer", text)]
+            case {"delta": {"type": "thinking_delta", "thinking": text}}:
+                return [Delta("thinking", text)]
+            case {"delta": {"type": "input_json_delta", "partial_json": piece}, "index": index}:
+                return self._readers[index].feed(piece)
+            case {"type": "content_block_start", "content_block": block, "index": index}:
+                self._blocks.append([block])
+                if "name" in block:  # a call
+                    self._readers[index] = CallReader(block["name"], len(self._readers))
+                    return self._readers[index].feed("")
+            case {"type": "message_start", "message": message}:
+                self._message = message
+            case {"type": "message_delta", "delta": delta}:
                 # The counts are totals, not increments; one that is null has not changed.
                 counts = {k: n for k, n in (event.get("usage") or {}).items() if n is not None}
                 usage = {**(self._message.get("usage") or {}), **counts}
-                reason = worse(
-                    self._message.get("stop_reason"), event["delta"]["stop_reason"], STOPPED
-                )
-                self._message |= {**event["delta"], "usage": usage, "stop_reason": reason}
-            case "message_stop":
+                before = self._message.get("stop_reason")
+                reason = common.worse(before, delta["stop_reason"], STOPPED)
+                self._message = {**self._message, "usage": usage, "stop_reason": reason}
+            case {"type": "message_stop"}:
                 self.ended = True
         return []
 
-    def _start(self, index: int, block: Json) -> list[Delta]:
-        self._message["content"].append(dict(block))
-        if block["type"] != "tool_use":
-            return []
-        self._readers[index] = CallReader(block["name"], len(self._readers))
-        return self._readers[index].feed("")
-
-    def _add(self, index: int, delta: Json) -> list[Delta]:
-        block = self._message["content"][index]
-        match delta:
-            case {"type": "text_delta", "text": text}:
-                block["text"] += text
-                return [Delta("answer", text)]
-            case {"type": "thinking_delta", "thinking": text}:
-                block["thinking"] += text
-                return [Delta("thinking", text)]
-            case {"type": "signature_delta", "signature": signature}:
-                block["signature"] = signature
-            case {"type": "citations_delta", "citation": citation}:
-                block["citations"] = [*(block.get("citations") or ()), citation]
-            case {"type": "input_json_delta", "partial_json": piece}:
-                self._inputs[index] = self._inputs.get(index, "") + piece
-                if index in self._readers:  # calls of the provider's own tools have none
-                    return self._readers[index].feed(piece)
-        return []
-
     def result(self) -> Json:
-        for index, text in self._inputs.items():
-            if text:  # a call without arguments has one empty piece
-                self._message["content"][index]["input"] = arguments_of(text)
-        return self._message if self.ended else {**self._message, "stop_reason": None}
+        content = []
+        for pieces in self._blocks:
+            block = {**common.joined(pieces), "type": pieces[0]["type"]}
+            if said := block.pop("partial_json", ""):  # a call without arguments has an empty one
+                block["input"] = arguments_of(said)
+            content.append(block)
+        reason = self._message.get("stop_reason") if self.ended else None
+        return {**self._message, "content": content, "stop_reason": reason}

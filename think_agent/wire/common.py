@@ -6,27 +6,15 @@ Rule 2: a count of tokens is never believed to be more than a number (`count`).
 """
 
 import json
-from collections import deque
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter, itemgetter
 from typing import Any, Literal, TypeAlias
 
-from ..messages import (
-    Assistant,
-    Force,
-    Json,
-    Message,
-    Spoken,
-    Started,
-    ToolCall,
-    ToolResult,
-    Usage,
-    User,
-    Verdict,
-)
+from ..messages import Assistant, Force, Json, Message, Spoken, ToolCall, ToolResult, Usage, User
 from ..model import Request
-from ..streaming import Delta
+from ..streaming import Delta, whole_call
 from ..text import MAX_DEPTH, json_object, json_text, json_value, shorten, well_formed
 from ..tools import Tool
 
@@ -83,11 +71,9 @@ def is_closed(schema: Json) -> bool:
                              "properties", "required", "additionalProperties"}:  # fmt: skip
         return False
     properties = schema.get("properties", {})
-    if schema.get("type") == "object" and not (
-        schema.get("additionalProperties") is False
-        and properties
-        and properties.keys() == set(schema.get("required", ()))
-    ):
+    names_all = properties and properties.keys() == set(schema.get("required", ()))
+    takes_more = schema.get("additionalProperties") is not False
+    if schema.get("type") == "object" and (takes_more or not names_all):
         return False
     inner = [*properties.values(), *schema.get("anyOf", ())]
     inner += [schema["items"]] if "items" in schema else []
@@ -100,65 +86,58 @@ class ErrorAnswer(Exception):
 
 def sendable(
     messages: Sequence[Message], provider: str, dialect: str = "", calls_in: CallsIn | None = None
-) -> tuple[Spoken, ...]:
+) -> list[Spoken]:
     """`messages` as `provider` may see them. Every translator starts from this.
 
     - `native` blobs of another provider or dialect are dropped: signatures do not travel. So are
       those that are of another shape, as a file may hold them: `calls_in` finds the calls in one.
     - Calls that were never answered (a truncated reply, a call that strayed into a final one) are
       dropped, and the native blob with them: every provider refuses a call without its result.
+    - The results of a reply come right behind it, in the order of its calls.
     - What only the kit reads (Started, Verdict) is left out.
     - An assistant message with nothing left to say is left out: providers refuse empty ones.
     """
     kept: list[Spoken] = []
-    results: deque[str] = deque()  # by the id of their call: those of the reply before them
+    results: dict[str, list[ToolResult]] = {}  # of one reply, by their call
     for message in reversed(messages):
         match message:
+            case User():
+                kept.append(message)
             case ToolResult(call_id=id):
-                results.appendleft(id)
+                results.setdefault(id, []).append(message)
             case Assistant(tool_calls=calls, native=native, commentary=commentary):
-                answered = []
+                answered, answers = [], []
                 for call in calls:
-                    if call.id in results:  # ids may repeat; then results are of the first ones
-                        results.remove(call.id)
+                    if found := results.get(call.id):  # ids may repeat
                         answered.append(call)
+                        answers.append(found.pop())
                 results.clear()
-                fits = not commentary  # a kind of text that only OpenAI knows
-                if native is not None:
-                    fits = (message.provider, message.dialect) == (provider, dialect)
-                if native is not None and fits and calls_in is not None:
+                fits = native is None and not commentary  # a kind of text that only OpenAI knows
+                if native is not None and message.provider == provider:
                     try:
-                        fits = len(calls_in(native)) == len(calls)
+                        known = calls_in is None or len(calls_in(native)) == len(calls)
+                        fits = known and message.dialect == dialect
                     except (KeyError, TypeError, AttributeError):
                         fits = False
                 if not fits or len(answered) < len(calls):
-                    said = "\n\n".join(filter(None, (commentary, message.text)))
-                    message = replace(
-                        message, text=said, commentary="", tool_calls=tuple(answered), native=None
-                    )
-                if not (answered or message.text.strip() or message.commentary):
-                    continue
-            case User():
-                results.clear()
-            case Started() | Verdict():
-                continue
-        kept.append(message)
-    return tuple(reversed(kept))
+                    text = "\n\n".join(filter(None, (commentary, message.text)))
+                    changes: Json = {"tool_calls": tuple(answered), "native": None}
+                    message = replace(message, text=text, commentary="", **changes)
+                kept += reversed(answers)
+                if answered or message.text.strip() or message.commentary:
+                    kept.append(message)
+    return kept[::-1]
 
 
 def weaken(request: Request, refused: Mapping[str, str]) -> Request:
     """The request with the strongest tool choice that its server does not refuse."""
-    match request.tool_choice:
-        case Force() if {"named", "required"} <= refused.keys():
-            return replace(request, tool_choice="auto")
-        case Force(name=name) if "named" in refused:
-            only = [tool for tool in request.tools if tool.name == name]
-            return replace(request, tools=only, tool_choice="required")
-        case "required" if "required" in refused:
-            return replace(request, tool_choice="auto")
-        case "none" if "none" in refused:
-            return replace(request, tools=(), tool_choice="auto")
-    return request
+    choice = request.tool_choice
+    if ("named" if isinstance(choice, Force) else choice) not in refused:
+        return request
+    if isinstance(choice, Force) and "required" not in refused:
+        only = [tool for tool in request.tools if tool.name == choice.name]
+        return replace(request, tools=only, tool_choice="required")
+    return replace(request, tools=() if choice == "none" else request.tools, tool_choice="auto")
 
 
 def checked_delta(delta: Delta) -> Delta:
@@ -193,19 +172,18 @@ def checked_reply(reply: Assistant, *, keep_native: bool = False, secret: str = 
     try:
         said = json.dumps(parts, ensure_ascii=False, allow_nan=False)
         said.encode()
-        sound = said.count("{") + said.count("[") <= MAX_DEPTH  # else it may be nested too deeply
-        sound = sound and hidden not in said
+        if said.count("{") + said.count("[") <= MAX_DEPTH and hidden not in said:
+            return reply  # it cannot be nested too deeply
     except ValueError:  # NaN, or (as UnicodeEncodeError) a lone surrogate
-        sound = False
-    if not sound:
-        text = json.dumps(reply.native) if keep_native else json_text(reply.native)
-        native = json.loads(clean(text), parse_constant=str)
-        calls = tuple(_repaired(call, clean) for call in reply.tool_calls)
-        texts: Json = dict(zip(TEXTS, map(clean, texts_of(reply)), strict=True))
-        reply = replace(reply, **texts, tool_calls=calls, native=native)
-        unread = any(isinstance(call.arguments, str) for call in calls)
-        if unread and json_value(json_text(native)) is None:  # nested too deeply for any file
-            reply = replace(reply, native=None, signed=False)
+        pass
+    text = json.dumps(reply.native) if keep_native else json_text(reply.native)
+    native = json.loads(clean(text), parse_constant=str)
+    calls = tuple(_repaired(call, clean) for call in reply.tool_calls)
+    texts: Json = dict(zip(TEXTS, map(clean, texts_of(reply)), strict=True))
+    reply = replace(reply, **texts, tool_calls=calls, native=native)
+    unread = any(isinstance(call.arguments, str) for call in calls)
+    if unread and json_value(json_text(native)) is None:  # nested too deeply for any file
+        reply = replace(reply, native=None, signed=False)
     return reply
 
 
@@ -261,13 +239,10 @@ def openai_usage(usage: Any, input: str, output: str) -> Usage:
 
 def openai_function(tool: Tool, strict: bool) -> Json:
     """The declaration of a tool for both of OpenAI's APIs."""
-    return {
-        "name": tool.name,
-        "description": tool.description,
-        # Refused without `properties`, which a tool without parameters may leave out.
-        "parameters": {"type": "object", "properties": {}, **tool.parameters},
-        "strict": strict and is_closed(tool.parameters),
-    }
+    # Refused without `properties`, which a tool without parameters may leave out.
+    parameters = {"type": "object", "properties": {}, **tool.parameters}
+    function = {"name": tool.name, "description": tool.description, "parameters": parameters}
+    return {**function, "strict": True} if strict and is_closed(tool.parameters) else function
 
 
 def arguments_of(said: Any) -> Json | str:
@@ -275,6 +250,30 @@ def arguments_of(said: Any) -> Json | str:
     if not said or said == "null":  # Groq's word for no arguments
         return {}
     return json_object(said if isinstance(said, str) else json_text(said))
+
+
+def chat_messages(
+    request: Request, who: str, encode_call: Callable[[ToolCall, Json], Json], tool_name: str = ""
+) -> list[Json]:
+    """The messages of Chat Completions or Ollama's protocol. `encode_call` gets a call and what it
+    was in the native message, which goes back as it came. `tool_name`: where a result names its
+    tool.
+    """
+    # Ollama drops a field of the name `system` in silence.
+    wire: list[Json] = [{"role": "system", "content": request.system}] if request.system else []
+    for message in sendable(request.messages, who, calls_in=functions_in):
+        match message:
+            case User(text=text):
+                wire.append({"role": "user", "content": text})
+            case ToolResult(call_id=id, name=name, content=content):
+                named = {tool_name: name} if tool_name else {}
+                wire.append({"role": "tool", "tool_call_id": id, **named, "content": content})
+            case Assistant(text=text, tool_calls=calls, native=native):
+                wire.append(native or {"role": "assistant", "content": text or None})
+                if calls:
+                    before = native["tool_calls"] if native else [{}] * len(calls)
+                    wire[-1] = {**wire[-1], "tool_calls": list(map(encode_call, calls, before))}
+    return wire
 
 
 def functions_in(reply: Any) -> list[Json]:
@@ -309,19 +308,49 @@ def arguments_text(call: ToolCall, before: Any) -> str:
     return json.dumps(call.arguments)
 
 
-def read_history(
-    wire: Iterable[Json],
-    text: Callable[[Any], str],
-    read: Callable[[Json], Assistant],
-    encode: Callable[[Sequence[Spoken]], list[Json]],
-) -> list[Spoken]:
+def text_of(content: str | list[Json] | None) -> str:
+    """The text of a content, which may be a list of parts."""
+    if isinstance(content, list):
+        return "".join(part["text"] for part in content if part["type"] == "text")
+    return content or ""
+
+
+def joined(pieces: Iterable[Json]) -> Json:
+    """A message out of its pieces in a stream: texts and lists grow, of all else the last counts.
+    (Mistral's thoughts are a list of parts, and the answer behind them is a text.)
+    """
+    fields: defaultdict[str, list[Any]] = defaultdict(list)
+    for piece in pieces:
+        for key, value in piece.items():
+            fields[key].append(value)
+    whole: Json = {}
+    for key, values in fields.items():
+        text = "".join(value for value in values if isinstance(value, str))
+        parts = [part for value in values if isinstance(value, list) for part in value]
+        if text and parts:
+            parts.append({"type": "text", "text": text})
+        whole[key] = parts or text or values[-1]
+    return whole
+
+
+def deltas_of(part: Assistant, first: int = 0) -> list[Delta]:
+    """What a watcher may see of a part of a reply; its calls are counted from `first`."""
+    deltas = [Delta("thinking", part.thinking)] if part.thinking else []
+    if part.text:
+        deltas.append(Delta("answer", part.text))
+    for number, call in enumerate(part.tool_calls, first):
+        deltas += whole_call(call.name, call.arguments, number)
+    return deltas
+
+
+def read_history(wire: Iterable[Json], read: Callable[[Json], Assistant]) -> list[Spoken]:
     """The messages of a history that this or another program kept, in the roles of chats.
 
-    `text` reads a content, `read` a reply. A reply's native message is kept where it says more than
-    `encode` would say without it. A call without an id gets one. A result gets the name of its
-    call, by its id or, where it names none, as the answer to the first open call (of its name).
-    What a protocol has no field for is read from the text: a result that begins with "error" is
-    one. System prompts are left out. Raises ValueError, KeyError or TypeError for what is none.
+    `read` reads a reply; what its native message says beyond our fields is left out. A call without
+    an id gets one. A result gets the name of its call, by its id or, where it names none, as the
+    answer to the first open call (of its name). What a protocol has no field for is read from the
+    text: a result that begins with "error" is one. System prompts are left out. Raises ValueError,
+    KeyError or TypeError for what is none.
     """
     messages: list[Spoken] = []
     open_calls: list[ToolCall] = []
@@ -329,27 +358,23 @@ def read_history(
     for message in wire:
         match message["role"]:
             case "user":
-                messages.append(User(text(message["content"])))
+                messages.append(User(text_of(message["content"])))
             case "assistant":
                 reply = checked_reply(read(message))
                 calls = enumerate(reply.tool_calls, number)
                 open_calls = [replace(call, id=call.id or f"call_{n}") for n, call in calls]
                 number += len(open_calls)
-                reply = replace(reply, tool_calls=tuple(open_calls))
-                plain = replace(reply, native=None, provider="")
-                messages.append(plain if encode([plain]) == [message] else reply)
+                reply = replace(reply, tool_calls=tuple(open_calls), native=None, provider="")
+                messages.append(reply)
             case "tool":  # older programs name the tool alone, or nothing
-                id, content = message.get("tool_call_id") or "", text(message["content"])
+                id, content = message.get("tool_call_id") or "", text_of(message["content"])
                 name = message.get("tool_name") or message.get("name") or ""
-                for call in open_calls:
-                    if id == call.id or (not id and name in ("", call.name)):
-                        id, name = call.id, call.name
-                        open_calls.remove(call)
-                        break
+                fit = (c for c in open_calls if id == c.id or (not id and name in ("", c.name)))
+                if call := next(fit, None):
+                    id, name = call.id, call.name
+                    open_calls.remove(call)
                 failed = message.get("is_error", content.lstrip().lower().startswith("error"))
                 messages.append(ToolResult(id, name, content, is_error=failed))
-            case "system" | "developer":
-                continue
-            case role:
+            case role if role not in ("system", "developer"):
                 raise ValueError(f"there is no role {role!r}")
     return messages

@@ -8,14 +8,15 @@ Rule 3: a reply with calls is a tool turn, unless it was cut or filtered; its fi
         "STOP" of any reply.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ..messages import Assistant, Force, Json, Spoken, ToolCall, ToolChoice, ToolResult, Usage, User
 from ..model import Request
-from ..streaming import Delta, whole_call
+from ..streaming import Delta
 from ..tools import Tool
-from .common import Reasoning, Settings, arguments_of, count, ended, first_choice, sendable, worse
+from . import common
+from .common import Reasoning, Settings, arguments_of, count, ended, first_choice
 
 NAME = "gemini"
 NOT_BY_GEMINI = "skip_thought_signature_validator"  # Google's word for calls of other models
@@ -31,11 +32,11 @@ STOPPED = dict.fromkeys(FILTERED, "refusal") | {
 }
 
 
-def to_wire(
-    request: Request, model: str, settings: Settings, *, thinking: Json | None = None
-) -> Json:
+def to_wire(request: Request, model: str, settings: Settings) -> Json:
     """The body of a request. `model` is not in it, but decides how reasoning is asked for."""
-    body: Json = {"contents": _contents(sendable(request.messages, NAME, calls_in=_calls_in))}
+    body: Json = {
+        "contents": _contents(common.sendable(request.messages, NAME, calls_in=_calls_in))
+    }
     generation: Json = settings.named(
         max_output_tokens="maxOutputTokens", temperature="temperature", seed="seed"
     )
@@ -44,8 +45,6 @@ def to_wire(
         generation["responseJsonSchema"] = request.output_schema
     if settings.reasoning:
         generation["thinkingConfig"] = _reasoning(settings.reasoning, model)
-    if thinking is not None:
-        generation["thinkingConfig"] = thinking
     if generation:
         body["generationConfig"] = generation
     if request.system:
@@ -80,76 +79,56 @@ def _choice(choice: ToolChoice) -> Json:
 
 def _contents(messages: Sequence[Spoken]) -> list[Json]:
     contents: list[Json] = []
-    results: list[ToolResult] = []  # of the reply before them
-    for message in reversed(messages):
+    known: set[object] = set()  # the ids of calls that were sent; one minted by us is not
+    for message in messages:
         match message:
-            case ToolResult():
-                results.append(message)
-                continue
-            case Assistant(tool_calls=calls):
-                content = message.native or _model_content(message)
-                if calls:
-                    contents.append(_results(content, calls, reversed(results)))
-                contents.append(content)
             case User(text=text):
                 contents.append({"role": "user", "parts": [{"text": text}]})
-        results.clear()
-    return contents[::-1]
+            case Assistant():
+                contents.append(message.native or _model_content(message))
+                known |= {call.get("id") for call in _calls_in(contents[-1])}
+            case ToolResult(call_id=id, name=name, content=content, is_error=is_error):
+                result = {"name": name, "response": {"error" if is_error else "output": content}}
+                part = {"functionResponse": {**result, "id": id} if id in known else result}
+                if "functionResponse" in contents[-1]["parts"][0]:
+                    contents[-1]["parts"].append(part)
+                else:
+                    contents.append({"role": "user", "parts": [part]})
+    return contents
 
 
 def _model_content(message: Assistant) -> Json:
     """The content of a reply that Gemini did not write."""
-    parts: list[Json] = []
-    if message.text.strip():
-        parts.append({"text": message.text})
-    for number, call in enumerate(message.tool_calls):
-        made = {"id": call.id, "name": call.name, "args": _object(call.arguments)}
-        part: Json = {"functionCall": made}
-        if number == 0:
-            part["thoughtSignature"] = NOT_BY_GEMINI
-        parts.append(part)
+    parts: list[Json] = [{"text": message.text}] if message.text.strip() else []
+    for call in message.tool_calls:
+        # The wire takes an object only; what the model wrote in its place is kept inside one.
+        said = call.arguments if isinstance(call.arguments, dict) else {"invalid": call.arguments}
+        parts.append({"functionCall": {"id": call.id, "name": call.name, "args": said}})
+        if call is message.tool_calls[0]:
+            parts[-1]["thoughtSignature"] = NOT_BY_GEMINI
     return {"role": "model", "parts": parts}
 
 
-def _object(arguments: Json | str) -> Json:
-    """The wire takes an object only; what the model wrote in its place is kept inside one."""
-    return arguments if isinstance(arguments, dict) else {"invalid": arguments}
-
-
 def _calls_in(native: Any) -> list[Json]:
-    """The arguments of each call; TypeError where one came without an object."""
-    calls = (part["functionCall"] for part in native["parts"] if "functionCall" in part)
-    return [{**call.get("args", {})} for call in calls]
-
-
-def _results(content: Json, calls: Sequence[ToolCall], results: Iterable[ToolResult]) -> Json:
-    """The content that answers the calls of `content`."""
-    order = {call.id: number for number, call in enumerate(calls)}
-    ours = (result for result in results if result.call_id in order)
-    sent_ids = {part.get("functionCall", {}).get("id") for part in content["parts"]}
-    parts: list[Json] = []
-    for result in sorted(ours, key=lambda result: order[result.call_id]):
-        key = "error" if result.is_error else "output"
-        response: Json = {"name": result.name, "response": {key: result.content}}
-        if result.call_id in sent_ids:  # an id minted by us is unknown to Gemini
-            response["id"] = result.call_id
-        parts.append({"functionResponse": response})
-    return {"role": "user", "parts": parts}
+    """TypeError where a call came without an object."""
+    calls = [part["functionCall"] for part in native["parts"] if "functionCall" in part]
+    if not all(isinstance(call.get("args", {}), dict) for call in calls):
+        raise TypeError("arguments that are no object")
+    return calls
 
 
 def from_wire(response: Json, model: str = "") -> Assistant:
     """The reply in the JSON of a response; `model` is the one asked, in case none is named."""
-    if response.get("promptFeedback", {}).get("blockReason"):  # then there are no candidates
-        candidate: Json = {"finishReason": "SAFETY"}
-    else:
-        candidate = first_choice(response["candidates"])
+    blocked = response.get("promptFeedback", {}).get("blockReason")  # then there are no candidates
+    candidate = first_choice([{"finishReason": "SAFETY"}] if blocked else response["candidates"])
     content = candidate.get("content") or {}
     parts = content.get("parts") or []  # "content" may be {}, and "parts" be missing
+    made = [part["functionCall"] for part in parts if "functionCall" in part]
     calls = tuple(
         ToolCall(call.get("id") or "", call["name"], arguments_of(call.get("args")))
-        for call in (part["functionCall"] for part in parts if "functionCall" in part)
+        for call in made
     )
-    half = any(part.get("functionCall", {}).get("willContinue") for part in parts)
+    half = any(call.get("willContinue") for call in made)
     end = ended(None if half else candidate.get("finishReason"), STOPPED, calls)
     malformed = end["stop_reason"] == "malformed"
     return Assistant(
@@ -192,16 +171,13 @@ class Fold:
     def feed(self, event: Json) -> list[Delta]:
         self._response.update(event)  # the last token counts are the right ones
         candidate = first_choice(event.get("candidates") or ())
-        reason = worse(self._candidate.get("finishReason"), candidate.get("finishReason"), STOPPED)
-        self._candidate |= {**candidate, "finishReason": reason}
-        deltas: list[Delta] = []
-        for part in (candidate.get("content") or {}).get("parts") or ():
-            self._add(part)
-            if call := part.get("functionCall"):
-                deltas += whole_call(call["name"], arguments_of(call.get("args")), self._calls)
-                self._calls += 1
-            elif text := part.get("text"):
-                deltas.append(Delta("thinking" if part.get("thought") else "answer", text))
+        before, now = self._candidate.get("finishReason"), candidate.get("finishReason")
+        self._candidate |= {**candidate, "finishReason": common.worse(before, now, STOPPED)}
+        for piece in (candidate.get("content") or {}).get("parts") or ():
+            self._add(piece)
+        part = from_wire({"candidates": [candidate]})
+        deltas = common.deltas_of(part, self._calls)
+        self._calls += len(part.tool_calls)
         return deltas
 
     def _add(self, part: Json) -> None:
@@ -209,13 +185,10 @@ class Fold:
         back as it came.
         """
         plain = part.keys() <= {"text", "thought"}
-        if plain and not part.get("text"):
-            return
-        last = self._parts[-1] if self._parts else {}
-        alike = last.keys() == part.keys() and last.get("thought") == part.get("thought")
-        if plain and alike:
-            last["text"] += part["text"]
-        else:
+        text = part.get("text", "")
+        if plain and self._parts and {**self._parts[-1], "text": text} == {**part, "text": text}:
+            self._parts[-1]["text"] += text
+        elif text or not plain:
             self._parts.append(dict(part))
 
     def result(self) -> Json:

@@ -7,16 +7,14 @@ Rule 2: a reply goes back as it came, with its reasoning; only what servers refu
 Rule 3: one reply is one choice, the first, however many a server sends.
 """
 
-from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
-from ..messages import Assistant, Force, Json, Spoken, ToolCall, ToolChoice, ToolResult, User
+from ..messages import Assistant, Force, Json, Spoken, ToolCall, ToolChoice
 from ..model import Request
 from ..streaming import Delta
-from ..tools import Tool
 from . import common
-from .common import Settings
+from .common import Settings, text_of
 from .pieces import CallReader
 
 NAME = "openai"
@@ -32,15 +30,13 @@ def to_wire(
     """The body of a request. `max_name`: what the server calls the bound on the output; OpenAI says
     `max_completion_tokens`.
     """
-    messages = _messages(common.sendable(request.messages, NAME, calls_in=common.functions_in))
-    if request.system:
-        messages.insert(0, {"role": "system", "content": request.system})
-    body: Json = {"model": model, "messages": messages}
+    body: Json = {"model": model, "messages": common.chat_messages(request, NAME, _call)}
     body |= settings.named(max_output_tokens=max_name, temperature="temperature", seed="seed")
     if settings.reasoning:
         body["reasoning_effort"] = "none" if settings.reasoning == "off" else settings.reasoning
     if request.tools:
-        body["tools"] = [_tool(tool, strict) for tool in request.tools]
+        functions = [common.openai_function(tool, strict) for tool in request.tools]
+        body["tools"] = [{"type": "function", "function": function} for function in functions]
         if request.tool_choice != "auto":  # the default; some servers refuse even to hear it
             body["tool_choice"] = _choice(request.tool_choice)
     if request.output_schema is not None:
@@ -49,38 +45,11 @@ def to_wire(
     return body
 
 
-def _messages(messages: Iterable[Spoken]) -> list[Json]:
-    return list(map(_message, messages))
-
-
-def _message(message: Spoken) -> Json:
-    match message:
-        case ToolResult(call_id=call_id, content=content):
-            return {"role": "tool", "tool_call_id": call_id, "content": content}
-        case Assistant(tool_calls=calls):
-            own = message.native or {}
-            wire = own or {"role": "assistant", "content": message.text or None}
-            if not calls:
-                return wire
-            before = own.get("tool_calls") or [{}] * len(calls)
-            sent = [_call(call, was) for call, was in zip(calls, before, strict=True)]
-            return {**wire, "tool_calls": sent}
-        case User(text=text):
-            return {"role": "user", "content": text}
-
-
 def _call(call: ToolCall, before: Json) -> Json:
     function = before.get("function", {})
     arguments = common.arguments_text(call, function.get("arguments"))
     function = {**function, "name": call.name, "arguments": arguments}
     return {**before, "id": call.id, "type": "function", "function": function}
-
-
-def _tool(tool: Tool, strict: bool) -> Json:
-    function = common.openai_function(tool, strict)
-    if not function["strict"]:
-        del function["strict"]  # which other servers may not know
-    return {"type": "function", "function": function}
 
 
 def _choice(choice: ToolChoice) -> Any:
@@ -95,17 +64,14 @@ def from_wire(response: Json, model: str = "") -> Assistant:
     if choice.get("error"):  # OpenRouter reports trouble at the model's host like this
         raise common.ErrorAnswer(choice["error"])
     reason = choice.get("finish_reason")
-    if reason == "content_filter":  # then Azure leaves out the message
-        choice = {**choice, "message": choice.get("message") or {}}
-    message = choice["message"]
+    filtered = reason == "content_filter"  # then Azure leaves out the message
+    message = choice.get("message") or {} if filtered else choice["message"]
     if message.get("refusal") and reason != "length":
         reason = "content_filter"
     calls = common.function_calls(message)
     kept = {key: value for key, value in message.items() if value not in (None, "", [])}
-    text, thinking = _read(message.get("content"))
     return Assistant(
-        text=text or message.get("refusal") or "",
-        thinking=thinking or message.get("reasoning_content") or message.get("reasoning") or "",
+        *_said(message),
         tool_calls=calls,
         **common.ended(reason, STOPPED, calls),
         usage=common.openai_usage(response.get("usage"), "prompt", "completion"),
@@ -118,108 +84,67 @@ def from_wire(response: Json, model: str = "") -> Assistant:
 
 def from_history(wire: Iterable[Json]) -> list[Spoken]:
     """The messages of a history in this protocol (`read_history`): the inverse of `to_wire`."""
-    return common.read_history(
-        wire,
-        lambda content: _read(content)[0],
-        lambda said: from_wire({"choices": [{"message": said, "finish_reason": "stop"}]}),
-        _messages,
-    )
+
+    def read(said: Json) -> Assistant:
+        return from_wire({"choices": [{"message": said, "finish_reason": "stop"}]})
+
+    return common.read_history(wire, read)
 
 
-def _read(content: str | list[Json] | None) -> tuple[str, str]:
-    """The text and the thinking of a content, which with Mistral may be a list of parts."""
-    if not isinstance(content, list):
-        return content or "", ""
-    thoughts = (part["thinking"] for part in content if part["type"] == "thinking")
-    return (
-        "".join(part["text"] for part in content if part["type"] == "text"),
-        "".join(_read(thought)[0] for thought in thoughts),
-    )
+def _said(message: Json) -> tuple[str, str]:
+    """The text and the thinking of a message or a part of one, which Mistral has in one list."""
+    content = message.get("content")
+    parts = content if isinstance(content, list) else ()
+    thoughts = "".join(text_of(part["thinking"]) for part in parts if part["type"] == "thinking")
+    thinking = thoughts or message.get("reasoning_content") or message.get("reasoning") or ""
+    return text_of(content) or message.get("refusal") or "", thinking
 
 
 class Fold:
     """Collects the chunks of a stream into the response."""
 
     def __init__(self) -> None:
-        self._model = ""
-        self._usage: Json | None = None
-        self._counted = False
         self.ended = False
+        self._response: Json = {}  # but for its choice
+        self._counted = False
         self._finish_reason: str | None = None
-        self._fields: defaultdict[str, list[Any]] = defaultdict(list)  # the pieces of each
-        self._calls: list[_Call] = []
-        self._call_at: dict[int, _Call] = {}
+        self._pieces: list[Json] = []  # of the message
+        self._calls: list[Json] = []  # the first piece of each; id and name are in that
+        self._readers: list[CallReader] = []  # of their arguments
+        self._number_at: dict[int, int] = {}  # of the call that a server gives this index
 
     def feed(self, chunk: Json) -> list[Delta]:
-        self._model = chunk.get("model") or self._model
-        self._usage = chunk.get("usage") or self._usage
+        self._response |= {key: chunk[key] for key in ("model", "usage") if chunk.get(key)}
         # The usage comes last, in a chunk without choices; but some servers send it in all of them.
         self._counted = bool(chunk.get("usage") and not chunk.get("choices"))
         self.ended = self._counted and bool(self._finish_reason)
-        deltas: list[Delta] = []
-        for choice in chunk.get("choices") or ():
-            if choice.get("index"):  # not 0: a second reply, that was not asked for
-                continue
-            reason = choice.get("finish_reason")
-            self._finish_reason = common.worse(self._finish_reason, reason, STOPPED)
-            delta = choice.get("delta") or {}
-            text, thinking = _read(delta.get("content"))
-            if shown := thinking or delta.get("reasoning_content") or delta.get("reasoning"):
-                deltas.append(Delta("thinking", shown))
-            if answer := text or delta.get("refusal"):
-                deltas.append(Delta("answer", answer))
-            for piece in delta.get("tool_calls") or ():
-                deltas += self._call_of(piece).feed(piece)
-            for key, value in delta.items():
-                if value is not None and key not in ("role", "tool_calls"):
-                    self._fields[key].append(value)
+        choice = common.first_choice(chunk.get("choices") or ())
+        reason = choice.get("finish_reason")
+        self._finish_reason = common.worse(self._finish_reason, reason, STOPPED)
+        piece = choice.get("delta") or {}
+        self._pieces.append(piece)
+        deltas = common.deltas_of(Assistant(*_said(piece)))
+        for call in piece.get("tool_calls") or ():
+            arguments = (call.get("function") or {}).get("arguments") or ""
+            deltas += self._reader_of(call).feed(arguments)
         return deltas
 
+    def _reader_of(self, piece: Json) -> CallReader:
+        """What reads the call that this is a piece of."""
+        index = piece.get("index") or 0
+        number = self._number_at.get(index)
+        # Some servers number every call 0; then a new id is a new call.
+        if number is None or piece.get("id") not in (None, "", self._calls[number].get("id")):
+            number = self._number_at[index] = len(self._calls)
+            self._calls.append({key: value for key, value in piece.items() if key != "index"})
+            self._readers.append(CallReader(piece["function"]["name"], number))
+        return self._readers[number]
+
     def result(self) -> Json:
-        message = {key: _joined(pieces) for key, pieces in self._fields.items()}
-        if self._calls:
-            message["tool_calls"] = [call.result() for call in self._calls]
+        message = {**common.joined(self._pieces), "role": "assistant", "tool_calls": self._calls}
+        for call, reader in zip(self._calls, self._readers, strict=True):
+            call["function"] = {**call["function"], "arguments": "".join(reader.pieces)}
         sound = all(isinstance(call.arguments, dict) for call in common.function_calls(message))
         # Snowflake gives no reason.
         reason = self._finish_reason or ("stop" if self._counted and sound else None)
-        choice = {"message": message, "finish_reason": reason}
-        return {"model": self._model, "choices": [choice], "usage": self._usage}
-
-    def _call_of(self, piece: Json) -> "_Call":
-        index = piece.get("index") or 0
-        call = self._call_at.get(index)
-        # Some servers number every call 0; then a new id is a new call.
-        if call is None or piece.get("id") not in (None, "", call.id):
-            call = self._call_at[index] = _Call(piece, len(self._calls))
-            self._calls.append(call)
-        return call
-
-
-def _joined(pieces: list[Any]) -> Any:
-    """A field of the message: a text, a list (such as OpenRouter's reasoning_details), or what came
-    last. Mistral's thinking is a list of parts, its answer a text.
-    """
-    text = "".join(piece for piece in pieces if isinstance(piece, str))
-    parts = [part for piece in pieces if isinstance(piece, list) for part in piece]
-    if text and parts:
-        parts.append({"type": "text", "text": text})
-    return parts or text or pieces[-1]
-
-
-class _Call:
-    """A tool call that arrives in pieces. Its id and name are in the first one."""
-
-    def __init__(self, piece: Json, number: int) -> None:
-        self.id = piece.get("id")
-        self._wire = {key: value for key, value in piece.items() if key != "index"}
-        self._arguments: list[str] = []
-        self._reader = CallReader(piece["function"]["name"], number)
-
-    def feed(self, piece: Json) -> list[Delta]:
-        text = (piece.get("function") or {}).get("arguments") or ""
-        self._arguments.append(text)
-        return self._reader.feed(text) if text or len(self._arguments) == 1 else []
-
-    def result(self) -> Json:
-        function = {**self._wire["function"], "arguments": "".join(self._arguments)}
-        return {**self._wire, "function": function}
+        return {**self._response, "choices": [{"message": message, "finish_reason": reason}]}

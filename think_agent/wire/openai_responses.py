@@ -7,13 +7,14 @@ Rule 2: what a stream gives in `response.output_item.done` is what counts; earli
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Any
 
 from ..messages import Assistant, Force, Json, Spoken, ToolCall, ToolChoice, ToolResult, User
 from ..model import Request
 from ..streaming import Delta
 from . import common
+from .common import arguments_of
 from .pieces import CallReader
 
 NAME = "openai"
@@ -45,7 +46,7 @@ def to_wire(request: Request, model: str, settings: common.Settings, *, strict: 
     if request.tools:
         # `strict`, left out, would be true, and refuse every optional parameter.
         declared = [common.openai_function(tool, strict) for tool in request.tools]
-        body["tools"] = [{"type": "function", **function} for function in declared]
+        body["tools"] = [{"type": "function", **one, "strict": "strict" in one} for one in declared]
         if request.tool_choice != "auto":
             body["tool_choice"] = _choice(request.tool_choice)
     if request.output_schema is not None:
@@ -60,32 +61,29 @@ def _items(message: Spoken) -> list[Json]:
             return [{"role": "user", "content": text}]
         case ToolResult(call_id=call_id, content=content):
             return [{"type": "function_call_output", "call_id": call_id, "output": content}]
-        case Assistant(native=list() as items, tool_calls=calls):
-            return _replayed(items, iter(calls))
-        case Assistant(text=text, tool_calls=calls):
-            made = [_call(call, {"type": "function_call", "name": call.name}) for call in calls]
-            return [{"role": "assistant", "content": text}, *made] if text else made
+        case Assistant(text=text, tool_calls=calls, native=native):
+            items: list[Json] = [{"role": "assistant", "content": text}] if text else []
+            items += [{"type": "function_call", "name": call.name} for call in calls]
+            return _with_calls(native if isinstance(native, list) else items, calls)
+
+
+def _with_calls(items: list[Json], calls: Sequence[ToolCall]) -> list[Json]:
+    """`items`, with those filled in that call; reasoning without the item it led to is refused."""
+    sent: list[Json] = []
+    called = iter(calls)
+    for item in items:
+        if item.get("type") == "function_call":
+            call = next(called)
+            arguments = common.arguments_text(call, item.get("arguments"))
+            item = {**item, "call_id": call.id, "arguments": arguments}
+        sent.append(item)
+    while sent and sent[-1].get("type") == "reasoning":
+        sent.pop()
+    return sent
 
 
 def _calls_in(native: Any) -> list[Json]:
     return [item for item in native if item.get("type") == "function_call"]
-
-
-def _replayed(items: list[Json], calls: Iterator[ToolCall]) -> list[Json]:
-    replayed = [
-        _call(next(calls), item) if item.get("type") == "function_call" else item for item in items
-    ]
-    while replayed and replayed[-1].get("type") == "reasoning":
-        replayed.pop()  # cut off before the item it led to; refused without that
-    return replayed
-
-
-def _call(call: ToolCall, before: Json) -> Json:
-    return {
-        **before,
-        "call_id": call.id,
-        "arguments": common.arguments_text(call, before.get("arguments")),
-    }
 
 
 def _choice(choice: ToolChoice) -> Any:
@@ -94,25 +92,19 @@ def _choice(choice: ToolChoice) -> Any:
 
 def from_wire(response: Json, model: str = "") -> Assistant:
     """The reply in a response; `model` is the one asked, in case none is named."""
-    parts: list[Json] = []
-    commentary: list[str] = []
-    thinking: list[str] = []
-    calls: list[ToolCall] = []
-    for item in response["output"]:
-        match item["type"]:
-            case "message" if item.get("phase") == "commentary":
-                commentary.append(_text(item["content"]))
-            case "message":
-                parts += item["content"]
-            case "reasoning":
-                shown = (*(item.get("summary") or ()), *(item.get("content") or ()))
-                thinking += [part["text"] for part in shown]
-            case "function_call":
-                arguments = common.arguments_of(item.get("arguments"))
-                calls.append(ToolCall(item.get("call_id") or "", item["name"], arguments))
+    items = response["output"]
+    said = [item for item in items if item["type"] == "message"]
+    asides = [item["content"] for item in said if item.get("phase") == "commentary"]
+    parts = [p for item in said if item.get("phase") != "commentary" for p in item["content"]]
+    reasoning = [item for item in items if item["type"] == "reasoning"]
+    shown = [p for i in reasoning for key in ("summary", "content") for p in i.get(key) or ()]
+    calls = tuple(
+        ToolCall(item.get("call_id") or "", item["name"], arguments_of(item.get("arguments")))
+        for item in _calls_in(items)
+    )
     reason = response.get("status")
     cut = (response.get("incomplete_details") or {}).get("reason")
-    unfinished = [i["status"] for i in response["output"] if i.get("status") not in DONE]
+    unfinished = [item["status"] for item in items if item.get("status") not in DONE]
     if cut or reason == "incomplete":
         reason = cut
     elif unfinished and reason == "completed":
@@ -121,15 +113,15 @@ def from_wire(response: Json, model: str = "") -> Assistant:
         reason = "content_filter"
     return Assistant(
         text=_text(parts),
-        commentary="\n\n".join(commentary),
-        thinking="\n\n".join(thinking),
-        tool_calls=tuple(calls),
+        commentary="\n\n".join(map(_text, asides)),
+        thinking="\n\n".join(part["text"] for part in shown),
+        tool_calls=calls,
         **common.ended(reason, STOPPED, calls),
         usage=common.openai_usage(response.get("usage"), "input", "output"),
         model=response.get("model") or model,
         provider=NAME,
-        native=response["output"],
-        signed=any(item.get("encrypted_content") for item in response["output"]),
+        native=items,
+        signed=any(item.get("encrypted_content") for item in items),
     )
 
 
@@ -145,28 +137,32 @@ class Fold:
         self._response: Json = {}
         self._items: list[Json] = []  # those that are done
         self._readers: dict[int, CallReader] = {}
-        self._phases: dict[int, str | None] = {}  # of the messages, by their index
-        self._commented: int | None = None  # the last commentary
-        self._unfinished: list[str] = []  # the text of the item that is under way
+        self._item: Json = {}  # the one that is under way
+        self._texts: list[str] = []  # of it
+        self._commented = False  # in an item before it
 
     def feed(self, event: Json) -> list[Delta]:
         match event["type"]:
+            case "response.output_item.added":
+                self._item = event["item"]
+                if self._item["type"] == "function_call":
+                    reader = CallReader(self._item["name"], len(self._readers))
+                    self._readers[event["output_index"]] = reader
+                    return reader.feed("")
             case "response.output_text.delta" | "response.refusal.delta":
-                self._unfinished.append(event["delta"])
-                return self._said(event)
+                self._texts.append(event["delta"])
+                if self._item.get("phase") != "commentary":
+                    return [Delta("answer", event["delta"])]
+                gap = "\n\n" if self._commented and len(self._texts) == 1 else ""
+                return [Delta("commentary", gap + event["delta"])]
             case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta":
                 return [Delta("thinking", event["delta"])]
-            case "response.output_item.added" if event["item"]["type"] == "message":
-                self._phases[event["output_index"]] = event["item"].get("phase")
-            case "response.output_item.added" if event["item"]["type"] == "function_call":
-                reader = CallReader(event["item"]["name"], len(self._readers))
-                self._readers[event["output_index"]] = reader
-                return reader.feed("")
             case "response.function_call_arguments.delta":
                 return self._readers[event["output_index"]].feed(event["delta"])
             case "response.output_item.done":
                 self._items.append(event["item"])
-                self._unfinished.clear()
+                self._commented = self._commented or event["item"].get("phase") == "commentary"
+                self._item, self._texts = {}, []
             case "response.completed" | "response.incomplete" | "response.failed":
                 self.ended = True
                 status, own = {"status": event["type"].removeprefix("response.")}, event["response"]
@@ -175,28 +171,19 @@ class Fold:
                 raise common.ErrorAnswer(event.get("error") or event)
         return []
 
-    def _said(self, event: Json) -> list[Delta]:
-        index = event.get("output_index", 0)
-        if self._phases.get(index) != "commentary":
-            return [Delta("answer", event["delta"])]
-        gap = [] if self._commented in (None, index) else [Delta("commentary", "\n\n")]
-        self._commented = index
-        return [*gap, Delta("commentary", event["delta"])]
-
     def result(self) -> Json:
         if not self.ended:
-            text = {"type": "output_text", "text": "".join(self._unfinished)}
-            phase = self._phases.get(max(self._phases, default=0))
-            unfinished = {"type": "message", "phase": phase, "content": [text]}
-            return {"output": [*self._items, unfinished]}
+            text = {"type": "output_text", "text": "".join(self._texts)}
+            said = {"type": "message", "phase": self._item.get("phase"), "content": [text]}
+            return {"output": [*self._items, said]}
         done, whole = self._items, self._response.get("output") or []
         items = done if len(done) >= len(whole) else whole
         agree = not (done and whole) or _made(done) == _made(whole)
         ready = all(item.get("status") in DONE for item in whole)
         if agree and ready and len(self._readers) <= len(_made(items)):
             return {**self._response, "output": items}
-        own = self._response.get("incomplete_details")
-        why = own or {"reason": "its parts contradict each other"}
+        contradiction = {"reason": "its parts contradict each other"}
+        why = self._response.get("incomplete_details") or contradiction
         return {**self._response, "output": items, "incomplete_details": why}
 
 

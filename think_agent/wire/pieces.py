@@ -128,9 +128,11 @@ class CallReader:
         self._name = name
         self._index = index
         self._json = JsonReader()
+        self.pieces: list[str] = []
 
     def feed(self, piece: str) -> list[Delta]:
         """The Deltas of the next piece; of a think call, what it adds to the thought."""
+        self.pieces.append(piece)
         if self._name != THINK_NAME:
             return [Delta("call", piece, self._name, self._index)]
         found = self._json.feed(piece)
