@@ -79,6 +79,7 @@ def _choice(choice: ToolChoice) -> Json:
 
 def _contents(messages: Sequence[Spoken]) -> list[Json]:
     contents: list[Json] = []
+    answers: list[Json] = []  # to the calls of one reply
     known: set[object] = set()  # the ids of calls that were sent; one minted by us is not
     for message in messages:
         match message:
@@ -87,13 +88,13 @@ def _contents(messages: Sequence[Spoken]) -> list[Json]:
             case Assistant():
                 contents.append(message.native or _model_content(message))
                 known |= {call.get("id") for call in _calls_in(contents[-1])}
+                answers = []
             case ToolResult(call_id=id, name=name, content=content, is_error=is_error):
                 result = {"name": name, "response": {"error" if is_error else "output": content}}
                 part = {"functionResponse": {**result, "id": id} if id in known else result}
-                if "functionResponse" in contents[-1]["parts"][0]:
-                    contents[-1]["parts"].append(part)
-                else:
-                    contents.append({"role": "user", "parts": [part]})
+                if not answers:
+                    contents.append({"role": "user", "parts": answers})
+                answers.append(part)
     return contents
 
 
