@@ -13,6 +13,7 @@ import sqlite3
 import sys
 import time
 from collections import Counter
+from importlib.util import find_spec
 from typing import Any
 
 import click
@@ -35,7 +36,9 @@ shop = flags("files", ("--db", "PATH", File(), "shop.db", "the shop's SQLite fil
 
 @click.group(help=__doc__, no_args_is_help=True)
 def main() -> None:
-    pass
+    if find_spec("dbos") is None:
+        said = 'dbos is not installed; in the clone run: pip install -e ".[fleet]"'
+        raise click.UsageError(said)
 
 
 @main.command(cls=Command, epilog=EXIT_CODES)

@@ -240,14 +240,13 @@ def test_models_of_one_rate_are_told_apart_no_oftener_than_by_chance_and_others_
 
 
 def test_the_four_rows_are_called_as_in_the_article_and_paired_where_one_thing_differs():
-    rows = {name: Setting("openai:m", **row) for name, row in FOUR_ROWS.items()}
-    assert named(list(rows.values())) == {setting: name for name, setting in rows.items()}
-    results = {s: [result(n, True, setting=s) for n in "abc"] for s in rows.values()}
-    names = named(list(rows.values()))
+    rows = [Setting("openai:m", **row) for row in FOUR_ROWS]
+    results = {s: [result(n, True, setting=s) for n in "abc"] for s in rows}
+    names = named(rows)
     assert [(names[p.first], names[p.second]) for p in compare(results)] == [
         ("baseline", "think"),
         ("baseline", "extended thinking"),
         ("think", "think + prompt"),
     ]
-    two = {Setting("openai:n", **row) for row in FOUR_ROWS.values()} | {*rows.values()}
-    assert {"baseline, m", "think + prompt, n"} < set(named(list(two)).values())
+    two = [*rows, *(Setting("openai:n", **row) for row in FOUR_ROWS)]
+    assert {"baseline, m", "think + prompt, n"} < set(named(two).values())

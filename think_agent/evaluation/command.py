@@ -19,7 +19,7 @@ from pathlib import Path
 from ..errors import BadRequest, ModelError
 from ..messages import User
 from ..model import Request
-from .inputs import is_scripted, load_suite, models_for, read_cases
+from .inputs import load_suite, models_for, read_cases
 from .scores import Result, Setting
 from .trials import Job, Results, attempt, fingerprint
 
@@ -65,8 +65,8 @@ class Evaluation:
     @property
     def waiting(self) -> list[Job]:
         """What is still to be run."""
-        jobs = [job for job in self.jobs if job not in self._results]
-        return [job for job in jobs if job.setting not in self.impossible]
+        left = [job for job in self.jobs if job.setting not in self.impossible]
+        return [job for job in left if job not in self._results]
 
     def run(self, done: Callable[[Result], None] = lambda result: None) -> None:
         """Run what is waiting; `done` hears of each result once it is in the file. Stopped, it goes
@@ -76,7 +76,7 @@ class Evaluation:
 
     async def _run(self, done: Callable[[Result], None]) -> None:
         for setting in dict.fromkeys(job.setting for job in self.waiting):
-            if setting.reasoning != "default" and not is_scripted(setting):
+            if setting.steers_reasoning:
                 await self._ask_whether_it_reasons(setting)
         waiting = iter(self.waiting)  # shared by the workers, so each job is handed out once
 

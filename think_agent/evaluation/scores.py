@@ -15,7 +15,7 @@ longer on a busy local server.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from itertools import combinations
 from statistics import fmean
 from typing import Literal
@@ -34,6 +34,7 @@ class Setting:
     - `reasoning`: the model's own, before it says anything; `"default"` is its provider's.
     - `instructions`: the name of one of the suite's INSTRUCTIONS; `""` are those of the case.
     - `timeout`, in seconds, and `max_output_tokens` of a reply, as `connect` takes them.
+    - `row`: what it is called among the FOUR_ROWS. A name, not a thing that can differ.
     """
 
     provider: str
@@ -48,24 +49,36 @@ class Setting:
     base_url: str = ""
     timeout: float = 120.0
     max_output_tokens: int | None = None
+    row: str = field(default="", compare=False)
+
+    @property
+    def is_scripted(self) -> bool:
+        """Does one of the suite's stand-ins play the model?"""
+        return self.provider.partition(":")[0] == "offline"
+
+    @property
+    def steers_reasoning(self) -> bool:
+        """Is a model told how much to reason?"""
+        return self.reasoning != "default" and not self.is_scripted
 
 
-VARIED = tuple(field.name for field in fields(Setting))
+VARIED = tuple(field.name for field in fields(Setting) if field.compare)
 # Anthropic's article on the think tool compares these four; none of them forces or guards anything.
 _BARE = {"force": "never", "cover": "none", "reasoning": "off", "instructions": "plain"}
-FOUR_ROWS: Mapping[str, Mapping[str, str]] = {
-    "baseline": _BARE | {"think": "none"},
-    "think": _BARE | {"think": "minimal"},
-    "think + prompt": _BARE | {"think": "minimal", "instructions": "optimized"},
-    "extended thinking": _BARE | {"think": "none", "reasoning": "medium"},
-}
+FOUR_ROWS: Sequence[Mapping[str, str]] = (
+    _BARE | {"row": "baseline", "think": "none"},
+    _BARE | {"row": "think", "think": "minimal"},
+    _BARE | {"row": "think + prompt", "think": "minimal", "instructions": "optimized"},
+    _BARE | {"row": "extended thinking", "think": "none", "reasoning": "medium"},
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
     """What came of one trial. `found` is what the check saw, for a person to read. `forced` counts
     the calls with a forced tool choice, `honored` those that did what it asked. Of a trial that
-    failed on the way to the model there is only its `error`.
+    failed on the way to the model there is only its `error`. `asked`: a digest of what the models
+    were asked, in the results file.
     """
 
     setting: Setting
@@ -84,6 +97,7 @@ class Result:
     usage: Usage = Usage()  # noqa: RUF009 (it is frozen)
     seconds: float = 0.0
     error: str = ""
+    asked: str = ""
 
 
 COUNTED = (
@@ -162,18 +176,12 @@ def named(settings: Sequence[Setting]) -> dict[Setting, str]:
     """Each setting by what sets it apart from the others: `force=never`, or one of FOUR_ROWS."""
     apart = varying(settings) or ["provider"]
     kind, *others = {one.provider.partition(":")[0] for one in settings}
-    rows = {
-        one: row
-        for one in settings
-        for row, own in FOUR_ROWS.items()
-        if own.items() <= asdict(one).items()
-    }
-    if len(rows) == len(settings):
-        apart = ["row", *(name for name in apart if name not in FOUR_ROWS["baseline"])]
+    if all(one.row for one in settings):
+        apart = ["row", *(name for name in apart if name not in FOUR_ROWS[0])]
 
     def word(one: Setting, name: str) -> str:
         if name == "row":
-            return rows[one]
+            return one.row
         if name == "provider":
             return one.provider if others else one.provider.removeprefix(f"{kind}:")
         return f"{name}={str(getattr(one, name)) or 'default'}"

@@ -9,7 +9,6 @@ Rule 4: a pipe or a file gets Markdown, however wide. A terminal gets no line th
         itself: cells are wrapped, so no table has more columns than 60 characters can hold.
 """
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
@@ -43,24 +42,18 @@ class Section:
 
 
 def report(
-    results: Mapping[Setting, Sequence[Result]], prices: Mapping[Setting, Price] | None = None
+    results: Mapping[Setting, Sequence[Result]], prices: Mapping[Setting, Price] = {}
 ) -> list[Section]:
     """Decisions and what they took, how they came about, and sentences."""
     if not results:
         return [Section("", "There are no results yet.")]
     names = named(list(results))
-    scores = {one: Score(own, (prices or {}).get(one)) for one, own in results.items()}
+    scores = {one: Score(own, prices.get(one)) for one, own in results.items()}
     pairs = compare(results)
     remark = "right: what was done is what the case expects; 95\u00a0% Wilson intervals; pass^k: "
     remark += f"all of k are right; calls, tokens and cost: averages{_in_common(list(results))}"
-    if any(setting.trust_model for setting in results):
-        remark += "; the world's own enforcement was switched off: this is the models' judgment"
-    equal = [pair for pair in pairs if not pair.first_better + pair.second_better]
-    is_tested = not all(setting.provider.startswith("offline") for setting in results)
-    sentences = [_verdict(names, pair, is_tested) for pair in pairs if pair not in equal]
-    if equal:
-        both = "; ".join(f"{names[pair.first]} and {names[pair.second]}" for pair in equal)
-        sentences.append(f"Equally well on every case: {both}.")
+    is_tested = not all(setting.is_scripted for setting in results)
+    sentences = [_verdict(names, pair, is_tested) for pair in pairs]
     for one, own in results.items():
         if failed := [result.error for result in own if result.error]:
             words = f"{len(failed)} of {len(own)} runs ended in an error: {shorten(failed[0])}"
@@ -77,8 +70,7 @@ def markdown(sections: Sequence[Section]) -> str:
     """For a file: each table whole, with columns that line up."""
     out = StringIO()
     _print(sections, Console(file=out, width=WIDE, color_system=None), mark="**")
-    lines = (line.rstrip() for line in out.getvalue().splitlines())
-    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines()).strip()
 
 
 def show(sections: Sequence[Section], console: Console) -> None:
@@ -167,13 +159,15 @@ def _with_interval(share: float, interval: tuple[float, float]) -> str:
 def _in_common(settings: Sequence[Setting]) -> str:
     """What is the same for all settings, as far as it is not the usual."""
     usual, one = Setting(""), settings[0]
-    same = [n for n in VARIED if n not in (*varying(settings), "trust_model")]
+    same = [n for n in VARIED if n not in varying(settings)]
     unusual = [f"{n}={getattr(one, n)}" for n in same if getattr(one, n) != getattr(usual, n)]
     return f"; the same for all: {', '.join(unusual)}" if unusual else ""
 
 
 def _verdict(names: Mapping[Setting, str], pair: Comparison, is_tested: bool) -> str:
     """`careful beat hasty in 43 of the 44 cases that differ (p < 0.001).`"""
+    if not pair.first_better + pair.second_better:
+        return f"Equally well on every case: {names[pair.first]} and {names[pair.second]}."
     sides = [(pair.first_better, names[pair.first]), (pair.second_better, names[pair.second])]
     (won, winner), (lost, loser) = sorted(sides, key=lambda side: -side[0])
     p = f" (p {f'= {pair.p:.2g}' if pair.p >= 0.001 else '< 0.001'})" if is_tested else ""
