@@ -182,10 +182,10 @@ def test_a_known_model_gets_its_known_score(known, name):
 def test_the_known_scores_in_figures(known):
     careful, silent = Score(known["careful"]), Score(known["silent"])
     assert (careful.right, careful.trials, silent.right) == (71, 73, 12)
-    assert careful.totals["wrong_writes"] == silent.totals["wrong_writes"] == 0
+    assert careful.total("wrong_writes") == silent.total("wrong_writes") == 0
     assert careful.exits == {"signal": 73}
-    assert careful.totals["behind_a_thought"] == careful.totals["actions"]
-    assert careful.totals["honored"] == careful.totals["forced"] == 73
+    assert careful.total("behind_a_thought") == careful.total("actions")
+    assert careful.total("honored") == careful.total("forced") == 73
 
 
 @pytest.mark.parametrize("dialect", ["json", "react"])

@@ -80,8 +80,8 @@ def test_a_model_that_is_right_now_and_then_has_a_low_pass_k():
 def test_an_error_on_the_way_counts_as_wrong_and_not_in_the_averages():
     fine = result("a", True, model_calls=4, seconds=2.0, exit="signal", usage=Usage(1000, 100, 400))
     figures = Score([fine, result("b", False, error="busy")], Price(input=2, output=10))
-    assert (figures.pass_k[0][0], figures.runs) == (0.5, 1)
-    assert (figures.totals["model_calls"], figures.totals["seconds"]) == (4, 2.0)
+    assert (figures.pass_k[0][0], len(figures.ran)) == (0.5, 1)
+    assert (figures.total("model_calls"), figures.total("seconds")) == (4, 2.0)
     assert figures.exits == {"signal": 1, "error": 1}
     assert figures.cost == pytest.approx(1000 * 2e-6 + 100 * 10e-6)
 

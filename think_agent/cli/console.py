@@ -20,7 +20,7 @@ from typing import Any, Self
 from rich.cells import cell_len
 from rich.console import Console, ConsoleDimensions, ConsoleOptions, Group, RenderResult
 from rich.live import Live
-from rich.segment import Segment
+from rich.segment import SegmentLines
 from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
@@ -194,7 +194,7 @@ class RunView:
     def stopped(self) -> None:
         """Say what had been done when a person stopped the run, and what had not been."""
         self.stop()
-        done = report(Turn.of(self.messages))
+        done = report(self._turn)
         said = f"Done so far:\n{done}" if done else "Nothing was done."
         self.print(f"Stopped. {said}", "yellow")
         if asked := self.asking:
@@ -257,11 +257,9 @@ class _Preview:
         room = console.width * console.height  # characters; more is never on the screen
         pieces = self._pieces.items()
         blocks = [_block(*LOOK[kind], "".join(said)[-room:]) for (kind, _), said in pieces]
-        rendered = console.render_lines(Group(*blocks), options) if blocks else []
+        lines = console.render_lines(Group(*blocks), options)
         # Only the tail fits: a live region taller than the screen cannot be wiped.
-        for line in rendered[-max(1, console.height - 3) :]:
-            yield from line
-            yield Segment.line()
+        yield SegmentLines(lines[-max(1, console.height - 3) :], new_lines=True)
         seconds = int(time.monotonic() - self._since)
         yield Spinner("dots", Text(f"{seconds} s", style="dim"))
 

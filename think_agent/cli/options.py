@@ -43,11 +43,11 @@ Decorated = TypeVar("Decorated", bound=Callable[..., Any] | click.Command)
 class Option(click.Option):
     """A flag with its variable, in a group of the help."""
 
-    def __init__(self, *names: Any, group: str = "other", **options: Any) -> None:
+    def __init__(self, *names: Any, group: str, **options: Any) -> None:
         super().__init__(*names, **options)
         self.is_eager = isinstance(self.type, ConfigFile)  # it is the default of the others
         self.group = group
-        self.envvar = PREFIX + (self.name or "").upper()
+        self.envvar = PREFIX + str(self.name).upper()
 
 
 def flags(group: str, *rows: tuple[str, str, Any, Any, str]) -> Callable[[Decorated], Decorated]:
@@ -57,12 +57,10 @@ def flags(group: str, *rows: tuple[str, str, Any, Any, str]) -> Callable[[Decora
 
     def add(command: Decorated) -> Decorated:
         for name, metavar, type, default, help in reversed(rows):
-            more: dict[str, Any] = {"is_flag": True}
-            if type is not bool:
-                type = click.Choice(type) if isinstance(type, tuple) else type
-                more = {"metavar": metavar, "type": type, "show_default": bool(default)}
-            more |= {"cls": Option, "group": group, "default": default, "help": help}
-            command = click.option(*name.split(), **more)(command)
+            type = click.Choice(type) if isinstance(type, tuple) else type
+            kind = {"type": type, "is_flag": type is bool, "metavar": metavar, "cls": Option}
+            shown = {"default": default, "show_default": bool(default), "help": help}
+            command = click.option(*name.split(), group=group, **kind, **shown)(command)
         return command
 
     return add
@@ -74,7 +72,7 @@ class Command(click.Command):
     def format_options(self, ctx: Context, formatter: click.HelpFormatter) -> None:
         groups: dict[str, list[tuple[str, str]]] = {}
         for param in self.get_params(ctx):
-            if isinstance(param, click.Option) and (record := param.get_help_record(ctx)):
+            if record := param.get_help_record(ctx):
                 groups.setdefault(getattr(param, "group", "other"), []).append(record)
         for group, records in groups.items():
             with formatter.section(group):
@@ -87,16 +85,13 @@ class Command(click.Command):
         named = {name.removeprefix(PREFIX).swapcase(): name for name in variables}
         _check_names(ctx, named, is_ours=False)
         _check_apart(ctx)
+        if ctx.params.pop("show_config", False):
+            click.echo("\n".join(settings(ctx)))
+            ctx.exit()
         return rest
 
     def get_short_help_str(self, limit: int = 0) -> str:
         return super().get_short_help_str(999)  # a sentence is not cut
-
-    def invoke(self, ctx: Context) -> Any:
-        if ctx.params.pop("show_config", False):
-            click.echo("\n".join(settings(ctx)))
-            return 0
-        return super().invoke(ctx)
 
 
 def given(ctx: Context, group: str) -> dict[str, Any]:
@@ -139,11 +134,8 @@ def prices(tables: Any, where: str) -> dict[str, Price]:
     try:
         return pydantic.TypeAdapter(dict[str, Price]).validate_python(tables)
     except pydantic.ValidationError as error:
-        model = next(iter(error.errors()[0]["loc"]), "MODEL")
-        raise click.UsageError(
-            f'{where}: write a table ["{model}"] with input, output and, if there is one, '
-            f"cached_input, per million tokens ({problems(error)})"
-        ) from error
+        said = f'write a table ["MODEL"] with prices per million tokens ({problems(error)})'
+        raise click.UsageError(f"{where}: {said}") from error
 
 
 def prices_in(path: str) -> dict[str, Price]:
@@ -165,13 +157,11 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f"; did you mean {found[0]}?" if found else ""
 
 
-def several(text: str | tuple[str, ...]) -> tuple[str, ...]:
+def several(text: str) -> tuple[str, ...]:
     """Values with commas between them, for `type=`."""
-    if isinstance(text, tuple):
-        return text
     if values := tuple(value.strip() for value in text.split(",") if value.strip()):
         return values
-    raise click.BadParameter("use a list with commas")
+    raise ValueError("use a list with commas")
 
 
 class File(click.Path):
@@ -192,7 +182,7 @@ class File(click.Path):
             folder = Path(os.path.realpath(path)).parent
             while self.makes_folders and not folder.exists():
                 folder = folder.parent
-            if not (folder.is_dir() and os.access(folder, os.W_OK)):
+            if not os.access(folder, os.W_OK):
                 self.fail(f"{path}: there is no folder {folder} to write to", param, ctx)
         except OSError as error:
             self.fail(f"{path}: {error.strerror}", param, ctx)
@@ -208,8 +198,20 @@ class ConfigFile(File):
 
     def convert(self, value: Any, param: Parameter | None, ctx: Context | None) -> Any:
         path = super().convert(value, param, ctx)
-        if ctx and param:
-            _read_config(ctx, param, path)
+        assert ctx
+        assert param
+        section = toml(path).get(SECTION)
+        if not isinstance(section, dict):
+            raise click.UsageError(f"{path}: there is no section [{SECTION}]; put settings there")
+        ctx.meta[PRICES] = prices(section.pop("prices", {}), f"{path}: prices")
+        named = {name: f"{path}: {name}" for name in section}
+        # A file that a variable names serves other commands, too.
+        _check_names(ctx, named, is_ours=source(ctx, param) == "flag")
+        # As text, as it would have been typed: so that `true` is no whole number.
+        ctx.default_map = {
+            name: str(value).lower() if isinstance(value, bool) else str(value)
+            for name, value in section.items()
+        }
         return path
 
 
@@ -222,21 +224,6 @@ config_flags = flags(
 
 def _options(ctx: Context) -> list[Option]:
     return [param for param in ctx.command.params if isinstance(param, Option)]
-
-
-def _read_config(ctx: Context, param: Parameter, path: str) -> None:
-    section = toml(path).get(SECTION)
-    if not isinstance(section, dict):
-        raise click.UsageError(f"{path}: there is no section [{SECTION}]; put the settings there")
-    ctx.meta[PRICES] = prices(section.pop("prices", {}), f"{path}: prices")
-    named = {name: f"{path}: {name}" for name in section}
-    # A file that a variable names serves other commands, too.
-    _check_names(ctx, named, is_ours=source(ctx, param) == "flag")
-    # As text, as it would have been typed: so that `true` is no whole number.
-    ctx.default_map = {
-        name: str(value).lower() if isinstance(value, bool) else str(value)
-        for name, value in section.items()
-    }
 
 
 def _check_names(ctx: Context, named: Mapping[str, str], *, is_ours: bool) -> None:

@@ -81,10 +81,8 @@ def named_model(
         hint = nearest(name, known) or f"; use one of {', '.join(known)}"
         raise click.UsageError(f"--provider: there is no provider {name!r}{hint}")
     if "base_url" in how and name in ("auto", "offline"):
-        raise click.UsageError(
-            f"--base-url {how['base_url']}: name the provider whose protocol that server speaks, "
-            "such as --provider ollama or --provider openai:MODEL"
-        )
+        said = "name the provider whose protocol it speaks, such as --provider openai:MODEL"
+        raise click.UsageError(f"--base-url {how['base_url']}: {said}")
     if name == "offline":
         if scripts and (model or "stand-in") not in scripts:
             names = ", offline:".join(scripts)
@@ -97,18 +95,16 @@ def named_model(
         connect("ollama")  # says so where the package is not there to be imported
         from ..providers.ollama import Ollama
 
-        local = Ollama(model or usual, timeout=2.0)
+        here = Ollama(model or usual, timeout=2.0)
         if model:
             with suppress(ToolsUnsupported):  # then it speaks another dialect: see `speak`
-                local.check()
-        elif (model := local.pick()) != usual:
+                here.check()
+        elif (model := here.pick()) != usual:
             say(f"{usual} is not installed: taking {model}, which is.")
     except ModelError as error:
         say(str(error))
-        say(
-            "Playing a scripted stand-in instead. For a model: `ollama serve` and "
-            f"`ollama pull {usual}`, or name one: --provider anthropic, openai or gemini."
-        )
+        local = f"`ollama serve` and `ollama pull {usual}`"
+        say(f"Playing a scripted stand-in. For a model: {local}, or name one with --provider.")
         return named_model("offline", None, scripts, pace)
     return connect(f"ollama:{model}", **how)
 
@@ -129,12 +125,8 @@ def speak(model: Model, dialect: str) -> Model:
 
 def limits(ctx: Context) -> dict[str, Any]:
     """The limits among the flags, as keywords of `Agent`."""
-    found = given(ctx, "limits")
-    if "max_cost" in found:
-        found["prices"] = ctx.meta.get(PRICES)
-        if not found["prices"]:
-            raise click.UsageError(
-                '--max-cost needs prices: [think_agent.prices."MODEL"] with input and output, per '
-                "million tokens, in the file of --config"
-            )
+    found = given(ctx, "limits") | {"prices": ctx.meta.get(PRICES)}
+    if "max_cost" in found and not found["prices"]:
+        said = '[think_agent.prices."MODEL"] with input and output, per million tokens'
+        raise click.UsageError(f"--max-cost needs prices: {said}, in the file of --config")
     return found

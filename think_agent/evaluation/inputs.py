@@ -36,10 +36,8 @@ def read_cases(path: Path) -> list[Case]:
         try:
             case = Case.model_validate_json(line)
         except ValidationError as error:
-            raise ValueError(
-                f"{path}, line {number}: a case is a JSON object with id, kind and text "
-                f"({problems(error).removeprefix('arguments: ')})"
-            ) from error
+            said = f"a case is a JSON object with id, kind and text ({problems(error)})"
+            raise ValueError(f"{path}, line {number}: {said}") from error
         if case.id in cases:
             raise ValueError(f"{path}, line {number}: the id {case.id!r} is taken; choose another")
         cases[case.id] = case

@@ -15,7 +15,7 @@ longer on a busy local server.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from itertools import combinations
 from statistics import fmean
 from typing import Literal
@@ -100,19 +100,12 @@ class Result:
     asked: str = ""
 
 
-COUNTED = (
-    *("wrong_writes", "actions", "behind_a_thought", "forced", "honored"),
-    *("model_calls", "seconds"),
-)
-
-
 class Score:
     """The figures of the results of one setting, of which there must be at least one.
 
     `pass_k[k - 1]` is the chance that `k` trials of a case are all right, for as many trials as
     every case has, with its 95 % Wilson interval, in which `cases` is n; the first of them is the
-    share of right trials. `totals` (what is COUNTED, and the fields of Usage) are sums over the
-    `runs` that did not end in an error; `cost` is that of a run.
+    share of right trials. `ran`: those that did not end in an error; `cost` is that of one of them.
     """
 
     def __init__(self, results: Sequence[Result], price: Price | None = None) -> None:
@@ -124,16 +117,19 @@ class Score:
         for k in range(1, min(map(len, by_case)) + 1):
             total = sum(pass_hat_k(sum(own), len(own), k) for own in by_case)
             self.pass_k.append((total / self.cases, wilson(total, self.cases)))
-        ran = [result for result in results if not result.error]
-        self.runs = len(ran)
-        usage = sum((result.usage for result in ran), Usage())
-        counted = {name: sum(getattr(result, name) for result in ran) for name in COUNTED}
-        self.totals: dict[str, float] = counted | asdict(usage)
-        self.cost = price.of(usage) / max(1, self.runs) if price else None
+        self.ran = [result for result in results if not result.error]
+        self.usage = sum((result.usage for result in self.ran), Usage())
+        self.cost = price.of(self.usage) / max(1, len(self.ran)) if price else None
+
+    def total(self, name: str) -> float:
+        """The sum of a field of Result, or of Usage, over the runs without an error."""
+        counted = [self.usage] if hasattr(self.usage, name) else self.ran
+        total: float = sum(getattr(one, name) for one in counted)
+        return total
 
     def mean(self, name: str) -> float:
-        """One of the totals, as the average of a run."""
-        return self.totals[name] / max(1, self.runs)
+        """The same, as the average of a run."""
+        return self.total(name) / max(1, len(self.ran))
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ Rule 4: a pipe or a file gets Markdown, however wide. A terminal gets no line th
         itself: cells are wrapped, so no table has more columns than 60 characters can hold.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
 from itertools import count
@@ -60,8 +60,10 @@ def report(
             sentences.append(f"{names[one]}: {words}")
     sentences.append(_how_little(scores, len(pairs)) if is_tested else SCRIPTED)
     return [
-        Section("Decisions", remark, _table(names, scores, _decisions)),
-        Section("How", "", _table(names, scores, _effort)),
+        Section(
+            "Decisions", remark, _table({names[s]: _decisions(it) for s, it in scores.items()})
+        ),
+        Section("How", "", _table({names[s]: _effort(it) for s, it in scores.items()})),
         Section("", "\n".join(sentences)),
     ]
 
@@ -108,13 +110,8 @@ def _in_a_cell(text: str) -> str:
 # The rows: each a mapping from column to cell.
 
 
-def _table(
-    names: Mapping[Setting, str],
-    scores: Mapping[Setting, Score],
-    figures: Callable[[Score], Mapping[str, str]],
-) -> Sequence[Sequence[str]]:
+def _table(found: Mapping[str, Mapping[str, str]]) -> Sequence[Sequence[str]]:
     """A row a setting, without the columns that say nothing."""
-    found = {names[one]: figures(it) for one, it in scores.items()}
     columns = dict.fromkeys(name for own in found.values() for name in own)
     kept = [c for c in columns if not {own.get(c, "-") for own in found.values()} <= NOTHING]
     rows = [[name, *(own.get(c, "-") for c in kept)] for name, own in found.items()]
@@ -128,7 +125,7 @@ def _decisions(one: Score) -> dict[str, str]:
         "right": f"{one.right}/{one.trials}",
         "share": _with_interval(share, interval),
         **steady,
-        "wrong writes": f"{one.totals['wrong_writes']}",
+        "wrong writes": f"{one.total('wrong_writes')}",
         "calls": f"{one.mean('model_calls'):.1f}",
         "tokens": f"{one.mean('input_tokens'):,.0f} + {one.mean('output_tokens'):,.0f}",
         "cost": "-" if one.cost is None else f"${one.cost:.4f}",
@@ -137,7 +134,7 @@ def _decisions(one: Score) -> dict[str, str]:
 
 def _effort(one: Score) -> dict[str, str]:
     def of(part: str, whole: str) -> str:
-        some, all = one.totals[part], one.totals[whole]
+        some, all = one.total(part), one.total(whole)
         return f"{some}/{all} ({some / all:.0%})" if all else "-"
 
     return {

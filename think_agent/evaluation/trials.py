@@ -18,8 +18,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Protocol
@@ -27,7 +26,7 @@ from typing import Protocol
 from pydantic import BaseModel, TypeAdapter
 
 from ..agent import Agent
-from ..errors import AuthError, ConnectionFailed, FileError, ModelError, ModelNotFound
+from ..errors import AuthError, ConnectionFailed, ModelError, ModelNotFound
 from ..messages import Json
 from ..model import Model, Script
 from ..policies.forcing import honored
@@ -167,20 +166,19 @@ class Results:
     """The results of all runs into one file, a line each, so `cat a.jsonl b.jsonl` merges two.
 
     `asked` is the digest of what the models are asked (`fingerprint`), and stands in every line.
-    Raises ValueError when the file holds something else, and FileError when it cannot be used.
+    Raises ValueError when the file holds something else, and OSError when it cannot be used.
     """
 
     def __init__(self, path: Path, asked: str) -> None:
         self._path, self._asked = path, asked
         self._by_key: dict[tuple[Setting, str, int], Result] = {}
-        with self._usable():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.touch()
-            data = path.read_bytes()
-            whole = data[: data.rfind(b"\n") + 1]
-            for number, line in enumerate((whole or data).splitlines(), 1):
-                self._read(number, line)  # before anything is cut off: it may be another's file
-            os.truncate(path, len(whole))  # a line that a kill tore apart: its trial is run again
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+        data = path.read_bytes()
+        whole = data[: data.rfind(b"\n") + 1]
+        for number, line in enumerate((whole or data).splitlines(), 1):
+            self._read(number, line)  # before anything is cut off: it may be another's file
+        os.truncate(path, len(whole))  # a line that a kill tore apart: its trial is run again
 
     def __contains__(self, job: Job) -> bool:
         """Is this trial done? One that failed on the way to the model is not."""
@@ -195,7 +193,7 @@ class Results:
         """Append a result. It is in the file when this returns."""
         result = replace(result, asked=self._asked)
         line = well_formed(json_text(RESULT.dump_python(result, mode="json")))
-        with self._usable(), self._path.open("ab") as file:
+        with self._path.open("ab") as file:
             file.write(line.encode() + b"\n")
         self._keep(result)
 
@@ -206,21 +204,10 @@ class Results:
                 raise ValueError("it answers another question")
             self._keep(result)
         except ValueError as error:
-            raise ValueError(
-                f"{self._path}, line {number} is no result of these cases, instructions and tools, "
-                "or of another version: choose another file for the results"
-            ) from error
+            said = "is no result of these cases, instructions and tools, or of another version"
+            raise ValueError(f"{self._path}, line {number} {said}: choose another file") from error
 
     def _keep(self, result: Result) -> None:
         key = (result.setting, result.case, result.trial)
         if not (result.error and key in self._by_key):  # merged, a failure may come after a result
             self._by_key[key] = result
-
-    @contextmanager
-    def _usable(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise FileError(
-                f"{self._path}: {error.strerror}; choose another file for the results"
-            ) from error
