@@ -165,7 +165,7 @@ class Session:
     def explain(self, transcript: Sequence[Message]) -> None:
         self.view.print("\nWhy each step was taken:")
         for line in explained(self.agent.explain(transcript)) if transcript else ["  none was"]:
-            self.view.print(line, cut=True)
+            self.view.print(line)
 
     def converse(self) -> int:
         """The prompt loop. An error ends the turn, not the conversation."""

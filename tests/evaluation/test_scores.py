@@ -63,7 +63,7 @@ def test_pass_hat_k_is_the_share_of_draws_that_are_all_right(right, trials):
 
 def result(case, right, *, setting=None, trial=1, **figures):
     setting = setting or Setting("p")
-    return Result(setting=setting, case=case, kind="k", trial=trial, right=right, **figures)
+    return Result(setting=setting, case=case, trial=trial, right=right, **figures)
 
 
 def test_trials_of_a_case_are_no_further_cases():

@@ -201,14 +201,9 @@ class RunView:
             self.print("Not done, for it waited for your answer; nothing was written:", "yellow")
             self._line("?", "yellow", signature(asked.call) if asked.call else asked.question)
 
-    def print(self, text: str, style: str = "", *, cut: bool = False) -> None:
-        """Text that a terminal wraps at words (`cut`: it cuts each line at its width) and a pipe
-        does not wrap at all.
-        """
-        shown, whole = Text(sanitize(text), style=style), not self.console.is_terminal
-        if cut and not whole:
-            shown.truncate(self.console.width, overflow="ellipsis")
-        self.console.print(shown, soft_wrap=whole)
+    def print(self, text: str, style: str = "") -> None:
+        """Text that a terminal wraps at words, and a pipe does not wrap at all."""
+        self.console.print(Text(sanitize(text), style), soft_wrap=not self.console.is_terminal)
 
     def table(self, rows: Mapping[str, str]) -> None:
         """A line each: a name, and what it means. What is too long goes on under itself."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 from rich.console import Console
-from rich.progress import MofNCompleteColumn, Progress
+from rich.progress import Progress
 
 from ..evaluation import tables
 from ..evaluation.command import Evaluation
@@ -98,9 +98,8 @@ def _run(evaluation: Evaluation, out: str) -> None:
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     stderr = Console(stderr=True)
     unseen = not (stderr.is_terminal and waiting)
-    columns = (*Progress.get_default_columns(), MofNCompleteColumn())
     try:
-        with Progress(*columns, console=stderr, disable=unseen) as progress:
+        with Progress(console=stderr, disable=unseen) as progress:
             task = progress.add_task("", total=waiting)
             evaluation.run(lambda result: progress.advance(task))
     except KeyboardInterrupt:

@@ -83,7 +83,6 @@ class Result:
 
     setting: Setting
     case: str
-    kind: str
     trial: int
     right: bool = False
     found: tuple[str, ...] = ()

@@ -71,40 +71,34 @@ def report(
 def markdown(sections: Sequence[Section]) -> str:
     """For a file: each table whole, with columns that line up."""
     out = StringIO()
-    _print(sections, Console(file=out, width=WIDE, color_system=None), mark="**")
+    _print(sections, Console(file=out, width=WIDE, color_system=None))
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()).strip()
 
 
 def show(sections: Sequence[Section], console: Console) -> None:
     """For a terminal: nothing is wider than it. Where the console is none, as Markdown."""
     if console.is_terminal:
-        _print(sections, console, mark="")
+        _print(sections, console)
     else:
         console.print(Text(markdown(sections)), soft_wrap=True)
 
 
-def _print(sections: Sequence[Section], console: Console, *, mark: str) -> None:
+def _print(sections: Sequence[Section], console: Console) -> None:
     for section in sections:
-        name = f"{mark}{section.name}{mark}" if section.name else ""
-        aside = f" ({section.remark})" if name and section.remark else section.remark
-        console.print(Text.assemble((name, "bold"), sanitize(aside)))
+        aside = f" ({section.remark})" if section.name and section.remark else section.remark
+        console.print(Text.assemble((section.name, "bold"), sanitize(aside)))
         if section.rows:
-            console.print(_grid(section.rows))  # with an empty line before and after
+            header, *others = [[_cell(text) for text in row] for row in section.rows]
+            grid = Table(box=box.MARKDOWN, header_style="bold")  # an empty line before and after
+            for cell in header:
+                grid.add_column(cell, overflow="fold")
+            for row in others:
+                grid.add_row(*row)
+            console.print(grid)
 
 
-def _grid(rows: Sequence[Sequence[str]]) -> Table:
-    """A table as Markdown draws it."""
-    grid = Table(box=box.MARKDOWN, header_style="bold")
-    header, *others = [[Text(_in_a_cell(cell)) for cell in row] for row in rows]
-    for cell in header:
-        grid.add_column(cell, overflow="fold")
-    for row in others:
-        grid.add_row(*row)
-    return grid
-
-
-def _in_a_cell(text: str) -> str:
-    return sanitize(" ".join(text.split())).replace("|", "\\|")
+def _cell(text: str) -> Text:
+    return Text(sanitize(" ".join(text.split())).replace("|", "\\|"))
 
 
 # The rows: each a mapping from column to cell.

@@ -120,7 +120,7 @@ async def attempt(job: Job, model: Model, suite: Suite) -> Result:
     case = job.case
     world = suite.prepare(case.model_dump(), trust_model=job.setting.trust_model)
     agent = agent_for(job.setting, model, world, suite)
-    trial = Result(setting=job.setting, case=case.id, kind=case.kind, trial=job.trial)
+    trial = Result(setting=job.setting, case=case.id, trial=job.trial)
     started = time.perf_counter()
     try:
         outcome = await agent.arun(case.text)
