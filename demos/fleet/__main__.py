@@ -22,8 +22,7 @@ from demos.refund.offline import reply
 from demos.refund.shop import INSTRUCTIONS, Shop
 from think_agent import Assistant, Request
 from think_agent.cli.main import run
-from think_agent.cli.options import Command, File, flags, positive, whole
-from think_agent.cli.shared_flags import chosen_model, model_flags
+from think_agent.cli.options import Command, File, chosen_model, flags, model_flags, positive, whole
 from think_agent.messages import Json
 
 EXIT_CODES = "exit codes: 0 done, 1 a model or file is out of reach, 2 a flag is wrong, 130 stopped"

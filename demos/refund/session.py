@@ -33,9 +33,9 @@ from think_agent.audit import Report, read, report
 from think_agent.audit.words import cause, explained
 from think_agent.cli.approval import at_the_terminal
 from think_agent.cli.audit import write_html
-from think_agent.cli.console import RunView, Screen, say
+from think_agent.cli.console import STAND_IN, RunView, Screen, say
 from think_agent.cli.main import exit_code
-from think_agent.cli.shared_flags import STAND_IN, chosen_model, limits, named_model, speak
+from think_agent.cli.options import chosen_model, limits, named_model, speak
 from think_agent.dialects.base import Wrapper
 from think_agent.dialects.split import split
 from think_agent.errors import FileError, TranscriptError

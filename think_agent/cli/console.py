@@ -37,6 +37,7 @@ from ..text import sanitize
 from ..tools import report, signature
 from ..turn import Turn
 
+STAND_IN = "scripted stand-in: no language model is at work"
 LOOK = {  # an icon and a style
     "thinking": ("🧠", "dim italic"),
     "thought": ("💭", "bold cyan"),  # the loudest: they are what this is about

@@ -16,10 +16,8 @@ from ..evaluation import tables
 from ..evaluation.command import Evaluation
 from ..evaluation.inputs import settings_of
 from ..evaluation.scores import VARIED, named
-from ..policies import Price
-from .console import Screen, say
-from .options import PRICES, Command, File, config_flags, flags, positive, prices_in, several, whole
-from .shared_flags import STAND_IN
+from .console import STAND_IN, Screen, say
+from .options import Command, File, config_flags, flags, positive, prices_of, several, whole
 
 FOLDERS = File(makes_folders=True)
 
@@ -65,9 +63,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     """Run cases x models x settings x trials, and say what is a finding."""
     if {"@", "?"} & set(given["base_url"] or ""):
         raise click.UsageError("--base-url: leave keys and passwords out, it goes into the results")
-    known: dict[str, Price] = ctx.meta.get(PRICES, {})
-    if path := given["prices"]:
-        known |= prices_in(path)
+    known = prices_of(ctx, given["prices"])
     given["think"] = tuple("minimal" if think == "off" else think for think in given["think"])
     arms = {
         name: value if isinstance(value, tuple) else [value]

@@ -13,8 +13,7 @@ from ..probe.asking import planned, probe
 from ..probe.report import MEANING
 from ..text import sanitize
 from .console import Screen, say
-from .options import Command, config_flags, flags
-from .shared_flags import chosen_model, model_flags
+from .options import Command, chosen_model, config_flags, flags, model_flags
 
 
 @click.command(
