@@ -197,7 +197,7 @@ class RunView:
         self.stop()
         done = report(self._turn)
         said = f"Done so far:\n{done}" if done else "Nothing was done."
-        self.print(f"Stopped. {said}", "yellow")
+        self.print(f"\nStopped. {said}", "yellow")  # the line of a prompt may not be over
         if asked := self.asking:
             self.print("Not done, for it waited for your answer; nothing was written:", "yellow")
             self._line("?", "yellow", signature(asked.call) if asked.call else asked.question)

@@ -59,11 +59,11 @@ def report(
             words = f"{len(failed)} of {len(own)} runs ended in an error: {shorten(failed[0])}"
             sentences.append(f"{names[one]}: {words}")
     sentences.append(_how_little(scores, len(pairs)) if is_tested else SCRIPTED)
+    decisions = {names[one]: _decisions(score) for one, score in scores.items()}
+    effort = {names[one]: _effort(score) for one, score in scores.items()}
     return [
-        Section(
-            "Decisions", remark, _table({names[s]: _decisions(it) for s, it in scores.items()})
-        ),
-        Section("How", "", _table({names[s]: _effort(it) for s, it in scores.items()})),
+        Section("Decisions", remark, _table(decisions)),
+        Section("How", "", _table(effort)),
         Section("", "\n".join(sentences)),
     ]
 
@@ -177,6 +177,4 @@ def _how_little(scores: Mapping[Setting, Score], pairs: int) -> str:
     if pairs:
         least = next(k for k in count(1) if mcnemar(k, 0) * pairs < CLEAR)
         words += f" A difference takes at least {least} cases that differ, all in one direction."
-        words += " Compared are settings that differ in one thing; p: McNemar's exact test, "
-        words += f"raised by Holm's method for {pairs} comparison{'s' * (pairs > 1)}."
     return words
