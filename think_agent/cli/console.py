@@ -185,12 +185,8 @@ class RunView:
             self._line(*LOOK["answer"], held)
         why = "" if of.exit in words.REGULAR else words.why_ended(of.exit, cause)
         said = "\n".join(filter(None, [answer, why and f"({why})"]))
-        if self.quiet:
-            self.print(said)
-            return
-        if said:
-            self.print(f"\n{said}")
-        self.print(f"\n{words.figures(of, seconds)}")
+        whole = "\n\n".join(filter(None, [said, words.figures(of, seconds)]))
+        self.print(said if self.quiet else f"\n{whole}")
 
     def stopped(self) -> None:
         """Say what had been done when a person stopped the run, and what had not been."""

@@ -29,7 +29,7 @@ class Evaluation:
     beside the cases. `shard="1/4"` runs every fourth trial, starting at the first.
 
     `impossible`: the settings that cannot be run, each with the reason. Raises ValueError for what
-    is wrong, FileError for a file out of reach, ModelError for a provider that cannot be connected.
+    is wrong, OSError for a file out of reach, ModelError for a provider that cannot be connected.
     """
 
     def __init__(
@@ -64,9 +64,9 @@ class Evaluation:
 
     @property
     def waiting(self) -> list[Job]:
-        """What is still to be run."""
+        """What is still to be run, or failed on the way to the model."""
         left = [job for job in self.jobs if job.setting not in self.impossible]
-        return [job for job in left if job not in self._results]
+        return [job for job in left if not (found := self._results.get(job)) or found.error]
 
     def run(self, done: Callable[[Result], None] = lambda result: None) -> None:
         """Run what is waiting; `done` hears of each result once it is in the file. Stopped, it goes

@@ -180,11 +180,6 @@ class Results:
             self._read(number, line)  # before anything is cut off: it may be another's file
         os.truncate(path, len(whole))  # a line that a kill tore apart: its trial is run again
 
-    def __contains__(self, job: Job) -> bool:
-        """Is this trial done? One that failed on the way to the model is not."""
-        result = self.get(job)
-        return bool(result and not result.error)
-
     def get(self, job: Job) -> Result | None:
         """What came of this trial, last."""
         return self._by_key.get((job.setting, job.case.id, job.trial))
