@@ -49,8 +49,8 @@ def lesson(model: Model) -> None:
         [(_, (low, high))] = figures.pass_k
         print(f'\nforce="{force}": right on {figures.right} of {len(cases)} cases')
         print(f"  95 % interval     {low:.0%} to {high:.0%}")
-        print(f"  wrong writes      {figures.totals['wrong_writes']} tried")
-        print(f"  model calls       {figures.totals['model_calls'] / len(cases):.1f} a case")
+        print(f"  wrong writes      {figures.total('wrong_writes')} tried")
+        print(f"  model calls       {figures.total('model_calls') / len(cases):.1f} a case")
     print(f"\n{report(results)[-1].remark}")
     print("\nwhat to notice: how wide the intervals are, and what a thought costs in calls.")
 

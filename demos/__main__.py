@@ -15,7 +15,7 @@ def main() -> None:
         said = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
         rows[path.stem] = " ".join(said.split("\n\n")[0].split())
     rows["fleet"] = "The desk on several machines."
-    view = RunView(Screen(highlight=False))
+    view = RunView(Screen())
     view.print("The course, one idea each. Run one by its name: python -m demos.NAME\n")
     view.table(rows)
 

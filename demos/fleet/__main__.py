@@ -13,6 +13,7 @@ import sqlite3
 import sys
 import time
 from collections import Counter
+from importlib.util import find_spec
 from typing import Any
 
 import click
@@ -21,8 +22,7 @@ from demos.refund.offline import reply
 from demos.refund.shop import INSTRUCTIONS, Shop
 from think_agent import Assistant, Request
 from think_agent.cli.main import run
-from think_agent.cli.options import Command, File, flags, positive, whole
-from think_agent.cli.shared_flags import chosen_model, model_flags
+from think_agent.cli.options import Command, File, chosen_model, flags, model_flags, positive, whole
 from think_agent.messages import Json
 
 EXIT_CODES = "exit codes: 0 done, 1 a model or file is out of reach, 2 a flag is wrong, 130 stopped"
@@ -35,7 +35,9 @@ shop = flags("files", ("--db", "PATH", File(), "shop.db", "the shop's SQLite fil
 
 @click.group(help=__doc__, no_args_is_help=True)
 def main() -> None:
-    pass
+    if find_spec("dbos") is None:
+        said = 'dbos is not installed; in the clone run: pip install -e ".[fleet]"'
+        raise click.UsageError(said)
 
 
 @main.command(cls=Command, epilog=EXIT_CODES)

@@ -16,8 +16,7 @@ from demos.refund.session import Session
 from think_agent import __version__
 from think_agent.audit import read
 from think_agent.cli.main import EXIT_CODES, run
-from think_agent.cli.options import Command, File, Option, config_flags, flags
-from think_agent.cli.shared_flags import limit_flags, model_flags
+from think_agent.cli.options import Command, File, config_flags, flags, limit_flags, model_flags
 from think_agent.errors import TranscriptError
 from think_agent.transcript import HEADER
 
@@ -122,7 +121,7 @@ def typed(ctx: Context) -> list[str]:
     words = []
     for param in ctx.command.params:
         said = ctx.get_parameter_source(param.name or "") is ParameterSource.COMMANDLINE
-        if said and isinstance(param, Option) and param.name not in ("transcript", "resume"):
+        if said and isinstance(param, click.Option) and param.name not in ("transcript", "resume"):
             value, flag = ctx.params[param.name or ""], param.opts[-1]
             words.append(flag if value is True else f"{flag} {shlex.quote(str(value))}")
     return words

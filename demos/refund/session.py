@@ -33,9 +33,9 @@ from think_agent.audit import Report, read, report
 from think_agent.audit.words import cause, explained
 from think_agent.cli.approval import at_the_terminal
 from think_agent.cli.audit import write_html
-from think_agent.cli.console import RunView, Screen, say
+from think_agent.cli.console import STAND_IN, RunView, Screen, say
 from think_agent.cli.main import exit_code
-from think_agent.cli.shared_flags import STAND_IN, chosen_model, limits, named_model, speak
+from think_agent.cli.options import chosen_model, limits, named_model, speak
 from think_agent.dialects.base import Wrapper
 from think_agent.dialects.split import split
 from think_agent.errors import FileError, TranscriptError
@@ -165,7 +165,7 @@ class Session:
     def explain(self, transcript: Sequence[Message]) -> None:
         self.view.print("\nWhy each step was taken:")
         for line in explained(self.agent.explain(transcript)) if transcript else ["  none was"]:
-            self.view.print(line, cut=True)
+            self.view.print(line)
 
     def converse(self) -> int:
         """The prompt loop. An error ends the turn, not the conversation."""

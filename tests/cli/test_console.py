@@ -86,13 +86,6 @@ def test_a_narrow_terminal_wraps_beside_the_icon_and_json_behind_a_comma():
     assert re.search(r'found \{"first":"x{12}", *\n +"second":"y{12}"\}', text)
 
 
-def test_what_is_cut_fits_a_terminal_and_is_whole_in_a_pipe():
-    for terminal, shown in ((True, "word word word…"), (False, "word " * 9 + "end")):
-        out = io.StringIO()
-        RunView(screen(out, terminal, width=15)).print("word " * 9 + "end", cut=True)
-        assert out.getvalue() == f"{shown}\n"
-
-
 LONG = "No server at http://127.0.0.1:11434; start it with: ollama serve, or install it first."
 
 

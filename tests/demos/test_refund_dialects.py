@@ -11,7 +11,7 @@ from demos.refund.shop import INSTRUCTIONS, Shop
 from demos.refund.stand_ins import STAND_INS
 from tests.support.commands import run
 from think_agent import THINK_MINIMAL, Agent, Assistant, Force, ToolCall, connect
-from think_agent.cli.shared_flags import speak
+from think_agent.cli.options import speak
 
 FOUR = "Please refund ORD-001, ORD-002, ORD-003 and ORD-004"
 RIGHT = {"ORD-001": "approve", "ORD-002": "deny", "ORD-003": "approve", "ORD-004": "escalate"}

@@ -61,8 +61,7 @@ def plan(cases, **given) -> Evaluation:
 
 
 def results_in(path: Path) -> list[Result]:
-    lines = path.read_text().splitlines()[1:]
-    return [RESULT.validate_json(line) for line in lines if line.startswith('{"setting')]
+    return [RESULT.validate_json(line) for line in path.read_text().splitlines()]
 
 
 @pytest.fixture(autouse=True)
@@ -183,10 +182,10 @@ def test_a_known_model_gets_its_known_score(known, name):
 def test_the_known_scores_in_figures(known):
     careful, silent = Score(known["careful"]), Score(known["silent"])
     assert (careful.right, careful.trials, silent.right) == (71, 73, 12)
-    assert careful.totals["wrong_writes"] == silent.totals["wrong_writes"] == 0
+    assert careful.total("wrong_writes") == silent.total("wrong_writes") == 0
     assert careful.exits == {"signal": 73}
-    assert careful.totals["behind_a_thought"] == careful.totals["actions"]
-    assert careful.totals["honored"] == careful.totals["forced"] == 73
+    assert careful.total("behind_a_thought") == careful.total("actions")
+    assert careful.total("honored") == careful.total("forced") == 73
 
 
 @pytest.mark.parametrize("dialect", ["json", "react"])
@@ -218,7 +217,7 @@ def test_without_the_shops_enforcement_wrong_rows_are_counted(tmp_path):
     given = {"provider": ["offline:careful", "offline:hasty"], "trust_model": [True]}
     evaluation = plan(CASES, **given, out=tmp_path / "r.jsonl")
     evaluation.run()
-    assert "enforcement was switched off" in markdown(report(evaluation.found()))
+    assert "the same for all: trust_model=True" in markdown(report(evaluation.found()))
     careful, hasty = evaluation.found().values()
     assert [(one.wrong_writes, one.right) for one in careful] == [
         (0, case["id"] not in GIVES_UP) for case in LINES

@@ -63,7 +63,7 @@ def test_pass_hat_k_is_the_share_of_draws_that_are_all_right(right, trials):
 
 def result(case, right, *, setting=None, trial=1, **figures):
     setting = setting or Setting("p")
-    return Result(setting=setting, case=case, kind="k", trial=trial, right=right, **figures)
+    return Result(setting=setting, case=case, trial=trial, right=right, **figures)
 
 
 def test_trials_of_a_case_are_no_further_cases():
@@ -80,8 +80,8 @@ def test_a_model_that_is_right_now_and_then_has_a_low_pass_k():
 def test_an_error_on_the_way_counts_as_wrong_and_not_in_the_averages():
     fine = result("a", True, model_calls=4, seconds=2.0, exit="signal", usage=Usage(1000, 100, 400))
     figures = Score([fine, result("b", False, error="busy")], Price(input=2, output=10))
-    assert (figures.pass_k[0][0], figures.runs) == (0.5, 1)
-    assert (figures.totals["model_calls"], figures.totals["seconds"]) == (4, 2.0)
+    assert (figures.pass_k[0][0], len(figures.ran)) == (0.5, 1)
+    assert (figures.total("model_calls"), figures.total("seconds")) == (4, 2.0)
     assert figures.exits == {"signal": 1, "error": 1}
     assert figures.cost == pytest.approx(1000 * 2e-6 + 100 * 10e-6)
 
@@ -240,14 +240,13 @@ def test_models_of_one_rate_are_told_apart_no_oftener_than_by_chance_and_others_
 
 
 def test_the_four_rows_are_called_as_in_the_article_and_paired_where_one_thing_differs():
-    rows = {name: Setting("openai:m", **row) for name, row in FOUR_ROWS.items()}
-    assert named(list(rows.values())) == {setting: name for name, setting in rows.items()}
-    results = {s: [result(n, True, setting=s) for n in "abc"] for s in rows.values()}
-    names = named(list(rows.values()))
+    rows = [Setting("openai:m", **row) for row in FOUR_ROWS]
+    results = {s: [result(n, True, setting=s) for n in "abc"] for s in rows}
+    names = named(rows)
     assert [(names[p.first], names[p.second]) for p in compare(results)] == [
         ("baseline", "think"),
         ("baseline", "extended thinking"),
         ("think", "think + prompt"),
     ]
-    two = {Setting("openai:n", **row) for row in FOUR_ROWS.values()} | {*rows.values()}
-    assert {"baseline, m", "think + prompt, n"} < set(named(list(two)).values())
+    two = [*rows, *(Setting("openai:n", **row) for row in FOUR_ROWS)]
+    assert {"baseline, m", "think + prompt, n"} < set(named(two).values())

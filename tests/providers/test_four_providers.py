@@ -54,7 +54,7 @@ from think_agent import (
     connect,
 )
 from think_agent.audit import report, words
-from think_agent.cli.shared_flags import speak
+from think_agent.cli.options import speak
 from think_agent.messages import Json
 from think_agent.running import with_ids
 

@@ -40,7 +40,7 @@ from think_agent import (
     connect,
     tool,
 )
-from think_agent.cli.shared_flags import named_model, speak
+from think_agent.cli.options import named_model, speak
 from think_agent.providers.ollama import Ollama
 from think_agent.wire.common import Settings
 

@@ -51,10 +51,8 @@ def at_the_terminal(
         view.asking = question
         try:
             verdict = _answer(view, question, {tool.name: tool for tool in tools}, ask)
-        except (KeyboardInterrupt, EOFError) as ended:
+        except EOFError:
             view.print("")  # the line of the prompt is not over
-            if isinstance(ended, KeyboardInterrupt):
-                raise
             verdict = Verdict("quit", by=_who(), reason="The input ended.")
         view.asking = None
         view.start()

@@ -7,8 +7,7 @@ Rule 2: what is written is as private as the transcript: file mode 0600, and `--
         fields in every form.
 """
 
-import json
-from collections.abc import Sequence
+from json import dumps
 from pathlib import Path
 from typing import Any
 
@@ -22,21 +21,6 @@ from ..messages import User, Verdict
 from ..streaming import Notice
 from .console import RunView, Screen, say
 from .options import Command, File, flags, several
-
-
-def audit(record: Record, *, html: str | None, as_json: bool, redact: Sequence[str]) -> None:
-    """Show a transcript: as a page in the file `html`, as JSON on stdout; as text without both."""
-    try:
-        made = report(record.entries, header=record.header, warnings=record.warnings, redact=redact)
-        if html:
-            write_html(html, made)
-            say(f"wrote {html}")
-        if as_json:
-            print(json.dumps(to_json_report(made)))
-        elif not html:
-            show(made, RunView(Screen(highlight=False), verbose=True))
-    except RecursionError as error:
-        raise TranscriptError("some JSON in the transcript is nested too deep") from error
 
 
 def write_html(path: str, made: Report) -> None:
@@ -84,31 +68,37 @@ def show(made: Report, view: RunView) -> None:
     ("--html", "PATH", File(), None, "write one self-contained HTML page there"),
     ("--text", "", bool, False, "print it as text (the default)"),
     ("--json", "", bool, False, "print one JSON object and nothing else"),
-    ("--redact", "FIELD[,FIELD]", several, (), "hide these fields, and their values everywhere"),
+    ("--redact", "FIELD[,FIELD]", several, None, "hide these fields, and their values everywhere"),
 )
 @flags(
     "runs of other frameworks",
     ("--from", "PROTOCOL", tuple(imports.FORMS), None, "whose messages the file holds"),
-    ("--guarded", "PATTERN[,...]", several, (), "the tools that change the world: 'book_*'"),
+    ("--guarded", "PATTERN[,...]", several, None, "the tools that change the world: 'book_*'"),
     ("--by", "FACT", str, "", "count for each value of what else the file says, too"),
 )
-def command(
-    transcript: str, html: str | None, text: bool, json: bool, redact: Sequence[str], **of: Any
-) -> None:
+def command(transcript: str, html: str | None, text: bool, json: bool, **of: Any) -> None:
     """Show a transcript: as text, as JSON, as one HTML page. With --from, count what stands behind
     what in the runs of another framework; one alone is shown, too.
     """
+    redact, form = of["redact"] or (), of["from"]
     if text and json:
         raise click.UsageError("--text and --json: choose one of them")
-    runs = imports.read_runs(transcript, of["from"]) if of["from"] else []
+    runs = imports.read_runs(transcript, form) if form else []
     if len(runs) > 1 and (html or text or json or redact):
         raise click.UsageError(f"{transcript}: of {len(runs)} runs there is only the table")
     if len(runs) < 2:
         alone = (Record({"instructions": run.instructions}, run.messages, ()) for run in runs)
-        audit(next(alone, None) or read(transcript), html=html, as_json=json, redact=redact)
+        seen = next(alone, None) or read(transcript)
+        try:
+            made = report(seen.entries, header=seen.header, warnings=seen.warnings, redact=redact)
+            if html:
+                write_html(html, made)
+                say(f"wrote {html}")
+            if json:
+                print(dumps(to_json_report(made)))
+            elif not html:
+                show(made, RunView(Screen(), verbose=True))
+        except RecursionError as error:
+            raise TranscriptError("some JSON in the transcript is nested too deep") from error
     if runs and not json:
-        counted, screen = [imports.table(runs, of["guarded"], by=of["by"])], Screen(highlight=False)
-        if screen.is_terminal:
-            tables.show(counted, screen)
-        else:
-            print(tables.markdown(counted))
+        tables.show([imports.table(runs, of["guarded"] or (), by=of["by"])], Screen())

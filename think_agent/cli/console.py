@@ -20,7 +20,7 @@ from typing import Any, Self
 from rich.cells import cell_len
 from rich.console import Console, ConsoleDimensions, ConsoleOptions, Group, RenderResult
 from rich.live import Live
-from rich.segment import Segment
+from rich.segment import SegmentLines
 from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
@@ -36,6 +36,7 @@ from ..text import sanitize
 from ..tools import report, signature
 from ..turn import Turn
 
+STAND_IN = "scripted stand-in: no language model is at work"
 LOOK = {  # an icon and a style
     "thinking": ("🧠", "dim italic"),
     "thought": ("💭", "bold cyan"),  # the loudest: they are what this is about
@@ -184,31 +185,22 @@ class RunView:
             self._line(*LOOK["answer"], held)
         why = "" if exit in words.REGULAR else words.why_ended(exit, cause)
         said = "\n".join(filter(None, [answer, why and f"({why})"]))
-        if self.quiet:
-            self.print(said)
-            return
-        if said:
-            self.print(f"\n{said}")
-        self.print(f"\n{figures}")
+        whole = "\n\n".join(filter(None, [said, figures]))
+        self.print(said if self.quiet else f"\n{whole}")
 
     def stopped(self) -> None:
         """Say what had been done when a person stopped the run, and what had not been."""
         self.stop()
-        done = report(Turn.of(self.messages))
+        done = report(self._turn)
         said = f"Done so far:\n{done}" if done else "Nothing was done."
-        self.print(f"Stopped. {said}", "yellow")
+        self.print(f"\nStopped. {said}", "yellow")  # the line of a prompt may not be over
         if asked := self.asking:
             self.print("Not done, for it waited for your answer; nothing was written:", "yellow")
             self._line("?", "yellow", signature(asked.call) if asked.call else asked.question)
 
-    def print(self, text: str, style: str = "", *, cut: bool = False) -> None:
-        """Text that a terminal wraps at words (`cut`: it cuts each line at its width) and a pipe
-        does not wrap at all.
-        """
-        shown, whole = Text(sanitize(text), style=style), not self.console.is_terminal
-        if cut and not whole:
-            shown.truncate(self.console.width, overflow="ellipsis")
-        self.console.print(shown, soft_wrap=whole)
+    def print(self, text: str, style: str = "") -> None:
+        """Text that a terminal wraps at words, and a pipe does not wrap at all."""
+        self.console.print(Text(sanitize(text), style), soft_wrap=not self.console.is_terminal)
 
     def table(self, rows: Mapping[str, str]) -> None:
         """A line each: a name, and what it means. What is too long goes on under itself."""
@@ -257,11 +249,9 @@ class _Preview:
         room = console.width * console.height  # characters; more is never on the screen
         pieces = self._pieces.items()
         blocks = [_block(*LOOK[kind], "".join(said)[-room:]) for (kind, _), said in pieces]
-        rendered = console.render_lines(Group(*blocks), options) if blocks else []
+        lines = console.render_lines(Group(*blocks), options)
         # Only the tail fits: a live region taller than the screen cannot be wiped.
-        for line in rendered[-max(1, console.height - 3) :]:
-            yield from line
-            yield Segment.line()
+        yield SegmentLines(lines[-max(1, console.height - 3) :], new_lines=True)
         seconds = int(time.monotonic() - self._since)
         yield Spinner("dots", Text(f"{seconds} s", style="dim"))
 

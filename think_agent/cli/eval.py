@@ -10,18 +10,15 @@ from typing import Any
 
 import click
 from rich.console import Console
-from rich.progress import MofNCompleteColumn, Progress
+from rich.progress import Progress
 
 from ..evaluation import tables
 from ..evaluation.command import Evaluation
-from ..evaluation.inputs import is_scripted, settings_of
-from ..evaluation.scores import named
-from ..policies import Price
-from .console import Screen, say
-from .options import PRICES, Command, File, config_flags, flags, positive, prices_in, several, whole
-from .shared_flags import STAND_IN
+from ..evaluation.inputs import settings_of
+from ..evaluation.scores import VARIED, named
+from .console import STAND_IN, Screen, say
+from .options import Command, File, config_flags, flags, positive, prices_of, several, whole
 
-ARMS = ("provider", "force", "think", "cover", "silence", "reasoning", "instructions", "dialect")
 FOLDERS = File(makes_folders=True)
 
 
@@ -62,40 +59,34 @@ FOLDERS = File(makes_folders=True)
 )
 @config_flags
 @click.pass_context
-def command(ctx: click.Context, /, **settings: Any) -> int:
+def command(ctx: click.Context, /, **given: Any) -> None:
     """Run cases x models x settings x trials, and say what is a finding."""
-    out = Path(settings["out"])
-    if {"@", "?"} & set(settings["base_url"] or ""):
+    if {"@", "?"} & set(given["base_url"] or ""):
         raise click.UsageError("--base-url: leave keys and passwords out, it goes into the results")
-    known: dict[str, Price] = ctx.meta.get(PRICES, {})
-    if path := settings["prices"]:
-        known |= prices_in(path)
-    arms = {name: settings[name] for name in ARMS}
-    fixed = ("trust_model", "timeout", "max_output_tokens")  # the same for all
-    arms |= {"base_url": [settings["base_url"] or ""]} | {name: [settings[name]] for name in fixed}
-    arms["instructions"] = arms["instructions"] or [""]
-    arms["think"] = ["minimal" if think == "off" else think for think in arms["think"]]
-    wanted = settings_of(four_rows=settings["four_rows"], **arms)
-    runs = {name: settings[name] for name in ("suite", "trials", "shard", "concurrency")}
-    evaluation = Evaluation(Path(settings["cases"]), wanted, out=out, **runs)
-    for provider in dict.fromkeys(s.provider for s in evaluation.models if is_scripted(s)):
+    known = prices_of(ctx, given["prices"])
+    given["think"] = tuple("minimal" if think == "off" else think for think in given["think"])
+    arms = {
+        name: value if isinstance(value, tuple) else [value]
+        for name, value in given.items()
+        if name in VARIED and value is not None
+    }
+    wanted = settings_of(four_rows=given["four_rows"], **arms)
+    runs = {name: given[name] for name in ("suite", "trials", "shard", "concurrency")}
+    evaluation = Evaluation(Path(given["cases"]), wanted, out=Path(given["out"]), **runs)
+    for provider in dict.fromkeys(s.provider for s in evaluation.models if s.is_scripted):
         say(f"{provider} is a {STAND_IN}")
     names, skipped = named(wanted), dict(evaluation.impossible)
     for setting, reason in skipped.items():
         say(f"skipped {names[setting]}: {reason}")
-    if known and (without := {m.model for m in evaluation.models.values()} - known.keys()):
-        say(f"no price for {', '.join(sorted(without))}: its cost is left out")
-    if not _run(evaluation, out):
-        return 130
+    _run(evaluation, given["out"])
     for setting in evaluation.impossible.keys() - skipped.keys():
         say(f"skipped {names[setting]}: {evaluation.impossible[setting]}")
     costs = {one: known[m.model] for one, m in evaluation.models.items() if m.model in known}
-    tables.show(tables.report(evaluation.found(), costs), Screen(highlight=False))
-    return 0
+    tables.show(tables.report(evaluation.found(), costs), Screen())
 
 
-def _run(evaluation: Evaluation, out: Path) -> bool:
-    """Run what is waiting, with a bar on stderr where that is a terminal. False: it was stopped."""
+def _run(evaluation: Evaluation, out: str) -> None:
+    """Run what is waiting, with a bar on stderr where that is a terminal."""
     jobs, waiting = len(evaluation.jobs), len(evaluation.waiting)
     if waiting < jobs:
         say(f"{jobs - waiting} of {jobs} runs are done already, in {out}")
@@ -103,13 +94,10 @@ def _run(evaluation: Evaluation, out: Path) -> bool:
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     stderr = Console(stderr=True)
     unseen = not (stderr.is_terminal and waiting)
-    columns = (*Progress.get_default_columns(), MofNCompleteColumn())
     try:
-        with Progress(*columns, console=stderr, disable=unseen) as progress:
+        with Progress(console=stderr, disable=unseen) as progress:
             task = progress.add_task("", total=waiting)
             evaluation.run(lambda result: progress.advance(task))
     except KeyboardInterrupt:
-        done = jobs - len(evaluation.waiting)
-        say(f"stopped: {done} of {jobs} runs are done; the same command goes on")
-        return False
-    return True
+        done = f"{jobs - len(evaluation.waiting)} of {jobs} runs are done"
+        raise KeyboardInterrupt(f"stopped: {done}; the same command goes on") from None

@@ -58,7 +58,7 @@ def main() -> int:
 
 def run(command: click.Command, prog: str, words: Sequence[str] | None = None) -> int:
     """Run a command line, that of this process where no `words` are given; the exit code."""
-    signal.signal(signal.SIGTERM, _stop)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # it ends a run as Ctrl-C does
     warnings.showwarning = lambda message, *_: say(str(message))
     sys.stdin = sys.stdin or io.StringIO()  # closed by whoever started us: nothing to read
     if sys.stdout is None:
@@ -88,13 +88,8 @@ def _run(command: click.Command, prog: str, words: list[str]) -> int:
     except (click.ClickException, ValueError, ModelError, FileError) as error:
         say(f"error: {' '.join(_in_place(error).split())}")  # a path may have a line break in it
         return 1 if isinstance(error, (ModelError, FileError)) else 2
-    except ModuleNotFoundError as error:
-        if error.name != "dbos":
-            raise
-        say('error: dbos is not installed; in the clone run: pip install -e ".[fleet]"')
-        return 2
-    except KeyboardInterrupt:
-        say("stopped")
+    except KeyboardInterrupt as stop:
+        say(str(stop) or "stopped")
         return 130
 
 
@@ -111,7 +106,3 @@ def _in_place(error: Exception) -> str:
         case click.ClickException():
             return error.format_message()
     return str(error)
-
-
-def _stop(number: int, frame: object) -> None:
-    raise KeyboardInterrupt  # SIGTERM ends a run as Ctrl-C does: between steps, with the file whole

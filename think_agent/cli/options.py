@@ -1,4 +1,5 @@
-"""Flags, and the other places that a setting may come from: what click leaves to be said.
+"""Flags, and the other places that a setting may come from: what click leaves to be said; and the
+flags that several commands share, of the model and of its limits.
 
 Rule 1: a setting has one name: `--base-url`, THINK_AGENT_BASE_URL, and `base_url` under
         `[think_agent]` in the TOML file of `--config`. A flag wins over the environment, that over
@@ -6,10 +7,11 @@ Rule 1: a setting has one name: `--base-url`, THINK_AGENT_BASE_URL, and `base_ur
 Rule 2: a value is checked the same way wherever it comes from, and a wrong one is an error that
         names its place. A name that means nothing is an error, too: a limit misspelled is no limit.
 Rule 3: a path that will not do is found before a model is asked. Looking leaves nothing behind.
+Rule 4: a model that is named is the model that speaks, or there is an error. Only `auto` falls back
+        to the scripted stand-in, and it says so.
 
 The edge: a disk that is full, or a path that is taken away in the meantime, is found by whoever
-writes. Here is how a flag is declared. The flags themselves stand at their commands, in the module
-of its name, and those of the model and of the limits, which several share, in `shared_flags.py`.
+writes. The flags of one command alone stand there, in the module of its name.
 """
 
 import difflib
@@ -17,20 +19,27 @@ import os
 import stat
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import click
 import pydantic
 from click import Context, Parameter, ParameterSource
 
-from ..errors import FileError
+from ..dialects import in_dialect
+from ..errors import FileError, ModelError, ToolsUnsupported
 from ..messages import Json
+from ..model import Model, Script
 from ..policies import Price
+from ..providers import PROVIDERS, connect
 from ..schema import problems
+from ..wire.common import Reasoning
 from .console import say
 
+LEVELS = get_args(Reasoning)
+ERRORS = ("tell_model", "fail_fast")
 PREFIX = "THINK_AGENT_"
 SECTION = "think_agent"
 PRICES = "think_agent.prices"  # in `Context.meta`: what the file says of prices
@@ -43,11 +52,11 @@ Decorated = TypeVar("Decorated", bound=Callable[..., Any] | click.Command)
 class Option(click.Option):
     """A flag with its variable, in a group of the help."""
 
-    def __init__(self, *names: Any, group: str = "other", **options: Any) -> None:
+    def __init__(self, *names: Any, group: str, **options: Any) -> None:
         super().__init__(*names, **options)
         self.is_eager = isinstance(self.type, ConfigFile)  # it is the default of the others
         self.group = group
-        self.envvar = PREFIX + (self.name or "").upper()
+        self.envvar = PREFIX + str(self.name).upper()
 
 
 def flags(group: str, *rows: tuple[str, str, Any, Any, str]) -> Callable[[Decorated], Decorated]:
@@ -57,12 +66,10 @@ def flags(group: str, *rows: tuple[str, str, Any, Any, str]) -> Callable[[Decora
 
     def add(command: Decorated) -> Decorated:
         for name, metavar, type, default, help in reversed(rows):
-            more: dict[str, Any] = {"is_flag": True}
-            if type is not bool:
-                type = click.Choice(type) if isinstance(type, tuple) else type
-                more = {"metavar": metavar, "type": type, "show_default": bool(default)}
-            more |= {"cls": Option, "group": group, "default": default, "help": help}
-            command = click.option(*name.split(), **more)(command)
+            type = click.Choice(type) if isinstance(type, tuple) else type
+            kind = {"type": type, "is_flag": type is bool, "metavar": metavar, "cls": Option}
+            shown = {"default": default, "show_default": bool(default), "help": help}
+            command = click.option(*name.split(), group=group, **kind, **shown)(command)
         return command
 
     return add
@@ -74,7 +81,7 @@ class Command(click.Command):
     def format_options(self, ctx: Context, formatter: click.HelpFormatter) -> None:
         groups: dict[str, list[tuple[str, str]]] = {}
         for param in self.get_params(ctx):
-            if isinstance(param, click.Option) and (record := param.get_help_record(ctx)):
+            if record := param.get_help_record(ctx):
                 groups.setdefault(getattr(param, "group", "other"), []).append(record)
         for group, records in groups.items():
             with formatter.section(group):
@@ -87,16 +94,13 @@ class Command(click.Command):
         named = {name.removeprefix(PREFIX).swapcase(): name for name in variables}
         _check_names(ctx, named, is_ours=False)
         _check_apart(ctx)
+        if ctx.params.pop("show_config", False):
+            click.echo("\n".join(settings(ctx)))
+            ctx.exit()
         return rest
 
     def get_short_help_str(self, limit: int = 0) -> str:
         return super().get_short_help_str(999)  # a sentence is not cut
-
-    def invoke(self, ctx: Context) -> Any:
-        if ctx.params.pop("show_config", False):
-            click.echo("\n".join(settings(ctx)))
-            return 0
-        return super().invoke(ctx)
 
 
 def given(ctx: Context, group: str) -> dict[str, Any]:
@@ -129,7 +133,7 @@ def settings(ctx: Context) -> Iterator[str]:
             value = ctx.params[option.name]
             shown = "-" if value is None else str(value)
             yield f"{option.name:18} {shown:20} {source(ctx, option)}"
-    for model, price in ctx.meta.get(PRICES, {}).items():
+    for model, price in prices_of(ctx).items():
         shown = ", ".join(f"{name} {per}" for name, per in asdict(price).items() if per is not None)
         yield f"{'prices.' + model:18} {shown:20} {ctx.params['config']}"
 
@@ -139,16 +143,14 @@ def prices(tables: Any, where: str) -> dict[str, Price]:
     try:
         return pydantic.TypeAdapter(dict[str, Price]).validate_python(tables)
     except pydantic.ValidationError as error:
-        model = next(iter(error.errors()[0]["loc"]), "MODEL")
-        raise click.UsageError(
-            f'{where}: write a table ["{model}"] with input, output and, if there is one, '
-            f"cached_input, per million tokens ({problems(error)})"
-        ) from error
+        said = f'write a table ["MODEL"] with prices per million tokens ({problems(error)})'
+        raise click.UsageError(f"{where}: {said}") from error
 
 
-def prices_in(path: str) -> dict[str, Price]:
-    """The prices in a TOML file of their own."""
-    return prices(toml(path), path)
+def prices_of(ctx: Context, path: str | None = None) -> dict[str, Price]:
+    """What the file of `--config` says of prices, and what a TOML file of their own does."""
+    known: dict[str, Price] = ctx.meta.get(PRICES, {})
+    return known | prices(toml(path), path) if path else known
 
 
 def toml(path: str) -> Json:
@@ -165,13 +167,11 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f"; did you mean {found[0]}?" if found else ""
 
 
-def several(text: str | tuple[str, ...]) -> tuple[str, ...]:
+def several(text: str) -> tuple[str, ...]:
     """Values with commas between them, for `type=`."""
-    if isinstance(text, tuple):
-        return text
     if values := tuple(value.strip() for value in text.split(",") if value.strip()):
         return values
-    raise click.BadParameter("use a list with commas")
+    raise ValueError("use a list with commas")
 
 
 class File(click.Path):
@@ -192,7 +192,7 @@ class File(click.Path):
             folder = Path(os.path.realpath(path)).parent
             while self.makes_folders and not folder.exists():
                 folder = folder.parent
-            if not (folder.is_dir() and os.access(folder, os.W_OK)):
+            if not os.access(folder, os.W_OK):
                 self.fail(f"{path}: there is no folder {folder} to write to", param, ctx)
         except OSError as error:
             self.fail(f"{path}: {error.strerror}", param, ctx)
@@ -208,8 +208,20 @@ class ConfigFile(File):
 
     def convert(self, value: Any, param: Parameter | None, ctx: Context | None) -> Any:
         path = super().convert(value, param, ctx)
-        if ctx and param:
-            _read_config(ctx, param, path)
+        assert ctx
+        assert param
+        section = toml(path).get(SECTION)
+        if not isinstance(section, dict):
+            raise click.UsageError(f"{path}: there is no section [{SECTION}]; put settings there")
+        ctx.meta[PRICES] = prices(section.pop("prices", {}), f"{path}: prices")
+        named = {name: f"{path}: {name}" for name in section}
+        # A file that a variable names serves other commands, too.
+        _check_names(ctx, named, is_ours=source(ctx, param) == "flag")
+        # As text, as it would have been typed: so that `true` is no whole number.
+        ctx.default_map = {
+            name: str(value).lower() if isinstance(value, bool) else str(value)
+            for name, value in section.items()
+        }
         return path
 
 
@@ -222,21 +234,6 @@ config_flags = flags(
 
 def _options(ctx: Context) -> list[Option]:
     return [param for param in ctx.command.params if isinstance(param, Option)]
-
-
-def _read_config(ctx: Context, param: Parameter, path: str) -> None:
-    section = toml(path).get(SECTION)
-    if not isinstance(section, dict):
-        raise click.UsageError(f"{path}: there is no section [{SECTION}]; put the settings there")
-    ctx.meta[PRICES] = prices(section.pop("prices", {}), f"{path}: prices")
-    named = {name: f"{path}: {name}" for name in section}
-    # A file that a variable names serves other commands, too.
-    _check_names(ctx, named, is_ours=source(ctx, param) == "flag")
-    # As text, as it would have been typed: so that `true` is no whole number.
-    ctx.default_map = {
-        name: str(value).lower() if isinstance(value, bool) else str(value)
-        for name, value in section.items()
-    }
 
 
 def _check_names(ctx: Context, named: Mapping[str, str], *, is_ours: bool) -> None:
@@ -261,3 +258,113 @@ def _check_apart(ctx: Context) -> None:
             first = taken.setdefault(os.path.realpath(path), param)
             if first is not param:
                 param.type.fail(f"{path}: that is the file of {place(ctx, first)}", param, ctx)
+
+
+# The model and its limits.
+
+
+def model_flags(*, default: str) -> Callable[[Decorated], Decorated]:
+    """Which model, where, and how it is asked: see `chosen_model`."""
+    names = ", ".join(PROVIDERS)
+    return flags(
+        "model",
+        ("--provider", "P[:MODEL]", str, default, f"auto, {names}"),
+        ("--model", "M", str, None, "another model than the provider's default"),
+        ("--base-url", "U", str, None, "another server that speaks the provider's protocol"),
+        ("--timeout", "S", positive, None, "seconds of silence before it is given up"),
+        ("--num-ctx", "N", whole, None, "Ollama's context window, in tokens"),
+        ("--reasoning", "R", LEVELS, None, f"how much to reason: {', '.join(LEVELS)}"),
+        ("--max-output-tokens", "N", whole, None, "tokens a reply"),
+        ("--temperature", "T", float, None, "0 for the likeliest words"),
+        ("--seed", "N", int, None, "for the same words again, where a server can"),
+    )
+
+
+limit_flags = flags(
+    "limits",
+    ("--max-model-calls", "N", whole, 30, "model calls a turn"),
+    ("--max-actions", "N", whole, None, "tool calls a turn, thoughts not counted"),
+    ("--max-tokens", "N", whole, None, "tokens a turn, input and output"),
+    ("--max-seconds", "S", positive, None, "seconds a turn"),
+    ("--max-cost", "X", positive, None, "cost a turn; needs prices in --config"),
+    ("--patience", "N", whole, 3, "failed actions in a row"),
+    ("--keep-turns", "N", whole, None, "turns of the conversation that a request shows"),
+    ("--on-tool-error", "E", ERRORS, ERRORS[0], "what a failed tool means: tell_model, fail_fast"),
+)
+"""The limits of a turn: see `limits`."""
+
+
+def chosen_model(ctx: Context, **stand_ins: Any) -> Model:
+    """The model that the flags name. `--model` wins over `--provider P:MODEL`, unless that was said
+    nearer: on the command line, when the other is in the environment.
+    """
+    how = given(ctx, "model")
+    spec, model = how.pop("provider"), how.pop("model", None)
+    said, said_of_model = (ctx.get_parameter_source(name) for name in ("provider", "model"))
+    if model and not (":" in spec and said and said_of_model and said < said_of_model):
+        spec = f"{spec.partition(':')[0]}:{model}"
+    return named_model(spec, how, **stand_ins)
+
+
+def named_model(
+    spec: str, how: Json | None = None, scripts: Mapping[str, Script] = {}, pace: float = 0.0
+) -> Model:
+    """`spec` is `P`, `P:MODEL` or `auto`: Ollama where it answers and has the model or, where none
+    is named, any that can call tools; else the stand-in. `how` is what else `connect` takes.
+    `scripts`: what `offline:NAME` may name, at its `pace`; where there are none, any name echoes.
+    """
+    name, _, model = spec.partition(":")
+    how, known = how or {}, ("auto", *PROVIDERS)
+    if name not in known:
+        hint = nearest(name, known) or f"; use one of {', '.join(known)}"
+        raise click.UsageError(f"--provider: there is no provider {name!r}{hint}")
+    if "base_url" in how and name in ("auto", "offline"):
+        said = "name the provider whose protocol it speaks, such as --provider openai:MODEL"
+        raise click.UsageError(f"--base-url {how['base_url']}: {said}")
+    if name == "offline":
+        if scripts and (model or "stand-in") not in scripts:
+            names = ", offline:".join(scripts)
+            raise click.UsageError(f"--provider: there is no {spec}; use one of offline:{names}")
+        return connect(spec, **how, script=scripts.get(model or "stand-in"), pace=pace)
+    if name != "auto":
+        return connect(spec, **how)
+    usual = PROVIDERS["ollama"].default_model
+    try:
+        connect("ollama")  # says so where the package is not there to be imported
+        from ..providers.ollama import Ollama
+
+        here = Ollama(model or usual, timeout=2.0)
+        if model:
+            with suppress(ToolsUnsupported):  # then it speaks another dialect: see `speak`
+                here.check()
+        elif (model := here.pick()) != usual:
+            say(f"{usual} is not installed: taking {model}, which is.")
+    except ModelError as error:
+        say(str(error))
+        local = f"`ollama serve` and `ollama pull {usual}`"
+        say(f"Playing a scripted stand-in. For a model: {local}, or name one with --provider.")
+        return named_model("offline", None, scripts, pace)
+    return connect(f"ollama:{model}", **how)
+
+
+def speak(model: Model, dialect: str) -> Model:
+    """`model` in a dialect. `auto` is native tool calling where the model has it, else json, else
+    react; what is not native is said on stderr.
+    """
+    if dialect == "auto":
+        dialect = "native"
+        try:
+            model.check()
+        except ToolsUnsupported:
+            dialect = "json" if model.capabilities.structured_output else "react"
+            say(f"{model.model} has no tool calling: speaking {dialect}.")
+    return in_dialect(model, dialect)
+
+
+def limits(ctx: Context) -> dict[str, Any]:
+    """The limits among the flags, as keywords of `Agent`."""
+    found = given(ctx, "limits") | {"prices": prices_of(ctx)}
+    if "max_cost" in found and not found["prices"]:
+        said = '[think_agent.prices."MODEL"] with input and output, per million tokens'
+        raise click.UsageError(f"--max-cost needs prices: {said}, in the file of --config")
+    return found

@@ -13,8 +13,7 @@ from ..probe.asking import planned, probe
 from ..probe.report import MEANING
 from ..text import sanitize
 from .console import Screen, say
-from .options import Command, config_flags, flags
-from .shared_flags import chosen_model, model_flags
+from .options import Command, chosen_model, config_flags, flags, model_flags
 
 
 @click.command(
@@ -30,10 +29,8 @@ def command(ctx: click.Context, /, json: bool, **settings: Any) -> None:
         raise click.UsageError("--provider: name a real one, there is nothing else to probe")
     model = chosen_model(ctx)
     spec = sanitize(f"{model.name}:{model.model}")
-    say(
-        f"probe: {len(planned(model))} calls to {spec}, short ones but for one of about 5,000 "
-        "tokens; what it refuses is asked twice"
-    )
+    calls = len(planned(model))
+    say(f"probe: {calls} calls to {spec}, one of about 5,000 tokens; a refusal is asked twice")
     with Console(stderr=True).status(Text(f"asking {spec}")) as line:
         found = probe(model, lambda name: line.update(Text(f"asking {spec}: {name} is answered")))
     if json:
@@ -44,4 +41,4 @@ def command(ctx: click.Context, /, json: bool, **settings: Any) -> None:
     meanings = [f"{result}: {why}." for result, why in MEANING.items() if result in shown]
     advice = f"recommended: --force {best.force} --dialect {best.dialect} ({best.because})"
     sections = [Section(spec, "one try each", rows), Section("", "\n".join([*meanings, advice]))]
-    show(sections, Screen(highlight=False))
+    show(sections, Screen())

@@ -19,7 +19,7 @@ from pathlib import Path
 from ..errors import BadRequest, ModelError
 from ..messages import User
 from ..model import Request
-from .inputs import is_scripted, load_suite, models_for, read_cases
+from .inputs import load_suite, models_for, read_cases
 from .scores import Result, Setting
 from .trials import Job, Results, attempt, fingerprint
 
@@ -29,7 +29,7 @@ class Evaluation:
     beside the cases. `shard="1/4"` runs every fourth trial, starting at the first.
 
     `impossible`: the settings that cannot be run, each with the reason. Raises ValueError for what
-    is wrong, FileError for a file out of reach, ModelError for a provider that cannot be connected.
+    is wrong, OSError for a file out of reach, ModelError for a provider that cannot be connected.
     """
 
     def __init__(
@@ -64,9 +64,9 @@ class Evaluation:
 
     @property
     def waiting(self) -> list[Job]:
-        """What is still to be run."""
-        jobs = [job for job in self.jobs if job not in self._results]
-        return [job for job in jobs if job.setting not in self.impossible]
+        """What is still to be run, or failed on the way to the model."""
+        left = [job for job in self.jobs if job.setting not in self.impossible]
+        return [job for job in left if not (found := self._results.get(job)) or found.error]
 
     def run(self, done: Callable[[Result], None] = lambda result: None) -> None:
         """Run what is waiting; `done` hears of each result once it is in the file. Stopped, it goes
@@ -76,7 +76,7 @@ class Evaluation:
 
     async def _run(self, done: Callable[[Result], None]) -> None:
         for setting in dict.fromkeys(job.setting for job in self.waiting):
-            if setting.reasoning != "default" and not is_scripted(setting):
+            if setting.steers_reasoning:
                 await self._ask_whether_it_reasons(setting)
         waiting = iter(self.waiting)  # shared by the workers, so each job is handed out once
 

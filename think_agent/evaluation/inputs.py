@@ -9,11 +9,10 @@ Rule 3: a setting that cannot be is named with its reason, and not run.
 import importlib
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from itertools import product
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -26,7 +25,6 @@ from .scores import FOUR_ROWS, Setting
 from .trials import Case, Suite, agent_for, instructions_of
 
 SETTING = TypeAdapter(Setting)
-CONNECTS = ("provider", "base_url", "timeout", "max_output_tokens", "reasoning")
 
 
 def read_cases(path: Path) -> list[Case]:
@@ -38,10 +36,8 @@ def read_cases(path: Path) -> list[Case]:
         try:
             case = Case.model_validate_json(line)
         except ValidationError as error:
-            raise ValueError(
-                f"{path}, line {number}: a case is a JSON object with id, kind and text "
-                f"({problems(error).removeprefix('arguments: ')})"
-            ) from error
+            said = f"a case is a JSON object with id, kind and text ({problems(error)})"
+            raise ValueError(f"{path}, line {number}: {said}") from error
         if case.id in cases:
             raise ValueError(f"{path}, line {number}: the id {case.id!r} is taken; choose another")
         cases[case.id] = case
@@ -78,7 +74,7 @@ def settings_of(*, four_rows: bool = False, **arms: Iterable[object]) -> list[Se
     """Every combination of the values that are given for each field of a Setting; with `four_rows`
     each row of Anthropic's article, in place of what is given for the fields that it sets.
     """
-    rows: Iterable[Mapping[str, object]] = FOUR_ROWS.values() if four_rows else [{}]
+    rows: Iterable[Mapping[str, object]] = FOUR_ROWS if four_rows else [{}]
     try:
         wanted = [
             SETTING.validate_python({**dict(zip(arms, values, strict=True)), **row})
@@ -95,18 +91,20 @@ def models_for(
 ) -> tuple[dict[Setting, Model], dict[Setting, str]]:
     """The model of each setting; and why others cannot be. `case` is one to try an agent on.
 
-    Settings of one provider share its connection; a stand-in is made for each dialect, for it has
-    to speak it. Raises ValueError or ModelError for a provider that cannot be connected.
+    Settings of one provider share its connection. Raises ValueError or ModelError for a provider
+    that cannot be connected.
     """
-    connected = cache(partial(_connect, suite))
+    connected = cache(connect)
     models: dict[Setting, Model] = {}
     impossible: dict[Setting, str] = {}
     for setting in settings:
-        source = _source(setting)
-        connected(replace(source, reasoning="default"))  # what is wrong with it is wrong for all
+        how = _how(setting, suite)
+        connected(setting.provider, **how)  # what is wrong with it is wrong for all
+        if setting.steers_reasoning:
+            how["reasoning"] = setting.reasoning
         try:
             _check(setting, settings[0].force, suite)
-            model = in_dialect(connected(source), setting.dialect)
+            model = in_dialect(connected(setting.provider, **how), setting.dialect)
             world = suite.prepare(case.model_dump(), trust_model=setting.trust_model)
             agent_for(setting, model, world, suite)
         except (ValueError, TypeError, BadRequest) as error:
@@ -116,43 +114,28 @@ def models_for(
     return models, impossible
 
 
-def is_scripted(setting: Setting) -> bool:
-    """Does one of the suite's stand-ins play the model?"""
-    return setting.provider.partition(":")[0] == "offline"
-
-
 def _check(setting: Setting, usual_force: str, suite: Suite) -> None:
     """Raises ValueError for a setting that cannot be, as far as the evaluation itself knows."""
     if setting.instructions and setting.instructions not in instructions_of(suite):
         raise ValueError(f"this suite has no instructions of the name {setting.instructions!r}")
     if setting.think == "none" and setting.force != usual_force:
         raise ValueError("without a think tool there is nothing to force")
-    if is_scripted(setting) and setting.dialect != "native" and not hasattr(suite, "speaking"):
+    if setting.is_scripted and setting.dialect != "native" and not hasattr(suite, "speaking"):
         raise ValueError("this suite's stand-ins speak no dialect")
-    if is_scripted(setting) and setting.reasoning in ("low", "medium"):
+    if setting.is_scripted and setting.reasoning in ("low", "medium"):
         raise ValueError("a stand-in does not reason")
 
 
-def _source(setting: Setting) -> Setting:
-    """What of a setting its connection depends on. A stand-in has to speak the dialect itself."""
-    dialect = setting.dialect if is_scripted(setting) else "native"
-    return Setting(**{name: getattr(setting, name) for name in CONNECTS}, dialect=dialect)
-
-
-def _connect(suite: Suite, asked: Setting) -> Model:
-    if not is_scripted(asked):
-        return connect(
-            asked.provider,
-            base_url=asked.base_url or None,
-            timeout=asked.timeout,
-            max_output_tokens=asked.max_output_tokens,
-            reasoning=None if asked.reasoning == "default" else asked.reasoning,
-        )
-    name = asked.provider.partition(":")[2]
+def _how(setting: Setting, suite: Suite) -> dict[str, Any]:
+    """The keywords of `connect` but for `reasoning`. A stand-in has to speak the dialect itself."""
+    if not setting.is_scripted:
+        how = {name: getattr(setting, name) for name in ("timeout", "max_output_tokens")}
+        return how | {"base_url": setting.base_url or None}
+    name = setting.provider.partition(":")[2]
     if name not in suite.STAND_INS:
         names = ", ".join(f"offline:{known}" for known in suite.STAND_INS)
-        raise ValueError(f"provider {asked.provider!r}: this suite's stand-ins are {names}")
+        raise ValueError(f"provider {setting.provider!r}: this suite's stand-ins are {names}")
     script = suite.STAND_INS[name]
     if speaking := getattr(suite, "speaking", None):
-        script = speaking(script, asked.dialect)
-    return connect(asked.provider, script=script)
+        script = speaking(script, setting.dialect)
+    return {"script": script}

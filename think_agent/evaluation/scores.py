@@ -15,7 +15,7 @@ longer on a busy local server.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, field, fields
 from itertools import combinations
 from statistics import fmean
 from typing import Literal
@@ -34,6 +34,7 @@ class Setting:
     - `reasoning`: the model's own, before it says anything; `"default"` is its provider's.
     - `instructions`: the name of one of the suite's INSTRUCTIONS; `""` are those of the case.
     - `timeout`, in seconds, and `max_output_tokens` of a reply, as `connect` takes them.
+    - `row`: what it is called among the FOUR_ROWS. A name, not a thing that can differ.
     """
 
     provider: str
@@ -48,29 +49,40 @@ class Setting:
     base_url: str = ""
     timeout: float = 120.0
     max_output_tokens: int | None = None
+    row: str = field(default="", compare=False)
+
+    @property
+    def is_scripted(self) -> bool:
+        """Does one of the suite's stand-ins play the model?"""
+        return self.provider.partition(":")[0] == "offline"
+
+    @property
+    def steers_reasoning(self) -> bool:
+        """Is a model told how much to reason?"""
+        return self.reasoning != "default" and not self.is_scripted
 
 
-VARIED = tuple(field.name for field in fields(Setting))
+VARIED = tuple(field.name for field in fields(Setting) if field.compare)
 # Anthropic's article on the think tool compares these four; none of them forces or guards anything.
 _BARE = {"force": "never", "cover": "none", "reasoning": "off", "instructions": "plain"}
-FOUR_ROWS: Mapping[str, Mapping[str, str]] = {
-    "baseline": _BARE | {"think": "none"},
-    "think": _BARE | {"think": "minimal"},
-    "think + prompt": _BARE | {"think": "minimal", "instructions": "optimized"},
-    "extended thinking": _BARE | {"think": "none", "reasoning": "medium"},
-}
+FOUR_ROWS: Sequence[Mapping[str, str]] = (
+    _BARE | {"row": "baseline", "think": "none"},
+    _BARE | {"row": "think", "think": "minimal"},
+    _BARE | {"row": "think + prompt", "think": "minimal", "instructions": "optimized"},
+    _BARE | {"row": "extended thinking", "think": "none", "reasoning": "medium"},
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
     """What came of one trial. `found` is what the check saw, for a person to read. `forced` counts
     the calls with a forced tool choice, `honored` those that did what it asked. Of a trial that
-    failed on the way to the model there is only its `error`.
+    failed on the way to the model there is only its `error`. `asked`: a digest of what the models
+    were asked, in the results file.
     """
 
     setting: Setting
     case: str
-    kind: str
     trial: int
     right: bool = False
     found: tuple[str, ...] = ()
@@ -84,12 +96,7 @@ class Result:
     usage: Usage = Usage()  # noqa: RUF009 (it is frozen)
     seconds: float = 0.0
     error: str = ""
-
-
-COUNTED = (
-    *("wrong_writes", "actions", "behind_a_thought", "forced", "honored"),
-    *("model_calls", "seconds"),
-)
+    asked: str = ""
 
 
 class Score:
@@ -97,8 +104,7 @@ class Score:
 
     `pass_k[k - 1]` is the chance that `k` trials of a case are all right, for as many trials as
     every case has, with its 95 % Wilson interval, in which `cases` is n; the first of them is the
-    share of right trials. `totals` (what is COUNTED, and the fields of Usage) are sums over the
-    `runs` that did not end in an error; `cost` is that of a run.
+    share of right trials. `ran`: those that did not end in an error; `cost` is that of one of them.
     """
 
     def __init__(self, results: Sequence[Result], price: Price | None = None) -> None:
@@ -110,16 +116,19 @@ class Score:
         for k in range(1, min(map(len, by_case)) + 1):
             total = sum(pass_hat_k(sum(own), len(own), k) for own in by_case)
             self.pass_k.append((total / self.cases, wilson(total, self.cases)))
-        ran = [result for result in results if not result.error]
-        self.runs = len(ran)
-        usage = sum((result.usage for result in ran), Usage())
-        counted = {name: sum(getattr(result, name) for result in ran) for name in COUNTED}
-        self.totals: dict[str, float] = counted | asdict(usage)
-        self.cost = price.of(usage) / max(1, self.runs) if price else None
+        self.ran = [result for result in results if not result.error]
+        self.usage = sum((result.usage for result in self.ran), Usage())
+        self.cost = price.of(self.usage) / max(1, len(self.ran)) if price else None
+
+    def total(self, name: str) -> float:
+        """The sum of a field of Result, or of Usage, over the runs without an error."""
+        counted = [self.usage] if hasattr(self.usage, name) else self.ran
+        total: float = sum(getattr(one, name) for one in counted)
+        return total
 
     def mean(self, name: str) -> float:
-        """One of the totals, as the average of a run."""
-        return self.totals[name] / max(1, self.runs)
+        """The same, as the average of a run."""
+        return self.total(name) / max(1, len(self.ran))
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,18 +171,12 @@ def named(settings: Sequence[Setting]) -> dict[Setting, str]:
     """Each setting by what sets it apart from the others: `force=never`, or one of FOUR_ROWS."""
     apart = varying(settings) or ["provider"]
     kind, *others = {one.provider.partition(":")[0] for one in settings}
-    rows = {
-        one: row
-        for one in settings
-        for row, own in FOUR_ROWS.items()
-        if own.items() <= asdict(one).items()
-    }
-    if len(rows) == len(settings):
-        apart = ["row", *(name for name in apart if name not in FOUR_ROWS["baseline"])]
+    if all(one.row for one in settings):
+        apart = ["row", *(name for name in apart if name not in FOUR_ROWS[0])]
 
     def word(one: Setting, name: str) -> str:
         if name == "row":
-            return rows[one]
+            return one.row
         if name == "provider":
             return one.provider if others else one.provider.removeprefix(f"{kind}:")
         return f"{name}={str(getattr(one, name)) or 'default'}"

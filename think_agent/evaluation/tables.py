@@ -9,8 +9,7 @@ Rule 4: a pipe or a file gets Markdown, however wide. A terminal gets no line th
         itself: cells are wrapped, so no table has more columns than 60 characters can hold.
 """
 
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
 from itertools import count
@@ -43,32 +42,28 @@ class Section:
 
 
 def report(
-    results: Mapping[Setting, Sequence[Result]], prices: Mapping[Setting, Price] | None = None
+    results: Mapping[Setting, Sequence[Result]], prices: Mapping[Setting, Price] = {}
 ) -> list[Section]:
     """Decisions and what they took, how they came about, and sentences."""
     if not results:
         return [Section("", "There are no results yet.")]
     names = named(list(results))
-    scores = {one: Score(own, (prices or {}).get(one)) for one, own in results.items()}
+    scores = {one: Score(own, prices.get(one)) for one, own in results.items()}
     pairs = compare(results)
     remark = "right: what was done is what the case expects; 95\u00a0% Wilson intervals; pass^k: "
     remark += f"all of k are right; calls, tokens and cost: averages{_in_common(list(results))}"
-    if any(setting.trust_model for setting in results):
-        remark += "; the world's own enforcement was switched off: this is the models' judgment"
-    equal = [pair for pair in pairs if not pair.first_better + pair.second_better]
-    is_tested = not all(setting.provider.startswith("offline") for setting in results)
-    sentences = [_verdict(names, pair, is_tested) for pair in pairs if pair not in equal]
-    if equal:
-        both = "; ".join(f"{names[pair.first]} and {names[pair.second]}" for pair in equal)
-        sentences.append(f"Equally well on every case: {both}.")
+    is_tested = not all(setting.is_scripted for setting in results)
+    sentences = [_verdict(names, pair, is_tested) for pair in pairs]
     for one, own in results.items():
         if failed := [result.error for result in own if result.error]:
             words = f"{len(failed)} of {len(own)} runs ended in an error: {shorten(failed[0])}"
             sentences.append(f"{names[one]}: {words}")
     sentences.append(_how_little(scores, len(pairs)) if is_tested else SCRIPTED)
+    decisions = {names[one]: _decisions(score) for one, score in scores.items()}
+    effort = {names[one]: _effort(score) for one, score in scores.items()}
     return [
-        Section("Decisions", remark, _table(names, scores, _decisions)),
-        Section("How", "", _table(names, scores, _effort)),
+        Section("Decisions", remark, _table(decisions)),
+        Section("How", "", _table(effort)),
         Section("", "\n".join(sentences)),
     ]
 
@@ -76,53 +71,41 @@ def report(
 def markdown(sections: Sequence[Section]) -> str:
     """For a file: each table whole, with columns that line up."""
     out = StringIO()
-    _print(sections, Console(file=out, width=WIDE, color_system=None), mark="**")
-    lines = (line.rstrip() for line in out.getvalue().splitlines())
-    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
+    _print(sections, Console(file=out, width=WIDE, color_system=None))
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines()).strip()
 
 
 def show(sections: Sequence[Section], console: Console) -> None:
     """For a terminal: nothing is wider than it. Where the console is none, as Markdown."""
     if console.is_terminal:
-        _print(sections, console, mark="")
+        _print(sections, console)
     else:
         console.print(Text(markdown(sections)), soft_wrap=True)
 
 
-def _print(sections: Sequence[Section], console: Console, *, mark: str) -> None:
+def _print(sections: Sequence[Section], console: Console) -> None:
     for section in sections:
-        name = f"{mark}{section.name}{mark}" if section.name else ""
-        aside = f" ({section.remark})" if name and section.remark else section.remark
-        console.print(Text.assemble((name, "bold"), sanitize(aside)))
+        aside = f" ({section.remark})" if section.name and section.remark else section.remark
+        console.print(Text.assemble((section.name, "bold"), sanitize(aside)))
         if section.rows:
-            console.print(_grid(section.rows))  # with an empty line before and after
+            header, *others = [[_cell(text) for text in row] for row in section.rows]
+            grid = Table(box=box.MARKDOWN, header_style="bold")  # an empty line before and after
+            for cell in header:
+                grid.add_column(cell, overflow="fold")
+            for row in others:
+                grid.add_row(*row)
+            console.print(grid)
 
 
-def _grid(rows: Sequence[Sequence[str]]) -> Table:
-    """A table as Markdown draws it."""
-    grid = Table(box=box.MARKDOWN, header_style="bold")
-    header, *others = [[Text(_in_a_cell(cell)) for cell in row] for row in rows]
-    for cell in header:
-        grid.add_column(cell, overflow="fold")
-    for row in others:
-        grid.add_row(*row)
-    return grid
-
-
-def _in_a_cell(text: str) -> str:
-    return sanitize(" ".join(text.split())).replace("|", "\\|")
+def _cell(text: str) -> Text:
+    return Text(sanitize(" ".join(text.split())).replace("|", "\\|"))
 
 
 # The rows: each a mapping from column to cell.
 
 
-def _table(
-    names: Mapping[Setting, str],
-    scores: Mapping[Setting, Score],
-    figures: Callable[[Score], Mapping[str, str]],
-) -> Sequence[Sequence[str]]:
+def _table(found: Mapping[str, Mapping[str, str]]) -> Sequence[Sequence[str]]:
     """A row a setting, without the columns that say nothing."""
-    found = {names[one]: figures(it) for one, it in scores.items()}
     columns = dict.fromkeys(name for own in found.values() for name in own)
     kept = [c for c in columns if not {own.get(c, "-") for own in found.values()} <= NOTHING]
     rows = [[name, *(own.get(c, "-") for c in kept)] for name, own in found.items()]
@@ -136,7 +119,7 @@ def _decisions(one: Score) -> dict[str, str]:
         "right": f"{one.right}/{one.trials}",
         "share": _with_interval(share, interval),
         **steady,
-        "wrong writes": f"{one.totals['wrong_writes']}",
+        "wrong writes": f"{one.total('wrong_writes')}",
         "calls": f"{one.mean('model_calls'):.1f}",
         "tokens": f"{one.mean('input_tokens'):,.0f} + {one.mean('output_tokens'):,.0f}",
         "cost": "-" if one.cost is None else f"${one.cost:.4f}",
@@ -145,7 +128,7 @@ def _decisions(one: Score) -> dict[str, str]:
 
 def _effort(one: Score) -> dict[str, str]:
     def of(part: str, whole: str) -> str:
-        some, all = one.totals[part], one.totals[whole]
+        some, all = one.total(part), one.total(whole)
         return f"{some}/{all} ({some / all:.0%})" if all else "-"
 
     return {
@@ -167,13 +150,15 @@ def _with_interval(share: float, interval: tuple[float, float]) -> str:
 def _in_common(settings: Sequence[Setting]) -> str:
     """What is the same for all settings, as far as it is not the usual."""
     usual, one = Setting(""), settings[0]
-    same = [n for n in VARIED if n not in (*varying(settings), "trust_model")]
+    same = [n for n in VARIED if n not in varying(settings)]
     unusual = [f"{n}={getattr(one, n)}" for n in same if getattr(one, n) != getattr(usual, n)]
     return f"; the same for all: {', '.join(unusual)}" if unusual else ""
 
 
 def _verdict(names: Mapping[Setting, str], pair: Comparison, is_tested: bool) -> str:
     """`careful beat hasty in 43 of the 44 cases that differ (p < 0.001).`"""
+    if not pair.first_better + pair.second_better:
+        return f"Equally well on every case: {names[pair.first]} and {names[pair.second]}."
     sides = [(pair.first_better, names[pair.first]), (pair.second_better, names[pair.second])]
     (won, winner), (lost, loser) = sorted(sides, key=lambda side: -side[0])
     p = f" (p {f'= {pair.p:.2g}' if pair.p >= 0.001 else '< 0.001'})" if is_tested else ""
@@ -192,6 +177,4 @@ def _how_little(scores: Mapping[Setting, Score], pairs: int) -> str:
     if pairs:
         least = next(k for k in count(1) if mcnemar(k, 0) * pairs < CLEAR)
         words += f" A difference takes at least {least} cases that differ, all in one direction."
-        words += " Compared are settings that differ in one thing; p: McNemar's exact test, "
-        words += f"raised by Holm's method for {pairs} comparison{'s' * (pairs > 1)}."
     return words

@@ -18,8 +18,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Protocol
@@ -27,7 +26,7 @@ from typing import Protocol
 from pydantic import BaseModel, TypeAdapter
 
 from ..agent import Agent
-from ..errors import AuthError, ConnectionFailed, FileError, ModelError, ModelNotFound
+from ..errors import AuthError, ConnectionFailed, ModelError, ModelNotFound
 from ..messages import Json
 from ..model import Model, Script
 from ..policies.forcing import honored
@@ -37,7 +36,7 @@ from ..tools import Tool
 from .scores import Result, Setting
 
 HOPELESS = (AuthError, ModelNotFound, ConnectionFailed)  # no other case would fare better
-VERSION = 2  # of the results file; 1 had other settings
+VERSION = 3  # of the results file; 1 had other settings, 2 a header
 THINK_TOOLS = {"on": THINK, "minimal": THINK_MINIMAL, "none": None}
 
 
@@ -121,7 +120,7 @@ async def attempt(job: Job, model: Model, suite: Suite) -> Result:
     case = job.case
     world = suite.prepare(case.model_dump(), trust_model=job.setting.trust_model)
     agent = agent_for(job.setting, model, world, suite)
-    trial = Result(setting=job.setting, case=case.id, kind=case.kind, trial=job.trial)
+    trial = Result(setting=job.setting, case=case.id, trial=job.trial)
     started = time.perf_counter()
     try:
         outcome = await agent.arun(case.text)
@@ -148,7 +147,7 @@ def fingerprint(cases: Sequence[Case], suite: Suite) -> str:
     """A digest of all that the models are asked: the cases, and the instructions and tools they
     come with. Raises ValueError for the first case that the suite cannot read.
     """
-    digest = hashlib.sha256(json.dumps(dict(instructions_of(suite))).encode())
+    digest = hashlib.sha256(json.dumps([VERSION, dict(instructions_of(suite))]).encode())
     for case in cases:
         try:
             world = suite.prepare(case.model_dump(), trust_model=False)
@@ -164,32 +163,22 @@ RESULT = TypeAdapter(Result)
 
 
 class Results:
-    """The results of all runs into one file: a header line, then one line a result.
+    """The results of all runs into one file, a line each, so `cat a.jsonl b.jsonl` merges two.
 
-    `asked` is the digest of what the models are asked (`fingerprint`). A header may stand further
-    down, too: `cat a.jsonl b.jsonl` merges two files. Raises ValueError when the file holds
-    something else, and FileError when it cannot be used.
+    `asked` is the digest of what the models are asked (`fingerprint`), and stands in every line.
+    Raises ValueError when the file holds something else, and OSError when it cannot be used.
     """
 
     def __init__(self, path: Path, asked: str) -> None:
-        self._path = path
-        self._header = json_text({"evaluation": VERSION, "asked": asked})
+        self._path, self._asked = path, asked
         self._by_key: dict[tuple[Setting, str, int], Result] = {}
-        with self._usable():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.touch()
-            data = path.read_bytes()
-            whole = data[: data.rfind(b"\n") + 1]
-            for number, text in enumerate((whole or data).splitlines(), 1):
-                self._read(number, text)  # before anything is cut off: it may be another's file
-            os.truncate(path, len(whole))  # a line that a kill tore apart: its trial is run again
-        if not whole:
-            self._append(self._header)
-
-    def __contains__(self, job: Job) -> bool:
-        """Is this trial done? One that failed on the way to the model is not."""
-        result = self.get(job)
-        return bool(result and not result.error)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+        data = path.read_bytes()
+        whole = data[: data.rfind(b"\n") + 1]
+        for number, line in enumerate((whole or data).splitlines(), 1):
+            self._read(number, line)  # before anything is cut off: it may be another's file
+        os.truncate(path, len(whole))  # a line that a kill tore apart: its trial is run again
 
     def get(self, job: Job) -> Result | None:
         """What came of this trial, last."""
@@ -197,36 +186,23 @@ class Results:
 
     def add(self, result: Result) -> None:
         """Append a result. It is in the file when this returns."""
-        self._append(json_text(RESULT.dump_python(result, mode="json")))
+        result = replace(result, asked=self._asked)
+        line = well_formed(json_text(RESULT.dump_python(result, mode="json")))
+        with self._path.open("ab") as file:
+            file.write(line.encode() + b"\n")
         self._keep(result)
 
     def _read(self, number: int, line: bytes) -> None:
-        if line == self._header.encode():
-            return
         try:
-            if number == 1:
-                raise ValueError("a file begins with its header")
-            self._keep(RESULT.validate_json(line))
+            result = RESULT.validate_json(line)
+            if result.asked != self._asked:
+                raise ValueError("it answers another question")
+            self._keep(result)
         except ValueError as error:
-            raise ValueError(
-                f"{self._path}, line {number} is no result of these cases, instructions and tools, "
-                "or of another version: choose another file for the results"
-            ) from error
+            said = "is no result of these cases, instructions and tools, or of another version"
+            raise ValueError(f"{self._path}, line {number} {said}: choose another file") from error
 
     def _keep(self, result: Result) -> None:
         key = (result.setting, result.case, result.trial)
         if not (result.error and key in self._by_key):  # merged, a failure may come after a result
             self._by_key[key] = result
-
-    def _append(self, line: str) -> None:
-        with self._usable(), self._path.open("ab") as file:
-            file.write(well_formed(line).encode() + b"\n")
-
-    @contextmanager
-    def _usable(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise FileError(
-                f"{self._path}: {error.strerror}; choose another file for the results"
-            ) from error
