@@ -135,26 +135,22 @@ def test_a_no_stays_a_no_whatever_the_predicate_says_by_then():
     assert paid == []
 
 
-def test_a_ready_schema_is_judged_with_the_defaults_of_its_function():
-    seen, paid = [], []
+def test_a_ready_schema_is_judged_with_its_defaults_and_those_of_its_function():
+    seen, paid, asked = [], [], []
 
-    def pay(order: str, cents: int = 58_000) -> None:
-        paid.append(cents)
+    def pay(order: str, cents: int = 58_000, **more: str) -> None:
+        paid.append((cents, more))
 
-    schema = {"type": "object", "properties": {"order": {"type": "string"}}}
+    schema = {"type": "object", "properties": {"order": {}, "by": {"default": "post"}}}
+    above_100 = lambda arguments: seen.append(arguments) or arguments["cents"] > 100  # noqa: E731
     guarded = Tool(
-        name="pay",
-        description="Pay.",
-        parameters=schema,
-        function=pay,
-        needs_approval=lambda arguments: seen.append(arguments) or arguments["cents"] > 100,
+        name="pay", description="", parameters=schema, function=pay, needs_approval=above_100
     )
-    asked = []
     script = call("pay", order="A"), "Paid."
     agent(*script, tools=[guarded], approve=lambda a: asked.append(a.question) or True).run("Pay")
-    assert seen[0] == {"order": "A", "cents": 58_000}
-    assert asked == ['Run pay(cents=58000, order="A")?']
-    assert paid == [58_000]
+    assert seen[0] == {"order": "A", "cents": 58_000, "by": "post"}
+    assert asked == ['Run pay(cents=58000, by="post", order="A")?']
+    assert paid == [(58_000, {"by": "post"})]
 
 
 def test_what_is_edited_is_what_the_model_wrote_so_that_it_is_read_once():

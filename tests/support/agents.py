@@ -16,6 +16,9 @@ from think_agent import (
 )
 from think_agent.model import Reply
 
+NOTHING = ["", " \n", "...", "\u200b", "\u00ad", "\u3164", "\u2800", "\0", "\U000e0041"]
+"""Texts of a thought that says nothing."""
+
 
 def by_place(*replies: Reply) -> Callable[[Request], Assistant]:
     """The script as a function of the request, so that another process can go on with it."""
