@@ -106,12 +106,9 @@ def test_fail_fast_does_not_run_the_calls_beside_the_failed_one_nor_ask_about_th
     outcome = worker(calls, tools=[work, pay], **fast).run("go")
     assert done == [1]
     assert outcome.exit == "gave_up"
-    assert [(m.name, m.is_error, m.refused) for m in results(outcome)] == [
-        ("pay", False, ""),
-        ("work", True, ""),
-        ("think", False, ""),
-        ("pay", True, "failed"),
-    ]
+    told = [(m.name, m.is_error, m.refused) for m in results(outcome)]
+    assert told[:3] == [("pay", False, ""), ("work", True, ""), ("think", False, "")]
+    assert told[3:] == [("pay", True, "failed")]
 
 
 def test_an_unknown_way_to_fail_is_refused():
@@ -144,9 +141,8 @@ def test_repeats_are_pointed_out_and_then_stopped(replies, exit, actions, hints)
     outcome = worker(*replies, tools=[work, add]).run("go")
     assert (outcome.exit, len(outcome.actions)) == (exit, actions)
     said = kit_said(outcome)
-    assert [(m.kind, "3 times" in m.text or "5 times" in m.text) for m in said] == [
-        ("repeat", True)
-    ] * hints
+    assert [m.kind for m in said] == ["repeat"] * hints
+    assert all("3 times" in m.text or "5 times" in m.text for m in said)
 
 
 def test_another_result_is_not_the_same_again():
@@ -223,8 +219,8 @@ def test_a_tool_within_its_timeout_is_as_any_other(run):
     where = contextvars.ContextVar("where", default="nowhere")
     where.set("in the caller's context")
 
-    def fine(n: int) -> str:
-        return f"{n} {where.get()}"
+    def fine() -> str:
+        return where.get()
 
     def fails() -> str:
         raise KeyError("inside")
@@ -237,14 +233,10 @@ def test_a_tool_within_its_timeout_is_as_any_other(run):
         return "waited"
 
     tools = [tool(f, timeout=5) for f in (fine, fails, stops, waits)]
-    calls = (call("fine", n=1), call("fails"), call("stops"), call("waits"))
-    outcome = run(worker(calls, "Done.", tools=tools), "go")
-    assert [action.result.content for action in outcome.actions] == [
-        "1 in the caller's context",
-        "error: KeyError: 'inside'",
-        "error: StopIteration",
-        "waited",
-    ]
+    outcome = run(worker([call(one.name) for one in tools], "Done.", tools=tools), "go")
+    fine, fails, *others = [action.result.content for action in outcome.actions]
+    assert (fine, fails) == ("in the caller's context", "error: KeyError: 'inside'")
+    assert others == ["error: StopIteration", "waited"]
 
 
 # Being stopped.
@@ -313,17 +305,3 @@ def test_cancellation_while_the_model_is_asked(tmp_path):
         asyncio.run(main())
     outcome = worker(WORK, "Done.").resume(tmp_path / "run.jsonl")
     assert [type(m) for m in outcome.transcript] == [*KINDS[:4], Assistant]
-
-
-def test_a_stream_that_is_left_frees_the_file(tmp_path):
-    path, desk = tmp_path / "run.jsonl", worker(WORK, "Done.")
-
-    async def leave():
-        stream = desk.astream("go", transcript=path)
-        async for event in stream:
-            if isinstance(event, ToolResult):
-                break
-        await stream.aclose()
-
-    asyncio.run(leave())
-    assert desk.resume(path).exit == "silence"
