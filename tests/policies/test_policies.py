@@ -50,11 +50,7 @@ LIMIT = User("No more.", kind="limit")
 FORCING = {
     "opening": ([ASK], FORCED, FORCED),
     "opening of a later turn": ([ASK, Assistant("Hi."), ASK], FORCED, FORCED),
-    "opening after thoughts of an earlier turn": (
-        [*THOUGHT_OF, Assistant("Hi."), ASK],
-        FORCED,
-        FORCED,
-    ),
+    "opening after a thought": ([*THOUGHT_OF, Assistant("Hi."), ASK], FORCED, FORCED),
     "acted": (ACTED, CallModel(), FORCED),
     "thought": (THOUGHT_OF, CallModel(), CallModel("required")),
     "thought, then acted": ([ASK, *turn(THOUGHT, PAY)], CallModel(), FORCED),
@@ -103,25 +99,19 @@ def test_forcing_changes_the_tool_choice_of_a_free_call_and_nothing_else(transcr
         assert step == planned
 
 
-def limited(limit, transcript):
+def limited(limit, *transcript):
     return plan(transcript, [max_model_calls(limit)])
 
 
-def test_a_call_that_is_final_anyway_is_not_announced_as_the_limit():
-    assert limited(2, LEFT) == CallModel("none")
-    assert limited(2, [*ACTED, step_said(ACTED)]) == CallModel("none")  # resumed after the words
-
-
-def step_said(transcript):
-    return limited(2, transcript).say
-
-
-def test_beyond_the_limit_the_turn_is_over():
-    closing = [*ACTED, step_said(ACTED)]
-    assert limited(2, [*closing, Assistant("So far.")]) == Done("limit", "So far.")
-    assert limited(2, [*closing, Assistant()]) == Done("empty")  # no call is left for a nudge
-    assert limited(1, ACTED).exit == "limit"  # resumed under a lower limit
-    assert limited(2, [*LEFT, Assistant()]) == Done("empty")
+def test_the_last_call_is_announced_where_it_is_not_final_anyway_and_then_the_turn_is_over():
+    closing = [*ACTED, limited(2, *ACTED).say]
+    assert closing[-1].kind == "limit"
+    assert limited(2, *closing) == CallModel("none")  # resumed after the words
+    assert limited(2, *closing, Assistant("So far.")) == Done("limit", "So far.")
+    assert limited(2, *closing, Assistant()) == Done("empty")  # no call is left for a nudge
+    assert limited(1, *ACTED).exit == "limit"  # resumed under a lower limit
+    assert limited(2, *LEFT) == CallModel("none")
+    assert limited(2, *LEFT, Assistant()) == Done("empty")
 
 
 @tool
@@ -157,7 +147,6 @@ def test_always_with_a_model_that_obeys_ends_by_signal(actions):
 def test_policies_keep_nothing():
     """The same policy object serves any number of runs, in any order."""
     policies = [force("always"), max_model_calls(3)]
-    paths = [[ASK], ACTED, THOUGHT_OF, LEFT]
-    fresh = {i: plan(path, [force("always"), max_model_calls(3)]) for i, path in enumerate(paths)}
-    for order in itertools.permutations(range(len(paths))):
-        assert {i: plan(paths[i], policies) for i in order} == fresh
+    for paths in itertools.permutations([[ASK], ACTED, THOUGHT_OF, LEFT]):
+        for path in paths:
+            assert plan(path, policies) == plan(path, [force("always"), max_model_calls(3)])
