@@ -217,7 +217,7 @@ def assert_only_what_was_allowed_ran(world: World, turn: Sequence[Message]) -> N
         began += started
         assert not (message.refused and started)
         if message.name == "pay" and started:
-            call = naive.matched(turn[:place], naive.last_reply_at(turn[:place]))[1][0]
+            call = naive.waiting(turn[:place])[0]
             assert naive.behind(turn[:place], call, {"pay"})
             decided = [m.decision for m in notes if isinstance(m, Verdict)]
             assert decided == (["yes"] if int(call.arguments["n"]) > 1 else [])
