@@ -63,14 +63,13 @@ class Answered:
         return not self.thinks and self.result.refused == "gate"
 
 
-def argument(call: ToolCall, name: str, default: Any = None) -> Any:
-    return call.arguments.get(name, default) if isinstance(call.arguments, dict) else default
+def argument(call: ToolCall, name: str) -> Any:
+    return call.arguments.get(name) if isinstance(call.arguments, dict) else None
 
 
 def text(call: ToolCall) -> str:
-    return str(
-        argument(call, "thought", "" if isinstance(call.arguments, dict) else call.arguments)
-    )
+    said = call.arguments
+    return said if isinstance(said, str) else str(said.get("thought", ""))
 
 
 def says_something(text: str) -> bool:
@@ -123,9 +122,11 @@ def matched(turn: Sequence[Message]) -> tuple[list[Answered], list[ToolCall]]:
     for place, message in enumerate(turn):
         if isinstance(message, Assistant):
             reply, reply_at, waiting = message, place, list(message.tool_calls)
-        elif isinstance(message, ToolResult):
-            if calls := [i for i, call in enumerate(waiting) if call.id == message.call_id]:
-                found.append(Answered(waiting.pop(calls[0]), message, reply, reply_at, place))
+            continue
+        open_ones = [i for i, c in enumerate(waiting) if c.id == getattr(message, "call_id", None)]
+        if isinstance(message, ToolResult) and open_ones:
+            call = waiting.pop(open_ones[0])
+            found.append(Answered(call, message, reply, reply_at, place))
     return found, waiting
 
 
@@ -297,7 +298,7 @@ def facts(messages: Sequence[Message]) -> dict[str, Any]:
             item.gated and not any(other.covers for other in done[i:])
             for i, item in enumerate(done)
         ),
-        "owes_thought": not thinking_last[-1:] == [True],
+        "owes_thought": thinking_last[-1:] != [True],
         "what": what(did[-1]) if did else ("", "", ""),
         "repeats": Counter(map(what, did)),
         "pointed_out": pointed_out(turn),
