@@ -366,9 +366,10 @@ def test_an_idempotent_tool_is_repeated():
 @pytest.mark.parametrize("settings", [{}, {"max_actions": 1}, {"on_tool_error": "fail_fast"}])
 def test_what_may_have_happened_is_not_said_not_to_have_run(settings):
     """Begun by an agent without a gate and limits, taken up by one with them."""
-    outcome = in_doubt(think_first=True).resume(**settings)
-    assert outcome.exit == "needs_human"
-    assert "it may have happened" in outcome.answer
+    desk = in_doubt(think_first=True)
+    assert "it may have happened" in desk.resume(**settings).answer
+    desk.resume(True, **settings)
+    assert desk.paid == [58_000]
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,12 @@
 """Where a turn ends at the latest: each limit alone, all together, and what is said at the end."""
 
-import itertools
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.agents import kit_said, results
+from tests.support.agents import clock, kit_said, results
 from tests.support.strategies import cyclic, scripts
 from think_agent import (
     Agent,
@@ -46,13 +44,6 @@ def busy(request):
         return Assistant("What I could.", usage=HUNDRED)
     n = sum(isinstance(message, ToolResult) for message in request.messages) + 1
     return Assistant(tool_calls=(call("look", n=n),), usage=HUNDRED)
-
-
-def clock(seconds=1.0, day=1):
-    """A clock that is `seconds` later whenever it is looked at."""
-    start = datetime(2026, 3, day, tzinfo=UTC)
-    ticks = itertools.count()
-    return lambda: (start + timedelta(seconds=seconds) * next(ticks)).isoformat()
 
 
 def agent(script=busy, **limits):

@@ -21,9 +21,8 @@ def error(
     """An HTTP error as OpenAI sends it."""
     kind = "invalid_request_error" if status < 429 else code or "server_error"
     body = {"error": {"message": message, "type": kind, "param": param, "code": code}}
-    return Reply(
-        status, body, headers={name.replace("_", "-"): value for name, value in headers.items()}
-    )
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return Reply(status, body, headers=named)
 
 
 class OpenAIProtocol(Protocol):
@@ -43,9 +42,6 @@ class OpenAIProtocol(Protocol):
             return error(401, f"Incorrect API key provided: {key}.", code="invalid_api_key")
         return None
 
-    def is_stream(self, path: str, body: Json) -> bool:
-        return body.get("stream") is True
-
     def refusal(self, message: str) -> Reply:
         if message.startswith("The model "):
             return error(404, message, code="model_not_found")
@@ -64,10 +60,8 @@ class OpenAIProtocol(Protocol):
             name = function.get("name", "")
             check(TOOL_NAME.fullmatch(name), f"Invalid 'tools[{index}].function.name'")
             parameters = function.get("parameters") or {}
-            check(
-                parameters.get("type") == "object" and "properties" in parameters,
-                f"Invalid schema for function '{name}': object schema missing properties.",
-            )
+            whole = parameters.get("type") == "object" and "properties" in parameters
+            check(whole, f"Invalid schema for function '{name}': missing properties.")
             if function.get("strict"):
                 check_strict(parameters)
             tools.append(shown_tool(name, function["description"], parameters))
@@ -88,14 +82,10 @@ class OpenAIProtocol(Protocol):
 
 def check_strict(schema: Json) -> None:
     """Refuse a schema that strict mode refuses."""
-    check(
-        schema.get("additionalProperties") is False,
-        "Invalid schema: 'additionalProperties' is required to be supplied and to be false.",
-    )
-    check(
-        set(schema.get("required", ())) == set(schema.get("properties", {})),
-        "Invalid schema: 'required' must list every key in properties.",
-    )
+    closed = schema.get("additionalProperties") is False
+    check(closed, "Invalid schema: 'additionalProperties' is required and to be false.")
+    all_required = set(schema.get("required", ())) == set(schema.get("properties", {}))
+    check(all_required, "Invalid schema: 'required' must list every key in properties.")
 
 
 def arguments_of(text: Any) -> Json:

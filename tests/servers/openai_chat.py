@@ -41,10 +41,8 @@ class Chat(OpenAIProtocol):
         if "response_format" in body:
             schema = body["response_format"]["json_schema"]["schema"]
             check_strict(schema)
-        tool_choice = self.choice(body, name, tools)
-        return Request(
-            messages, tools, tool_choice=tool_choice, system=system, output_schema=schema
-        )
+        choice = self.choice(body, name, tools)
+        return Request(messages, tools, tool_choice=choice, system=system, output_schema=schema)
 
     def messages(self, wire: list[Json]) -> tuple[str, tuple[Message, ...]]:
         system = ""
@@ -60,13 +58,9 @@ class Chat(OpenAIProtocol):
                 case "user":
                     messages.append(User(item["content"]))
                 case "tool":
-                    check(
-                        item["tool_call_id"] in waiting,
-                        "messages with role 'tool' must be a response to a preceeding message "
-                        "with 'tool_calls'.",
-                    )
-                    name = waiting.pop(item["tool_call_id"])
-                    messages.append(ToolResult(item["tool_call_id"], name, item["content"]))
+                    id = item["tool_call_id"]
+                    check(id in waiting, "role 'tool' must respond to a message with 'tool_calls'.")
+                    messages.append(ToolResult(id, waiting.pop(id), item["content"]))
                 case "assistant":
                     reply = self.assistant(item, index)
                     messages.append(reply)
@@ -79,12 +73,8 @@ class Chat(OpenAIProtocol):
 
     def assistant(self, item: Json, index: int) -> Assistant:
         check(item.get("tool_calls") != [], f"[] is too short - 'messages.{index}.tool_calls'")
-        calls = tuple(
-            ToolCall(
-                call["id"], call["function"]["name"], arguments_of(call["function"]["arguments"])
-            )
-            for call in item.get("tool_calls", ())
-        )
+        functions = [(call["id"], call["function"]) for call in item.get("tool_calls", ())]
+        calls = tuple(ToolCall(id, f["name"], arguments_of(f["arguments"])) for id, f in functions)
         text = item.get("content") or item.get("refusal") or ""
         check(text or calls, "Invalid value for 'content': expected a string, got null.")
         thinking = item.get("reasoning_content", "")
@@ -139,11 +129,7 @@ class Chat(OpenAIProtocol):
 
 
 def unanswered(waiting: dict[str, str]) -> str:
-    return (
-        "An assistant message with 'tool_calls' must be followed by tool messages responding to "
-        "each 'tool_call_id'. The following tool_call_ids did not have response messages: "
-        f"{', '.join(waiting)}"
-    )
+    return f"The following tool_call_ids did not have response messages: {', '.join(waiting)}"
 
 
 def head(body: Json, kind: str) -> Json:

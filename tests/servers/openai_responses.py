@@ -5,7 +5,6 @@ A reasoning item must come back whole and before the item it led to; its blob is
 
 import base64
 import json
-import re
 from collections.abc import Iterator
 
 from openai.types.responses import FunctionToolParam, ResponseInputItemParam
@@ -26,11 +25,8 @@ class Responses(OpenAIProtocol):
 
     def decode(self, path: str, body: Json) -> Request:
         self.check_body(body)
-        encrypted = ENCRYPTED in body.get("include", ())
-        check(
-            not (encrypted and re.match("gpt-4", body["model"])),
-            "Encrypted content is not supported with this model.",
-        )
+        plain = ENCRYPTED not in body.get("include", ()) or not body["model"].startswith("gpt-4")
+        check(plain, "Encrypted content is not supported with this model.")
         for index, tool in enumerate(body.get("tools", ())):
             conforms(FunctionToolParam, tool, f"tools[{index}]")
         tools = self.tools(body.get("tools", []))
@@ -56,9 +52,8 @@ class Responses(OpenAIProtocol):
             elif item.get("id") and item["id"].startswith("after_"):
                 check_led_to(item, items[index - 1] if index else {})
         check_answered(items)
-        names = {
-            item["call_id"]: item["name"] for item in items if item.get("type") == "function_call"
-        }
+        calls = [item for item in items if item.get("type") == "function_call"]
+        names = {item["call_id"]: item["name"] for item in calls}
         messages: list[Message] = []
         for item in items:
             match item:
@@ -79,9 +74,8 @@ class Responses(OpenAIProtocol):
                 case {"role": "assistant", "content": str(text)} if text:
                     messages.append(Assistant(text))
                 case {"role": "assistant", "content": [*parts]} if parts:
-                    messages.append(
-                        Assistant("".join(part.get("text") or part["refusal"] for part in parts))
-                    )
+                    said = [part.get("text") or part["refusal"] for part in parts]
+                    messages.append(Assistant("".join(said)))
                 case _:
                     raise ValueError(f"Invalid value: {json.dumps(item)[:80]}")
         check(messages, "Invalid 'input': empty array.")

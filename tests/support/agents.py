@@ -1,6 +1,8 @@
 """An agent on a script in one line, and what there is to look at in its transcript."""
 
 from collections.abc import Callable, Iterable
+from datetime import UTC, datetime, timedelta
+from itertools import count
 from typing import Any
 
 from think_agent import (
@@ -40,6 +42,12 @@ def results(outcome: Outcome | Iterable[Message], name: str = "") -> list[ToolRe
     """The results, of one tool where it is named."""
     messages = outcome.transcript if isinstance(outcome, Outcome) else outcome
     return [m for m in messages if isinstance(m, ToolResult) and name in ("", m.name)]
+
+
+def clock(seconds: float = 1, day: int = 1) -> Callable[[], str]:
+    """A clock that is so much later whenever it is looked at."""
+    start, ticks = datetime(2026, 3, day, 12, tzinfo=UTC), count()
+    return lambda: (start + timedelta(seconds=seconds * next(ticks))).isoformat()
 
 
 def kit_said(outcome: Outcome) -> list[User]:

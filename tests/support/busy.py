@@ -3,11 +3,11 @@ what is counted, when one asks whether a step grows dear.
 """
 
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
 from typing import Any
 
+from tests.support.agents import clock
 from think_agent import (
     Agent,
     Assistant,
@@ -62,16 +62,13 @@ def by_turns(n: int) -> tuple[ToolCall, ...]:
 
 def busy_agent(plays: Callable[[int], tuple[ToolCall, ...]] = mixed, **settings: Any) -> Agent:
     """It plays its replies by their numbers, for ever."""
-    numbers, seconds = count(1), count()
+    numbers = count(1)
 
     def reply(request: Request) -> Assistant:
         calls = plays(next(numbers))
         return Assistant(tool_calls=calls, stop_reason="tool_use", usage=Usage(10, 2, 1, 1))
 
-    def clock() -> str:
-        return (datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=next(seconds))).isoformat()
-
-    return Agent(ScriptedModel(reply), [pay, look], now=clock, **LIMITS, **settings)
+    return Agent(ScriptedModel(reply), [pay, look], now=clock(), **LIMITS, **settings)
 
 
 def replied(events: Iterator[object], times: int) -> list[Message]:
