@@ -102,12 +102,10 @@ def test_the_readme_is_short_and_begins_with_a_setup_that_ci_runs():
 
 
 def test_the_first_block_calls_its_tool(capsys):
-    exec(compile(readme.PYTHON.findall(TEXT)[0][1], "README block 1", "exec"), {})
+    first = readme.PYTHON.findall(TEXT)[0][1]
+    exec(compile(first, "README block 1", "exec"), {})
     said = capsys.readouterr().out
-    comments = re.findall(
-        r"^(?:print| {9}).*?# (.*)$", readme.PYTHON.findall(TEXT)[0][1], re.MULTILINE
-    )
-    assert said.splitlines() == comments
+    assert said.splitlines() == re.findall(r"^(?:print| {9}).*?# (.*)$", first, re.MULTILINE)
     assert said.startswith("✓ lookup_order")
 
 
@@ -132,15 +130,9 @@ def test_your_own_agent_is_made_as_the_section_says(tmp_path):
     (tmp_path / "test_pantry.py").write_text(its_test)
     env = environment(PYTHONPATH=os.pathsep.join([str(ROOT), str(tmp_path)]))
     test = ["-m", "pytest", "-p", "no:cacheprovider", "test_pantry.py"]
-    for words, said in (
-        (test, "1 passed"),
-        (["pantry.py"], "5 packets of coffee are on their way"),
-    ):
+    for words, said in (test, "1 passed"), (["pantry.py"], "5 packets of coffee are on their way"):
         command = [sys.executable, *words]
-        done = subprocess.run(
-            command, cwd=tmp_path, capture_output=True, text=True, env=env, check=True
-        )
-        assert said in done.stdout
+        assert said in subprocess.check_output(command, cwd=tmp_path, text=True, env=env)
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -10,11 +10,11 @@ from demos.refund.offline import reply
 from demos.refund.shop import INSTRUCTIONS, Shop
 from demos.refund.stand_ins import STAND_INS
 from tests.support.commands import run
+from tests.support.providers import RIGHT
 from think_agent import THINK_MINIMAL, Agent, Assistant, Force, ToolCall, connect
 from think_agent.cli.shared_flags import speak
 
 FOUR = "Please refund ORD-001, ORD-002, ORD-003 and ORD-004"
-RIGHT = {"ORD-001": "approve", "ORD-002": "deny", "ORD-003": "approve", "ORD-004": "escalate"}
 HOW = {  # how the thoughts came: what a plan reasons beside an action, nobody had to force
     ("native", "never"): {"volunteered"},
     ("native", "first"): {"forced", "volunteered"},
