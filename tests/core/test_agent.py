@@ -8,31 +8,12 @@ from hypothesis import strategies as st
 from tests.support.agents import agent, results
 from tests.support.pieces import InPieces
 from tests.support.strategies import calls, transcripts
-from think_agent import (
-    THINK,
-    THINK_MINIMAL,
-    Agent,
-    AskHuman,
-    Assistant,
-    CallTool,
-    Delta,
-    Done,
-    Force,
-    ModelError,
-    Notice,
-    Outcome,
-    Refuse,
-    ScriptedModel,
-    Started,
-    Tool,
-    ToolResult,
-    Turn,
-    Usage,
-    User,
-    tool,
-)
-from think_agent.loop import NUDGE
+from think_agent import THINK, THINK_MINIMAL, Agent, Outcome, ScriptedModel, Tool, Turn, tool
+from think_agent.errors import ModelError
+from think_agent.loop import NUDGE, AskHuman, CallTool, Done, Refuse
+from think_agent.messages import Assistant, Force, Started, ToolResult, Usage, User
 from think_agent.running import with_ids
+from think_agent.streaming import Delta, Notice
 from think_agent.testing import call, think
 from think_agent.think import RECORDED
 

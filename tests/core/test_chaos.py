@@ -7,34 +7,11 @@ from typing import Any
 import pytest
 
 from tests.servers import Reply, serve, sse
-from tests.support.providers import (
-    ASK,
-    HELLO,
-    SPEAKS,
-    VARIABLES,
-    WAYS,
-    every_provider,
-    every_way,
-    failure,
-    model_of,
-    talking,
-)
-from think_agent import (
-    Agent,
-    Assistant,
-    AuthError,
-    BadRequest,
-    BadResponse,
-    ConnectionFailed,
-    Request,
-    ScriptedModel,
-    Tool,
-    ToolCall,
-    User,
-    connect,
-    tool,
-)
-from think_agent.errors import TranscriptError
+from tests.support import providers
+from tests.support.providers import ASK, HELLO, SPEAKS, every_provider, every_way, failure, talking
+from think_agent import Agent, Request, ScriptedModel, Tool, connect, tool
+from think_agent.errors import AuthError, BadRequest, BadResponse, ConnectionFailed, TranscriptError
+from think_agent.messages import Assistant, ToolCall, User
 from think_agent.transcript import Transcript
 
 
@@ -154,8 +131,8 @@ def test_lone_surrogates_of_a_model_do_not_end_the_conversation(provider):
         return x
 
     with serve(SPEAKS[provider][0](), brain) as server:
-        agent = Agent(model_of(provider, server), [tool(echo)], think=None)
-        for way in WAYS:
+        agent = Agent(providers.model_of(provider, server), [tool(echo)], think=None)
+        for way in providers.WAYS:
             outcome = way(agent, "again", way(agent, "go").transcript)
             said = [m.text for m in outcome.transcript if isinstance(m, Assistant)]
             assert said == ["a\ufffdb", "z\ufffd"] * 2
@@ -188,7 +165,7 @@ def test_a_base_url_that_is_none(provider, url):
 @every_provider
 @pytest.mark.parametrize("key", ["kéy123456789", "key12\n3456789"])
 def test_a_key_that_no_header_can_carry(provider, key, monkeypatch):
-    *others, name = VARIABLES[provider]
+    *others, name = providers.VARIABLES[provider]
     for other in others:
         monkeypatch.delenv(other, raising=False)
     monkeypatch.setenv(name, key)

@@ -8,19 +8,9 @@ import pytest
 from hypothesis import given, settings
 
 from tests.support.strategies import transcripts
-from think_agent import (
-    Assistant,
-    CallModel,
-    CallTool,
-    Done,
-    Refuse,
-    ToolCall,
-    ToolResult,
-    Turn,
-    User,
-    next_step,
-)
-from think_agent.loop import NUDGE, plan, run
+from think_agent import Turn
+from think_agent.loop import NUDGE, CallModel, CallTool, Done, Refuse, next_step, plan, run
+from think_agent.messages import Assistant, ToolCall, ToolResult, User
 
 ASK = User("Refund ORD-001")
 LIMIT = User("No more.", kind="limit")
@@ -30,6 +20,8 @@ PAY = ToolCall("2", "pay")
 GO_ON = ToolCall("3", "think", {"thought": "", "should_continue": "true"})
 LEAVE = ToolCall("4", "think", {"thought": "", "should_continue": "false"})
 SILENT = Assistant(" \n")
+REFUSED = ToolResult("2", "pay", "no", is_error=True, refused="gate")
+FAILED = ToolResult("1", "look", "no", is_error=True)
 
 
 def says(*calls, text="", stop="tool_use"):
@@ -65,10 +57,10 @@ TABLE = {
     "leave among actions": ([ASK, says(LEAVE, PAY), *done(LEAVE, PAY)], CallModel("none")),
     "the last thought decides: stay": ([ASK, says(LEAVE, GO_ON), *done(LEAVE, GO_ON)], CallModel()),
     "or leave": ([ASK, says(GO_ON, LEAVE), *done(GO_ON, LEAVE)], CallModel("none")),
-    "leave beside a refused call": (
-        [ASK, says(LEAVE, PAY), *done(LEAVE), ToolResult("2", "pay", "no", True, refused="gate")],
-        CallModel(),
-    ),
+    # a signal beside a refused call: the model has not read the refusal
+    "leave, then refused": ([ASK, says(LEAVE, PAY), *done(LEAVE), REFUSED], CallModel()),
+    "refused, then leave": ([ASK, says(PAY, LEAVE), REFUSED, *done(LEAVE)], CallModel()),
+    "failed and leave": ([ASK, says(LOOK, LEAVE), FAILED, *done(LEAVE)], CallModel("none")),
     # Rule 5: no tool calls; and rule 6, where there are no words either
     "silence": ([ASK, Assistant("Hello.")], Done("silence", "Hello.")),
     "silence keeps the text as it is": ([ASK, Assistant(" a\n")], Done("silence", " a\n")),

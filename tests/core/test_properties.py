@@ -22,26 +22,11 @@ from hypothesis import strategies as st
 from tests.support import naive
 from tests.support.providers import WAYS
 from tests.support.strategies import cyclic, replies
-from think_agent import (
-    THINK,
-    THINK_MINIMAL,
-    Agent,
-    AskHuman,
-    Assistant,
-    BadResponse,
-    Message,
-    ModelError,
-    Outcome,
-    Overloaded,
-    Request,
-    ScriptedModel,
-    Started,
-    ToolResult,
-    User,
-    Verdict,
-    tool,
-)
-from think_agent.messages import BROKEN_OFF, MESSAGES
+from think_agent import THINK, THINK_MINIMAL, Agent, Message, Outcome, ScriptedModel, User, tool
+from think_agent.errors import BadResponse, ModelError, Overloaded
+from think_agent.loop import AskHuman
+from think_agent.messages import BROKEN_OFF, MESSAGES, Assistant, Started, ToolResult, Verdict
+from think_agent.model import Request
 from think_agent.policies import Price
 from think_agent.transcript import Transcript
 

@@ -16,22 +16,9 @@ from pydantic import Field
 
 from tests.support.agents import NOTHING
 from tests.support.turns import transcripts
-from think_agent import (
-    Agent,
-    Assistant,
-    CallModel,
-    CallTool,
-    Done,
-    Force,
-    Refuse,
-    Request,
-    ScriptedModel,
-    ToolCall,
-    Turn,
-    Usage,
-    User,
-    tool,
-)
+from think_agent import Agent, Request, ScriptedModel, Turn, tool
+from think_agent.loop import CallModel, CallTool, Done, Refuse
+from think_agent.messages import Assistant, Force, ToolCall, Usage, User
 from think_agent.running import effects
 from think_agent.testing import call, scripted, think
 

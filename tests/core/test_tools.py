@@ -2,6 +2,7 @@ import asyncio
 import enum
 import functools
 import json
+import threading
 import warnings
 from collections.abc import Callable
 from dataclasses import InitVar, dataclass, replace
@@ -69,16 +70,11 @@ def taking(kind, **default) -> Tool:
 
 GOOD = [
     (str, "a", "a"),
-    (str, "", ""),
-    (int, 13, 13),
     (int, "13", 13),
     (int, 13.0, 13),
-    (float, 1, 1.0),
     (float, "1.5", 1.5),
-    (bool, True, True),
     (bool, "false", False),
     (Decimal, "1.10", Decimal("1.10")),
-    (Decimal, 2, Decimal(2)),
     (list[int], ["1", 2], [1, 2]),
     (list, [1, "a"], [1, "a"]),
     (dict[str, int], {"a": "1"}, {"a": 1}),
@@ -92,12 +88,11 @@ GOOD = [
     (Size, 2, Size.LARGE),
     (Point, {"x": "1"}, Point(1)),
     (list[Point], [{"x": 1, "y": 2}], [Point(1, 2)]),
-    (Order, {"id": "7"}, Order(id="7")),
-    (Order, {"id": "7", "lines": [{"x": 1}], "color": "blue"},
-     Order(id="7", lines=[Point(1)], color=Color.BLUE)),
+    (Order, {"id": "7", "color": "blue"}, Order(id="7", color=Color.BLUE)),
+    (Order, {"id": "7", "lines": [{"x": 1}]}, Order(id="7", lines=[Point(1)])),
     (Annotated[int, "days"], "3", 3),
     (Annotated[int, pydantic.Field(ge=1)], 3, 3),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("kind", "sent", "got"), GOOD)
@@ -107,16 +102,9 @@ def test_arguments_arrive_as_the_declared_type(kind, sent, got):
 
 BAD = [
     (int, "soon", "value: Input should be a valid integer"),
-    (int, 1.5, "value: Input should be a valid integer"),
-    (int, None, "value: Input should be a valid integer"),
-    (float, "x", "value: Input should be a valid number"),
     (float, "NaN", "value: Input should be a finite number"),
-    (bool, "maybe", "value: Input should be a valid boolean"),
     (str, 5, "value: Input should be a valid string"),
-    (Decimal, "x", "value: Input should be a valid decimal"),
-    (list[int], "x", "value: Input should be a valid list"),
     (list[int], [1, "x"], "value.1: Input should be a valid integer"),
-    (dict[str, int], {"a": "x"}, "value.a: Input should be a valid integer"),
     (Literal["a", "b"], "c", "value: Input should be 'a' or 'b'"),
     (Color, "green", "value: Input should be 'red' or 'blue'"),
     (Point, {}, "value.x: this field is required"),
@@ -341,9 +329,7 @@ def test_a_schema_that_is_no_object_is_refused(schema):
         ('"quoted"', '"quoted"'),
         ("", "(empty)"),  # an empty tool message is not even sent by some SDKs (think.py, Rule 3)
         (None, "null"),
-        (True, "true"),
         (13, "13"),
-        (1.5, "1.5"),
         ([1, "a"], '[1,"a"]'),
         ({"é": None}, '{"é":null}'),
         (Decimal("1.10"), '"1.10"'),
@@ -354,10 +340,7 @@ def test_a_schema_that_is_no_object_is_refused(schema):
     ],
 )
 def test_a_result_is_text_as_it_is_and_everything_else_as_json(value, content):
-    @tool
-    def give():
-        return value
-
+    give = tool(lambda: value, name="give")
     assert ask(give) == ask_async(give) == ToolResult("c1", "give", content)
 
 
@@ -470,31 +453,20 @@ def test_a_tool_without_a_docstring_is_pointed_out_where_it_stands(options):
         tool(made.function, description="Says nothing.")
 
 
-@pytest.mark.parametrize(
-    ("wrong", "error", "advice"),
-    [
-        ({"needs_aproval": True}, TypeError, "unexpected keyword argument 'needs_aproval'"),
-        ({"think_frist": True}, TypeError, "unexpected keyword argument 'think_frist'"),
-        ({"think_first": "x"}, TypeError, "tool double"),
-        ({"needs_approval": "yes"}, TypeError, "tool double"),
-        ({"idempotent": 1}, TypeError, "tool double"),
-        *(
-            ({"timeout": timeout}, ValueError, "use seconds above 0")
-            for timeout in ("5", 0, -1, True, float("nan"))
-        ),
-    ],
-)
-def test_a_guard_that_is_misspelled_or_of_another_type_is_refused(wrong, error, advice):
-    with pytest.raises(error, match=advice):
-        tool(**wrong)(double)
+def test_a_guard_that_is_misspelled_or_of_another_type_is_refused():
+    for name in ("think_first", "needs_approval", "idempotent"):
+        with pytest.raises(TypeError, match="tool double"):
+            tool(**{name: "yes"})(double)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'think_frist'"):
+        tool(think_frist=True)(double)
+    for timeout in ("5", 0, -1, True, float("nan")):
+        with pytest.raises(ValueError, match="use seconds above 0"):
+            tool(timeout=timeout)(double)
 
 
 @pytest.mark.parametrize("timeout", [float("inf"), 1e12])
 def test_a_timeout_may_be_as_long_as_it_likes(timeout):
-    @tool(timeout=timeout)
-    def one() -> int:
-        return 1
-
+    one = tool(lambda: 1, name="one", timeout=timeout)
     assert ask(one).content == ask_async(one).content == "1"
 
 
@@ -527,12 +499,7 @@ def test_an_async_tool_runs_either_way(function):
 
 
 def test_a_sync_tool_does_not_block_the_event_loop():
-    import threading
-
-    @tool
-    def where() -> bool:
-        return threading.current_thread() is threading.main_thread()
-
+    where = tool(lambda: threading.current_thread() is threading.main_thread(), name="where")
     assert ask(where).content == "true"
     assert ask_async(where).content == "false"
 

@@ -24,20 +24,9 @@ from tests.servers import serve
 from tests.servers.openai_chat import Chat
 from tests.support.sizes import ROOT
 from tests.support.strategies import messages
-from think_agent import (
-    Agent,
-    Assistant,
-    Notice,
-    ScriptedModel,
-    Started,
-    ToolCall,
-    ToolResult,
-    User,
-    Verdict,
-    connect,
-    tool,
-)
+from think_agent import Agent, Notice, ScriptedModel, connect, tool
 from think_agent.errors import TranscriptError
+from think_agent.messages import Assistant, Started, ToolCall, ToolResult, User, Verdict
 from think_agent.transcript import Transcript
 
 NOW = "2026-03-01T12:00:00.000+00:00"

@@ -10,18 +10,9 @@ import pydantic
 import pytest
 
 from tests.support.agents import agent, results
-from think_agent import (
-    AskHuman,
-    Assistant,
-    CallTool,
-    Started,
-    Tool,
-    ToolCall,
-    ToolResult,
-    User,
-    Verdict,
-    tool,
-)
+from think_agent import Tool, tool
+from think_agent.loop import AskHuman, CallTool
+from think_agent.messages import Assistant, Started, ToolCall, ToolResult, User, Verdict
 from think_agent.testing import call, think
 
 NOW = "2026-03-01T12:00:00.000+00:00"

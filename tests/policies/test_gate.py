@@ -11,21 +11,9 @@ from hypothesis import strategies as st
 
 from tests.support import naive
 from tests.support.agents import results
-from think_agent import (
-    Agent,
-    Assistant,
-    CallModel,
-    CallTool,
-    Done,
-    Force,
-    Refuse,
-    ScriptedModel,
-    ToolCall,
-    ToolResult,
-    User,
-    tool,
-)
-from think_agent.loop import plan
+from think_agent import Agent, ScriptedModel, tool
+from think_agent.loop import CallModel, CallTool, Done, Refuse, plan
+from think_agent.messages import Assistant, Force, ToolCall, ToolResult, User
 from think_agent.policies.gate import gate
 
 GUARDED = {"pay"}

@@ -8,19 +8,8 @@ from hypothesis import strategies as st
 
 from tests.support.agents import clock, kit_said, results
 from tests.support.strategies import cyclic, scripts
-from think_agent import (
-    Agent,
-    Assistant,
-    ScriptedModel,
-    Started,
-    ToolCall,
-    ToolResult,
-    Turn,
-    Usage,
-    User,
-    Verdict,
-    tool,
-)
+from think_agent import Agent, ScriptedModel, Turn, tool
+from think_agent.messages import Assistant, Started, ToolCall, ToolResult, Usage, User, Verdict
 from think_agent.policies import Price
 from think_agent.policies.gate import gate
 from think_agent.policies.limits import max_cost, max_seconds

@@ -11,18 +11,9 @@ import pytest
 
 from tests.support.agents import agent, kit_said, results
 from tests.support.providers import run_async, run_plain
-from think_agent import (
-    Agent,
-    Assistant,
-    CallModel,
-    Force,
-    ScriptedModel,
-    Started,
-    ToolResult,
-    User,
-    Verdict,
-    tool,
-)
+from think_agent import Agent, ScriptedModel, tool
+from think_agent.loop import CallModel
+from think_agent.messages import Assistant, Force, Started, ToolResult, User, Verdict
 from think_agent.policies.patience import patience
 from think_agent.testing import call, think
 from think_agent.transcript import Transcript
@@ -109,6 +100,13 @@ def test_fail_fast_does_not_run_the_calls_beside_the_failed_one_nor_ask_about_th
     told = [(m.name, m.is_error, m.refused) for m in results(outcome)]
     assert told[:3] == [("pay", False, ""), ("work", True, ""), ("think", False, "")]
     assert told[3:] == [("pay", True, "failed")]
+
+
+def test_fail_fast_gives_up_also_where_the_model_wants_to_leave():
+    failing, leave = call("work", n=1), think("so", False)
+    for calls in ((failing, leave), (leave, failing), (leave, failing, WORK)):
+        outcome = worker(calls, "Bye.", on_tool_error="fail_fast").run("go")
+        assert (outcome.exit, outcome.model_calls) == ("gave_up", 1)
 
 
 def test_an_unknown_way_to_fail_is_refused():

@@ -7,22 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.strategies import transcripts
-from think_agent import (
-    Agent,
-    Assistant,
-    CallModel,
-    CallTool,
-    Done,
-    Force,
-    Request,
-    ScriptedModel,
-    ToolCall,
-    ToolResult,
-    User,
-    next_step,
-    tool,
-)
-from think_agent.loop import NUDGE, plan
+from think_agent import Agent, Request, ScriptedModel, tool
+from think_agent.loop import NUDGE, CallModel, CallTool, Done, next_step, plan
+from think_agent.messages import Assistant, Force, ToolCall, ToolResult, User
 from think_agent.policies.forcing import force
 from think_agent.policies.limits import max_model_calls
 from think_agent.testing import call

@@ -5,17 +5,8 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any
 
-from think_agent import (
-    Agent,
-    Assistant,
-    Message,
-    Outcome,
-    Request,
-    ScriptedModel,
-    Tool,
-    ToolResult,
-    User,
-)
+from think_agent import Agent, Outcome, Request, ScriptedModel, Tool
+from think_agent.messages import Assistant, Message, ToolResult, User
 from think_agent.model import Reply
 
 NOTHING = ["", " \n", "...", "\u200b", "\u00ad", "\u3164", "\u2800", "\0", "\U000e0041"]

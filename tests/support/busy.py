@@ -8,20 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.agents import clock
-from think_agent import (
-    Agent,
-    Assistant,
-    Message,
-    Request,
-    ScriptedModel,
-    Started,
-    ToolCall,
-    ToolResult,
-    Usage,
-    User,
-    tool,
-)
-from think_agent.messages import MESSAGES
+from think_agent import Agent, Request, ScriptedModel, ToolCall, Usage, tool
+from think_agent.messages import MESSAGES, Assistant, Message, Started, ToolResult, User
 from think_agent.policies import Price
 from think_agent.testing import call, think
 from think_agent.transcript import Transcript

@@ -15,17 +15,8 @@ from datetime import datetime
 from itertools import pairwise, takewhile
 from typing import Any
 
-from think_agent import (
-    Assistant,
-    Force,
-    Message,
-    Started,
-    ToolCall,
-    ToolResult,
-    Usage,
-    User,
-    Verdict,
-)
+from think_agent import Force, Message, Usage
+from think_agent.messages import Assistant, Started, ToolCall, ToolResult, User, Verdict
 
 HALF = ("max_tokens", "pause_turn", "incomplete", "refusal", "malformed")
 

@@ -12,17 +12,8 @@ from typing import TypeVar
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
 
-from think_agent import (
-    Assistant,
-    Force,
-    Request,
-    Started,
-    ToolCall,
-    ToolResult,
-    Usage,
-    User,
-    Verdict,
-)
+from think_agent import Force, Request, Usage
+from think_agent.messages import Assistant, Started, ToolCall, ToolResult, User, Verdict
 
 T = TypeVar("T")
 # On a busy machine an example may take long.

@@ -16,19 +16,8 @@ from typing import Any
 import pytest
 
 from tests.support.sizes import ROOT
-from think_agent import (
-    THINK_MINIMAL,
-    Agent,
-    Assistant,
-    Message,
-    Model,
-    Request,
-    ScriptedModel,
-    Tool,
-    ToolCall,
-    ToolResult,
-    User,
-)
+from think_agent import THINK_MINIMAL, Agent, Model, Request, ScriptedModel, Tool
+from think_agent.messages import Assistant, Message, ToolCall, ToolResult, User
 from think_agent.think import RECORDED
 
 # Those of historical_trajectories/gpt-4o-airline.json in github.com/sierra-research/tau-bench, each
