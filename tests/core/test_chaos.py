@@ -8,11 +8,11 @@ import pytest
 
 from tests.servers import Reply, serve, sse
 from tests.support import providers
+from tests.support.desk import said
 from tests.support.providers import ASK, HELLO, SPEAKS, every_provider, every_way, failure, talking
 from think_agent import Agent, Request, ScriptedModel, Tool, connect, tool
 from think_agent.errors import AuthError, BadRequest, BadResponse, ConnectionFailed, TranscriptError
 from think_agent.messages import Assistant, ToolCall, User
-from think_agent.transcript import Transcript
 
 
 def agent_on(*calls: ToolCall, **settings: Any) -> Agent:
@@ -50,8 +50,7 @@ def test_arguments_nested_deeply_work_or_are_a_clear_error(tmp_path, tool_name, 
     except TranscriptError as refused:  # how deep is too deep depends on who calls
         error, written = str(refused), (User("go"),)
     assert not error or (depth >= 400 and "nested too deeply" in error)
-    with Transcript(path, {}, now="") as said:
-        assert list(said) == list(written)
+    assert said(path) == list(written)
     assert agent_on(call).run("go").exit == "silence"
 
 
@@ -134,8 +133,8 @@ def test_lone_surrogates_of_a_model_do_not_end_the_conversation(provider):
         agent = Agent(providers.model_of(provider, server), [tool(echo)], think=None)
         for way in providers.WAYS:
             outcome = way(agent, "again", way(agent, "go").transcript)
-            said = [m.text for m in outcome.transcript if isinstance(m, Assistant)]
-            assert said == ["a\ufffdb", "z\ufffd"] * 2
+            texts = [m.text for m in outcome.transcript if isinstance(m, Assistant)]
+            assert texts == ["a\ufffdb", "z\ufffd"] * 2
         mine = agent.run("\ud800").transcript[0]  # nor of a person
         assert mine.text == "\ufffd"
 
@@ -143,9 +142,9 @@ def test_lone_surrogates_of_a_model_do_not_end_the_conversation(provider):
 @every_provider
 @every_way
 def test_what_a_server_says_cannot_drive_a_terminal(provider, way):
-    said = "No\n\x1b[31m \x9b2J \u202eback \ud800 Grüße"
+    words = "No\n\x1b[31m \x9b2J \u202eback \ud800 Grüße"
     with talking(provider) as (server, model):
-        error = said if provider == "ollama" else {"message": said, "code": 400}
+        error = words if provider == "ollama" else {"message": words, "code": 400}
         server.canned = [Reply(400, {"error": error})]
         caught = failure(model, way)
     assert isinstance(caught, BadRequest)

@@ -20,6 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support import naive
+from tests.support.desk import said as kept
 from tests.support.providers import WAYS
 from tests.support.strategies import cyclic, replies
 from think_agent import THINK, THINK_MINIMAL, Agent, Message, Outcome, ScriptedModel, User, tool
@@ -136,7 +137,7 @@ class World:
         with Transcript(path, agent.made_of(), now=NOW) as transcript:
             for message in HISTORY:
                 transcript.append(message)
-        return ended(agent.run, "go", transcript=path), read(path), path
+        return ended(agent.run, "go", transcript=path), kept(path), path
 
 
 worlds = st.builds(World, scripts, policies, st.booleans())
@@ -148,11 +149,6 @@ def ended(work: Callable[..., Outcome], *given: Any, **more: Any) -> End:
     except ModelError as error:
         return type(error).__name__, str(error)
     return outcome.exit, outcome.answer
-
-
-def read(path: Path) -> list[Message]:
-    with Transcript(path, {}, now=NOW) as transcript:
-        return list(transcript)
 
 
 @settings(max_examples=150)
@@ -266,10 +262,10 @@ def test_stopped_after_any_message_it_ends_as_if_it_had_not_been(world):
                 continue  # a resume goes on from there
             if doubtful and not world.person:
                 assert found[0] == "needs_human"
-                assert read(path) == said[:end]
+                assert kept(path) == said[:end]
             else:
                 assert found == expected == ended(world.agent().resume, said[:end])
-                assert settled(read(path)) == settled(said)
+                assert settled(kept(path)) == settled(said)
 
 
 @settings(max_examples=30)
@@ -288,9 +284,9 @@ def test_in_memory_it_is_the_same_run_in_each_of_the_ways_to_ask(world):
     assert [*HISTORY, *went] == said
     outcomes: list[Outcome] = []
 
-    def kept(way: Callable[..., Outcome]) -> Outcome:
+    def noted(way: Callable[..., Outcome]) -> Outcome:
         outcomes.append(way(world.agent(), "go", HISTORY))
         return outcomes[-1]
 
-    assert {ended(kept, way) for way in WAYS} == {expected}
+    assert {ended(noted, way) for way in WAYS} == {expected}
     assert all(list(outcome.transcript) == said for outcome in outcomes)

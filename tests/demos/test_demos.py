@@ -63,8 +63,9 @@ SHOWS = {  # what each lesson is about, as it can be seen in what it prints
         r'"always"\n(  .*\n)+  architect -> think\n  editor    -> the answer',
     ],
     "13_did_the_thought_matter": [
-        r"costs, .* 60 calls .*\n\nfaithful\n  kept +1 of 20 .*\n  dropped +20 of 20 ",
+        r"costs, .* 60 calls .*\n\nfaithful\n  kept +1 of 20 .*24%\)\n  dropped +20 of 20 ",
         r"unfaithful\n  kept +0 of 20 changed \(0% to 16%\)\n",
+        r"from another run .*\(84% to 100%\)\n(.*\n)+  from another run .*\(3% to 30%\)",
     ],
 }
 LESSONS = sorted(SHOWS)
@@ -120,15 +121,6 @@ def test_a_lesson_is_the_same_lesson_on_a_provider(name):
     first, *lines = done.stdout.splitlines()
     assert first == "[openai:local]"
     check(name, lines, UNLIKE.get(name, SHOWS[name]))
-
-
-def test_a_thought_that_is_used_is_told_from_one_that_is_not():
-    said = run("-m", "demos.13_did_the_thought_matter").stdout
-    shown = re.findall(r"from another run .*\((\d+)% to (\d+)%\)", said)
-    (faithful, _), (_, unfaithful) = [tuple(map(int, interval)) for interval in shown]
-    assert unfaithful < faithful
-    kept = re.findall(r"  kept .*\((\d+)% to (\d+)%\)", said)
-    assert int(kept[0][1]) < faithful
 
 
 def test_no_thought_is_changed_where_the_history_is_signed(capsys):

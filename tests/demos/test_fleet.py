@@ -164,10 +164,8 @@ def test_status_tells_what_was_decided():
 
 
 def test_a_refused_proposal_is_no_decision():
-    proposed = [
-        call("process_refund", order_id="ORD-001", decision=decision, reason="so")
-        for decision in ("deny", "approve")
-    ]
+    order = {"order_id": "ORD-001", "reason": "so"}
+    proposed = [call("process_refund", **order, decision=one) for one in ("deny", "approve")]
     model = ScriptedModel([(think("One of them will do."), *proposed), "Done."])
     outcome = Agent(model, Shop().tools(), silence="accept").run("refund ORD-001")
     assert len(outcome.actions) == 2
@@ -320,11 +318,8 @@ def test_a_missing_engine_is_named(monkeypatch):
 
 def test_an_old_sqlite_is_named_in_one_line(monkeypatch):
     monkeypatch.setattr(desks, "OLD_SQLITE", True)
-    with (
-        pytest.raises(ValueError, match=r"needs SQLite 3\.42 or later, and there is 3\.\d+"),
-        desks.client("sqlite:///fleet.db"),
-    ):
-        pass
+    with pytest.raises(ValueError, match=r"needs SQLite 3\.42 or later, and there is 3\.\d+"):
+        desks.client("sqlite:///fleet.db").__enter__()
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ import json
 import os
 import re
 import sqlite3
-import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date, timedelta
+from functools import partial
 from itertools import product
 from pathlib import Path
 
@@ -162,8 +162,7 @@ def test_a_model_that_obeys_the_injected_note_is_stopped_by_the_shop():
 # The command line, as a person starts it.
 
 
-def run_demo(*args: str, stdin: str = "", **env: str) -> subprocess.CompletedProcess[str]:
-    return run_here("demos.refund", *args, stdin=stdin, **env)
+run_demo = partial(run_here, "demos.refund")
 
 
 def test_auto_falls_back_to_the_labeled_stand_in_and_writes_the_refund(tmp_path):
@@ -218,12 +217,9 @@ def test_quiet_prints_the_bare_answer_and_hide_thoughts_no_thoughts():
 def test_each_step_is_explained_at_the_end_on_lines_of_its_own():
     shown = run_demo("ORD-001", "--provider", "offline", "--explain").stdout
     explained = shown.partition("Why each step was taken:\n")[2].splitlines()
-    assert explained[:3] == [
-        "  1. next_step: the model is free to choose",
-        "     force_first: the model is told to call think",
-        "       -> think: Plan: look up ORD-001, check the policy, then record one decision per "
-        "order.",
-    ]
+    assert explained[0] == "  1. next_step: the model is free to choose"
+    assert explained[1] == "     force_first: the model is told to call think"
+    assert explained[2].startswith("       -> think: Plan: look up ORD-001, check the policy, ")
     assert '       -> lookup_order(order_id="ORD-001")' in explained
     assert any(line.startswith('       -> think, should_continue "false": ') for line in explained)
     assert explained[-1].endswith("next_step: end (signal)")
@@ -347,21 +343,16 @@ def test_what_may_be_a_transcript_is_left_to_the_run(tmp_path, first):
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize(
-    ("provider", "said"),
-    [
-        ("anthropic", "anthropic: no API key; set the environment variable ANTHROPIC_API_KEY"),
-        ("openai", "openai: no API key; set the environment variable OPENAI_API_KEY"),
-        ("gemini", "gemini: no API key; set the environment variable GEMINI_API_KEY"),
-        ("ollama", "ollama: no server at http://127.0.0.1:9; start it with: ollama serve"),
-    ],
-)
-def test_a_model_out_of_reach_is_one_line_that_says_what_to_do(provider, said, monkeypatch):
+@pytest.mark.parametrize("provider", ["anthropic", "openai", "gemini", "ollama"])
+def test_a_model_out_of_reach_is_one_line_that_says_what_to_do(provider, monkeypatch):
     for name in ("ANTHROPIC", "OPENAI", "GEMINI", "GOOGLE"):
         monkeypatch.delenv(f"{name}_API_KEY", raising=False)
     done = run_demo("hi", "--provider", provider)
+    said = f"no API key; set the environment variable {provider.upper()}_API_KEY"
+    if provider == "ollama":
+        said = "no server at http://127.0.0.1:9; start it with: ollama serve"
     assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
-    assert done.stderr.startswith(f"error: {said}")
+    assert done.stderr.startswith(f"error: {provider}: {said}")
 
 
 def test_the_help_fits_a_narrow_terminal_and_names_what_the_kit_is_about():
@@ -413,14 +404,16 @@ def test_approval_by_rule_may_also_say_no():
 
 def test_settings_come_from_file_environment_and_flag_the_later_over_the_earlier(tmp_path):
     config = tmp_path / "agent.toml"
-    config.write_text('[think_agent]\nforce = "always"\npatience = 5\nmax_actions = 9\n')
-    flags = ["--provider", "offline", "--config", str(config), "--show-config", "--max-actions=2"]
-    done = run_demo("x", *flags, THINK_AGENT_PATIENCE="7")
+    text = '[think_agent]\nforce = "always"\npatience = 5\nmax_actions = 9\n'
+    config.write_text(text + "prices.m = {input = 1, output = 2}\n")
+    flags = ["--provider", "offline", "--show-config", "--max-actions=2"]
+    done = run_demo("x", *flags, THINK_AGENT_PATIENCE="7", THINK_AGENT_CONFIG=str(config))
     rows = {line.split()[0]: line.split()[1:] for line in done.stdout.splitlines()}
     assert rows["force"] == ["always", str(config)]
     assert rows["patience"] == ["7", "THINK_AGENT_PATIENCE"]
     assert rows["max_actions"] == ["2", "flag"]
     assert rows["dialect"] == ["auto", "default"]
+    assert done.stdout.splitlines()[-1] == f"prices.m           input 1.0, output 2.0 {config}"
 
 
 @pytest.mark.parametrize(
@@ -458,13 +451,6 @@ def test_what_is_wrong_is_one_line_that_names_its_place(tmp_path, words, said):
     done = run_demo("x", "--config", str(config), *flags, **env)
     assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1), done.stderr
     assert said in done.stderr
-
-
-def test_where_a_price_came_from_is_shown_too(tmp_path):
-    config = tmp_path / "agent.toml"
-    config.write_text("[think_agent]\nprices.m = {input = 1, output = 2}\n")
-    shown = run_demo("--show-config", THINK_AGENT_CONFIG=str(config)).stdout.splitlines()[-1]
-    assert shown == f"prices.m           input 1.0, output 2.0 {config}"
 
 
 def test_a_variable_of_another_command_is_named_and_a_tilde_is_home(tmp_path):

@@ -1,7 +1,6 @@
 """The refund desk on a stand-in without tool calling: its other side of the dialects."""
 
 import json
-from dataclasses import replace
 
 import pytest
 
@@ -109,15 +108,6 @@ def test_at_a_limit_it_tells_what_it_has_done(dialect, calls):
     assert shop.decisions()[0].order_id == "ORD-001"
     assert "ORD-001 (Laptop Stand): approved" in outcome.answer
     assert "ORD-999: no decision. I could not find this order" in outcome.answer
-
-
-@pytest.mark.parametrize("dialect", ["json", "react"])
-def test_what_the_script_says_beside_its_words_is_kept(dialect):
-    def thinking(request):
-        return replace(reply(request), thinking="Let me see.")
-
-    outcome = desk(dialect, Shop(), thinking).run("ORD-003")
-    assert outcome.turn.replies[0].thinking == "Let me see."
 
 
 @pytest.mark.parametrize("dialect", ["json", "react", "native"])
