@@ -128,8 +128,7 @@ def test_thoughts_do_not_use_up_actions():
 def test_a_turn_has_its_limits_to_itself():
     desk = agent(max_actions=2, max_tokens=5_000)
     first = desk.run("go")
-    second = desk.run("and again", transcript=first.transcript)
-    assert (len(first.actions), len(second.actions)) == (2, 2)
+    assert len(desk.run("and again", transcript=first.transcript).actions) == 2
 
 
 @pytest.mark.parametrize(
