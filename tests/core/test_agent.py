@@ -2,7 +2,7 @@ import asyncio
 import itertools
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.support.agents import agent, results
@@ -11,7 +11,7 @@ from tests.support.strategies import calls, transcripts
 from think_agent import THINK, THINK_MINIMAL, Agent, Outcome, ScriptedModel, Tool, Turn, tool
 from think_agent.errors import ModelError
 from think_agent.loop import NUDGE, AskHuman, CallTool, Done, Refuse
-from think_agent.messages import Assistant, Force, Started, ToolResult, Usage, User
+from think_agent.messages import Assistant, Force, Started, ToolCall, ToolResult, Usage, User
 from think_agent.running import with_ids
 from think_agent.streaming import Delta, Notice
 from think_agent.testing import call, think
@@ -140,6 +140,7 @@ def test_a_model_that_only_thinks_reads_that_it_is_time_to_act():
 # Ids
 
 
+@example((ToolCall("", "f"),), [User("a"), says(ToolCall("call_1", "f"))])
 @settings(max_examples=60)
 @given(st.lists(calls, max_size=6).map(tuple), transcripts)
 def test_every_call_gets_an_id_of_its_own_and_nothing_else_changes(calls, history):

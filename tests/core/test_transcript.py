@@ -179,6 +179,7 @@ def test_a_header_torn_at_any_byte_is_written_again(tmp_path):
 
 
 BROKEN = [b"\0\0\0\0", b"not JSON", b"[" * 100_000, b"[]", b"{}", b""]
+BROKEN += [b'{"type":"transcript","version":2,"id":"another"}']
 BROKEN += [b'{"type":"unheard of"}', b'{"type":"user"}', b'{"type":"assistant","usage":[]}']
 
 
@@ -301,6 +302,7 @@ def test_a_full_disk_keeps_what_was_there(tmp_path, size):
         with pytest.raises(TranscriptError, match="cannot be written") as caught:
             fill(transcript)
     assert len(str(caught.value).splitlines()) == 1
+    assert path.read_bytes().endswith(b"}\n")
     assert list(transcript) == kept == read(path)
 
 

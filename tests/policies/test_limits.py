@@ -178,8 +178,8 @@ def test_the_cost_of_a_usage():
 
 
 def test_the_longest_name_in_the_price_table_counts():
-    prices = {"gpt": Price(input=1, output=1), "gpt-mini": Price(input=1_000, output=1_000)}
-    reply = Assistant(model="gpt-mini-2026-01-01", usage=Usage(1_000_000))
+    prices = {"gpt": Price(input=1, output=1), "gpt-5": Price(input=1_000, output=1_000)}
+    reply = Assistant(model="gpt-5-2026-01-01", usage=Usage(1_000_000))
     turn = Turn.of([User("go"), reply])
     step = agent().next_step([User("go")])
     assert max_cost(999, prices)(step, turn).say.kind == "budget"

@@ -17,7 +17,7 @@ from think_agent.messages import Assistant, Started, ToolCall, ToolResult, User,
 
 T = TypeVar("T")
 # On a busy machine an example may take long.
-settings.register_profile("kit", deadline=None, phases=[Phase.generate])
+settings.register_profile("kit", deadline=None, phases=[Phase.explicit, Phase.generate])
 settings.load_profile("kit")
 
 texts = st.text(max_size=12)
