@@ -25,11 +25,11 @@ from dbos import DBOS, DBOSPortableJSONSerializer
 from demos.fleet import fleet as desks
 from demos.fleet.__main__ import ended
 from demos.refund.offline import reply
-from demos.refund.shop import INSTRUCTIONS, Shop
+from demos.refund.shop import Shop
 from tests.servers import Reply, serve
 from tests.servers.ollama import OllamaServer
 from tests.support.commands import decisions, environment, run_here
-from tests.support.providers import RIGHT, run_async, run_plain
+from tests.support.providers import RIGHT, desk, run_async, run_plain
 from tests.support.sizes import ROOT
 from think_agent import Agent, Assistant, ScriptedModel, Started, ToolResult, connect, tool
 from think_agent.errors import AuthError, Overloaded
@@ -137,11 +137,8 @@ def test_another_worker_finishes_what_a_killed_one_began(tmp_path, fleet):
         killed.set()
         assert fleet.work(*model, "--lost-after", "1").count("taken over") == 3
         used = len(server.requests)
-        undisturbed = Agent(
-            connect("ollama", base_url=server.url),
-            Shop(str(tmp_path / "undisturbed.db")).tools(),
-            instructions=INSTRUCTIONS.read_text(encoding="utf-8"),
-        )
+        shop = Shop(str(tmp_path / "undisturbed.db"))
+        undisturbed = desk(connect("ollama", base_url=server.url), shop)
         outcomes = {o: undisturbed.run(f"I want a refund on order {o}") for o in RIGHT}
     assert sorted(decisions(fleet.shop)) == sorted(NEW_ORDERS.items())
     _, *rows, counts = fleet.command("status").splitlines()

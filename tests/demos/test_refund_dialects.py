@@ -6,10 +6,11 @@ import pytest
 
 from demos.refund.dialects import speaking
 from demos.refund.offline import reply
-from demos.refund.shop import INSTRUCTIONS, Shop
+from demos.refund.shop import Shop
 from demos.refund.stand_ins import STAND_INS
 from tests.support.commands import run
 from tests.support.providers import RIGHT
+from tests.support.providers import desk as desk_on
 from think_agent import THINK_MINIMAL, Agent, Assistant, Force, ToolCall, connect
 from think_agent.cli.shared_flags import speak
 
@@ -29,7 +30,7 @@ HOW = {  # how the thoughts came: what a plan reasons beside an action, nobody h
 
 def desk(dialect, shop, script=reply, **options):
     model = speak(connect("offline", script=speaking(script, dialect)), dialect)
-    return Agent(model, shop.tools(), instructions=INSTRUCTIONS.read_text("utf-8"), **options)
+    return desk_on(model, shop, **options)
 
 
 @pytest.mark.parametrize(("dialect", "force"), HOW)

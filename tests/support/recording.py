@@ -12,7 +12,7 @@ were written by the kit of 2026-11-21 and stay: they show that files of an older
 Rule 1: nothing in a recording is random or of the day: the shop has a date, the clock counts
         seconds, and no header or port is kept.
 Rule 2: order counts, of keys too: a provider's prompt cache knows a request by its bytes.
-Rule 3: only public names are used, and all are imported here, so that code may move.
+Rule 3: only names that stay are used, and all are imported here, so that code may move.
 """
 
 import argparse
@@ -33,24 +33,10 @@ from demos.refund.stand_ins import STAND_INS
 from tests.servers import Brain, ProviderServer, serve
 from tests.support.agents import clock
 from tests.support.providers import SPEAKS, model_of, run_plain, run_streamed
-from think_agent import (
-    THINK_MINIMAL,
-    Agent,
-    AskHuman,
-    Assistant,
-    Force,
-    Message,
-    Model,
-    Request,
-    ScriptedModel,
-    Tool,
-    ToolResult,
-    User,
-    Verdict,
-    tool,
-)
+from think_agent import THINK_MINIMAL, Agent, AskHuman, Model, Request, ScriptedModel, Tool, tool
 from think_agent.dialects.json_plan import json_plan
 from think_agent.dialects.react import react
+from think_agent.messages import Assistant, Force, Message, ToolResult, User, Verdict
 
 RECORDED = Path(__file__).parents[1] / "data" / "recorded"
 BODIES = RECORDED / "bodies"
