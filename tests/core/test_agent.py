@@ -299,19 +299,12 @@ def test_a_lone_surrogate_in_the_arguments_streams_as_it_runs():
     assert list(desk(broken, "ok").stream("go"))[-1] == desk(broken, "ok").run("go")
 
 
-def test_model_errors_and_interrupts_come_through():
+def test_model_errors_come_through():
     short = Agent(ScriptedModel([LOOK]), [look])
     with pytest.raises(ModelError, match="the script has 1 replies and one more was asked for"):
         short.run("go")
     with pytest.raises(ModelError):
         asyncio.run(short.arun("go"))
-
-    @tool
-    def stop() -> str:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        desk(call("stop"), tools=[stop]).run("go")
 
 
 def test_an_agent_keeps_no_conversation():

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.strategies import transcripts
-from think_agent import Agent, Request, ScriptedModel, tool
+from think_agent import Agent, ScriptedModel, tool
 from think_agent.loop import NUDGE, CallModel, CallTool, Done, next_step, plan
 from think_agent.messages import Assistant, Force, ToolCall, ToolResult, User
 from think_agent.policies.forcing import force
@@ -104,31 +104,6 @@ def test_the_last_call_is_announced_where_it_is_not_final_anyway_and_then_the_tu
 @tool
 def pay(n: int) -> str:
     return f"paid {n}"
-
-
-def dutiful(actions):
-    """A model that honors every tool choice: thinks when it must, acts `actions` times, leaves."""
-
-    def reply(request: Request) -> Assistant:
-        acted = sum(isinstance(m, ToolResult) and m.name == "pay" for m in request.messages)
-        match request.tool_choice:
-            case "none":
-                return Assistant("All done.")
-            case Force("think"):
-                go_on = "true" if acted < actions else "false"
-                return turn(ToolCall("", "think", {"thought": "x", "should_continue": go_on}))[0]
-            case _:
-                return turn(ToolCall("", "pay", {"n": acted}))[0]
-
-    return ScriptedModel(reply)
-
-
-@given(st.integers(0, 5))
-def test_always_with_a_model_that_obeys_ends_by_signal(actions):
-    outcome = Agent(dutiful(actions), [pay], force="always").run("go")
-    assert (outcome.exit, outcome.answer) == ("signal", "All done.")
-    assert len(outcome.actions) == outcome.behind_a_thought == actions
-    assert outcome.model_calls == 2 * actions + 2  # a thought before each action, one to leave
 
 
 def test_policies_keep_nothing():
