@@ -69,6 +69,11 @@ def test_an_unknown_forcing_is_refused(when):
         force(when)
 
 
+@tool
+def pay(n: int) -> str:
+    return f"paid {n}"
+
+
 def test_a_choice_that_was_ignored_twice_is_not_asked_any_more():
     acts = Agent(ScriptedModel(lambda request: turn(call("pay", n=1))[0]), [pay], force="always")
     asked = [reply.tool_choice for reply in acts.run("go").turn.replies]
@@ -99,11 +104,6 @@ def test_the_last_call_is_announced_where_it_is_not_final_anyway_and_then_the_tu
     assert limited(1, *ACTED).exit == "limit"  # resumed under a lower limit
     assert limited(2, *LEFT) == CallModel("none")
     assert limited(2, *LEFT, Assistant()) == Done("empty")
-
-
-@tool
-def pay(n: int) -> str:
-    return f"paid {n}"
 
 
 def test_policies_keep_nothing():
