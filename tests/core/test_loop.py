@@ -3,6 +3,7 @@ those of `think_agent/README.md`.
 """
 
 import itertools
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -10,7 +11,7 @@ from hypothesis import given, settings
 from tests.support.strategies import transcripts
 from think_agent import Turn
 from think_agent.loop import NUDGE, CallModel, CallTool, Done, Refuse, next_step, plan, run
-from think_agent.messages import Assistant, ToolCall, ToolResult, User
+from think_agent.messages import Assistant, ToolCall, ToolResult, User, Verdict
 
 ASK = User("Refund ORD-001")
 LIMIT = User("No more.", kind="limit")
@@ -21,6 +22,7 @@ GO_ON = ToolCall("3", "think", {"thought": "", "should_continue": "true"})
 LEAVE = ToolCall("4", "think", {"thought": "", "should_continue": "false"})
 SILENT = Assistant(" \n")
 REFUSED = ToolResult("2", "pay", "no", is_error=True, refused="gate")
+YES = Verdict("yes", "2")
 FAILED = ToolResult("1", "look", "no", is_error=True)
 
 
@@ -58,8 +60,15 @@ TABLE = {
     "the last thought decides: stay": ([ASK, says(LEAVE, GO_ON), *done(LEAVE, GO_ON)], CallModel()),
     "or leave": ([ASK, says(GO_ON, LEAVE), *done(GO_ON, LEAVE)], CallModel("none")),
     # a signal beside a refused call: the model has not read the refusal
-    "leave, then refused": ([ASK, says(LEAVE, PAY), *done(LEAVE), REFUSED], CallModel()),
+    **{
+        f"leave, then refused: {code}": (
+            [ASK, says(LEAVE, PAY), *done(LEAVE), replace(REFUSED, refused=code)],
+            CallModel(),
+        )
+        for code in ("gate", "limit", "person", "failed")
+    },
     "refused, then leave": ([ASK, says(PAY, LEAVE), REFUSED, *done(LEAVE)], CallModel()),
+    "approved, then leave": ([ASK, says(PAY, LEAVE), YES, *done(PAY, LEAVE)], CallModel("none")),
     "failed and leave": ([ASK, says(LOOK, LEAVE), FAILED, *done(LEAVE)], CallModel("none")),
     # Rule 5: no tool calls; and rule 6, where there are no words either
     "silence": ([ASK, Assistant("Hello.")], Done("silence", "Hello.")),
