@@ -94,18 +94,19 @@ class Protocol:
         return None
 
 
+@dataclass
 class ProviderServer:
-    """A running server. Use `serve(protocol, brain)`."""
+    """A running server. Use `serve(protocol, brain)`. `canned`: replies to give first, in turn,
+    whatever is asked: for errors, and servers that lie.
+    """
 
-    def __init__(self, protocol: Protocol, brain: Brain, mode: Mode) -> None:
-        self.protocol = protocol
-        self.brain = brain
-        self.mode: Mode = mode
-        self.requests: list[dict[str, Any]] = []
-        self.headers: list[dict[str, str]] = []
-        self.canned: list[Reply] = []
-        """Replies to give first, in turn, whatever is asked: for errors, and servers that lie."""
-        self.url = ""
+    protocol: Protocol
+    brain: Brain
+    mode: Mode
+    requests: list[dict[str, Any]] = field(default_factory=list)
+    headers: list[dict[str, str]] = field(default_factory=list)
+    canned: list[Reply] = field(default_factory=list)
+    url: str = ""
 
     def answer(self, method: str, path: str, headers: Any, raw: bytes) -> Reply:
         body = json.loads(raw) if raw else None

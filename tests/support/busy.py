@@ -15,11 +15,8 @@ from think_agent.testing import call, think
 from think_agent.transcript import Transcript
 
 CYCLE = 5 * 7  # replies until the calls and the bank are as they were
-LIMITS = {
-    **dict.fromkeys(("max_model_calls", "max_actions", "max_tokens"), 10**9),
-    **dict.fromkeys(("max_seconds", "max_cost"), 10**9),
-    "prices": {"script": Price(input=1, output=2)},
-}
+LIMITED = ("max_model_calls", "max_actions", "max_tokens", "max_seconds", "max_cost")
+LIMITS = {**dict.fromkeys(LIMITED, 10**9), "prices": {"script": Price(input=1, output=2)}}
 
 
 @tool(think_first=True)
