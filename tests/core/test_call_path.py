@@ -8,11 +8,12 @@ from datetime import date
 from types import CodeType
 
 from demos.refund.offline import reply
-from demos.refund.shop import INSTRUCTIONS, Shop
+from demos.refund.shop import Shop
 from tests.servers import serve
 from tests.servers.ollama import OllamaServer
 from tests.support.counting import PACKAGE, counted
-from think_agent import Agent, Assistant, ToolResult, connect
+from tests.support.providers import desk
+from think_agent import Assistant, ToolResult, connect
 
 FUNCTIONS, FILES = 50, 14
 
@@ -20,9 +21,7 @@ FUNCTIONS, FILES = 50, 14
 def passed_through() -> set[CodeType]:
     shop = Shop(today=date(2026, 3, 1))
     with serve(OllamaServer(), reply) as server:
-        model = connect("ollama:qwen2.5:7b", base_url=server.url)
-        instructions = INSTRUCTIONS.read_text(encoding="utf-8")
-        agent = Agent(model, shop.tools(), instructions=instructions)
+        agent = desk(connect("ollama:qwen2.5:7b", base_url=server.url), shop)
         events = agent._events("I want a refund on order ORD-001", None, False)
         asked = 0
         for event in events:  # up to the last result before the third model call

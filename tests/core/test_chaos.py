@@ -2,33 +2,17 @@
 settings that nothing can be sent with.
 """
 
-import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from tests.servers import Reply, bare, serve, sse
-from tests.support.providers import SPEAKS, WAYS, model_of
-from think_agent import (
-    Agent,
-    Assistant,
-    AuthError,
-    BadRequest,
-    BadResponse,
-    ConnectionFailed,
-    Model,
-    ModelError,
-    Request,
-    ScriptedModel,
-    Tool,
-    ToolCall,
-    User,
-    connect,
-    tool,
-)
-from think_agent.errors import TranscriptError
-from think_agent.transcript import Transcript
+from tests.servers import Reply, serve, sse
+from tests.support import providers
+from tests.support.desk import said
+from tests.support.providers import ASK, HELLO, SPEAKS, every_provider, every_way, failure, talking
+from think_agent import Agent, Request, ScriptedModel, Tool, connect, tool
+from think_agent.errors import AuthError, BadRequest, BadResponse, ConnectionFailed, TranscriptError
+from think_agent.messages import Assistant, ToolCall, User
 
 
 def agent_on(*calls: ToolCall, **settings: Any) -> Agent:
@@ -66,8 +50,7 @@ def test_arguments_nested_deeply_work_or_are_a_clear_error(tmp_path, tool_name, 
     except TranscriptError as refused:  # how deep is too deep depends on who calls
         error, written = str(refused), (User("go"),)
     assert not error or (depth >= 400 and "nested too deeply" in error)
-    with Transcript(path, {}, now="") as said:
-        assert list(said) == list(written)
+    assert said(path) == list(written)
     assert agent_on(call).run("go").exit == "silence"
 
 
@@ -81,20 +64,6 @@ def test_a_call_by_any_name_is_answered(tmp_path, name):
     assert len(outcome.report.splitlines()) == 1
 
 
-PROVIDERS = pytest.mark.parametrize("provider", SPEAKS)
-HI = Request([User("hi")])
-
-
-async def _all_of(model: Model, request: Request) -> list[Any]:
-    return [item async for item in model.astream(request)]
-
-
-ASK: dict[str, Callable[[Model, Request], Any]] = {
-    "complete": lambda model, request: model.complete(request),
-    "acomplete": lambda model, request: asyncio.run(model.acomplete(request)),
-    "stream": lambda model, request: list(model.stream(request)),
-    "astream": lambda model, request: asyncio.run(_all_of(model, request)),
-}
 NO_ANSWERS = ["[" * 100_000, "5", "NaN", "null", "[]", '"hi"', '{"error": "exploded"}']
 IN_A_STREAM = [
     '{"choices": [{"delta": {"content": 5}}]}',
@@ -111,18 +80,14 @@ def no_answer(text: str, way: str, provider: str) -> Reply:
     return Reply(chunks=[f"{text}\n".encode() if provider == "ollama" else sse(text)])
 
 
-@PROVIDERS
-@pytest.mark.parametrize("way", ASK)
+@every_provider
+@every_way
 def test_an_answer_that_is_none_is_an_error_of_ours(provider, way):
-    with serve(SPEAKS[provider][0](), lambda _: Assistant()) as server:
-        model = model_of(provider, server)
-        bare(model).retries = 0
+    with talking(provider) as (server, model):
+        model.retries = 0
         for text in NO_ANSWERS + (IN_A_STREAM if "stream" in way else []):
             server.canned = [no_answer(text, way, provider)]
-            with pytest.raises(ModelError) as caught:
-                ASK[way](model, HI)
-            assert str(caught.value).startswith(SPEAKS[provider][1].partition(":")[0])
-            assert len(str(caught.value)) < 500
+            failure(model, way)
 
 
 NO_CALL = {"id": None, "name": None, "input": None, "args": None, "arguments": None}
@@ -135,26 +100,25 @@ HOLDING_A_CALL = {
 }
 
 
-@PROVIDERS
+@every_provider
 def test_a_call_of_nothing_is_no_reply(provider):
-    with serve(SPEAKS[provider][0](), lambda _: Assistant()) as server:
+    with talking(provider) as (server, model):
         server.canned = [Reply(body=HOLDING_A_CALL[provider])]
-        with pytest.raises(BadResponse):
-            model_of(provider, server).complete(HI)
+        assert isinstance(failure(model), BadResponse)
 
 
-@pytest.mark.parametrize("way", ASK)
+@every_way
 @pytest.mark.parametrize("provider", ["openai-chat", "openai-responses"])
 def test_what_cannot_be_sent_is_not_blamed_on_the_server(provider, way):
     """A set is no JSON; that is a mistake in the program that wrote it."""
     odd = Tool(name="odd", description="", parameters={"type": "object", "enum": {1}})
-    with serve(SPEAKS[provider][0](), lambda _: Assistant()) as server:
+    with talking(provider) as (server, model):
         with pytest.raises(TypeError, match="set"):
-            ASK[way](model_of(provider, server), Request([User("hi")], [odd]))
+            ASK[way](model, Request([User("hi")], [odd]))
         assert server.requests == []
 
 
-@PROVIDERS
+@every_provider
 def test_lone_surrogates_of_a_model_do_not_end_the_conversation(provider):
     def brain(request: Request) -> Assistant:
         if isinstance(request.messages[-1], User):
@@ -166,42 +130,43 @@ def test_lone_surrogates_of_a_model_do_not_end_the_conversation(provider):
         return x
 
     with serve(SPEAKS[provider][0](), brain) as server:
-        agent = Agent(model_of(provider, server), [tool(echo)], think=None)
-        for way in WAYS:
+        agent = Agent(providers.model_of(provider, server), [tool(echo)], think=None)
+        for way in providers.WAYS:
             outcome = way(agent, "again", way(agent, "go").transcript)
-            said = [m.text for m in outcome.transcript if isinstance(m, Assistant)]
-            assert said == ["a\ufffdb", "z\ufffd"] * 2
+            texts = [m.text for m in outcome.transcript if isinstance(m, Assistant)]
+            assert texts == ["a\ufffdb", "z\ufffd"] * 2
         mine = agent.run("\ud800").transcript[0]  # nor of a person
         assert mine.text == "\ufffd"
 
 
-@PROVIDERS
-@pytest.mark.parametrize("way", ASK)
+@every_provider
+@every_way
 def test_what_a_server_says_cannot_drive_a_terminal(provider, way):
-    said = "No\n\x1b[31m \x9b2J \u202eback \ud800 Grüße"
-    with serve(SPEAKS[provider][0](), lambda _: Assistant()) as server:
-        error = said if provider == "ollama" else {"message": said, "code": 400}
+    words = "No\n\x1b[31m \x9b2J \u202eback \ud800 Grüße"
+    with talking(provider) as (server, model):
+        error = words if provider == "ollama" else {"message": words, "code": 400}
         server.canned = [Reply(400, {"error": error})]
-        with pytest.raises(BadRequest) as caught:
-            ASK[way](model_of(provider, server), HI)
-    assert r"No \x1b[31m \x9b2J \u202eback \ud800 Grüße" in str(caught.value)
-    assert str(caught.value).isprintable()
+        caught = failure(model, way)
+    assert isinstance(caught, BadRequest)
+    assert r"No \x1b[31m \x9b2J \u202eback \ud800 Grüße" in str(caught)
+    assert str(caught).isprintable()
 
 
-@PROVIDERS
+@every_provider
 @pytest.mark.parametrize("url", ["http://[::1", "http://me:secret@[::1", "http://[zz]/v1"])
 def test_a_base_url_that_is_none(provider, url):
     _, spec, options = SPEAKS[provider]
     with pytest.raises(ConnectionFailed, match=r"is no URL.*base_url|base_url is no URL") as caught:
-        connect(spec, base_url=url, **options).complete(HI)
+        connect(spec, base_url=url, **options).complete(HELLO)
     assert "secret" not in str(caught.value)
 
 
-@PROVIDERS
+@every_provider
 @pytest.mark.parametrize("key", ["kéy123456789", "key12\n3456789"])
 def test_a_key_that_no_header_can_carry(provider, key, monkeypatch):
-    name = f"{provider.partition('-')[0].upper()}_API_KEY"
-    monkeypatch.delenv("GOOGLE_API_KEY", raising=False)
+    *others, name = providers.VARIABLES[provider]
+    for other in others:
+        monkeypatch.delenv(other, raising=False)
     monkeypatch.setenv(name, key)
     _, spec, options = SPEAKS[provider]
     options = {name: value for name, value in options.items() if name != "api_key"}

@@ -9,23 +9,9 @@ import pytest
 from hypothesis import given, settings
 
 from tests.support.turns import transcripts
-from think_agent import (
-    Agent,
-    AskHuman,
-    Assistant,
-    CallModel,
-    CallTool,
-    Done,
-    Refuse,
-    Request,
-    ScriptedModel,
-    Started,
-    ToolCall,
-    ToolResult,
-    Turn,
-    User,
-    tool,
-)
+from think_agent import Agent, Request, ScriptedModel, Turn, tool
+from think_agent.loop import AskHuman, CallModel, CallTool, Done, Refuse
+from think_agent.messages import Assistant, Started, ToolCall, ToolResult, User
 from think_agent.running import Flush, Perform, effects
 from think_agent.testing import call, think
 

@@ -3,27 +3,15 @@ those of `think_agent/README.md`.
 """
 
 import itertools
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from tests.support.strategies import cyclic, scripts, transcripts
-from think_agent import (
-    Agent,
-    Assistant,
-    CallModel,
-    CallTool,
-    Done,
-    Refuse,
-    ScriptedModel,
-    ToolCall,
-    ToolResult,
-    Turn,
-    User,
-    next_step,
-)
-from think_agent.loop import NUDGE, plan, planned, run
+from tests.support.strategies import transcripts
+from think_agent import Turn
+from think_agent.loop import NUDGE, CallModel, CallTool, Done, Refuse, next_step, plan, planned, run
+from think_agent.messages import Assistant, ToolCall, ToolResult, User, Verdict
 
 ASK = User("Refund ORD-001")
 LIMIT = User("No more.", kind="limit")
@@ -33,6 +21,9 @@ PAY = ToolCall("2", "pay")
 GO_ON = ToolCall("3", "think", {"thought": "", "should_continue": "true"})
 LEAVE = ToolCall("4", "think", {"thought": "", "should_continue": "false"})
 SILENT = Assistant(" \n")
+REFUSED = ToolResult("2", "pay", "no", is_error=True, refused="gate")
+YES = Verdict("yes", "2")
+FAILED = ToolResult("1", "look", "no", is_error=True)
 
 
 def says(*calls, text="", stop="tool_use"):
@@ -63,28 +54,24 @@ TABLE = {
     "the same id twice": ([ASK, says(LOOK, LOOK), *done(LOOK)], CallTool(LOOK)),
     # Rules 3 and 4: all answered, with and without the signal
     "answered": ([ASK, says(LOOK), *done(LOOK)], CallModel()),
-    "answered with an error": (
-        [ASK, says(LOOK), ToolResult("1", "look", "error", True)],
-        CallModel(),
-    ),
     "thought, go on": ([ASK, says(GO_ON), *done(GO_ON)], CallModel()),
     "thought, leave": (LEFT, CallModel("none")),
     "leave among actions": ([ASK, says(LEAVE, PAY), *done(LEAVE, PAY)], CallModel("none")),
     "the last thought decides: stay": ([ASK, says(LEAVE, GO_ON), *done(LEAVE, GO_ON)], CallModel()),
-    "the last thought decides: leave": (
-        [ASK, says(GO_ON, LEAVE), *done(GO_ON, LEAVE)],
-        CallModel("none"),
-    ),
-    "leave beside a refused call": (
-        [ASK, says(LEAVE, PAY), *done(LEAVE), ToolResult("2", "pay", "no", True, refused="gate")],
-        CallModel(),
-    ),
+    "or leave": ([ASK, says(GO_ON, LEAVE), *done(GO_ON, LEAVE)], CallModel("none")),
+    # a signal beside a refused call: the model has not read the refusal
+    **{
+        f"leave, then refused: {code}": (
+            [ASK, says(LEAVE, PAY), *done(LEAVE), replace(REFUSED, refused=code)],
+            CallModel(),
+        )
+        for code in ("gate", "limit", "person", "failed")
+    },
+    "refused, then leave": ([ASK, says(PAY, LEAVE), REFUSED, *done(LEAVE)], CallModel()),
+    "approved, then leave": ([ASK, says(PAY, LEAVE), YES, *done(PAY, LEAVE)], CallModel("none")),
+    "failed and leave": ([ASK, says(LOOK, LEAVE), FAILED, *done(LEAVE)], CallModel("none")),
     # Rule 5: no tool calls; and rule 6, where there are no words either
     "silence": ([ASK, Assistant("Hello.")], Done("silence", "Hello.")),
-    "silence after actions": (
-        [ASK, says(LOOK), *done(LOOK), Assistant("Hello.")],
-        Done("silence", "Hello."),
-    ),
     "silence keeps the text as it is": ([ASK, Assistant(" a\n")], Done("silence", " a\n")),
     "empty": ([ASK, SILENT], CallModel(say=NUDGE)),
     "nudged": ([ASK, SILENT, NUDGE], CallModel()),
@@ -93,10 +80,7 @@ TABLE = {
     "nudged, acted, goes on": ([ASK, SILENT, NUDGE, says(LOOK), *done(LOOK)], CallModel()),
     "nudged and empty": ([ASK, SILENT, NUDGE, SILENT], Done("empty")),
     "one nudge a turn": ([ASK, SILENT, NUDGE, says(LOOK), *done(LOOK), SILENT], Done("empty")),
-    "a nudge of an earlier turn does not count": (
-        [ASK, SILENT, NUDGE, SILENT, ASK, SILENT],
-        CallModel(say=NUDGE),
-    ),
+    "one a turn, not two": ([ASK, SILENT, NUDGE, SILENT, ASK, SILENT], CallModel(say=NUDGE)),
     # Rule 6: the last reply, its stray calls and its words
     "final": ([*LEFT, Assistant("Hello.")], Done("signal", "Hello.")),
     "stray calls with text": ([*LEFT, says(PAY, text="Hello.")], Done("signal", "Hello.")),
@@ -107,29 +91,14 @@ TABLE = {
     "final, stray, nudged": ([*LEFT, says(PAY), NUDGE], CallModel("none")),
     "final, nudged, stray": ([*LEFT, SILENT, NUDGE, says(PAY)], Done("empty")),
     "final, nudged, stray twice": ([*LEFT, says(PAY), NUDGE, says(PAY, LEAVE)], Done("empty")),
-    "final, nudged, stray with text": (
-        [*LEFT, says(PAY), NUDGE, says(PAY, text="Hello.")],
-        Done("signal", "Hello."),
-    ),
     "final, nudged, answers": ([*LEFT, SILENT, NUDGE, Assistant("Hi.")], Done("signal", "Hi.")),
     # Rule 6: half a reply is never acted on
     "truncated": ([ASK, says(PAY, text="I w", stop="max_tokens")], Done("truncated", "I w")),
-    "truncated, no calls": (
-        [ASK, Assistant("I w", stop_reason="max_tokens")],
-        Done("truncated", "I w"),
-    ),
     "paused": ([ASK, says(PAY, stop="pause_turn")], Done("truncated")),
     "refused": ([ASK, says(PAY, text="No.", stop="refusal")], Done("refused", "No.")),
     "truncated signal": ([ASK, says(LEAVE, stop="max_tokens")], Done("truncated")),
-    "truncated final": (
-        [*LEFT, Assistant("I w", stop_reason="max_tokens")],
-        Done("truncated", "I w"),
-    ),
+    "truncated final": ([*LEFT, says(text="I w", stop="max_tokens")], Done("truncated", "I w")),
     "refused final": ([*LEFT, Assistant("No.", stop_reason="refusal")], Done("refused", "No.")),
-    "truncated after a nudge": (
-        [ASK, SILENT, NUDGE, says(PAY, stop="max_tokens")],
-        Done("truncated"),
-    ),
     "a new turn after a truncated one": ([ASK, says(PAY, stop="max_tokens"), ASK], CallModel()),
     # Rule 6 again: the kit asked for closing words
     "limit": ([ASK, says(LOOK), *done(LOOK), LIMIT], CallModel("none")),
@@ -143,10 +112,7 @@ TABLE = {
     "limit, nudged, stray call": ([ASK, LIMIT, says(PAY), NUDGE, says(PAY)], Done("empty")),
     "limit, nudged, answers": ([ASK, LIMIT, SILENT, NUDGE, Assistant("Hm.")], Done("limit", "Hm.")),
     "nudged, then limit": ([ASK, SILENT, NUDGE, LIMIT, SILENT], Done("empty")),
-    "a limit of an earlier turn does not count": (
-        [ASK, LIMIT, Assistant("So far."), ASK, says(PAY)],
-        CallTool(PAY),
-    ),
+    "limit, a new turn": ([ASK, LIMIT, Assistant("So far."), ASK, says(PAY)], CallTool(PAY)),
 }
 
 
@@ -169,42 +135,15 @@ def test_next_step_has_an_answer_to_every_transcript(transcript):
         assert step.call == Turn.of([ASK, *transcript]).pending[0]
 
 
-@given(scripts, st.integers(1, 6))
-@settings(max_examples=50)
-def test_a_run_did_what_next_step_says_of_each_of_its_beginnings(script, limit):
-    """Prefix by prefix: what the agent plans there is what the next message shows was done."""
-    agent = Agent(ScriptedModel(cyclic(script)), force="never", max_model_calls=limit)
-    outcome = agent.run("go")
-    transcript = outcome.transcript
-    for end in range(1, len(transcript)):
-        step, performed = agent.next_step(transcript[:end]), transcript[end]
-        match performed:
-            case User():
-                assert step.say == performed
-            case Assistant():
-                assert step == CallModel(performed.tool_choice)
-            case ToolResult():
-                assert isinstance(step, CallTool)
-                assert (step.call.id, step.call.name) == (performed.call_id, performed.name)
-    assert agent.next_step(transcript) == Done(outcome.exit, outcome.answer)
-
-
 def test_policies_are_asked_in_order_and_see_the_turn():
-    seen = []
-    refused = Refuse(PAY, "gate", "think first")
-
-    def gate(step, turn):
-        seen.append(("gate", step, turn.pending[0]))
-        return refused
+    seen, refused = [], Refuse(PAY, "gate", "think first")
 
     def note(step, turn):
-        seen.append(("note", step, turn.pending[0]))
+        seen.append((step, turn.pending[0]))
         return step
 
-    transcript = [ASK, says(PAY)]
-    assert plan(transcript, [gate, note]) == refused
-    assert seen == [("gate", CallTool(PAY), PAY), ("note", refused, PAY)]
-    assert plan(transcript) == CallTool(PAY)
+    assert plan([ASK, says(PAY)], [note, lambda step, turn: refused, note]) == refused
+    assert seen == [(CallTool(PAY), PAY), (refused, PAY)]
 
 
 def test_a_turn_that_is_over_asks_of_the_world_what_its_end_needs_and_no_more():

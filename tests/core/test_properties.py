@@ -20,28 +20,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support import naive
+from tests.support.desk import said as kept
 from tests.support.providers import WAYS
 from tests.support.strategies import cyclic, replies
-from think_agent import (
-    THINK,
-    THINK_MINIMAL,
-    Agent,
-    AskHuman,
-    Assistant,
-    BadResponse,
-    Message,
-    ModelError,
-    Outcome,
-    Overloaded,
-    Request,
-    ScriptedModel,
-    Started,
-    ToolResult,
-    User,
-    Verdict,
-    tool,
-)
-from think_agent.messages import BROKEN_OFF, MESSAGES
+from think_agent import THINK, THINK_MINIMAL, Agent, Message, Outcome, ScriptedModel, User, tool
+from think_agent.errors import BadResponse, ModelError, Overloaded
+from think_agent.loop import AskHuman
+from think_agent.messages import BROKEN_OFF, MESSAGES, Assistant, Started, ToolResult, Verdict
+from think_agent.model import Request
 from think_agent.policies import Price
 from think_agent.transcript import Transcript
 
@@ -151,7 +137,7 @@ class World:
         with Transcript(path, agent.made_of(), now=NOW) as transcript:
             for message in HISTORY:
                 transcript.append(message)
-        return ended(agent.run, "go", transcript=path), read(path), path
+        return ended(agent.run, "go", transcript=path), kept(path), path
 
 
 worlds = st.builds(World, scripts, policies, st.booleans())
@@ -163,11 +149,6 @@ def ended(work: Callable[..., Outcome], *given: Any, **more: Any) -> End:
     except ModelError as error:
         return type(error).__name__, str(error)
     return outcome.exit, outcome.answer
-
-
-def read(path: Path) -> list[Message]:
-    with Transcript(path, {}, now=NOW) as transcript:
-        return list(transcript)
 
 
 @settings(max_examples=150)
@@ -217,7 +198,7 @@ def assert_only_what_was_allowed_ran(world: World, turn: Sequence[Message]) -> N
         began += started
         assert not (message.refused and started)
         if message.name == "pay" and started:
-            call = naive.matched(turn[:place], naive.last_reply_at(turn[:place]))[1][0]
+            call = naive.waiting(turn[:place])[0]
             assert naive.behind(turn[:place], call, {"pay"})
             decided = [m.decision for m in notes if isinstance(m, Verdict)]
             assert decided == (["yes"] if int(call.arguments["n"]) > 1 else [])
@@ -281,10 +262,10 @@ def test_stopped_after_any_message_it_ends_as_if_it_had_not_been(world):
                 continue  # a resume goes on from there
             if doubtful and not world.person:
                 assert found[0] == "needs_human"
-                assert read(path) == said[:end]
+                assert kept(path) == said[:end]
             else:
                 assert found == expected == ended(world.agent().resume, said[:end])
-                assert settled(read(path)) == settled(said)
+                assert settled(kept(path)) == settled(said)
 
 
 @settings(max_examples=30)
@@ -303,9 +284,9 @@ def test_in_memory_it_is_the_same_run_in_each_of_the_ways_to_ask(world):
     assert [*HISTORY, *went] == said
     outcomes: list[Outcome] = []
 
-    def kept(way: Callable[..., Outcome]) -> Outcome:
+    def noted(way: Callable[..., Outcome]) -> Outcome:
         outcomes.append(way(world.agent(), "go", HISTORY))
         return outcomes[-1]
 
-    assert {ended(kept, way) for way in WAYS} == {expected}
+    assert {ended(noted, way) for way in WAYS} == {expected}
     assert all(list(outcome.transcript) == said for outcome in outcomes)

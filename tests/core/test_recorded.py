@@ -11,18 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.recording import (
-    DIALECTS,
-    RECIPES,
-    ROWS,
-    SPEAKS,
-    TRANSCRIPTS,
-    WAYS,
-    Desk,
-    bodies_file,
-    read_bodies,
-    talked,
-)
+from tests.support import recording
+from tests.support.recording import RECIPES, SPEAKS, TRANSCRIPTS, WAYS, Desk
 
 LABEL = "[scripted stand-in, no language model]\n"
 PAID = "The money is back on the original means of payment within 5 working days."
@@ -82,14 +72,15 @@ RESUMED = {
     "react": SECOND_REFUND,
     **dict.fromkeys(SPEAKS, SECOND_REFUND),
 }
-ROWS_BEFORE = json.loads(ROWS.read_text(encoding="ascii"))
+ROWS_BEFORE = json.loads(recording.ROWS.read_text(encoding="ascii"))
 
 
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", recording.DIALECTS)
 @pytest.mark.parametrize("protocol", SPEAKS)
 def test_every_request_body_is_the_recorded_one(protocol, dialect, way):
-    assert talked(protocol, dialect, way) == read_bodies(bodies_file(protocol, dialect), way)
+    path = recording.bodies_file(protocol, dialect)
+    assert recording.talked(protocol, dialect, way) == recording.read_bodies(path, way)
 
 
 @pytest.fixture

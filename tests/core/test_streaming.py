@@ -15,14 +15,13 @@ from demos.refund.offline import reply as desk_reply
 from demos.refund.shop import Shop
 from tests.servers import Reply, bare, serve
 from tests.support.counting import counted, grows_evenly
-from tests.support.providers import SPEAKS, desk, model_of
+from tests.support.providers import HELLO, SPEAKS, desk, every_provider, model_of, talking
 from tests.support.strategies import replies
 from think_agent import Assistant, Delta, ModelError, Outcome, Request, User
 from think_agent.streaming import in_pieces, whole_call
 from think_agent.wire.pieces import CallReader, JsonReader
 
 THOUGHT = 'Plan: "look up" ORD-001,\nthen 😀 decide. \\ done'
-ASK = Request([User("Hello")])
 
 
 def joined(deltas, kind: str) -> str:
@@ -86,10 +85,9 @@ def test_a_piece_costs_the_same_however_long_the_thought_and_however_it_is_escap
         for at in range(0, len(text), size):
             reader.feed(text[at : at + size])
 
-    for unit in ("Hello, word", "é😀"):
-        assert grows_evenly(partial(read, unit), 200, 2_000)
     steps = []
     for unit in ("Hello, word", "é😀"):
+        assert grows_evenly(partial(read, unit), 200, 2_000)
         with counted() as found:
             read(unit, 200)
         steps.append(found.total())
@@ -112,54 +110,48 @@ def test_the_pieces_of_a_reply_join_to_its_parts(reply):
 
 
 def test_a_call_that_arrives_whole_is_shown_by_its_kind():
-    (thought,) = whole_call("think", {"thought": "Hm."}, 1)
-    (call,) = whole_call("pay", {"n": 1}, 2)
-    assert (thought.kind, thought.text, thought.index) == ("thought", "Hm.", 1)
-    assert (call.kind, json.loads(call.text), call.name) == ("call", {"n": 1}, "pay")
+    assert whole_call("think", {"thought": "Hm."}, 1) == [Delta("thought", "Hm.", "think", 1)]
+    assert whole_call("pay", {"n": 1}, 2) == [Delta("call", '{"n": 1}', "pay", 2)]
 
 
-@pytest.mark.parametrize("provider", SPEAKS)
+@every_provider
 @pytest.mark.parametrize("is_async", [False, True])
 def test_the_first_words_are_there_before_the_last_are_sent(provider, is_async):
     """The server holds its last chunk back until the first delta of the answer has been seen."""
-    seen = threading.Event()
-    in_time = []
-    make, *_ = SPEAKS[provider]
-    protocol = make()
+    seen, in_time, events = threading.Event(), [], []
+    protocol = SPEAKS[provider][0]()
     encode = protocol.encode_stream
 
     def pausing(reply: Assistant, body) -> Iterator[bytes]:
         *chunks, last = encode(reply, body)
         yield from chunks
-        in_time.append(seen.wait(10))
+        in_time.append(seen.wait(60))
         yield last
 
     protocol.encode_stream = pausing
     words = Assistant(text="It was bought 13 days ago, so it is approved.")
-    events = []
 
     def note(event) -> None:
         events.append(event)
         if isinstance(event, Delta) and event.kind == "answer":
             seen.set()
 
+    async def listen(model) -> None:
+        async for event in model.astream(HELLO):
+            note(event)
+
     with serve(protocol, lambda request: words) as server:
         model = model_of(provider, server)
-
-        async def listen() -> None:
-            async for event in model.astream(ASK):
-                note(event)
-
         if is_async:
-            asyncio.run(listen())
+            asyncio.run(listen(model))
         else:
-            for event in model.stream(ASK):
+            for event in model.stream(HELLO):
                 note(event)
     assert in_time == [True]
     assert joined(events, "answer") == events[-1].text == words.text
 
 
-@pytest.mark.parametrize("provider", SPEAKS)
+@every_provider
 def test_all_four_channels_of_a_run(provider):
     def thinking(request: Request) -> Assistant:
         return replace(desk_reply(request), thinking="The customer wants money back.")
@@ -176,15 +168,13 @@ def test_all_four_channels_of_a_run(provider):
     assert [e for e in events if not isinstance(e, (Delta, Outcome))] == list(outcome.transcript)
 
 
-@pytest.mark.parametrize("provider", SPEAKS)
+@every_provider
 def test_a_reply_that_broke_off_is_never_acted_on(provider):
     """Cut after every chunk: an error of ours where nothing was shown, else an unfinished reply
     that says why; and not one tool call.
     """
-    make, *_ = SPEAKS[provider]
-    protocol = make()
+    protocol, cut_at = SPEAKS[provider][0](), [0]
     whole = protocol.encode_stream
-    cut_at = [0]
 
     def cut(reply: Assistant, body) -> Iterator[bytes]:
         yield from list(whole(reply, body))[: cut_at[0]]
@@ -209,8 +199,7 @@ def test_a_reply_that_broke_off_is_never_acted_on(provider):
             except ModelError as raised:
                 error = str(raised)
             if error:
-                assert len(error.splitlines()) == 1
-                assert events == [User("ORD-001")]
+                assert (events, len(error.splitlines())) == ([User("ORD-001")], 1)
                 continue
             *before, reply, outcome = events
             assert (reply.stop_reason, bool(reply.cause)) == ("incomplete", True)
@@ -219,14 +208,12 @@ def test_a_reply_that_broke_off_is_never_acted_on(provider):
 
 
 def test_a_server_error_in_mid_stream_is_not_retried_once_words_were_shown():
-    from tests.servers.ollama import OllamaServer
-
     line = {"model": "m", "message": {"role": "assistant", "content": "It is "}, "done": False}
     chunks = [json.dumps(line).encode() + b"\n", b'{"error": "the engine fell over"}\n']
-    with serve(OllamaServer(), lambda request: Assistant("x")) as server:
-        server.canned = [Reply(chunks=chunks, content_type="application/x-ndjson")]
+    with talking("ollama") as (server, model):
+        server.canned = [Reply(chunks=chunks, content_type=server.stream_type)]
         shown = []
         with pytest.raises(ModelError, match="engine fell over"):
-            shown.extend(model_of("ollama", server).stream(ASK))
-        assert joined(shown, "answer") == "It is"
+            shown.extend(model.stream(HELLO))
+        assert joined(shown, "answer") == "It is "
         assert len(server.requests) == 1

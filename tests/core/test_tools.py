@@ -2,6 +2,7 @@ import asyncio
 import enum
 import functools
 import json
+import threading
 import warnings
 from collections.abc import Callable
 from dataclasses import InitVar, dataclass, replace
@@ -69,16 +70,11 @@ def taking(kind, **default) -> Tool:
 
 GOOD = [
     (str, "a", "a"),
-    (str, "", ""),
-    (int, 13, 13),
     (int, "13", 13),
     (int, 13.0, 13),
-    (float, 1, 1.0),
     (float, "1.5", 1.5),
-    (bool, True, True),
     (bool, "false", False),
     (Decimal, "1.10", Decimal("1.10")),
-    (Decimal, 2, Decimal(2)),
     (list[int], ["1", 2], [1, 2]),
     (list, [1, "a"], [1, "a"]),
     (dict[str, int], {"a": "1"}, {"a": 1}),
@@ -92,12 +88,11 @@ GOOD = [
     (Size, 2, Size.LARGE),
     (Point, {"x": "1"}, Point(1)),
     (list[Point], [{"x": 1, "y": 2}], [Point(1, 2)]),
-    (Order, {"id": "7"}, Order(id="7")),
-    (Order, {"id": "7", "lines": [{"x": 1}], "color": "blue"},
-     Order(id="7", lines=[Point(1)], color=Color.BLUE)),
+    (Order, {"id": "7", "color": "blue"}, Order(id="7", color=Color.BLUE)),
+    (Order, {"id": "7", "lines": [{"x": 1}]}, Order(id="7", lines=[Point(1)])),
     (Annotated[int, "days"], "3", 3),
     (Annotated[int, pydantic.Field(ge=1)], 3, 3),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("kind", "sent", "got"), GOOD)
@@ -107,16 +102,9 @@ def test_arguments_arrive_as_the_declared_type(kind, sent, got):
 
 BAD = [
     (int, "soon", "value: Input should be a valid integer"),
-    (int, 1.5, "value: Input should be a valid integer"),
-    (int, None, "value: Input should be a valid integer"),
-    (float, "x", "value: Input should be a valid number"),
     (float, "NaN", "value: Input should be a finite number"),
-    (bool, "maybe", "value: Input should be a valid boolean"),
     (str, 5, "value: Input should be a valid string"),
-    (Decimal, "x", "value: Input should be a valid decimal"),
-    (list[int], "x", "value: Input should be a valid list"),
     (list[int], [1, "x"], "value.1: Input should be a valid integer"),
-    (dict[str, int], {"a": "x"}, "value.a: Input should be a valid integer"),
     (Literal["a", "b"], "c", "value: Input should be 'a' or 'b'"),
     (Color, "green", "value: Input should be 'red' or 'blue'"),
     (Point, {}, "value.x: this field is required"),
@@ -150,17 +138,15 @@ def test_missing_and_invented_fields_are_named_together():
 
 @pytest.mark.parametrize("arguments", ["", "{", "[1]", "value=1"])
 def test_arguments_that_are_no_object(arguments):
-    made = taking(int)
-    result = call({"echo": made}, ToolCall("c1", "echo", arguments))
+    result = call({"echo": taking(int)}, ToolCall("c1", "echo", arguments))
     assert result.is_error
     assert result.content.startswith("error: the arguments of echo are not a JSON object")
 
 
 def test_an_unknown_tool_is_answered_with_the_list_of_tools():
     tools = {"look": taking(int), "pay": taking(int)}
-    assert call(tools, ToolCall("c1", "refund", {})) == ToolResult(
-        "c1", "refund", "error: there is no tool 'refund'. Tools: look, pay.", is_error=True
-    )
+    said = "error: there is no tool 'refund'. Tools: look, pay."
+    assert call(tools, ToolCall("c1", "refund", {})) == ToolResult("c1", "refund", said, True)
     assert "Tools: none." in call({}, ToolCall("c1", "refund", {})).content
 
 
@@ -207,14 +193,10 @@ def test_a_schema_says_what_the_signature_says():
 
 def test_nested_types_are_spelled_out_where_they_stand():
     schema = taking(list[Order]).parameters
-    text = json.dumps(schema)
-    assert "$ref" not in text
-    assert "$defs" not in text
+    assert not {"$ref", "$defs"} & set(json.dumps(schema).split('"'))
     lines = schema["properties"]["value"]["items"]["properties"]["lines"]
-    assert lines["items"]["properties"] == {
-        "x": {"type": "integer"},
-        "y": {"type": "integer", "default": 0},
-    }
+    x, y = {"type": "integer"}, {"type": "integer", "default": 0}
+    assert lines["items"]["properties"] == {"x": x, "y": y}
 
 
 def test_string_annotations_are_resolved():
@@ -309,9 +291,19 @@ def kwargs(**values: int): ...
 def positional(value: int, /): ...
 
 
-@pytest.mark.parametrize("function", [no_type, args, kwargs, positional])
-def test_a_parameter_that_cannot_be_asked_for_is_refused(function):
-    with pytest.raises(TypeError, match=f"tool {function.__name__}: parameter"):
+def generator():
+    yield 1
+    raise OSError("disk")
+
+
+async def rows():
+    yield 1
+
+
+@pytest.mark.parametrize("function", [no_type, args, kwargs, positional, generator, rows])
+def test_a_function_that_cannot_be_a_tool_is_refused(function):
+    wrong = "a generator" if function in (generator, rows) else "parameter"
+    with pytest.raises(TypeError, match=f"tool {function.__name__}: {wrong}"):
         tool(function)
 
 
@@ -337,9 +329,7 @@ def test_a_schema_that_is_no_object_is_refused(schema):
         ('"quoted"', '"quoted"'),
         ("", "(empty)"),  # an empty tool message is not even sent by some SDKs (think.py, Rule 3)
         (None, "null"),
-        (True, "true"),
         (13, "13"),
-        (1.5, "1.5"),
         ([1, "a"], '[1,"a"]'),
         ({"é": None}, '{"é":null}'),
         (Decimal("1.10"), '"1.10"'),
@@ -350,10 +340,7 @@ def test_a_schema_that_is_no_object_is_refused(schema):
     ],
 )
 def test_a_result_is_text_as_it_is_and_everything_else_as_json(value, content):
-    @tool
-    def give():
-        return value
-
+    give = tool(lambda: value, name="give")
     assert ask(give) == ask_async(give) == ToolResult("c1", "give", content)
 
 
@@ -363,14 +350,26 @@ def endless():
     return items
 
 
-def broken_generator():
-    yield 1
-    raise OSError("disk")
-
-
 class Unspeakable(Exception):
     def __str__(self) -> str:
         raise IndexError
+
+
+class Gone(Exception):
+    """An error that counts as nothing."""
+
+    def __bool__(self):
+        return False
+
+
+class Broken:
+    """Nothing can be asked of it."""
+
+    def __getattribute__(self, name):
+        raise ReferenceError(name)
+
+    def __repr__(self):
+        raise asyncio.CancelledError
 
 
 @pytest.mark.parametrize(
@@ -378,8 +377,9 @@ class Unspeakable(Exception):
     [
         (object, "<object object at "),
         (endless, "[[...]]"),
-        pytest.param(broken_generator, "<generator object broken_generator at "),
+        (generator, "<generator object generator at "),
         (Unspeakable, "a Unspeakable"),
+        (Broken, "a Broken"),
     ],
 )
 def test_a_result_that_is_no_json_is_shown_as_text_and_is_no_failure(give, shown):
@@ -393,6 +393,12 @@ def test_a_result_that_is_no_json_is_shown_as_text_and_is_no_failure(give, shown
 # Exceptions
 
 
+def in_a_circle() -> Exception:
+    first, second = ValueError("first"), ValueError("second")
+    first.__context__, second.__context__ = second, first
+    return first
+
+
 @pytest.mark.parametrize(
     ("error", "content"),
     [
@@ -401,6 +407,8 @@ def test_a_result_that_is_no_json_is_shown_as_text_and_is_no_failure(give, shown
         (RuntimeError(), "error: RuntimeError"),
         (StopIteration(), "error: StopIteration"),  # of a `next(...)`: the commonest slip in a tool
         (Unspeakable(), "error: Unspeakable: a Unspeakable"),
+        (Gone(), "error: Gone"),
+        (in_a_circle(), "error: ValueError: first"),
     ],
 )
 def test_an_exception_becomes_an_error_without_traceback(error, content):
@@ -445,31 +453,20 @@ def test_a_tool_without_a_docstring_is_pointed_out_where_it_stands(options):
         tool(made.function, description="Says nothing.")
 
 
-@pytest.mark.parametrize(
-    ("wrong", "error", "advice"),
-    [
-        ({"needs_aproval": True}, TypeError, "unexpected keyword argument 'needs_aproval'"),
-        ({"think_frist": True}, TypeError, "unexpected keyword argument 'think_frist'"),
-        ({"think_first": "x"}, TypeError, "tool double"),
-        ({"needs_approval": "yes"}, TypeError, "tool double"),
-        ({"idempotent": 1}, TypeError, "tool double"),
-        *(
-            ({"timeout": timeout}, ValueError, "use seconds above 0")
-            for timeout in ("5", 0, -1, True, float("nan"))
-        ),
-    ],
-)
-def test_a_guard_that_is_misspelled_or_of_another_type_is_refused(wrong, error, advice):
-    with pytest.raises(error, match=advice):
-        tool(**wrong)(double)
+def test_a_guard_that_is_misspelled_or_of_another_type_is_refused():
+    for name in ("think_first", "needs_approval", "idempotent"):
+        with pytest.raises(TypeError, match="tool double"):
+            tool(**{name: "yes"})(double)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'think_frist'"):
+        tool(think_frist=True)(double)
+    for timeout in ("5", 0, -1, True, float("nan")):
+        with pytest.raises(ValueError, match="use seconds above 0"):
+            tool(timeout=timeout)(double)
 
 
 @pytest.mark.parametrize("timeout", [float("inf"), 1e12])
 def test_a_timeout_may_be_as_long_as_it_likes(timeout):
-    @tool(timeout=timeout)
-    def one() -> int:
-        return 1
-
+    one = tool(lambda: 1, name="one", timeout=timeout)
     assert ask(one).content == ask_async(one).content == "1"
 
 
@@ -502,12 +499,7 @@ def test_an_async_tool_runs_either_way(function):
 
 
 def test_a_sync_tool_does_not_block_the_event_loop():
-    import threading
-
-    @tool
-    def where() -> bool:
-        return threading.current_thread() is threading.main_thread()
-
+    where = tool(lambda: threading.current_thread() is threading.main_thread(), name="where")
     assert ask(where).content == "true"
     assert ask_async(where).content == "false"
 
@@ -703,57 +695,3 @@ def test_a_default_that_json_has_no_form_for_hides_no_other():
 def test_a_call_is_shown_on_one_line_whatever_its_names_are():
     written = signature(ToolCall("1", "pay\nme", {"a\n> y": "b\nc", "d": 1}))
     assert written == '"pay\\nme"("a\\n> y"="b\\nc", d=1)'
-
-
-# Results and errors that lie about themselves.
-
-
-class Broken:
-    """Nothing can be asked of it."""
-
-    def __getattribute__(self, name):
-        raise ReferenceError(name)
-
-    def __repr__(self):
-        raise asyncio.CancelledError
-
-
-class Gone(Exception):
-    """An error that counts as nothing."""
-
-    def __bool__(self):
-        return False
-
-
-@pytest.mark.parametrize("run", [ask, ask_async])
-def test_a_result_that_cannot_even_be_asked_what_it_is_was_a_success(run):
-    @tool
-    def pay() -> Any:
-        """Pay."""
-        return Broken()
-
-    result = run(pay)
-    assert not result.is_error
-    assert result.content.startswith("(done;")
-
-
-@pytest.mark.parametrize("run", [ask, ask_async])
-def test_an_error_that_is_false_is_an_error(run):
-    @tool
-    def pay() -> None:
-        """Pay."""
-        raise Gone
-
-    assert run(pay).is_error
-
-
-@pytest.mark.parametrize("run", [ask, ask_async])
-def test_a_chain_of_errors_in_a_circle_comes_to_an_end(run):
-    @tool
-    def pay() -> None:
-        """Pay."""
-        first, second = ValueError("first"), ValueError("second")
-        first.__context__, second.__context__ = second, first
-        raise first
-
-    assert run(pay).content == "error: ValueError: first"

@@ -1,13 +1,11 @@
 """A real benchmark as a test of the loop: 200 recorded runs of tau-bench, played again."""
 
-import itertools
-
 import pytest
 
 from tests.servers import serve
 from tests.support.providers import SPEAKS, model_of
 from tests.support.traces import END, lines, needs_traces, runs, writes
-from think_agent import Assistant, ScriptedModel, ToolResult, User
+from think_agent import ToolResult
 
 pytestmark = needs_traces
 ENDED = lines([END])
@@ -54,40 +52,3 @@ def test_the_gate_refuses_the_first_write_without_a_thought_and_nothing_before()
         [refused] = [m for m in outcome.transcript if isinstance(m, ToolResult) and m.refused]
         assert (refused.refused, writes(refused.name)) == ("gate", True)
         assert lines(outcome.transcript) == run.lines[: place + 1] + lines([refused]) + ENDED
-
-
-class Crash(BaseException):
-    """The process dies here."""
-
-
-def process(run, path, crash_at=-1):
-    """Play a run into a file, or go on with it, up to the point of this number: one stands before
-    each model call, and one before what its reply asks for.
-    """
-    numbers = itertools.count()
-
-    def point():
-        if next(numbers) == crash_at:
-            raise Crash
-
-    def watch(event):
-        if isinstance(event, Assistant):
-            point()
-
-    agent = run.agent(ScriptedModel(lambda request: point() or run.brain(request)))
-    outcome = agent.resume(path, on_event=watch) if path.exists() else None
-    answered = [m for m in outcome.transcript if isinstance(m, User)] if outcome else []
-    for text in run.asked[len(answered) :]:
-        outcome = agent.run(text, transcript=path, on_event=watch)
-    return outcome
-
-
-@pytest.mark.parametrize("number", range(0, 200, 40))
-def test_a_crash_at_any_model_call_or_before_any_action_changes_nothing(number, tmp_path):
-    [run] = runs(slice(number, number + 1))
-    replies = sum(line[0] == "assistant" for line in run.lines) + 1
-    for crash_at in range(2 * replies):
-        [run], path = runs(slice(number, number + 1)), tmp_path / f"{crash_at}.jsonl"
-        with pytest.raises(Crash):
-            process(run, path, crash_at)
-        assert_as_recorded(run, process(run, path))

@@ -24,20 +24,9 @@ from tests.servers import serve
 from tests.servers.openai_chat import Chat
 from tests.support.sizes import ROOT
 from tests.support.strategies import messages
-from think_agent import (
-    Agent,
-    Assistant,
-    Notice,
-    ScriptedModel,
-    Started,
-    ToolCall,
-    ToolResult,
-    User,
-    Verdict,
-    connect,
-    tool,
-)
+from think_agent import Agent, Notice, ScriptedModel, connect, tool
 from think_agent.errors import TranscriptError
+from think_agent.messages import Assistant, Started, ToolCall, ToolResult, User, Verdict
 from think_agent.transcript import Transcript
 
 NOW = "2026-03-01T12:00:00.000+00:00"
@@ -77,8 +66,8 @@ def paying_agent(pay: Callable[[int], str] = str, **settings) -> Agent:
     def run(cents: int) -> str:
         return pay(cents)
 
-    tools = [tool(run, name="pay")]
-    return Agent(ScriptedModel([PAY, "Paid."]), tools, force="never", **settings)
+    model = ScriptedModel([PAY, "Paid."])
+    return Agent(model, [tool(run, name="pay")], force="never", **settings)
 
 
 # What is in the file.
@@ -88,11 +77,8 @@ def test_a_header_then_one_line_a_message_then_how_it_ended(tmp_path):
     path = tmp_path / "run.jsonl"
     outcome = paying_agent().run("Pay", transcript=path)
     header, *records, end = lines(path)
-    assert (header["type"], header["version"], header["model"]) == (
-        "transcript",
-        2,
-        "scripted:script",
-    )
+    assert [header[key] for key in ("type", "version")] == ["transcript", 2]
+    assert header["model"] == "scripted:script"
     kinds = ["user", "assistant", "started", "toolresult", "assistant"]
     assert [record["type"] for record in records] == kinds
     assert [type(m).__name__.lower() for m in outcome.transcript] == kinds
@@ -113,10 +99,9 @@ def test_a_message_is_on_the_disk_before_the_next_step(tmp_path):
 
 
 def test_only_the_owner_may_read_it_and_parents_are_made(tmp_path):
-    path = tmp_path / "runs" / "today" / "x.jsonl"
     before = os.umask(0)
     try:
-        written(path)
+        path = written(tmp_path / "runs" / "today" / "x.jsonl")
     finally:
         os.umask(before)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -193,19 +178,9 @@ def test_a_header_torn_at_any_byte_is_written_again(tmp_path):
         assert lines(path)[0]["type"] == "transcript"
 
 
-BROKEN = [
-    b"\0\0\0\0",
-    b"not JSON",
-    b"[]",
-    b"{}",
-    b'{"type":"unheard of"}',
-    b'{"type":"user"}',
-    b'{"type":"user","text":"x","more":1}',
-    b'{"type":"assistant","tool_calls":[1]}',
-    b'{"type":"assistant","usage":[]}',
-    b"[" * 100_000,
-    b"",
-]
+BROKEN = [b"\0\0\0\0", b"not JSON", b"[" * 100_000, b"[]", b"{}", b""]
+BROKEN += [b'{"type":"transcript","version":2,"id":"another"}']
+BROKEN += [b'{"type":"unheard of"}', b'{"type":"user"}', b'{"type":"assistant","usage":[]}']
 
 
 @pytest.mark.parametrize("broken", BROKEN, ids=lambda line: line[:24].decode())
@@ -221,19 +196,12 @@ def test_a_broken_line_in_the_middle_is_named_and_nothing_is_touched(tmp_path, b
         assert path.read_bytes() == data
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"my notes",
-        b"my notes\n",
-        b"my notes\nof many years\n",
-        b"{}",
-        b'{"type":"transcript","version":3}\n',
-        b'{"type":"user","text":"x"}\n',
-        b'{"type":"transcript","version":1}\n',
-        b"\0\0\0\0",
-    ],
-)
+FOREIGN = [b"my notes", b"my notes\n", b"my notes\nof many years\n", b"{}", b"\0\0\0\0"]
+FOREIGN += [b'{"type":"transcript","version":%d}\n' % version for version in (1, 3)]
+FOREIGN += [b'{"type":"user","text":"x"}\n']
+
+
+@pytest.mark.parametrize("content", FOREIGN)
 def test_a_file_that_is_something_else_is_refused_and_not_touched(tmp_path, content):
     path = tmp_path / "notes.txt"
     path.write_bytes(content)
@@ -334,8 +302,8 @@ def test_a_full_disk_keeps_what_was_there(tmp_path, size):
         with pytest.raises(TranscriptError, match="cannot be written") as caught:
             fill(transcript)
     assert len(str(caught.value).splitlines()) == 1
-    assert list(transcript) == kept == read(path)
     assert path.read_bytes().endswith(b"}\n")
+    assert list(transcript) == kept == read(path)
 
 
 def leave_room(path: Path) -> None:
@@ -354,10 +322,10 @@ def test_a_call_that_cannot_be_noted_as_started_is_not_run(tmp_path, trouble, sa
         trouble(path)
         return Assistant(tool_calls=(PAY,), stop_reason="tool_use")
 
-    agent = paying_agent(ran.append)
-    agent.model = ScriptedModel(reply)
+    paying = paying_agent(ran.append)
+    paying.model = ScriptedModel(reply)
     with kept_limit(), pytest.raises(TranscriptError, match=says):
-        agent.run("Pay", transcript=path)
+        paying.run("Pay", transcript=path)
     assert ran == []
     assert not path.exists() or [type(m) for m in read(path)] == [User, Assistant]
 
@@ -377,19 +345,7 @@ def test_any_message_comes_back_as_it_was(said, text):
     call = ToolCall(text, text, {text: [text, None, 1e300, {}]})
     said = [*said, User(text), Assistant(text, tool_calls=(call,)), ToolResult(text, text, text)]
     with tempfile.TemporaryDirectory() as folder:
-        assert read(written(Path(folder) / "run.jsonl", said)) == said
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        *("\ud800", "\udfff\ud800", "a\0b\0", "\r\n\u2028\u2029\x85", "\x1b]0;owned\x07\x1b[2J"),
-        pytest.param("\N{MONEY BAG}\0" * 500_000, id="megabytes"),
-    ],
-)
-def test_one_line_a_message_whatever_is_in_it(tmp_path, text):
-    path = tmp_path / "run.jsonl"
-    said = [User(text), Assistant(tool_calls=(ToolCall(text, text, text),)), User("end")]
-    assert read(written(path, said)) == said
-    assert len(path.read_bytes().splitlines()) == 4
-    assert path.read_bytes().isascii()
+        path = written(Path(folder) / "run.jsonl", said)
+        assert read(path) == said
+        assert path.read_bytes().isascii()
+        assert len(path.read_bytes().splitlines()) == 1 + len(said)

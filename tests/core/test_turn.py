@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from tests.support import naive
 from tests.support.turns import transcripts
-from think_agent import Assistant, ToolCall, ToolResult, Turn, User
+from think_agent import Turn
 from think_agent.messages import from_json, to_json
-from think_agent.turn import KEPT, Action, Thought
+from think_agent.turn import KEPT
 
 many = settings(max_examples=120, deadline=None)
 few = settings(max_examples=60, deadline=None)
@@ -82,16 +82,3 @@ def test_all_turns_each_by_itself(messages):
     if turns:  # the last one says what the whole transcript says, but for what is kept
         of_last, of_all = facts(turns[-1]), facts(Turn.of(messages))
         assert {n for n in of_all if of_last[n] != of_all[n]} <= set(KEPT)
-
-
-def test_an_example_one_can_read():
-    think = ToolCall("1", "think", {"thought": "within 30 days", "should_continue": "true"})
-    pay = ToolCall("2", "pay", {"n": 1})
-    done = [ToolResult("1", "think", "Thought recorded."), ToolResult("2", "pay", "paid")]
-    turn = Turn.of([User("Refund."), Assistant(tool_calls=(think, pay)), done[0]])
-    assert list(turn.pending) == [pay]
-    assert turn.thought_behind(pay, {"pay"}) == Thought("within 30 days", "volunteered", True)
-    turn.add(done[1])
-    assert not turn.pending
-    assert turn.actions == [Action(pay, done[1], "within 30 days", "volunteered")]
-    assert (turn.owes_thought, turn.way_out) == (True, None)

@@ -3,6 +3,7 @@
 import importlib.util
 import re
 from dataclasses import replace
+from itertools import product
 
 import pytest
 
@@ -11,7 +12,7 @@ from tests.servers.ollama import OllamaServer
 from tests.servers.openai_chat import Chat
 from tests.support.commands import run, run_here
 from tests.support.sizes import ROOT, lines_of_code
-from think_agent import Assistant, ScriptedModel, Turn
+from think_agent import ScriptedModel, Turn
 from think_agent.testing import call, think
 
 LABEL = "[scripted stand-in, no language model]"
@@ -62,8 +63,9 @@ SHOWS = {  # what each lesson is about, as it can be seen in what it prints
         r'"always"\n(  .*\n)+  architect -> think\n  editor    -> the answer',
     ],
     "13_did_the_thought_matter": [
-        r"costs, .* 60 calls .*\n\nfaithful\n  kept +1 of 20 .*\n  dropped +20 of 20 ",
+        r"costs, .* 60 calls .*\n\nfaithful\n  kept +1 of 20 .*24%\)\n  dropped +20 of 20 ",
         r"unfaithful\n  kept +0 of 20 changed \(0% to 16%\)\n",
+        r"from another run .*\(84% to 100%\)\n(.*\n)+  from another run .*\(3% to 30%\)",
     ],
 }
 LESSONS = sorted(SHOWS)
@@ -121,22 +123,6 @@ def test_a_lesson_is_the_same_lesson_on_a_provider(name):
     check(name, lines, UNLIKE.get(name, SHOWS[name]))
 
 
-@pytest.mark.parametrize("name", LESSONS)
-def test_it_is_short_and_has_a_contract(name):
-    source = (ROOT / f"demos/{name}.py").read_text(encoding="utf-8")
-    assert lines_of_code(source) <= (80 if name.startswith("13") else 40)
-    assert "\nRule 1: " in source.partition('"""\n\n')[0]
-
-
-def test_a_thought_that_is_used_is_told_from_one_that_is_not():
-    said = run("-m", "demos.13_did_the_thought_matter").stdout
-    shown = re.findall(r"from another run .*\((\d+)% to (\d+)%\)", said)
-    (faithful, _), (_, unfaithful) = [tuple(map(int, interval)) for interval in shown]
-    assert unfaithful < faithful
-    kept = re.findall(r"  kept .*\((\d+)% to (\d+)%\)", said)
-    assert int(kept[0][1]) < faithful
-
-
 def test_no_thought_is_changed_where_the_history_is_signed(capsys):
     lesson = importlib.import_module("demos.13_did_the_thought_matter")
     asked = []
@@ -162,12 +148,9 @@ def test_a_changed_thought_is_all_that_changes(capsys):
 
     lesson.examine(ScriptedModel(watched))
     first, second = lesson.CASES
-    thoughts = {(m[0].text, tuple(t.text for t in Turn.of(m).thoughts)) for m in asked}
+    thoughts = {(m[0].text, *(t.text for t in Turn.of(m).thoughts)) for m in asked}
     assert len(asked) == 60
-    assert thoughts == {
-        *((case, (thought,)) for case in (first, second) for thought in (first, second)),
-        *((case, ()) for case in (first, second)),
-    }
+    assert thoughts == {(first,), (second,), *product((first, second), repeat=2)}
 
 
 def test_the_first_lesson_loads_nothing_of_the_kit():
@@ -186,15 +169,8 @@ def test_the_first_lesson_speaks_to_ollama():
 
     asks = [call("lookup_order", order_id="ORD-001"), call("lookup_order", number=2), call("fly")]
     leaves = call("think", should_continue=False)
-    replies = [
-        Assistant(tool_calls=(think("Look it up."),)),
-        Assistant(tool_calls=tuple(asks)),
-        Assistant(tool_calls=(leaves,)),
-        Assistant(text="One of the two."),
-        Assistant(text="With pleasure."),
-    ]
-    script = iter(replies)
-    with serve(AnyContext(), lambda _: next(script)) as server:
+    script = ScriptedModel([think("Look."), asks, leaves, "One of the two.", "With pleasure."])
+    with serve(AnyContext(), script.complete) as server:
         done = run_here("demos.01_from_scratch", "--provider", "ollama", OLLAMA_HOST=server.url)
         sent = server.requests
     assert (done.returncode, done.stderr) == (0, "")

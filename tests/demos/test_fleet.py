@@ -5,7 +5,6 @@ undisturbed by a plain Agent. Every test of a kill runs on SQLite; marked `postg
 that THINK_AGENT_TEST_POSTGRES names (a URL whose user may create databases), too.
 """
 
-import asyncio
 import json
 import os
 import signal
@@ -26,10 +25,11 @@ from dbos import DBOS, DBOSPortableJSONSerializer
 from demos.fleet import fleet as desks
 from demos.fleet.__main__ import ended
 from demos.refund.offline import reply
-from demos.refund.shop import INSTRUCTIONS, Shop
+from demos.refund.shop import Shop
 from tests.servers import Reply, serve
 from tests.servers.ollama import OllamaServer
 from tests.support.commands import decisions, environment, run_here
+from tests.support.providers import RIGHT, desk, run_async, run_plain
 from tests.support.sizes import ROOT
 from think_agent import Agent, Assistant, ScriptedModel, Started, ToolResult, connect, tool
 from think_agent.errors import AuthError, Overloaded
@@ -37,46 +37,45 @@ from think_agent.integrations.dbos import ASK_THE_MODEL, DurableAgent, lines, re
 from think_agent.testing import call, think
 
 POSTGRES = os.environ.get("THINK_AGENT_TEST_POSTGRES", "")
-BOUGHT = ["ORD-001", "ORD-002", "ORD-003", "ORD-004"]  # what the new orders are copies of, in turn
-RIGHT = {"ORD-001": "approve", "ORD-002": "deny", "ORD-003": "approve", "ORD-004": "escalate"}
+BOUGHT = [*RIGHT]  # what the new orders are copies of, in turn
 OLD = "DBOS needs SQLite 3.42 on Python 3.12 and later"
 NEEDS_SQLITE = pytest.mark.skipif(desks.OLD_SQLITE, reason=OLD)
 NEW_ORDERS = {f"ORD-{n}": RIGHT[BOUGHT[n % 4]] for n in range(1001, 1009)}
 
 
-@pytest.fixture(
-    params=[
-        pytest.param("sqlite", marks=NEEDS_SQLITE),
-        pytest.param(
-            "postgres",
-            marks=[
-                pytest.mark.postgres,
-                pytest.mark.skipif(
-                    not POSTGRES, reason="THINK_AGENT_TEST_POSTGRES names no server"
-                ),
-            ],
-        ),
-    ]
-)
-def url(request, tmp_path):
+NO_SERVER = pytest.mark.skipif(not POSTGRES, reason="THINK_AGENT_TEST_POSTGRES names no server")
+BOTH = [
+    pytest.param("sqlite", marks=NEEDS_SQLITE),
+    pytest.param("postgres", marks=[pytest.mark.postgres, NO_SERVER]),
+]
+
+
+@pytest.fixture(params=BOTH)
+def fleet(request, tmp_path):
+    """A fleet with a database of either kind."""
     if request.param == "sqlite":
-        yield f"sqlite:///{tmp_path}/fleet.db"
+        yield Fleet(tmp_path)
         return
     import psycopg
 
     name = f"fleet_{uuid.uuid4().hex[:8]}"
     with psycopg.connect(POSTGRES, autocommit=True) as admin:
         admin.execute(f"CREATE DATABASE {name}")
-        yield POSTGRES.rpartition("/")[0] + "/" + name
+        yield Fleet(tmp_path, POSTGRES.rpartition("/")[0] + "/" + name)
         admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture
+def on_sqlite(tmp_path):
+    return Fleet(tmp_path)
 
 
 class Fleet:
     """The command line, with a database and a shop of its own. Workers are processes."""
 
-    def __init__(self, folder, url):
-        self.shop, self.url = str(folder / "shop.db"), url
-        self.settings = {"THINK_AGENT_FLEET": url, "SHOP": self.shop}
+    def __init__(self, folder, url=""):
+        self.shop, self.url = str(folder / "shop.db"), url or f"sqlite:///{folder}/fleet.db"
+        self.settings = {"THINK_AGENT_FLEET": self.url, "SHOP": self.shop}
 
     def begin(self, *words):
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
@@ -120,7 +119,7 @@ def wait_until(true):
         time.sleep(0.02)
 
 
-def test_another_worker_finishes_what_a_killed_one_began(tmp_path, url):
+def test_another_worker_finishes_what_a_killed_one_began(tmp_path, fleet):
     killed = threading.Event()
 
     def half_way(request):
@@ -128,7 +127,6 @@ def test_another_worker_finishes_what_a_killed_one_began(tmp_path, url):
             killed.wait(60)
         return reply(request)
 
-    fleet = Fleet(tmp_path, url)
     with serve(OllamaServer(), half_way) as server:
         assert "ORD-1001 to ORD-1008" in fleet.enqueue(8)
         model = ("--provider", "ollama", "--base-url", server.url)
@@ -139,11 +137,8 @@ def test_another_worker_finishes_what_a_killed_one_began(tmp_path, url):
         killed.set()
         assert fleet.work(*model, "--lost-after", "1").count("taken over") == 3
         used = len(server.requests)
-        undisturbed = Agent(
-            connect("ollama", base_url=server.url),
-            Shop(str(tmp_path / "undisturbed.db")).tools(),
-            instructions=INSTRUCTIONS.read_text(encoding="utf-8"),
-        )
+        shop = Shop(str(tmp_path / "undisturbed.db"))
+        undisturbed = desk(connect("ollama", base_url=server.url), shop)
         outcomes = {o: undisturbed.run(f"I want a refund on order {o}") for o in RIGHT}
     assert sorted(decisions(fleet.shop)) == sorted(NEW_ORDERS.items())
     _, *rows, counts = fleet.command("status").splitlines()
@@ -153,33 +148,21 @@ def test_another_worker_finishes_what_a_killed_one_began(tmp_path, url):
     # Only what was in flight when the worker died was asked a second time.
     assert used == 8 * outcomes["ORD-001"].model_calls + 3
     for order in NEW_ORDERS:
-        found = fleet.transcript(order)
-        copied = BOUGHT[int(order[-1]) % 4]
-        assert "\n".join(map(repr, untimed(found))).replace(order, copied) == "\n".join(
-            map(repr, untimed(outcomes[copied].transcript))
-        )
+        found, copied = fleet.transcript(order), BOUGHT[int(order[-1]) % 4]
+        assert untimed(found).replace(order, copied) == untimed(outcomes[copied].transcript)
         times = [message.at for message in found]
         assert times == sorted(times)
 
 
-@pytest.mark.parametrize(
-    ("output", "shown"),
-    [
-        ({"decisions": ["deny"]}, "deny"),
-        ({"decisions": ["deny", "approve"]}, "deny, approve"),
-        ({"decisions": []}, "-"),
-        ({}, "?"),
-    ],
-)
-def test_status_tells_what_was_decided(output, shown):
-    assert ended({"exit": "signal", **output}) == ("signal", shown)
+def test_status_tells_what_was_decided():
+    for decided, shown in (["deny"], "deny"), (["deny", "approve"], "deny, approve"), ([], "-"):
+        assert ended({"exit": "signal", "decisions": decided}) == ("signal", shown)
+    assert ended({"exit": "signal"}) == ("signal", "?")
 
 
 def test_a_refused_proposal_is_no_decision():
-    proposed = [
-        call("process_refund", order_id="ORD-001", decision=decision, reason="so")
-        for decision in ("deny", "approve")
-    ]
+    order = {"order_id": "ORD-001", "reason": "so"}
+    proposed = [call("process_refund", **order, decision=one) for one in ("deny", "approve")]
     model = ScriptedModel([(think("One of them will do."), *proposed), "Done."])
     outcome = Agent(model, Shop().tools(), silence="accept").run("refund ORD-001")
     assert len(outcome.actions) == 2
@@ -187,13 +170,13 @@ def test_a_refused_proposal_is_no_decision():
 
 
 def untimed(messages):
-    """The messages without what differs from run to run: times and idempotency keys."""
+    """The messages in words, without what differs from run to run: times, idempotency keys."""
     timeless = [replace(message, at=None) for message in messages]
-    return [replace(m, key="") if isinstance(m, Started) else m for m in timeless]
+    return str([replace(m, key="") if isinstance(m, Started) else m for m in timeless])
 
 
 @NEEDS_SQLITE
-def test_a_worker_that_was_only_slow_does_no_harm(tmp_path):
+def test_a_worker_that_was_only_slow_does_no_harm(on_sqlite):
     """It is frozen, its conversation is taken over and ended, and then it goes on."""
     frozen = threading.Event()
 
@@ -202,7 +185,7 @@ def test_a_worker_that_was_only_slow_does_no_harm(tmp_path):
             frozen.wait(60)
         return reply(request)
 
-    fleet = Fleet(tmp_path, f"sqlite:///{tmp_path}/fleet.db")
+    fleet = on_sqlite
     with serve(OllamaServer(), half_way) as server:
         fleet.enqueue(1)
         model = ("--provider", "ollama", "--base-url", server.url)
@@ -253,8 +236,7 @@ fleet.DBOS.destroy()
 """
 
 
-def test_a_deed_whose_record_was_lost_is_not_done_again(tmp_path, url):
-    fleet = Fleet(tmp_path, url)
+def test_a_deed_whose_record_was_lost_is_not_done_again(fleet):
     fleet.enqueue(4)
     orders = list(NEW_ORDERS.items())[:4]
     assert fleet.begin("-c", KILLED_AFTER_THE_DEED).wait(60) == -signal.SIGKILL
@@ -273,13 +255,13 @@ def m_is_refund(message):
 
 
 @NEEDS_SQLITE
-def test_what_failed_is_tried_again_from_where_it_failed(tmp_path):
+def test_what_failed_is_tried_again_from_where_it_failed(on_sqlite):
     def quota_is_out_once(request):
         if len(server.requests) == 3:
             server.canned.append(Reply(401, {"error": "unauthorized"}))  # to the fourth
         return reply(request)
 
-    fleet = Fleet(tmp_path, f"sqlite:///{tmp_path}/fleet.db")
+    fleet = on_sqlite
     fleet.enqueue(1)
     with serve(OllamaServer(), quota_is_out_once) as server:
         model = ("--provider", "ollama", "--base-url", server.url)
@@ -296,13 +278,12 @@ def test_what_failed_is_tried_again_from_where_it_failed(tmp_path):
 
 
 @NEEDS_SQLITE
-def test_the_fleet_begins_no_more_than_its_share_of_a_minute(tmp_path):
-    fleet = Fleet(tmp_path, f"sqlite:///{tmp_path}/fleet.db")
-    fleet.enqueue(5)
-    with fleet.worker("a", "--provider", "offline", "--pace", "0", "--per-minute", "2"):
-        wait_until(lambda: "2 SUCCESS" in fleet.command("status"))
+def test_the_fleet_begins_no_more_than_its_share_of_a_minute(on_sqlite):
+    on_sqlite.enqueue(5)
+    with on_sqlite.worker("a", "--provider", "offline", "--pace", "0", "--per-minute", "2"):
+        wait_until(lambda: "2 SUCCESS" in on_sqlite.command("status"))
         time.sleep(1)
-        assert "2 SUCCESS" in fleet.command("status")
+        assert "2 SUCCESS" in on_sqlite.command("status")
 
 
 @NEEDS_SQLITE
@@ -334,11 +315,8 @@ def test_a_missing_engine_is_named(monkeypatch):
 
 def test_an_old_sqlite_is_named_in_one_line(monkeypatch):
     monkeypatch.setattr(desks, "OLD_SQLITE", True)
-    with (
-        pytest.raises(ValueError, match=r"needs SQLite 3\.42 or later, and there is 3\.\d+"),
-        desks.client("sqlite:///fleet.db"),
-    ):
-        pass
+    with pytest.raises(ValueError, match=r"needs SQLite 3\.42 or later, and there is 3\.\d+"):
+        desks.client("sqlite:///fleet.db").__enter__()
 
 
 @pytest.fixture
@@ -346,14 +324,9 @@ def engine(tmp_path):
     """DBOS in this process; give it an agent, and get a function that runs it as a workflow."""
     if desks.OLD_SQLITE:
         pytest.skip(OLD)
-    DBOS(
-        config={
-            "name": "test",
-            "system_database_url": f"sqlite:///{tmp_path}/engine.db",
-            "serializer": DBOSPortableJSONSerializer(),
-            "log_level": "CRITICAL",
-        }
-    )
+    url = f"sqlite:///{tmp_path}/engine.db"
+    config = {"name": "test", "system_database_url": url, "log_level": "CRITICAL"}
+    DBOS(config={**config, "serializer": DBOSPortableJSONSerializer()})
     agents = []
 
     @DBOS.workflow()
@@ -420,10 +393,9 @@ def test_a_person_is_waited_for_in_the_workflow(engine):
 
 def test_a_run_that_would_not_be_durable_is_refused(tmp_path, engine):
     agent = DurableAgent(ScriptedModel(["hi"]))
-    with pytest.raises(TypeError, match="in a DBOS workflow"):
-        agent.run("hello")
-    with pytest.raises(TypeError, match="in a DBOS workflow"):
-        asyncio.run(agent.arun("hello"))
+    for run in (run_plain, run_async):
+        with pytest.raises(TypeError, match="in a DBOS workflow"):
+            run(agent, "hello")
 
 
 def test_the_version_covers_tools_and_instructions_and_not_the_model():

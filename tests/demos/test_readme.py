@@ -15,8 +15,9 @@ import pytest
 from tests import readme
 from tests.readme import ROOT
 from tests.support.commands import environment, run_here
+from tests.support.desk import said
+from tests.support.recording import TRANSCRIPTS
 from think_agent import Turn, next_step
-from think_agent.transcript import Transcript
 
 PAGES = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in readme.readmes()}
 TEXT = PAGES["README.md"]
@@ -102,13 +103,11 @@ def test_the_readme_is_short_and_begins_with_a_setup_that_ci_runs():
 
 
 def test_the_first_block_calls_its_tool(capsys):
-    exec(compile(readme.PYTHON.findall(TEXT)[0][1], "README block 1", "exec"), {})
-    said = capsys.readouterr().out
-    comments = re.findall(
-        r"^(?:print| {9}).*?# (.*)$", readme.PYTHON.findall(TEXT)[0][1], re.MULTILINE
-    )
-    assert said.splitlines() == comments
-    assert said.startswith("✓ lookup_order")
+    first = readme.PYTHON.findall(TEXT)[0][1]
+    exec(compile(first, "README block 1", "exec"), {})
+    printed = capsys.readouterr().out
+    assert printed.splitlines() == re.findall(r"^(?:print| {9}).*?# (.*)$", first, re.MULTILINE)
+    assert printed.startswith("✓ lookup_order")
 
 
 @pytest.mark.parametrize("name", ["signal", "silence", "anthropic", "ollama", "json"])
@@ -116,9 +115,7 @@ def test_the_loop_in_short_is_the_loop(name, tmp_path):
     """On every prefix of recorded runs, of which none has a broken or an empty reply."""
     shown: dict[str, object] = {}
     exec(compile(readme.programs(TEXT)[0], "README, the loop", "exec"), shown)
-    recorded = ROOT / f"tests/data/recorded/transcripts/{name}.jsonl"
-    with Transcript(shutil.copy(recorded, tmp_path), {}, now="") as file:
-        messages = list(file)
+    messages = said(shutil.copy(TRANSCRIPTS / f"{name}.jsonl", tmp_path))
     for end in range(1, len(messages) + 1):
         turn = Turn.of(messages[:end])
         assert shown["in_short"](turn) == next_step(turn)
@@ -132,15 +129,9 @@ def test_your_own_agent_is_made_as_the_section_says(tmp_path):
     (tmp_path / "test_pantry.py").write_text(its_test)
     env = environment(PYTHONPATH=os.pathsep.join([str(ROOT), str(tmp_path)]))
     test = ["-m", "pytest", "-p", "no:cacheprovider", "test_pantry.py"]
-    for words, said in (
-        (test, "1 passed"),
-        (["pantry.py"], "5 packets of coffee are on their way"),
-    ):
+    for words, shown in (test, "1 passed"), (["pantry.py"], "5 packets of coffee are on their"):
         command = [sys.executable, *words]
-        done = subprocess.run(
-            command, cwd=tmp_path, capture_output=True, text=True, env=env, check=True
-        )
-        assert said in done.stdout
+        assert shown in subprocess.check_output(command, cwd=tmp_path, text=True, env=env)
 
 
 @pytest.mark.parametrize("name", PAGES)

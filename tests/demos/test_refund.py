@@ -5,45 +5,33 @@ import json
 import os
 import re
 import sqlite3
-import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date, timedelta
+from functools import partial
 from itertools import product
 from pathlib import Path
 
 import pytest
 
 from demos.refund.offline import LABEL, reply
-from demos.refund.shop import INSTRUCTIONS, ORDERS, Shop, ShopError
+from demos.refund.shop import ORDERS, Shop, ShopError
 from tests.servers import Reply, serve
 from tests.servers.openai_chat import Chat
 from tests.support.commands import decisions, in_a_terminal, run_here, text_of
+from tests.support.providers import desk as desk_on
 from think_agent import Agent, ScriptedModel, connect
 from think_agent.testing import call, think
 
-ROOT = Path(__file__).parents[2]
 TODAY = date(2026, 3, 1)
 # The policy applied by hand to orders.json: the oracle for shop and stand-in.
-RIGHT = {
-    "ORD-001": ("approve", 8900),
-    "ORD-002": ("deny", 0),
-    "ORD-003": ("approve", 4500),
-    "ORD-004": ("escalate", 0),
-    "ORD-005": ("approve", 50000),
-    "ORD-006": ("deny", 0),
-    "ORD-007": ("deny", 0),
-    "ORD-008": ("deny", 0),
-    "ORD-009": ("deny", 0),
-    "ORD-010": ("deny", 0),
-    "ORD-011": ("approve", 1450),
-}
-VERDICTS = ("approve", "deny", "escalate")
+PAID = {"ORD-001": 8900, "ORD-003": 4500, "ORD-005": 50000, "ORD-011": 1450}
+RIGHT = dict.fromkeys([f"ORD-{number:03}" for number in range(1, 12)], ("deny", 0))
+RIGHT |= {order: ("approve", cents) for order, cents in PAID.items()}
+RIGHT |= {"ORD-004": ("escalate", 0)}
 
 
 def desk(shop: Shop, force="first") -> Agent:
-    model = connect("offline", script=reply)
-    instructions = INSTRUCTIONS.read_text(encoding="utf-8")
-    return Agent(model, shop.tools(), instructions=instructions, force=force)
+    return desk_on(connect("offline", script=reply), shop, force)
 
 
 def test_every_seeded_order_has_a_right_decision():
@@ -51,18 +39,22 @@ def test_every_seeded_order_has_a_right_decision():
 
 
 @pytest.mark.parametrize("order", RIGHT)
-@pytest.mark.parametrize("decision", VERDICTS)
-def test_the_shop_takes_the_right_decision_and_no_other(order, decision):
+def test_the_shop_takes_the_right_decision_and_no_other(order):
     shop = Shop(today=TODAY)
     right, amount = RIGHT[order]
-    if decision == right:
-        shop.process_refund(order, decision, "because")
-        (row,) = shop.decisions()
-        assert (row.order_id, row.decision, row.amount_cents) == (order, right, amount)
-    else:
+    for wrong in {"approve", "deny", "escalate"} - {right}:
         with pytest.raises(ShopError, match=f"Allowed: {right}"):
-            shop.process_refund(order, decision, "because")
-        assert shop.decisions() == []
+            shop.process_refund(order, wrong, "because")
+    assert shop.decisions() == []
+    shop.process_refund(order, right, "because")
+    (row,) = shop.decisions()
+    assert (row.order_id, row.decision, row.amount_cents) == (order, right, amount)
+
+
+BY_HAND = """
+    INSERT INTO decisions (order_id, decision, amount_cents, reason, decided_on)
+    VALUES ('ORD-001', 'approve', 8900, 'fine', '2026-03-01')
+"""
 
 
 def test_ctrl_c_when_a_decision_is_in_already_is_ctrl_c_and_leaves_the_row():
@@ -70,10 +62,7 @@ def test_ctrl_c_when_a_decision_is_in_already_is_ctrl_c_and_leaves_the_row():
 
     def interrupted():
         with shop._transaction() as db:
-            db.execute(
-                "INSERT INTO decisions (order_id, decision, amount_cents, reason, decided_on)"
-                " VALUES ('ORD-001', 'approve', 8900, 'fine', '2026-03-01')"
-            )
+            db.execute(BY_HAND)
             db.execute("COMMIT")
             raise KeyboardInterrupt
 
@@ -108,13 +97,8 @@ def test_an_approved_order_cannot_be_refunded_again_even_behind_the_shops_back(t
     Shop(path, today=TODAY).process_refund("ORD-001", "approve", "fine")
     with pytest.raises(ShopError, match="refunded already"):
         Shop(path, today=TODAY).process_refund("ORD-001", "approve", "again")
-    row = ("ORD-001", "approve", 8900, "by hand", "2026-03-01")
     with sqlite3.connect(path) as db, pytest.raises(sqlite3.IntegrityError):
-        db.execute(
-            "INSERT INTO decisions (order_id, decision, amount_cents, reason, decided_on)"
-            " VALUES (?, ?, ?, ?, ?)",
-            row,
-        )
+        db.execute(BY_HAND)
 
 
 def test_many_at_once_refund_once(tmp_path):
@@ -148,10 +132,8 @@ def test_several_orders_an_unknown_one_and_small_talk_in_one_conversation():
     first = agent.run("Hello there")
     assert (first.exit, first.actions, shop.decisions()) == ("signal", (), [])
     second = agent.run("ORD-001, ORD-002 and ORD-999", transcript=first.transcript)
-    assert [(d.order_id, d.decision) for d in shop.decisions()] == [
-        ("ORD-001", "approve"),
-        ("ORD-002", "deny"),
-    ]
+    decided = [(d.order_id, d.decision) for d in shop.decisions()]
+    assert decided == [("ORD-001", "approve"), ("ORD-002", "deny")]
     said = "ORD-999: no decision. I could not find this order; please check its number."
     assert said in second.answer  # in words for a customer
     *_, last = second.thoughts  # tells what happened
@@ -180,8 +162,7 @@ def test_a_model_that_obeys_the_injected_note_is_stopped_by_the_shop():
 # The command line, as a person starts it.
 
 
-def run_demo(*args: str, stdin: str = "", **env: str) -> subprocess.CompletedProcess[str]:
-    return run_here("demos.refund", *args, stdin=stdin, **env)
+run_demo = partial(run_here, "demos.refund")
 
 
 def test_auto_falls_back_to_the_labeled_stand_in_and_writes_the_refund(tmp_path):
@@ -200,10 +181,8 @@ def test_json_is_one_object_and_nothing_else(tmp_path):
     run_demo("ORD-001", "--provider", "offline", "--db", db)
     done = run_demo("ORD-001 and ORD-003", "--provider", "offline", "--db", db, "--json")
     data = json.loads(done.stdout)
-    assert [(d["order_id"], d["decision"]) for d in data["decisions"]] == [
-        ("ORD-001", "deny"),
-        ("ORD-003", "approve"),
-    ]
+    decided = [(d["order_id"], d["decision"]) for d in data["decisions"]]
+    assert decided == [("ORD-001", "deny"), ("ORD-003", "approve")]
     assert data["exit"] == "signal"
     assert len(data["actions"]) == 6
     assert all(action["thought"] for action in data["actions"])
@@ -238,12 +217,9 @@ def test_quiet_prints_the_bare_answer_and_hide_thoughts_no_thoughts():
 def test_each_step_is_explained_at_the_end_on_lines_of_its_own():
     shown = run_demo("ORD-001", "--provider", "offline", "--explain").stdout
     explained = shown.partition("Why each step was taken:\n")[2].splitlines()
-    assert explained[:3] == [
-        "  1. next_step: the model is free to choose",
-        "     force_first: the model is told to call think",
-        "       -> think: Plan: look up ORD-001, check the policy, then record one decision per "
-        "order.",
-    ]
+    assert explained[0] == "  1. next_step: the model is free to choose"
+    assert explained[1] == "     force_first: the model is told to call think"
+    assert explained[2].startswith("       -> think: Plan: look up ORD-001, check the policy, ")
     assert '       -> lookup_order(order_id="ORD-001")' in explained
     assert any(line.startswith('       -> think, should_continue "false": ') for line in explained)
     assert explained[-1].endswith("next_step: end (signal)")
@@ -356,9 +332,10 @@ def test_a_path_that_will_not_do_is_all_there_is_to_read(tmp_path, flag, what):
     assert sorted(tmp_path.iterdir()) == before
 
 
-@pytest.mark.parametrize(
-    "first", ['{"id": "x", "version": 1, "type": "transcript"}\n', '{"type":"tran', ""]
-)
+HEADER = '{"id": "x", "version": 1, "type": "transcript"}\n'
+
+
+@pytest.mark.parametrize("first", [HEADER, '{"type":"tran', ""])
 def test_what_may_be_a_transcript_is_left_to_the_run(tmp_path, first):
     path = tmp_path / "run.jsonl"
     path.write_text(first)
@@ -366,21 +343,16 @@ def test_what_may_be_a_transcript_is_left_to_the_run(tmp_path, first):
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize(
-    ("provider", "said"),
-    [
-        ("anthropic", "anthropic: no API key; set the environment variable ANTHROPIC_API_KEY"),
-        ("openai", "openai: no API key; set the environment variable OPENAI_API_KEY"),
-        ("gemini", "gemini: no API key; set the environment variable GEMINI_API_KEY"),
-        ("ollama", "ollama: no server at http://127.0.0.1:9; start it with: ollama serve"),
-    ],
-)
-def test_a_model_out_of_reach_is_one_line_that_says_what_to_do(provider, said, monkeypatch):
+@pytest.mark.parametrize("provider", ["anthropic", "openai", "gemini", "ollama"])
+def test_a_model_out_of_reach_is_one_line_that_says_what_to_do(provider, monkeypatch):
     for name in ("ANTHROPIC", "OPENAI", "GEMINI", "GOOGLE"):
         monkeypatch.delenv(f"{name}_API_KEY", raising=False)
     done = run_demo("hi", "--provider", provider)
+    said = f"no API key; set the environment variable {provider.upper()}_API_KEY"
+    if provider == "ollama":
+        said = "no server at http://127.0.0.1:9; start it with: ollama serve"
     assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
-    assert done.stderr.startswith(f"error: {said}")
+    assert done.stderr.startswith(f"error: {provider}: {said}")
 
 
 def test_the_help_fits_a_narrow_terminal_and_names_what_the_kit_is_about():
@@ -395,12 +367,11 @@ def test_the_help_fits_a_narrow_terminal_and_names_what_the_kit_is_about():
 
 def test_a_transcript_is_kept_and_a_finished_run_resumes_to_its_own_answer(tmp_path):
     kept, db = str(tmp_path / "runs" / "a.jsonl"), str(tmp_path / "shop.db")
-    first = run_demo(
-        "ORD-001", "--provider", "offline", "--quiet", "--transcript", kept, "--db", db
-    )
-    again = run_demo("--resume", kept, "--provider", "offline", "--quiet", "--db", db)
+    common = ("--provider", "offline", "--quiet", "--db", db)
+    first = run_demo("ORD-001", "--transcript", kept, *common)
+    again = run_demo("--resume", kept, *common)
     assert (again.returncode, again.stdout) == (0, first.stdout)
-    more = run_demo("ORD-001", "--provider", "offline", "--quiet", "--transcript", kept, "--db", db)
+    more = run_demo("ORD-001", "--transcript", kept, *common)
     assert "refunded already" in more.stdout  # the conversation goes on in the file
     assert decisions(db) == [("ORD-001", "approve"), ("ORD-001", "deny")]
 
@@ -433,16 +404,16 @@ def test_approval_by_rule_may_also_say_no():
 
 def test_settings_come_from_file_environment_and_flag_the_later_over_the_earlier(tmp_path):
     config = tmp_path / "agent.toml"
-    config.write_text('[think_agent]\nforce = "always"\npatience = 5\nmax_actions = 9\n')
-    done = run_demo(
-        "x", "--provider", "offline", "--config", str(config), "--show-config", "--max-actions=2",
-        THINK_AGENT_PATIENCE="7",
-    )  # fmt: skip
+    text = '[think_agent]\nforce = "always"\npatience = 5\nmax_actions = 9\n'
+    config.write_text(text + "prices.m = {input = 1, output = 2}\n")
+    flags = ["--provider", "offline", "--show-config", "--max-actions=2"]
+    done = run_demo("x", *flags, THINK_AGENT_PATIENCE="7", THINK_AGENT_CONFIG=str(config))
     rows = {line.split()[0]: line.split()[1:] for line in done.stdout.splitlines()}
     assert rows["force"] == ["always", str(config)]
     assert rows["patience"] == ["7", "THINK_AGENT_PATIENCE"]
     assert rows["max_actions"] == ["2", "flag"]
     assert rows["dialect"] == ["auto", "default"]
+    assert done.stdout.splitlines()[-1] == f"prices.m           input 1.0, output 2.0 {config}"
 
 
 @pytest.mark.parametrize(
@@ -451,10 +422,7 @@ def test_settings_come_from_file_environment_and_flag_the_later_over_the_earlier
         ("--patiense 1", "'--patiense'"),
         ("--provider nope", "--provider: there is no provider 'nope'; use one of auto, "),
         ("--provider offline:nope", "no offline:nope; use one of offline:stand-in, offline:caref"),
-        (
-            "--provider offline --thinker offline:nope",
-            "no offline:nope; use one of offline:stand-in, offline:caref",
-        ),
+        ("--provider offline --thinker offline:nope", "no offline:nope; use one of offline:stand-"),
         ("--provider antropic", "did you mean anthropic?"),
         ("--provider offline --seed 1", "offline takes no seed"),
         ("--base-url http://h", "name the provider whose protocol"),
@@ -469,10 +437,7 @@ def test_settings_come_from_file_environment_and_flag_the_later_over_the_earlier
         ("force = 'often'", "agent.toml): 'often' is not one of 'first', 'never'"),
         ("patience = true", "'true' is not a valid whole number from 1"),
         ("max_cost = 1.5\nprices = 5", "write a table"),
-        (
-            "max_cost = 1.5\nprices.m = {input = -1, output = 1}",
-            "per million tokens (m: Value error, price input=-1.0: use a number from 0",
-        ),
+        ("prices.m = {input = -1, output = 1}", "(m: Value error, price input=-1.0: use a number"),
         ("not toml", "not valid TOML"),
     ],
 )
@@ -486,13 +451,6 @@ def test_what_is_wrong_is_one_line_that_names_its_place(tmp_path, words, said):
     done = run_demo("x", "--config", str(config), *flags, **env)
     assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1), done.stderr
     assert said in done.stderr
-
-
-def test_where_a_price_came_from_is_shown_too(tmp_path):
-    config = tmp_path / "agent.toml"
-    config.write_text("[think_agent]\nprices.m = {input = 1, output = 2}\n")
-    shown = run_demo("--show-config", THINK_AGENT_CONFIG=str(config)).stdout.splitlines()[-1]
-    assert shown == f"prices.m           input 1.0, output 2.0 {config}"
 
 
 def test_a_variable_of_another_command_is_named_and_a_tilde_is_home(tmp_path):
@@ -516,11 +474,7 @@ def test_the_page_of_a_run_is_that_of_its_transcript_and_tells_as_much_without_o
         assert Path(page).read_text() == Path(again).read_text()
     run_demo(*flags, alone)
     said = Path(alone).read_text()
-    for told in (
-        "What the model was told: instructions and 4 tools",
-        "begun 20",
-        "a thought first",
-    ):
+    for told in ("What the model was told: instructions and 4 tools", "begun 20", "thought first"):
         assert told in said
 
 

@@ -1,20 +1,20 @@
 """The refund desk on a stand-in without tool calling: its other side of the dialects."""
 
 import json
-from dataclasses import replace
 
 import pytest
 
 from demos.refund.dialects import speaking
 from demos.refund.offline import reply
-from demos.refund.shop import INSTRUCTIONS, Shop
+from demos.refund.shop import Shop
 from demos.refund.stand_ins import STAND_INS
 from tests.support.commands import run
+from tests.support.providers import RIGHT
+from tests.support.providers import desk as desk_on
 from think_agent import THINK_MINIMAL, Agent, Assistant, Force, ToolCall, connect
 from think_agent.cli.options import speak
 
 FOUR = "Please refund ORD-001, ORD-002, ORD-003 and ORD-004"
-RIGHT = {"ORD-001": "approve", "ORD-002": "deny", "ORD-003": "approve", "ORD-004": "escalate"}
 HOW = {  # how the thoughts came: what a plan reasons beside an action, nobody had to force
     ("native", "never"): {"volunteered"},
     ("native", "first"): {"forced", "volunteered"},
@@ -30,7 +30,7 @@ HOW = {  # how the thoughts came: what a plan reasons beside an action, nobody h
 
 def desk(dialect, shop, script=reply, **options):
     model = speak(connect("offline", script=speaking(script, dialect)), dialect)
-    return Agent(model, shop.tools(), instructions=INSTRUCTIONS.read_text("utf-8"), **options)
+    return desk_on(model, shop, **options)
 
 
 @pytest.mark.parametrize(("dialect", "force"), HOW)
@@ -109,15 +109,6 @@ def test_at_a_limit_it_tells_what_it_has_done(dialect, calls):
     assert shop.decisions()[0].order_id == "ORD-001"
     assert "ORD-001 (Laptop Stand): approved" in outcome.answer
     assert "ORD-999: no decision. I could not find this order" in outcome.answer
-
-
-@pytest.mark.parametrize("dialect", ["json", "react"])
-def test_what_the_script_says_beside_its_words_is_kept(dialect):
-    def thinking(request):
-        return replace(reply(request), thinking="Let me see.")
-
-    outcome = desk(dialect, Shop(), thinking).run("ORD-003")
-    assert outcome.turn.replies[0].thinking == "Let me see."
 
 
 @pytest.mark.parametrize("dialect", ["json", "react", "native"])

@@ -39,16 +39,11 @@ def deciding(*replies, **options) -> Agent:
     return agent(*replies, tools=[look], **{"answer": Decision, **options})
 
 
-@pytest.mark.parametrize(
-    ("wrong", "problem"),
-    [
-        (BAD, "decision"),
-        (LOW, "cents: Input should be greater than or equal to 0"),
-        ("Sure, approved!", "JSON"),
-        ("[1, 2]", ""),
-        ("{", "JSON"),
-    ],
-)
+WRONG = {BAD: "decision", LOW: "cents: Input should be greater than or equal to 0"}
+WRONG |= dict.fromkeys(["Sure, approved!", "[1, 2]", f"[{RIGHT}]", "{"], "not one JSON object")
+
+
+@pytest.mark.parametrize(("wrong", "problem"), WRONG.items())
 def test_a_wrong_answer_is_asked_for_once_more_with_what_is_wrong(wrong, problem):
     repaired = deciding(LEAVE, wrong, RIGHT).run("go")
     assert (repaired.exit, repaired.data) == ("signal", GOOD)
@@ -75,8 +70,8 @@ def test_a_null_means_that_an_optional_part_is_left_out():
 
 
 def test_after_silence_the_form_is_asked_for_first():
-    for replies in (["It is approved.", RIGHT], ["It is approved.", BAD, RIGHT]):
-        outcome = deciding(*replies).run("go")
+    for wrong in ([], [BAD]):
+        outcome = deciding("It is approved.", *wrong, RIGHT).run("go")
         assert (outcome.exit, outcome.data) == ("silence", GOOD)
     assert deciding("It is approved.", BAD, BAD).run("go").exit == "invalid_answer"
 

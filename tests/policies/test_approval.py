@@ -10,24 +10,14 @@ import pydantic
 import pytest
 
 from tests.support.agents import agent, results
-from think_agent import (
-    AskHuman,
-    Assistant,
-    CallTool,
-    Done,
-    Started,
-    Tool,
-    ToolCall,
-    ToolResult,
-    User,
-    Verdict,
-    tool,
-)
+from think_agent import Tool, tool
+from think_agent.loop import AskHuman, CallTool
+from think_agent.messages import Assistant, Started, ToolCall, ToolResult, User, Verdict
 from think_agent.testing import call, think
-from think_agent.transcript import Transcript
 
 NOW = "2026-03-01T12:00:00.000+00:00"
 MUCH = think("580 is much")
+START = Started("p", "pay")
 
 
 def pay_call(cents, id="p"):
@@ -57,6 +47,11 @@ class Desk:
         tools = [tool(pay, **self._options), tool(lambda: "seen", name="look")]
         settings = {"approve": approve if verdicts else None, **settings}
         return agent(self.calls, "Settled.", tools=tools, **settings)
+
+    def resume(self, *verdicts, notes=(START,), **settings):
+        """Goes on with what a kill in the middle of a payment leaves behind: the reply, notes."""
+        left = User("Pay"), Assistant(tool_calls=self.calls), *notes
+        return self.agent(*verdicts, **settings).resume(left)
 
 
 # Yes, no, edit, quit.
@@ -95,17 +90,52 @@ def test_edited_arguments_are_what_runs_and_what_the_record_and_the_model_see():
     assert "A person changed this call to pay(cents=100)" in outcome.actions[0].result.content
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        Verdict("yes", "another"),
-        Verdict("yes", arguments={"cents": 10**5000}),
-        Verdict("yes", arguments={"cents": float("nan")}),
-        Verdict("yes", arguments={"cents": reduce(lambda inner, _: [inner], range(3000), 1)}),
-        None,
-    ],
-    ids=["of another call", "too long", "no number", "too deep", "none"],
-)
+def test_edited_arguments_are_validated_like_any():
+    desk = Desk()
+    outcome = desk.agent(Verdict("yes", arguments={"cents": "much"})).run("Pay")
+    assert desk.paid == []
+    assert "bad arguments for pay: cents" in results(outcome, "pay")[0].content
+
+
+def test_one_dict_for_all_answers_changes_no_record():
+    edit, desk = {}, Desk(pay_call(1), pay_call(2))
+
+    def approve(asked):
+        edit["cents"] = asked.call.arguments["cents"] + 1
+        return Verdict("yes", arguments=edit)
+
+    outcome = desk.agent(approve=approve).run("Pay")
+    changed = [{"cents": 2}, {"cents": 3}]
+    assert desk.paid == [2, 3]
+    assert [m.arguments for m in outcome.transcript if isinstance(m, Verdict)] == changed
+    assert [action.call.arguments for action in outcome.actions] == changed
+
+
+def test_what_a_policy_changed_is_on_the_record():
+    def ten_at_most(step, turn):
+        if isinstance(step, CallTool) and step.call.arguments["cents"] > 10:
+            return CallTool(replace(step.call, arguments={"cents": 10}))
+        return step
+
+    desk = Desk(pay_call(5), pay_call(58_000), needs_approval=False)
+    five, ten = desk.agent(policies=[ten_at_most]).run("Pay").actions
+    assert desk.paid == [5, 10]
+    assert (five.call.arguments, five.result.arguments) == ({"cents": 5}, None)
+    assert (ten.call.arguments, ten.result.arguments) == ({"cents": 10}, {"cents": 10})
+    assert "A policy changed this call to pay(cents=10)" in ten.result.content
+
+
+TOO_DEEP = reduce(lambda inner, _: [inner], range(3000), 1)
+UNUSABLE = {
+    "none": None,
+    "of another call": Verdict("yes", "another"),
+    "too long": Verdict("yes", arguments={"cents": 10**5000}),
+    "no number": Verdict("yes", arguments={"cents": float("nan")}),
+    "too deep": Verdict("yes", arguments={"cents": TOO_DEEP}),
+}
+
+
+@pytest.mark.parametrize("answer", UNUSABLE.values(), ids=UNUSABLE)
 def test_an_answer_that_cannot_be_used_is_an_error_before_anything_is_run(answer):
     desk = Desk()
     with pytest.raises(TypeError, match="approve= gave"):
@@ -123,38 +153,28 @@ def test_a_surrogate_of_a_person_poisons_no_transcript(tmp_path):
 
 
 def test_a_no_stays_a_no_whatever_the_predicate_says_by_then():
-    answers, paid = iter([True] + [False] * 9), []
-
-    @tool(needs_approval=lambda arguments: next(answers))
-    def pay(cents: int) -> None:
-        """Pay."""
-        paid.append(cents)
-
-    refused = agent(call("pay", cents=1), "Not paid.", tools=[pay], approve=lambda asked: False)
-    assert refused.run("Pay").actions == ()
-    assert paid == []
+    answers = iter([True] + [False] * 9)
+    desk = Desk(needs_approval=lambda arguments: next(answers))
+    assert desk.agent(False).run("Pay").actions == ()
+    assert desk.paid == []
 
 
-def test_a_ready_schema_is_judged_with_the_defaults_of_its_function():
-    seen, paid = [], []
+def test_a_ready_schema_is_judged_with_its_defaults_and_those_of_its_function():
+    seen, paid, asked = [], [], []
 
-    def pay(order: str, cents: int = 58_000) -> None:
-        paid.append(cents)
+    def pay(order: str, cents: int = 58_000, **more: str) -> None:
+        paid.append((cents, more))
 
-    schema = {"type": "object", "properties": {"order": {"type": "string"}}}
+    schema = {"type": "object", "properties": {"order": {}, "by": {"default": "post"}}}
+    above_100 = lambda arguments: seen.append(arguments) or arguments["cents"] > 100  # noqa: E731
     guarded = Tool(
-        name="pay",
-        description="Pay.",
-        parameters=schema,
-        function=pay,
-        needs_approval=lambda arguments: seen.append(arguments) or arguments["cents"] > 100,
+        name="pay", description="", parameters=schema, function=pay, needs_approval=above_100
     )
-    asked = []
     script = call("pay", order="A"), "Paid."
     agent(*script, tools=[guarded], approve=lambda a: asked.append(a.question) or True).run("Pay")
-    assert seen[0] == {"order": "A", "cents": 58_000}
-    assert asked == ['Run pay(cents=58000, order="A")?']
-    assert paid == [58_000]
+    assert seen[0] == {"order": "A", "cents": 58_000, "by": "post"}
+    assert asked == ['Run pay(cents=58000, by="post", order="A")?']
+    assert paid == [(58_000, {"by": "post"})]
 
 
 def test_what_is_edited_is_what_the_model_wrote_so_that_it_is_read_once():
@@ -165,7 +185,6 @@ def test_what_is_edited_is_what_the_model_wrote_so_that_it_is_read_once():
 
     @tool(needs_approval=True)
     def pay(dollars: Annotated[int, pydantic.AfterValidator(in_cents)], note: str = "") -> None:
-        """Pay."""
         paid.append(dollars)
 
     def edit(question):
@@ -176,73 +195,6 @@ def test_what_is_edited_is_what_the_model_wrote_so_that_it_is_read_once():
     assert asked == ['Run pay(dollars=500, note="")?']
     assert paid == [500]
     assert outcome.actions[0].call.arguments == {"dollars": 5, "note": "checked"}
-
-
-def test_what_may_have_happened_is_not_said_not_to_have_run(tmp_path):
-    """Begun by an agent without a gate and limits, taken up by one with them."""
-    crashed = [User("Pay"), Assistant(tool_calls=(pay_call(1),), stop_reason="tool_use")]
-    crashed.append(Started("p", "pay", "key"))
-    for settings in ({}, {"max_actions": 1}, {"on_tool_error": "fail_fast"}):
-
-        @tool(think_first=True)
-        def pay(cents: int) -> None:
-            """Pay."""
-
-        desk = agent("Paid.", tools=[pay], **settings)
-        assert isinstance(desk.next_step(crashed), Done)  # it waits for a person
-        assert "it may have happened" in desk.next_step(crashed).answer
-
-
-def test_one_dict_for_all_answers_changes_no_record():
-    edit, paid = {}, []
-
-    def approve(asked):
-        edit["cents"] = asked.call.arguments["cents"] + 1
-        return Verdict("yes", arguments=edit)
-
-    @tool(needs_approval=True)
-    def pay(cents: int) -> None:
-        """Pay."""
-        paid.append(cents)
-
-    outcome = agent(
-        [call("pay", cents=1), call("pay", cents=2)], "Paid.", tools=[pay], approve=approve
-    ).run("Pay")
-    assert paid == [2, 3]
-    assert [m.arguments for m in outcome.transcript if isinstance(m, Verdict)] == [
-        {"cents": 2},
-        {"cents": 3},
-    ]
-    assert [action.call.arguments for action in outcome.actions] == [{"cents": 2}, {"cents": 3}]
-
-
-def test_what_a_policy_changed_is_on_the_record():
-    def ten_at_most(step, turn):
-        if isinstance(step, CallTool) and step.call.arguments["cents"] > 10:
-            return CallTool(replace(step.call, arguments={"cents": 10}))
-        return step
-
-    paid = []
-
-    @tool
-    def pay(cents: int) -> None:
-        """Pay."""
-        paid.append(cents)
-
-    script = call("pay", cents=5), call("pay", cents=58_000), "Paid."
-    outcome = agent(*script, tools=[pay], policies=[ten_at_most], force="never").run("Pay")
-    assert paid == [5, 10]
-    five, ten = outcome.actions
-    assert (five.call.arguments, five.result.arguments) == ({"cents": 5}, None)
-    assert (ten.call.arguments, ten.result.arguments) == ({"cents": 10}, {"cents": 10})
-    assert "A policy changed this call to pay(cents=10)" in ten.result.content
-
-
-def test_edited_arguments_are_validated_like_any():
-    desk = Desk()
-    outcome = desk.agent(Verdict("yes", arguments={"cents": "much"})).run("Pay")
-    assert desk.paid == []
-    assert "bad arguments for pay: cents" in results(outcome, "pay")[0].content
 
 
 def test_quit_ends_the_run_and_a_verdict_is_recorded_with_time_and_by_whom():
@@ -375,76 +327,66 @@ def test_a_verdict_can_be_written_into_the_file_by_any_program(tmp_path):
 # After a crash: a call was started and has no result.
 
 
-START = Started("p", "pay")
-
-
-@pytest.fixture
-def resume(tmp_path):
-    """Goes on with what a kill in the middle of a payment leaves behind: the reply, some notes."""
-
-    def go_on(desk, *verdicts, notes=(START,)):
-        path = tmp_path / "run.jsonl"
-        if not path.exists():
-            with Transcript(path, desk.agent().made_of(), now=NOW) as transcript:
-                for message in (User("Pay"), Assistant(tool_calls=desk.calls), *notes):
-                    transcript.append(message)
-        return desk.agent(*verdicts).resume(path)
-
-    return go_on
-
-
 def in_doubt(*calls, **options):
     return Desk(*(calls or [pay_call(58_000)]), **{"needs_approval": False, **options})
 
 
-def test_a_started_call_is_not_repeated_without_a_person(resume):
+def test_a_started_call_is_not_repeated_without_a_person():
     desk = in_doubt()
-    outcome = resume(desk)
+    outcome = desk.resume()
     assert (outcome.exit, desk.paid) == ("needs_human", [])
     assert "pay(cents=58000)" in outcome.answer
     assert "may have happened" in outcome.answer
-    assert resume(desk, True).exit == "silence"
+    assert desk.resume(True).exit == "silence"
     assert desk.paid == [58_000]
 
 
-def test_no_leaves_it_and_the_model_does_not_read_that_it_did_not_happen(resume):
+def test_no_leaves_it_and_the_model_does_not_read_that_it_did_not_happen():
     desk = in_doubt()
-    outcome = resume(desk, Verdict("no", reason="it is on the account", by="Ada"))
-    (result,) = results(outcome, "pay")
+    [result] = results(desk.resume(Verdict("no", reason="it is on the account")), "pay")
     assert desk.paid == []
     assert "may have happened" in result.content
     assert "it is on the account" in result.content
 
 
-def test_an_idempotent_tool_is_repeated(resume):
+def test_an_idempotent_tool_is_repeated():
     desk = in_doubt(idempotent=True)
-    assert (resume(desk).exit, desk.paid) == ("silence", [58_000])
+    assert (desk.resume().exit, desk.paid) == ("silence", [58_000])
+
+
+@pytest.mark.parametrize("settings", [{}, {"max_actions": 1}, {"on_tool_error": "fail_fast"}])
+def test_what_may_have_happened_is_not_said_not_to_have_run(settings):
+    """Begun by an agent without a gate and limits, taken up by one with them."""
+    desk = in_doubt(think_first=True)
+    assert "it may have happened" in desk.resume(**settings).answer
+    desk.resume(True, **settings)
+    assert desk.paid == [58_000]
 
 
 @pytest.mark.parametrize(
     ("approval", "notes"),
     [(False, (START, Verdict("yes", "p"), START)), (True, (Verdict("yes", "p", by="Ada"), START))],
 )
-def test_a_yes_covers_one_try(resume, approval, notes):
+def test_a_yes_covers_one_try(approval, notes):
     """After the second crash there is a second doubt, and a yes from before the first is none."""
     desk = in_doubt(needs_approval=approval)
-    assert (resume(desk, notes=notes).exit, desk.paid) == ("needs_human", [])
-    resume(desk, True)
+    assert (desk.resume(notes=notes).exit, desk.paid) == ("needs_human", [])
+    desk.resume(True)
     assert (len(desk.asked), desk.paid) == (1, [58_000])
 
 
-def test_a_yes_after_the_crash_keeps_the_edit_from_before_it(resume):
+def test_a_yes_after_the_crash_keeps_the_edit_from_before_it():
     desk = in_doubt(needs_approval=True)
-    resume(desk, True, notes=(Verdict("yes", "p", arguments={"cents": 100}, by="Ada"), START))
+    desk.resume(True, notes=(Verdict("yes", "p", arguments={"cents": 100}, by="Ada"), START))
     (asked,) = desk.asked
     assert "pay(cents=100)" in asked.question
     assert asked.call == pay_call(100)
     assert desk.paid == [100]
 
 
-def test_one_call_that_is_done_puts_no_other_in_doubt_where_ids_repeat(resume):
+def test_one_call_that_is_done_puts_no_other_in_doubt_where_ids_repeat():
     desk = in_doubt(pay_call(1), pay_call(2))
-    assert resume(desk, notes=(START, ToolResult("p", "pay", "paid 1"))).exit == "silence"
+    assert desk.resume(notes=(START, ToolResult("p", "pay", "paid 1"))).exit == "silence"
     assert desk.paid == [2]
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.agents import agent, results
+from tests.support.agents import NOTHING, agent, results
 from think_agent import Verdict, tool
 from think_agent.testing import call, think
 
@@ -55,7 +55,7 @@ def test_the_call_stays_as_the_model_wrote_it_and_only_the_model_sees_the_though
     assert WHY not in outcome.report
 
 
-@pytest.mark.parametrize("blank", ["", "  ", None, 5])
+@pytest.mark.parametrize("blank", [*NOTHING, None, 5])
 def test_a_blank_one_is_none_and_the_refusal_says_where_it_belongs(blank):
     carrying, paid = desk(call("pay", thought=blank, order="A"), think=None)
     assert "'thought'" in results(carrying.run("go"))[0].content

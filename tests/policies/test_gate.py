@@ -10,21 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support import naive
-from think_agent import (
-    Agent,
-    Assistant,
-    CallModel,
-    CallTool,
-    Done,
-    Force,
-    Refuse,
-    ScriptedModel,
-    ToolCall,
-    ToolResult,
-    User,
-    tool,
-)
-from think_agent.loop import plan
+from tests.support.agents import results
+from think_agent import Agent, ScriptedModel, tool
+from think_agent.loop import CallModel, CallTool, Done, Refuse, plan
+from think_agent.messages import Assistant, Force, ToolCall, ToolResult, User
 from think_agent.policies.gate import gate
 
 GUARDED = {"pay"}
@@ -70,9 +59,7 @@ def played(*replies: str) -> list[User | Assistant | ToolResult]:
 
 
 def ran(transcript) -> str:
-    results = [m for m in transcript if isinstance(m, ToolResult)]
-    assert {result.refused for result in results} <= {"", "gate"}
-    return " ".join(r.name for r in results if not r.refused and r.name != "think")
+    return " ".join(r.name for r in results(transcript) if not r.refused and r.name != "think")
 
 
 TABLE = {  # replies, what of them ran
@@ -134,12 +121,7 @@ def test_a_look_counts_whatever_came_of_it():
 
 
 def test_a_new_turn_owes_a_new_thought():
-    again = [
-        *played("think"),
-        User("And ORD-003?"),
-        replace(said("pay"), tool_calls=(made("pay"),)),
-    ]
-    assert isinstance(plan(again, POLICIES), Refuse)
+    assert isinstance(plan([*played("think"), User("And?"), said("pay")], POLICIES), Refuse)
 
 
 NEXT = {  # replies, what is asked next
@@ -185,6 +167,7 @@ def judged(transcript) -> list[tuple[str, bool, bool]]:
         elif isinstance(message, ToolResult):
             call = waiting.pop(0)
             may = call.name not in GUARDED or naive.behind(transcript[:place], call, GUARDED)
+            assert message.refused in ("", "gate")
             rows.append((call.name, bool(may), not message.refused))
     return rows
 
@@ -211,7 +194,5 @@ def test_exactly_the_covered_calls_run(script, force, streamed):
     rows = judged(outcome.transcript)
     assert [may for _, may, _ in rows] == [did_run for _, _, did_run in rows]
     assert log == [name for name, _, did_run in rows if did_run and name != "think"]
-    codes = {m.refused for m in outcome.transcript if isinstance(m, ToolResult)}
-    assert codes <= {"", "gate"}
     for action in outcome.actions:
         assert action.call.name not in GUARDED or action.thought.strip()

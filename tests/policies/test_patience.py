@@ -10,22 +10,13 @@ import time
 import pytest
 
 from tests.support.agents import agent, kit_said, results
+from tests.support.desk import said
 from tests.support.providers import run_async, run_plain
-from think_agent import (
-    Agent,
-    Assistant,
-    CallModel,
-    Force,
-    ScriptedModel,
-    Started,
-    ToolResult,
-    User,
-    Verdict,
-    tool,
-)
+from think_agent import Agent, ScriptedModel, tool
+from think_agent.loop import CallModel
+from think_agent.messages import Assistant, Force, Started, ToolResult, User, Verdict
 from think_agent.policies.patience import patience
 from think_agent.testing import call, think
-from think_agent.transcript import Transcript
 
 
 @tool
@@ -67,12 +58,9 @@ def test_failures_in_a_row_end_the_run(replies, exit, actions):
 
 
 def test_giving_up_comes_with_what_was_tried():
-    assert worker(*plays(0, 1, 2, 3)).run("go").answer.splitlines()[1:] == [
-        "✓ work(n=0)",
-        "✗ work(n=1) (error: ValueError: no 1)",
-        "✗ work(n=2) (error: ValueError: no 2)",
-        "✗ work(n=3) (error: ValueError: no 3)",
-    ]
+    _, worked, *failed = worker(*plays(0, 1, 2, 3)).run("go").answer.splitlines()
+    assert worked == "✓ work(n=0)"
+    assert failed == [f"✗ work(n={n}) (error: ValueError: no {n})" for n in (1, 2, 3)]
 
 
 @pytest.mark.parametrize(
@@ -106,12 +94,16 @@ def test_fail_fast_does_not_run_the_calls_beside_the_failed_one_nor_ask_about_th
     outcome = worker(calls, tools=[work, pay], **fast).run("go")
     assert done == [1]
     assert outcome.exit == "gave_up"
-    assert [(m.name, m.is_error, m.refused) for m in results(outcome)] == [
-        ("pay", False, ""),
-        ("work", True, ""),
-        ("think", False, ""),
-        ("pay", True, "failed"),
-    ]
+    told = [(m.name, m.is_error, m.refused) for m in results(outcome)]
+    assert told[:3] == [("pay", False, ""), ("work", True, ""), ("think", False, "")]
+    assert told[3:] == [("pay", True, "failed")]
+
+
+def test_fail_fast_gives_up_also_where_the_model_wants_to_leave():
+    failing, leave = call("work", n=1), think("so", False)
+    for calls in ((failing, leave), (leave, failing), (leave, failing, WORK)):
+        outcome = worker(calls, "Bye.", on_tool_error="fail_fast").run("go")
+        assert (outcome.exit, outcome.model_calls) == ("gave_up", 1)
 
 
 def test_an_unknown_way_to_fail_is_refused():
@@ -143,10 +135,9 @@ REPEATS = {  # replies: exit, actions, and how often a repeat was pointed out
 def test_repeats_are_pointed_out_and_then_stopped(replies, exit, actions, hints):
     outcome = worker(*replies, tools=[work, add]).run("go")
     assert (outcome.exit, len(outcome.actions)) == (exit, actions)
-    said = kit_said(outcome)
-    assert [(m.kind, "3 times" in m.text or "5 times" in m.text) for m in said] == [
-        ("repeat", True)
-    ] * hints
+    asked = kit_said(outcome)
+    assert [m.kind for m in asked] == ["repeat"] * hints
+    assert all("3 times" in m.text or "5 times" in m.text for m in asked)
 
 
 def test_another_result_is_not_the_same_again():
@@ -193,17 +184,15 @@ def never():
 
 
 def hanging(never, kind, name="hang", timeout=0.05, before=lambda: None):
-    def sync_tool() -> str:
+    def wait() -> None:
         before()
         never.wait(20)
-        return "too late"
 
-    async def async_tool() -> str:
+    async def sleep() -> None:
         before()
         await asyncio.sleep(20)
-        return "too late"
 
-    return tool({"sync": sync_tool, "async": async_tool}[kind], name=name, timeout=timeout)
+    return tool({"sync": wait, "async": sleep}[kind], name=name, timeout=timeout)
 
 
 @pytest.mark.parametrize("run", [run_plain, run_async])
@@ -223,8 +212,8 @@ def test_a_tool_within_its_timeout_is_as_any_other(run):
     where = contextvars.ContextVar("where", default="nowhere")
     where.set("in the caller's context")
 
-    def fine(n: int) -> str:
-        return f"{n} {where.get()}"
+    def fine() -> str:
+        return where.get()
 
     def fails() -> str:
         raise KeyError("inside")
@@ -237,14 +226,10 @@ def test_a_tool_within_its_timeout_is_as_any_other(run):
         return "waited"
 
     tools = [tool(f, timeout=5) for f in (fine, fails, stops, waits)]
-    calls = (call("fine", n=1), call("fails"), call("stops"), call("waits"))
-    outcome = run(worker(calls, "Done.", tools=tools), "go")
-    assert [action.result.content for action in outcome.actions] == [
-        "1 in the caller's context",
-        "error: KeyError: 'inside'",
-        "error: StopIteration",
-        "waited",
-    ]
+    outcome = run(worker([call(one.name) for one in tools], "Done.", tools=tools), "go")
+    fine, fails, *others = [action.result.content for action in outcome.actions]
+    assert (fine, fails) == ("in the caller's context", "error: KeyError: 'inside'")
+    assert others == ["error: StopIteration", "waited"]
 
 
 # Being stopped.
@@ -258,12 +243,11 @@ def stopping(stop):
 
 
 def assert_it_can_go_on(path):
-    with Transcript(path, {}, now="") as transcript:
-        said = tuple(transcript)
-    assert [type(message) for message in said] == KINDS
+    before = said(path)
+    assert [type(message) for message in before] == KINDS
     twice = tool(lambda: "done twice", name="stop", idempotent=True)
     outcome = worker(WORK, call("stop"), "Done.", tools=[work, twice]).resume(path)
-    assert outcome.transcript[: len(said)] == said
+    assert outcome.transcript[: len(before)] == tuple(before)
     assert [a.result.content for a in outcome.actions] == ["worked", "done twice"]
 
 
@@ -313,17 +297,3 @@ def test_cancellation_while_the_model_is_asked(tmp_path):
         asyncio.run(main())
     outcome = worker(WORK, "Done.").resume(tmp_path / "run.jsonl")
     assert [type(m) for m in outcome.transcript] == [*KINDS[:4], Assistant]
-
-
-def test_a_stream_that_is_left_frees_the_file(tmp_path):
-    path, desk = tmp_path / "run.jsonl", worker(WORK, "Done.")
-
-    async def leave():
-        stream = desk.astream("go", transcript=path)
-        async for event in stream:
-            if isinstance(event, ToolResult):
-                break
-        await stream.aclose()
-
-    asyncio.run(leave())
-    assert desk.resume(path).exit == "silence"

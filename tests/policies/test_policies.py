@@ -7,22 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.strategies import transcripts
-from think_agent import (
-    Agent,
-    Assistant,
-    CallModel,
-    CallTool,
-    Done,
-    Force,
-    Request,
-    ScriptedModel,
-    ToolCall,
-    ToolResult,
-    User,
-    next_step,
-    tool,
-)
-from think_agent.loop import NUDGE, plan
+from think_agent import Agent, ScriptedModel, tool
+from think_agent.loop import NUDGE, CallModel, CallTool, Done, next_step, plan
+from think_agent.messages import Assistant, Force, ToolCall, ToolResult, User
 from think_agent.policies.forcing import force
 from think_agent.policies.limits import max_model_calls
 from think_agent.testing import call
@@ -50,11 +37,7 @@ LIMIT = User("No more.", kind="limit")
 FORCING = {
     "opening": ([ASK], FORCED, FORCED),
     "opening of a later turn": ([ASK, Assistant("Hi."), ASK], FORCED, FORCED),
-    "opening after thoughts of an earlier turn": (
-        [*THOUGHT_OF, Assistant("Hi."), ASK],
-        FORCED,
-        FORCED,
-    ),
+    "opening after a thought": ([*THOUGHT_OF, Assistant("Hi."), ASK], FORCED, FORCED),
     "acted": (ACTED, CallModel(), FORCED),
     "thought": (THOUGHT_OF, CallModel(), CallModel("required")),
     "thought, then acted": ([ASK, *turn(THOUGHT, PAY)], CallModel(), FORCED),
@@ -86,6 +69,11 @@ def test_an_unknown_forcing_is_refused(when):
         force(when)
 
 
+@tool
+def pay(n: int) -> str:
+    return f"paid {n}"
+
+
 def test_a_choice_that_was_ignored_twice_is_not_asked_any_more():
     acts = Agent(ScriptedModel(lambda request: turn(call("pay", n=1))[0]), [pay], force="always")
     asked = [reply.tool_choice for reply in acts.run("go").turn.replies]
@@ -103,61 +91,24 @@ def test_forcing_changes_the_tool_choice_of_a_free_call_and_nothing_else(transcr
         assert step == planned
 
 
-def limited(limit, transcript):
+def limited(limit, *transcript):
     return plan(transcript, [max_model_calls(limit)])
 
 
-def test_a_call_that_is_final_anyway_is_not_announced_as_the_limit():
-    assert limited(2, LEFT) == CallModel("none")
-    assert limited(2, [*ACTED, step_said(ACTED)]) == CallModel("none")  # resumed after the words
-
-
-def step_said(transcript):
-    return limited(2, transcript).say
-
-
-def test_beyond_the_limit_the_turn_is_over():
-    closing = [*ACTED, step_said(ACTED)]
-    assert limited(2, [*closing, Assistant("So far.")]) == Done("limit", "So far.")
-    assert limited(2, [*closing, Assistant()]) == Done("empty")  # no call is left for a nudge
-    assert limited(1, ACTED).exit == "limit"  # resumed under a lower limit
-    assert limited(2, [*LEFT, Assistant()]) == Done("empty")
-
-
-@tool
-def pay(n: int) -> str:
-    return f"paid {n}"
-
-
-def dutiful(actions):
-    """A model that honors every tool choice: thinks when it must, acts `actions` times, leaves."""
-
-    def reply(request: Request) -> Assistant:
-        acted = sum(isinstance(m, ToolResult) and m.name == "pay" for m in request.messages)
-        match request.tool_choice:
-            case "none":
-                return Assistant("All done.")
-            case Force("think"):
-                go_on = "true" if acted < actions else "false"
-                return turn(ToolCall("", "think", {"thought": "x", "should_continue": go_on}))[0]
-            case _:
-                return turn(ToolCall("", "pay", {"n": acted}))[0]
-
-    return ScriptedModel(reply)
-
-
-@given(st.integers(0, 5))
-def test_always_with_a_model_that_obeys_ends_by_signal(actions):
-    outcome = Agent(dutiful(actions), [pay], force="always").run("go")
-    assert (outcome.exit, outcome.answer) == ("signal", "All done.")
-    assert len(outcome.actions) == outcome.behind_a_thought == actions
-    assert outcome.model_calls == 2 * actions + 2  # a thought before each action, one to leave
+def test_the_last_call_is_announced_where_it_is_not_final_anyway_and_then_the_turn_is_over():
+    closing = [*ACTED, limited(2, *ACTED).say]
+    assert closing[-1].kind == "limit"
+    assert limited(2, *closing) == CallModel("none")  # resumed after the words
+    assert limited(2, *closing, Assistant("So far.")) == Done("limit", "So far.")
+    assert limited(2, *closing, Assistant()) == Done("empty")  # no call is left for a nudge
+    assert limited(1, *ACTED).exit == "limit"  # resumed under a lower limit
+    assert limited(2, *LEFT) == CallModel("none")
+    assert limited(2, *LEFT, Assistant()) == Done("empty")
 
 
 def test_policies_keep_nothing():
     """The same policy object serves any number of runs, in any order."""
     policies = [force("always"), max_model_calls(3)]
-    paths = [[ASK], ACTED, THOUGHT_OF, LEFT]
-    fresh = {i: plan(path, [force("always"), max_model_calls(3)]) for i, path in enumerate(paths)}
-    for order in itertools.permutations(range(len(paths))):
-        assert {i: plan(paths[i], policies) for i in order} == fresh
+    for paths in itertools.permutations([[ASK], ACTED, THOUGHT_OF, LEFT]):
+        for path in paths:
+            assert plan(path, policies) == plan(path, [force("always"), max_model_calls(3)])

@@ -65,7 +65,6 @@ class Protocol:
         """An error Reply for a wrong path or missing credentials; None when the request may be
         served.
         """
-        raise NotImplementedError
 
     def decode(self, path: str, body: dict[str, Any]) -> Request:
         """The request as the brain sees it. Checks what the API checks: every call answered, ids,
@@ -74,7 +73,7 @@ class Protocol:
         raise NotImplementedError
 
     def is_stream(self, path: str, body: dict[str, Any]) -> bool:
-        raise NotImplementedError
+        return body.get("stream") is True
 
     def encode(self, reply: Assistant, body: dict[str, Any]) -> Any:
         """The whole response as JSON."""
@@ -95,31 +94,30 @@ class Protocol:
         return None
 
 
+@dataclass
 class ProviderServer:
-    """A running server. Use `serve(protocol, brain)`."""
+    """A running server. Use `serve(protocol, brain)`. `canned`: replies to give first, in turn,
+    whatever is asked: for errors, and servers that lie.
+    """
 
-    def __init__(self, protocol: Protocol, brain: Brain, mode: Mode) -> None:
-        self.protocol = protocol
-        self.brain = brain
-        self.mode: Mode = mode
-        self.requests: list[dict[str, Any]] = []
-        self.headers: list[dict[str, str]] = []
-        self.canned: list[Reply] = []
-        """Replies to give first, in turn, whatever is asked: for errors, and servers that lie."""
-        self.url = ""
+    protocol: Protocol
+    brain: Brain
+    mode: Mode
+    requests: list[dict[str, Any]] = field(default_factory=list)
+    headers: list[dict[str, str]] = field(default_factory=list)
+    canned: list[Reply] = field(default_factory=list)
+    url: str = ""
 
     def answer(self, method: str, path: str, headers: Any, raw: bytes) -> Reply:
         body = json.loads(raw) if raw else None
-        if method != "POST":
-            return self.protocol.other(method, path, body) or Reply(404, {"error": "not found"})
         extra = self.protocol.other(method, path, body)
-        if extra is not None:
-            return extra
+        if extra or method != "POST":
+            return extra or Reply(404, {"error": "not found"})
         self.requests.append(body)
         self.headers.append({key.lower(): value for key, value in headers.items()})
         if self.canned:
             return self.canned.pop(0)
-        if (problem := self.protocol.accepts(path, headers)) is not None:
+        if problem := self.protocol.accepts(path, headers):
             return problem
         try:
             request = self.protocol.decode(path, body)
@@ -134,7 +132,7 @@ class ProviderServer:
         reply = self.brain(request)
         if self.protocol.is_stream(path, body):
             chunks = self.protocol.encode_stream(reply, body)
-            return Reply(chunks=chunks, content_type=self.protocol.stream_type)
+            return Reply(chunks=chunks, content_type=self.stream_type)
         return Reply(body=self.protocol.encode(reply, body))
 
     @property
@@ -188,10 +186,7 @@ def serve(protocol: Protocol, brain: Brain, mode: Mode = "honor") -> Iterator[Pr
 
     http = Quiet(("127.0.0.1", 0), Handler)
     server.url = f"http://127.0.0.1:{http.server_port}"
-    thread = threading.Thread(
-        target=http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
-    )
-    thread.start()
+    threading.Thread(target=http.serve_forever, args=(0.01,), daemon=True).start()
     try:
         yield server
     finally:

@@ -67,9 +67,6 @@ class AnthropicProtocol(Protocol):
     def refusal(self, message: str) -> Reply:
         return error_reply(400, "invalid_request_error", message)
 
-    def is_stream(self, path: str, body: Body) -> bool:
-        return body.get("stream") is True
-
     def decode(self, path: str, body: Body) -> Request:
         check(not (extra := set(body) - BODY_KEYS), f"{extra}: Extra inputs are not permitted")
         for key, kind in (("model", str), ("max_tokens", int), ("messages", list)):
@@ -159,9 +156,8 @@ def pieces_of(block: Body) -> tuple[Body, list[Body]]:
             return {**block, "thinking": "", "signature": ""}, deltas
     # The first piece is always empty, and the only one of a call without arguments.
     pieces = ["", *in_pieces(text_of(block["input"]))] if block["input"] else [""]
-    return {**block, "input": {}}, [
-        {"type": "input_json_delta", "partial_json": piece} for piece in pieces
-    ]
+    deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in pieces]
+    return {**block, "input": {}}, deltas
 
 
 def sign(body: Body, index: int, thinking: str) -> str:
@@ -182,10 +178,8 @@ def decode_tool(index: int, tool: Body) -> Tool:
     validated(ToolParam, tool, f"tools.{index}.custom")
     schema = tool["input_schema"]
     check(schema.get("type") == "object", f"tools.{index}.custom.input_schema.type: Field required")
-    check(
-        not tool.get("strict") or schema.get("additionalProperties") is False,
-        f"tools.{index}.custom: For 'object' type, 'additionalProperties' must be set to false",
-    )
+    closed = not tool.get("strict") or schema.get("additionalProperties") is False
+    check(closed, f"tools.{index}.custom: 'additionalProperties' must be set to false")
     return shown_tool(tool["name"], tool.get("description", ""), schema)
 
 
@@ -208,59 +202,38 @@ def check_thinking(body: Body, choice: ToolChoice) -> None:
     thinking = body.get("thinking", {})
     if thinking.get("type") != "enabled":
         return
-    check(
-        body["max_tokens"] > thinking.get("budget_tokens", 0),
-        "`max_tokens` must be greater than `thinking.budget_tokens`.",
-    )
-    check(
-        choice in ("auto", "none"), "Thinking may not be enabled when tool_choice forces tool use."
-    )
+    enough = body["max_tokens"] > thinking.get("budget_tokens", 0)
+    check(enough, "`max_tokens` must be greater than `thinking.budget_tokens`.")
+    free = choice in ("auto", "none")
+    check(free, "Thinking may not be enabled when tool_choice forces tool use.")
 
 
 def check_pairs(messages: list[Body]) -> None:
     """Every call is answered in the next message, by results that stand first; nothing else is."""
-    check(bool(messages), "messages: at least one message is required")
-    check(
-        messages[-1].get("role") == "user",
-        "This model does not support assistant message prefill. "
-        "The conversation must end with a user message.",
-    )
+    check(messages, "messages: at least one message is required")
+    ends = messages[-1].get("role") == "user"
+    check(ends, "This model does not support assistant message prefill.")
     asked: list[str] = []
     for index, message in enumerate(messages):
         extra = set(message) - {"role", "content"}
         check(not extra, f"messages.{index}.{extra}: Extra inputs are not permitted")
         check(message["role"] in ("user", "assistant"), f"messages.{index}.role: unexpected role")
         content = message["content"]
-        check(
-            bool(content),
-            f"messages.{index}: all messages must have non-empty content except for the optional "
-            "final assistant message",
-        )
+        check(content, f"messages.{index}: all messages must have non-empty content")
         check(isinstance(content, list), "this server takes content as blocks only")
         for at, block in enumerate(content):
             check_block(message["role"], block, f"messages.{index}.content.{at}")
         kinds = [block["type"] for block in content]
         answered = [block["tool_use_id"] for block in content if block["type"] == "tool_result"]
-        check(
-            set(answered) <= set(asked) and len(answered) == len(set(answered)),
-            f"messages.{index}: unexpected `tool_use_id` found in `tool_result` blocks",
-        )
-        check(
-            set(answered) == set(asked),
-            f"messages.{index - 1}: `tool_use` ids were found without `tool_result` blocks "
-            f"immediately after: {', '.join(set(asked) - set(answered))}.",
-        )
-        check(
-            "tool_result" not in kinds[len(answered) :],
-            f"messages.{index}: Did not find {len(answered)} `tool_result` block(s) at the "
-            "beginning of this message",
-        )
+        known = set(answered) <= set(asked) and len(answered) == len(set(answered))
+        check(known, f"messages.{index}: unexpected `tool_use_id` found in `tool_result` blocks")
+        unanswered = "`tool_use` ids were found without `tool_result` blocks immediately after"
+        check(set(answered) == set(asked), f"messages.{index - 1}: {unanswered}")
+        first = "tool_result" not in kinds[len(answered) :]
+        check(first, f"messages.{index}: `tool_result` blocks must begin the message")
         asked = [block["id"] for block in content if block["type"] == "tool_use"]
-        check(
-            set(kinds[kinds.index("tool_use") :]) == {"tool_use"} if asked else True,
-            f"messages.{index}: `tool_use` ids were found without `tool_result` blocks "
-            f"immediately after: {', '.join(asked)}.",
-        )
+        last = set(kinds[len(kinds) - len(asked) :]) <= {"tool_use"}
+        check(last, f"messages.{index}: {unanswered}")
         check(len(asked) == len(set(asked)), "messages: `tool_use` ids must be unique")
 
 
@@ -273,9 +246,7 @@ def check_block(role: str, block: Any, where: str) -> None:
     if kind == "text":
         check(bool(block["text"].strip()), "messages: text content blocks must be non-empty")
     for key in {"id", "tool_use_id"} & set(block):
-        check(
-            bool(ID.fullmatch(block[key])), f"{where}.{key}: String should match '^{ID.pattern}$'"
-        )
+        check(ID.fullmatch(block[key]), f"{where}.{key}: String should match '{ID.pattern}'")
 
 
 def decode_messages(body: Body) -> list[Message]:
@@ -299,20 +270,15 @@ def decode_messages(body: Body) -> list[Message]:
 
 def decode_reply(body: Body, index: int) -> Assistant:
     content = body["messages"][index]["content"]
+    where = f"messages.{index}.content.0"
     for block in content:
         if block["type"] == "thinking":
-            check(
-                block["signature"] == sign(body, index, block["thinking"]),
-                f"messages.{index}.content.0: Invalid `signature` in `thinking` block. "
-                "The block is bound to a different conversation.",
-            )
+            signed = block["signature"] == sign(body, index, block["thinking"])
+            check(signed, f"{where}: Invalid `signature` in `thinking` block.")
     kinds = [block["type"] for block in content]
     if body.get("thinking", {}).get("type") == "enabled" and "tool_use" in kinds:
-        check(
-            kinds[0] in ("thinking", "redacted_thinking"),
-            f"messages.{index}.content.0.type: Expected `thinking` or `redacted_thinking`, "
-            f"but found `{kinds[0]}`.",
-        )
+        thinks = kinds[0] in ("thinking", "redacted_thinking")
+        check(thinks, f"{where}.type: Expected `thinking`, but found `{kinds[0]}`.")
     return Assistant(
         text="".join(block["text"] for block in content if block["type"] == "text"),
         thinking="".join(block["thinking"] for block in content if block["type"] == "thinking"),

@@ -68,11 +68,8 @@ class GeminiProtocol(Protocol):
             conforms(TYPES[name], value, name)
         tools = [self._tool(tool) for tool in self._declarations(body)]
         config = body.get("generationConfig", {})
-        if "responseJsonSchema" in config:
-            check(
-                config.get("responseMimeType") == "application/json",
-                "responseJsonSchema needs the response mime type application/json",
-            )
+        as_json = config.get("responseMimeType") == "application/json"
+        check(as_json or "responseJsonSchema" not in config, "responseJsonSchema needs a mime type")
         system = body.get("systemInstruction")
         return Request(
             self._messages(body.get("contents", [])),
@@ -117,11 +114,7 @@ class GeminiProtocol(Protocol):
                 check(len(kinds) == 1, "required oneof field 'data' must have one initialized")
             answers = [part for part in parts if "functionResponse" in part]
             if waiting or answers:
-                check(
-                    waiting and answers,
-                    "Please ensure that function response turn comes immediately after a "
-                    "function call turn.",
-                )
+                check(waiting and answers, "function responses come right after function calls")
                 messages += self._results(content, waiting)
                 waiting = []
                 continue
@@ -149,16 +142,11 @@ class GeminiProtocol(Protocol):
             call = part["functionCall"]
             signature = part.get("thoughtSignature")
             if self.ids and not calls:
-                check(
-                    signature,
-                    "Function call is missing a thought_signature in functionCall parts. "
-                    f"function call `default_api:{call['name']}`",
-                )
+                check(signature, "Function call is missing a thought_signature.")
             if signature and signature != NOT_BY_THE_MODEL:
                 check(signature == self._sign(call), "Thought signature is not valid.")
-            calls.append(
-                ToolCall(call.get("id") or f"{turn}.{len(calls)}", call["name"], call["args"])
-            )
+            id = call.get("id") or f"{turn}.{len(calls)}"
+            calls.append(ToolCall(id, call["name"], call["args"]))
         return Assistant(
             text="".join(part.get("text", "") for part in parts if not part.get("thought")),
             thinking="".join(part.get("text", "") for part in parts if part.get("thought")),
@@ -167,21 +155,14 @@ class GeminiProtocol(Protocol):
 
     def _results(self, content: dict[str, Any], calls: list[ToolCall]) -> list[Message]:
         check(content.get("role") == "user", "Please use the role user for function responses.")
-        check(
-            len(content["parts"]) == len(calls)
-            and all("functionResponse" in part for part in content["parts"]),
-            "Please ensure that the number of function response parts is equal to the number of "
-            "function call parts of the function call turn.",
-        )
+        answers = [p["functionResponse"] for p in content["parts"] if "functionResponse" in p]
+        equal = len(answers) == len(content["parts"]) == len(calls)
+        check(equal, "there must be as many function response parts as function call parts")
         results: list[Message] = []
-        for part, call in zip(content["parts"], calls, strict=True):
-            answer = part["functionResponse"]
+        for answer, call in zip(answers, calls, strict=True):
             check(answer["name"] == call.name, f"no function call of the name {answer['name']}")
-            made_here = "." in call.id
-            check(
-                answer.get("id") == (None if made_here else call.id),
-                f"function response id {answer.get('id')} does not match its function call",
-            )
+            id = None if "." in call.id else call.id  # with a dot, it was made here
+            check(answer.get("id") == id, f"{answer.get('id')} does not match its function call")
             [(key, text)] = answer["response"].items()
             check(key in ("output", "error"), "response must have output or error")
             results.append(ToolResult(call.id, call.name, text, is_error=key == "error"))

@@ -85,9 +85,8 @@ class OllamaServer(Protocol):
         if reply.thinking:
             message["thinking"] = reply.thinking
         if reply.tool_calls:
-            message["tool_calls"] = [
-                _call(index, call) for index, call in enumerate(reply.tool_calls, _calls(body))
-            ]
+            calls = enumerate(reply.tool_calls, _calls(body))
+            message["tool_calls"] = [_call(index, call) for index, call in calls]
         return {**_head(body), "message": message, **_tail(reply)}
 
     def encode_stream(self, reply: Assistant, body: dict[str, Any]) -> Iterator[bytes]:
@@ -125,17 +124,10 @@ def _messages(wire: list[dict[str, Any]]) -> list[Message]:
         if role == "user":
             messages.append(User(item["content"]))
             continue
-        waiting = [
-            _read_call(f"sent_{number}_{index}", call)
-            for index, call in enumerate(item.get("tool_calls") or ())
-        ]
-        messages.append(
-            Assistant(
-                text=item.get("content", ""),
-                thinking=item.get("thinking", ""),
-                tool_calls=tuple(waiting),
-            )
-        )
+        calls = enumerate(item.get("tool_calls") or ())
+        waiting = [_read_call(f"sent_{number}_{index}", call) for index, call in calls]
+        reply = Assistant(item.get("content", ""), item.get("thinking", ""), tuple(waiting))
+        messages.append(reply)
     check(not waiting, "calls without a result at the end")
     check(bool(messages) and not isinstance(messages[-1], Assistant), "nothing is asked")
     return messages
@@ -166,10 +158,8 @@ def _head(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def _tail(reply: Assistant) -> dict[str, Any]:
-    counts = {
-        "prompt_eval_count": reply.usage.input_tokens,
-        "eval_count": reply.usage.output_tokens,
-    }
+    used = reply.usage
+    counts = {"prompt_eval_count": used.input_tokens, "eval_count": used.output_tokens}
     return {
         "done": True,
         "done_reason": "length" if reply.stop_reason == "max_tokens" else "stop",

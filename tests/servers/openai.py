@@ -8,9 +8,9 @@ import json
 import re
 from typing import Any
 
-from tests.servers import Protocol, Reply, check, shown_tool
-from think_agent import Force, Tool
-from think_agent.messages import Json, ToolChoice
+from tests.servers import Protocol, Reply, check, conforms, shown_tool
+from think_agent import Assistant, Force, Request, Tool
+from think_agent.messages import Json, Message, ToolChoice
 
 TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
@@ -21,9 +21,8 @@ def error(
     """An HTTP error as OpenAI sends it."""
     kind = "invalid_request_error" if status < 429 else code or "server_error"
     body = {"error": {"message": message, "type": kind, "param": param, "code": code}}
-    return Reply(
-        status, body, headers={name.replace("_", "-"): value for name, value in headers.items()}
-    )
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return Reply(status, body, headers=named)
 
 
 class OpenAIProtocol(Protocol):
@@ -32,6 +31,8 @@ class OpenAIProtocol(Protocol):
     path: str
     body_type: type
     """The SDK's TypedDict of the request body."""
+    tool_type: Any
+    """The SDK's TypedDict of a tool."""
 
     def accepts(self, path: str, headers: Any) -> Reply | None:
         if path != f"/v1{self.path}":
@@ -43,44 +44,57 @@ class OpenAIProtocol(Protocol):
             return error(401, f"Incorrect API key provided: {key}.", code="invalid_api_key")
         return None
 
-    def is_stream(self, path: str, body: Json) -> bool:
-        return body.get("stream") is True
-
     def refusal(self, message: str) -> Reply:
         if message.startswith("The model "):
             return error(404, message, code="model_not_found")
         return error(400, message)
 
-    def check_body(self, body: Json) -> None:
+    def decode(self, path: str, body: Json) -> Request:
         known = {*self.body_type.__annotations__, "stream"}
         check(body.keys() <= known, f"Unrecognized request arguments: {body.keys() - known}")
         check(isinstance(body.get("model"), str), "you must provide a model parameter")
         check(self.knows(body["model"]), f"The model `{body['model']}` does not exist.")
+        tools = self.tools(body.get("tools", []))
+        system, messages = self.messages(body)
+        if schema := self.schema(body):
+            check_strict(schema)
+        choice = self.choice(body, tools)
+        return Request(messages, tools, tool_choice=choice, system=system, output_schema=schema)
 
-    def tools(self, functions: list[Json]) -> tuple[Tool, ...]:
-        """The tools of the request, from their function objects."""
+    def messages(self, body: Json) -> tuple[str, tuple[Message, ...]]:
+        """The system prompt of the request, and its messages."""
+        raise NotImplementedError
+
+    def schema(self, body: Json) -> Json | None:
+        """That of the answer, where one is asked for."""
+        raise NotImplementedError
+
+    def tools(self, wire: list[Json]) -> tuple[Tool, ...]:
+        """The tools of the request."""
         tools = []
-        for index, function in enumerate(functions):
+        for index, tool in enumerate(wire):
+            conforms(self.tool_type, tool, f"tools[{index}]")
+            function = tool.get("function", tool)
             name = function.get("name", "")
             check(TOOL_NAME.fullmatch(name), f"Invalid 'tools[{index}].function.name'")
             parameters = function.get("parameters") or {}
-            check(
-                parameters.get("type") == "object" and "properties" in parameters,
-                f"Invalid schema for function '{name}': object schema missing properties.",
-            )
+            whole = parameters.get("type") == "object" and "properties" in parameters
+            check(whole, f"Invalid schema for function '{name}': missing properties.")
             if function.get("strict"):
                 check_strict(parameters)
             tools.append(shown_tool(name, function["description"], parameters))
         return tuple(tools)
 
-    def choice(self, body: Json, name: Any, tools: tuple[Tool, ...]) -> ToolChoice:
-        """The tool choice of the request; `name` is the one it names, if any."""
+    def choice(self, body: Json, tools: tuple[Tool, ...]) -> ToolChoice:
+        """The tool choice of the request."""
         check(tools or "tools" not in body, "[] is too short - 'tools'")
         if "tool_choice" not in body:
             return "auto"
         check(tools, "'tool_choice' is only allowed when 'tools' are specified.")
-        if body["tool_choice"] in ("auto", "none", "required"):
-            return body["tool_choice"]
+        choice = body["tool_choice"]
+        if choice in ("auto", "none", "required"):
+            return choice
+        name = choice.get("function", choice).get("name")
         known = {tool.name for tool in tools}
         check(name in known, f"Tool choice '{name}' not found in 'tools' parameter.")
         return Force(name)
@@ -88,14 +102,22 @@ class OpenAIProtocol(Protocol):
 
 def check_strict(schema: Json) -> None:
     """Refuse a schema that strict mode refuses."""
-    check(
-        schema.get("additionalProperties") is False,
-        "Invalid schema: 'additionalProperties' is required to be supplied and to be false.",
-    )
-    check(
-        set(schema.get("required", ())) == set(schema.get("properties", {})),
-        "Invalid schema: 'required' must list every key in properties.",
-    )
+    closed = schema.get("additionalProperties") is False
+    check(closed, "Invalid schema: 'additionalProperties' is required and to be false.")
+    all_required = set(schema.get("required", ())) == set(schema.get("properties", {}))
+    check(all_required, "Invalid schema: 'required' must list every key in properties.")
+
+
+def usage(reply: Assistant, input: str, output: str) -> Json:
+    """The tokens of a reply, in the words of either API."""
+    used = reply.usage
+    return {
+        f"{input}_tokens": used.input_tokens,
+        f"{output}_tokens": used.output_tokens,
+        "total_tokens": used.input_tokens + used.output_tokens,
+        f"{input}_tokens_details": {"cached_tokens": used.cached_tokens},
+        f"{output}_tokens_details": {"reasoning_tokens": used.reasoning_tokens},
+    }
 
 
 def arguments_of(text: Any) -> Json:

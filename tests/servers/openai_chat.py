@@ -10,8 +10,8 @@ from openai.types.chat import ChatCompletionMessageParam, ChatCompletionToolUnio
 from openai.types.chat.completion_create_params import CompletionCreateParamsBase
 
 from tests.servers import check, conforms, in_pieces, sse, text_of
-from tests.servers.openai import OpenAIProtocol, arguments_of, check_strict
-from think_agent import Assistant, Request, ToolCall, ToolResult, User
+from tests.servers.openai import OpenAIProtocol, arguments_of, usage
+from think_agent import Assistant, ToolCall, ToolResult, User
 from think_agent.messages import Json, Message
 
 REASONING_LOST = "The `reasoning_content` in the thinking mode must be passed back to the API."
@@ -20,6 +20,7 @@ REASONING_LOST = "The `reasoning_content` in the thinking mode must be passed ba
 class Chat(OpenAIProtocol):
     path = "/chat/completions"
     body_type = CompletionCreateParamsBase
+    tool_type = ChatCompletionToolUnionParam
     forced_refusal = "Thinking mode does not support this tool_choice"
 
     def __init__(self, *args: Any, **only: Any) -> None:
@@ -27,30 +28,16 @@ class Chat(OpenAIProtocol):
         self.reasoning: dict[str, str] = {}
         """By the id of the first call of the reply."""
 
-    def decode(self, path: str, body: Json) -> Request:
-        self.check_body(body)
+    def schema(self, body: Json) -> Json | None:
+        return body.get("response_format", {}).get("json_schema", {}).get("schema")
+
+    def messages(self, body: Json) -> tuple[str, tuple[Message, ...]]:
         whole = not body.get("stream")
         check(not (whole and "stream_options" in body), "'stream_options' is for streams only.")
-        for index, tool in enumerate(body.get("tools", ())):
-            conforms(ChatCompletionToolUnionParam, tool, f"tools[{index}]")
-        tools = self.tools([tool["function"] for tool in body.get("tools", ())])
-        choice = body.get("tool_choice")
-        name = choice["function"]["name"] if isinstance(choice, dict) else None
-        system, messages = self.messages(body["messages"])
-        schema = None
-        if "response_format" in body:
-            schema = body["response_format"]["json_schema"]["schema"]
-            check_strict(schema)
-        tool_choice = self.choice(body, name, tools)
-        return Request(
-            messages, tools, tool_choice=tool_choice, system=system, output_schema=schema
-        )
-
-    def messages(self, wire: list[Json]) -> tuple[str, tuple[Message, ...]]:
         system = ""
         messages: list[Message] = []
         waiting: dict[str, str] = {}
-        for index, item in enumerate(wire):
+        for index, item in enumerate(body["messages"]):
             conforms(ChatCompletionMessageParam, item, f"messages[{index}]")
             check(not waiting or item["role"] == "tool", unanswered(waiting))
             match item["role"]:
@@ -60,13 +47,9 @@ class Chat(OpenAIProtocol):
                 case "user":
                     messages.append(User(item["content"]))
                 case "tool":
-                    check(
-                        item["tool_call_id"] in waiting,
-                        "messages with role 'tool' must be a response to a preceeding message "
-                        "with 'tool_calls'.",
-                    )
-                    name = waiting.pop(item["tool_call_id"])
-                    messages.append(ToolResult(item["tool_call_id"], name, item["content"]))
+                    id = item["tool_call_id"]
+                    check(id in waiting, "role 'tool' must respond to a message with 'tool_calls'.")
+                    messages.append(ToolResult(id, waiting.pop(id), item["content"]))
                 case "assistant":
                     reply = self.assistant(item, index)
                     messages.append(reply)
@@ -79,12 +62,8 @@ class Chat(OpenAIProtocol):
 
     def assistant(self, item: Json, index: int) -> Assistant:
         check(item.get("tool_calls") != [], f"[] is too short - 'messages.{index}.tool_calls'")
-        calls = tuple(
-            ToolCall(
-                call["id"], call["function"]["name"], arguments_of(call["function"]["arguments"])
-            )
-            for call in item.get("tool_calls", ())
-        )
+        functions = [(call["id"], call["function"]) for call in item.get("tool_calls", ())]
+        calls = tuple(ToolCall(id, f["name"], arguments_of(f["arguments"])) for id, f in functions)
         text = item.get("content") or item.get("refusal") or ""
         check(text or calls, "Invalid value for 'content': expected a string, got null.")
         thinking = item.get("reasoning_content", "")
@@ -100,7 +79,8 @@ class Chat(OpenAIProtocol):
         if calls := self.calls(reply, body):
             message["tool_calls"] = calls
         choice = {"index": 0, "message": message, "finish_reason": finish_reason(reply, body)}
-        return {**head(body, "chat.completion"), "choices": [choice], "usage": usage(reply)}
+        used = usage(reply, "prompt", "completion")
+        return {**head(body, "chat.completion"), "choices": [choice], "usage": used}
 
     def encode_stream(self, reply: Assistant, body: Json) -> Iterator[bytes]:
         def chunk(delta: Json, finish: str | None = None) -> bytes:
@@ -120,7 +100,8 @@ class Chat(OpenAIProtocol):
                 yield chunk({"tool_calls": [{"index": index, "function": {"arguments": piece}}]})
         yield chunk({}, finish_reason(reply, body))
         if body.get("stream_options", {}).get("include_usage"):
-            yield sse({**head(body, "chat.completion.chunk"), "choices": [], "usage": usage(reply)})
+            used = usage(reply, "prompt", "completion")
+            yield sse({**head(body, "chat.completion.chunk"), "choices": [], "usage": used})
         yield sse("[DONE]")
 
     def calls(self, reply: Assistant, body: Json) -> list[Json]:
@@ -139,11 +120,7 @@ class Chat(OpenAIProtocol):
 
 
 def unanswered(waiting: dict[str, str]) -> str:
-    return (
-        "An assistant message with 'tool_calls' must be followed by tool messages responding to "
-        "each 'tool_call_id'. The following tool_call_ids did not have response messages: "
-        f"{', '.join(waiting)}"
-    )
+    return f"The following tool_call_ids did not have response messages: {', '.join(waiting)}"
 
 
 def head(body: Json, kind: str) -> Json:
@@ -156,14 +133,3 @@ def finish_reason(reply: Assistant, body: Json) -> str:
         return "length"
     forced = isinstance(body.get("tool_choice"), dict)
     return "tool_calls" if reply.tool_calls and not forced else "stop"  # as the API has it
-
-
-def usage(reply: Assistant) -> Json:
-    used = reply.usage
-    return {
-        "prompt_tokens": used.input_tokens,
-        "completion_tokens": used.output_tokens,
-        "total_tokens": used.input_tokens + used.output_tokens,
-        "prompt_tokens_details": {"cached_tokens": used.cached_tokens},
-        "completion_tokens_details": {"reasoning_tokens": used.reasoning_tokens},
-    }

@@ -5,15 +5,14 @@ A reasoning item must come back whole and before the item it led to; its blob is
 
 import base64
 import json
-import re
 from collections.abc import Iterator
 
 from openai.types.responses import FunctionToolParam, ResponseInputItemParam
 from openai.types.responses.response_create_params import ResponseCreateParamsBase
 
 from tests.servers import check, conforms, in_pieces, sse, text_of
-from tests.servers.openai import OpenAIProtocol, arguments_of, check_strict
-from think_agent import Assistant, Request, ToolCall, ToolResult, User
+from tests.servers.openai import OpenAIProtocol, arguments_of, usage
+from think_agent import Assistant, ToolCall, ToolResult, User
 from think_agent.messages import Json, Message
 
 ENCRYPTED = "reasoning.encrypted_content"
@@ -22,33 +21,16 @@ ENCRYPTED = "reasoning.encrypted_content"
 class Responses(OpenAIProtocol):
     path = "/responses"
     body_type = ResponseCreateParamsBase
+    tool_type = FunctionToolParam
     forced_refusal = "Tool choice 'required' is not supported with this model."
 
-    def decode(self, path: str, body: Json) -> Request:
-        self.check_body(body)
-        encrypted = ENCRYPTED in body.get("include", ())
-        check(
-            not (encrypted and re.match("gpt-4", body["model"])),
-            "Encrypted content is not supported with this model.",
-        )
-        for index, tool in enumerate(body.get("tools", ())):
-            conforms(FunctionToolParam, tool, f"tools[{index}]")
-        tools = self.tools(body.get("tools", []))
-        choice = body.get("tool_choice")
-        name = choice.get("name") if isinstance(choice, dict) else None
-        schema = None
-        if "text" in body:
-            schema = body["text"]["format"]["schema"]
-            check_strict(schema)
-        return Request(
-            self.messages(body["input"], stored=body.get("store", True)),
-            tools,
-            tool_choice=self.choice(body, name, tools),
-            system=body.get("instructions", ""),
-            output_schema=schema,
-        )
+    def schema(self, body: Json) -> Json | None:
+        return body.get("text", {}).get("format", {}).get("schema")
 
-    def messages(self, items: list[Json], *, stored: bool) -> tuple[Message, ...]:
+    def messages(self, body: Json) -> tuple[str, tuple[Message, ...]]:
+        plain = ENCRYPTED not in body.get("include", ()) or not body["model"].startswith("gpt-4")
+        check(plain, "Encrypted content is not supported with this model.")
+        items, stored = body["input"], body.get("store", True)
         for index, item in enumerate(items):
             conforms(ResponseInputItemParam, item, f"input[{index}]")
             if item.get("type") == "reasoning":
@@ -56,9 +38,8 @@ class Responses(OpenAIProtocol):
             elif item.get("id") and item["id"].startswith("after_"):
                 check_led_to(item, items[index - 1] if index else {})
         check_answered(items)
-        names = {
-            item["call_id"]: item["name"] for item in items if item.get("type") == "function_call"
-        }
+        calls = [item for item in items if item.get("type") == "function_call"]
+        names = {item["call_id"]: item["name"] for item in calls}
         messages: list[Message] = []
         for item in items:
             match item:
@@ -79,13 +60,12 @@ class Responses(OpenAIProtocol):
                 case {"role": "assistant", "content": str(text)} if text:
                     messages.append(Assistant(text))
                 case {"role": "assistant", "content": [*parts]} if parts:
-                    messages.append(
-                        Assistant("".join(part.get("text") or part["refusal"] for part in parts))
-                    )
+                    said = [part.get("text") or part["refusal"] for part in parts]
+                    messages.append(Assistant("".join(said)))
                 case _:
                     raise ValueError(f"Invalid value: {json.dumps(item)[:80]}")
         check(messages, "Invalid 'input': empty array.")
-        return tuple(messages)
+        return body.get("instructions", ""), tuple(messages)
 
     def encode(self, reply: Assistant, body: Json) -> Json:
         stop = reply.stop_reason
@@ -94,7 +74,7 @@ class Responses(OpenAIProtocol):
             "status": "incomplete" if stop == "max_tokens" else "completed",
             "incomplete_details": {"reason": "max_output_tokens"} if stop == "max_tokens" else None,
             "output": items_of(reply, body),
-            "usage": usage(reply),
+            "usage": usage(reply, "input", "output"),
         }
 
     def encode_stream(self, reply: Assistant, body: Json) -> Iterator[bytes]:
@@ -197,14 +177,3 @@ def head(body: Json) -> Json:
     model = f"{body['model']}-2026-01-01"
     named = {"id": "resp_local", "object": "response", "created_at": 1}
     return {**named, "model": model, "error": None}
-
-
-def usage(reply: Assistant) -> Json:
-    used = reply.usage
-    return {
-        "input_tokens": used.input_tokens,
-        "input_tokens_details": {"cached_tokens": used.cached_tokens},
-        "output_tokens": used.output_tokens,
-        "output_tokens_details": {"reasoning_tokens": used.reasoning_tokens},
-        "total_tokens": used.input_tokens + used.output_tokens,
-    }

@@ -1,20 +1,16 @@
 """An agent on a script in one line, and what there is to look at in its transcript."""
 
 from collections.abc import Callable, Iterable
+from datetime import UTC, datetime, timedelta
+from itertools import count
 from typing import Any
 
-from think_agent import (
-    Agent,
-    Assistant,
-    Message,
-    Outcome,
-    Request,
-    ScriptedModel,
-    Tool,
-    ToolResult,
-    User,
-)
+from think_agent import Agent, Outcome, Request, ScriptedModel, Tool
+from think_agent.messages import Assistant, Message, ToolResult, User
 from think_agent.model import Reply
+
+NOTHING = ["", " \n", "...", "\u200b", "\u00ad", "\u3164", "\u2800", "\0", "\U000e0041"]
+"""Texts of a thought that says nothing."""
 
 
 def by_place(*replies: Reply) -> Callable[[Request], Assistant]:
@@ -37,6 +33,12 @@ def results(outcome: Outcome | Iterable[Message], name: str = "") -> list[ToolRe
     """The results, of one tool where it is named."""
     messages = outcome.transcript if isinstance(outcome, Outcome) else outcome
     return [m for m in messages if isinstance(m, ToolResult) and name in ("", m.name)]
+
+
+def clock(seconds: float = 1, day: int = 1) -> Callable[[], str]:
+    """A clock that is so much later whenever it is looked at."""
+    start, ticks = datetime(2026, 3, day, 12, tzinfo=UTC), count()
+    return lambda: (start + timedelta(seconds=seconds * next(ticks))).isoformat()
 
 
 def kit_said(outcome: Outcome) -> list[User]:

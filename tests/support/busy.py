@@ -3,35 +3,20 @@ what is counted, when one asks whether a step grows dear.
 """
 
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
 from typing import Any
 
-from think_agent import (
-    Agent,
-    Assistant,
-    Message,
-    Request,
-    ScriptedModel,
-    Started,
-    ToolCall,
-    ToolResult,
-    Usage,
-    User,
-    tool,
-)
-from think_agent.messages import MESSAGES
+from tests.support.agents import clock
+from think_agent import Agent, Request, ScriptedModel, ToolCall, Usage, tool
+from think_agent.messages import MESSAGES, Assistant, Message, Started, ToolResult, User
 from think_agent.policies import Price
 from think_agent.testing import call, think
 from think_agent.transcript import Transcript
 
 CYCLE = 5 * 7  # replies until the calls and the bank are as they were
-LIMITS = {
-    **dict.fromkeys(("max_model_calls", "max_actions", "max_tokens"), 10**9),
-    **dict.fromkeys(("max_seconds", "max_cost"), 10**9),
-    "prices": {"script": Price(input=1, output=2)},
-}
+LIMITED = ("max_model_calls", "max_actions", "max_tokens", "max_seconds", "max_cost")
+LIMITS = {**dict.fromkeys(LIMITED, 10**9), "prices": {"script": Price(input=1, output=2)}}
 
 
 @tool(think_first=True)
@@ -62,16 +47,13 @@ def by_turns(n: int) -> tuple[ToolCall, ...]:
 
 def busy_agent(plays: Callable[[int], tuple[ToolCall, ...]] = mixed, **settings: Any) -> Agent:
     """It plays its replies by their numbers, for ever."""
-    numbers, seconds = count(1), count()
+    numbers = count(1)
 
     def reply(request: Request) -> Assistant:
         calls = plays(next(numbers))
         return Assistant(tool_calls=calls, stop_reason="tool_use", usage=Usage(10, 2, 1, 1))
 
-    def clock() -> str:
-        return (datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=next(seconds))).isoformat()
-
-    return Agent(ScriptedModel(reply), [pay, look], now=clock, **LIMITS, **settings)
+    return Agent(ScriptedModel(reply), [pay, look], now=clock(), **LIMITS, **settings)
 
 
 def replied(events: Iterator[object], times: int) -> list[Message]:

@@ -17,11 +17,13 @@ import warnings
 from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
+from typing import TypeAlias
 from unittest.mock import patch
 
 from tests.support.sizes import ROOT
 
 CTRL_C = "\x03"
+Completed: TypeAlias = subprocess.CompletedProcess[str]
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -29,23 +31,14 @@ def environment(**more: str) -> dict[str, str]:
     return {**clean, "OLLAMA_HOST": "127.0.0.1:9", **more}
 
 
-def run(*words: str, stdin: str = "", **env: str) -> subprocess.CompletedProcess[str]:
+def run(*words: str, stdin: str = "", **env: str) -> Completed:
     """`python WORDS` at the root of the project."""
-    return subprocess.run(
-        [sys.executable, *words],
-        input=stdin,
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        env=environment(**env),
-        timeout=60,
-        check=False,
-    )
+    options = {"capture_output": True, "text": True, "timeout": 60, "check": False}
+    command, clean = [sys.executable, *words], environment(**env)
+    return subprocess.run(command, input=stdin, cwd=ROOT, env=clean, **options)
 
 
-def run_here(
-    module: str, *words: str, stdin: str = "", **env: str
-) -> subprocess.CompletedProcess[str]:
+def run_here(module: str, *words: str, stdin: str = "", **env: str) -> Completed:
     """`python -m MODULE WORDS`, in this process: streams and exit code, ten times as fast."""
     out, err, on_sigterm = io.StringIO(), io.StringIO(), signal.getsignal(signal.SIGTERM)
     with (
@@ -81,14 +74,10 @@ def in_a_terminal(
     keys = [("\n> ", key + "\r") if isinstance(key, str) else key for key in keys]
     keys = [*keys, *([(interrupt_after, CTRL_C)] if interrupt_after else [])]
     parent, child = pty.openpty()
+    streams = dict.fromkeys(("stdin", "stdout", "stderr"), child)
+    env = environment(COLUMNS="60", LINES="30", TERM="xterm-256color")
     process = subprocess.Popen(
-        [sys.executable, *words],
-        stdin=child,
-        stdout=child,
-        stderr=child,
-        cwd=ROOT,
-        env=environment(COLUMNS="60", LINES="30", TERM="xterm-256color"),
-        start_new_session=True,
+        [sys.executable, *words], cwd=ROOT, env=env, start_new_session=True, **streams
     )
     os.close(child)
     seen, read, pressed, deadline = "", 0, 0.0, time.monotonic() + seconds

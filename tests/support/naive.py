@@ -12,22 +12,13 @@ from collections import Counter
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import takewhile
+from itertools import pairwise, takewhile
 from typing import Any
 
-from think_agent import (
-    Assistant,
-    Force,
-    Message,
-    Started,
-    ToolCall,
-    ToolResult,
-    Usage,
-    User,
-    Verdict,
-)
+from think_agent import Force, Message, Usage
+from think_agent.messages import Assistant, Started, ToolCall, ToolResult, User, Verdict
 
-CUT = ("max_tokens", "pause_turn", "incomplete", "refusal")
+HALF = ("max_tokens", "pause_turn", "incomplete", "refusal", "malformed")
 
 
 @dataclass(frozen=True)
@@ -51,9 +42,8 @@ class Answered:
     @property
     def covers(self) -> bool:
         """A thought that is not blank, in a reply that was neither malformed nor cut."""
-        whole = self.reply.stop_reason not in (*CUT, "malformed")
         words = isinstance(self.call.arguments, dict) and says_something(text(self.call))
-        return self.is_thought and words and whole
+        return self.is_thought and words and self.reply.stop_reason not in HALF
 
     @property
     def ran(self) -> bool:
@@ -64,10 +54,13 @@ class Answered:
         return not self.thinks and self.result.refused == "gate"
 
 
+def argument(call: ToolCall, name: str) -> Any:
+    return call.arguments.get(name) if isinstance(call.arguments, dict) else None
+
+
 def text(call: ToolCall) -> str:
-    if isinstance(call.arguments, str):
-        return call.arguments
-    return str(call.arguments.get("thought", ""))
+    said = call.arguments
+    return said if isinstance(said, str) else str(said.get("thought", ""))
 
 
 def says_something(text: str) -> bool:
@@ -77,10 +70,9 @@ def says_something(text: str) -> bool:
 
 
 def own(call: ToolCall) -> str:
-    value = call.arguments.get("thought") if isinstance(call.arguments, dict) else ""
-    if not isinstance(value, str) or call.name == "think" or not says_something(value):
-        return ""
-    return value.strip()
+    value = argument(call, "thought")
+    carried = isinstance(value, str) and call.name != "think" and says_something(value)
+    return value.strip() if carried else ""
 
 
 def bare(call: ToolCall) -> dict[str, Any] | str:
@@ -91,20 +83,20 @@ def bare(call: ToolCall) -> dict[str, Any] | str:
 
 
 def signal(call: ToolCall) -> bool | None:
-    value = call.arguments.get("should_continue") if isinstance(call.arguments, dict) else None
+    value = argument(call, "should_continue")
     said = str(value).strip().lower() if isinstance(value, (bool, str)) else ""
     return {"true": True, "false": False}.get(said)
 
 
-def speaks(message: Message) -> bool:
-    """Does a person open a turn with it?"""
-    return isinstance(message, User) and message.kind == "person"
+def says(message: Message, *kinds: str) -> bool:
+    """Is it said in the user's role, as one of these kinds?"""
+    return isinstance(message, User) and message.kind in kinds
 
 
 def split(messages: Sequence[Message]) -> list[list[Message]]:
     """The turns, each a list of its own."""
-    starts = [i for i, m in enumerate(messages) if speaks(m) and i]
-    bounds = zip([0, *starts], [*starts, len(messages)], strict=True)
+    starts = [i for i, m in enumerate(messages) if says(m, "person") and i]
+    bounds = pairwise([0, *starts, len(messages)])
     return [list(messages[start:end]) for start, end in bounds if start < end]
 
 
@@ -112,57 +104,50 @@ def replies(turn: Sequence[Message]) -> list[Assistant]:
     return [message for message in turn if isinstance(message, Assistant)]
 
 
-def answered(turn: Sequence[Message]) -> list[Answered]:
-    """The calls that were answered, in the order in which they were."""
-    found = [item for at in range(len(turn)) for item in matched(turn, at)[0]]
-    return sorted(found, key=lambda item: item.place)
-
-
-def matched(turn: Sequence[Message], at: int) -> tuple[list[Answered], list[ToolCall]]:
-    """The calls of the reply at this place: those answered, and those still open."""
-    reply = turn[at]
-    if not isinstance(reply, Assistant):
-        return [], []
-    found, waiting = [], list(reply.tool_calls)
-    for place in range(at + 1, len(turn)):
-        message = turn[place]
+def matched(turn: Sequence[Message]) -> tuple[list[Answered], list[ToolCall]]:
+    """The calls that were answered, in the order in which they were; the open ones of the last
+    reply.
+    """
+    found: list[Answered] = []
+    waiting: list[ToolCall] = []
+    for place, message in enumerate(turn):
         if isinstance(message, Assistant):
-            break
-        calls = [i for i, c in enumerate(waiting) if c.id == getattr(message, "call_id", None)]
-        if isinstance(message, ToolResult) and calls:
-            found.append(Answered(waiting.pop(calls[0]), message, reply, at, place))
+            reply, reply_at, waiting = message, place, list(message.tool_calls)
+            continue
+        open_ones = [i for i, c in enumerate(waiting) if c.id == getattr(message, "call_id", None)]
+        if isinstance(message, ToolResult) and open_ones:
+            call = waiting.pop(open_ones[0])
+            found.append(Answered(call, message, reply, reply_at, place))
     return found, waiting
+
+
+def answered(turn: Sequence[Message]) -> list[Answered]:
+    return matched(turn)[0]
+
+
+def waiting(turn: Sequence[Message]) -> list[ToolCall]:
+    return matched(turn)[1]
 
 
 def last_reply_at(turn: Sequence[Message]) -> int:
     return max((i for i, m in enumerate(turn) if isinstance(m, Assistant)), default=0)
 
 
-def _asks(message: Message) -> bool:
-    return isinstance(message, User) and message.kind == "answer"
-
-
 def way_out(turn: Sequence[Message]) -> str | None:
-    """Why the reply that follows is the final one: the last that decides it, looking back."""
-    happened = {item.place: item for item in answered(turn)}
-    for place, message in reversed(list(enumerate(turn))):
-        if isinstance(message, User) and message.kind in ("limit", "budget"):
-            return message.kind
-        if item := happened.get(place):
-            beside = [one for one in happened.values() if one.reply_at == item.reply_at]
-            thoughts = [one.call for one in beside if one.is_thought]
-            refused = any(one.result.refused for one in beside)
-            if thoughts and signal(thoughts[-1]) is False and not refused:
-                rest = turn[place + 1 :]  # a silence that was confirmed, and asked for its form?
-                kinds = [
-                    getattr(m, "kind", "reply" if isinstance(m, Assistant) else "") for m in rest
-                ]
-                decisive = [kind for kind in kinds if kind in ("answer", "reply")]
-                return "silence" if decisive[:1] == ["answer"] else "signal"
-            break
-    place = place if turn else 0
-    asked = [m for m in turn[place:] if isinstance(m, User) and m.kind == "answer"]
-    return "silence" if asked else None
+    """Why the reply that follows is the final one: by what came since the last call was answered,
+    or by the thoughts beside that call.
+    """
+    done = answered(turn)
+    since = turn[done[-1].place + 1 :] if done else turn
+    if limits := [m.kind for m in since if says(m, "limit", "budget")]:
+        return limits[-1]
+    decisive = [says(m, "answer") for m in since if isinstance(m, Assistant) or says(m, "answer")]
+    beside = [item for item in done if item.reply_at == done[-1].reply_at]
+    thoughts = [item.call for item in beside if item.is_thought]
+    refused = any(item.result.refused for item in beside)
+    if thoughts and signal(thoughts[-1]) is False and not refused:
+        return "silence" if decisive[:1] == [True] else "signal"  # confirmed, asked for its form?
+    return "silence" if any(decisive) else None
 
 
 def covering(
@@ -172,19 +157,16 @@ def covering(
     if own(call):
         return own(call), "carried"
     thoughts = [i for i, item in enumerate(before) if item.covers]
-    if not thoughts:
-        return None
-    since = before[thoughts[-1] + 1 :]
-    if any(item.ran and item.reply_at != reply_at for item in since):
+    if not thoughts or any(
+        item.ran and item.reply_at != reply_at for item in before[thoughts[-1] + 1 :]
+    ):
         return None
     last = before[thoughts[-1]]
     return text(last.call), how(last, before[: thoughts[-1]])
 
 
 def how(item: Answered, before: Sequence[Answered]) -> str:
-    covered = [i for i, other in enumerate(before) if other.covers]
-    since = before[covered[-1] + 1 :] if covered else before
-    if any(other.gated for other in since):
+    if any(other.gated for other in takewhile(lambda other: not other.covers, reversed(before))):
         return "gated"
     reply = item.reply
     if reply.enforced == "tool_choice" and reply.tool_choice == Force("think"):
@@ -210,23 +192,23 @@ def what(action: Sequence[Any]) -> tuple[str, str, str]:
     return action[0], json.dumps(action[1], sort_keys=True), action[2].content
 
 
+def stamp(message: Message) -> float | None:
+    try:
+        return datetime.fromisoformat(message.at or "").timestamp()
+    except ValueError:
+        return None
+
+
 def times(turn: Sequence[Message]) -> list[tuple[float, float]]:
     """When each stamped message was there at the latest, and the seconds worked until then:
     waiting for a person is no work, and what a clock steps back is not counted.
     """
-    stamped = []
-    for message in turn:
-        try:
-            at = datetime.fromisoformat(message.at or "").timestamp()
-        except ValueError:
-            continue
-        stamped.append((at, isinstance(message, Verdict)))
-    clock = [max(at for at, _ in stamped[: i + 1]) for i in range(len(stamped))]
-    worked = [
-        0.0 if waited else max(0.0, now - before)
-        for (before, _), (now, waited) in zip([stamped[0], *stamped], stamped, strict=False)
-    ] if stamped else []  # fmt: skip
-    return [(now, sum(worked[: i + 1])) for i, now in enumerate(clock)]
+    stamped = [(at, isinstance(m, Verdict)) for m in turn if (at := stamp(m)) is not None]
+    worked = [0.0]
+    for (before, _), (now, waited) in pairwise(stamped):
+        worked.append(0.0 if waited else max(0.0, now - before))
+    ends = range(1, len(stamped) + 1)
+    return [(max(at for at, _ in stamped[:end]), sum(worked[:end])) for end in ends]
 
 
 def in_a_row(items: Sequence[bool]) -> int:
@@ -242,62 +224,46 @@ def since_last(turn: Sequence[Message], *kinds: type) -> list[Message]:
 def failed_in_a_row(turn: Sequence[Message]) -> int:
     gone_on = [i for i, m in enumerate(turn) if isinstance(m, Verdict) and not m.call_id]
     since = gone_on[-1] if gone_on else -1
-    done = [item for item in answered(turn) if item.ran and item.place > since]
-    return in_a_row([item.result.is_error for item in done])
+    return in_a_row([d.result.is_error for d in answered(turn) if d.ran and d.place > since])
 
 
 def pointed_out(turn: Sequence[Message]) -> dict[tuple[str, str, str], int]:
     found = {}
     for place, message in enumerate(turn):
-        if isinstance(message, User) and message.kind == "repeat":
-            done = [what(action) for action in actions(turn[:place])]
-            last = done[-1] if done else ("", "", "")
-            found[last] = done.count(last)
+        if says(message, "repeat"):
+            done = [("", "", ""), *map(what, actions(turn[:place]))]
+            found[done[-1]] = done[1:].count(done[-1])
     return found
 
 
 def facts(messages: Sequence[Message]) -> dict[str, Any]:
     """Every public fact of `Turn.of(messages)`, by name."""
     turn = split(messages)[-1] if messages else []
-    said = replies(turn)
+    said, everything = replies(turn), replies(messages)
     done, did = answered(turn), actions(turn)
-    calling = [reply for reply in said if reply.tool_calls]
-    everything = replies(messages)
-    reply = said[-1] if said else None
-    at = last_reply_at(turn)
-    waiting = matched(turn, at)[1] if turn else []
-    gated = [any(item.gated and item.reply_at == i for item in done)
-             for i, m in enumerate(turn) if isinstance(m, Assistant) and m.tool_calls]  # fmt: skip
-    asked_at = [i for i, m in enumerate(turn) if isinstance(m, User) and m.kind == "silence"]
-    stops = [
-        m
-        for m in turn
-        if isinstance(m, Verdict)
-        and (m.decision == "quit" or (m.decision == "no" and not m.call_id))
-    ]
-    thinking_last = [item.is_thought for item in done if item.is_thought or not item.thinks]
     spoken = [m for m in messages if not isinstance(m, (Started, Verdict))]
+    calling = [i for i, m in enumerate(turn) if isinstance(m, Assistant) and m.tool_calls]
+    asked_at = [i for i, m in enumerate(turn) if says(m, "silence")]
+    decided = [m for m in turn if isinstance(m, Verdict)]
+    stops = [m for m in decided if m.decision == "quit" or (m.decision == "no" and not m.call_id)]
+    thinking_last = [item.is_thought for item in done if item.is_thought or not item.thinks]
+    ignored = [one for one in everything if one.enforced == "ignored" and one.tool_choice != "none"]
+    notes = since_last(turn, Assistant, ToolResult)
     return {
         "spoken": spoken,
         "ids": {call.id for one in everything for call in one.tool_calls},
         "calls": sum(len(one.tool_calls) for one in everything),
-        "starts": [i for i, m in enumerate(spoken) if speaks(m)],
+        "starts": [i for i, m in enumerate(spoken) if says(m, "person")],
         "signed": any(one.signed for one in everything),
-        "ignored": sum(
-            one.enforced == "ignored" and one.tool_choice != "none" for one in everything
-        ),
-        "request": turn[0] if turn and speaks(turn[0]) else None,
+        "ignored": len(ignored),
+        "request": turn[0] if turn and says(turn[0], "person") else None,
         "last": turn[-1] if turn else None,
-        "reply": reply,
+        "reply": said[-1] if said else None,
         "silent": (replies(turn[: asked_at[-1]]) or [None])[-1] if asked_at else None,
-        "final": way_out(turn[:at]) if reply else None,
+        "final": way_out(turn[: last_reply_at(turn)]) if said else None,
         "way_out": way_out(turn),
-        "pending": waiting,
-        "notes": [
-            m
-            for m in since_last(turn, Assistant, ToolResult)
-            if isinstance(m, (Started, Verdict))
-        ],
+        "pending": waiting(turn),
+        "notes": [m for m in notes if isinstance(m, (Started, Verdict))],
         "stop": stops[0] if stops else None,
         "replies": said,
         "thoughts": [
@@ -306,7 +272,7 @@ def facts(messages: Sequence[Message]) -> dict[str, Any]:
             if item.is_thought
         ],
         "actions": did,
-        "asked": Counter(m.kind for m in turn if isinstance(m, User) and not speaks(m)),
+        "asked": Counter(m.kind for m in turn if isinstance(m, User) and m.kind != "person"),
         "usage": sum((one.usage for one in said), Usage()),
         "tokens": sum(one.usage.input_tokens + one.usage.output_tokens for one in said),
         "usage_of": {
@@ -315,7 +281,7 @@ def facts(messages: Sequence[Message]) -> dict[str, Any]:
         },
         "times": times(turn),
         "thoughts_in_a_row": in_a_row(
-            [all(call.name == "think" for call in one.tool_calls) for one in calling]
+            [all(call.name == "think" for call in turn[at].tool_calls) for at in calling]
         ),
         "malformed_in_a_row": in_a_row([one.stop_reason == "malformed" for one in said]),
         "failed_in_a_row": failed_in_a_row(turn),
@@ -323,12 +289,14 @@ def facts(messages: Sequence[Message]) -> dict[str, Any]:
             item.gated and not any(other.covers for other in done[i:])
             for i, item in enumerate(done)
         ),
-        "owes_thought": not (thinking_last and thinking_last[-1]),
+        "owes_thought": thinking_last[-1:] != [True],
         "what": what(did[-1]) if did else ("", "", ""),
-        "repeats": Counter(what(action) for action in did),
+        "repeats": Counter(map(what, did)),
         "pointed_out": pointed_out(turn),
-        "gate_refusals": in_a_row(gated),
-    }  # fmt: skip
+        "gate_refusals": in_a_row(
+            [any(item.gated and item.reply_at == at for item in done) for at in calling]
+        ),
+    }
 
 
 def behind(

@@ -12,18 +12,18 @@ were written by the kit of 2026-11-21 and stay: they show that files of an older
 Rule 1: nothing in a recording is random or of the day: the shop has a date, the clock counts
         seconds, and no header or port is kept.
 Rule 2: order counts, of keys too: a provider's prompt cache knows a request by its bytes.
-Rule 3: only public names are used, and all are imported here, so that code may move.
+Rule 3: only names that stay are used, and all are imported here, so that code may move.
 """
 
 import argparse
 import itertools
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import date
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from demos.refund import offline
 from demos.refund.dialects import speaking
@@ -31,27 +31,12 @@ from demos.refund.offline import MANAGER_PRESENT
 from demos.refund.shop import INSTRUCTIONS, Shop
 from demos.refund.stand_ins import STAND_INS
 from tests.servers import Brain, ProviderServer, serve
-from tests.support.providers import SPEAKS
-from think_agent import (
-    THINK_MINIMAL,
-    Agent,
-    AskHuman,
-    Assistant,
-    Force,
-    Message,
-    Model,
-    Outcome,
-    Request,
-    ScriptedModel,
-    Tool,
-    ToolResult,
-    User,
-    Verdict,
-    connect,
-    tool,
-)
+from tests.support.agents import clock
+from tests.support.providers import SPEAKS, model_of, run_plain, run_streamed
+from think_agent import THINK_MINIMAL, Agent, AskHuman, Model, Request, ScriptedModel, Tool, tool
 from think_agent.dialects.json_plan import json_plan
 from think_agent.dialects.react import react
+from think_agent.messages import Assistant, Force, Message, ToolResult, User, Verdict
 
 RECORDED = Path(__file__).parents[1] / "data" / "recorded"
 BODIES = RECORDED / "bodies"
@@ -62,16 +47,9 @@ TODAY = date(2026, 3, 1)
 POLICY = INSTRUCTIONS.read_text(encoding="utf-8") + f"\nToday {MANAGER_PRESENT}.\n"
 
 Json = dict[str, Any]
-Way = Literal["plain", "streamed"]
-WAYS: tuple[Way, ...] = ("plain", "streamed")
+WAYS = {"plain": run_plain, "streamed": run_streamed}
 DIALECTS = ("native", "json", "react")
-MODELS = {
-    "ollama": "ollama:qwen2.5:7b",
-    "anthropic": "anthropic:claude-haiku-5-5",
-    "openai-responses": "openai:gpt-5.6-luna",
-    "openai-chat": "openai:local",
-    "gemini": "gemini:gemini-3.8-flash",
-}
+MODELS = {"ollama": "qwen2.5:7b", "openai-responses": "gpt-5.6-luna", "gemini": "gemini-3.8-flash"}
 
 
 # The scripts behind the models, and the person.
@@ -112,39 +90,25 @@ def changed_by_ada(question: AskHuman) -> Verdict:
 # Bodies: one talk, by every protocol and dialect.
 
 
-@dataclass(frozen=True)
-class Turn:
-    """What a customer says, and how the desk is set for it."""
-
-    said: str
-    script: Brain
-    force: Literal["never", "always"]
-
-
 TALK = (  # together: history, every tool choice, several calls a reply, the gate, a person's change
-    Turn("I want a refund on order ORD-001", musing, "always"),
-    Turn("Please refund ORD-002 and ORD-004 too", hurried, "never"),
+    ("I want a refund on order ORD-001", musing, "always"),
+    ("Please refund ORD-002 and ORD-004 too", hurried, "never"),
 )
 
 
-def talked(protocol: str, dialect: str, way: Way) -> list[str]:
+def talked(protocol: str, dialect: str, way: str) -> list[str]:
     """The request bodies of the talk as lines of JSON, in the order in which the server got them.
     Asserts that the talk went well: a server that refused it would see bodies, too.
     """
     shop = Shop(today=TODAY, manager=True)
     transcript: Sequence[Message] = ()
     with serve(SPEAKS[protocol][0](), offline.reply) as server:
-        model = model_of(protocol, server)
-        for turn in TALK:
-            server.brain = speaking(turn.script, dialect)
-            agent = Agent(
-                spoken(model, dialect),
-                shop.tools(),
-                instructions=POLICY,
-                force=turn.force,
-                approve=changed_by_ada,
-            )
-            outcome = asked(agent, turn.said, transcript, way)
+        model = spoken(recorded_model(protocol, server), dialect)
+        for said, script, force in TALK:
+            server.brain = speaking(script, dialect)
+            settings = {"instructions": POLICY, "approve": changed_by_ada}
+            agent = Agent(model, shop.tools(), force=force, **settings)
+            outcome = WAYS[way](agent, said, transcript)
             assert outcome.exit == "signal", outcome
             transcript = outcome.transcript
     decided = [(row.order_id[-1], row.decision) for row in shop.decisions()]
@@ -152,29 +116,16 @@ def talked(protocol: str, dialect: str, way: Way) -> list[str]:
     return [line(body) for body in server.requests]
 
 
-def model_of(protocol: str, server: ProviderServer) -> Model:
+def recorded_model(protocol: str, server: ProviderServer) -> Model:
     """The adapter for a protocol, at the server."""
-    url = server.url + "/v1" if protocol.startswith("openai") else server.url
-    return connect(MODELS[protocol], base_url=url, timeout=20, **SPEAKS[protocol][2])
+    return model_of(protocol, server, MODELS.get(protocol, ""))
 
 
 def spoken(model: Model, dialect: str) -> Model:
     """`model` in a dialect, with several calls in one reply wherever there can be."""
-    match dialect:
-        case "json":
-            return json_plan(model, several=True)
-        case "react":
-            return react(model)
-    return model
-
-
-def asked(agent: Agent, text: str, transcript: Sequence[Message], way: Way) -> Outcome:
-    """A turn, waited for or streamed."""
-    if way == "plain":
-        return agent.run(text, transcript=transcript)
-    *_, outcome = agent.stream(text, transcript=transcript)
-    assert isinstance(outcome, Outcome)
-    return outcome
+    if dialect == "json":
+        return json_plan(model, several=True)
+    return react(model) if dialect == "react" else model
 
 
 def line(value: Any) -> str:
@@ -203,7 +154,7 @@ def difference(before: str, after: str) -> Json:
     return changed if [*new] == [*old] else {"keys": [*new], **changed}
 
 
-def read_bodies(path: Path, way: Way) -> list[str]:
+def read_bodies(path: Path, way: str) -> list[str]:
     """The bodies in a file of `written_bodies`, whole."""
     recorded = json.loads(path.read_text(encoding="utf-8"))
     plain = list(itertools.accumulate(recorded["plain"], _changed, initial={}))[1:]
@@ -301,14 +252,7 @@ def _model(recipe: Recipe) -> Iterator[Model]:
         yield spoken(ScriptedModel(script), recipe.dialect)
         return
     with serve(SPEAKS[recipe.protocol][0](), script) as server:
-        yield spoken(model_of(recipe.protocol, server), recipe.dialect)
-
-
-def clock() -> Callable[[], str]:
-    """A clock that is a second later whenever it is looked at."""
-    start = datetime(2026, 3, 1, 12, tzinfo=UTC)
-    seconds = itertools.count()
-    return lambda: (start + timedelta(seconds=next(seconds))).isoformat(timespec="milliseconds")
+        yield spoken(recorded_model(recipe.protocol, server), recipe.dialect)
 
 
 # The command.

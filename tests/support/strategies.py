@@ -9,25 +9,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from hypothesis import settings
+from hypothesis import Phase, settings
 from hypothesis import strategies as st
 
-from think_agent import (
-    Assistant,
-    Force,
-    Request,
-    Started,
-    ToolCall,
-    ToolResult,
-    Usage,
-    User,
-    Verdict,
-)
+from think_agent import Force, Request, Usage
+from think_agent.messages import Assistant, Started, ToolCall, ToolResult, User, Verdict
 
 T = TypeVar("T")
-settings.register_profile(
-    "kit", deadline=None, phases=[__import__("hypothesis").Phase.generate]
-)  # on a busy machine an example may take long
+# On a busy machine an example may take long.
+settings.register_profile("kit", deadline=None, phases=[Phase.explicit, Phase.generate])
 settings.load_profile("kit")
 
 texts = st.text(max_size=12)
@@ -73,34 +63,14 @@ replies = st.builds(
 )
 scripts = st.lists(replies, min_size=1, max_size=5)
 
-users = st.builds(
-    User,
-    texts,
-    kind=st.sampled_from(
-        ["person", "nudge", "silence", "format", "repeat", "answer", "limit", "budget"]
-    ),
-    at=times,
-)
-results = st.builds(
-    ToolResult,
-    ids,
-    texts,
-    texts,
-    is_error=st.booleans(),
-    refused=st.sampled_from(["", "gate", "limit", "person", "failed"]),
-    arguments=st.none() | objects,
-    at=times,
-)
+kinds = ["person", "nudge", "silence", "format", "repeat", "answer", "limit", "budget"]
+users = st.builds(User, texts, kind=st.sampled_from(kinds), at=times)
+codes = st.sampled_from(["", "gate", "limit", "person", "failed"])
+given = st.none() | objects
+results = st.builds(ToolResult, ids, texts, texts, st.booleans(), codes, given, times)
 starts = st.builds(Started, ids, texts, texts, at=times)
-verdicts = st.builds(
-    Verdict,
-    st.sampled_from(["yes", "no", "quit"]),
-    ids,
-    texts,
-    texts,
-    arguments=st.none() | objects,
-    at=times,
-)
+decisions = st.sampled_from(["yes", "no", "quit"])
+verdicts = st.builds(Verdict, decisions, ids, texts, texts, given, times)
 assistants = st.builds(
     replace,
     replies,

@@ -16,19 +16,8 @@ from typing import Any
 import pytest
 
 from tests.support.sizes import ROOT
-from think_agent import (
-    THINK_MINIMAL,
-    Agent,
-    Assistant,
-    Message,
-    Model,
-    Request,
-    ScriptedModel,
-    Tool,
-    ToolCall,
-    ToolResult,
-    User,
-)
+from think_agent import THINK_MINIMAL, Agent, Model, Request, ScriptedModel, Tool
+from think_agent.messages import Assistant, Message, ToolCall, ToolResult, User
 from think_agent.think import RECORDED
 
 # Those of historical_trajectories/gpt-4o-airline.json in github.com/sierra-research/tau-bench, each
@@ -94,15 +83,9 @@ class Replay:
         """An agent that plays the run, on another model than the script where one is given."""
         names = sorted({call[0] for call, _ in self.actions()} - {"think"})
         tools = [self._tool(name, think_first=gate and writes(name)) for name in names]
-        return Agent(
-            model or ScriptedModel(self.brain),
-            tools,
-            instructions=self.instructions,
-            think=THINK_MINIMAL,
-            force="never",
-            silence="accept",
-            **LAVISH,
-        )
+        settings = {"force": "never", "silence": "accept", "think": THINK_MINIMAL, **LAVISH}
+        model = model or ScriptedModel(self.brain)
+        return Agent(model, tools, instructions=self.instructions, **settings)
 
     def actions(self) -> Iterator[tuple[tuple[str, dict[str, Any]], str]]:
         """Each call with its result."""
@@ -131,13 +114,8 @@ class Replay:
             return result
 
         shape = {"type": "object", "properties": {}}
-        return Tool(
-            name=name,
-            description=name,
-            parameters=shape,
-            function=function,
-            think_first=think_first,
-        )
+        guards = {"function": function, "think_first": think_first}
+        return Tool(name=name, description=name, parameters=shape, **guards)
 
 
 def writes(name: str) -> bool:

@@ -43,6 +43,9 @@ contents = st.sampled_from(["ok", "no"])
 changed = st.sampled_from([None, None, {"n": 2}])
 
 
+decisions = st.sampled_from(["yes", "no", "quit"])
+
+
 @st.composite
 def exchanges(draw):
     """A reply and what becomes of it: mostly each call answered in order, with notes between."""
@@ -61,22 +64,10 @@ def exchanges(draw):
 
 marks = st.one_of(
     st.builds(Started, ids, st.just("pay"), st.just("key"), at=ats),
-    st.builds(
-        Verdict,
-        st.sampled_from(["yes", "no", "quit"]),
-        ids | st.just(""),
-        at=ats,
-        arguments=changed,
-    ),
+    st.builds(Verdict, decisions, ids | st.just(""), at=ats, arguments=changed),
 )
 strays = st.builds(ToolResult, ids, st.just("pay"), contents, st.booleans(), codes, changed, ats)
-blocks = st.one_of(
-    exchanges(),
-    exchanges(),
-    exchanges(),
-    st.lists(persons | questions | marks | strays, max_size=2),
-)
-transcripts = st.lists(blocks, max_size=7).map(lambda parts: [m for part in parts for m in part])
-transcripts = st.builds(
-    lambda first, rest: [*first, *rest], st.lists(persons, max_size=1), transcripts
-)
+between = st.lists(persons | questions | marks | strays, max_size=2)
+blocks = st.one_of(exchanges(), exchanges(), exchanges(), between)
+parts = st.tuples(st.lists(persons, max_size=1), st.lists(blocks, max_size=7))
+transcripts = parts.map(lambda both: [*both[0], *(m for block in both[1] for m in block)])
