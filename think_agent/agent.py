@@ -9,17 +9,7 @@ Rule 2: what a step asks of the world is listed once (`running.py`) and done in 
 
 import inspect
 import os
-from collections.abc import (
-    AsyncGenerator,
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Generator,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Sequence
 from contextlib import aclosing, closing, contextmanager
 from dataclasses import replace
 from typing import Generic, Literal, TypeAlias
@@ -87,7 +77,7 @@ class Agent(Generic[Data]):
         max_seconds: float | None = None,
         max_tokens: int | None = None,
         max_cost: float | None = None,
-        prices: Mapping[str, Price] | None = None,
+        prices: dict[str, Price] | None = None,
         max_thoughts_in_a_row: int = 3,
         max_result_chars: int = toolbox.MAX_RESULT_CHARS,
         patience: int = 3,
@@ -102,10 +92,8 @@ class Agent(Generic[Data]):
             raise TypeError(f"instructions={instructions!r}: pass a text")
         if not (approve is None or callable(approve)):
             raise TypeError(f"approve={approve!r}: pass a function that gets an AskHuman")
-        if not (think is None or isinstance(think, Tool)):
-            raise TypeError(f"think={think!r}: pass THINK, THINK_MINIMAL or None")
-        if think and think.name != THINK_NAME:
-            raise ValueError(f"the think tool must be named {THINK_NAME!r}, not {think.name!r}")
+        if think is not None and getattr(think, "name", None) != THINK_NAME:
+            raise TypeError(f"think={think!r}: pass THINK, THINK_MINIMAL, a tool named so, or None")
         self.can_signal = think is not None and has_signal(think)
         if force == "always" and not self.can_signal:
             raise ValueError("force='always' needs think=THINK: its signal is the only way out")
@@ -113,8 +101,7 @@ class Agent(Generic[Data]):
             raise ValueError(f"silence={silence!r}: use 'confirm' or 'accept'")
         limits.check_whole("max_thoughts_in_a_row", max_thoughts_in_a_row)
         limits.check_whole("max_result_chars", max_result_chars)
-        if keep_turns is not None:
-            limits.check_whole("keep_turns", keep_turns)
+        limits.check_whole("keep_turns", 1 if keep_turns is None else keep_turns)
         self.model = model
         self.instructions = instructions
         self.think = think
@@ -165,9 +152,9 @@ class Agent(Generic[Data]):
             patience.patience(self._patience, on_tool_error=self._on_tool_error, ask=asks),
             patience.no_repeats(self._max_repeats),
             *self.limits.policies(since),  # they close a turn, whatever was planned for it
-            approval.after_a_crash(self.tools),  # was it done already?
-            approval.approval(self.tools),  # late, so that no one approves what would not be run
             *self._own,
+            approval.after_a_crash(self.tools),  # was it done already?
+            approval.approval(self.tools),  # last, so that what is approved is what will be run
             approval.declined,  # from here on a turn is only ended
             limits.closing_words,
             *([] if asks else [approval.pause_for_a_person]),
@@ -201,11 +188,11 @@ class Agent(Generic[Data]):
         """`resume` without blocking the event loop."""
         return await _alast(self._aevents(None, transcript, on_event is not None), on_event)
 
-    def stream(self, text: str, *, transcript: Saved | None = None) -> Iterator[Event]:
+    def stream(self, text: str, *, transcript: Saved | None = None) -> Generator[Event, None, None]:
         """The events of a whole run as they happen; the last one is the Outcome."""
         return self._events(text, transcript, True)
 
-    def astream(self, text: str, *, transcript: Saved | None = None) -> AsyncIterator[Event]:
+    def astream(self, text: str, *, transcript: Saved | None = None) -> AsyncGenerator[Event, None]:
         """`stream`, for `async for`."""
         return self._aevents(text, transcript, True)
 
@@ -224,7 +211,7 @@ class Agent(Generic[Data]):
         """A new idempotency key. An engine that records steps overrides this."""
         return os.urandom(16).hex()
 
-    def perform(self, effect: Asked, *, streamed: bool = False) -> Iterator[Event]:
+    def perform(self, effect: Asked, *, streamed: bool = False) -> Generator[Event, None, None]:
         """Do one thing that a step asks of the world: gives the message that came of it, and
         whatever else a watcher may see. An engine that records steps overrides this.
         """
@@ -242,7 +229,9 @@ class Agent(Generic[Data]):
                     raise TypeError("approve= is async: use `await agent.arun(...)`")
                 yield approval.verdict(answer, effect)
 
-    async def aperform(self, effect: Asked, *, streamed: bool = False) -> AsyncIterator[Event]:
+    async def aperform(
+        self, effect: Asked, *, streamed: bool = False
+    ) -> AsyncGenerator[Event, None]:
         """`perform` without blocking the event loop."""
         match effect:
             case Request() if streamed:
@@ -279,7 +268,9 @@ class Agent(Generic[Data]):
                 yield event
 
     @contextmanager
-    def _opened(self, transcript: Saved | None, *, new: bool, streamed: bool) -> Iterator[Run]:
+    def _opened(
+        self, transcript: Saved | None, *, new: bool, streamed: bool
+    ) -> Generator[Run, None, None]:
         if not isinstance(transcript, (str, os.PathLike)):
             messages = list(transcript or ())
             if wrong := [m for m in messages if not isinstance(m, MESSAGES)]:

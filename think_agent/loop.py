@@ -21,7 +21,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, It
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, TypeVar
 
-from .messages import BROKEN_OFF, MESSAGES, Message, ToolCall, ToolChoice, User
+from .messages import BROKEN_OFF, MESSAGES, Json, Message, ToolCall, ToolChoice, User
 from .turn import Turn
 
 Exit: TypeAlias = Literal[
@@ -68,12 +68,14 @@ class Refuse:
 @dataclass(frozen=True, slots=True)
 class AskHuman:
     """A person has to decide before the run can go on: about `call`, which stands behind `thought`,
-    or about going on at all.
+    or about going on at all. The arguments of `call` are as the model wrote them, and may be
+    edited; `received` are those that the function will get.
     """
 
     question: str
     call: ToolCall | None = None
     thought: str = ""
+    received: Json | None = None
 
 
 @dataclass(frozen=True, slots=True)

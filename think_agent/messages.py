@@ -169,6 +169,7 @@ class Verdict:
 
     `"yes"`: do it, with `arguments` instead of the model's where they are given. `"no"`: do not,
     and the model reads `reason`. `"quit"`: end the run. `by` says who, or which rule, decided.
+    `shown`: the arguments as they were decided about; a yes is to these, and to no others.
     """
 
     decision: Literal["yes", "no", "quit"]
@@ -176,6 +177,7 @@ class Verdict:
     reason: str = ""
     by: str = ""
     arguments: Json | None = None
+    shown: Json | None = None
     at: str | None = field(default=None, compare=False)
 
 

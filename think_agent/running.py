@@ -12,7 +12,6 @@ import time
 from collections.abc import AsyncIterator, Iterable, Iterator, MutableSequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
 from typing_extensions import TypeVar  # with a default
@@ -40,7 +39,7 @@ from .policies.approval import as_decided, with_change
 from .policies.forcing import honored, not_honored
 from .policies.limits import seconds
 from .streaming import Delta, Notice
-from .text import well_formed
+from .text import json_text, well_formed
 from .tools import as_received, report
 from .turn import Action, Turn
 
@@ -153,6 +152,7 @@ def effects(agent: "Agent", step: Step, turn: Turn) -> list[Effect]:
             own = thinking.bare(next((one for one in turn.pending if one.id == call.id), call))
             by = "A policy" if decided.arguments == thinking.bare(call).arguments else "A person"
             perform = Perform(decided, changed="" if decided.arguments == own.arguments else by)
+            json_text(decided.arguments)  # raises before anything is done
             tool = agent.tools.get(call.name)
             harmless = tool is None or (tool.idempotent and not tool.takes_key)
             if harmless or as_received(agent.tools, decided) is None:
@@ -208,9 +208,9 @@ class Run:
             raise TranscriptError(
                 f"{self._file.path}: its last run is not over; resume it first, or choose another"
             )
-        for event in self._record(GO_ON if text is None else User(well_formed(text))):
-            self.turn.add(event)
-            yield event
+        asked = self._record(GO_ON if text is None else User(well_formed(text)))
+        self.turn.add(asked)
+        yield asked
 
     def do(self, effect: Effect) -> Iterator[Event]:
         """Do one thing, and record what came of it."""
@@ -224,7 +224,7 @@ class Run:
             case Done():
                 yield from self._end(effect)
             case message:
-                yield from self._record(message)
+                yield self._record(message)
 
     async def ado(self, effect: Effect) -> AsyncIterator[Event]:
         """`do` without blocking the event loop."""
@@ -263,15 +263,15 @@ class Run:
         match event, effect:
             case Assistant(), Request(tool_choice=choice):
                 before = self.turn.ignored
-                [reply] = self._record(received(event, choice, self._agent, self.turn))
+                reply = self._record(received(event, choice, self._agent, self.turn))
                 yield reply
                 yield from map(Notice, _notices(reply, before))
             case ToolResult(), Perform(call=call, changed=str(by)) if by:
-                yield from self._record(with_change(event, call, by))
+                yield self._record(with_change(event, call, by))
             case ((Delta() | Notice() | Outcome()), _):
                 yield event
             case message, _:
-                yield from self._record(message)
+                yield self._record(message)
 
     def _end(self, done: Done) -> Iterator[Event]:
         """What the run came to, which a file notes, too."""
@@ -283,14 +283,14 @@ class Run:
         data = answer.read(done.answer) if answer and done.exit in ("signal", "silence") else None
         yield Outcome(done.answer, done.exit, tuple(self.messages), self.turn.usage, data)
 
-    def _record(self, message: M) -> Iterator[M]:
+    def _record(self, message: M) -> M:
         if isinstance(message, Started):  # tried again after a crash, it keeps its key
             key = _key(self.turn) or self._agent.mint_key()
             message = replace(message, key=key, at=self._agent.now())
         elif message.at is None:
             message = replace(message, at=self._agent.now())
         self.messages.append(message)
-        yield message
+        return message
 
 
 def received(reply: Assistant, choice: ToolChoice, agent: "Agent", turn: Turn) -> Assistant:
@@ -310,20 +310,16 @@ def received(reply: Assistant, choice: ToolChoice, agent: "Agent", turn: Turn) -
 
 def without_signal(reply: Assistant) -> Assistant:
     """`reply` without the exit signal that a model invented for a tool that has none."""
-    calls = tuple(
-        replace(call, arguments={k: v for k, v in call.arguments.items() if k != "should_continue"})
-        if call.name == THINK_NAME and isinstance(call.arguments, dict)
-        else call
-        for call in reply.tool_calls
-    )
-    return replace(reply, tool_calls=calls)
+    drop = partial(thinking.without, name="should_continue")
+    calls = (drop(call) if call.name == THINK_NAME else call for call in reply.tool_calls)
+    return replace(reply, tool_calls=tuple(calls))
 
 
 def with_ids(calls: tuple[ToolCall, ...], turn: Turn) -> tuple[ToolCall, ...]:
     """`calls` with an id on each: where the wire had none, `call_N`, N counted over the whole
     transcript. Counted, not random: streamed or not, resumed or not, they are the same.
     """
-    taken = set(map(attrgetter("id"), calls))
+    taken = {call.id for call in calls}
     named = []
     for number, call in enumerate(calls, turn.calls):
         while not call.id and (f"call_{number}" in taken or f"call_{number}" in turn.ids):

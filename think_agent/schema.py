@@ -11,7 +11,9 @@ Rule 4: `transformed` is the one that walks through a schema; what is done to ea
 
 import inspect
 import re
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from typing import Annotated, Any, TypeAlias, get_type_hints
 
@@ -43,6 +45,8 @@ def arguments_model(
             raise TypeError(f"tool {name}: parameter {parameter} cannot be passed by its name")
         if parameter.name == KEY:
             continue
+        if isinstance(parameter.default, pydantic.fields.FieldInfo):
+            raise TypeError(f"tool {name}: parameter {parameter.name}: Field belongs in Annotated")
         if parameter.name not in hints:
             raise TypeError(f"tool {name}: parameter {parameter.name} has no type annotation")
         kind = hints[parameter.name]
@@ -183,37 +187,36 @@ def named(model: pydantic.BaseModel, *, defaults: bool = True) -> Json:
     return values
 
 
-def held(value: Any) -> Any:
+def held(value: Any, written: Any, unseen: list[Any]) -> Any:
     """What a value holds, as JSON: all of its fields, whatever it would leave out, rename or change
-    where it is asked to show itself. What JSON has no form for is its `repr`.
+    where it is asked to show itself. What cannot be seen through, and what of the `written` it
+    does not hold (an `InitVar`, a key of another spelling), goes into `unseen`, too.
     """
     match value:
+        case pydantic.RootModel(root=root):
+            return held(root, written, unseen)
         case pydantic.BaseModel():
-            return held(value.root if isinstance(value, pydantic.RootModel) else named(value))
+            return held(named(value), written, unseen)
         case dict():
-            return {str(held(key)): held(item) for key, item in value.items()}
-        case list() | tuple() | set() | frozenset():
-            return list(map(held, value))
+            given = written if isinstance(written, dict) else {}
+            shown = {str(key): held(item, given.get(key), unseen) for key, item in value.items()}
+            unseen += given.keys() - shown.keys()
+            return given | shown
+        case list() | tuple() | set() | frozenset() | deque():
+            alike = isinstance(written, list) and len(written) == len(value)
+            own = written if alike else [None] * len(value)
+            return [held(item, of, unseen) for item, of in zip(value, own, strict=True)]
         case object(get_secret_value=get):
-            return held(get())
+            return held(get(), written, unseen)
         case _ if is_dataclass(value):
-            return held({field.name: getattr(value, field.name) for field in fields(value)})
-    try:
-        text = pydantic_core.to_json(value, inf_nan_mode="strings")  # to compare a text raises
-    except ValueError:
-        return repr(value)
-    return pydantic_core.from_json(text)
-
-
-def with_hidden(value: Any, written: Any) -> Any:
-    """What a value holds, with what it was made of and does not hold, such as an `InitVar`."""
-    match value, written:
-        case dict(), dict():
-            seen = {key: with_hidden(item, written.get(key)) for key, item in value.items()}
-            return written | seen
-        case list(), list() if len(value) == len(written):
-            return list(map(with_hidden, value, written))
-    return value
+            shown = {field.name: getattr(value, field.name) for field in fields(value)}
+            unseen += value.__dataclass_fields__.keys() - shown.keys()
+            return held(shown, written, unseen)
+    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
+        with suppress(ValueError):
+            return pydantic_core.from_json(pydantic_core.to_json(value, inf_nan_mode="strings"))
+    unseen.append(value)
+    return repr(value) if written is None else written
 
 
 def problems(error: pydantic.ValidationError) -> str:

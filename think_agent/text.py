@@ -73,7 +73,7 @@ def json_at(text: str, at: int = 0) -> tuple[Any, int] | None:
             value = json.loads(well_formed(json_text(value)))
     except (ValueError, RecursionError):
         return None
-    return None if _is_deeper(value, MAX_DEPTH) else (value, end)
+    return None if is_deeper(value, MAX_DEPTH) else (value, end)
 
 
 def json_objects(text: str) -> Iterator[dict[str, Any]]:
@@ -102,11 +102,12 @@ def json_object(text: str) -> dict[str, Any] | str:
     return value if isinstance(value, dict) else text
 
 
-def _is_deeper(value: Any, levels: int) -> bool:
+def is_deeper(value: Any, levels: int) -> bool:
+    """Is it nested more than so many levels deep?"""
     if not isinstance(value, (dict, list)):
         return False
     items = value.values() if isinstance(value, dict) else value
-    return levels == 0 or any(_is_deeper(item, levels - 1) for item in items)
+    return levels == 0 or any(is_deeper(item, levels - 1) for item in items)
 
 
 def _finite(number: str) -> float:

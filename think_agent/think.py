@@ -90,10 +90,14 @@ def carried(call: ToolCall) -> str:
 
 def bare(call: ToolCall) -> ToolCall:
     """A call of another tool without the thought that it carries: what is run and approved."""
-    if call.name == THINK_NAME or isinstance(call.arguments, str) or CARRIED not in call.arguments:
+    return call if call.name == THINK_NAME else without(call, CARRIED)
+
+
+def without(call: ToolCall, name: str) -> ToolCall:
+    """A call without the argument of this name."""
+    if isinstance(call.arguments, str) or name not in call.arguments:
         return call
-    arguments = {key: value for key, value in call.arguments.items() if key != CARRIED}
-    return replace(call, arguments=arguments)
+    return replace(call, arguments={k: v for k, v in call.arguments.items() if k != name})
 
 
 def should_continue(call: ToolCall) -> bool | None:

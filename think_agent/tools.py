@@ -15,6 +15,7 @@ cannot be seen through; nor can what a generator has done, when a decorator hide
 import contextvars
 import inspect
 import re
+import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Mapping
@@ -22,14 +23,14 @@ from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, field
 from types import CoroutineType
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast, overload
 
 import pydantic
 import pydantic_core
 
 from .messages import CARRIED, THINK_NAME, Json, ToolCall, ToolResult
-from .schema import KEY, arguments_model, held, named, problems, read_docstring, with_hidden
-from .text import json_text, shorten, well_formed
+from .schema import KEY, arguments_model, held, named, problems, read_docstring
+from .text import MAX_DEPTH, is_deeper, json_text, shorten, well_formed
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -179,13 +180,14 @@ def call(
     """Perform one call. An async function is run to its end here. `key` is for a tool that takes an
     idempotency key.
     """
+    before = sys.exception()
     try:
         function = _prepare(tools, asked, key)
         value = _wait(function, tools[asked.name])
     except (Misuse, KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:  # whatever a tool raises is an answer for the model (rule 3)
-        if interrupt := _hidden_interrupt(error):
+        if interrupt := _hidden_interrupt(error, before):
             raise interrupt from error
         return _failure(asked, error, max_chars)
     return _success(asked, value, max_chars)
@@ -222,11 +224,13 @@ def _wait(function: Callable[[], Any], tool: Tool) -> Any:
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(asyncio.wait_for(value, tool.timeout))
-    value.close()
-    raise Misuse(
-        "an async tool cannot run inside a running event loop; use `await agent.arun(...)`"
-    )
+        value, raised = asyncio.run(_await(lambda: value, tool))
+    else:
+        value.close()
+        raise Misuse("an async tool in a running event loop: use `await agent.arun(...)`")
+    if raised is not None:
+        raise raised
+    return value
 
 
 async def _await(function: Callable[[], Any], tool: Tool) -> tuple[Any, BaseException | None]:
@@ -252,8 +256,9 @@ async def _await(function: Callable[[], Any], tool: Tool) -> tuple[Any, BaseExce
         await asyncio.wait({task}, timeout=GRACE)
     if not task.done() or task.cancelled():  # by the function itself, where it is not late
         return None, TimeoutError() if late else asyncio.CancelledError()
-    raised = task.exception()
-    return task.result() if raised is None else (None, raised)
+    if (raised := task.exception()) is not None:  # of its cleaning up, where it is late
+        return None, TimeoutError() if late else raised
+    return task.result()
 
 
 def _in_a_thread(function: Callable[[], Any]) -> "Future[tuple[Any, BaseException | None]]":
@@ -276,33 +281,42 @@ def _in_a_thread(function: Callable[[], Any]) -> "Future[tuple[Any, BaseExceptio
     return future
 
 
-def _hidden_interrupt(error: BaseException | None) -> BaseException | None:
-    """The Ctrl-C or exit that the tool cleaned up after when `error` came up."""
+def _hidden_interrupt(error: BaseException, before: BaseException | None) -> BaseException | None:
+    """The Ctrl-C or exit that the tool cleaned up after when `error` came up; none that it took for
+    an error (`from None`), or that was handled `before` it was called.
+    """
     for _ in range(1_000):  # the chain may be a circle
-        if error is None or isinstance(error, (KeyboardInterrupt, SystemExit)):
+        if isinstance(error, (KeyboardInterrupt, SystemExit)):
             return error
-        error = error.__context__
+        if error.__suppress_context__ or (inner := error.__context__) is None or inner is before:
+            break
+        error = inner
     return None
 
 
-def as_received(tools: Mapping[str, Tool], request: ToolCall) -> Json | None:
+def as_received(tools: Mapping[str, Tool], request: ToolCall) -> tuple[Json, bool] | None:
     """The arguments as the function will get them, in JSON: validated, `"580"` an int where one is
-    asked, defaults filled in; None for a call that cannot be run.
+    asked, defaults filled in; and whether that is all: what cannot be seen through is shown as it
+    was written. None for a call that cannot be run.
     """
-    written = request.arguments if isinstance(request.arguments, dict) else {}
     try:
-        values = held(checked(tools, request, defaults=True))
-        return {name: with_hidden(value, written.get(name)) for name, value in values.items()}
-    except ModelMistake:
+        values = checked(tools, request, defaults=True)
+    except Exception:
         return None
-    except Exception:  # what cannot be seen through, such as a circle, is shown as it was written
-        return written
+    written, unseen = cast(Json, deepcopy(request.arguments)), list[Any]()
+    for name, value in values.items():
+        try:
+            values[name] = held(value, written.get(name), unseen)
+        except Exception as error:  # a circle, a field that is not set
+            unseen.append(error)
+            values[name] = written.get(name, "(cannot be shown)")
+    return values, not unseen
 
 
 def _defaults(tool: Tool) -> Json:
     """What the function takes for arguments that are left out, as far as it or the schema tells."""
     known = tool.parameters.get("properties", {})
-    told = {name: of["default"] for name, of in known.items() if "default" in of}
+    told = {name: deepcopy(of["default"]) for name, of in known.items() if "default" in of}
     with suppress(ValueError):  # a class in C, say, does not tell
         own = inspect.signature(tool._callable()).parameters.values()
         told = {p.name: p.default for p in own if p.default is not p.empty and p.name != KEY} | told
@@ -329,10 +343,9 @@ def checked(tools: Mapping[str, Tool], request: ToolCall, *, defaults: bool = Fa
         raise ModelMistake(f"there is no tool {request.name!r}. Tools: {known}.")
     if not isinstance(request.arguments, dict):
         raise ModelMistake(f"the arguments of {tool.name} are not a JSON object. Send one: {{}}.")
-    try:
-        arguments = deepcopy(request.arguments)
-    except RecursionError:
-        raise ModelMistake(f"the arguments of {tool.name} are nested too deeply.") from None
+    if is_deeper(request.arguments, MAX_DEPTH):
+        raise ModelMistake(f"the arguments of {tool.name} are nested too deeply.")
+    arguments = deepcopy(request.arguments)
     arguments.pop(CARRIED, None)  # it is the kit's; see think.py
     if tool.arguments_model is None:
         return _defaults(tool) | arguments

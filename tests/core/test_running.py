@@ -130,7 +130,8 @@ def test_a_person_reads_what_the_function_will_get_with_the_defaults():
     assert (paused.exit, paused.answer) == ("needs_human", question)
     asking = Agent(desk.model, [refund], approve=lambda a: bool(asked.append(a)) or True)
     assert asking.resume(paused.transcript).actions[0].result.content == "A 2026-03-01 1000"
-    assert asked[0].call.arguments == {"order": "A", "day": "2026-03-01", "amount": 1000}
+    assert asked[0].received == {"order": "A", "day": "2026-03-01", "amount": 1000}
+    assert asked[0].call.arguments == {"order": "A"}
 
 
 # The outcome

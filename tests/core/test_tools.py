@@ -2,10 +2,12 @@ import asyncio
 import enum
 import functools
 import json
+import sys
 import threading
 import warnings
-from collections.abc import Callable
-from dataclasses import InitVar, dataclass, replace
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import InitVar, dataclass, field, replace
 from decimal import Decimal
 from typing import Annotated, Any, Literal, Optional, TypeVar
 
@@ -639,7 +641,8 @@ def test_what_is_shown_is_what_a_function_gets_whatever_a_type_shows_of_itself(k
     pay.__annotations__ = {"order": kind, "orders": Whole}
     tools = {"pay": tool(pay, description="Pay.")}
     request = ToolCall("1", "pay", {"order": given, "orders": [given]})
-    shown = as_received(tools, request)
+    shown, is_all = as_received(tools, request)
+    assert is_all
     assert not call(tools, request).is_error
     assert not call(tools, replace(request, arguments=shown)).is_error  # sent back as it was shown
     expected = given.get("amount", 1000)
@@ -653,7 +656,7 @@ def test_a_default_that_only_the_annotation_knows_is_handed_over():
         return f"paid {amount}"
 
     assert ask(tool(pay)).content == "paid 5"
-    assert as_received({"pay": tool(pay)}, ToolCall("1", "pay", {})) == {"amount": 5}
+    assert as_received({"pay": tool(pay)}, ToolCall("1", "pay", {})) == ({"amount": 5}, True)
 
 
 @dataclass
@@ -663,23 +666,61 @@ class Unseen:
     to: str
     amount: InitVar[int] = 1
 
-    def __post_init__(self, amount):
-        self.paid = amount
-
 
 @pydantic.dataclasses.dataclass(config={"extra": "allow"})
 class Open:
     to: str
 
 
-@pytest.mark.parametrize("kind", [Unseen, Open])
-def test_what_the_model_wrote_is_shown_where_the_type_does_not_hold_it(kind):
-    def pay(orders):
+class Renaming(pydantic.BaseModel, populate_by_name=True):
+    cents: int = pydantic.Field(alias="amountCents")
+
+
+class Line(pydantic.BaseModel):
+    cents: int = pydantic.Field(exclude=True)
+
+
+@dataclass
+class Unset:
+    to: str = "me"
+    later: int = field(init=False)
+
+
+Upper = Annotated[str, pydantic.StringConstraints(to_upper=True, strip_whitespace=True)]
+NOT_SEEN_THROUGH = [  # a type, what the model writes, what is shown
+    (Unseen, {"to": "me", "amount": 9_000}, {"to": "me", "amount": 9_000}),
+    (Unseen, {"to": "me"}, {"to": "me"}),
+    (Open, {"to": "me", "amount": 9_000}, {"to": "me", "amount": 9_000}),
+    (Renaming, {"cents": 1, "amountCents": 5_000}, {"cents": 1, "amountCents": 5_000}),
+    (
+        dict[Upper, int],
+        {"bob": -4_950, " BOB": 5_000},
+        {"bob": -4_950, " BOB": 5_000, "BOB": 5_000},
+    ),
+    (Iterable[Line], [{"cents": 5_000}], [{"cents": 5_000}]),
+    (Unset, {"to": "me"}, {"to": "me"}),
+]
+
+
+@pytest.mark.parametrize(("kind", "written", "shown"), NOT_SEEN_THROUGH)
+def test_what_cannot_be_seen_through_is_shown_as_it_was_written_and_said_not_to_be_all(
+    kind, written, shown
+):
+    def pay(order, amount=9_000):
         """Pay."""
 
-    pay.__annotations__ = {"orders": list[kind]}
-    asked = {"orders": [{"to": "me", "amount": 9_000}]}
-    assert as_received({"pay": tool(pay)}, ToolCall("1", "pay", asked)) == asked
+    pay.__annotations__ = {"order": kind, "amount": int}
+    tools = {"pay": tool(pay)}
+    received, is_all = as_received(tools, ToolCall("1", "pay", {"order": written}))
+    assert (received, is_all) == ({"order": shown, "amount": 9_000}, False)
+
+
+def test_a_deque_hides_nothing():
+    def pay(lines: deque[Line]) -> None:
+        """Pay."""
+
+    asked = {"lines": [{"cents": 5_000}]}
+    assert as_received({"pay": tool(pay)}, ToolCall("1", "pay", asked)) == (asked, True)
 
 
 @pytest.mark.filterwarnings("ignore:Default value")  # pydantic: no schema can hold it
@@ -688,10 +729,68 @@ def test_a_default_that_json_has_no_form_for_hides_no_other():
     def pay(note: bytes = b"\xff", amount: int = 9_000) -> None:
         """Pay."""
 
-    shown = as_received({"pay": pay}, ToolCall("1", "pay", {}))
-    assert shown == {"note": repr(b"\xff"), "amount": 9_000}
+    received, is_all = as_received({"pay": pay}, ToolCall("1", "pay", {}))
+    assert (received, is_all) == ({"note": repr(b"\xff"), "amount": 9_000}, False)
+
+
+def test_a_default_of_a_ready_schema_stays_what_it_is():
+    def pay(fees):
+        fees.append("tip")
+        return fees
+
+    schema = {"type": "object", "properties": {"fees": {"type": "array", "default": ["fee"]}}}
+    made = Tool(name="pay", description="Pay.", parameters=schema, function=pay)
+    assert [ask(made).content, ask(made).content] == ['["fee","tip"]'] * 2
+
+
+def test_a_field_for_a_default_is_refused_at_declaration():
+    def pay(amount: int = pydantic.Field(1000)) -> None:
+        """Pay."""
+
+    with pytest.raises(TypeError, match="tool pay: parameter amount: Field belongs in Annotated"):
+        tool(pay)
 
 
 def test_a_call_is_shown_on_one_line_whatever_its_names_are():
     written = signature(ToolCall("1", "pay\nme", {"a\n> y": "b\nc", "d": 1}))
     assert written == '"pay\\nme"("a\\n> y"="b\\nc", d=1)'
+
+
+# An end that is no result.
+
+
+async def cleans_up_badly() -> None:
+    try:
+        await asyncio.sleep(5)
+    finally:
+        raise ConnectionResetError("the line broke")
+
+
+@pytest.mark.parametrize("run", [ask, ask_async])
+def test_what_was_late_is_said_to_be_late_whatever_its_cleaning_up_raised(run):
+    result = run(tool(cleans_up_badly, description="Pay.", timeout=0.05))
+    assert "it may have happened all the same" in result.content
+
+
+def test_an_exit_that_a_tool_took_for_an_error_ends_nothing():
+    @tool
+    def pay() -> None:
+        """Pay."""
+        try:
+            sys.exit(2)
+        except SystemExit:
+            raise ValueError("it did not work") from None
+
+    assert ask(pay).content == "error: ValueError: it did not work"
+
+
+def test_a_tool_fails_as_ever_while_a_ctrl_c_is_handled():
+    @tool
+    def pay() -> None:
+        """Pay."""
+        raise ValueError("no")
+
+    try:
+        raise KeyboardInterrupt
+    except KeyboardInterrupt:
+        assert ask(pay).content == "error: ValueError: no"

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from dataclasses import replace
+from decimal import Decimal
 from functools import reduce
 from typing import Annotated
 
@@ -10,7 +11,7 @@ import pydantic
 import pytest
 
 from tests.support.agents import agent, results
-from think_agent import Tool, tool
+from think_agent import Agent, ScriptedModel, Tool, tool
 from think_agent.loop import AskHuman, CallTool
 from think_agent.messages import Assistant, Started, ToolCall, ToolResult, User, Verdict
 from think_agent.testing import call, think
@@ -61,7 +62,8 @@ def test_yes_runs_it_and_the_question_holds_the_call_and_the_thought_behind_it()
     desk = Desk()
     outcome = desk.agent(True).run("Pay")
     assert (desk.paid, outcome.exit, outcome.answer) == ([58_000], "silence", "Settled.")
-    assert desk.asked == [AskHuman("Run pay(cents=58000)?", pay_call(58_000), "580 is much")]
+    question = AskHuman("Run pay(cents=58000)?", pay_call(58_000), "580 is much", {"cents": 58_000})
+    assert desk.asked == [question]
 
 
 @pytest.mark.parametrize(
@@ -401,3 +403,93 @@ def test_the_model_never_sees_the_key():
     injected = call("pay", cents=1, idempotency_key="mine")
     assert agent(injected, "Done.", tools=[pay]).run("Pay").actions[0].result.is_error
     assert keys == []
+
+
+# A yes is to what was shown.
+
+
+def refund_tool(limit, paid, predicate):
+    def pay(to: str, cents: int = limit) -> str:
+        """Pay."""
+        paid.append((to, cents))
+        return "paid"
+
+    return tool(pay, needs_approval=predicate)
+
+
+def test_a_yes_to_a_default_is_no_yes_to_another_one():
+    paid = []
+    paused = Agent(ScriptedModel([call("pay", to="bob"), "Done."]), [refund_tool(100, paid, True)])
+    transcript = paused.run("Pay bob.").transcript
+    asked = Agent(paused.model, [refund_tool(100, paid, True)], approve=lambda question: True)
+    [verdict] = [m for m in asked.resume(transcript).transcript if isinstance(m, Verdict)]
+    assert (paid, verdict.shown) == ([("bob", 100)], {"to": "bob", "cents": 100})
+    paused.model.left += 1
+    later = Agent(paused.model, [refund_tool(5_000, paid, True)])
+    assert "cents=5000" in later.resume([*transcript, verdict]).answer
+    assert paid == [("bob", 100)]
+
+
+@pytest.mark.parametrize("predicate", [True, lambda arguments: arguments["cents"] > 1_000])
+def test_what_a_policy_makes_of_a_call_is_what_a_person_is_asked_about(predicate):
+    def more(step, turn):
+        match step:
+            case CallTool(asked):
+                return CallTool(replace(asked, arguments={**asked.arguments, "cents": 5_000}))
+        return step
+
+    paid, questions = [], []
+    model = ScriptedModel([call("pay", to="bob", cents=100), "Done."])
+    approve = lambda question: bool(questions.append(question)) or True  # noqa: E731
+    tools = [refund_tool(1, paid, predicate)]
+    Agent(model, tools, policies=[more], approve=approve, force="never").run("Pay bob 1 $.")
+    assert (paid, len(questions)) == ([("bob", 5_000)], 1)
+    assert questions[0].received == {"to": "bob", "cents": 5_000}
+
+
+def test_a_policy_whose_arguments_are_no_json_is_refused_before_anything_is_done():
+    def exact(step, turn):
+        match step:
+            case CallTool(asked):
+                return CallTool(replace(asked, arguments={"to": "bob", "cents": Decimal(5)}))
+        return step
+
+    paid = []
+    model = ScriptedModel([call("pay", to="bob", cents=100), "Done."])
+    agent = Agent(model, [refund_tool(1, paid, False)], policies=[exact], force="never")
+    with pytest.raises(TypeError, match="Decimal"):
+        agent.run("Pay bob.")
+    assert paid == []
+
+
+def test_an_answer_that_is_made_of_the_question_does_not_rewrite_the_call():
+    def halve(question):
+        changed = question.call.arguments
+        changed["order"]["cents"] = 1
+        return Verdict("yes", arguments=changed)
+
+    @tool(needs_approval=True)
+    def pay(order: dict[str, int]) -> str:
+        """Pay."""
+        return f"paid {order}"
+
+    model = ScriptedModel([call("pay", order={"cents": 5_000}), "Done."])
+    outcome = Agent(model, [pay], approve=halve, force="never").run("Pay.")
+    assert outcome.turn.replies[0].tool_calls[0].arguments == {"order": {"cents": 5_000}}
+    assert "A person changed this call" in outcome.actions[0].result.content
+
+
+def test_what_cannot_be_seen_through_is_asked_about():
+    class Order:
+        pass
+
+    opaque = Annotated[str, pydantic.AfterValidator(lambda value: Order())]
+
+    def pay(order, cents=1_000):
+        """Pay."""
+
+    pay.__annotations__ = {"order": opaque, "cents": int}
+    guarded = tool(pay, needs_approval=lambda arguments: False)
+    model = ScriptedModel([call("pay", order="5000"), "Done."])
+    paused = Agent(model, [guarded], force="never").run("Pay.")
+    assert (paused.exit, paused.answer) == ("needs_human", 'Run pay(order="5000", cents=1000)?')

@@ -70,7 +70,7 @@ given = st.none() | objects
 results = st.builds(ToolResult, ids, texts, texts, st.booleans(), codes, given, times)
 starts = st.builds(Started, ids, texts, texts, at=times)
 decisions = st.sampled_from(["yes", "no", "quit"])
-verdicts = st.builds(Verdict, decisions, ids, texts, texts, given, times)
+verdicts = st.builds(Verdict, decisions, ids, texts, texts, given, given, times)
 assistants = st.builds(
     replace,
     replies,

@@ -90,7 +90,8 @@ def _answer(
                     view.print(str(problem), "red")
                 else:
                     call, edited = new, changed if changed != call.arguments else edited
-                shown = replace(call, arguments=as_received(tools, call) or call.arguments)
+                received, _ = as_received(tools, call) or (call.arguments, True)
+                shown = replace(call, arguments=received)
                 view.print(f"Run {signature(shown)}?", "bold magenta")
             case _:
                 view.print(f"Answer with one of {', '.join(KEYS)}.", "red")

@@ -28,7 +28,7 @@ The edge: plain `run` alone, inside a workflow; no transcript path, for the engi
 import hashlib
 import json
 import os
-from collections.abc import AsyncGenerator, Generator, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Generator, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -80,7 +80,7 @@ class DurableAgent(Agent):
         """As a step: the same again when the workflow starts over."""
         return DBOS.run_step({"name": "key"}, super().mint_key)
 
-    def perform(self, effect: Asked, *, streamed: bool = False) -> Iterator[Event]:
+    def perform(self, effect: Asked, *, streamed: bool = False) -> Generator[Event, None, None]:
         """As a step, where it reaches into the world. A recorded reply has no deltas."""
         if isinstance(effect, AskHuman):
             yield from super().perform(effect)

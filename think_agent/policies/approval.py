@@ -10,6 +10,7 @@ Rule 4: a verdict is about the one call that is next, for ids may repeat: a yes 
 
 from collections.abc import Mapping
 from contextlib import suppress
+from copy import deepcopy
 from dataclasses import replace
 from typing import cast
 
@@ -94,7 +95,9 @@ def verdict(answer: Verdict | bool, asked: AskHuman) -> Verdict:
         answer = Verdict("yes" if answer else "no")
     if isinstance(answer, Verdict) and answer.call_id in ("", call_id):
         with suppress(TypeError, ValueError, RecursionError):
-            kept = well_formed(json_text(to_json(replace(answer, call_id=call_id))))
+            shown = None if answer.arguments else asked.received
+            answer = replace(answer, call_id=call_id, shown=shown)
+            kept = well_formed(json_text(to_json(answer)))
             return cast(Verdict, from_json(json_value(kept)))
     raise TypeError(f"approve= gave {type(answer).__name__}: use a bool or a Verdict of this call")
 
@@ -107,24 +110,25 @@ def _by_verdict(
     refusal: str,
     since_started: bool = False,
 ) -> Step:
-    """The call when a person said yes to it, a refusal at a no, and the question until then. That
-    shows the arguments as the function will get them; its call has those that may be edited: as
-    the model wrote them, with those that it left out.
+    """The call when a person said yes to it, a refusal at a no, and the question until then. A yes
+    is to what was shown: the arguments as the function will get them.
     """
+    call = as_decided(bare(step.call), turn)
+    received, _ = as_received(tools, call) or (None, False)
     verdict = None
     for note in turn.notes:  # the last one counts
         match note:
+            case Verdict("yes", call_id=step.call.id, shown=dict() as shown) if shown != received:
+                verdict = None  # it was to something else
             case Verdict(call_id=step.call.id):
                 verdict = note
             case Started() if since_started:
                 verdict = None
     if verdict is None:
         thought = turn.thought_behind(step.call)
-        call = given = as_decided(bare(step.call), turn)
-        if (received := as_received(tools, call)) and isinstance(given.arguments, dict):
-            given = replace(given, arguments=received | given.arguments)
-            call = replace(call, arguments=received)
-        return AskHuman(question.format(signature(call)), given, thought.text if thought else "")
+        words = question.format(signature(replace(call, arguments=received or call.arguments)))
+        asked = replace(call, arguments=deepcopy(call.arguments))
+        return AskHuman(words, asked, thought.text if thought else "", received)
     if verdict.decision == "yes":
         return step
     said_no = f"{verdict.by or 'a person'} said no ({verdict.reason or 'no reason given'})"
@@ -132,14 +136,17 @@ def _by_verdict(
 
 
 def _needs_approval(tools: Mapping[str, Tool], call: ToolCall) -> bool:
-    """Declared so, or by its predicate, which sees what the function will get. One that raises
-    cannot say that it is not needed.
+    """Declared so, or by its predicate, which sees what the function will get. One that raises, or
+    is not shown all of that, cannot say that it is not needed.
     """
     tool = tools.get(call.name)
     if tool is None or not tool.needs_approval:
         return False
     received, needs = as_received(tools, call), tool.needs_approval
-    try:  # a call that cannot run needs no approval
-        return received is not None and (not callable(needs) or bool(needs(received)))
+    if received is None or not callable(needs):
+        return received is not None  # a call that cannot run needs no approval
+    arguments, is_all = received
+    try:
+        return not is_all or bool(needs(arguments))
     except Exception:
         return True
