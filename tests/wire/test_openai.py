@@ -35,6 +35,14 @@ def test_without_tools_there_is_no_word_of_them(api):
     assert not {"tools", "tool_choice", "temperature", "response_format", "text"} & body.keys()
 
 
+def test_an_output_schema_is_a_strict_one():
+    request = Request([User("hi")], output_schema={"type": "object"})
+    schema = {"name": "answer", "schema": {"type": "object"}, "strict": True}
+    in_chat = {"type": "json_schema", "json_schema": schema}
+    assert to_chat(request)["response_format"] == in_chat
+    assert to_responses(request)["text"] == {"format": {"type": "json_schema", **schema}}
+
+
 def test_a_conversation_in_chat():
     body = to_chat(Request(DIALOG, [look_up], system="Be brief."))
     assert body["messages"] == [
