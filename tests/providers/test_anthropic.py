@@ -87,8 +87,6 @@ LOW = "Your credit balance is too low to access"
     ("reply", "kind", "words"),
     [
         (refusing(400, "invalid_request_error", LOW), AuthError, "add credit"),
-        (refusing(403, "permission_error", "not allowed"), AuthError, "rights"),
-        (refusing(401, "authentication_error", f"bad key {KEY}"), AuthError, r"bad key \*\*\*"),
         (refusing(400, "invalid_request_error", "long\n" * 999), BadRequest, "long long"),
     ],
 )

@@ -40,7 +40,6 @@ from tests.support.strategies import json_values
 from think_agent import (
     THINK,
     Assistant,
-    BadRequest,
     Force,
     Message,
     Model,
@@ -356,46 +355,6 @@ def test_a_model_that_thinks_only_when_made_to(provider, dialect, mode, behind_w
     assert outcome.exit == ("silence" if behind_what == GATED and dialect == "native" else "signal")
 
 
-@every_provider
-def test_a_server_that_refuses_schemas_is_spoken_to_in_react(provider):
-    protocol = SPEAKS[provider][0]()
-    decode = protocol.decode
-
-    def without_schemas(path, body):
-        request = decode(path, body)
-        if request.output_schema is not None:
-            raise ValueError("structured output is not supported with this model")
-        return request
-
-    protocol.decode = without_schemas
-    shop = Shop()
-    with serve(protocol, speaking(reply, "json")) as server:
-        with pytest.raises(BadRequest, match="structured output is not supported"):
-            desk(speak(model_of(provider, server), "json"), shop).run(FOUR)
-        assert len(server.requests) == 1
-    assert in_the_shop(shop) == {}
-    with serve(protocol, speaking(reply, "react")) as server:
-        outcome = desk(speak(model_of(provider, server), "react"), shop).run(FOUR)
-    assert decided(outcome.transcript) == in_the_shop(shop) == RIGHT
-
-
-@every_provider
-def test_the_whole_run_is_the_same_however_it_is_asked(provider):
-    with serve(SPEAKS[provider][0](), reply) as server:
-        outcomes = [
-            way(desk(model_of(provider, server), Shop()), "ORD-001 and ORD-004") for way in WAYS
-        ]
-    seen = [
-        [
-            (type(m).__name__, getattr(m, "text", ""), getattr(m, "content", ""))
-            for m in outcome.transcript
-        ]
-        for outcome in outcomes
-    ]
-    assert seen.count(seen[0]) == len(WAYS)
-    assert len({outcome.usage for outcome in outcomes}) == 1
-
-
 WHY = "The rule that applies."
 
 
@@ -473,32 +432,6 @@ def test_a_model_that_never_thinks_cannot_refund(provider, mode):
         outcome = desk(model_of(provider, server), shop).run("Refund ORD-001")
     assert shop.decisions() == []
     assert (outcome.exit, outcome.actions) == ("gave_up", ())
-
-
-@pytest.mark.parametrize(
-    ("how", "settings"), [("gated", {}), ("carried", {"think": None, "carry": True})]
-)
-@pytest.mark.parametrize("mode", MODES)
-@every_provider
-def test_a_model_that_thinks_only_when_told_to_can_refund(provider, mode, how, settings):
-    def obedient(request: Request) -> Assistant:
-        last = request.messages[-1]
-        if "Call think first" in getattr(last, "content", ""):
-            notes = {"thought": "13 days, $89: rule 5.", "should_continue": "true"}
-            return Assistant(tool_calls=(ToolCall("", "think", notes),))
-        if '"decision":"approve"' in getattr(last, "content", "") or request.tool_choice == "none":
-            return Assistant(text="It is refunded.")
-        arguments = {"order_id": "ORD-001", "decision": "approve", "reason": "rule 5"}
-        if "in its argument 'thought'" in getattr(last, "content", ""):
-            arguments = {"thought": "13 days, $89: rule 5.", **arguments}
-        return Assistant(tool_calls=(ToolCall("", "process_refund", arguments),))
-
-    with serve(SPEAKS[provider][0](), obedient, mode) as server:
-        shop = Shop()
-        agent = desk(model_of(provider, server), shop, silence="accept", **settings)
-        outcome = agent.run("Refund ORD-001")
-    assert [d.decision for d in shop.decisions()] == ["approve"]
-    assert [action.how for action in outcome.actions] == [how]
 
 
 # What a file may hold as a provider's own message.

@@ -5,7 +5,7 @@ Nothing here asserts that the model is right. What is asserted is what the kit o
 the model is: each ignored choice is noticed, every plan keeps its schema, every write stands behind
 a thought, no refund that the shop would refuse is made, a carried thought reaches no function, a
 model that falls silent is asked at most once, and trouble is one of our errors. What the model did
-of it is printed, and so are the tables of `think-agent eval`, with how little n is.
+of it is printed.
 
 The server runs twice. With the model's own chat template it drops the tools without a word, and no
 tool choice has any effect. With `data/chatml_with_tools.jinja` they reach the model: there a named
@@ -15,7 +15,6 @@ talk before the call.
 
 import json
 import os
-import re
 import signal
 import socket
 import subprocess
@@ -34,7 +33,6 @@ import jsonschema
 import pytest
 
 from demos.refund.shop import INSTRUCTIONS, Shop, allowed_decision
-from tests.support.commands import run_here
 from tests.support.sizes import ROOT
 from think_agent import (
     Agent,
@@ -66,7 +64,6 @@ FLAGS = ["--jinja", "--device", "none", "--no-webui", "--no-warmup"]
 FLAGS += ["-t", "1", "-c", "8192", "--parallel", "1"]
 RIGHT = {"ORD-001": "approve", "ORD-002": "deny"}
 TEMPLATE = ROOT / "tests/data/chatml_with_tools.jinja"
-CASES = ROOT / "demos/refund/cases.jsonl"
 REPLY = 160  # the most tokens of one; a request's own bound is kept, a server's (-n) is not
 LONGEST = 15  # characters; five such texts and their JSON stay under it, also where all are digits
 START_WITHIN = 30.0  # seconds
@@ -327,22 +324,13 @@ def test_an_output_schema_is_kept(chat):
     assert json.loads(chat.complete(question).text)["city"] in ("Oslo", "Bergen")
 
 
-def test_native_tools_end_in_an_outcome_or_in_one_of_our_errors(model):
-    shop = Shop()
-    agent = desk(model, shop, max_model_calls=4)
-    outcome = tried(lambda: agent.run("I want a refund on order ORD-002"))
-    assert outcome.exit if isinstance(outcome, Outcome) else "\n" not in str(outcome)
-    assert_nothing_wrong(shop)
-
-
-@pytest.mark.parametrize("led", [False, True], ids=["alone", "led"])
-def test_the_json_dialect_ends_every_run_with_valid_structure(chat, led, capsys):
+def test_the_json_dialect_ends_every_run_with_valid_structure(chat, capsys):
     asked = Asked(chat)
     planned = json_plan(asked)
     right, writes, exits = 0, [], []
     for order, decision in RIGHT.items():
         shop = Shop()
-        agent = desk(Led(planned) if led else planned, shop, max_model_calls=4)
+        agent = desk(planned, shop, max_model_calls=4)
         outcome = agent.run(f"I want a refund on {order}")
         assert outcome.exit in ("signal", "gave_up", "limit", "empty", "format_error")
         for step in outcome.turn.replies:
@@ -357,33 +345,9 @@ def test_the_json_dialect_ends_every_run_with_valid_structure(chat, led, capsys)
     refused = sum(action.result.is_error for action in writes)
     printed(
         capsys,
-        f"json dialect{', led' if led else ''}: {right} of {len(RIGHT)} orders decided right; "
+        f"json dialect: {right} of {len(RIGHT)} orders decided right; "
         f"{len(writes)} writes tried, {refused} refused; exits: {', '.join(exits)}",
     )
-
-
-class Led(Wrapper):
-    """Shows a small model the one action whose turn it is, with the order numbers that the person
-    named, and asks it for the reason before the decision.
-    """
-
-    def complete(self, request: Request) -> Assistant:
-        return self.inner.complete(replace(request, tools=tuple(self._shown(request))))
-
-    def _shown(self, request: Request) -> Iterator[Tool]:
-        said = " ".join(m.text for m in request.messages if isinstance(m, User))
-        orders = sorted(set(re.findall(r"ORD-\d+", said)))
-        done = {m.name for m in request.messages if isinstance(m, ToolResult) and not m.is_error}
-        turns = [tool for tool in request.tools if tool.name not in ("think", *done)]
-        for tool in request.tools:
-            if tool.name == "think":
-                yield tool
-            elif tool in turns[:1]:
-                properties = {**tool.parameters["properties"]}
-                properties["order_id"] = {"type": "string", "enum": orders}
-                if decision := properties.pop("decision", None):
-                    properties["decision"] = decision
-                yield replace(tool, parameters={**tool.parameters, "properties": properties})
 
 
 class Asked(Wrapper):
@@ -420,36 +384,3 @@ def assert_nothing_wrong(shop: Shop) -> None:
     for decision in shop.decisions():
         allowed, _ = allowed_decision(Shop().order(decision.order_id))
         assert decision.decision == allowed
-
-
-ARMS = (
-    "--force first,never,always",
-    "--think on,none --cover gate,carry",
-    "--cover none --silence confirm,accept",
-    "--reasoning off,low",
-    "--dialect json,react",
-    "--four-rows",
-)
-
-
-def test_all_arms_of_the_evaluation_run_through(url_with_tools, tmp_path, capsys):
-    """One case, once. A result that is in the file is not run again."""
-    cases, out = tmp_path / "cases.jsonl", tmp_path / "results.jsonl"
-    cases.write_text(CASES.read_text(encoding="utf-8").partition("\n")[0], encoding="utf-8")
-    usual = f"--suite demos.refund.suite --provider openai:local --base-url {url_with_tools}/v1"
-    usual += " --max-output-tokens 60 --timeout 60"
-    said = []
-    for arms in (*ARMS, ARMS[0]):
-        words = [*usual.split(), *arms.split(), "--concurrency", "1"]
-        ran = run_here("think_agent", "eval", str(cases), "--out", str(out), *words)
-        assert ran.returncode == 0, ran.stderr
-        assert "n is 1 case" in ran.stdout
-        printed(capsys, f"eval {arms}\n{ran.stderr}{ran.stdout}")
-        said.append(ran.stderr)
-    results = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()[1:]]
-    assert len({json.dumps(result["setting"]) for result in results}) == 15
-    assert not any("\n" in result["error"] for result in results)  # which are run again
-    done = Counter(json.dumps(result["setting"]) for result in results if not result["error"])
-    assert set(done.values()) == {1}
-    assert "skipped think=none, cover=gate" in said[1]
-    assert "of 3 runs are done already" in said[-1]

@@ -10,7 +10,7 @@ import pytest
 from tests.servers import Reply, sse
 from tests.servers.openai import error
 from tests.support.pieces import told
-from tests.support.providers import ASK, HELLO, KEY, failure, says, talking
+from tests.support.providers import ASK, HELLO, KEY, failure, talking
 from tests.support.wires import to_chat
 from think_agent import (
     Assistant,
@@ -22,14 +22,11 @@ from think_agent import (
     RateLimited,
     Request,
     Tool,
-    ToolCall,
     ToolResult,
-    Turn,
     User,
     tool,
 )
 from think_agent.providers.openai import OpenAI
-from think_agent.running import with_ids
 from think_agent.think import THINK
 
 
@@ -51,31 +48,6 @@ def _no_settings(monkeypatch):
 
 
 # What is sent.
-
-
-@both
-def test_what_is_sent_is_what_the_server_understands(api):
-    understood = []
-    calls = (ToolCall("c1", "look_up", {"order": "1"}), ToolCall("c2", "look_up", {"order": "2"}))
-    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
-    schema["additionalProperties"] = False
-    dialog = [
-        User("both?"),
-        Assistant("A moment.", tool_calls=calls),
-        ToolResult("c1", "look_up", "lost"),
-        ToolResult("c2", "look_up", "error: none"),
-    ]
-    request = Request(dialog, [THINK, look_up, NO_PARAMETERS], system="Be brief.")
-    request = replace(request, tool_choice=Force("think"), output_schema=schema)
-    brain = lambda asked: understood.append(asked) or Assistant("All well.")  # noqa: E731
-    with talking(api, brain) as (_, model):
-        for way in ("plain", "streamed"):
-            assert ASK[way](model, request).text == "All well."
-    for one in understood:
-        assert list(one.messages) == dialog
-        assert (one.tool_choice, one.system) == (request.tool_choice, request.system)
-        assert one.output_schema == schema
-        assert [t.name for t in one.tools] == ["think", "look_up", "ping"]
 
 
 def test_a_server_that_only_takes_strings_is_sent_required_with_that_tool_alone():
@@ -221,21 +193,6 @@ def test_errors_inside_a_stream(api, event, kind, passes, monkeypatch):
 
 
 # What compatible servers do; more of it in tests/wire/test_chat_servers.py.
-
-
-def test_calls_without_ids_get_ids_that_go_back():
-    calls = [{"type": "function", "function": {"name": "ping", "arguments": ""}}] * 2
-    message = {"role": "assistant", "content": None, "tool_calls": calls, "function_call": None}
-    body = {"choices": [{"message": message, "finish_reason": "stop"}]}
-    with talking("openai-chat", says("All well.")) as (server, model):
-        server.canned = [Reply(200, body)]
-        reply = model.complete(Request([User("hi")], [NO_PARAMETERS]))
-        assert [(c.id, c.arguments) for c in reply.tool_calls] == [("", {})] * 2
-        reply = replace(reply, tool_calls=with_ids(reply.tool_calls, Turn()))  # as the loop does
-        assert reply.model == model.model  # the wire did not say
-        results = [ToolResult(call.id, "ping", "pong") for call in reply.tool_calls]
-        said = Request([User("hi"), reply, *results], [NO_PARAMETERS])
-        assert model.complete(said).text == "All well."
 
 
 def chunk(finish=None, **delta):

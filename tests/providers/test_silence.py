@@ -2,12 +2,10 @@
 to run, and resumed at each point. Its promise is no answer unless silence is accepted.
 """
 
-import asyncio
-
 import pytest
 
 from tests.servers import serve
-from tests.support.providers import SPEAKS, every_provider, model_of
+from tests.support.providers import SPEAKS, WAYS, every_provider, model_of
 from think_agent import Agent, Assistant, Request, tool
 from think_agent.testing import call, think
 
@@ -15,7 +13,6 @@ PROMISE = "Got ORD-001. Now let me look up ORD-002."
 ANSWER = "Both are laptop stands."
 REPLIES: list = [think("Two orders, one at a time."), call("look", order="ORD-001"), PROMISE]
 REPLIES += [call("look", order="ORD-002"), think("That was all.", False), ANSWER]
-WAYS = ["plain", "async", "streamed", "async streamed"]
 
 
 @tool(idempotent=True)
@@ -32,26 +29,14 @@ def narrator(request: Request) -> Assistant:
     return Assistant(tool_calls=(reply,), stop_reason="tool_use")
 
 
-def ran(agent: Agent, way: str):
-    async def last():
-        return [event async for event in agent.astream("Both?")][-1]
-
-    return {
-        "plain": lambda: agent.run("Both?"),
-        "async": lambda: asyncio.run(agent.arun("Both?")),
-        "streamed": lambda: list(agent.stream("Both?"))[-1],
-        "async streamed": lambda: asyncio.run(last()),
-    }[way]()
-
-
 @every_provider
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 def test_a_promise_is_no_answer_but_where_silence_is_accepted(provider, way):
     with serve(SPEAKS[provider][0](), narrator) as server:
         model = model_of(provider, server)
-        asked = ran(Agent(model, [look], force="never"), way)
+        asked = way(Agent(model, [look], force="never"), "Both?")
         assert (asked.exit, asked.answer, len(asked.actions)) == ("signal", ANSWER, 2)
-        taken = ran(Agent(model, [look], force="never", silence="accept"), way)
+        taken = way(Agent(model, [look], force="never", silence="accept"), "Both?")
         assert (taken.exit, taken.answer, len(taken.actions)) == ("silence", PROMISE, 1)
 
 

@@ -3,19 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from tests.support.wires import to_anthropic
-from think_agent import (
-    Assistant,
-    Force,
-    Request,
-    Tool,
-    ToolCall,
-    ToolResult,
-    Usage,
-    User,
-)
+from think_agent import Assistant, Request, Tool, ToolCall, ToolResult, Usage, User
 from think_agent.wire.anthropic import Fold, from_wire
 
 MODEL = "claude-haiku-5-5"
@@ -38,23 +27,6 @@ HELLO = Request([User("Hello")])
 
 def body_of(request: Request, **options: Any) -> dict[str, Any]:
     return to_anthropic(request, **options)
-
-
-@pytest.mark.parametrize(
-    ("choice", "wire"),
-    [
-        ("auto", None),  # the default, and so left out
-        ("required", {"type": "any"}),
-        ("none", {"type": "none"}),
-        (Force("think"), {"type": "tool", "name": "think"}),
-    ],
-)
-def test_each_tool_choice_with_the_same_tools(choice: Any, wire: dict[str, str] | None) -> None:
-    body = body_of(replace(ASK, tool_choice=choice))
-    assert body.get("tool_choice") == wire
-    weather = {"name": "weather", "description": "The weather of a city.", "input_schema": SCHEMA}
-    assert body["tools"] == [body["tools"][0], weather]
-    assert body["tools"] == body_of(ASK)["tools"]
 
 
 def test_the_rest_of_the_body_is_sent_only_where_it_says_something() -> None:
@@ -99,24 +71,6 @@ def test_own_blocks_are_replayed_and_those_of_others_are_not() -> None:
     ]
     # Blank text is left out: the API writes it and refuses to read it.
     assert sent == [[blocks[0], blocks[2]], [blocks[2]]]
-
-
-@pytest.mark.parametrize(
-    ("wire", "calls", "ours"),
-    [
-        ("end_turn", False, "end_turn"),
-        ("end_turn", True, "tool_use"),
-        ("pause_turn", False, "pause_turn"),
-        ("max_tokens", True, "max_tokens"),
-        ("model_context_window_exceeded", False, "max_tokens"),
-        ("refusal", True, "refusal"),
-        (None, False, "incomplete"),
-    ],
-)
-def test_stop_reasons(wire: str | None, calls: bool, ours: str) -> None:
-    use = {"type": "tool_use", "id": "toolu_1", "name": "weather", "input": {}}
-    reply = from_wire({"content": [use] if calls else [], "stop_reason": wire}, "asked")
-    assert (reply.stop_reason, reply.model, reply.usage) == (ours, "asked", Usage())
 
 
 def test_a_fold_leaves_the_events_as_they_were() -> None:

@@ -11,7 +11,8 @@ from think_agent.streaming import Delta
 from think_agent.wire.common import checked_delta, checked_reply, count
 
 ROOT = {"errors", "messages", "model", "streaming", "text", "tools"}
-STANDARD = {"collections", "collections.abc", "dataclasses", "json", "operator", "re", "typing"}
+STANDARD = {"collections", "collections.abc", "contextlib", "dataclasses", "json", "operator"}
+STANDARD |= {"re", "typing"}
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.support.wires import WIRES, to_wire
-from think_agent import Assistant, Request, ToolCall, ToolResult, User
+from think_agent import Assistant, Request, ToolCall, ToolResult, Usage, User
 from think_agent.messages import BROKEN_OFF, Json
 from think_agent.wire.common import checked_reply
 
@@ -63,6 +63,33 @@ def test_only_a_known_reason_makes_a_whole_reply(wire):
         if reason not in (None, "incomplete"):
             assert str(reason) in reply.cause
         assert reply.cause
+
+
+OTHERS = {
+    "openai-chat": {"length": "max_tokens", "model_length": "max_tokens", "eos": "tool_use"},
+    "anthropic": {
+        "pause_turn": "pause_turn",
+        "max_tokens": "max_tokens",
+        "model_context_window_exceeded": "max_tokens",
+        "refusal": "refusal",
+    },
+    "gemini": {
+        "UNEXPECTED_TOOL_CALL": "malformed",
+        "MAX_TOKENS": "max_tokens",
+        "CONTINUATION": "max_tokens",
+        "PROHIBITED_CONTENT": "refusal",
+        "SPII": "refusal",
+        "MODEL_ARMOR": "refusal",
+    },
+    "ollama": {"length": "max_tokens"},
+}
+
+
+@pytest.mark.parametrize(("wire", "reason"), [(w, r) for w, named in OTHERS.items() for r in named])
+def test_other_reasons_mean_the_same_whatever_was_called(wire, reason):
+    reply = WIRES[wire][0].from_wire(with_call(wire, reason), "asked")
+    assert (reply.stop_reason, len(reply.tool_calls)) == (OTHERS[wire][reason], 1)
+    assert (reply.model, reply.usage) == ("asked", Usage())
 
 
 # Ends that contradict each other are those of half a reply.

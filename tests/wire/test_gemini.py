@@ -2,22 +2,10 @@
 
 from typing import Any
 
-import pytest
-
 from tests.support.wires import to_gemini
-from think_agent import (
-    Assistant,
-    Force,
-    Request,
-    ToolCall,
-    ToolResult,
-    Usage,
-    User,
-)
+from think_agent import Assistant, Request, ToolCall, ToolResult, Usage, User
 from think_agent.messages import Json, Message
-from think_agent.think import THINK
 from think_agent.tools import Tool
-from think_agent.wire.common import Settings
 from think_agent.wire.gemini import Fold, from_wire
 
 ADD = Tool(
@@ -25,28 +13,6 @@ ADD = Tool(
     description="Add numbers.",
     parameters={"type": "object", "properties": {"a_b": {"type": "integer"}}, "required": ["a_b"]},
 )
-
-
-HI = Request([User("hi")])
-
-
-def test_tool_choices() -> None:
-    def config(choice: Any) -> Json:
-        body = to_gemini(Request([User("hi")], [THINK, ADD], tool_choice=choice))
-        assert [d["name"] for d in body["tools"][0]["functionDeclarations"]] == ["think", "add"]
-        found = body.get("toolConfig", {"functionCallingConfig": {}})["functionCallingConfig"]
-        assert isinstance(found, dict)
-        return found
-
-    assert config("auto") == {}  # the default, and so left out
-    assert config("required") == {"mode": "ANY"}
-    assert config(Force("think")) == {"mode": "ANY", "allowedFunctionNames": ["think"]}
-    assert config("none") == {"mode": "NONE"}  # the final call keeps its declarations
-
-
-def test_nothing_unasked_is_sent() -> None:
-    contents = [{"role": "user", "parts": [{"text": "hi"}]}]
-    assert to_gemini(HI, Settings()) == {"contents": contents}
 
 
 def test_results_stand_in_the_order_of_the_calls() -> None:
@@ -72,26 +38,6 @@ def test_results_stand_in_the_order_of_the_calls() -> None:
         },
         {"role": "user", "parts": [{"text": "Go on."}]},
     ]
-
-
-@pytest.mark.parametrize(
-    ("reason", "stop"),
-    [
-        ("STOP", "tool_use"),
-        ("UNEXPECTED_TOOL_CALL", "malformed"),
-        ("MAX_TOKENS", "max_tokens"),
-        ("CONTINUATION", "max_tokens"),
-        ("PROHIBITED_CONTENT", "refusal"),
-        ("SPII", "refusal"),
-        ("MODEL_ARMOR", "refusal"),
-        ("A_REASON_TO_COME", "incomplete"),
-    ],
-)
-def test_stop_reasons_of_a_reply_with_a_call(reason: str, stop: str) -> None:
-    parts = [{"functionCall": {"name": "add"}}]
-    reply = from_wire({"candidates": [{"content": {"parts": parts}, "finishReason": reason}]})
-    assert reply.tool_calls == (ToolCall("", "add", {}),)
-    assert reply.stop_reason == stop
 
 
 def test_a_malformed_call_is_said_with_its_words() -> None:

@@ -6,14 +6,7 @@ import pytest
 
 from tests.support.recordings import cases, events_of, needs_wire
 from tests.support.wires import to_ollama
-from think_agent import (
-    THINK,
-    Assistant,
-    Request,
-    ToolCall,
-    User,
-    tool,
-)
+from think_agent import THINK, Assistant, Request, ToolCall, User, tool
 from think_agent.wire.ollama import STOPPED, Fold, from_wire
 
 
@@ -55,12 +48,7 @@ def test_the_body_of_a_request() -> None:
                 "function": {
                     "name": "order",
                     "description": "Look an order up.",
-                    "parameters": {
-                        "type": "object",
-                        "properties": {"order_id": {"type": "string"}},
-                        "required": ["order_id"],
-                        "additionalProperties": False,
-                    },
+                    "parameters": order.parameters,
                 },
             }
         ],

@@ -3,16 +3,7 @@
 import pytest
 
 from tests.support.wires import to_chat, to_responses, to_wire
-from think_agent import (
-    Assistant,
-    Force,
-    Request,
-    ToolCall,
-    ToolResult,
-    User,
-    tool,
-)
-from think_agent.think import THINK
+from think_agent import Assistant, Request, ToolCall, ToolResult, User, tool
 
 APIS = ("openai-chat", "openai-responses")
 both = pytest.mark.parametrize("api", APIS)
@@ -39,36 +30,17 @@ DIALOG = [
 
 
 @both
-@pytest.mark.parametrize(
-    ("choice", "in_chat", "in_responses"),
-    [
-        ("auto", None, None),
-        ("required", "required", "required"),
-        ("none", "none", "none"),
-        (
-            Force("think"),
-            {"type": "function", "function": {"name": "think"}},
-            {"type": "function", "name": "think"},
-        ),
-    ],
-)
-def test_tool_choices(api, choice, in_chat, in_responses):
-    body = to_wire(api, Request([User("hi")], [THINK], tool_choice=choice))
-    assert body.get("tool_choice") == (in_chat if api == "openai-chat" else in_responses)
-
-
-@both
 def test_without_tools_there_is_no_word_of_them(api):
     body = to_wire(api, Request([User("hi")], tool_choice="none"))
     assert not {"tools", "tool_choice", "temperature", "response_format", "text"} & body.keys()
 
 
-@both
-def test_the_final_call_keeps_its_tools(api):
-    """The tools are part of the cached prefix; only the choice changes."""
-    first = to_wire(api, Request([User("hi")], [THINK, look_up]))
-    final = to_wire(api, Request([User("hi")], [THINK, look_up], tool_choice="none"))
-    assert final == {**first, "tool_choice": "none"}
+def test_an_output_schema_is_a_strict_one():
+    request = Request([User("hi")], output_schema={"type": "object"})
+    schema = {"name": "answer", "schema": {"type": "object"}, "strict": True}
+    in_chat = {"type": "json_schema", "json_schema": schema}
+    assert to_chat(request)["response_format"] == in_chat
+    assert to_responses(request)["text"] == {"format": {"type": "json_schema", **schema}}
 
 
 def test_a_conversation_in_chat():

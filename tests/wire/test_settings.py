@@ -1,23 +1,15 @@
 """Settings of one meaning: reasoning, output, temperature, seed; and schemas that are strict."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import pytest
 
-from tests.support.wires import (
-    WIRES as PROTOCOLS,
-)
-from tests.support.wires import (
-    to_anthropic,
-    to_chat,
-    to_gemini,
-    to_ollama,
-    to_responses,
-    to_wire,
-)
-from think_agent import Assistant, Request, Tool, User, connect
+from tests.support.wires import WIRES as PROTOCOLS
+from tests.support.wires import to_anthropic, to_chat, to_gemini, to_ollama, to_responses, to_wire
+from think_agent import Assistant, Force, Request, Tool, User, connect
 from think_agent.messages import Json
 from think_agent.think import THINK
 from think_agent.wire import openai_responses
@@ -71,6 +63,40 @@ def test_reasoning_is_asked_for_in_one_place(wire, off, low):
     assert added(wire, Settings(reasoning="low")) == low
     levels = [str(added(wire, Settings(reasoning=one))) for one in ("low", "medium", "high")]
     assert len(set(levels)) == 3
+
+
+CHOICES: dict[str, list[Json]] = {  # any tool, none, and the one; "auto" is the default
+    "anthropic": [
+        {"tool_choice": {"type": "any"}},
+        {"tool_choice": {"type": "none"}},
+        {"tool_choice": {"type": "tool", "name": "think"}},
+    ],
+    "openai-chat": [
+        {"tool_choice": "required"},
+        {"tool_choice": "none"},
+        {"tool_choice": {"type": "function", "function": {"name": "think"}}},
+    ],
+    "openai-responses": [
+        {"tool_choice": "required"},
+        {"tool_choice": "none"},
+        {"tool_choice": {"type": "function", "name": "think"}},
+    ],
+    "gemini": [
+        {"toolConfig": {"functionCallingConfig": config}}
+        for config in ({"mode": "ANY"}, {"mode": "NONE"},
+                       {"mode": "ANY", "allowedFunctionNames": ["think"]})
+    ],
+    "ollama": [{}] * 3,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("wire", CHOICES)
+def test_a_tool_choice_is_all_that_changes(wire):
+    """The tools stay the same: they are part of the cached prefix."""
+    auto = to_wire(wire, ASK)
+    assert not {"tool_choice", "toolConfig"} & auto.keys()
+    for choice, added in zip(("required", "none", Force("think")), CHOICES[wire], strict=True):
+        assert to_wire(wire, replace(ASK, tool_choice=choice)) == auto | added
 
 
 OUTPUT = {

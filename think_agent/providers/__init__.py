@@ -32,9 +32,6 @@ PROVIDERS = {
     "gemini": Entry("Gemini", "gemini-3.8-flash", "google-genai"),
     "offline": Entry("Offline", "stand-in", ""),
 }
-TIMEOUT = 120.0  # seconds without an answer; two of the SDKs would wait for ever
-
-
 CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "timeout": (lambda n: type(n) in (int, float) and 0 < n < inf, "seconds above 0"),
     "reasoning": (get_args(Reasoning).__contains__, f"one of {', '.join(get_args(Reasoning))}"),
@@ -49,7 +46,7 @@ def connect(
     *,
     base_url: str | None = None,
     api_key: str | None = None,
-    timeout: float = TIMEOUT,
+    timeout: float = 120.0,
     reasoning: Reasoning | None = None,
     max_output_tokens: int | None = None,
     temperature: float | None = None,
@@ -59,13 +56,14 @@ def connect(
     """A model by its name: `"provider"` or `"provider:model"`, split at the first colon
     (`"ollama:qwen2.5:7b"`).
 
-    `timeout`: the seconds without an answer, or between two pieces of one. `reasoning`: `"off"`,
-    `"low"`, `"medium"` or `"high"`, by each provider's own means. `max_output_tokens` bounds one
-    reply (8,192 where it is not given), `temperature` and `seed` go to the sampler. Keys come from
-    the provider's usual environment variable unless `api_key` is given. `options` are the
-    provider's own: see the class in its module (for OpenAI `api="responses"|"chat"`, for Ollama
-    `num_ctx`). Raises ValueError for an unknown provider and for what the provider or the model
-    cannot take, and ModelError when the SDK is not installed or has no key.
+    `timeout`: the seconds without an answer, or between two pieces of one (two of the SDKs would
+    wait for ever). `reasoning`: `"off"`, `"low"`, `"medium"` or `"high"`, by each provider's own
+    means. `max_output_tokens` bounds one reply (8,192 where it is not given), `temperature` and
+    `seed` go to the sampler. Keys come from the provider's usual environment variable unless
+    `api_key` is given. `options` are the provider's own: see the class in its module (for OpenAI
+    `api="responses"|"chat"`, for Ollama `num_ctx`). Raises ValueError for an unknown provider and
+    for what the provider or the model cannot take, and ModelError when the SDK is not installed or
+    has no key.
     """
     provider, _, model = spec.partition(":")
     if provider not in PROVIDERS:

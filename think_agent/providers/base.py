@@ -18,6 +18,7 @@ Rule 4: a stream that breaks off before anything came is an error, and so is wha
 Rule 5: no error of ours shows the SDK's, which may hold a key, as its cause.
 """
 
+import asyncio
 import os
 import random
 import time
@@ -29,7 +30,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from math import inf
 from types import ModuleType
-from typing import Any, Protocol, TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
 from ..errors import BadRequest, BadResponse, ConnectionFailed, ModelError, TimedOut
 from ..messages import Assistant, Json
@@ -42,20 +43,6 @@ from .transport import DEADLINE, PerLoop
 
 LONGEST_WAIT = 30.0  # seconds
 CHARACTERS = 16  # more than a token holds, on average: for servers that go on past their bound
-
-
-class Fold(Protocol):
-    """Collects the events of one stream into the JSON of the whole response. `ended`: the last
-    one has come, even if the server leaves the line open.
-    """
-
-    ended: bool
-
-    def feed(self, event: Any) -> list[Delta]:
-        """Take one event; what of it a watcher may see."""
-
-    def result(self) -> Any:
-        """The response as if it had come whole; how it ended is in it only if that has come."""
 
 
 class Where(TypedDict, total=False):
@@ -94,8 +81,7 @@ class Provider(Translator):
         self.url = checked_url(self.base_url or self.address[1], self.name, self.http)
         self.key = find_key(where.get("api_key"), self.name, self.url, *self.keys)
         stays_here(self.name, self.url, *self.extras)
-        extras = (os.getenv(name, "") for name in self.extras)
-        self.secrets = secrets_in(self.key, self.url, *extras)
+        self.secrets = secrets_in(self.key, self.url, *filter(None, map(os.getenv, self.extras)))
         self._async_clients = PerLoop(partial(self.connect, is_async=True))
 
     @cached_property
@@ -115,9 +101,8 @@ class Provider(Translator):
     def to_wire(self, request: Request) -> Json:
         """The request as the provider's JSON."""
         settings = self.settings.bounded(request.max_output_tokens)
-        encode: Callable[[Request], Json] = partial(
-            self.wire.to_wire, model=self.model, settings=settings, **self.options
-        )
+        how = {"model": self.model, "settings": settings, **self.options}
+        encode: Callable[[Request], Json] = partial(self.wire.to_wire, **how)
         try:
             return encode(request)
         except STUMBLES:  # over a `native` that no provider wrote, as a file may hold one
@@ -164,8 +149,6 @@ class Provider(Translator):
         return asking.reply
 
     async def acomplete(self, request: Request) -> Assistant:
-        import asyncio
-
         asking = _Asking(self, request)
         while asking.reply is None:
             await asyncio.sleep(asking.wait)
@@ -175,7 +158,7 @@ class Provider(Translator):
         return asking.reply
 
     def stream(self, request: Request) -> Iterator[Delta | Assistant]:
-        asking = _Asking(self, request)
+        asking = _Asking(self, request, streamed=True)
         while asking.reply is None:
             time.sleep(asking.wait)
             with asking as body, closing(self.post(self.client, body, stream=True)) as events:
@@ -187,9 +170,7 @@ class Provider(Translator):
         yield asking.reply
 
     async def astream(self, request: Request) -> AsyncIterator[Delta | Assistant]:
-        import asyncio
-
-        asking = _Asking(self, request)
+        asking = _Asking(self, request, streamed=True)
         while asking.reply is None:
             await asyncio.sleep(asking.wait)
             with asking as body:
@@ -216,6 +197,7 @@ class _Asking:
 
     provider: Provider
     request: Request
+    streamed: bool = False
     reply: Assistant | None = None
     wait: float = 0.0  # seconds, before the next try
     tries: int = 0
@@ -229,7 +211,8 @@ class _Asking:
         # With the tool choice that the provider takes.
         self.asked = weaken(self.request, provider.refused) if provider.refused else self.request
         self.body = provider.to_wire(self.asked)
-        self.fold: Fold = provider.wire.Fold()
+        if self.streamed:  # else nothing comes before the whole of it
+            self.fold = provider.wire.Fold()
         bound = provider.settings.bounded(self.request.max_output_tokens).max_output_tokens
         self.room = CHARACTERS * (bound or 0)  # for what comes
         DEADLINE.set(self.request.deadline)

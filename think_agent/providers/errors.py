@@ -12,10 +12,7 @@ Rule 5: a tool choice that a server refuses is asked for more weakly (`wire.comm
 import json
 import re
 from collections.abc import Container, Mapping
-from dataclasses import dataclass, field
-from email.utils import parsedate_to_datetime
 from math import inf
-from time import time
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -128,8 +125,7 @@ MEANINGS = [  # the first one that fits
 ]  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(NamedTuple):
     """What an adapter reads off an error: the provider's words, the HTTP status (None: inside a
     200), its own `code`, and the headers.
     """
@@ -137,7 +133,7 @@ class Fault:
     said: str
     status: int | None = None
     code: str = ""
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = {}
 
 
 class Translator(Model):
@@ -231,14 +227,10 @@ class Translator(Model):
 
 
 def asked_wait(headers: Mapping[str, str]) -> float | None:
-    """What a server asks to wait, said in seconds or as a date; None where that is no word."""
+    """The seconds that a server asks to wait; None where it says none."""
     try:
-        said = headers.get("retry-after", "")
-        if said.endswith("GMT"):
-            wait = parsedate_to_datetime(said).timestamp() - time()
-        else:
-            wait = float(said)
-    except (ValueError, OverflowError):
+        wait = float(headers.get("retry-after", ""))
+    except ValueError:
         return None
     return wait if 0 < wait < inf else None
 

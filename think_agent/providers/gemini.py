@@ -46,11 +46,9 @@ class Gemini(Provider):
         # what is installed; and it closes only what it has made.
         http = httpx2.Client(**guard(httpx2, self.url))
         http_async = httpx2.AsyncClient(**guard(httpx2, self.url, is_async=True))
+        timeout = round(self.timeout * 1000)  # milliseconds
         options = types.HttpOptions(
-            base_url=self.url,
-            timeout=round(self.timeout * 1000),  # milliseconds
-            httpx_client=http,
-            httpx_async_client=http_async,
+            base_url=self.url, timeout=timeout, httpx_client=http, httpx_async_client=http_async
         )
         api = genai.Client(enterprise=False, api_key=self.key, http_options=options)._api_client
         if is_async:

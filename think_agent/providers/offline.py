@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from ..messages import THINK_NAME, Assistant, ToolCall, User
+from ..messages import THINK_NAME, Assistant, User
 from ..model import Request, Script, ScriptedModel
 from ..streaming import Delta
+from ..testing import think
 from ..wire.common import Settings
 
 
@@ -43,17 +44,10 @@ class Offline(ScriptedModel):
 
 def echo(request: Request) -> Assistant:
     """The default script: one thought that asks to leave, then an answer that says what it is."""
-    said = next(
-        (m.text for m in reversed(request.messages) if isinstance(m, User) and m.kind == "person"),
-        "",
-    )
-    may_think = request.tool_choice != "none" and any(
-        tool.name == THINK_NAME for tool in request.tools
-    )
-    if may_think and isinstance(request.messages[-1], User):
-        notes = {
-            "thought": f"A stand-in has no plan. The request was: {said}",
-            "should_continue": "false",
-        }
-        return Assistant(tool_calls=(ToolCall("", THINK_NAME, notes),), stop_reason="tool_use")
+    people = [m for m in request.messages if isinstance(m, User) and m.kind == "person"]
+    said = people[-1].text if people else ""
+    can_think = any(tool.name == THINK_NAME for tool in request.tools)
+    if can_think and request.tool_choice != "none" and isinstance(request.messages[-1], User):
+        notes = think(f"A stand-in has no plan. The request was: {said}", should_continue=False)
+        return Assistant(tool_calls=(notes,), stop_reason="tool_use")
     return Assistant(text=f"[scripted stand-in, no language model] You said: {said}")

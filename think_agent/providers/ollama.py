@@ -10,11 +10,11 @@ from typing import Any, Unpack
 import httpx
 import ollama
 
-from ..errors import AuthError, ConnectionFailed, ModelNotFound, RateLimited
+from ..errors import AuthError, BadResponse, ConnectionFailed, ModelNotFound, RateLimited
 from ..messages import Json
 from ..wire import ollama as wire
 from .base import Provider, Where
-from .errors import STUMBLES, Fault
+from .errors import Fault
 from .settings import NOT_NEEDED, is_exposed
 from .transport import guard
 
@@ -58,8 +58,7 @@ class Ollama(Provider):
     def check(self) -> None:
         """Raise the error a run would meet: no server, no such model, or one without tools."""
         if not self._calls_tools(self.model):
-            said = f"model {self.model!r} does not support tools"
-            raise self.error(Fault(said, 400))
+            raise self.error(Fault(f"model {self.model!r} does not support tools", 400))
 
     def installed(self) -> list[str]:
         """The names of the models that the server has; none where it does not list them."""
@@ -85,8 +84,6 @@ class Ollama(Provider):
         """What the server says of its models; None where it does not, or not as Ollama does."""
         try:
             return ask()
-        except STUMBLES:
-            return None
         except Exception as error:
             ours = self.translate(error)
             if ours is None:
@@ -94,7 +91,7 @@ class Ollama(Provider):
         if isinstance(ours, ModelNotFound):
             names = ", ".join(self.installed()) or "no model"
             ours.args = (f"{ours} (installed: {names})",)
-        elif ours.status in (404, 405, 501):
+        elif isinstance(ours, BadResponse) or ours.status in (404, 405, 501):
             return None
         raise ours
 

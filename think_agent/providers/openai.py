@@ -49,8 +49,7 @@ class OpenAI(Stainless):
         **where: Unpack[Where],
     ) -> None:
         super().__init__(model, {}, **where)
-        host = urlsplit(self.url).hostname
-        official = f".{host}".endswith(".api.openai.com")  # or one of its regions
+        official = f".{urlsplit(self.url).hostname}".endswith(".api.openai.com")  # or a region
         spoken = api or ("responses" if official else "chat")
         if spoken not in WIRES:
             raise ValueError(f'unknown api {api!r}; use "responses" or "chat"')

@@ -60,15 +60,11 @@ def stays_here(provider: str, url: str, *variables: str) -> bool:
 
 def is_exposed(url: str) -> bool:
     """Would a key on its way to `url` be read by others: plain http, and not to this machine?"""
-    parts = urlsplit(url)
-    host = parts.hostname or ""
-    if parts.scheme == "https" or host == "localhost" or host.endswith(".localhost"):
-        return False
-    try:
-        address = ip_address(host)
-    except ValueError:
-        return True
-    return not (address.is_loopback or address.is_unspecified)
+    host = urlsplit(url).hostname or ""
+    is_here = f".{host}".endswith(".localhost")
+    with suppress(ValueError):  # where it is a name, and no number
+        is_here = ip_address(host).is_loopback or ip_address(host).is_unspecified
+    return urlsplit(url).scheme != "https" and not is_here
 
 
 def shown_address(url: str) -> str:

@@ -2,7 +2,7 @@
 
 Rule 1: an answer ends. The client's timeout bounds the silence before and between its pieces, the
         deadline of the request all of it, and `LARGEST_ANSWER` its bytes.
-Rule 2: a conversation goes to the host it was meant for: no redirect takes it to another one.
+Rule 2: a conversation goes to the address it was meant for: no redirect takes it to another one.
 
 The guard is a pair of event hooks, which httpx and httpx2, and so all four SDKs, take alike; the
 first of them also watches for new connections, so that headers that drip are bounded, too.
@@ -24,6 +24,7 @@ from .settings import is_exposed, shown_address
 
 LARGEST_ANSWER = 32 * 2**20  # bytes
 AT_ONCE = 16  # requests on one async client
+certificates = cache(lambda http: http.create_ssl_context())  # takes 30 ms; once will do
 # The deadline (time.monotonic) of the request that is sent next: set right before it is.
 DEADLINE: ContextVar[float | None] = ContextVar("DEADLINE", default=None)
 
@@ -66,17 +67,13 @@ def guard(http: ModuleType, url: str, *, is_async: bool = False) -> Json:
             timeouts[step] = left(seconds, deadline)
 
     def incoming(response: Any) -> None:
-        sent, host = response.request.url, response.request.url.host
+        host = response.request.url.host
         if response.headers.get("content-encoding", "identity") != "identity":
             raise BadResponse(f"{host} sent a compressed answer, unasked; check base_url")
         if response.has_redirect_location:
-            url = sent.join(response.headers["location"])
-            is_same = (url.host, url.port) == (host, sent.port)
-            if not is_same or url.scheme not in (sent.scheme, "https"):
-                address = shown_address(str(url))
-                raise ConnectionFailed(
-                    f"{host} redirects to {address}; if you trust it, set base_url to that"
-                )
+            address = shown_address(str(response.request.url.join(response.headers["location"])))
+            said = f"{host} redirects to {address}"
+            raise ConnectionFailed(f"{said}; check base_url, or set it to that if you trust it")
         network = response.extensions["network_stream"]
         wait = partial(type(network).read, network)
 
@@ -92,15 +89,10 @@ def guard(http: ModuleType, url: str, *, is_async: bool = False) -> Json:
 
     return {
         "event_hooks": {"request": [hook(outgoing)], "response": [hook(incoming)]},
-        "verify": _certificates(http),
+        "verify": certificates(http),
         # What would not leave this machine goes through no proxy, which would read it.
         "mounts": {} if url.startswith("https:") or is_exposed(url) else {shown_address(url): None},
     }
-
-
-@cache
-def _certificates(http: ModuleType) -> Any:
-    return http.create_ssl_context()  # takes 30 ms; once will do
 
 
 class PerLoop:

@@ -7,6 +7,10 @@
     ollama.py             /api/chat
 
 Rule 1: JSON in, JSON out. Nothing here imports an SDK, waits, or knows an address.
-Rule 2: what a provider wrote goes back to it as it came (`native`); what another one wrote is
+Rule 2: a Fold collects the events of one stream: `feed` takes one, and gives the Deltas that a
+        watcher may see of it; `result` is the response as if it had come whole, and how it ended is
+        in it only if that has come. `ended`: the last event has come, even if the server leaves the
+        line open.
+Rule 3: what a provider wrote goes back to it as it came (`native`); what another one wrote is
         built from its neutral parts.
 """

@@ -168,13 +168,12 @@ def _in_roles(wire: Iterable[Json]) -> Iterator[Json]:
         blocks = message["content"]
         if isinstance(blocks, str):
             blocks = [{"type": "text", "text": blocks}]
-        if message["role"] == "user":
-            for block in blocks:
-                if block["type"] == "tool_result":
-                    result = {"content": block.get("content") or "", "role": "tool"}
-                    failed = bool(block.get("is_error"))
-                    yield {**result, "tool_call_id": block["tool_use_id"], "is_error": failed}
-        if message["role"] != "user" or any(block["type"] == "text" for block in blocks):
+        results = [block for block in blocks if block["type"] == "tool_result"]
+        for block in results:
+            result = {"content": block.get("content") or "", "role": "tool"}
+            failed = bool(block.get("is_error"))
+            yield {**result, "tool_call_id": block["tool_use_id"], "is_error": failed}
+        if message["role"] != "user" or len(results) < len(blocks):
             yield {"role": message["role"], "content": blocks}
 
 

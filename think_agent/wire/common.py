@@ -8,6 +8,7 @@ Rule 2: a count of tokens is never believed to be more than a number (`count`).
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from operator import attrgetter, itemgetter
 from typing import Any, Literal, TypeAlias
@@ -113,12 +114,10 @@ def sendable(
                         answers.append(found.pop())
                 results.clear()
                 fits = native is None and not commentary  # a kind of text that only OpenAI knows
-                if native is not None and message.provider == provider:
-                    try:
-                        known = calls_in is None or len(calls_in(native)) == len(calls)
-                        fits = known and message.dialect == dialect
-                    except (KeyError, TypeError, AttributeError):
-                        fits = False
+                own = message.provider == provider and message.dialect == dialect
+                if own and native is not None:
+                    with suppress(KeyError, TypeError, AttributeError):
+                        fits = calls_in is None or len(calls_in(native)) == len(calls)
                 if not fits or len(answered) < len(calls):
                     text = "\n\n".join(filter(None, (commentary, message.text)))
                     changes: Json = {"tool_calls": tuple(answered), "native": None}
@@ -181,8 +180,7 @@ def checked_reply(reply: Assistant, *, keep_native: bool = False, secret: str = 
     calls = tuple(_repaired(call, clean) for call in reply.tool_calls)
     texts: Json = dict(zip(TEXTS, map(clean, texts_of(reply)), strict=True))
     reply = replace(reply, **texts, tool_calls=calls, native=native)
-    unread = any(isinstance(call.arguments, str) for call in calls)
-    if unread and json_value(json_text(native)) is None:  # nested too deeply for any file
+    if json_value(json_text(native)) is None:  # nested too deeply for any file
         reply = replace(reply, native=None, signed=False)
     return reply
 

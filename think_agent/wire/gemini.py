@@ -34,9 +34,7 @@ STOPPED = dict.fromkeys(FILTERED, "refusal") | {
 
 def to_wire(request: Request, model: str, settings: Settings) -> Json:
     """The body of a request. `model` is not in it, but decides how reasoning is asked for."""
-    body: Json = {
-        "contents": _contents(common.sendable(request.messages, NAME, calls_in=_calls_in))
-    }
+    sent = common.sendable(request.messages, NAME, calls_in=_calls_in)
     generation: Json = settings.named(
         max_output_tokens="maxOutputTokens", temperature="temperature", seed="seed"
     )
@@ -45,8 +43,7 @@ def to_wire(request: Request, model: str, settings: Settings) -> Json:
         generation["responseJsonSchema"] = request.output_schema
     if settings.reasoning:
         generation["thinkingConfig"] = _reasoning(settings.reasoning, model)
-    if generation:
-        body["generationConfig"] = generation
+    body: Json = {"contents": _contents(sent), "generationConfig": generation}
     if request.system:
         body["systemInstruction"] = {"parts": [{"text": request.system}]}
     if request.tools:
@@ -59,11 +56,10 @@ def to_wire(request: Request, model: str, settings: Settings) -> Json:
 def _reasoning(reasoning: Reasoning, model: str) -> Json:
     """Gemini 2 counts the tokens of its thoughts, later ones take a level."""
     if model.startswith("gemini-2"):
-        budget = BUDGETS[reasoning]
-        return {"thinkingBudget": budget, **({"includeThoughts": True} if budget else {})}
-    if reasoning == "off":  # as near as it gets
-        return {"thinkingLevel": "minimal"}
-    return {"thinkingLevel": reasoning, "includeThoughts": True}
+        asked: Json = {"thinkingBudget": BUDGETS[reasoning]}
+    else:  # "minimal" is as near to none as it gets
+        asked = {"thinkingLevel": "minimal" if reasoning == "off" else reasoning}
+    return asked if reasoning == "off" else {**asked, "includeThoughts": True}
 
 
 def _declared(tool: Tool) -> Json:

@@ -64,8 +64,8 @@ def from_wire(response: Json, model: str = "") -> Assistant:
     if choice.get("error"):  # OpenRouter reports trouble at the model's host like this
         raise common.ErrorAnswer(choice["error"])
     reason = choice.get("finish_reason")
-    filtered = reason == "content_filter"  # then Azure leaves out the message
-    message = choice.get("message") or {} if filtered else choice["message"]
+    # Where it has filtered, Azure leaves out the message.
+    message = choice.get("message") or {} if reason == "content_filter" else choice["message"]
     if message.get("refusal") and reason != "length":
         reason = "content_filter"
     calls = common.function_calls(message)
