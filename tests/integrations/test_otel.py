@@ -24,25 +24,22 @@ SECRET = "ORD-001"
 
 
 @pytest.fixture
-def exporter():
-    return InMemorySpanExporter()
-
-
-@pytest.fixture
-def tracer(exporter):
-    provider = TracerProvider()
+def traced():
+    """A tracer, and what gives the spans that it has ended so far."""
+    provider, exporter = TracerProvider(), InMemorySpanExporter()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    return provider.get_tracer("test")
+    return provider.get_tracer("test"), exporter.get_finished_spans
 
 
 @pytest.fixture
-def spans_of(tracer, exporter):
+def spans_of(traced):
     """The spans of one run, that of the agent last."""
+    tracer, ended = traced
 
     def spans_of(agent: Agent, text: str, **options):
         with Spans(tracer, **options) as spans:
             agent.run(text, on_event=spans)
-        return exporter.get_finished_spans()
+        return ended()
 
     return spans_of
 
@@ -51,13 +48,14 @@ def desk(script=reply) -> Agent:
     return Agent(ScriptedModel(script, name="gemini", model="m-1"), Shop().tools())
 
 
-def test_a_run_is_a_tree_of_agent_calls_and_tools(tracer, exporter):
+def test_a_run_is_a_tree_of_agent_calls_and_tools(traced):
+    tracer, ended = traced
     with Spans(tracer) as spans:
         desk().run("Refund ORD-004", on_event=spans)
-        before = exporter.get_finished_spans()
+        before = ended()
         outcome = desk().run(f"Refund {SECRET}", on_event=spans)  # one listener, run after run
     assert outcome == desk().run(f"Refund {SECRET}")  # a listener changes nothing
-    *children, agent = exporter.get_finished_spans()[len(before) :]
+    *children, agent = ended()[len(before) :]
     assert before[-1].name == "invoke_agent"
     assert before[-1].end_time <= agent.start_time
     assert agent.name == "invoke_agent"
@@ -124,21 +122,22 @@ def test_content_and_tokens_have_the_conventions_shape(spans_of):
         assert [span.attributes[f"gen_ai.usage.{name}"] for name in names] == tokens
 
 
-def test_a_model_that_fails_and_a_person_who_stops_end_all_spans(tracer, exporter):
+def test_a_model_that_fails_and_a_person_who_stops_end_all_spans(traced):
+    tracer, ended = traced
+
     def overloaded(request):
         raise Overloaded("come back later")
 
     with pytest.raises(Overloaded), Spans(tracer) as spans:
         desk(overloaded).run("ORD-001", on_event=spans)
-    chat, agent = exporter.get_finished_spans()
+    chat, agent = ended()
     assert (chat.name, agent.name) == ("chat", "invoke_agent")
     for span in (chat, agent):
         assert span.attributes["error.type"] == "Overloaded"
         assert span.status.status_code is StatusCode.ERROR
     with Spans(tracer) as spans:
         any(map(spans, islice(desk().stream("ORD-001"), 3)))
-    assert len(exporter.get_finished_spans()) > 2
-    assert exporter.get_finished_spans()[-1].name == "invoke_agent"
+    assert [span.name for span in ended()[2:]][-1:] == ["invoke_agent"]
 
 
 def test_failed_and_refused_tools_are_errors_without_their_words(spans_of):

@@ -51,7 +51,8 @@ def read_runs(path: str | Path, form: str) -> list[Run]:
     runs: list[Run] = []
     try:
         for value in _values(Path(path).read_bytes()):
-            runs.append(_run(value, form))
+            facts = {"messages": value} if isinstance(value, list) else dict(value)
+            runs.append(Run(tuple(FORMS[form].from_history(facts.pop("messages"))), facts))
     except UNREADABLE as error:
         what = f"{path}, run {len(runs) + 1}: it cannot be read as {form} messages"
         raise FileError(f"{what} ({type(error).__name__}: {error})") from error
@@ -66,11 +67,6 @@ def _values(data: bytes) -> list[Any]:
     except ValueError:
         value = [json.loads(line) for line in text.split("\n") if line.strip()]
     return [value] if isinstance(value, dict) or "role" in value[0] else value
-
-
-def _run(value: Any, form: str) -> Run:
-    facts = {"messages": value} if isinstance(value, list) else dict(value)
-    return Run(tuple(FORMS[form].from_history(facts.pop("messages"))), facts)
 
 
 def count(runs: Sequence[Run], guarded: Sequence[str] = ()) -> dict[str, tuple[int, int]]:

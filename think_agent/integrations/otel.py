@@ -34,9 +34,8 @@ try:
     from opentelemetry import trace
     from opentelemetry.trace import Span, SpanKind, StatusCode, Tracer
 except ImportError as error:
-    raise ImportError(
-        f'the spans need OpenTelemetry; in the clone run: pip install -e ".[otel]" ({error})'
-    ) from error
+    said = 'the spans need OpenTelemetry; in the clone run: pip install -e ".[otel]"'
+    raise ImportError(said) from error
 
 from .. import __version__
 from ..audit import words
