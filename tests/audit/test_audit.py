@@ -400,9 +400,8 @@ PAYLOADS = [
 ]
 
 
-def hostile(payload: str):
+def hostile(p: str):
     """Messages with the payload in every field that holds text."""
-    p = payload
     calls = (
         ToolCall("think" + p, "think", {"thought": p, "should_continue": p, p: p}, recovered=True),
         ToolCall(p, p, {p: p, "deep": [{p: p}]}),
@@ -427,9 +426,8 @@ def hostile(payload: str):
     ]
 
 
-def hostile_report(payload: str):
-    header = {"id": payload, "created": payload, payload: payload}
-    return report(hostile(payload), header=header, warnings=[payload])
+def hostile_report(p: str):
+    return report(hostile(p), header={"id": p, "created": p, p: p}, warnings=[p])
 
 
 TAGS = """html head meta title style body header main nav footer section h1 h2 h3 h4 h5 p div span

@@ -12,7 +12,8 @@ Rule 3: a share stands with its 95 % Wilson interval.
 The edge: the calls of one run are not independent of each other, so an interval over calls is too
 narrow. A thought before an act is a claim, not a cause; and that thoughts go with success, or do
 not, says nothing as long as hard tasks make a model think more. A history does not tell what was
-forced: all thoughts count as volunteered, but for those that a call carries.
+forced: all thoughts count as volunteered, but for those that a call carries. System prompts are
+left out.
 """
 
 import gzip

@@ -276,7 +276,7 @@ class _Builder:
                     made.how, self._numbers[id(heard)] = heard.how, made.thought
 
     def end(self) -> None:
-        """How each turn ended, as the file says, else as the loop would; and with what answer."""
+        """Say how each turn ended, as the file has it, else the loop; and with what answer."""
         self._stand(self._open)
         for turn, reading in zip(self.turns, self.readings, strict=True):
             step, times = next_step(reading), reading.times
