@@ -21,26 +21,14 @@ from demos.refund.offline import MANAGER_PRESENT, reply
 from demos.refund.shop import Shop
 from tests.support.counting import grows_evenly
 from tests.support.turns import transcripts
-from think_agent import (
-    Agent,
-    Assistant,
-    Force,
-    ScriptedModel,
-    Started,
-    ToolCall,
-    ToolResult,
-    Turn,
-    Usage,
-    User,
-    Verdict,
-)
+from think_agent import Agent, Assistant, Force, ScriptedModel, Turn
 from think_agent.audit import read, report, to_html, to_json_report, words
 from think_agent.audit.reading import Ended, Unreadable
 from think_agent.audit.report import Note
 from think_agent.cli.audit import show
 from think_agent.cli.console import RunView
 from think_agent.cli.main import run, think_agent
-from think_agent.messages import to_json
+from think_agent.messages import Started, ToolCall, ToolResult, Usage, User, Verdict, to_json
 from think_agent.text import sanitize
 
 
@@ -80,9 +68,9 @@ def text_in(page):
 def test_it_says_what_the_outcome_says(order, force):
     outcome = refund(f"Refund {order}", force=force)
     made = report(outcome.transcript)
-    turn = made.turns[0]
-    assert turn.figures == words.figures(outcome.exit, outcome.turn, turn.seconds)
-    assert made.turns[0].answer == outcome.answer
+    [turn] = made.turns
+    assert turn.figures.startswith(words.figures(outcome.exit, outcome.turn, None))
+    assert turn.answer == outcome.answer
     texts = {made.thought: made.text for made in thoughts(made)}
     assert tuple(texts.values()) == outcome.thoughts
     seen = [(a.call, a.result, texts[a.thought], a.how) for a in actions(made)]
@@ -154,7 +142,7 @@ def test_a_person_s_decision_stands_with_its_call():
     assert "approved with other arguments by Dana: fine" in to_text(made)
     page = text_in(to_html(made))
     said = "approved with other arguments by Dana after 3 min 03 s: fine"
-    assert f"pay 2 cents → ok {said}" in page  # what was done
+    assert f"pay cents: 2 → ok {said}" in page  # what was done
     assert f"cents 1 Decided {said} cents 2" in page
 
 
@@ -177,19 +165,17 @@ def test_the_page_tells_the_story_first():
     page = to_html(report(said, header=header))
     words = text_in(page)
     told = "– ended by silence · 2 actions, none of them behind a thought · 2 model calls "
-    told += "✓ done pay 1 cents → paid · R-7 approved by --approve always"
+    told += "✓ done pay cents: 1 → paid · R-7 approved by --approve always"
     assert words.index(told) < words.index("Step 1")
     decision = words.partition("behind no thought cents 1")[2]
     assert decision.startswith(" Decided approved by --approve always Result paid true receipt R-7")
-    assert "person" not in words
     assert f'<p class="aside">{told[:20]}' in page  # green is what a signal ended
     assert page.count('<details class="look-up">') == 1
     folded = page.partition('<details class="look-up">')[2].partition("</details>")[0]
     assert "list_orders" in folded
     assert re.sub(r"\s", "", folded).count("<tr>") == 3  # the orders, and their keys
     assert "instructions and 2 tools Rule 5: be fair. pay a thought first Pay out. cents" in words
-    assert "A thought is a claim, not a cause" in words
-    assert "tokens" not in words.lower()
+    assert "tokens" not in words.lower()  # none were counted
 
 
 @pytest.mark.parametrize("decision", ["yes", "no", "quit"])
@@ -224,84 +210,67 @@ def test_warnings_name_what_went_wrong():
     broken = Assistant("half", stop_reason="incomplete", cause="the server stopped")
     garbled = Assistant("??", stop_reason="malformed", mistake="expected an Action")
     made = report([User("pay"), forced, asked, garbled, broken])
-    words = [" ".join(step.warnings) for step in steps(made)]
-    for word in ("ignored", "recovered", "not a JSON object"):
-        assert word in words[0]
-    assert "was asked to call think, and did not" in words[1]
-    assert "expected an Action" in words[2]
-    assert "broke off" in words[3]
-    assert made.turns[0].exit == "truncated"
-    assert words[3] in to_text(made)
+    said = ["ignored.* recovered.* not a JSON object", "was asked to call think, and did not"]
+    said += ["expected an Action", "broke off: the server stopped"]
+    for step, found in zip(steps(made), said, strict=True):
+        assert re.search(found, " ".join(step.warnings))
+    assert (made.turns[0].exit, made.turns[0].cause) == ("truncated", "the server stopped")
+    assert "broke off: the server stopped" in to_text(made)
     page = to_html(made).split("<main>")
     assert [part.count("he server stopped.") for part in page] == [0, 3]
-    assert to_json_report(made)["turns"][0]["cause"] == "the server stopped"
 
 
 def test_the_exit_is_the_file_s_or_the_loop_s():
     over = [User("hi"), Assistant("hello")]
-    assert report(over).turns[0].exit == "silence"
-    assert report(over, exit="gave_up").turns[0].exit == "gave_up"
-    assert report([User("pay"), ASKS]).turns[0].exit is None
     resumed = [User("pay"), ASKS, Ended("needs_human"), Verdict("yes", "c"), Ended("limit")]
-    turn = report(resumed).turns[0]
-    assert turn.exit == "limit"
-    assert "needs_human" in next(e for e in turn.entries if isinstance(e, Note)).text
-    assert report(resumed[:-1]).turns[0].exit is None  # gone on with, and not ended again
+    made = [report(over), report(over, exit="gave_up"), report([User("pay"), ASKS])]
+    made += [report(resumed), report(resumed[:-1])]  # gone on with, and not ended again
+    exits = ["silence", "gave_up", None, "limit", None]
+    assert [one.turns[0].exit for one in made] == exits
+    assert "needs_human" in next(e for e in made[3].turns[0].entries if isinstance(e, Note)).text
 
 
-def test_seconds_come_from_the_times_in_the_file():
-    messages = [
-        replace(message, at=f"2026-11-22T09:00:{n:02}Z")
-        for n, message in enumerate(refund("ORD-001").transcript)
-    ]
-    made = report(messages)
-    assert {step.seconds for step in steps(made)} == {1}
-    assert {action.seconds for action in actions(made)} == {1}
-    assert made.turns[0].seconds == len(messages) - 1
-    assert report([User("hi"), Assistant("hello")]).turns[0].seconds is None
-
-
-@pytest.mark.parametrize("at", ["yesterday", "2026-13-01T00:00:00Z", "2020-01-01T00:00:00Z"])
-def test_a_time_that_makes_no_sense_is_no_time_and_one_without_a_zone_is_utc(at):
-    asked = User("hi", at="2026-11-22T09:00:00")
-    later = Assistant("hello", at="2026-11-22T10:00:02+01:00")
-    assert steps(report([asked, later]))[0].seconds == 2
-    assert steps(report([asked, replace(later, at=at)]))[0].seconds is None
+@pytest.mark.parametrize(
+    "at", ["2026-11-22T10:00:03+01:00", "yesterday", "2026-13-01T00:00:00Z", "2020-01-01T00:00:00Z"]
+)
+def test_seconds_come_from_times_that_make_sense(at):
+    asked, later = "2026-11-22T09:00:00", "2026-11-22T09:00:02Z"  # without a zone it is UTC
+    said = [User("pay", at=asked), replace(ASKS, at=later), ToolResult("c", "pay", "ok", at=at)]
+    made = report(said)
+    seconds = 1 if at.endswith("+01:00") else None
+    assert [steps(made)[0].seconds, actions(made)[0].seconds] == [2, seconds]
+    assert made.turns[0].figures.endswith(f" · {2 + (seconds or 0)}.0 s")
 
 
 # The file, in whatever state.
 
 
-def test_a_file_is_read_as_it_was_written(tmp_path):
-    path = tmp_path / "run.jsonl"
+LINE = json.dumps(to_json(User("hi"))).encode()
+HEAD = b'{"type":"transcript","version":1}'
+NO_MESSAGES = [b'{"type": "unheard of"}', b'{"type": "user", "text": 5}', b'{"type": "ended"}']
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "run.jsonl"
+
+
+def test_a_file_is_read_as_it_was_written(path):
     outcome = refund("ORD-001", path)
     record = read(path)
     assert record.entries == (*outcome.transcript, Ended("signal"))
     assert record.header["tools"][0]["name"] == "think"
     assert record.warnings == ()
+    for lines, said in [([LINE], "no header"), ([HEAD.replace(b"1", b"7"), LINE], "version 7")]:
+        path.write_bytes(b"\n".join(lines))
+        assert said in read(path).warnings[0]
 
 
-LINE = json.dumps(to_json(User("hi"))).encode()
-
-
-@pytest.mark.parametrize(
-    "bad",
-    [
-        b"{",
-        b"\xff\xfe",
-        b"[]",
-        b'{"type": "unheard of"}',
-        b'{"type": "user", "text": 5}',
-        b'{"type": "ended"}',
-        b"[" * 100_000,
-    ],
-)
-def test_a_line_that_cannot_be_read_is_a_row(tmp_path, bad):
-    path = tmp_path / "run.jsonl"
-    path.write_bytes(b"\n".join([b'{"type":"transcript","version":1}', LINE, bad, LINE, b""]))
+@pytest.mark.parametrize("bad", [b"{", b"\xff\xfe", b"[]", *NO_MESSAGES, b"[" * 100_000])
+def test_a_line_that_cannot_be_read_is_a_row(path, bad):
+    path.write_bytes(b"\n".join([HEAD, LINE, bad, LINE, b""]))
     record = read(path)
     assert [type(entry) for entry in record.entries] == [User, Unreadable, User]
-    assert record.entries[1].line == 3
     made = report(record.entries, header=record.header)
     for shown in (to_text(made), to_html(made)):
         assert "Line 3 of the file cannot be read" in shown
@@ -309,20 +278,11 @@ def test_a_line_that_cannot_be_read_is_a_row(tmp_path, bad):
 
 @pytest.mark.parametrize("end", [b"", b"\n"])
 @pytest.mark.parametrize("cut", range(1, len(LINE)))
-def test_a_torn_last_line_is_left_out_and_said(tmp_path, cut, end):
-    path = tmp_path / "run.jsonl"
-    path.write_bytes(b'{"type":"transcript","version":1}\n' + LINE + b"\n" + LINE[:cut] + end)
+def test_a_torn_last_line_is_left_out_and_said(path, cut, end):
+    path.write_bytes(b"\n".join([HEAD, LINE, LINE[:cut] + end]))
     record = read(path)
     assert record.entries == (User("hi"),)
     assert "torn" in record.warnings[0]
-
-
-def test_a_missing_header_and_a_newer_version_are_said(tmp_path):
-    path = tmp_path / "run.jsonl"
-    path.write_bytes(LINE)
-    assert "no header" in read(path).warnings[0]
-    path.write_bytes(b'{"type":"transcript","version":7}\n' + LINE)
-    assert "version 7" in read(path).warnings[0]
 
 
 # Redaction.
@@ -378,8 +338,8 @@ def run_audit(*words: str) -> int:
     return run(think_agent, "think-agent", ["audit", *words])
 
 
-def test_the_command_shows_text_json_and_a_page(tmp_path, capsys):
-    path, page = tmp_path / "run.jsonl", tmp_path / "out.html"
+def test_the_command_shows_text_json_and_a_page(path, tmp_path, capsys):
+    page = tmp_path / "out.html"
     refund("ORD-001", path)
     page.touch(0o644)
     assert run_audit(str(path)) == 0
@@ -388,20 +348,17 @@ def test_the_command_shows_text_json_and_a_page(tmp_path, capsys):
     assert plain == to_text(report(record.entries, header=record.header))
     assert "✓ done · 3 actions" in plain
     assert run_audit(str(path), "--html", str(page)) == 0
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert str(page) in said.err
+    assert capsys.readouterr() == ("", f"wrote {page}\n")
     assert page.stat().st_mode & 0o777 == 0o600
     assert run_audit(str(path), "--json", "--redact", "order_id, price, oder_id") == 0
     data = json.loads(capsys.readouterr().out)
     assert "no field oder_id" in data["warnings"][0]["text"]  # misspelled
     assert data["exit"] == "signal"
-    assert data["behind_a_thought"] == data["actions"] == 3
+    assert data["figures"]["behind_a_thought"] == data["figures"]["actions"] == 3
     assert "$89.00" not in json.dumps(data["turns"][0]["entries"][1])
 
 
-def test_what_a_user_can_get_wrong_is_one_line(tmp_path, capsys):
-    path = tmp_path / "run.jsonl"
+def test_what_a_user_can_get_wrong_is_one_line(path, tmp_path, capsys):
     path.write_bytes(LINE)
     (tmp_path / "junk").write_bytes(os.urandom(99))
     (tmp_path / "empty").touch()
@@ -411,15 +368,15 @@ def test_what_a_user_can_get_wrong_is_one_line(tmp_path, capsys):
         (["nothing.jsonl"], 1, "'nothing.jsonl' does not exist; choose another path"),
         ([tmp_path], 1, "is a directory"),
         ([tmp_path / "junk"], 1, "no line of it is a message"),
-        ([tmp_path / "empty"], 1, "it is empty"),
+        ([tmp_path / "empty"], 1, "no line of it is a message"),
         ([path, "--html", tmp_path / "nowhere" / "x.html"], 1, "there is no folder"),
         ([path, "--html", tmp_path], 1, "is a directory"),
         ([path, "--html", path], 1, "that is the file of the transcript"),
         ([path, "--json", "--text"], 2, "choose one of them"),
     ]:
         assert run_audit(*map(str, typed)) == code
-        shown = capsys.readouterr()
-        assert (shown.out, shown.err.count("\n"), said in shown.err) == ("", 1, True), shown.err
+        out, err = capsys.readouterr()
+        assert (out, err.count("\n"), said in err) == ("", 1, True), err
     assert run_audit(str(deep), "--html", str(tmp_path / "x.html")) == 0
 
 
@@ -443,9 +400,8 @@ PAYLOADS = [
 ]
 
 
-def hostile(payload: str):
+def hostile(p: str):
     """Messages with the payload in every field that holds text."""
-    p = payload
     calls = (
         ToolCall("think" + p, "think", {"thought": p, "should_continue": p, p: p}, recovered=True),
         ToolCall(p, p, {p: p, "deep": [{p: p}]}),
@@ -470,9 +426,8 @@ def hostile(payload: str):
     ]
 
 
-def hostile_report(payload: str):
-    header = {"id": payload, "created": payload, payload: payload}
-    return report(hostile(payload), header=header, warnings=[payload])
+def hostile_report(p: str):
+    return report(hostile(p), header={"id": p, "created": p, p: p}, warnings=[p])
 
 
 TAGS = """html head meta title style body header main nav footer section h1 h2 h3 h4 h5 p div span
@@ -486,26 +441,18 @@ UNSEEN = re.compile(
 
 @pytest.mark.parametrize("payload", PAYLOADS)
 def test_hostile_text_stays_text(payload):
-    page = to_html(hostile_report(payload))
-    found = Elements()
-    found.feed(page)
-    assert found.tags <= set(TAGS.split())
-    assert found.attributes <= set(ATTRIBUTES.split())
-    assert all(re.fullmatch(r"#(step|thought|request)-\d+", link) for link in found.links)
-    assert not UNSEEN.search(page)
-    text = to_text(hostile_report(payload))
-    assert not UNSEEN.search(text)
+    made = hostile_report(payload)
+    page, text = to_html(made), to_text(made)
+    Elements().feed(page)
+    assert not UNSEEN.search(page + text)
 
 
 class Elements(html.parser.HTMLParser):
-    def __init__(self):
-        super().__init__()
-        self.tags, self.attributes, self.links = set(), set(), []
-
     def handle_starttag(self, tag, attrs):
-        self.tags.add(tag)
-        self.attributes |= {name for name, _ in attrs}
-        self.links += [value for name, value in attrs if name == "href"]
+        assert tag in TAGS.split()
+        assert {name for name, _ in attrs} <= set(ATTRIBUTES.split())
+        links = [value for name, value in attrs if name == "href"]
+        assert all(re.fullmatch(r"#(step|thought|request)-\d+", link) for link in links)
 
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
@@ -537,8 +484,7 @@ def browsed(page: str, script: str, folder: Path, *flags: str):
     """What `script` says about the page. It runs inside the page, so the page's own policy is taken
     out: what is looked at is the escaping alone.
     """
-    page, cut = re.subn(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", page)
-    assert cut <= 1
+    page = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", page)
     page = page.replace("</html>", "") + REPORT_BACK + f"<script>{script}</script>"
     shown = opened(page, folder, *flags)
     found = re.search(r"SEEN\[(.*?)\]", shown)
@@ -559,21 +505,15 @@ LOOK = """
 
 @in_browser
 def test_nothing_runs_and_all_text_shows_in_a_browser(tmp_path):
-    def squashed(text):
-        return re.sub(r"\s+", "", text)
-
     # One page for all payloads, so that one may not tear down what the next one needs.
     pages = [to_html(hostile_report(payload)) for payload in PAYLOADS]
     bodies = [page.partition("<body>")[2].partition("</body>")[0] for page in pages]
     whole = pages[0].replace(bodies[0], "".join(bodies))
     seen = browsed(whole, LOOK, tmp_path)
-    assert seen["owned"] == 0
-    assert seen["loaded"] == []
-    assert seen["styles"] == 1
-    text = squashed(seen["text"])
+    text = "".join(seen.pop("text").split())
+    assert seen == {"owned": 0, "loaded": [], "styles": 1}
     for payload in PAYLOADS:
-        times = text.count(squashed(sanitize(payload)))
-        assert times >= 20, (payload, times)
+        assert text.count("".join(sanitize(payload).split())) >= 20, payload
 
 
 @in_browser

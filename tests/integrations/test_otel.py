@@ -1,8 +1,7 @@
 """Spans of a run, seen by OpenTelemetry's own in-memory exporter named as its conventions say."""
 
 import json
-import threading
-from itertools import pairwise
+from itertools import islice, pairwise
 
 import pytest
 
@@ -19,31 +18,28 @@ from demos.refund.shop import Shop
 from tests.support.commands import run
 from think_agent import Agent, Assistant, Overloaded, ScriptedModel, ToolCall, Usage, tool
 from think_agent.integrations.otel import CAPTURE, Spans
+from think_agent.testing import call, think
 
 SECRET = "ORD-001"
 
 
 @pytest.fixture
-def exporter():
-    return InMemorySpanExporter()
-
-
-@pytest.fixture
-def tracer(exporter):
-    provider = TracerProvider()
+def traced():
+    """A tracer, and what gives the spans that it has ended so far."""
+    provider, exporter = TracerProvider(), InMemorySpanExporter()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    return provider.get_tracer("test")
+    return provider.get_tracer("test"), exporter.get_finished_spans
 
 
 @pytest.fixture
-def spans_of(tracer, exporter):
-    """The spans of one run, those of the agent last."""
+def spans_of(traced):
+    """The spans of one run, that of the agent last."""
+    tracer, ended = traced
 
     def spans_of(agent: Agent, text: str, **options):
-        exporter.clear()
         with Spans(tracer, **options) as spans:
             agent.run(text, on_event=spans)
-        return exporter.get_finished_spans()
+        return ended()
 
     return spans_of
 
@@ -52,20 +48,16 @@ def desk(script=reply) -> Agent:
     return Agent(ScriptedModel(script, name="gemini", model="m-1"), Shop().tools())
 
 
-def thinks_then_says():
-    usage = Usage(10, 5, 4, 3)
-    notes = {"thought": "a private note", "should_continue": "true"}
-    return [
-        Assistant(tool_calls=(ToolCall("1", "think", notes),), stop_reason="tool_use", usage=usage),
-        Assistant("done", "native reasoning", usage=usage),
-    ]
-
-
-def test_a_run_is_a_tree_of_agent_calls_and_tools(tracer, exporter):
+def test_a_run_is_a_tree_of_agent_calls_and_tools(traced):
+    tracer, ended = traced
     with Spans(tracer) as spans:
-        outcome = desk().run(f"Refund {SECRET}", on_event=spans)
+        desk().run("Refund ORD-004", on_event=spans)
+        before = ended()
+        outcome = desk().run(f"Refund {SECRET}", on_event=spans)  # one listener, run after run
     assert outcome == desk().run(f"Refund {SECRET}")  # a listener changes nothing
-    *children, agent = exporter.get_finished_spans()
+    *children, agent = ended()[len(before) :]
+    assert before[-1].name == "invoke_agent"
+    assert before[-1].end_time <= agent.start_time
     assert agent.name == "invoke_agent"
     assert agent.parent is None
     assert {span.parent.span_id for span in children} == {agent.context.span_id}
@@ -76,12 +68,11 @@ def test_a_run_is_a_tree_of_agent_calls_and_tools(tracer, exporter):
     assert [span.name for span in children] == [
         name
         for reply in outcome.turn.replies
-        for name in ("chat m-1", *(f"execute_tool {call.name}" for call in reply.tool_calls))
+        for name in ("chat m-1", *(f"execute_tool {made.name}" for made in reply.tool_calls))
     ]
     assert agent.attributes["think_agent.exit"] == "signal"
     assert agent.attributes["think_agent.actions_behind_a_thought"] == 3
-    for span in exporter.get_finished_spans():
-        assert span.status.status_code is not StatusCode.ERROR
+    assert not any(span.status.status_code is StatusCode.ERROR for span in (*children, agent))
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # the names moved to a package to come
@@ -111,7 +102,10 @@ def test_content_is_recorded_only_when_asked(spans_of, monkeypatch, argument, va
 
 
 def test_content_and_tokens_have_the_conventions_shape(spans_of):
-    agent = Agent(ScriptedModel(thinks_then_says()), silence="accept")
+    usage, notes = Usage(10, 5, 4, 3), think("a private note")
+    thinks = Assistant(tool_calls=(notes,), stop_reason="tool_use", usage=usage)
+    says = Assistant("done", "native reasoning", usage=usage)
+    agent = Agent(ScriptedModel([thinks, says]), silence="accept")
     first, _, last, whole = spans_of(agent, "hello", content=True)
     said = json.loads(last.attributes["gen_ai.input.messages"])
     assert [(m["role"], [part["type"] for part in m["parts"]]) for m in said] == [
@@ -120,31 +114,30 @@ def test_content_and_tokens_have_the_conventions_shape(spans_of):
     assert said[0]["parts"][0]["content"] == "hello"
     assert said[2]["parts"][0]["response"] == "Thought recorded."
     (answer,) = json.loads(last.attributes["gen_ai.output.messages"])
-    assert answer["finish_reason"] == "end_turn"
+    assert answer["finish_reason"] == "stop"
+    assert first.attributes["gen_ai.response.finish_reasons"] == ("tool_call",)
     assert [part["type"] for part in answer["parts"]] == ["reasoning", "text"]
     names = ["input_tokens", "output_tokens", "cache_read.input_tokens", "reasoning.output_tokens"]
     for span, tokens in [(first, [10, 5, 4, 3]), (whole, [20, 10, 8, 6])]:
         assert [span.attributes[f"gen_ai.usage.{name}"] for name in names] == tokens
 
 
-def test_a_model_that_fails_and_a_person_who_stops_end_all_spans(tracer, exporter):
+def test_a_model_that_fails_and_a_person_who_stops_end_all_spans(traced):
+    tracer, ended = traced
+
     def overloaded(request):
         raise Overloaded("come back later")
 
     with pytest.raises(Overloaded), Spans(tracer) as spans:
         desk(overloaded).run("ORD-001", on_event=spans)
-    chat, agent = exporter.get_finished_spans()
+    chat, agent = ended()
     assert (chat.name, agent.name) == ("chat", "invoke_agent")
     for span in (chat, agent):
         assert span.attributes["error.type"] == "Overloaded"
         assert span.status.status_code is StatusCode.ERROR
-
-    exporter.clear()
     with Spans(tracer) as spans:
-        events = desk().stream("ORD-001")
-        for _ in range(3):
-            spans(next(events))
-    assert exporter.get_finished_spans()[-1].name == "invoke_agent"
+        any(map(spans, islice(desk().stream("ORD-001"), 3)))
+    assert [span.name for span in ended()[2:]][-1:] == ["invoke_agent"]
 
 
 def test_failed_and_refused_tools_are_errors_without_their_words(spans_of):
@@ -153,28 +146,13 @@ def test_failed_and_refused_tools_are_errors_without_their_words(spans_of):
         """Fail."""
         raise ValueError(SECRET)
 
-    replies = [Assistant(tool_calls=(ToolCall("1", "fail", {}),)), Assistant("it failed")]
-    spans = spans_of(Agent(ScriptedModel(replies), [fail], force="never"), "go")
-    [span] = [span for span in spans if span.name == "execute_tool fail"]
+    replies = [call("fail"), Assistant("it failed", stop_reason="incomplete")]
+    _, span, last, _ = spans_of(Agent(ScriptedModel(replies), [fail], force="never"), "go")
+    assert last.attributes["gen_ai.response.finish_reasons"] == ("error",)
+    assert span.name == "execute_tool fail"
     assert span.status.status_code is StatusCode.ERROR
     assert span.attributes["error.type"] == "failed"
     assert SECRET not in span.to_json()
-
-
-def test_one_listener_serves_run_after_run_and_other_threads_have_their_own(tracer, exporter):
-    def one():
-        with Spans(tracer) as own:
-            for _ in range(2):
-                desk().run("ORD-001", on_event=own)
-
-    threads = [threading.Thread(target=one) for _ in range(4)]
-    [t.start() for t in threads]
-    [t.join() for t in threads]
-    traces = {}
-    for span in exporter.get_finished_spans():
-        traces.setdefault(span.context.trace_id, []).append(span.name)
-    assert len(traces) == 8
-    assert len(set(map(tuple, traces.values()))) == 1
 
 
 def test_words_that_are_no_text_are_recorded_as_they_can_be(spans_of):

@@ -12,13 +12,14 @@ Rule 3: a share stands with its 95 % Wilson interval.
 The edge: the calls of one run are not independent of each other, so an interval over calls is too
 narrow. A thought before an act is a claim, not a cause; and that thoughts go with success, or do
 not, says nothing as long as hard tasks make a model think more. A history does not tell what was
-forced: all thoughts count as volunteered, but for those that a call carries.
+forced: all thoughts count as volunteered, but for those that a call carries. System prompts are
+left out.
 """
 
 import gzip
 import json
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -28,26 +29,21 @@ from ..dialects.text_calls import read_calls
 from ..errors import FileError
 from ..evaluation.intervals import wilson
 from ..evaluation.tables import Section
-from ..messages import THINK_NAME, Json, Message, Spoken, ToolResult, User
+from ..messages import THINK_NAME, Message, ToolResult, User
 from ..tools import Tool
 from ..turn import Turn
 from ..wire import anthropic, ollama, openai_chat
 
-FORMS: Mapping[str, Callable[[Iterable[Json]], list[Spoken]]] = {
-    "openai": openai_chat.from_history,
-    "anthropic": anthropic.from_history,
-    "ollama": ollama.from_history,
-}
+FORMS = {"openai": openai_chat, "anthropic": anthropic, "ollama": ollama}
 # What is raised by a file that is out of reach, no JSON, or JSON of another shape.
 UNREADABLE = (OSError, EOFError, zlib.error, ValueError, LookupError, TypeError, AttributeError)
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run of a file. `instructions`: its system prompts; `facts`: what else the file says."""
+    """One run of a file. `facts`: what else the file says."""
 
     messages: tuple[Message, ...]
-    instructions: str = ""
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -56,7 +52,8 @@ def read_runs(path: str | Path, form: str) -> list[Run]:
     runs: list[Run] = []
     try:
         for value in _values(Path(path).read_bytes()):
-            runs.append(_run(value, form))
+            facts = {"messages": value} if isinstance(value, list) else dict(value)
+            runs.append(Run(tuple(FORMS[form].from_history(facts.pop("messages"))), facts))
     except UNREADABLE as error:
         what = f"{path}, run {len(runs) + 1}: it cannot be read as {form} messages"
         raise FileError(f"{what} ({type(error).__name__}: {error})") from error
@@ -71,14 +68,6 @@ def _values(data: bytes) -> list[Any]:
     except ValueError:
         value = [json.loads(line) for line in text.split("\n") if line.strip()]
     return [value] if isinstance(value, dict) or "role" in value[0] else value
-
-
-def _run(value: Any, form: str) -> Run:
-    facts = {"messages": value} if isinstance(value, list) else dict(value)
-    messages, system = facts.pop("messages"), facts.pop("system", "")
-    prompts = [system, *(m["content"] for m in messages if m["role"] in ("system", "developer"))]
-    said = (p if isinstance(p, str) else "".join(part["text"] for part in p) for p in prompts)
-    return Run(tuple(FORMS[form](messages)), "\n\n".join(filter(None, said)), facts)
 
 
 def count(runs: Sequence[Run], guarded: Sequence[str] = ()) -> dict[str, tuple[int, int]]:
@@ -96,7 +85,6 @@ def count(runs: Sequence[Run], guarded: Sequence[str] = ()) -> dict[str, tuple[i
     near = [way for run in runs for way in _covering(map(_unbroken, run.messages), writing)]
     thoughtful = sum(any(turn.thoughts for turn in own) for own in turns_of)
     promises = sum(map(_is_promise, turns))
-    failed = sum(action.result.is_error for action in actions)
     repeated = sum(turn.repeats.total() - len(turn.repeats) for turn in turns)
     as_text = sum(not m.tool_calls and bool(read_calls(m.text, tools)[0]) for m in replies)
     return {
@@ -105,7 +93,7 @@ def count(runs: Sequence[Run], guarded: Sequence[str] = ()) -> dict[str, tuple[i
         "writes with one since the last action, in any turn": (sum(map(bool, near)), len(ways)),
         "runs with a thought in them": (thoughtful, len(runs)),
         "turns that ended in words after a thought that said go on": (promises, len(turns)),
-        "calls that failed": (failed, len(actions)),
+        "calls that failed": (sum(action.result.is_error for action in actions), len(actions)),
         "calls repeated, with the same result": (repeated, len(actions)),
         "replies with a call written as text": (as_text, len(replies)),
     }
@@ -151,7 +139,5 @@ def table(runs: Sequence[Run], guarded: Sequence[str] = (), *, by: str = "") -> 
 
 
 def _share(part: int, whole: int) -> str:
-    if not whole:
-        return "0 of 0"
     low, high = wilson(part, whole)
-    return f"{part} of {whole}: {part / whole:.1%} ({low:.1%} to {high:.1%})"
+    return f"{part} of {whole}: {part / (whole or 1):.1%} ({low:.1%} to {high:.1%})"

@@ -31,14 +31,8 @@ def to_html(report: Report) -> str:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined  # only a page needs them
     from markupsafe import Markup
 
-    made = Environment(
-        autoescape=True,
-        finalize=_finalize,
-        loader=FileSystemLoader(HERE),
-        lstrip_blocks=True,
-        trim_blocks=True,
-        undefined=StrictUndefined,
-    )
+    files = FileSystemLoader(HERE)
+    made = Environment(autoescape=True, finalize=_finalize, loader=files, undefined=StrictUndefined)
     made.filters.update(json=_json, json_value=json_value, raw=_raw, shorten=shorten)
     style = (HERE / "page.css").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
@@ -56,7 +50,4 @@ def _raw(entry: Entry) -> Any:
 
 
 def _json(value: Any) -> str:
-    try:
-        return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
-    except RecursionError:
-        return "(nested too deep to be shown; it is in the file)"
+    return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)

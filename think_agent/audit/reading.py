@@ -52,8 +52,6 @@ def read(path: str | Path) -> Record:
     except OSError as error:
         raise TranscriptError(f"{path}: {error.strerror}; choose another file") from error
     places = [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
-    if not places:
-        raise TranscriptError(f"{path}: it is empty: the run was stopped before it began")
     header: Json = {}
     entries: list[Entry] = []
     warnings: list[str] = []

@@ -71,7 +71,12 @@ class Redaction:
     def value(self, name: str, value: Any) -> Any:
         """`value`, the field of this name, without what is to be hidden in it."""
         if name in self._found and value not in ("", None):
-            self._found[name].update(_scalars(value))
+            match value:
+                case dict() | list():
+                    for part in value.values() if isinstance(value, dict) else value:
+                        self.value(name, part)
+                case str() | int() | float() if not isinstance(value, bool):
+                    self._found[name].add(str(value))
             return REDACTED
         match value:
             case dict():
@@ -89,14 +94,3 @@ class Redaction:
 
     def _masked(self, text: str) -> str:
         return self._values.sub(REDACTED, text)
-
-
-def _scalars(value: Any) -> set[str]:
-    """All values in `value`, as text."""
-    match value:
-        case dict() | list():
-            items = value.values() if isinstance(value, dict) else value
-            return set().union(*map(_scalars, items))
-        case bool() | None:
-            return set()
-    return {str(value)}

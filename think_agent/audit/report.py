@@ -107,7 +107,6 @@ class Turn:
     exit: str | None = None
     answer: str = ""
     cause: str = ""
-    seconds: float | None = None
     figures: str = ""
     entries: list[Step | Note] = field(default_factory=list)
 
@@ -138,14 +137,10 @@ class Report:
 
 
 def to_json_report(report: Report) -> Json:
-    """The report as one JSON object: its figures, then its turns, field by field."""
-    return {
-        "header": report.header,
-        "exit": report.turns[-1].exit if report.turns else None,
-        **report.figures,
-        "warnings": [{"step": step or None, "text": text} for step, text in report.warnings],
-        "turns": [asdict(turn) for turn in report.turns],
-    }
+    """The report as one JSON object, field by field, with the exit of its last turn."""
+    warnings = [{"step": step or None, "text": text} for step, text in report.warnings]
+    exit = report.turns[-1].exit if report.turns else None
+    return {"exit": exit, **asdict(report), "warnings": warnings}
 
 
 # From a transcript to its Report.
@@ -171,7 +166,7 @@ def report(
     builder = _Builder(redaction, _guarded(header.get("tools"), entries))
     for entry in entries:
         builder.add(entry)
-    builder.end_turn()
+    builder.end()
     problems = [*warnings, *redaction.not_found()]
     return Report(redaction.value("", header), _figures(builder.readings), problems, builder.turns)
 
@@ -187,7 +182,7 @@ def _figures(readings: Iterable[Reading]) -> Json:
         "thoughts": sum(len(reading.thoughts) for reading in readings),
         "actions": len(actions),
         "behind_a_thought": sum(action.thought is not None for action in actions),
-        "came_about": Counter(action.how or "none" for action in actions),
+        "came_about": dict(Counter(action.how or "none" for action in actions)),
         "usage": asdict(sum((reading.usage for reading in readings), Reading().usage)),
     }
 
@@ -206,23 +201,22 @@ class _Builder:
     def __init__(self, redaction: Redaction, guarded: set[str] | None) -> None:
         self.turns: list[Turn] = []
         self.readings: list[Reading] = []  # of the turns
-        self._redaction = redaction
-        self._guarded = guarded
+        self._redaction, self._guarded = redaction, guarded
         self._steps, self._thoughts = count(1), count(1)
+        self._open: list[tuple[ToolCall, Call]] = []  # no result yet
+        self._numbers: dict[int, int | None] = {}  # of the thoughts that were read, by identity
 
     def add(self, entry: Entry) -> None:
         """Go on with the next entry: in its turn, step and call."""
-        if not self.turns or (isinstance(entry, User) and entry.kind == "person"):
-            self.end_turn()
-            self.turns.append(Turn(len(self.turns) + 1))
-            self.readings.append(Reading())
-            self._open: list[tuple[ToolCall, Call]] = []  # no result yet
-            self._numbers: dict[int, int | None] = {}  # of the thoughts that were read, by identity
-        turn, reading, took = self.turns[-1], self.readings[-1], None
         about = getattr(entry, "call_id", None)
         asked = next((pair for pair in self._open if pair[0].id == about), None)
+        self._stand([asked] if asked else self._open)
+        if not self.turns or (isinstance(entry, User) and entry.kind == "person"):
+            self.turns.append(Turn(len(self.turns) + 1))
+            self.readings.append(Reading())
+            self._open = []
+        turn, reading, took = self.turns[-1], self.readings[-1], None
         if isinstance(entry, MESSAGES):
-            self._stand([asked] if asked else self._open)
             known = len(reading.times)
             reading.add(entry)
             if 0 < known < len(reading.times):
@@ -281,19 +275,17 @@ class _Builder:
                     heard = self.readings[-1].thoughts[-1]
                     made.how, self._numbers[id(heard)] = heard.how, made.thought
 
-    def end_turn(self) -> None:
-        """How it ended, as the file says, else as the loop would; and with what answer."""
-        if not self.turns:
-            return
+    def end(self) -> None:
+        """Say how each turn ended, as the file has it, else the loop; and with what answer."""
         self._stand(self._open)
-        turn, reading = self.turns[-1], self.readings[-1]
-        step, times = next_step(reading), reading.times
-        if isinstance(step, Done):
-            turn.exit = turn.exit or step.exit
-            turn.answer = self._redaction.value("text", step.answer)
-        turn.cause = words.cause(turn.steps[-1].reply) if turn.steps else ""
-        turn.seconds = times[-1][0] - times[0][0] if times else None
-        turn.figures = words.figures(turn.exit, reading, turn.seconds)
+        for turn, reading in zip(self.turns, self.readings, strict=True):
+            step, times = next_step(reading), reading.times
+            if isinstance(step, Done):
+                turn.exit = turn.exit or step.exit
+                turn.answer = self._redaction.value("text", step.answer)
+            turn.cause = words.cause(turn.steps[-1].reply) if turn.steps else ""
+            seconds = times[-1][0] - times[0][0] if times else None
+            turn.figures = words.figures(turn.exit, reading, seconds)
 
 
 def _in_words(entry: Entry) -> Note:

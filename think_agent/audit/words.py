@@ -5,18 +5,16 @@ Rule 1: a code is what programs compare (`exit="limit"`); its words are for peop
 Rule 2: a code that is not in a table (a file may hold anything) is shown as it is.
 """
 
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any
 
 from ..loop import AskHuman, CallModel, CallTool, Done, Refuse, Step
 from ..messages import Assistant, Force, Json, Message, ToolCall, ToolResult, Usage, User, Verdict
+from ..running import Explained
 from ..text import json_text, json_value, shorten
 from ..think import THINK, should_continue, thought
 from ..tools import signature
 from ..turn import Action, Turn
-
-if TYPE_CHECKING:
-    from ..running import Explained
 
 EXITS = {  # how a turn ended: in short, and as a sentence
     "signal": ("✓ done", "A thought said that all was done; a last call without tools answered."),
@@ -100,31 +98,22 @@ def gave(result: str, arguments: Json | str | None) -> str:
     return brief(result if data is None else data, known)
 
 
-def brief(data: Any, known: Container[object] = ()) -> str:
+def brief(data: Any, known: Collection[object] = ()) -> str:
     """What matters of a result, or of arguments, on one line: the values of an object, but for
     empty ones and those `known` already; text as it is.
     """
     if not isinstance(data, dict):
         return shorten(data if isinstance(data, str) else json_text(data))
-    values = (
-        _brief(key.replace("_", " "), item)
-        for key, item in data.items()
-        if isinstance(item, bool) or item not in known  # True equals 1
-    )
-    return joined(*values) or shorten(json_text(data))
-
-
-def _brief(name: str, value: object) -> str:
-    match value:
-        case bool():
-            return name if value else f"{name}: no"
-        case None | [] | {}:
-            return ""
-        case str():
-            return shorten(value, 80)
-        case int() | float() if name.endswith("s") and " " not in name:
-            return f"{value} {name}"  # 13 days
-    return f"{name}: {shorten(json_text(value), 60)}"
+    said = []
+    for key, value in data.items():
+        name = key.replace("_", " ")
+        if isinstance(value, bool):  # it is never known: True equals 1
+            said.append(name if value else f"{name}: no")
+        elif isinstance(value, str):
+            said.append(shorten(value, 80) if value not in known else "")
+        elif value not in (None, [], {}, *known):
+            said.append(f"{name}: {shorten(json_text(value), 60)}")
+    return joined(*said) or shorten(json_text(data))
 
 
 def tokens(usage: Usage) -> str:
@@ -229,7 +218,7 @@ def _called(call: ToolCall) -> str:
     return f"{call.name}{leaving}: {shorten(thought(call), 100)}"
 
 
-def explained(steps: Iterable["Explained"]) -> Iterator[str]:
+def explained(steps: Iterable[Explained]) -> Iterator[str]:
     """Why each step of a run was taken: what `next_step` planned, which policies changed it to
     what, and what came of it.
     """

@@ -87,7 +87,7 @@ def command(transcript: str, html: str | None, text: bool, json: bool, **of: Any
     if len(runs) > 1 and (html or text or json or redact):
         raise click.UsageError(f"{transcript}: of {len(runs)} runs there is only the table")
     if len(runs) < 2:
-        alone = (Record({"instructions": run.instructions}, run.messages, ()) for run in runs)
+        alone = (Record({}, run.messages, ()) for run in runs)
         seen = next(alone, None) or read(transcript)
         try:
             made = report(seen.entries, header=seen.header, warnings=seen.warnings, redact=redact)

@@ -27,29 +27,37 @@ import json
 import os
 import time
 from collections.abc import Mapping
-from typing import Any, Self
+from contextlib import AbstractContextManager
+from typing import Any
 
 try:
     from opentelemetry import trace
     from opentelemetry.trace import Span, SpanKind, StatusCode, Tracer
 except ImportError as error:
-    raise ImportError(
-        f'the spans need OpenTelemetry; in the clone run: pip install -e ".[otel]" ({error})'
-    ) from error
+    said = 'the spans need OpenTelemetry; in the clone run: pip install -e ".[otel]"'
+    raise ImportError(said) from error
 
 from .. import __version__
 from ..audit import words
 from ..errors import ModelError
-from ..messages import MESSAGES, Assistant, Force, Json, Spoken, ToolResult, Usage, User
+from ..messages import MESSAGES, Assistant, Json, Spoken, ToolResult, Usage, User
 from ..running import Event, Outcome
 from ..text import well_formed
 from ..turn import Turn
 
 CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 PROVIDERS = {"gemini": "gcp.gemini"}  # the others go by their own names
+FINISHED = {  # stop reasons as the conventions' FinishReason; any other is an "error"
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "tool_use": "tool_call",
+    "max_tokens": "length",
+    "pause_turn": "length",
+    "refusal": "content_filter",
+}
 
 
-class Spans:
+class Spans(AbstractContextManager["Spans", None]):
     """Emits spans for the events of runs; pass it as `on_event`, in a `with` block.
 
     `tracer` is by default the global provider's. `content` records what was said; None asks the
@@ -63,9 +71,6 @@ class Spans:
         self._agent: Span | None = None
         self._turn = Turn()
         self._since = time.time_ns()  # when the last message was there: what comes next began then
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if self._agent and isinstance(error, ModelError):
@@ -109,25 +114,23 @@ class Spans:
         return self._tracer.start_span(name, parent, kind, known, start_time=self._since)
 
     def _chat(self, reply: Assistant) -> Span:
-        choice = reply.tool_choice
+        finished = FINISHED.get(reply.stop_reason, "error")
         attributes: Json = {
             "gen_ai.provider.name": PROVIDERS.get(reply.provider, reply.provider),
             "gen_ai.request.model": reply.model,
             "gen_ai.response.model": reply.model,
-            "gen_ai.response.finish_reasons": [reply.stop_reason],
-            "think_agent.tool_choice": choice.name if isinstance(choice, Force) else choice,
-            "think_agent.enforced": reply.enforced,
+            "gen_ai.response.finish_reasons": [finished],
             **_usage(reply.usage),
         }
         if self._content:
-            answer = {**_message(reply), "finish_reason": reply.stop_reason}
+            answer = {**_message(reply), "finish_reason": finished}
             attributes["gen_ai.input.messages"] = json.dumps([*map(_message, self._turn.spoken)])
             attributes["gen_ai.output.messages"] = json.dumps([answer])
         return self._start("chat", reply.model, attributes)
 
     def _tool(self, result: ToolResult) -> Span:
-        call = next((call for call in self._turn.pending if call.id == result.call_id), None)
-        shown = call if self._content else None
+        calls = self._turn.pending if self._content else ()
+        shown = next((call for call in calls if call.id == result.call_id), None)
         attributes = {
             "gen_ai.tool.name": well_formed(result.name),
             "gen_ai.tool.type": "function",
