@@ -372,7 +372,6 @@ def test_what_a_user_can_get_wrong_is_one_line(path, tmp_path, capsys):
         ([path, "--html", tmp_path / "nowhere" / "x.html"], 1, "there is no folder"),
         ([path, "--html", tmp_path], 1, "is a directory"),
         ([path, "--html", path], 1, "that is the file of the transcript"),
-        ([path, "--json", "--text"], 2, "choose one of them"),
     ]:
         assert run_audit(*map(str, typed)) == code
         out, err = capsys.readouterr()

@@ -89,20 +89,16 @@ def test_an_edit_begins_with_what_is_there_and_is_checked_before_it_is_confirmed
     assert verdicts[0].arguments == {"order_id": "ORD-1", "dollars": 290}
 
 
-def test_ctrl_c_says_what_waited_for_it():
-    shown, _, _ = asked(KeyboardInterrupt())
+@pytest.mark.parametrize("decided", [[], ["y"]])
+def test_ctrl_c_says_what_was_decided_before_and_what_waited_for_it(decided):
+    shown, _, _ = asked(*decided, KeyboardInterrupt(), max_repeats=9)
     *_, last = shown.partition("Stopped. ")
-    assert last.startswith("Nothing was done.\nNot done, for it waited for your answer; nothing")
-    waits = last[last.index("pay(") :].splitlines()
-    assert [line[:3] for line in waits[1:]] == ["   "] * (len(waits) - 1)
+    done, _, waits = last.partition("\nNot done, for it waited for your answer; nothing")
+    assert (done == "Nothing was done.", done.count("✓ pay(")) == (not decided, len(decided))
+    wrapped = waits[waits.index("? pay(") :].splitlines()[1:]
+    assert wrapped
+    assert all(line.startswith("   ") for line in wrapped)
     assert max(map(len, last.splitlines())) <= 60
-
-
-def test_what_was_decided_is_done_when_it_is_stopped_later():
-    shown, _, _ = asked("y", KeyboardInterrupt(), width=200, max_repeats=9)
-    done, _, waits = shown.partition("Stopped. ")[2].partition("Not done")
-    assert done.count("✓ pay(") == 1
-    assert waits.count("? pay(") == 1
 
 
 @pytest.mark.parametrize("answers", [[], ["n"], ["e"], ["e", "x", "[" * 3000]])
@@ -144,16 +140,12 @@ def test_an_edit_in_a_terminal_begins_with_the_present_value(tmp_path):
     assert "and so I said" in " ".join(answer.split())
 
 
-def test_ctrl_c_clears_a_line_and_leaves_when_there_is_none():
-    keys = [("\n> ", "half"), ("half", "\x03"), ("> ", "/hel\x15/thoughts\r"), ("or /", "\x03")]
+def test_ctrl_c_clears_a_line_and_leaves_when_there_is_none_and_help_hangs_beside_its_commands():
+    keys = ["/help", ("\n> ", "half"), ("half", "\x03"), ("> ", "/hel\x15/thoughts\r")]
+    keys += [("or /", "\x03")]
     keys += [("again leaves", "\x03")]
     screen, code, _ = in_a_terminal(["-m", "demos.refund", "--provider", "offline"], keys=keys)
     assert code == 0
     assert screen.count("again leaves") == 1
     assert "/thoughts on, or /thoughts off" in screen
-
-
-def test_the_help_of_the_prompt_loop_hangs_beside_its_commands():
-    words = ["-m", "demos.refund", "--provider", "offline"]
-    screen, _, _ = in_a_terminal(words, keys=["/help", ("Ctrl-C twice", "/quit\r")])
     assert re.search(r"or the *\n {20}answers alone", text_of(screen))

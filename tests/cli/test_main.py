@@ -2,10 +2,14 @@
 
 import subprocess
 import sys
+from itertools import product
 
 import pytest
 
 from tests.support.commands import ROOT, run_here
+
+EVAL = f"think_agent eval {ROOT}/demos/refund/cases.jsonl"
+PLACES = ("flag", "variable", "file", "nowhere")  # where a setting is said; the strongest first
 
 
 @pytest.mark.parametrize(
@@ -24,9 +28,8 @@ def test_a_command_without_its_argument_explains_itself(words, code, said):
     assert said in done.stdout
 
 
-@pytest.mark.parametrize("command", ["think_agent", "demos.fleet"])
-def test_the_help_of_a_group_cuts_no_line(command):
-    said = run_here(command, "--help", COLUMNS="60").stdout.partition("Commands:")[2]
+def test_the_help_of_a_group_cuts_no_line():
+    said = run_here("think_agent", "--help", COLUMNS="60").stdout.partition("Commands:")[2]
     assert "..." not in said
     assert max(map(len, said.splitlines())) <= 60
 
@@ -46,6 +49,25 @@ def test_what_is_misspelled_is_one_line_with_a_suggestion(words, said):
     assert said in done.stderr
 
 
+@pytest.mark.parametrize("command", ["think_agent probe", EVAL, "demos.refund"])
+@pytest.mark.parametrize(("provider", "url"), product(PLACES, PLACES[:3]))
+def test_a_base_url_from_a_weaker_place_than_the_provider_is_left_out(
+    tmp_path, command, provider, url
+):
+    """It was said of another provider, whose server is to get no key of this one."""
+    said = [("provider", "openai:m", provider), ("base_url", "http://h", url)]
+    flags = [f"--{name.replace('_', '-')}={value}" for name, value, at in said if at == "flag"]
+    env = {f"THINK_AGENT_{name.upper()}": value for name, value, at in said if at == "variable"}
+    lines = [f"{name} = '{value}'" for name, value, at in said if at == "file"]
+    config = tmp_path / "agent.toml"
+    config.write_text("\n".join(["[think_agent]", *lines]))
+    words = [*command.split(), *flags, "--config", str(config), "--show-config"]
+    done = run_here(*words, **env)
+    is_kept = PLACES.index(url) <= PLACES.index(provider)
+    assert (done.returncode, "http://h" in done.stdout) == (0, is_kept), done
+    assert done.stderr.count("\n") == done.stderr.count(": left out, it was said") == (not is_kept)
+
+
 @pytest.mark.parametrize(
     ("provider", "module", "package", "what"),
     [
@@ -53,26 +75,23 @@ def test_what_is_misspelled_is_one_line_with_a_suggestion(words, said):
         ("openai", "openai", "openai", '".[openai]"'),
         ("gemini", "google.genai", "google-genai", '".[gemini]"'),
         ("ollama", "ollama", "ollama", "."),
+        ("auto", "ollama", "ollama", "."),
     ],
 )
 def test_a_missing_sdk_is_named_with_the_command_that_installs_it(
     monkeypatch, provider, module, package, what
 ):
-    """As a change of the clone that stays one: `-e`."""
+    """As a change of the clone that stays one: `-e`. With `auto` the stand-in plays."""
     monkeypatch.setitem(sys.modules, module, None)
-    monkeypatch.delitem(sys.modules, f"think_agent.providers.{provider}", raising=False)
+    adapter = f"think_agent.providers.{provider.replace('auto', 'ollama')}"
+    monkeypatch.delitem(sys.modules, adapter, raising=False)
     done = run_here("demos.refund", "x", "--provider", provider)
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
     assert f"the package {package} is not installed" in done.stderr
-    assert done.stderr.endswith(f"pip install -e {what}\n")
-
-
-def test_auto_without_the_package_of_ollama_says_so_and_plays_the_stand_in(monkeypatch):
-    monkeypatch.setitem(sys.modules, "ollama", None)
-    monkeypatch.delitem(sys.modules, "think_agent.providers.ollama", raising=False)
-    done = run_here("demos.refund", "ORD-001", "--provider", "auto")
-    assert (done.returncode, "refund desk · offline:stand-in" in done.stdout) == (0, True)
-    assert done.stderr.startswith("ollama: the package ollama is not installed")
+    assert done.stderr.splitlines()[0].endswith(f"pip install -e {what}")
+    if provider == "auto":
+        assert (done.returncode, "refund desk · offline:stand-in" in done.stdout) == (0, True)
+    else:
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/dev/full is Linux's")

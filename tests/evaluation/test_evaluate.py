@@ -487,10 +487,10 @@ def test_the_same_score_through_every_provider(spec, few, tmp_path, monkeypatch,
     assert all(one.usage.input_tokens == 1000 * one.model_calls for one in found)
     assert all(one.exit == "signal" and one.forced for one in found)
     model = spec.partition(":")[2] or PROVIDERS[spec].default_model
-    prices.write_text(f'["{model}"]\ninput = 1\noutput = 10\n')
+    prices.write_text(f'[think_agent.prices."{model}"]\ninput = 1\noutput = 10\n')
     capsys.readouterr()
     # all is done: the table comes from the file, and the server may be gone
-    assert evaluate(*arguments, "--out", path, "--prices", prices) == 0
+    assert evaluate(*arguments, "--out", path, "--config", prices) == 0
     calls = sum(one.model_calls for one in found) / len(found)
     assert f"${calls * 0.002:.4f}" in capsys.readouterr().out
 
@@ -641,7 +641,7 @@ def test_a_flag_from_before_says_which_think_tool(command, tmp_path):
 
 def test_files_out_of_reach_are_one_line(command, few, tmp_path, capsys):
     assert evaluate(tmp_path / "none.jsonl", "--suite", SUITE) == 1
-    assert command("--prices", tmp_path / "none.toml") == 1
+    assert command("--config", tmp_path / "none.toml") == 1
     assert command("--out", tmp_path) == 1
     assert command("--out", few / "r.jsonl") == 1
     lines = capsys.readouterr().err.splitlines()

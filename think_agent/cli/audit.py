@@ -81,8 +81,6 @@ def command(transcript: str, html: str | None, text: bool, json: bool, **of: Any
     what in the runs of another framework; one alone is shown, too.
     """
     redact, form = of["redact"] or (), of["from"]
-    if text and json:
-        raise click.UsageError("--text and --json: choose one of them")
     runs = imports.read_runs(transcript, form) if form else []
     if len(runs) > 1 and (html or text or json or redact):
         raise click.UsageError(f"{transcript}: of {len(runs)} runs there is only the table")

@@ -14,14 +14,12 @@ Rule 5: what is about the run and no part of it (`say`) goes to stderr.
 
 import time
 from collections.abc import Iterator, Mapping
-from shutil import get_terminal_size
-from typing import Any, Self
+from typing import Self
 
 from rich.cells import cell_len
-from rich.console import Console, ConsoleDimensions, ConsoleOptions, Group, RenderResult
+from rich.console import Console, Group
 from rich.live import Live
 from rich.segment import SegmentLines
-from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
@@ -29,7 +27,7 @@ from .. import think
 from ..agent import Agent, Saved
 from ..audit import words
 from ..loop import AskHuman
-from ..messages import MESSAGES, Assistant, Message, Started, ToolCall, ToolResult, User, Verdict
+from ..messages import MESSAGES, Assistant, Message, ToolCall, ToolResult, User, Verdict
 from ..running import Event, Outcome
 from ..streaming import Delta, Notice
 from ..text import sanitize
@@ -42,7 +40,6 @@ LOOK = {  # an icon and a style
     "thought": ("💭", "bold cyan"),  # the loudest: they are what this is about
     "call": ("🔧", "yellow"),
     "result": ("  ↳", "dim"),
-    "change": ("  ↳", "default"),  # the result of a call with side effects
     "error": ("  ↳", "red"),
     "answer": ("💬", "default"),
     "commentary": ("💬", "dim"),
@@ -53,14 +50,7 @@ LOOK = {  # an icon and a style
 
 
 class Screen(Console):
-    """A console that paints nothing by itself. Where the reader of a pipe went away, rich would
-    exit; here it is an error again. A dumb terminal is as wide as it says, not 80 columns.
-    """
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
-        if self.is_dumb_terminal:
-            self.size = ConsoleDimensions(*get_terminal_size())
+    """A console that does not exit where the reader of a pipe went away, as rich's own would."""
 
     def on_broken_pipe(self) -> None:
         """Leave it to whoever runs the command."""
@@ -93,8 +83,8 @@ class RunView:
         self.thoughts = thoughts and not quiet
         self.quiet = quiet
         self.verbose = verbose
-        self._preview = _Preview()
         self._live: Live | None = None
+        self._pieces: dict[tuple[str, int], list[str]] = {}  # of the reply that is on its way
         self._started = time.monotonic()
         self._held = ""  # the text of a reply without calls: most often it is the answer
         self.messages: list[Message] = []
@@ -123,15 +113,16 @@ class RunView:
                 self.asking = self.on_screen = None
                 self._started = time.monotonic()
                 self.start()
-            case Delta():
+            case Delta(index=index):
                 if self._live and (self.thoughts or event.kind == "answer"):
-                    self._preview.add(event)
+                    name = [f"{event.name} "] if event.kind == "call" else []
+                    self._pieces.setdefault((event.kind, index), name).append(event.text)
             case Outcome(answer=answer, exit=exit, turn=turn):
                 self.stop()
                 figures = words.figures(exit, turn, time.monotonic() - self._started)
                 self.end(exit, answer, words.cause(turn.reply), figures)
             case _:
-                self._preview.clear()
+                self._pieces = {}
                 if self.thoughts:
                     for kind, text in self._seen(event, call):
                         self._line(*LOOK[kind], text)
@@ -154,8 +145,7 @@ class RunView:
             case ToolResult(is_error=is_error):
                 yield self._shown(call)  # out of turn, as it may be in a file
                 if event.name != think.THINK.name:
-                    changes = isinstance(self.messages[-2:][0], Started)
-                    kind = "error" if is_error else "change" if changes else "result"
+                    kind = "error" if is_error else "result"
                     said = words.gave(event.content, call.arguments if call else None)
                     yield kind, event.content if is_error or self.verbose else said
                 self.on_screen = None
@@ -219,9 +209,9 @@ class RunView:
 
     def start(self) -> None:
         """Show the preview of the reply on its way, where a terminal can wipe it again."""
-        self._preview.clear()
+        self._pieces = {}
         if self.console.is_interactive and self._live is None:
-            self._live = Live(self._preview, console=self.console, transient=True)
+            self._live = Live(console=self.console, transient=True, get_renderable=self._preview)
             self._live.start()
 
     def stop(self) -> None:
@@ -230,30 +220,15 @@ class RunView:
             self._live.stop()
             self._live = None
 
-
-class _Preview:
-    """What has arrived of the reply that is on its way: a spinner, then its pieces as they form."""
-
-    def __init__(self) -> None:
-        self.clear()
-
-    def clear(self) -> None:
-        self._pieces: dict[tuple[str, int], list[str]] = {}
-        self._since = time.monotonic()
-
-    def add(self, delta: Delta) -> None:
-        name = [f"{delta.name} "] if delta.kind == "call" else []
-        self._pieces.setdefault((delta.kind, delta.index), name).append(delta.text)
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        room = console.width * console.height  # characters; more is never on the screen
-        pieces = self._pieces.items()
+    def _preview(self) -> Group:
+        """What has arrived of the reply that is on its way, and how long the run has taken."""
+        room = self.console.width * self.console.height  # characters; more is never on the screen
+        pieces = list(self._pieces.items())  # they go on forming meanwhile
         blocks = [_block(*LOOK[kind], "".join(said)[-room:]) for (kind, _), said in pieces]
-        lines = console.render_lines(Group(*blocks), options)
+        lines = self.console.render_lines(Group(*blocks))
         # Only the tail fits: a live region taller than the screen cannot be wiped.
-        yield SegmentLines(lines[-max(1, console.height - 3) :], new_lines=True)
-        seconds = int(time.monotonic() - self._since)
-        yield Spinner("dots", Text(f"{seconds} s", style="dim"))
+        tail = SegmentLines(lines[-max(1, self.console.height - 3) :], new_lines=True)
+        return Group(tail, Text(f"⠋ {int(time.monotonic() - self._started)} s", "dim"))
 
 
 def _block(icon: str, style: str, text: str) -> Table:

@@ -5,12 +5,11 @@ Rule 2: what an evaluation does is in `evaluation/command.py`; here are its flag
 """
 
 import signal
+import sys
 from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
-from rich.progress import Progress
 
 from ..evaluation import tables
 from ..evaluation.command import Evaluation
@@ -55,7 +54,6 @@ FOLDERS = File(makes_folders=True)
     "files",
     ("--suite", "MODULE", str, None, "default: the suite.py beside the cases"),
     ("--out", "PATH", FOLDERS, "runs/eval.jsonl", "results; a run goes on where the file ends"),
-    ("--prices", "TOML", File(exists=True), None, "dollars per million tokens, by model"),
 )
 @config_flags
 @click.pass_context
@@ -63,7 +61,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     """Run cases x models x settings x trials, and say what is a finding."""
     if {"@", "?"} & set(given["base_url"] or ""):
         raise click.UsageError("--base-url: leave keys and passwords out, it goes into the results")
-    known = prices_of(ctx, given["prices"])
+    known = prices_of(ctx)
     given["think"] = tuple("minimal" if think == "off" else think for think in given["think"])
     arms = {
         name: value if isinstance(value, tuple) else [value]
@@ -75,12 +73,10 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     evaluation = Evaluation(Path(given["cases"]), wanted, out=Path(given["out"]), **runs)
     for provider in dict.fromkeys(s.provider for s in evaluation.models if s.is_scripted):
         say(f"{provider} is a {STAND_IN}")
-    names, skipped = named(wanted), dict(evaluation.impossible)
-    for setting, reason in skipped.items():
-        say(f"skipped {names[setting]}: {reason}")
     _run(evaluation, given["out"])
-    for setting in evaluation.impossible.keys() - skipped.keys():
-        say(f"skipped {names[setting]}: {evaluation.impossible[setting]}")
+    names = named(wanted)
+    for setting, reason in evaluation.impossible.items():
+        say(f"skipped {names[setting]}: {reason}")
     costs = {one: known[m.model] for one, m in evaluation.models.items() if m.model in known}
     tables.show(tables.report(evaluation.found(), costs), Screen())
 
@@ -92,12 +88,10 @@ def _run(evaluation: Evaluation, out: str) -> None:
         say(f"{jobs - waiting} of {jobs} runs are done already, in {out}")
     # asyncio cancels its tasks on SIGINT alone, so SIGTERM becomes one
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
-    stderr = Console(stderr=True)
-    unseen = not (stderr.is_terminal and waiting)
+    is_seen = waiting and Screen(stderr=True).is_terminal
     try:
-        with Progress(console=stderr, disable=unseen) as progress:
-            task = progress.add_task("", total=waiting)
-            evaluation.run(lambda result: progress.advance(task))
+        with click.progressbar(length=waiting, file=sys.stderr, hidden=not is_seen) as bar:
+            evaluation.run(lambda result: bar.update(1))
     except KeyboardInterrupt:
         done = f"{jobs - len(evaluation.waiting)} of {jobs} runs are done"
         raise KeyboardInterrupt(f"stopped: {done}; the same command goes on") from None

@@ -22,17 +22,12 @@ from .. import __version__
 from ..errors import FileError, ModelError
 from ..loop import Exit
 from .console import say
-from .options import place
 
-EXIT_CODES = """\b
-exit codes:
-  0    an answer was given (exit "signal" or "silence")
-  1    a model or a file is out of reach
-  2    a flag or an environment variable is wrong
-  3    no regular answer (limit, needs_human, ...)
-  130  stopped by Ctrl-C or SIGTERM
-
-Each flag is a variable, too: --base-url is THINK_AGENT_BASE_URL."""
+EXIT_CODES = (
+    "exit codes: 0 an answer was given, 1 a model or file is out of reach, 2 a flag or variable "
+    "is wrong, 3 no regular answer (limit, needs_human, ...), 130 stopped by Ctrl-C or SIGTERM. "
+    "Each flag is a variable, too: --base-url is THINK_AGENT_BASE_URL."
+)
 
 COMMANDS = ("audit", "eval", "probe")
 
@@ -86,7 +81,8 @@ def _run(command: click.Command, prog: str, words: list[str]) -> int:
         print(error.message)
         return 0 if isinstance(error.ctx.command, click.Group) else 2
     except (click.ClickException, ValueError, ModelError, FileError) as error:
-        say(f"error: {' '.join(_in_place(error).split())}")  # a path may have a line break in it
+        said = error.format_message() if isinstance(error, click.ClickException) else str(error)
+        say(f"error: {' '.join(said.split())}")  # a path may have a line break in it
         return 1 if isinstance(error, (ModelError, FileError)) else 2
     except KeyboardInterrupt as stop:
         say(str(stop) or "stopped")
@@ -96,13 +92,3 @@ def _run(command: click.Command, prog: str, words: list[str]) -> int:
 def exit_code(exit: Exit) -> int:
     """0 for an answer, 3 for everything else."""
     return 0 if exit in ("signal", "silence") else 3
-
-
-def _in_place(error: Exception) -> str:
-    """The words of an error, behind the place of the value that is wrong."""
-    match error:
-        case click.BadParameter(message=str(said), ctx=ctx, param=param) if said and ctx and param:
-            return f"{place(ctx, param)}: {said.rstrip('.')}"
-        case click.ClickException():
-            return error.format_message()
-    return str(error)

@@ -9,6 +9,8 @@ Rule 2: a value is checked the same way wherever it comes from, and a wrong one 
 Rule 3: a path that will not do is found before a model is asked. Looking leaves nothing behind.
 Rule 4: a model that is named is the model that speaks, or there is an error. Only `auto` falls back
         to the scripted stand-in, and it says so.
+Rule 5: a base URL from a weaker place than the provider was said of another provider, whose server
+        is to get no key of this one: it is left out, and that is said.
 
 The edge: a disk that is full, or a path that is taken away in the meantime, is found by whoever
 writes. The flags of one command alone stand there, in the module of its name.
@@ -18,7 +20,7 @@ import difflib
 import os
 import stat
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -58,6 +60,9 @@ class Option(click.Option):
         self.group = group
         self.envvar = PREFIX + str(self.name).upper()
 
+    def get_error_hint(self, ctx: Context | None) -> str:
+        return place(ctx, self) if ctx else super().get_error_hint(ctx)
+
 
 def flags(group: str, *rows: tuple[str, str, Any, Any, str]) -> Callable[[Decorated], Decorated]:
     """Flags of a group of the help: name (`-v --verbose`), metavar, type, default and help of each.
@@ -94,6 +99,7 @@ class Command(click.Command):
         named = {name.removeprefix(PREFIX).swapcase(): name for name in variables}
         _check_names(ctx, named, is_ours=False)
         _check_apart(ctx)
+        _leave_out_base_url(ctx)
         if ctx.params.pop("show_config", False):
             click.echo("\n".join(settings(ctx)))
             ctx.exit()
@@ -138,33 +144,13 @@ def settings(ctx: Context) -> Iterator[str]:
         yield f"{'prices.' + model:18} {shown:20} {ctx.params['config']}"
 
 
-def prices(tables: Any, where: str) -> dict[str, Price]:
-    """Prices by model, from TOML: a table a model. `where` they stand, for errors."""
+def prices_of(ctx: Context) -> dict[str, Price]:
+    """What the file of `--config` says of prices, by model: a table a model."""
     try:
-        return pydantic.TypeAdapter(dict[str, Price]).validate_python(tables)
+        return pydantic.TypeAdapter(dict[str, Price]).validate_python(ctx.meta.get(PRICES, {}))
     except pydantic.ValidationError as error:
         said = f'write a table ["MODEL"] with prices per million tokens ({problems(error)})'
-        raise click.UsageError(f"{where}: {said}") from error
-
-
-def prices_of(ctx: Context, path: str | None = None) -> dict[str, Price]:
-    """What the file of `--config` says of prices, and what a TOML file of their own does."""
-    known: dict[str, Price] = ctx.meta.get(PRICES, {})
-    return known | prices(toml(path), path) if path else known
-
-
-def toml(path: str) -> Json:
-    """What a TOML file holds."""
-    try:
-        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise click.UsageError(f"{path}: not valid TOML ({error})") from error
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """`"; did you mean ...?"`, where one of the names is near."""
-    found = difflib.get_close_matches(name, list(known), n=1, cutoff=0.8)
-    return f"; did you mean {found[0]}?" if found else ""
+        raise click.UsageError(f"{ctx.params['config']}: prices: {said}") from error
 
 
 def several(text: str) -> tuple[str, ...]:
@@ -210,10 +196,13 @@ class ConfigFile(File):
         path = super().convert(value, param, ctx)
         assert ctx
         assert param
-        section = toml(path).get(SECTION)
+        try:
+            section = tomllib.loads(Path(path).read_text(encoding="utf-8")).get(SECTION)
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise click.UsageError(f"{path}: not valid TOML ({error})") from error
         if not isinstance(section, dict):
             raise click.UsageError(f"{path}: there is no section [{SECTION}]; put settings there")
-        ctx.meta[PRICES] = prices(section.pop("prices", {}), f"{path}: prices")
+        ctx.meta[PRICES] = section.pop("prices", {})
         named = {name: f"{path}: {name}" for name in section}
         # A file that a variable names serves other commands, too.
         _check_names(ctx, named, is_ours=source(ctx, param) == "flag")
@@ -242,10 +231,10 @@ def _check_names(ctx: Context, named: Mapping[str, str], *, is_ours: bool) -> No
     """
     known = {option.name or "" for option in _options(ctx)}
     for name in sorted(named.keys() - known):
-        hint = nearest(name, known)
-        if hint or is_ours:
-            hint = hint or f"; known: {', '.join(sorted(known))}"
-            raise click.UsageError(f"{named[name]}: there is no such setting{hint}")
+        near = difflib.get_close_matches(name, known, n=1, cutoff=0.8)
+        if near or is_ours:
+            hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(sorted(known))}"
+            raise click.UsageError(f"{named[name]}: there is no such setting; {hint}")
         say(f"{named[name]}: means nothing to {ctx.command_path}")
 
 
@@ -258,6 +247,20 @@ def _check_apart(ctx: Context) -> None:
             first = taken.setdefault(os.path.realpath(path), param)
             if first is not param:
                 param.type.fail(f"{path}: that is the file of {place(ctx, first)}", param, ctx)
+
+
+def _leave_out_base_url(ctx: Context) -> None:
+    """Where it was said of another provider: rule 5."""
+    for option in _options(ctx):
+        if option.name == "base_url" and ctx.params["base_url"] and _is_of_another(ctx, "base_url"):
+            ctx.params["base_url"] = None
+            say(f"{place(ctx, option)}: left out, it was said of another provider than --provider")
+
+
+def _is_of_another(ctx: Context, name: str) -> bool:
+    """Does a setting come from a weaker place than the provider, so that it was said of another?"""
+    said, provider = ctx.get_parameter_source(name), ctx.get_parameter_source("provider")
+    return bool(said and provider and said > provider)
 
 
 # The model and its limits.
@@ -300,8 +303,7 @@ def chosen_model(ctx: Context, **stand_ins: Any) -> Model:
     """
     how = given(ctx, "model")
     spec, model = how.pop("provider"), how.pop("model", None)
-    said, said_of_model = (ctx.get_parameter_source(name) for name in ("provider", "model"))
-    if model and not (":" in spec and said and said_of_model and said < said_of_model):
+    if model and not (":" in spec and _is_of_another(ctx, "model")):
         spec = f"{spec.partition(':')[0]}:{model}"
     return named_model(spec, how, **stand_ins)
 
@@ -316,8 +318,9 @@ def named_model(
     name, _, model = spec.partition(":")
     how, known = how or {}, ("auto", *PROVIDERS)
     if name not in known:
-        hint = nearest(name, known) or f"; use one of {', '.join(known)}"
-        raise click.UsageError(f"--provider: there is no provider {name!r}{hint}")
+        near = difflib.get_close_matches(name, known, n=1, cutoff=0.8)
+        hint = f"did you mean {near[0]}?" if near else f"use one of {', '.join(known)}"
+        raise click.UsageError(f"--provider: there is no provider {name!r}; {hint}")
     if "base_url" in how and name in ("auto", "offline"):
         said = "name the provider whose protocol it speaks, such as --provider openai:MODEL"
         raise click.UsageError(f"--base-url {how['base_url']}: {said}")
@@ -341,8 +344,7 @@ def named_model(
             say(f"{usual} is not installed: taking {model}, which is.")
     except ModelError as error:
         say(str(error))
-        local = f"`ollama serve` and `ollama pull {usual}`"
-        say(f"Playing a scripted stand-in. For a model: {local}, or name one with --provider.")
+        say(f"Playing a scripted stand-in; run `ollama pull {usual}`, or name a --provider.")
         return named_model("offline", None, scripts, pace)
     return connect(f"ollama:{model}", **how)
 
