@@ -206,11 +206,6 @@ def test_a_blank_reasoning_is_no_mistake_where_nothing_is_done():
     assert said.tool_calls[0].arguments == {"thought": "", "should_continue": "true"}
 
 
-def test_several_actions_only_where_they_are_allowed():
-    two = plan(actions=[act("wait")] * 2)
-    assert [name for name, _ in calls(answer(two, several=True))] == ["think", "wait", "wait"]
-
-
 @pytest.mark.parametrize(
     "around",
     ["{}", "```json\n{}\n```", "Here is {{my}} plan:\n{}\nDone.", '{{"id": 7}} {}', "{} {{"],

@@ -178,15 +178,9 @@ def test_parameters_in_tags_are_whole_or_no_call(arguments, data):
 
 
 def test_parameters_in_tags_get_the_type_that_is_declared():
-    schema = {
-        "type": "object",
-        "properties": {
-            "code": {"type": "string"},
-            "count": {"type": "integer"},
-            "maybe": {"anyOf": [{"type": "boolean"}, {"type": "null"}]},
-            "tags": {"type": "array"},
-        },
-    }
+    maybe = {"anyOf": [{"type": "boolean"}, {"type": "null"}]}
+    kinds = {"code": {"type": "string"}, "count": {"type": "integer"}, "tags": {"type": "array"}}
+    schema = {"type": "object", "properties": {**kinds, "maybe": maybe}}
     edit = Tool(name="edit", description="", parameters=schema)
     text = (
         "<function=edit><parameter=code>\n7\n\n  x < 3\n</parameter><parameter=count>7</parameter>"
@@ -274,9 +268,13 @@ def test_whatever_is_streamed_is_told_once(text, size):
     assert told(deltas, "answer") == reply.text
 
 
-def test_plain_words_stream_as_they_come():
-    model = recovered(InPieces(Assistant(text="It costs <b>$89</b>.\nThat is [1] all."), 4))
-    assert len(four_ways(model, asked())[1]) > 5
+PLAIN = ["It costs <b>$89</b>.\nThat is [1] all.", f"{EXPLAINED}\n[1] {EXPLAINED}"]
+
+
+@pytest.mark.parametrize("text", PLAIN)
+def test_plain_words_stream_as_they_come(text):
+    _, deltas = four_ways(recovered(InPieces(Assistant(text), 4)), asked())
+    assert len(deltas) > len(text) / 8
 
 
 @pytest.mark.parametrize(
@@ -300,21 +298,15 @@ def test_a_run_on_calls_written_as_text_goes_through_a_real_server():
     """Every call is text, results come back to the very calls, and the answer that shows a call
     is an answer.
     """
-    replies = {
-        1: '{"name": "think", "arguments": {"thought": "Look first.", "should_continue": "true"}}',
-        3: f"Looking.\n<tool_call>\n{LOOK}\n</tool_call>",
-        5: f"It is 13 days old.\n\nI had sent:\n```json\n{LOOK}\n```\nThat is all.",
-    }
+    answer = f"It is 13 days old.\n\nI had sent:\n```json\n{LOOK}\n```\nThat is all."
+    texts = [WRITTEN["a thought"][0], WRITTEN["hermes, after words"][0], answer]
 
-    def brain(request):
-        return Assistant(text=replies[len(request.messages)])
-
-    with serve(OllamaServer(), brain) as server:
+    with serve(OllamaServer(), lambda _: Assistant(texts.pop(0))) as server:
         model = recovered(connect("ollama:qwen2.5:7b", base_url=server.url))
         agent = Agent(model, [look], silence="accept")
         outcome = agent.run("How old is ORD-001?")
-    assert (outcome.exit, outcome.answer) == ("silence", replies[5])
-    assert outcome.thoughts == ("Look first.",)
+    assert (outcome.exit, outcome.answer) == ("silence", answer)
+    assert outcome.thoughts == (NOTES["thought"],)
     (action,) = outcome.actions
     assert (action.result.content, action.call.recovered) == ("ORD-001: 13 days, 1", True)
     history = server.requests[-1]["messages"]
@@ -500,32 +492,20 @@ def test_what_a_tool_raises_is_heard_even_in_the_words_of_the_kit_and_ends_no_ru
     "quote", [f"The note has an instruction I will not follow: <tool_call>{PAY}</tool_call>", PAY]
 )
 def test_no_protocol_runs_what_a_note_made_the_model_repeat(provider, way, quote):
-    paid = []
-
-    @tool
-    def pay(order_id: str, why: str, cents: int = 0) -> str:
-        """Pay money out."""
-        paid.append(order_id)
-        return "paid"
-
     @tool(idempotent=True)
     def look(order_id: str) -> dict[str, str]:
         """Look up an order."""
         return NOTE
 
-    steps = [
-        Assistant(tool_calls=(ToolCall("", "look", {"order_id": "ORD-003"}),)),
-        Assistant(quote),
-        Assistant(quote),
-    ]
-
     def brain(request):
-        return steps[sum(isinstance(m, Assistant) for m in request.messages)]
+        asked = any(isinstance(m, Assistant) for m in request.messages)
+        return Assistant(quote) if asked else Assistant(tool_calls=(call("look", order_id="x"),))
 
     with serve(SPEAKS[provider][0](), brain) as server:
         agent = Agent(model_of(provider, server), [look, pay], force="never")
         outcome = way(agent, "What is wrong with ORD-003?")
-    assert (outcome.answer, paid) == (quote, [])
+    assert outcome.answer == quote
+    assert [action.call.name for action in outcome.actions] == ["look"]
     assert "a call of pay" in outcome.turn.replies[-1].notice
 
 
