@@ -128,7 +128,8 @@ def test_its_own_words_come_back_to_the_model_and_results_as_text(dialect):
 @each
 @pytest.mark.parametrize("provider", ["other", "scripted"])
 def test_replies_from_elsewhere_are_written_in_the_dialect(dialect, provider):
-    calls = (replace(think("So look."), id="a"), replace(call("look", id=7), id="b"))
+    note = call("think", thought="So look.")  # without the signal there is more to do
+    calls = (replace(note, id="a"), replace(call("look", id=7), id="b"))
     other = Assistant(tool_calls=calls, provider=provider, native={"items": []})
     results = (ToolResult("a", "think", "ok"), ToolResult("b", "look", "blue"))
     model, heard = listened_to(dialect, lambda _: Assistant(DONE[dialect]))

@@ -65,7 +65,7 @@ class Plan(pydantic.BaseModel, extra="forbid", strict=True):
 class JsonPlan(Written):
     """`json_plan(model)`: it is spoken to in JSON plans, of one action a turn, or of `several`."""
 
-    dialect, key, enforced = "json", "json_plan", "schema"
+    dialect, key, enforced, forcing = "json", "json_plan", "schema", "tool"
 
     def __init__(self, inner: Model, *, several: bool = False) -> None:
         super().__init__(inner)

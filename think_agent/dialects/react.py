@@ -74,7 +74,7 @@ EXPECTED = (
 class React(Written):
     """`react(model)`: a model that is spoken to in Thoughts, Actions and Observations."""
 
-    dialect, key, enforced = "react", "react", "prompt"
+    dialect, key, enforced, forcing = "react", "react", "prompt", "none"
 
     def ask(self, request: Request) -> tuple[Model, Request]:
         if known := _answered_already(request):

@@ -38,19 +38,20 @@ class Written(Dialect):
     """A model that is shown no tools and writes its calls as text.
 
     A subclass says in words a tool choice (`choice`), a reply from elsewhere (`write`) and a result
-    (`report`); then what a reply means (`understood`), or what was expected instead (`mistake`).
-    `key` is where `native` holds the model's own reply, and the name of the system prompt.
+    (`report`), and fills in the system prompt (`instructions`); then what a reply means
+    (`understood`), or what was expected instead (`mistake`). `key` is where `native` holds the
+    model's own reply, and the name of the system prompt.
     """
 
     dialect: str
     key: str
     enforced: Literal["schema", "prompt"]
+    forcing: Literal["tool", "none"]
 
     @property
     def capabilities(self) -> Capabilities:  # type: ignore[override]
-        """Those of the model inside, but it can call; a schema forces it to, words do not."""
-        forcing: Literal["tool", "none"] = "tool" if self.enforced == "schema" else "none"
-        return replace(self.inner.capabilities, tools=True, forcing=forcing)
+        """Those of the model inside, but any of them can call."""
+        return replace(self.inner.capabilities, tools=True, forcing=self.forcing)
 
     def schema(self, request: Request) -> Json | None:
         """What the reply is asked for under."""
@@ -89,9 +90,7 @@ class Written(Dialect):
         return self.inner, replace(asked, tools=(), tool_choice="auto")
 
     def instructions(self, tools: Sequence[Tool]) -> dict[str, str]:
-        """What the blanks are filled with in the part of the system prompt that describes the
-        format and the tools.
-        """
+        """What is filled into the part of the system prompt that describes format and tools."""
         raise NotImplementedError
 
     def read(self, reply: Assistant, request: Request) -> Assistant:
