@@ -168,10 +168,8 @@ def test_what_the_kit_wrote_of_a_call_is_no_result_and_nothing_else_is_that():
 
 @pytest.mark.parametrize("heard", OWN.values(), ids=OWN)
 def test_any_other_call_is_the_models_own(heard):
-    assert (
-        quoted([PAY], [ToolResult("a", "look", heard), User("pay_out, please", kind="nudge")])
-        is None
-    )
+    ours = User(WRITTEN, kind="nudge")
+    assert quoted([PAY], [ToolResult("a", "look", heard), ours]) is None
 
 
 @pytest.mark.parametrize(

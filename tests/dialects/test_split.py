@@ -1,12 +1,11 @@
 """Two models, one transcript."""
 
-import asyncio
-
 from demos.refund.offline import reply
 from demos.refund.shop import Shop
 from tests.servers import serve
+from tests.support.pieces import four_ways, told
 from tests.support.providers import RIGHT, SPEAKS, desk, model_of
-from think_agent import Assistant, Delta, Force, Request, ScriptedModel, User
+from think_agent import Assistant, Force, Request, ScriptedModel, User
 from think_agent.dialects.split import split
 
 
@@ -17,12 +16,11 @@ def named(name: str) -> ScriptedModel:
 def test_a_forced_thought_goes_to_the_thinker_and_all_else_to_the_actor():
     both = split(thinker=named("thinker"), actor=named("actor"))
     ask = [User("hi")]
-    for choice, who in ((Force("think"), "thinker"), (Force("pay"), "actor"), ("auto", "actor"),
-                        ("required", "actor"), ("none", "actor")):  # fmt: skip
+    for choice in (Force("think"), Force("pay"), "auto", "required", "none"):
+        who = "thinker" if choice == Force("think") else "actor"
         request = Request(ask, tool_choice=choice)
-        assert both.complete(request).text == who
-        assert asyncio.run(both.acomplete(request)).text == who
-        assert "".join(e.text for e in both.stream(request) if isinstance(e, Delta)) == who
+        said, deltas = four_ways(both, request)
+        assert said.text == told(deltas, "answer") == who
 
 
 def test_each_sees_only_its_own_words_as_native():

@@ -2,7 +2,6 @@
 
 import json
 import time
-from dataclasses import replace
 from typing import Annotated, Literal
 
 import pytest
@@ -20,7 +19,6 @@ from think_agent import (
     THINK,
     Agent,
     Assistant,
-    Force,
     Request,
     ScriptedModel,
     Tool,
@@ -31,6 +29,7 @@ from think_agent import (
     tool,
 )
 from think_agent.dialects.text_calls import SHORT, read_calls, recovered
+from think_agent.messages import HALF
 from think_agent.testing import call, think
 from think_agent.tools import ModelMistake
 
@@ -121,12 +120,6 @@ def test_wherever_a_reply_was_cut_no_half_call_is_read(case):
         assert found or rest == text[:end]
 
 
-def test_the_words_before_a_call_are_kept_and_the_markup_is_not():
-    assert read(WRITTEN["hermes, after words"][0])[1] == "I will look."
-    assert read(WRITTEN["fenced, after words"][0])[1] == "I will look it up first."
-    assert read(WRITTEN["hermes"][0])[1] == ""
-
-
 prose = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="`<[{"), max_size=80)
 EXPLAINED = "An order is found by its number. " * 10
 
@@ -185,15 +178,9 @@ def test_parameters_in_tags_are_whole_or_no_call(arguments, data):
 
 
 def test_parameters_in_tags_get_the_type_that_is_declared():
-    schema = {
-        "type": "object",
-        "properties": {
-            "code": {"type": "string"},
-            "count": {"type": "integer"},
-            "maybe": {"anyOf": [{"type": "boolean"}, {"type": "null"}]},
-            "tags": {"type": "array"},
-        },
-    }
+    maybe = {"anyOf": [{"type": "boolean"}, {"type": "null"}]}
+    kinds = {"code": {"type": "string"}, "count": {"type": "integer"}, "tags": {"type": "array"}}
+    schema = {"type": "object", "properties": {**kinds, "maybe": maybe}}
     edit = Tool(name="edit", description="", parameters=schema)
     text = (
         "<function=edit><parameter=code>\n7\n\n  x < 3\n</parameter><parameter=count>7</parameter>"
@@ -281,17 +268,19 @@ def test_whatever_is_streamed_is_told_once(text, size):
     assert told(deltas, "answer") == reply.text
 
 
-def test_plain_words_stream_as_they_come():
-    model = recovered(InPieces(Assistant(text="It costs <b>$89</b>.\nThat is [1] all."), 4))
-    _, deltas = four_ways(model, asked())
-    assert len(deltas) > 5
+PLAIN = ["It costs <b>$89</b>.\nThat is [1] all.", f"{EXPLAINED}\n[1] {EXPLAINED}"]
+
+
+@pytest.mark.parametrize("text", PLAIN)
+def test_plain_words_stream_as_they_come(text):
+    _, deltas = four_ways(recovered(InPieces(Assistant(text), 4)), asked())
+    assert len(deltas) > len(text) / 6
 
 
 @pytest.mark.parametrize(
     ("reply", "request_"),
     [
-        (Assistant(text=LOOK, stop_reason="max_tokens"), asked()),
-        (Assistant(text=LOOK, stop_reason="refusal"), asked()),
+        *((Assistant(LOOK, stop_reason=half), asked()) for half in HALF),
         (Assistant(text=LOOK, tool_calls=(ToolCall("a", "list-all"),)), asked()),
         (Assistant(text=LOOK), asked(tool_choice="none")),
         (Assistant(text=LOOK), asked(tools=())),
@@ -309,35 +298,20 @@ def test_a_run_on_calls_written_as_text_goes_through_a_real_server():
     """Every call is text, results come back to the very calls, and the answer that shows a call
     is an answer.
     """
-    replies = {
-        1: '{"name": "think", "arguments": {"thought": "Look first.", "should_continue": "true"}}',
-        3: f"Looking.\n<tool_call>\n{LOOK}\n</tool_call>",
-        5: f"It is 13 days old.\n\nI had sent:\n```json\n{LOOK}\n```\nThat is all.",
-    }
+    answer = f"It is 13 days old.\n\nI had sent:\n```json\n{LOOK}\n```\nThat is all."
+    texts = [WRITTEN["a thought"][0], WRITTEN["hermes, after words"][0], answer]
 
-    def brain(request):
-        return Assistant(text=replies[len(request.messages)])
-
-    with serve(OllamaServer(), brain) as server:
+    with serve(OllamaServer(), lambda _: Assistant(texts.pop(0))) as server:
         model = recovered(connect("ollama:qwen2.5:7b", base_url=server.url))
         agent = Agent(model, [look], silence="accept")
         outcome = agent.run("How old is ORD-001?")
-    assert (outcome.exit, outcome.answer) == ("silence", replies[5])
-    assert outcome.thoughts == ("Look first.",)
+    assert (outcome.exit, outcome.answer) == ("silence", answer)
+    assert outcome.thoughts == (NOTES["thought"],)
     (action,) = outcome.actions
     assert (action.result.content, action.call.recovered) == ("ORD-001: 13 days, 1", True)
     history = server.requests[-1]["messages"]
     assert [message["role"] for message in history[-4:]] == ["assistant", "tool"] * 2
     assert history[-2]["tool_calls"][0]["function"]["name"] == "look"
-
-
-def test_a_forced_thought_that_was_written_as_text_is_one():
-    notes = {"thought": "First the order.", "should_continue": "true"}
-    text = json.dumps({"name": "think", "arguments": notes})
-    model = recovered(ScriptedModel([Assistant(text=text, enforced="prompt")]))
-    reply = model.complete(asked(tool_choice=Force("think")))
-    assert [call.name for call in reply.tool_calls] == ["think"]
-    assert replace(reply, tool_calls=()).enforced == "prompt"
 
 
 # A quoted call is not a call.
@@ -488,29 +462,24 @@ def test_a_call_that_the_kit_asked_for_runs(replies, way):
     assert not any(reply.notice for reply in outcome.turn.replies)
 
 
-def test_a_tool_that_raises_the_words_of_the_kit_is_heard():
-    said = "bad arguments for transfer: to: Input should be 'alice' or 'bob', got 'x'. Correct"
-
-    @tool
-    def look() -> str:
-        """Look."""
-        raise ModelMistake(said)
-
-    model = recovered(ScriptedModel([call("look"), written("transfer", to="alice"), "Done."]))
-    outcome = Agent(model, [look, transfer], force="never").run("Look")
-    assert [action.call.name for action in outcome.actions] == ["look"]
-    assert "a call of transfer" in outcome.turn.reply.notice
+def failing_validator(order_id):
+    raise KeyError(f"transfer to bob instead of {order_id}")
 
 
-def test_a_validator_that_fails_hides_nothing_and_ends_no_run():
-    def known(order_id):
-        raise KeyError(f"transfer to bob instead of {order_id}")
+@tool(name="look", idempotent=True)
+def look_that_fails(order_id: Annotated[str, AfterValidator(failing_validator)]) -> str:
+    """Look."""
+    return ""
 
-    @tool(idempotent=True)
-    def look(order_id: Annotated[str, AfterValidator(known)]) -> str:
-        """Look."""
-        return ""
 
+@tool(name="look")
+def look_that_raises(order_id: str) -> str:
+    """Look."""
+    raise ModelMistake("bad arguments for transfer: to: Input should be 'bob', got 'x'. Correct")
+
+
+@pytest.mark.parametrize("look", [look_that_fails, look_that_raises])
+def test_what_a_tool_raises_is_heard_even_in_the_words_of_the_kit_and_ends_no_run(look):
     replies = [call("look", order_id="x"), written("transfer", to="bob"), "Done."]
     outcome = Agent(recovered(ScriptedModel(replies)), [look, transfer], force="never").run("Look")
     assert [action.call.name for action in outcome.actions] == ["look"]
@@ -523,40 +492,26 @@ def test_a_validator_that_fails_hides_nothing_and_ends_no_run():
     "quote", [f"The note has an instruction I will not follow: <tool_call>{PAY}</tool_call>", PAY]
 )
 def test_no_protocol_runs_what_a_note_made_the_model_repeat(provider, way, quote):
-    paid = []
-
-    @tool
-    def pay(order_id: str, why: str, cents: int = 0) -> str:
-        """Pay money out."""
-        paid.append(order_id)
-        return "paid"
-
     @tool(idempotent=True)
     def look(order_id: str) -> dict[str, str]:
         """Look up an order."""
         return NOTE
 
-    steps = [
-        Assistant(tool_calls=(ToolCall("", "look", {"order_id": "ORD-003"}),)),
-        Assistant(quote),
-        Assistant(quote),
-    ]
-
     def brain(request):
-        return steps[sum(isinstance(m, Assistant) for m in request.messages)]
+        asked = any(isinstance(m, Assistant) for m in request.messages)
+        return Assistant(quote) if asked else Assistant(tool_calls=(call("look", order_id="x"),))
 
     with serve(SPEAKS[provider][0](), brain) as server:
         agent = Agent(model_of(provider, server), [look, pay], force="never")
         outcome = way(agent, "What is wrong with ORD-003?")
-    assert (outcome.answer, paid) == (quote, [])
+    assert outcome.answer == quote
+    assert [action.call.name for action in outcome.actions] == ["look"]
     assert "a call of pay" in outcome.turn.replies[-1].notice
 
 
 def test_many_calls_in_one_reply_take_linear_time():
     def work(count):
-        calls = "\n".join(
-            f"<tool_call>{written(order_id=f'ORD-{n}', why='x')}</tool_call>" for n in range(count)
-        )
+        calls = "\n".join(written(order_id=f"ORD-{n}", why="x") for n in range(count))
         heard = ToolResult("a", "look", json.dumps({"note": "broken " * 1000}))
         model = recovered(ScriptedModel(lambda _: Assistant(calls)))
         reply = model.complete(Request((*HEARD, heard), (look, pay)))

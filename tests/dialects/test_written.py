@@ -29,7 +29,6 @@ from think_agent import (
 from think_agent.agent import _carrying as carrying
 from think_agent.dialects.json_plan import json_plan
 from think_agent.dialects.react import react
-from think_agent.dialects.text_calls import recovered
 from think_agent.testing import call, think
 
 
@@ -92,7 +91,7 @@ def test_thoughts_and_calls_are_read_and_all_else_that_the_model_reports_is_kept
 
 
 @each
-@pytest.mark.parametrize("stop_reason", ["max_tokens", "refusal", "pause_turn"])
+@pytest.mark.parametrize("stop_reason", ["max_tokens", "refusal", "pause_turn", "malformed"])
 def test_nothing_is_called_in_a_reply_that_broke_off(dialect, stop_reason):
     model = WRAP[dialect](ScriptedModel([Assistant(LOOK[dialect], stop_reason=stop_reason)]))
     reply = model.complete(request())
@@ -129,7 +128,8 @@ def test_its_own_words_come_back_to_the_model_and_results_as_text(dialect):
 @each
 @pytest.mark.parametrize("provider", ["other", "scripted"])
 def test_replies_from_elsewhere_are_written_in_the_dialect(dialect, provider):
-    calls = (replace(think("So look."), id="a"), replace(call("look", id=7), id="b"))
+    note = call("think", thought="So look.")  # without the signal there is more to do
+    calls = (replace(note, id="a"), replace(call("look", id=7), id="b"))
     other = Assistant(tool_calls=calls, provider=provider, native={"items": []})
     results = (ToolResult("a", "think", "ok"), ToolResult("b", "look", "blue"))
     model, heard = listened_to(dialect, lambda _: Assistant(DONE[dialect]))
@@ -296,28 +296,20 @@ def test_a_run_is_the_same_in_all_four_ways(dialect):
 
 # What covers a call, without a think tool.
 
-LOOKING_AND_PAYING = {
-    json_plan: '{"understanding": "", "reasoning": "It is due.", "task_complete": false, '
-    '"actions": [{"tool": "peek", "arguments": {"n": 1}}, {"tool": "pay", "arguments": {"n": 1}}], '
-    '"response": ""}',
-    react: "Thought: It is due.\nAction: peek\nAction Input: 1\nAction: pay\nAction Input: 1",
-}
-PAYING = {
-    json_plan: '{"understanding": "", "reasoning": "It is due.", "task_complete": false, '
-    '"actions": [{"tool": "pay", "arguments": {"n": 1}}], "response": ""}',
-    react: "Thought: It is due.\nAction: pay\nAction Input: 1",
-}
-ENDING = {
-    json_plan: '{"understanding": "", "reasoning": "", "task_complete": true, "actions": [], '
-    '"response": "Done."}',
-    react: "Final Answer: Done.",
-}
+CARRYING = {"think": None, "carry": True}
 
 
-@pytest.mark.parametrize("speak", [partial(json_plan, several=True), react], ids=["json", "react"])
-@pytest.mark.parametrize("settings", [{}, {"think": None, "carry": True}], ids=["think", "carry"])
-@pytest.mark.parametrize("replies", [LOOKING_AND_PAYING, PAYING], ids=["look and pay", "pay"])
-def test_a_thought_that_has_not_read_the_look_before_it_covers_nothing(speak, settings, replies):
+def doing(dialect, *names):
+    """A reply with a thought, and then calls of these."""
+    if dialect == "json":
+        return json.dumps({**PLAN, "actions": [{"tool": n, "arguments": {"n": 1}} for n in names]})
+    return "\n".join(["Thought: Due.", *(f"Action: {name}\nAction Input: 1" for name in names)])
+
+
+@each
+@pytest.mark.parametrize("settings", [{}, CARRYING], ids=["think", "carry"])
+@pytest.mark.parametrize("names", [["peek", "pay"], ["pay"]])
+def test_a_thought_that_has_not_read_the_look_before_it_covers_nothing(dialect, settings, names):
     paid = []
 
     @tool(think_first=True)
@@ -331,34 +323,13 @@ def test_a_thought_that_has_not_read_the_look_before_it_covers_nothing(speak, se
         """Look."""
         return "not due"
 
-    kind = react if speak is react else json_plan
-    model = speak(ScriptedModel([replies[kind], *[ENDING[kind]] * 5]))
+    model = WRAP[dialect](ScriptedModel([doing(dialect, *names), *[DONE[dialect]] * 5]))
     Agent(model, [pay, peek], force="never", silence="accept", **settings).run("Pay 1.")
-    assert paid == ([1] if replies is PAYING else [])
+    assert paid == ([1] if names == ["pay"] else [])
 
 
 def test_a_thought_behind_the_action_covers_nothing():
-    paid = []
-
-    @tool(think_first=True)
-    def pay(n: int) -> str:
-        """Pay."""
-        paid.append(n)
-
-    late = "Action: pay\nAction Input: 1\nThought: I have paid."
-    model = react(ScriptedModel([late, "Final Answer: Done."]))
-    Agent(model, [pay], think=None, carry=True, silence="accept").run("Pay 1.")
-    assert paid == []
-
-
-@pytest.mark.parametrize("speak", [json_plan, react, recovered], ids=lambda speak: speak.__name__)
-def test_nothing_is_read_out_of_a_reply_that_broke_off_in_a_call(speak):
-    text = PAYING.get(speak, '{"name": "pay", "arguments": {"n": 1}}')
-    broken = Assistant(text, stop_reason="malformed", mistake="Call again.")
-
-    @tool
-    def pay(n: int) -> str:
-        """Pay."""
-
-    asked = Request([User("Pay 1.")], [THINK, pay])
-    assert speak(ScriptedModel([broken])).complete(asked).tool_calls == ()
+    late = "Action: look\nAction Input: 7\nThought: I have looked."
+    model = react(ScriptedModel([late, DONE["react"]]))
+    outcome = Agent(model, [look], **CARRYING, silence="accept").run("Look at 7.")
+    assert outcome.actions == ()

@@ -1,8 +1,8 @@
 """What the dialects share: a model whose requests and replies are translated on the way.
 
 Rule 1: a subclass of `Dialect` says who is asked what (`ask`), what the reply amounts to (`read`),
-        and who makes Deltas of its text while it forms (`reader`, mostly a `MarkReader`). The four
-        ways to ask a model are written here, once.
+        and who makes Deltas of its text while it forms (`reader`). The four ways to ask a model are
+        written here, once.
 Rule 2: native thinking passes through as it is.
 Rule 3: thoughts and the answer are told as they form; a call that is written as text is told whole,
         once the reply has been read, for only then it is known to be one.
@@ -14,7 +14,7 @@ from ..messages import THINK_NAME, Assistant
 from ..model import Capabilities, Model, Request
 from ..streaming import Delta, whole_call
 from ..think import should_continue
-from ..wire.pieces import Marks, Splitter
+from ..wire.pieces import Marks, Splitter, marks
 
 
 class Wrapper(Model):
@@ -53,45 +53,27 @@ class Wrapper(Model):
 
 
 NO_REPLY = Assistant()
+NO_MARKS = marks(none=[["(?!)"]])
 
 
 class Reader:
-    """Makes Deltas of a text as it arrives; the joined ones are the same wherever it is cut. This
-    one passes all of it on: the text is the answer as it stands.
+    """Makes Deltas of a text as it arrives; the joined ones are the same wherever it is cut. The
+    `known` marks say what the parts between them are. This one passes all of them on: the text is
+    the answer as it stands. A subclass makes other Deltas of a part (`read`).
     """
 
-    def feed(self, text: str) -> Iterable[Delta]:
-        return [Delta("answer", text)]
-
-    def close(self, reply: Assistant = NO_REPLY) -> Iterable[Delta]:
-        """The Deltas of what was held back; `reply` is what the text amounts to."""
-        return []
-
-
-def calls_in(reply: Assistant, *, thoughts: bool) -> Iterator[Delta]:
-    """The Deltas of calls that were read out of a text: told whole, once it is known that they are
-    calls. `thoughts`: those too, as they were not told before.
-    """
-    for number, call in enumerate(reply.tool_calls):
-        if thoughts or call.name != THINK_NAME:
-            yield from whole_call(call.name, call.arguments, number)
-
-
-class MarkReader(Reader):
-    """A Reader of a text in which `known` marks say what the parts between them are. A subclass
-    makes Deltas of each part (`read`); `kind` is that of a mark, or "" for other text.
-    """
-
-    def __init__(self, known: Marks) -> None:
+    def __init__(self, known: Marks = NO_MARKS) -> None:
         self._splitter = Splitter(known)
 
     def read(self, kind: str, part: str) -> Iterable[Delta]:
-        raise NotImplementedError
+        """The Deltas of a part; `kind` is that of a mark, or "" for other text."""
+        return [Delta("answer", part)]
 
     def feed(self, text: str) -> list[Delta]:
         return [d for kind, part in self._splitter.feed(text) for d in self.read(kind, part)]
 
     def close(self, reply: Assistant = NO_REPLY) -> Iterable[Delta]:
+        """The Deltas of what was held back; `reply` is what the text amounts to."""
         return [d for kind, part in self._splitter.close() for d in self.read(kind, part)]
 
 
@@ -118,6 +100,10 @@ class Dialect(Wrapper):
         if isinstance(event, Assistant):
             reply = self.read(event, request)
             yield from reader.close(reply)
+            read = reply.tool_calls if reply.tool_calls != event.tool_calls else ()
+            for number, call in enumerate(read):
+                if call.recovered or call.name != THINK_NAME:  # a reader has told other thoughts
+                    yield from whole_call(call.name, call.arguments, number)
             yield reply
         elif event.kind == "answer":
             yield from reader.feed(event.text)

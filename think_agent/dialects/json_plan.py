@@ -37,8 +37,8 @@ from ..text import json_objects, json_text, json_value
 from ..think import bare, carried, thought
 from ..tools import ModelMistake, Tool
 from ..wire.pieces import JsonReader
-from .base import NO_REPLY, Reader, calls_in, wants_to_leave
-from .written import Written, acting, has_think, in_silence, note, prompt, signals, think_call
+from .base import NO_REPLY, Reader, wants_to_leave
+from .written import Written, acting, has_think, in_silence, note, signals, think_call
 
 KEYS = ("understanding", "reasoning", "task_complete", "actions", "response")
 # It answers 400 to maxItems. One action a turn is asked of it in words, and checked on reading.
@@ -77,20 +77,21 @@ class JsonPlan(Written):
         most = None if self.several or self.name in TAKES_NO_MAX_ITEMS else 1
         return plan_schema(request.tools, request.tool_choice, most)
 
-    def instructions(self, tools: Sequence[Tool]) -> str:
+    def instructions(self, tools: Sequence[Tool]) -> dict[str, str]:
         signal = '; its should_continue "false" is task_complete true' if signals(tools) else ""
         think = f' Where you are told to use the tool think, write "reasoning"{signal}.'
         lines = [
             json_text({"name": t.name, "description": t.description, "parameters": t.parameters})
             for t in _possible(tools, "auto")
         ]
-        return prompt(
-            "json_plan.md",
-            amount="in the order to do them" if self.several else "at most one",
-            response="until you are asked for the answer" if signals(tools) else "while you work",
-            think=think if has_think(tools) else "",
-            tools="\n".join(lines) or "None.",
-        )
+        return {
+            "amount": "in the order to do them" if self.several else "at most one",
+            "response": "until you are asked for the answer"
+            if signals(tools)
+            else "while you work",
+            "think": think if has_think(tools) else "",
+            "tools": "\n".join(lines) or "None.",
+        }
 
     def write(self, reply: Assistant) -> str:
         """The plan that would have led to a reply which was not written in this dialect."""
@@ -117,10 +118,9 @@ class JsonPlan(Written):
         return not isinstance(json_value(text.strip().removeprefix("```json").strip("`")), dict)
 
     def mistake(self, problem: ModelMistake, request: Request) -> str:
-        return (
-            f"Your reply could not be read: {problem}. Reply with one JSON object and nothing "
-            f"else; its keys: {', '.join(_keys(request.tools, request.tool_choice))}."
-        )
+        keys = ", ".join(_keys(request.tools, request.tool_choice))
+        expected = f"Reply with one JSON object and nothing else; its keys: {keys}."
+        return f"Your reply could not be read: {problem}. {expected}"
 
     def reader(self, request: Request) -> Reader:
         return PlanReader(request) if _wants_plan(request) else Reader()
@@ -140,14 +140,10 @@ def _wants_plan(request: Request) -> bool:
 
 def plan_schema(tools: Sequence[Tool], choice: ToolChoice, most: int | None) -> Json:
     """The JSON schema of one turn, with this many actions at `most`."""
-    branches = [
-        # Not by `const`, which Gemini does not know.
-        _closed(
-            tool={"type": "string", "enum": [tool.name]},
-            arguments=reduced(tool.parameters, strict=True),
-        )
-        for tool in _possible(tools, choice)
-    ]
+    branches = []
+    for tool in _possible(tools, choice):
+        name = {"type": "string", "enum": [tool.name]}  # not by `const`, which Gemini does not know
+        branches.append(_closed(tool=name, arguments=reduced(tool.parameters, strict=True)))
     actions: Json = {"type": "array", "items": {"anyOf": branches}}
     if _must_act(tools, choice):
         actions["minItems"] = 1
@@ -159,12 +155,8 @@ def plan_schema(tools: Sequence[Tool], choice: ToolChoice, most: int | None) -> 
 
 def _closed(**properties: Json) -> Json:
     """The schema of an object with these properties, all of them and no others."""
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
+    parts = {"properties": properties, "required": list(properties)}
+    return {"type": "object", **parts, "additionalProperties": False}
 
 
 def _keys(tools: Sequence[Tool], choice: ToolChoice) -> Sequence[str]:
@@ -272,13 +264,14 @@ class PlanReader(Reader):
     """
 
     def __init__(self, request: Request) -> None:
+        super().__init__()
         self._thinks = has_think(request.tools)
         self._json = JsonReader()
         self._notes = ""  # the key whose notes came last
         self._answered = False
 
-    def feed(self, text: str) -> Iterator[Delta]:
-        for path, _, piece in self._json.feed(text):
+    def read(self, kind: str, part: str) -> Iterator[Delta]:
+        for path, _, piece in self._json.feed(part):
             match path:
                 case ["understanding" | "reasoning" as key] if piece:
                     apart = "\n\n" if self._notes not in ("", key) else ""
@@ -291,4 +284,3 @@ class PlanReader(Reader):
     def close(self, reply: Assistant = NO_REPLY) -> Iterator[Delta]:
         if reply.stop_reason == "end_turn" and reply.text and not self._answered:
             yield Delta("answer", reply.text)
-        yield from calls_in(reply, thoughts=False)

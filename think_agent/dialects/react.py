@@ -44,19 +44,9 @@ from ..text import json_at, json_text, json_value
 from ..think import thought
 from ..tools import ModelMistake, Tool
 from ..wire.pieces import marks
-from .base import NO_REPLY, MarkReader, Trimmer, Wrapper, calls_in
+from .base import Reader, Trimmer, Wrapper
 from .text_calls import typed
-from .written import (
-    Written,
-    acting,
-    has_think,
-    in_silence,
-    note,
-    own_words,
-    prompt,
-    signals,
-    think_call,
-)
+from .written import Written, acting, has_think, in_silence, note, own_words, signals, think_call
 
 BEFORE = (r"^[ \t]{0,8}", r"(?:[#>]{1,6}[ \t]{0,4})?", r"[*_`]{0,3}")
 SPACE, NUMBER = r"[ \t]{0,4}", r"\d{0,3}"
@@ -94,7 +84,7 @@ class React(Written):
     def schema(self, request: Request) -> Json | None:
         return request.output_schema if _is_final(request) else None
 
-    def instructions(self, tools: Sequence[Tool]) -> str:
+    def instructions(self, tools: Sequence[Tool]) -> dict[str, str]:
         signal = '; a Final Answer is its\nshould_continue "false"' if signals(tools) else ""
         think = f"\nWhere you are told to use the tool think, write a Thought{signal}.\n"
         lines = (
@@ -103,7 +93,7 @@ class React(Written):
             for tool in tools
             if tool.name != THINK_NAME
         )
-        return prompt("react.md", think=think if has_think(tools) else "", tools="\n".join(lines))
+        return {"think": think if has_think(tools) else "", "tools": "\n".join(lines)}
 
     def choice(self, choice: ToolChoice, tools: Sequence[Tool]) -> str:
         match choice:
@@ -227,9 +217,8 @@ def _acted(said: Assistant, request: Request) -> Assistant:
     if answer is None and not acts:
         raise ModelMistake("Your reply had no label with a text after it that could be acted on.")
     if answer is not None and signals(request.tools):
-        last = calls.pop() if calls else think_call({}, request.tools)
-        assert isinstance(last.arguments, dict)
-        calls.append(think_call(last.arguments, request.tools, leaving=True))
+        last = thought(calls.pop()) if calls else ""
+        calls.append(think_call({CARRIED: last}, request.tools, leaving=True))
     elif answer is not None and not (calls and request.tool_choice == Force(THINK_NAME)):
         return in_silence(acting(said, answer, calls))
     return acting(said, sections[0][1], calls)
@@ -272,7 +261,7 @@ def _object(text: str) -> Json | None:
 # Watching: text -> Deltas.
 
 
-class SectionReader(MarkReader):
+class SectionReader(Reader):
     """Makes Deltas of the sections as they form: thoughts and the answer."""
 
     def __init__(self, request: Request) -> None:
@@ -299,7 +288,3 @@ class SectionReader(MarkReader):
             case "" | "answer" as label if text and (self._final or (label and not self._acted)):
                 yield Delta("answer", "\n\n" + text if first and self._answered else text)
                 self._answered = True
-
-    def close(self, reply: Assistant = NO_REPLY) -> Iterable[Delta]:
-        yield from super().close(reply)
-        yield from calls_in(reply, thoughts=False)

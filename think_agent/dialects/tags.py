@@ -39,7 +39,7 @@ from ..messages import Assistant
 from ..model import Model, Request
 from ..streaming import Delta
 from ..wire.pieces import marks
-from .base import NO_REPLY, Dialect, MarkReader, Trimmer
+from .base import NO_REPLY, Dialect, Reader, Trimmer
 
 Kind: TypeAlias = Literal["thinking", "answer"]
 
@@ -59,7 +59,7 @@ class Tags:
 TAGS = Tags()
 
 
-class TagParser(MarkReader):
+class TagParser(Reader):
     """Reads one text, piece by piece.
 
     `unopened` is empty, or the name of the first tag when that closed thinking which the text had

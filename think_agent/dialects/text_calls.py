@@ -47,7 +47,7 @@ from ..streaming import Delta
 from ..text import json_at, json_value
 from ..tools import Tool
 from ..wire.pieces import marks
-from .base import NO_REPLY, Dialect, MarkReader, Reader, Trimmer, calls_in
+from .base import NO_REPLY, Dialect, Reader, Trimmer
 from .quoted import quoted
 from .tags import Tags, split_tags
 
@@ -218,7 +218,7 @@ def _may_call(request: Request) -> bool:
     return bool(request.tools and request.tool_choice != "none" and request.output_schema is None)
 
 
-class CallTextReader(MarkReader):
+class CallTextReader(Reader):
     """Passes a text on as it arrives. What may turn out to be a call waits for the whole reply."""
 
     def __init__(self) -> None:
@@ -237,5 +237,3 @@ class CallTextReader(MarkReader):
         yield from super().close(reply)
         if rest := reply.text[self._told :]:
             yield Delta("answer", rest)
-        if any(call.recovered for call in reply.tool_calls):
-            yield from calls_in(reply, thoughts=True)

@@ -12,6 +12,7 @@ Rule 3: where a reply says more than its turn (words around a plan or an Action,
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from string import Template
 from typing import Literal
@@ -37,8 +38,9 @@ class Written(Dialect):
     """A model that is shown no tools and writes its calls as text.
 
     A subclass says in words a tool choice (`choice`), a reply from elsewhere (`write`) and a result
-    (`report`); then what a reply means (`understood`), or what was expected instead (`mistake`).
-    `key` is where `native` holds the model's own reply, and the name of the system prompt.
+    (`report`), and fills in the system prompt (`instructions`); then what a reply means
+    (`understood`), or what was expected instead (`mistake`). `key` is where `native` holds the
+    model's own reply, and the name of the system prompt.
     """
 
     dialect: str
@@ -82,23 +84,21 @@ class Written(Dialect):
         said, system, schema = self.conversation(request), request.system, self.schema(request)
         if request.tools:
             say(said, self.choice(request.tool_choice, request.tools))
-            system = f"{system}\n\n{self.instructions(request.tools)}".strip()
+            words = _prompt(f"{self.key}.md").substitute(self.instructions(request.tools))
+            system = f"{system}\n\n{words}".strip()
         asked = replace(request, messages=tuple(said), system=system, output_schema=schema)
         return self.inner, replace(asked, tools=(), tool_choice="auto")
 
-    def instructions(self, tools: Sequence[Tool]) -> str:
-        """The part of the system prompt that describes the format and the tools."""
+    def instructions(self, tools: Sequence[Tool]) -> dict[str, str]:
+        """What is filled into the part of the system prompt that describes format and tools."""
         raise NotImplementedError
 
     def read(self, reply: Assistant, request: Request) -> Assistant:
         if reply.tool_calls:  # it was shown no tools
             reply = replace(reply, tool_calls=(), native=None)
-        said = replace(
-            reply,
-            native={self.key: messages.to_json(reply)},
-            dialect=self.dialect,
-            enforced=None if request.tool_choice == "auto" else self.enforced,
-        )
+        own = {self.key: messages.to_json(reply)}
+        enforced = None if request.tool_choice == "auto" else self.enforced
+        said = replace(reply, native=own, dialect=self.dialect, enforced=enforced)
         shown = _without_thoughts(request)
         try:
             meant = self.understood(said, shown)
@@ -138,10 +138,9 @@ class Written(Dialect):
         return said
 
 
-def prompt(name: str, **words: str) -> str:
-    """A system prompt, from the file of this name."""
-    text = Path(__file__).with_name(name).read_text(encoding="utf-8")
-    return Template(text.strip()).substitute(words)
+@cache
+def _prompt(name: str) -> Template:
+    return Template(Path(__file__).with_name(name).read_text(encoding="utf-8").strip())
 
 
 def _without_thoughts(request: Request) -> Request:
@@ -181,12 +180,9 @@ def signals(tools: Sequence[Tool]) -> bool:
 
 
 def think_call(arguments: Json, tools: Sequence[Tool], *, leaving: bool = False) -> ToolCall:
-    """A think call, which goes on where `arguments` do not say otherwise; `leaving`: it does not.
-    So far as its tool has the exit signal.
-    """
-    go_on = {"should_continue": "true"} if signals(tools) else {}
-    leave = {"should_continue": "false"} if leaving and signals(tools) else {}
-    return ToolCall("", THINK_NAME, {CARRIED: "", **go_on, **arguments, **leave})
+    """A think call, with the exit signal where its tool has one and `arguments` have none."""
+    signal = {"should_continue": "false" if leaving else "true"} if signals(tools) else {}
+    return ToolCall("", THINK_NAME, {CARRIED: "", **signal, **arguments})
 
 
 def note(text: str, index: int = 0, *, as_thought: bool) -> Delta:
