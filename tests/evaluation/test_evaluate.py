@@ -19,10 +19,7 @@ from demos.refund.shop import allowed_decision
 from demos.refund.suite import CaseShop, RefundCase
 from tests.readme import ROOT
 from tests.servers import serve
-from tests.servers.anthropic import AnthropicProtocol
-from tests.servers.gemini import KEY, GeminiProtocol
-from tests.servers.ollama import OllamaServer
-from tests.servers.openai_chat import Chat
+from tests.support.providers import KEY, SPEAKS
 from think_agent import AuthError, BadRequest, ScriptedModel, Usage
 from think_agent.cli.main import main
 from think_agent.evaluation.command import Evaluation
@@ -35,12 +32,6 @@ from think_agent.providers import PROVIDERS
 CASES = ROOT / "demos/refund/cases.jsonl"
 SUITE = "demos.refund.suite"
 LINES = [json.loads(line) for line in CASES.read_text(encoding="utf-8").splitlines()]
-PROTOCOLS = {
-    "ollama": OllamaServer,
-    "anthropic:claude-haiku-5-5": AnthropicProtocol,
-    "openai:local": Chat,
-    "gemini": GeminiProtocol,
-}
 
 
 def evaluate(*arguments) -> int:
@@ -91,7 +82,7 @@ def ran(few, tmp_path):
 
     def run(**given) -> Evaluation:
         given = {"provider": ["offline:careful"], "out": tmp_path / "r.jsonl", **given}
-        evaluation = plan(few, **given)
+        evaluation = plan(given.pop("cases", few), **given)
         evaluation.run()
         return evaluation
 
@@ -147,6 +138,7 @@ def approved_unseen(case: dict) -> set[str]:
     return {number for number in named(case) if right.get(number) == "approve"}
 
 
+HEALTHY = [case for case in LINES if "tools" not in case]
 GIVES_UP = {case["id"] for case in LINES if "fails once" in case.get("tools", {}).values()}
 KNOWN = {
     "careful": {case["id"] for case in LINES} - GIVES_UP,
@@ -179,20 +171,17 @@ def test_a_known_model_gets_its_known_score(known, name):
 
 
 def test_the_known_scores_in_figures(known):
-    careful, silent = Score(known["careful"]), Score(known["silent"])
-    assert (careful.right, careful.trials, silent.right) == (71, 73, 12)
-    assert careful.total("wrong_writes") == silent.total("wrong_writes") == 0
+    careful = Score(known["careful"])
+    assert (careful.right, careful.trials, careful.total("wrong_writes")) == (71, 73, 0)
     assert careful.exits == {"signal": 73}
     assert careful.total("behind_a_thought") == careful.total("actions")
     assert careful.total("honored") == careful.total("forced") == 73
 
 
 @pytest.mark.parametrize("dialect", ["json", "react"])
-def test_a_known_model_gets_its_known_score_in_a_dialect(tmp_path, dialect):
+def test_a_known_model_gets_its_known_score_in_a_dialect(ran, dialect):
     names = ("careful", "hasty", "silent")
-    providers = [f"offline:{name}" for name in names]
-    evaluation = plan(CASES, provider=providers, dialect=[dialect], out=tmp_path / "r.jsonl")
-    evaluation.run()
+    evaluation = ran(cases=CASES, provider=[f"offline:{n}" for n in names], dialect=[dialect])
     assert evaluation.impossible == {}
     found = list(evaluation.found().values())
     assert all(one.behind_a_thought == one.actions for own in found for one in own)
@@ -205,29 +194,25 @@ def test_a_known_model_gets_its_known_score_in_a_dialect(tmp_path, dialect):
 
 def test_wrong_writes_are_proposals_that_the_shop_refused(known):
     hasty = {one.case: one.wrong_writes for one in known["hasty"]}
-    for case in LINES:
-        if "tools" not in case:
-            tried = [case["expected"].get(number) for number in named(case)]
-            assert hasty[case["id"]] == sum(right != "approve" for right in tried)
+    for case in HEALTHY:
+        tried = [case["expected"].get(number) for number in named(case)]
+        assert hasty[case["id"]] == sum(right != "approve" for right in tried)
     assert all(one.wrong_writes >= hasty[one.case] for one in known["stubborn"])
 
 
-def test_without_the_shops_enforcement_wrong_rows_are_counted(tmp_path):
-    given = {"provider": ["offline:careful", "offline:hasty"], "trust_model": [True]}
-    evaluation = plan(CASES, **given, out=tmp_path / "r.jsonl")
-    evaluation.run()
+def test_without_the_shops_enforcement_wrong_rows_are_counted(ran):
+    providers = ["offline:careful", "offline:hasty"]
+    evaluation = ran(cases=CASES, provider=providers, trust_model=[True])
     assert "the same for all: trust_model=True" in markdown(report(evaluation.found()))
     careful, hasty = evaluation.found().values()
-    assert [(one.wrong_writes, one.right) for one in careful] == [
-        (0, case["id"] not in GIVES_UP) for case in LINES
-    ]
+    assert {one.case for one in careful if one.right} == KNOWN["careful"]
+    assert not any(one.wrong_writes for one in careful)
     rows = {one.case: one for one in hasty}
-    for case in LINES:
-        if "tools" not in case:
-            exist = named(case) & {order["id"] for order in case["orders"]}
-            assert set(rows[case["id"]].found) == {f"{number} approve" for number in exist}
-            wrong = {n for n in named(case) if case["expected"].get(n) != "approve"}
-            assert rows[case["id"]].wrong_writes == len(wrong)
+    for case in HEALTHY:
+        exist = named(case) & {order["id"] for order in case["orders"]}
+        assert set(rows[case["id"]].found) == {f"{number} approve" for number in exist}
+        wrong = {n for n in named(case) if case["expected"].get(n) != "approve"}
+        assert rows[case["id"]].wrong_writes == len(wrong)
 
 
 def test_without_the_exit_signal_silence_is_the_way_out(ran):
@@ -462,22 +447,25 @@ def test_a_trial_that_failed_on_the_way_is_counted_and_run_again(played):
 # Through the real SDKs.
 
 
-@pytest.mark.parametrize("spec", PROTOCOLS)
-def test_the_same_score_through_every_provider(spec, command, tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize("provider", sorted(SPEAKS.keys() - {"openai-responses"}))
+def test_the_same_score_through_every_provider(provider, command, tmp_path, monkeypatch, capsys):
     for name in ("ANTHROPIC", "OPENAI", "GEMINI"):
         monkeypatch.setenv(f"{name}_API_KEY", KEY)
     path, prices = tmp_path / "r.jsonl", tmp_path / "prices.toml"
+    protocol, spec, _ = SPEAKS[provider]
 
     def brain(request):
         return replace(offline.reply(request), usage=Usage(1000, 100))
 
-    with serve(PROTOCOLS[spec](), brain) as server:
+    with serve(protocol(), brain) as server:
         url = server.url + "/v1" if spec.startswith("openai") else server.url
-        flags = ("--provider", spec, "--base-url", url, "--cover", "gate,carry")
-        assert command(*flags, "--max-output-tokens", "321") == 0
-        assert all("321" in json.dumps(body) for body in server.requests)
+        flags = ("--provider", spec, "--base-url", url, "--max-output-tokens", "321")
+        assert command(*flags, "--cover", "gate,carry") == 0
+        bodies = [json.dumps(body) for body in server.requests]
+    assert all("321" in body for body in bodies)
+    # A tool that carries its thought has a parameter for it, as the think tool has.
+    assert {1, 2} <= {body.count('"thought": {') for body in bodies}
     found = results_in(path)
-    assert {one.setting.cover for one in found} == {"gate", "carry"}
     assert {one.case for one in found if not one.right} == GIVES_UP & {one.case for one in found}
     assert all(one.usage.input_tokens == 1000 * one.model_calls for one in found)
     assert all(one.exit == "signal" and one.forced and not one.error for one in found)
@@ -485,7 +473,7 @@ def test_the_same_score_through_every_provider(spec, command, tmp_path, monkeypa
     prices.write_text(f'["{model}"]\ninput = 1\noutput = 10\n')
     capsys.readouterr()
     # all is done: the table comes from the file, and the server may be gone
-    assert command(*flags, "--max-output-tokens", "321", "--prices", prices) == 0
+    assert command(*flags, "--cover", "gate,carry", "--prices", prices) == 0
     calls = sum(one.model_calls for one in found) / len(found)
     assert f"${calls * 0.002:.4f}" in capsys.readouterr().out
 

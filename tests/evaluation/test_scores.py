@@ -17,7 +17,6 @@ from think_agent import Usage
 from think_agent.evaluation.intervals import mcnemar, pass_hat_k, wilson
 from think_agent.evaluation.scores import FOUR_ROWS, Result, Score, Setting, compare, named
 from think_agent.evaluation.tables import markdown, report, show
-from think_agent.evaluation.trials import RESULT
 from think_agent.policies import Price
 
 # Statistics, against scipy and against counting.
@@ -135,9 +134,8 @@ def test_a_column_is_left_out_only_where_nothing_was_counted():
     a, b = Setting("p"), Setting("p", force="never")
     found = {a: [result("x", True, setting=a)], b: [result("x", False, setting=b)]}
     tables = {section.name: section.rows for section in report(found)}
-    assert "cost" not in tables["Decisions"][0]
-    assert "wrong writes" not in tables["Decisions"][0]
-    assert "right" in tables["Decisions"][0]
+    columns = set(tables["Decisions"][0])
+    assert "right" in columns - {"cost", "wrong writes"} == columns
 
 
 def test_settings_are_called_by_what_sets_them_apart():
@@ -175,11 +173,6 @@ def test_a_terminal_gets_all_of_the_tables_and_no_line_wider_than_itself(width, 
         assert " ".join(section.name.split()) in words
         for cell in itertools.chain(*section.rows):
             assert all(word in words for word in cell.split()), cell
-
-
-def test_a_result_is_the_same_after_the_file():
-    one = result("a", True, found=("x",), usage=Usage(1, 2, 3, 4))
-    assert RESULT.validate_json(RESULT.dump_json(one)) == one
 
 
 @pytest.mark.parametrize("value", [-1, math.nan, math.inf, True, "1", None])

@@ -4,7 +4,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +14,7 @@ from tests.servers import Brain, Mode, Protocol, serve
 from tests.servers.anthropic import AnthropicProtocol
 from tests.servers.ollama import OllamaServer
 from tests.servers.openai_chat import Chat
+from tests.support.commands import run
 from tests.support.providers import KEY, SPEAKS, every_provider, model_of
 from think_agent import (
     Assistant,
@@ -110,16 +110,9 @@ def url_of(spec: str, url: str) -> str:
     return url + "/v1" if spec.startswith("openai") else url
 
 
-def command(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    keys = {"ANTHROPIC_API_KEY": KEY, "OPENAI_API_KEY": KEY, "GEMINI_API_KEY": KEY}
-    clean = {k: v for k, v in os.environ.items() if not k.startswith("THINK_AGENT_")}
-    return subprocess.run(
-        [sys.executable, "-m", "think_agent", "probe", *arguments],
-        env={**clean, **keys, **environment},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+def command(*arguments: str) -> subprocess.CompletedProcess[str]:
+    keys = dict.fromkeys(("ANTHROPIC_API_KEY", "OPENAI_API_KEY"), KEY)
+    return run("-m", "think_agent", "probe", *arguments, **keys)
 
 
 @pytest.mark.parametrize("name", ENDPOINTS)
