@@ -9,6 +9,7 @@ import sys
 import time
 from collections import Counter
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -18,10 +19,7 @@ from demos.refund.shop import allowed_decision
 from demos.refund.suite import CaseShop, RefundCase
 from tests.readme import ROOT
 from tests.servers import serve
-from tests.servers.anthropic import AnthropicProtocol
-from tests.servers.gemini import KEY, GeminiProtocol
-from tests.servers.ollama import OllamaServer
-from tests.servers.openai_chat import Chat
+from tests.support.providers import KEY, SPEAKS
 from think_agent import AuthError, BadRequest, ScriptedModel, Usage
 from think_agent.cli.main import main
 from think_agent.evaluation.command import Evaluation
@@ -34,12 +32,6 @@ from think_agent.providers import PROVIDERS
 CASES = ROOT / "demos/refund/cases.jsonl"
 SUITE = "demos.refund.suite"
 LINES = [json.loads(line) for line in CASES.read_text(encoding="utf-8").splitlines()]
-PROTOCOLS = {
-    "ollama": OllamaServer,
-    "anthropic:claude-haiku-5-5": AnthropicProtocol,
-    "openai:local": Chat,
-    "gemini": GeminiProtocol,
-}
 
 
 def evaluate(*arguments) -> int:
@@ -90,7 +82,7 @@ def ran(few, tmp_path):
 
     def run(**given) -> Evaluation:
         given = {"provider": ["offline:careful"], "out": tmp_path / "r.jsonl", **given}
-        evaluation = plan(few, **given)
+        evaluation = plan(given.pop("cases", few), **given)
         evaluation.run()
         return evaluation
 
@@ -122,9 +114,7 @@ def named(case: dict) -> set[str]:
 
 def test_there_are_sixty_cases_in_ten_kinds():
     kinds = Counter(case["kind"] for case in LINES)
-    assert len({case["id"] for case in LINES}) == len(LINES) >= 60
-    assert len(kinds) == 10
-    assert min(kinds.values()) >= 5
+    assert (len(LINES), len(kinds), min(kinds.values()) >= 5) == (73, 10, True)
 
 
 @pytest.mark.parametrize("case", LINES, ids=lambda case: case["id"])
@@ -148,6 +138,7 @@ def approved_unseen(case: dict) -> set[str]:
     return {number for number in named(case) if right.get(number) == "approve"}
 
 
+HEALTHY = [case for case in LINES if "tools" not in case]
 GIVES_UP = {case["id"] for case in LINES if "fails once" in case.get("tools", {}).values()}
 KNOWN = {
     "careful": {case["id"] for case in LINES} - GIVES_UP,
@@ -180,20 +171,17 @@ def test_a_known_model_gets_its_known_score(known, name):
 
 
 def test_the_known_scores_in_figures(known):
-    careful, silent = Score(known["careful"]), Score(known["silent"])
-    assert (careful.right, careful.trials, silent.right) == (71, 73, 12)
-    assert careful.total("wrong_writes") == silent.total("wrong_writes") == 0
+    careful = Score(known["careful"])
+    assert (careful.right, careful.trials, careful.total("wrong_writes")) == (71, 73, 0)
     assert careful.exits == {"signal": 73}
     assert careful.total("behind_a_thought") == careful.total("actions")
     assert careful.total("honored") == careful.total("forced") == 73
 
 
 @pytest.mark.parametrize("dialect", ["json", "react"])
-def test_a_known_model_gets_its_known_score_in_a_dialect(tmp_path, dialect):
+def test_a_known_model_gets_its_known_score_in_a_dialect(ran, dialect):
     names = ("careful", "hasty", "silent")
-    providers = [f"offline:{name}" for name in names]
-    evaluation = plan(CASES, provider=providers, dialect=[dialect], out=tmp_path / "r.jsonl")
-    evaluation.run()
+    evaluation = ran(cases=CASES, provider=[f"offline:{n}" for n in names], dialect=[dialect])
     assert evaluation.impossible == {}
     found = list(evaluation.found().values())
     assert all(one.behind_a_thought == one.actions for own in found for one in own)
@@ -206,29 +194,25 @@ def test_a_known_model_gets_its_known_score_in_a_dialect(tmp_path, dialect):
 
 def test_wrong_writes_are_proposals_that_the_shop_refused(known):
     hasty = {one.case: one.wrong_writes for one in known["hasty"]}
-    for case in LINES:
-        if "tools" not in case:
-            tried = [case["expected"].get(number) for number in named(case)]
-            assert hasty[case["id"]] == sum(right != "approve" for right in tried)
+    for case in HEALTHY:
+        tried = [case["expected"].get(number) for number in named(case)]
+        assert hasty[case["id"]] == sum(right != "approve" for right in tried)
     assert all(one.wrong_writes >= hasty[one.case] for one in known["stubborn"])
 
 
-def test_without_the_shops_enforcement_wrong_rows_are_counted(tmp_path):
-    given = {"provider": ["offline:careful", "offline:hasty"], "trust_model": [True]}
-    evaluation = plan(CASES, **given, out=tmp_path / "r.jsonl")
-    evaluation.run()
+def test_without_the_shops_enforcement_wrong_rows_are_counted(ran):
+    providers = ["offline:careful", "offline:hasty"]
+    evaluation = ran(cases=CASES, provider=providers, trust_model=[True])
     assert "the same for all: trust_model=True" in markdown(report(evaluation.found()))
     careful, hasty = evaluation.found().values()
-    assert [(one.wrong_writes, one.right) for one in careful] == [
-        (0, case["id"] not in GIVES_UP) for case in LINES
-    ]
+    assert {one.case for one in careful if one.right} == KNOWN["careful"]
+    assert not any(one.wrong_writes for one in careful)
     rows = {one.case: one for one in hasty}
-    for case in LINES:
-        if "tools" not in case:
-            exist = named(case) & {order["id"] for order in case["orders"]}
-            assert set(rows[case["id"]].found) == {f"{number} approve" for number in exist}
-            wrong = {n for n in named(case) if case["expected"].get(n) != "approve"}
-            assert rows[case["id"]].wrong_writes == len(wrong)
+    for case in HEALTHY:
+        exist = named(case) & {order["id"] for order in case["orders"]}
+        assert set(rows[case["id"]].found) == {f"{number} approve" for number in exist}
+        wrong = {n for n in named(case) if case["expected"].get(n) != "approve"}
+        assert rows[case["id"]].wrong_writes == len(wrong)
 
 
 def test_without_the_exit_signal_silence_is_the_way_out(ran):
@@ -267,29 +251,23 @@ def test_an_arm_that_cannot_be_is_named_with_its_reason(ran):
             "think_first": setting.think == "none" and setting.cover == "gate",
         }
         assert any(word in why and holds for word, holds in reasons.items()), why
-    assert {(s.think, s.cover, s.force) for s in evaluation.models} == {
-        ("on", "gate", "first"),
-        ("on", "gate", "never"),
-        ("on", "none", "first"),
-        ("on", "none", "never"),
-        ("none", "none", "first"),
-    }
+    thinking = set(product(["on"], ["gate", "none"], ["first", "never"], ["plain"]))
+    left = {(s.think, s.cover, s.force, s.instructions) for s in evaluation.models}
+    assert left == thinking | {("none", "none", "first", "plain")}
 
 
 def test_the_arms_of_cover_reach_the_agent(ran):
     """Who approves unseen forgets the thought: refused by the gate, let through without it."""
-    [gate, none] = (
-        ran(provider=["offline:hasty"], cover=["gate", "none"], force=["never"]).found().values()
-    )
+    given = {"provider": ["offline:hasty"], "force": ["never"]}
+    [gate, none] = ran(**given, cover=["gate", "none"]).found().values()
     assert all(one.behind_a_thought == one.actions for one in gate)
     assert sum(one.behind_a_thought for one in none) < sum(one.actions for one in none)
 
 
 def test_the_arms_of_silence_reach_the_agent(ran):
     """Who promises to go on and stops is asked, or believed."""
-    [confirm, accept] = (
-        ran(provider=["offline:narrator"], silence=["confirm", "accept"]).found().values()
-    )
+    evaluation = ran(provider=["offline:narrator"], silence=["confirm", "accept"])
+    [confirm, accept] = evaluation.found().values()
     assert sum(one.right for one in confirm) > sum(one.right for one in accept)
     assert {one.exit for one in accept if not one.right} >= {"silence"}
 
@@ -469,45 +447,35 @@ def test_a_trial_that_failed_on_the_way_is_counted_and_run_again(played):
 # Through the real SDKs.
 
 
-@pytest.mark.parametrize("spec", PROTOCOLS)
-def test_the_same_score_through_every_provider(spec, few, tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize("provider", sorted(SPEAKS.keys() - {"openai-responses"}))
+def test_the_same_score_through_every_provider(provider, command, tmp_path, monkeypatch, capsys):
     for name in ("ANTHROPIC", "OPENAI", "GEMINI"):
         monkeypatch.setenv(f"{name}_API_KEY", KEY)
     path, prices = tmp_path / "r.jsonl", tmp_path / "prices.toml"
+    protocol, spec, _ = SPEAKS[provider]
 
     def brain(request):
         return replace(offline.reply(request), usage=Usage(1000, 100))
 
-    with serve(PROTOCOLS[spec](), brain) as server:
+    with serve(protocol(), brain) as server:
         url = server.url + "/v1" if spec.startswith("openai") else server.url
-        arguments = (few, "--suite", SUITE, "--provider", spec, "--base-url", url)
-        assert evaluate(*arguments, "--out", path) == 0
+        flags = ("--provider", spec, "--base-url", url, "--max-output-tokens", "321")
+        assert command(*flags, "--cover", "gate,carry") == 0
+        bodies = [json.dumps(body) for body in server.requests]
+    assert all("321" in body for body in bodies)
+    # A tool that carries its thought has a parameter for it, as the think tool has.
+    assert {1, 2} <= {body.count('"thought": {') for body in bodies}
     found = results_in(path)
     assert {one.case for one in found if not one.right} == GIVES_UP & {one.case for one in found}
     assert all(one.usage.input_tokens == 1000 * one.model_calls for one in found)
-    assert all(one.exit == "signal" and one.forced for one in found)
+    assert all(one.exit == "signal" and one.forced and not one.error for one in found)
     model = spec.partition(":")[2] or PROVIDERS[spec].default_model
     prices.write_text(f'[think_agent.prices."{model}"]\ninput = 1\noutput = 10\n')
     capsys.readouterr()
     # all is done: the table comes from the file, and the server may be gone
-    assert evaluate(*arguments, "--out", path, "--config", prices) == 0
+    assert command(*flags, "--cover", "gate,carry", "--config", prices) == 0
     calls = sum(one.model_calls for one in found) / len(found)
     assert f"${calls * 0.002:.4f}" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("spec", PROTOCOLS)
-def test_a_bound_on_replies_goes_out_and_carry_is_an_arm(spec, few, tmp_path, monkeypatch):
-    for name in ("ANTHROPIC", "OPENAI", "GEMINI"):
-        monkeypatch.setenv(f"{name}_API_KEY", KEY)
-    with serve(PROTOCOLS[spec](), offline.reply) as server:
-        url = server.url + "/v1" if spec.startswith("openai") else server.url
-        arguments = (few, "--suite", SUITE, "--provider", spec, "--base-url", url)
-        arguments = (*arguments, "--cover", "gate,carry", "--max-output-tokens", "321")
-        assert evaluate(*arguments, "--out", tmp_path / "r.jsonl") == 0
-        assert all("321" in json.dumps(body) for body in server.requests)
-    found = results_in(tmp_path / "r.jsonl")
-    assert {one.setting.cover for one in found} == {"gate", "carry"}
-    assert not any(one.error for one in found)
 
 
 # Somebody else's suite: the evaluation knows nothing of refunds.
@@ -515,15 +483,15 @@ def test_a_bound_on_replies_goes_out_and_carry_is_an_arm(spec, few, tmp_path, mo
 SWITCH = """
 from types import SimpleNamespace
 
-from think_agent import Assistant, ScriptedModel, tool
+from think_agent import Assistant, tool
 from think_agent.evaluation.trials import Check
 from think_agent.testing import call
 
-def flips(request):
-    flip = request.tool_choice == "auto" and len(request.messages) == 1
-    return ScriptedModel([call("flip") if flip else "Done."]).complete(request)
-
-STAND_INS = {"once": flips, "never": lambda request: Assistant(text="Done.")}
+FLIP, DONE = Assistant(tool_calls=(call("flip"),)), Assistant(text="Done.")
+STAND_INS = {
+    "once": lambda request: DONE if request.messages[1:] else FLIP,
+    "never": lambda request: DONE,
+}
 
 def prepare(case, *, trust_model):
     flipped = []
@@ -565,7 +533,7 @@ def test_a_suite_is_the_module_beside_its_cases(tmp_path, monkeypatch, capsys):
         ({"suite": "demos.refund.shop"}, "a suite has prepare"),
         ({"suite": "."}, "use the name of a module"),
         ({"shard": "5/4"}, "use a part of how many, such as 1/4"),
-        ({"trials": 0}, "whole numbers from 1"),
+        ({"shard": "a/b"}, "use a part of how many, such as 1/4"),
     ],
 )
 def test_a_wrong_plan_is_refused_before_anything_is_run(few, tmp_path, given, said):
@@ -578,11 +546,8 @@ def test_a_wrong_plan_is_refused_before_anything_is_run(few, tmp_path, given, sa
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (("--force", "sometimes"), "force: Input should be 'never', 'first' or 'always'"),
         (("--flag", "maybe"), "'on', 'minimal' or 'none'"),
-        (("--shard", "a/b"), "shard 'a/b': use a part of how many, such as 1/4"),
         (("--trials", "0"), "--trials"),
-        (("--concurrency", "2.5"), "--concurrency"),
         (("--out", str(CASES)), "that is the file of the cases"),
         (("--provider", "openai:m", "--base-url", "http://127.0.0.1:9"), "openai: no server at "),
     ],
@@ -601,7 +566,6 @@ def test_what_is_wrong_is_one_line(tmp_path, monkeypatch, capsys, flags, said):
     ("text", "said"),
     [
         ("", "there are no cases in it"),
-        ("[1]", "line 1: a case is a JSON object"),
         ('{"id": "a"}', "line 1: a case is a JSON object"),
         ("\n{torn", "line 2: a case is a JSON object"),
         (json.dumps(LINES[0]) + "\n" + json.dumps(LINES[0]), "line 2: the id 'plain-1' is taken"),
@@ -622,14 +586,13 @@ def test_results_of_other_cases_are_not_mixed_in(few, tmp_path):
     given = {"provider": ["offline:silent"], "out": out}
     plan(few, **given).run()
     few.write_text(few.read_text().replace("please", "now"))
-    with pytest.raises(
-        ValueError, match="line 1 is no result of these cases, instructions and tools"
-    ):
+    refused = pytest.raises(ValueError, match="line 1 is no result of these cases")
+    with refused:
         plan(few, **given)
     older = '{"evaluation": 1, "asked": ""}\n'
     for text in (older, "not one of ours\n", "no line break either", "[]", '{"torn'):
         out.write_text(text)
-        with pytest.raises(ValueError, match="line 1 is no result of these cases"):
+        with refused:
             plan(few, **given)
         assert out.read_text() == text
 

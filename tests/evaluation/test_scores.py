@@ -14,21 +14,19 @@ from rich.console import Console
 from scipy.stats import binomtest
 
 from think_agent import Usage
-from think_agent.evaluation.intervals import holm, mcnemar, pass_hat_k, wilson
+from think_agent.evaluation.intervals import mcnemar, pass_hat_k, wilson
 from think_agent.evaluation.scores import FOUR_ROWS, Result, Score, Setting, compare, named
 from think_agent.evaluation.tables import markdown, report, show
-from think_agent.evaluation.trials import RESULT
 from think_agent.policies import Price
 
 # Statistics, against scipy and against counting.
 
 
 @pytest.mark.parametrize("n", [1, 2, 7, 60, 1000])
-@pytest.mark.parametrize("confidence", [0.9, 0.95])
-def test_wilson_intervals_are_scipys(n, confidence):
+def test_wilson_intervals_are_scipys(n):
     for right in {0, 1, n // 3, n // 2, n - 1, n}:
-        theirs = binomtest(right, n).proportion_ci(confidence, method="wilson")
-        assert wilson(right, n, confidence=confidence) == pytest.approx((theirs.low, theirs.high))
+        theirs = binomtest(right, n).proportion_ci(method="wilson")
+        assert wilson(right, n) == pytest.approx((theirs.low, theirs.high))
 
 
 def test_nothing_is_known_of_no_cases():
@@ -40,14 +38,7 @@ def test_nothing_is_known_of_no_cases():
 def test_mcnemar_is_scipys_exact_test(first, second):
     theirs = binomtest(first, first + second).pvalue if first + second else 1.0
     assert mcnemar(first, second) == pytest.approx(theirs)
-
-
-def test_holm_by_hand():
-    # smallest x 3, next x 2 (= 0.04, not below the one before), largest x 1
-    assert holm([0.02, 0.01, 0.5]) == pytest.approx([0.04, 0.03, 0.5])
-    assert holm([0.01, 0.012, 0.013]) == pytest.approx([0.03, 0.03, 0.03])
-    assert holm([0.9, 0.8]) == [1.0, 1.0]
-    assert holm([]) == []
+    assert mcnemar(first, second, 3) == pytest.approx(min(1.0, 3 * theirs))
 
 
 @pytest.mark.parametrize(("right", "trials"), [(0, 4), (3, 4), (4, 4), (2, 5)])
@@ -122,10 +113,8 @@ def test_the_report_ends_with_what_is_a_finding_and_how_little_n_is():
     [verdict, little] = sentences({good: cases[1:], bad: cases[:3]}, cases)
     assert verdict == "careful beat hasty in 23 of the 24 cases that differ (p < 0.001)."
     low, high = wilson(13, 26)
-    assert little.startswith(f"n is 26 cases: a share near one half is known to ± {18} points.")
+    assert little == "n is 26 cases: a share near one half is known to ± 18 points."
     assert round((high - low) / 2 * 100) == 18
-    assert "at least 6 cases" in little
-    assert (binomtest(6, 6).pvalue, binomtest(5, 5).pvalue) == (pytest.approx(1 / 32), 1 / 16)
     [verdict, _] = sentences({good: "abc", bad: "abd"}, "abcd")
     assert verdict.startswith("No difference is shown between careful and hasty: ")
     [verdict, _] = sentences({good: "ab", bad: "ab"}, "abcd")
@@ -145,9 +134,8 @@ def test_a_column_is_left_out_only_where_nothing_was_counted():
     a, b = Setting("p"), Setting("p", force="never")
     found = {a: [result("x", True, setting=a)], b: [result("x", False, setting=b)]}
     tables = {section.name: section.rows for section in report(found)}
-    assert "cost" not in tables["Decisions"][0]
-    assert "wrong writes" not in tables["Decisions"][0]
-    assert "right" in tables["Decisions"][0]
+    columns = set(tables["Decisions"][0])
+    assert "right" in columns - {"cost", "wrong writes"} == columns
 
 
 def test_settings_are_called_by_what_sets_them_apart():
@@ -187,11 +175,6 @@ def test_a_terminal_gets_all_of_the_tables_and_no_line_wider_than_itself(width, 
             assert all(word in words for word in cell.split()), cell
 
 
-def test_a_result_is_the_same_after_the_file():
-    one = result("a", True, found=("x",), usage=Usage(1, 2, 3, 4))
-    assert RESULT.validate_json(RESULT.dump_json(one)) == one
-
-
 @pytest.mark.parametrize("value", [-1, math.nan, math.inf, True, "1", None])
 def test_a_price_is_a_number_from_0(value):
     with pytest.raises(ValueError, match=r"price output=.*: use a number from 0"):
@@ -229,9 +212,6 @@ def test_models_of_one_rate_are_told_apart_no_oftener_than_by_chance_and_others_
     for _ in range(runs):
         a, b = Setting("p"), Setting("p", force="never")
         (pair,) = compare({a: drawn(rng, a, 0.6, 40, 1), b: drawn(rng, b, 0.6, 40, 1)})
-        expected = binomtest(pair.first_better, max(1, pair.first_better + pair.second_better))
-        if pair.first_better + pair.second_better:
-            assert pair.p == pytest.approx(expected.pvalue)
         same += pair.p < 0.05
         (pair,) = compare({a: drawn(rng, a, 0.9, 40, 1), b: drawn(rng, b, 0.3, 40, 1)})
         different += pair.p < 0.05

@@ -4,7 +4,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,10 +14,10 @@ from tests.servers import Brain, Mode, Protocol, serve
 from tests.servers.anthropic import AnthropicProtocol
 from tests.servers.ollama import OllamaServer
 from tests.servers.openai_chat import Chat
+from tests.support.commands import run
 from tests.support.providers import KEY, SPEAKS, every_provider, model_of
 from think_agent import (
     Assistant,
-    AuthError,
     BadRequest,
     Force,
     Request,
@@ -28,12 +27,12 @@ from think_agent import (
     Usage,
     connect,
 )
-from think_agent.cli import main as cli
 from think_agent.probe.asking import observe
 from think_agent.probe.report import QUESTIONS, ROWS, Row, Seen, judge, recommend
 
 DATA = Path(__file__).parents[1] / "data"
 USED = Usage(20, 5)
+UNSENT = "no (not sent: it is known not to be taken)"
 WORDS = "one two three four five six seven eight nine ten"
 
 
@@ -111,16 +110,9 @@ def url_of(spec: str, url: str) -> str:
     return url + "/v1" if spec.startswith("openai") else url
 
 
-def command(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    keys = {"ANTHROPIC_API_KEY": KEY, "OPENAI_API_KEY": KEY, "GEMINI_API_KEY": KEY}
-    clean = {k: v for k, v in os.environ.items() if not k.startswith("THINK_AGENT_")}
-    return subprocess.run(
-        [sys.executable, "-m", "think_agent", "probe", *arguments],
-        env={**clean, **keys, **environment},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+def command(*arguments: str) -> subprocess.CompletedProcess[str]:
+    keys = dict.fromkeys(("ANTHROPIC_API_KEY", "OPENAI_API_KEY"), KEY)
+    return run("-m", "think_agent", "probe", *arguments, **keys)
 
 
 @pytest.mark.parametrize("name", ENDPOINTS)
@@ -134,9 +126,8 @@ def test_different_servers_get_different_and_right_tables(name):
     assert done.returncode == 0
     announced = re.search(r"probe: (\d+) calls to", done.stderr)
     assert announced
-    asked_again = done.stdout.count("error: ") - done.stdout.count("forcing while thinking")
-    if "error: " not in done.stdout:
-        asked_again = 0
+    errors = re.findall(r"^\| (\w+)[\w ]*\| error", done.stdout, re.MULTILINE)
+    asked_again = len([row for row in errors if row != "forcing"])  # it is read from another's
     assert calls == int(announced[1]) + asked_again <= 12
     stored = DATA / f"probe_{name}.txt"
     if os.environ.get("WRITE_TABLES"):
@@ -149,17 +140,13 @@ def test_an_able_model_does_all_through_every_adapter(provider):
     with serve(SPEAKS[provider][0](), able) as server:
         rows = judge(observe(model_of(provider, server)))
     not_done = {row.name: row.text for row in rows if row.result != "yes"}
-    unsent = "no (not sent: the provider has no tool_choice)"
     names = ("named forcing", "required", "none", "forcing while thinking")
     if provider == "ollama":
-        assert not_done == dict.fromkeys(names, unsent)
-        assert recommend(rows).dialect == "native"
-        assert recommend(rows).force == "never"
+        assert not_done == dict.fromkeys(names, UNSENT)
     else:
-        assert not_done == {
-            "forcing while thinking": "unknown (the model showed no native thinking)"
-        }
-        assert (recommend(rows).force, recommend(rows).dialect) == ("first", "native")
+        assert not_done == {names[-1]: "unknown (the model showed no native thinking)"}
+    advised = "never" if provider == "ollama" else "first"
+    assert (recommend(rows).force, recommend(rows).dialect) == (advised, "native")
 
 
 def test_json_prints_one_object():
@@ -171,33 +158,14 @@ def test_json_prints_one_object():
     assert (printed["provider"], printed["model"]) == ("openai", "m")
 
 
-def test_nobody_there_ends_it_at_once():
-    done = command("--provider", "openai:m", "--base-url", "http://127.0.0.1:9/v1")
-    assert (done.returncode, done.stdout) == (1, "")
-    assert re.search(r"\nerror: openai: no server at .*\n$", done.stderr)
-    assert len(done.stderr.splitlines()) == 2  # what it is about to do, and why it could not
-
-
 def test_a_wrong_key_ends_it_at_once():
     with serve(AnthropicProtocol(key="right"), able) as server:
         done = command("--provider", "anthropic:m", "--base-url", server.url)
         assert len(server.requests) == 1
     assert (done.returncode, done.stdout) == (1, "")
-    assert "error: anthropic: invalid x-api-key" in done.stderr
+    _, error = done.stderr.splitlines()
+    assert error.startswith("error: anthropic: invalid x-api-key")
     assert KEY not in done.stderr
-
-
-@pytest.mark.parametrize("provider", ["auto", "offline", "nonsense"])
-def test_there_must_be_something_to_probe(provider, monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["think-agent", "probe", "--provider", provider])
-    assert cli.main() == 2
-    assert capsys.readouterr().err.startswith("error: --provider: ")
-
-
-def test_an_unknown_command_is_a_wrong_flag(monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["think-agent", "prob"])
-    assert cli.main() == 2
-    assert "Did you mean 'probe'?" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("failing", [name for name in QUESTIONS if name != "plain"])
@@ -210,21 +178,9 @@ def test_one_error_is_the_text_of_its_rows_and_the_rest_goes_on(failing):
     rows = judge(observe(ScriptedModel(brain)))
     for row in rows:
         if ROWS[row.name][0] == failing:
-            assert row.text == "error: no such thing here"
+            assert row.text == "error (no such thing here)"
         else:
             assert row.result in ("yes", "unknown")
-
-
-def test_without_a_plain_answer_there_is_nothing_to_probe():
-    asked = []
-
-    def brain(request: Request) -> Assistant:
-        asked.append(request)
-        raise AuthError("wrong key")
-
-    with pytest.raises(AuthError):
-        observe(ScriptedModel(brain))
-    assert len(asked) == 1
 
 
 def test_what_was_learned_before_is_forgotten_and_what_is_known_is_not_sent():
@@ -237,7 +193,7 @@ def test_what_was_learned_before_is_forgotten_and_what_is_known_is_not_sent():
         model = connect("anthropic:claude-opus-5-5", base_url=server.url, api_key=KEY, timeout=20)
         rows = {row.name: row for row in judge(observe(model))}
         assert len(server.requests) == len(QUESTIONS) - 2
-    assert rows["named forcing"].text == "no (not sent: this model takes none)"
+    assert rows["named forcing"].text == UNSENT
     assert rows["none"].result == "yes"
 
 
@@ -258,7 +214,7 @@ def test_a_choice_refused_by_its_name_alone_still_forces():
     with serve(OnlyStrings(), brain) as server:
         model = connect("openai:m", base_url=server.url + "/v1", timeout=20)
         rows = {row.name: row for row in judge(observe(model))}
-    assert rows["named forcing"].text == "yes (as required, with that tool alone)"
+    assert rows["named forcing"].text == "yes"
 
 
 # By values.
@@ -269,6 +225,9 @@ EXTRA = "day: there is no such field"
 NO_OBJECT = "arguments: Input should be a valid dictionary or instance of Capital, got [1]"
 MISSING = "continent: this field is required"
 PARIS_TODAY = called(weather("Paris", day="today"))
+HALF = spoken('{"city": "Oslo"}')
+FOUND = called(replace(weather("Oslo"), recovered=True))
+CLOCK = called(ToolCall("", "clock"))
 ONE = called(weather("Oslo"))
 REASONED = replace(GOOD["named"].reply, usage=Usage(9, 9, 0, 4))
 CALLED, SPOKE = "silently ignored (it called weather)", "silently ignored (it answered in words)"
@@ -280,51 +239,26 @@ def verdict(row: str, **seen: Seen) -> str:
     return next(found.text for found in judge({**GOOD, **seen}) if found.name == row)
 
 
-def test_the_able_one_by_values():
-    assert {row.result for row in judge(GOOD) if row.name != "forcing while thinking"} == {"yes"}
-
-
 @pytest.mark.parametrize(
     ("row", "question", "reply", "text"),
     [
         ("plain answer", "plain", spoken(" "), "no (an empty reply)"),
         ("tool call", "calls", spoken("Sunny."), "no (it answered in words)"),
-        (
-            "tool call",
-            "calls",
-            called(replace(weather("Oslo"), recovered=True)),
-            "yes (found in its text)",
-        ),
+        ("tool call", "calls", FOUND, "yes (found in its text)"),
         ("parallel calls", "calls", ONE, "no (1 of 2 calls)"),
         ("named forcing", "named", ONE, CALLED),
         ("named forcing", "named", CUT, AT_LIMIT),
         ("required", "required", spoken("Hi"), SPOKE),
-        ("required", "required", Seen(spoken("Hi"), refused="not for you"), "error: not for you"),
+        ("required", "required", Seen(spoken("Hi"), "not for you"), "error (not for you)"),
         ("none", "none", ONE, CALLED),
         ("forcing while thinking", "plain", REASONED, "no (when it is forced it does not think)"),
         ("forcing while thinking", "named", REASONED, "yes"),
         ("arguments obey the schema", "none", PARIS_TODAY, f"no (weather: {EXTRA})"),
-        (
-            "arguments obey the schema",
-            "none",
-            called(ToolCall("", "clock")),
-            "no (there is no tool 'clock')",
-        ),
+        ("arguments obey the schema", "none", CLOCK, "no (there is no tool 'clock')"),
         ("structured output", "schema", CUT, AT_LIMIT),
         ("structured output", "schema", spoken("[1]"), f"silently ignored ({NO_OBJECT})"),
-        (
-            "structured output",
-            "schema",
-            spoken('{"city": "Oslo"}'),
-            f"silently ignored ({MISSING})",
-        ),
-        ("streaming", "stream", Seen(spoken(WORDS), pieces=(WORDS,)), "no (it came in one piece)"),
-        (
-            "streaming",
-            "stream",
-            Seen(spoken(WORDS), pieces=("one ", "two")),
-            "no (the pieces are not the reply)",
-        ),
+        ("structured output", "schema", HALF, f"silently ignored ({MISSING})"),
+        ("streaming", "stream", Seen(spoken(WORDS), pieces=1), "no (it came in one piece)"),
         ("usage reported", "stream", Seen(Assistant(WORDS)), "no (not when it streams)"),
         ("usage reported", "plain", Assistant("Oslo"), "no"),
         ("empty content in history", "empty", spoken(""), "no (an empty reply)"),

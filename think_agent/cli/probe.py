@@ -10,7 +10,7 @@ from rich.text import Text
 
 from ..evaluation.tables import Section, show
 from ..probe.asking import planned, probe
-from ..probe.report import MEANING
+from ..probe.report import IGNORED
 from ..text import sanitize
 from .console import Screen, say
 from .options import Command, chosen_model, config_flags, flags, model_flags
@@ -31,14 +31,14 @@ def command(ctx: click.Context, /, json: bool, **settings: Any) -> None:
     spec = sanitize(f"{model.name}:{model.model}")
     calls = len(planned(model))
     say(f"probe: {calls} calls to {spec}, one of about 5,000 tokens; a refusal is asked twice")
-    with Console(stderr=True).status(Text(f"asking {spec}")) as line:
-        found = probe(model, lambda name: line.update(Text(f"asking {spec}: {name} is answered")))
+    with Console(stderr=True).status(Text(f"asking {spec}")):
+        found = probe(model)
     if json:
         print(dumps(asdict(found)))
         return
     rows = [("what", "result"), *((row.name, row.text) for row in found.rows)]
-    best, shown = found.recommended, {row.result for row in found.rows}
-    meanings = [f"{result}: {why}." for result, why in MEANING.items() if result in shown]
+    best = found.recommended
     advice = f"recommended: --force {best.force} --dialect {best.dialect} ({best.because})"
-    sections = [Section(spec, "one try each", rows), Section("", "\n".join([*meanings, advice]))]
-    show(sections, Screen())
+    if any(row.result == "silently ignored" for row in found.rows):
+        advice = f"{IGNORED}\n{advice}"
+    show([Section(spec, "one try each", rows), Section("", advice)], Screen())

@@ -16,7 +16,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ..errors import BadRequest, ModelError
+from ..errors import BadRequest
 from ..messages import User
 from ..model import Request
 from .inputs import load_suite, models_for, read_cases
@@ -46,8 +46,6 @@ class Evaluation:
         part, parts = (int(n) if n.isdecimal() else 0 for n in shard.partition("/")[::2])
         if not 1 <= part <= parts:
             raise ValueError(f"shard {shard!r}: use a part of how many, such as 1/4")
-        if trials < 1 or concurrency < 1:
-            raise ValueError("trials and concurrency are whole numbers from 1")
         read = read_cases(cases)
         self._concurrency = concurrency
         self._suite = load_suite(suite, cases)
@@ -72,12 +70,15 @@ class Evaluation:
         """Run what is waiting; `done` hears of each result once it is in the file. Stopped, it goes
         on when it is run again. Raises ModelError where no further trial could be run.
         """
+        for setting in dict.fromkeys(job.setting for job in self.waiting):
+            if setting.reasoning != "default":
+                try:  # some refuse it only when they are asked: found out by one short question
+                    self.models[setting].complete(Request((User("Reply with OK."),)))
+                except BadRequest as error:
+                    self.impossible[setting] = str(error)
         asyncio.run(self._run(done))
 
     async def _run(self, done: Callable[[Result], None]) -> None:
-        for setting in dict.fromkeys(job.setting for job in self.waiting):
-            if setting.steers_reasoning:
-                await self._ask_whether_it_reasons(setting)
         waiting = iter(self.waiting)  # shared by the workers, so each job is handed out once
 
         async def worker() -> None:
@@ -88,15 +89,6 @@ class Evaluation:
 
         # After an error, which all of them would meet, `asyncio.run` cancels the others.
         await asyncio.gather(*(worker() for _ in range(self._concurrency)))
-
-    async def _ask_whether_it_reasons(self, setting: Setting) -> None:
-        """Some refuse only when they are asked: found out by one short question."""
-        try:
-            await self.models[setting].acomplete(Request((User("Reply with OK."),)))
-        except BadRequest as error:
-            self.impossible[setting] = str(error)
-        except ModelError:  # which is the trials' to report
-            pass
 
     def found(self) -> dict[Setting, list[Result]]:
         """All results that are in the file, of these settings, whichever shard they are of."""

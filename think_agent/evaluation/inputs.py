@@ -22,7 +22,7 @@ from ..model import Model
 from ..providers import connect
 from ..schema import problems
 from .scores import FOUR_ROWS, Setting
-from .trials import Case, Suite, agent_for, instructions_of
+from .trials import Case, Job, Suite, prepared
 
 SETTING = TypeAdapter(Setting)
 
@@ -91,51 +91,39 @@ def models_for(
 ) -> tuple[dict[Setting, Model], dict[Setting, str]]:
     """The model of each setting; and why others cannot be. `case` is one to try an agent on.
 
-    Settings of one provider share its connection. Raises ValueError or ModelError for a provider
-    that cannot be connected.
+    Settings of one provider share its connection. Raises ModelError for a provider that cannot be
+    connected: without its package, or without a key.
     """
     connected = cache(connect)
     models: dict[Setting, Model] = {}
     impossible: dict[Setting, str] = {}
     for setting in settings:
-        how = _how(setting, suite)
-        connected(setting.provider, **how)  # what is wrong with it is wrong for all
-        if setting.steers_reasoning:
-            how["reasoning"] = setting.reasoning
         try:
-            _check(setting, settings[0].force, suite)
-            model = in_dialect(connected(setting.provider, **how), setting.dialect)
-            world = suite.prepare(case.model_dump(), trust_model=setting.trust_model)
-            agent_for(setting, model, world, suite)
+            if setting.think == "none" and setting.force != settings[0].force:
+                raise ValueError("without a think tool there is nothing to force")
+            model = connected(setting.provider, **_how(setting, suite))
+            model = in_dialect(model, setting.dialect)
+            prepared(Job(setting, case, 1), model, suite)
+            models[setting] = model
         except (ValueError, TypeError, BadRequest) as error:
             impossible[setting] = str(error)
-        else:
-            models[setting] = model
     return models, impossible
 
 
-def _check(setting: Setting, usual_force: str, suite: Suite) -> None:
-    """Raises ValueError for a setting that cannot be, as far as the evaluation itself knows."""
-    if setting.instructions and setting.instructions not in instructions_of(suite):
-        raise ValueError(f"this suite has no instructions of the name {setting.instructions!r}")
-    if setting.think == "none" and setting.force != usual_force:
-        raise ValueError("without a think tool there is nothing to force")
-    if setting.is_scripted and setting.dialect != "native" and not hasattr(suite, "speaking"):
-        raise ValueError("this suite's stand-ins speak no dialect")
-    if setting.is_scripted and setting.reasoning in ("low", "medium"):
-        raise ValueError("a stand-in does not reason")
-
-
 def _how(setting: Setting, suite: Suite) -> dict[str, Any]:
-    """The keywords of `connect` but for `reasoning`. A stand-in has to speak the dialect itself."""
+    """The keywords of `connect`. A stand-in has to speak the dialect itself."""
     if not setting.is_scripted:
         how = {name: getattr(setting, name) for name in ("timeout", "max_output_tokens")}
-        return how | {"base_url": setting.base_url or None}
-    name = setting.provider.partition(":")[2]
-    if name not in suite.STAND_INS:
+        reasoning = None if setting.reasoning == "default" else setting.reasoning
+        return how | {"base_url": setting.base_url or None, "reasoning": reasoning}
+    script = suite.STAND_INS.get(setting.provider.partition(":")[2])
+    if script is None:
         names = ", ".join(f"offline:{known}" for known in suite.STAND_INS)
         raise ValueError(f"provider {setting.provider!r}: this suite's stand-ins are {names}")
-    script = suite.STAND_INS[name]
+    if setting.reasoning in ("low", "medium"):
+        raise ValueError("a stand-in does not reason")
+    if setting.dialect == "native":
+        return {"script": script}
     if speaking := getattr(suite, "speaking", None):
-        script = speaking(script, setting.dialect)
-    return {"script": script}
+        return {"script": speaking(script, setting.dialect)}
+    raise ValueError("this suite's stand-ins speak no dialect")

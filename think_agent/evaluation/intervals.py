@@ -7,13 +7,14 @@ Rule 2: nothing here knows what was counted.
 The edge: an interval or a p-value covers chance alone, not whether the cases are like your users'.
 """
 
-from collections.abc import Sequence
 from math import comb, sqrt
 from statistics import NormalDist
 
+Z = NormalDist().inv_cdf(0.975)  # 1.96: 95 % lie within so many standard errors
 
-def wilson(right: float, n: int, *, confidence: float = 0.95) -> tuple[float, float]:
-    """The interval in which the true share lies, when `right` of `n` were right.
+
+def wilson(right: float, n: int) -> tuple[float, float]:
+    """The 95 % interval in which the true share lies, when `right` of `n` were right.
 
     It stays within 0 and 1 and holds for small `n` and for 0 or `n` of `n`, where the usual
     ± 1.96 standard errors gives no width at all. `right` need not be whole: it may be a sum of
@@ -21,15 +22,15 @@ def wilson(right: float, n: int, *, confidence: float = 0.95) -> tuple[float, fl
     """
     if n == 0:
         return 0.0, 1.0
-    z = NormalDist().inv_cdf(0.5 + confidence / 2)
     share = right / n
-    center = (share + z**2 / (2 * n)) / (1 + z**2 / n)
-    half = z / (1 + z**2 / n) * sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
+    center = (share + Z**2 / (2 * n)) / (1 + Z**2 / n)
+    half = Z / (1 + Z**2 / n) * sqrt(share * (1 - share) / n + Z**2 / (4 * n**2))
     return max(0.0, center - half), min(1.0, center + half)
 
 
-def mcnemar(only_first: int, only_second: int) -> float:
-    """How likely chance alone makes a difference at least this large, two-sided.
+def mcnemar(only_first: int, only_second: int, comparisons: int = 1) -> float:
+    """How likely chance alone makes a difference at least this large, two-sided, in one of so many
+    comparisons: among twenty of equal things, one is below 0.05 by chance (Bonferroni).
 
     For two settings on the same cases: only the cases count on which one did better than the other,
     and without a real difference each of those is a coin toss. Exact, so also for few of them.
@@ -37,22 +38,7 @@ def mcnemar(only_first: int, only_second: int) -> float:
     """
     n = only_first + only_second
     tail = sum(comb(n, k) for k in range(min(only_first, only_second) + 1))
-    outcomes = 1 << n  # of n tosses of a coin
-    return min(1.0, 2 * tail / outcomes)
-
-
-def holm(p_values: Sequence[float]) -> list[float]:
-    """The same p-values, raised for there being several of them: among twenty comparisons of equal
-    things, one is below 0.05 by chance.
-
-    Source: Holm, Scandinavian Journal of Statistics 6 (1979), 65-70.
-    """
-    adjusted = [0.0] * len(p_values)
-    highest = 0.0
-    for rank, index in enumerate(sorted(range(len(p_values)), key=lambda i: p_values[i])):
-        highest = max(highest, min(1.0, p_values[index] * (len(p_values) - rank)))
-        adjusted[index] = highest
-    return adjusted
+    return min(1.0, comparisons * 2 * tail / (1 << n))  # of as many outcomes of n tosses
 
 
 def pass_hat_k(right: int, trials: int, k: int) -> float:

@@ -5,7 +5,7 @@ Rule 1: everything here is a function of results; nothing is run, so all of it c
 Rule 2: the case is the unit of evidence. Repeated trials of a case say how steady a model is, not
         how it does on other cases, so intervals and comparisons count each case once.
 Rule 3: settings are compared only where a single thing differs between them, on the same cases,
-        and the p-values are raised for how many comparisons there are.
+        and a p-value is raised for how many comparisons there are.
 Rule 4: a trial that ended in an error of the model's server counts as not right, and as `error`
         among the exits. It has no figures, so it is left out of the averages.
 
@@ -22,7 +22,7 @@ from typing import Literal
 
 from ..messages import Usage
 from ..policies import Forcing, Price
-from .intervals import holm, mcnemar, pass_hat_k, wilson
+from .intervals import mcnemar, pass_hat_k, wilson
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +55,6 @@ class Setting:
     def is_scripted(self) -> bool:
         """Does one of the suite's stand-ins play the model?"""
         return self.provider.partition(":")[0] == "offline"
-
-    @property
-    def steers_reasoning(self) -> bool:
-        """Is a model told how much to reason?"""
-        return self.reasoning != "default" and not self.is_scripted
 
 
 VARIED = tuple(field.name for field in fields(Setting) if field.compare)
@@ -134,7 +129,7 @@ class Score:
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """Two settings on the same cases: on how many the first did better, on how many the second, and
-    how likely chance alone does that (`p`, Holm-adjusted).
+    how likely chance alone does that in one of all the comparisons (`p`).
     """
 
     first: Setting
@@ -150,16 +145,14 @@ def compare(results: Mapping[Setting, Sequence[Result]]) -> list[Comparison]:
     With one trial a case this is McNemar's test; with several, a case counts for the setting with
     more right trials (the sign test, which McNemar's is a case of).
     """
+    pairs = [pair for pair in combinations(results, 2) if len(varying(pair)) == 1]
     found = []
-    for first, second in combinations(results, 2):
-        if len(varying([first, second])) != 1:
-            continue
+    for first, second in pairs:
         one, other = _by_case(results[first]), _by_case(results[second])
-        pairs = [(fmean(one[case]), fmean(other[case])) for case in one.keys() & other.keys()]
-        won, lost = sum(a > b for a, b in pairs), sum(a < b for a, b in pairs)
-        found.append((first, second, won, lost))
-    adjusted = holm([mcnemar(won, lost) for _, _, won, lost in found])
-    return [Comparison(*pair, p) for pair, p in zip(found, adjusted, strict=True)]
+        rates = [(fmean(one[case]), fmean(other[case])) for case in one.keys() & other.keys()]
+        won, lost = sum(a > b for a, b in rates), sum(a < b for a, b in rates)
+        found.append(Comparison(first, second, won, lost, mcnemar(won, lost, len(pairs))))
+    return found
 
 
 def varying(settings: Sequence[Setting]) -> list[str]:

@@ -12,16 +12,15 @@ Rule 4: a pipe or a file gets Markdown, however wide. A terminal gets no line th
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
-from itertools import count
 
 from rich import box
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from ..policies import Price
 from ..text import sanitize, shorten
-from .intervals import mcnemar, wilson
+from .intervals import wilson
 from .scores import VARIED, Comparison, Result, Score, Setting, compare, named, varying
 
 CLEAR = 0.05  # a p-value below it is called a difference
@@ -48,7 +47,7 @@ def report(
     if not results:
         return [Section("", "There are no results yet.")]
     names = named(list(results))
-    scores = {one: Score(own, prices.get(one)) for one, own in results.items()}
+    scores = {names[one]: Score(own, prices.get(one)) for one, own in results.items()}
     pairs = compare(results)
     remark = "right: what was done is what the case expects; 95\u00a0% Wilson intervals; pass^k: "
     remark += f"all of k are right; calls, tokens and cost: averages{_in_common(list(results))}"
@@ -58,12 +57,11 @@ def report(
         if failed := [result.error for result in own if result.error]:
             words = f"{len(failed)} of {len(own)} runs ended in an error: {shorten(failed[0])}"
             sentences.append(f"{names[one]}: {words}")
-    sentences.append(_how_little(scores, len(pairs)) if is_tested else SCRIPTED)
-    decisions = {names[one]: _decisions(score) for one, score in scores.items()}
-    effort = {names[one]: _effort(score) for one, score in scores.items()}
+    n = min(score.cases for score in scores.values())
+    sentences.append(_how_little(n) if is_tested else SCRIPTED)
     return [
-        Section("Decisions", remark, _table(decisions)),
-        Section("How", "", _table(effort)),
+        Section("Decisions", remark, _table({one: _decisions(own) for one, own in scores.items()})),
+        Section("How", "", _table({one: _effort(own) for one, own in scores.items()})),
         Section("", "\n".join(sentences)),
     ]
 
@@ -89,9 +87,8 @@ def _print(sections: Sequence[Section], console: Console) -> None:
         console.print(Text.assemble((section.name, "bold"), sanitize(aside)))
         if section.rows:
             header, *others = [[_cell(text) for text in row] for row in section.rows]
-            grid = Table(box=box.MARKDOWN, header_style="bold")  # an empty line before and after
-            for cell in header:
-                grid.add_column(cell, overflow="fold")
+            columns = [Column(cell, overflow="fold") for cell in header]
+            grid = Table(*columns, box=box.MARKDOWN, header_style="bold")  # empty lines around it
             for row in others:
                 grid.add_row(*row)
             console.print(grid)
@@ -168,13 +165,8 @@ def _verdict(names: Mapping[Setting, str], pair: Comparison, is_tested: bool) ->
     return f"No difference is shown between {winner} and {loser}: {winner} was better in {cases}."
 
 
-def _how_little(scores: Mapping[Setting, Score], pairs: int) -> str:
+def _how_little(n: int) -> str:
     """What so few cases cannot show."""
-    n = min(one.cases for one in scores.values())
     low, high = wilson(n / 2, n)
-    words = f"n is {n} case{'s' * (n > 1)}: a share near one half is known to "
-    words += f"± {100 * (high - low) / 2:.0f} points."
-    if pairs:
-        least = next(k for k in count(1) if mcnemar(k, 0) * pairs < CLEAR)
-        words += f" A difference takes at least {least} cases that differ, all in one direction."
-    return words
+    known = f"a share near one half is known to ± {100 * (high - low) / 2:.0f} points"
+    return f"n is {n} case{'s' * (n > 1)}: {known}."

@@ -99,31 +99,35 @@ class Job:
     trial: int
 
 
-def agent_for(setting: Setting, model: Model, world: World, suite: Suite) -> Agent:
-    """The agent of one trial. Raises ValueError where there can be none with these settings."""
+def prepared(job: Job, model: Model, suite: Suite) -> tuple[World, Agent]:
+    """The world of a trial and its agent. Raises ValueError where the setting allows of none."""
+    setting = job.setting
+    world = suite.prepare(job.case.model_dump(), trust_model=setting.trust_model)
+    instructions = {"": world.instructions, **instructions_of(suite)}
+    if setting.instructions not in instructions:
+        raise ValueError(f"this suite has no instructions of the name {setting.instructions!r}")
     tools = world.tools
     if setting.cover == "none":
         tools = [replace(tool, think_first=False) for tool in tools]
-    return Agent(
+    agent = Agent(
         model,
         tools,
-        instructions=instructions_of(suite).get(setting.instructions, world.instructions),
+        instructions=instructions[setting.instructions],
         force=setting.force,
         think=THINK_TOOLS[setting.think],
         silence=setting.silence,
         carry=setting.cover == "carry",
     )
+    return world, agent
 
 
 async def attempt(job: Job, model: Model, suite: Suite) -> Result:
     """Run one trial. Raises ModelError only where no other trial could be run either."""
-    case = job.case
-    world = suite.prepare(case.model_dump(), trust_model=job.setting.trust_model)
-    agent = agent_for(job.setting, model, world, suite)
-    trial = Result(setting=job.setting, case=case.id, trial=job.trial)
+    world, agent = prepared(job, model, suite)
+    trial = Result(setting=job.setting, case=job.case.id, trial=job.trial)
     started = time.perf_counter()
     try:
-        outcome = await agent.arun(case.text)
+        outcome = await agent.arun(job.case.text)
     except HOPELESS:
         raise
     except ModelError as error:
@@ -176,8 +180,12 @@ class Results:
         path.touch()
         data = path.read_bytes()
         whole = data[: data.rfind(b"\n") + 1]
+        said = "is no result of these cases, instructions and tools, or of another version"
         for number, line in enumerate((whole or data).splitlines(), 1):
-            self._read(number, line)  # before anything is cut off: it may be another's file
+            try:  # before anything is cut off: it may be another's file
+                self._keep(RESULT.validate_json(line))
+            except ValueError as error:
+                raise ValueError(f"{path}, line {number} {said}: choose another file") from error
         os.truncate(path, len(whole))  # a line that a kill tore apart: its trial is run again
 
     def get(self, job: Job) -> Result | None:
@@ -192,17 +200,9 @@ class Results:
             file.write(line.encode() + b"\n")
         self._keep(result)
 
-    def _read(self, number: int, line: bytes) -> None:
-        try:
-            result = RESULT.validate_json(line)
-            if result.asked != self._asked:
-                raise ValueError("it answers another question")
-            self._keep(result)
-        except ValueError as error:
-            said = "is no result of these cases, instructions and tools, or of another version"
-            raise ValueError(f"{self._path}, line {number} {said}: choose another file") from error
-
     def _keep(self, result: Result) -> None:
+        if result.asked != self._asked:
+            raise ValueError("it answers another question")
         key = (result.setting, result.case, result.trial)
         if not (result.error and key in self._by_key):  # merged, a failure may come after a result
             self._by_key[key] = result

@@ -12,7 +12,6 @@ Rule 3: a tool choice that the provider is known not to take is not sent; one th
 The edge: one try a row. What a small model did once it may do otherwise the next time.
 """
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from ..dialects.base import Wrapper
@@ -24,11 +23,11 @@ from ..streaming import Delta
 from .report import QUESTIONS, Report, Seen, judge, recommend
 
 
-def probe(model: Model, answered: Callable[[str], None] = lambda name: None) -> Report:
-    """Ask, judge and recommend. `answered` hears of each question that is done. Raises ModelError
-    when not even the plain one is answered, which is the first.
+def probe(model: Model) -> Report:
+    """Ask, judge and recommend. Raises ModelError when not even the first question is answered, the
+    plain one.
     """
-    rows = judge(observe(model, answered))
+    rows = judge(observe(model))
     return Report(model.name, model.model, rows, recommend(rows))
 
 
@@ -37,32 +36,32 @@ def planned(model: Model) -> list[str]:
     return [name for name in QUESTIONS if _refusals(model).get(name) != ""]
 
 
-def observe(model: Model, answered: Callable[[str], None] = lambda name: None) -> dict[str, Seen]:
+def observe(model: Model) -> dict[str, Seen]:
     """What came of each question."""
     refusals = _refusals(model)
     never = {kind: words for kind, words in refusals.items() if not words}
-    seen = {name: Seen(refused="") for name in never}
+    seen = dict.fromkeys(never, Seen())
     for name in planned(model):
         refusals.clear()
         refusals |= never
         try:
-            found = _ask(model, name)
+            seen[name] = _ask(model, name)
         except ModelError as error:
             if name == "plain":
                 raise
-            found = Seen(error=str(error))
-        seen[name] = replace(found, refused=refusals.get(name))
-        answered(name)
+            seen[name] = Seen(error=str(error))
+        # Refused by its name alone, a tool was forced as the only one, which is as good.
+        if name in refusals and (name != "named" or "required" in refusals):
+            seen[name] = replace(seen[name], error=refusals[name])
     return seen
 
 
 def _ask(model: Model, name: str) -> Seen:
-    if name != "stream":
-        return Seen(model.complete(QUESTIONS[name]))
-    *deltas, reply = model.stream(QUESTIONS[name])
+    asked = QUESTIONS[name]
+    *events, reply = model.stream(asked) if name == "stream" else [model.complete(asked)]
     assert isinstance(reply, Assistant)
-    pieces = [one for one in deltas if isinstance(one, Delta) and one.kind == "answer"]
-    return Seen(reply, pieces=tuple(one.text for one in pieces))
+    pieces = [one for one in events if isinstance(one, Delta) and one.kind == "answer"]
+    return Seen(reply, pieces=len(pieces))
 
 
 def _refusals(model: Model) -> dict[str, str]:

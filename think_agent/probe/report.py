@@ -10,7 +10,7 @@ Rule 3: an error is a finding, and becomes the text of its row.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ValidationError
 
@@ -21,7 +21,7 @@ from ..policies.forcing import honored
 from ..schema import problems, reduced
 from ..text import json_value
 from ..think import THINK
-from ..tools import Tool
+from ..tools import tool
 
 
 class Thought(BaseModel, extra="forbid"):
@@ -31,11 +31,9 @@ class Thought(BaseModel, extra="forbid"):
     should_continue: Literal["true", "false"]
 
 
-class Weather(BaseModel, extra="forbid"):
-    """The arguments of the other tool."""
-
-    city: str
-    unit: Literal["celsius", "fahrenheit"]
+@tool
+def weather(city: str, unit: Literal["celsius", "fahrenheit"]) -> None:
+    """The weather in one city."""  # nobody calls it: the probe looks at calls, and makes none
 
 
 class Capital(BaseModel, extra="forbid"):
@@ -46,13 +44,8 @@ class Capital(BaseModel, extra="forbid"):
 
 
 MARKER = "HERON-42"
-_WEATHER = Tool(  # it has no function: the probe looks at calls, and makes none
-    name="weather",
-    description="The weather in one city.",
-    parameters=reduced(Weather.model_json_schema(), strict=True),
-)
-_TOOLS = (THINK, _WEATHER)
-_ARGUMENTS: Mapping[str, type[BaseModel]] = {THINK.name: Thought, _WEATHER.name: Weather}
+_TOOLS = (THINK, weather)
+_ARGUMENTS: Mapping[str, Any] = {THINK.name: Thought, weather.name: weather.arguments_model}
 _CAPITAL = "Which city is the capital of Norway? "
 _BOTH = User("What is the weather in Paris and in Oslo, in celsius? Ask for both at once.")
 _OSLO = User("What is the weather in Oslo, in celsius?")
@@ -60,7 +53,7 @@ _OSLO_CALL = ToolCall("call_0", "weather", {"city": "Oslo", "unit": "celsius"})
 # About 5,000 tokens, more than the 4,096 at which the usual cut is made.
 _LONG = f"The password is {MARKER}.\n{'This line is of no interest to anybody here. ' * 500}\n"
 _LONG += "Which password stands in the first line of this message? Reply with it alone."
-QUESTIONS: dict[str, Request] = {
+QUESTIONS: dict[str, Request] = {  # of tool choices, by the names in `Provider.refused`
     "plain": Request((User(_CAPITAL + "Reply with its name alone."),)),
     "calls": Request((_BOTH,), _TOOLS),
     "named": Request((_OSLO,), _TOOLS, tool_choice=Force(THINK.name)),
@@ -76,20 +69,17 @@ QUESTIONS: dict[str, Request] = {
     ),
     "long": Request((User(_LONG),)),
 }
-CHOICES = ("named", "required", "none")  # these questions are called as the kinds in `refused`
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What came of one question: a reply or an error. `refused`: the words with which the tool
-    choice was refused; `""` where it was not even sent, None where it was taken. `pieces`: the
-    answer as it streamed.
+    """What came of one question: a reply or an `error`; both where its tool choice was refused and
+    it was asked without, neither where it was not even sent. `pieces`: in how many it streamed.
     """
 
     reply: Assistant | None = None
     error: str = ""
-    refused: str | None = None
-    pieces: tuple[str, ...] = ()
+    pieces: int = 0
 
 
 Sight: TypeAlias = Mapping[str, Seen]
@@ -109,8 +99,6 @@ class Row:
     @property
     def text(self) -> str:
         """The result as people read it."""
-        if self.result == "error":
-            return f"error: {self.detail}"
         return f"{self.result} ({self.detail})" if self.detail else self.result
 
 
@@ -152,29 +140,24 @@ def recommend(rows: Sequence[Row]) -> Advice:
     return Advice("never", "native", gate + ("; --dialect json would force it" if schema else ""))
 
 
-MEANING: Mapping[Result, str] = {  # of results that do not speak for themselves
-    "silently ignored": "it was taken without an error, and not done",
-    "unknown": "no reply came that would show it",
-}
+IGNORED = "silently ignored: it was taken without an error, and not done."
 
 # What each row makes of what was seen.
 
-CUT: Finding = ("no", "the reply reached its token limit first")
 YES: Finding = ("yes", "")
 
 
 def _found(question: str, look: Look, seen: Sight) -> Finding:
     """What the reply to a question says, or why there is no reply to look at."""
     one = seen[question]
-    if one.refused == "":
-        no_choices = all(seen[kind].refused == "" for kind in CHOICES)
-        known = "the provider has no tool_choice" if no_choices else "this model takes none"
-        return "no", f"not sent: {known}"
-    # Refused by its name, it may have been asked again, as "required" with that tool alone.
-    again = question == "named" and one.reply and one.reply.enforced == "tool_choice"
-    if one.error or (one.refused and not again):
-        return "error", one.refused or one.error
-    return look(one.reply, seen) if one.reply else ("unknown", "")
+    if one.error:
+        return "error", one.error
+    if not one.reply:
+        return "no", "not sent: it is known not to be taken"
+    result, detail = look(one.reply, seen)
+    if result == "silently ignored" and one.reply.stop_reason == "max_tokens":
+        return "no", "the reply reached its token limit first"
+    return result, detail
 
 
 def _words(reply: Assistant, seen: Sight) -> Finding:
@@ -194,9 +177,8 @@ def _parallel(reply: Assistant, seen: Sight) -> Finding:
 
 def _choice(kind: str) -> Look:
     def look(reply: Assistant, seen: Sight) -> Finding:
-        if honored(QUESTIONS[kind].tool_choice, reply):
-            return "yes", "as required, with that tool alone" if seen[kind].refused else ""
-        return CUT if reply.stop_reason == "max_tokens" else ("silently ignored", _did(reply))
+        is_done = honored(QUESTIONS[kind].tool_choice, reply)
+        return YES if is_done else ("silently ignored", _did(reply))
 
     return look
 
@@ -224,16 +206,13 @@ def _arguments(reply: Assistant, seen: Sight) -> Finding:
 def _structured(reply: Assistant, seen: Sight) -> Finding:
     value = json_value(reply.text)
     wrong = _did(reply) if value is None else misfit(value, Capital)
-    if wrong and reply.stop_reason == "max_tokens":
-        return CUT
     return ("silently ignored", wrong) if wrong else YES
 
 
 def _streaming(reply: Assistant, seen: Sight) -> Finding:
-    pieces = seen["stream"].pieces
-    if len(pieces) < 2:
-        return "no", "it came in one piece" if reply.text.strip() else "an empty reply"
-    return YES if "".join(pieces) == reply.text else ("no", "the pieces are not the reply")
+    if seen["stream"].pieces > 1:
+        return YES
+    return "no", "it came in one piece" if reply.text.strip() else "an empty reply"
 
 
 def _usage(reply: Assistant, seen: Sight) -> Finding:
