@@ -14,7 +14,6 @@ from .errors import ModelNotFound as ModelNotFound
 from .errors import Overloaded as Overloaded
 from .errors import RateLimited as RateLimited
 from .errors import TimedOut as TimedOut
-from .errors import ToolsUnsupported as ToolsUnsupported
 from .loop import AskHuman as AskHuman
 from .loop import CallModel as CallModel
 from .loop import CallTool as CallTool
@@ -30,7 +29,6 @@ from .messages import ToolResult as ToolResult
 from .messages import Usage as Usage
 from .messages import User as User
 from .messages import Verdict as Verdict
-from .model import Capabilities as Capabilities
 from .model import Model as Model
 from .model import Request as Request
 from .model import ScriptedModel as ScriptedModel
@@ -42,7 +40,6 @@ from .think import THINK as THINK
 from .think import THINK_MINIMAL as THINK_MINIMAL
 from .tools import Tool as Tool
 from .tools import tool as tool
-from .turn import Action as Action
 from .turn import Turn as Turn
 
 __version__ = "0.1.0"

@@ -12,7 +12,7 @@ import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Sequence
 from contextlib import aclosing, closing, contextmanager
 from dataclasses import replace
-from typing import Generic, Literal, TypeAlias
+from typing import TYPE_CHECKING, Generic, Literal, TypeAlias
 
 from . import tools as toolbox
 from .errors import TranscriptError
@@ -21,11 +21,14 @@ from .messages import CARRIED, MESSAGES, THINK_NAME, Json, Message, Verdict
 from .model import Model, Request
 from .policies import Forcing, Price, approval, forcing, gate, limits, patience, silence
 from .policies.answer import TypedAnswer
-from .running import Data, Event, Explained, Outcome, Perform, Run, explained
+from .running import Data, Event, Outcome, Perform, Run
 from .think import THINK, THOUGHT, has_signal
 from .tools import Tool
 from .transcript import Transcript, utc_now
 from .turn import Turn
+
+if TYPE_CHECKING:
+    from .audit.explain import Explained
 
 Approve: TypeAlias = Callable[[AskHuman], Verdict | bool | Awaitable[Verdict | bool]]
 Saved: TypeAlias = Sequence[Message] | str | os.PathLike[str]  # in memory, or the path of a file
@@ -93,7 +96,7 @@ class Agent(Generic[Data]):
         if not (approve is None or callable(approve)):
             raise TypeError(f"approve={approve!r}: pass a function that gets an AskHuman")
         if think is not None and getattr(think, "name", None) != THINK_NAME:
-            raise TypeError(f"think={think!r}: pass THINK, THINK_MINIMAL, a tool named so, or None")
+            raise TypeError(f"think={think!r}: pass THINK, None, or another tool named 'think'")
         self.can_signal = think is not None and has_signal(think)
         if force == "always" and not self.can_signal:
             raise ValueError("force='always' needs think=THINK: its signal is the only way out")
@@ -200,10 +203,12 @@ class Agent(Generic[Data]):
         """What this agent would do next: `loop.next_step` after all of its policies."""
         return plan(transcript, self.policies())
 
-    def explain(self, transcript: Saved) -> list[Explained]:
+    def explain(self, transcript: Saved) -> "list[Explained]":
         """Why the loop did what it did: each step of a transcript, planned anew from what stood
         before it. The last one is what this agent would do next.
         """
+        from .audit.explain import explained
+
         with self._opened(transcript, new=False, streamed=False) as this:
             return list(explained(self, this.messages))
 

@@ -127,9 +127,7 @@ Event = TypeVar("Event")
 
 
 def planned(
-    turn: Turn,
-    plan: Callable[[Turn], Step],
-    effects: Callable[[Step, Turn], Iterable[Effect]],
+    turn: Turn, plan: Callable[[Turn], Step], effects: Callable[[Step, Turn], Iterable[Effect]]
 ) -> Iterator[Effect]:
     """What one step after another asks of the world (`effects`), to the end. Each is planned when
     all that the one before it asked for is done, and what came of that is in `turn`.

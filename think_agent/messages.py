@@ -138,8 +138,8 @@ class ToolResult:
     """The answer to one tool call. Errors are answers too: the model is meant to read them and try
     again. `refused` is empty for a call that ran, whether or not it failed; else the code of the
     policy that answered in its place: `"gate"` (no thought stood behind it), `"limit"`, `"person"`,
-    `"failed"` (a call before it failed, so this one was not run). `arguments`: what it was run
-    with, where a person or a policy changed them.
+    `"failed"` (a call before it failed, so this one was not run), or `"stopped"`, for the run was.
+    `arguments`: what it was run with, where a person or a policy changed them.
     """
 
     call_id: str

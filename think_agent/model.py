@@ -103,9 +103,6 @@ class ScriptedModel(Model):
         reply = self._replies(request) if callable(self._replies) else self._next(self._replies)
         return replace(reply, provider=reply.provider or self.name, model=reply.model or self.model)
 
-    async def acomplete(self, request: Request) -> Assistant:
-        return self.complete(request)
-
     def stream(self, request: Request) -> Iterator[Delta | Assistant]:
         reply = self.complete(request)
         yield from in_pieces(reply)

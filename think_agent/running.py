@@ -9,16 +9,18 @@ Rule 3: whatever comes from outside passes `received` on its way into the transc
 """
 
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator, MutableSequence
+from collections.abc import AsyncIterator, Iterator, MutableSequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from itertools import chain
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
 from typing_extensions import TypeVar  # with a default
 
 from . import think as thinking
 from .errors import TranscriptError
-from .loop import AskHuman, CallModel, CallTool, Done, Exit, Refuse, Step, next_step, plan, planned
+from .loop import AskHuman, CallModel, CallTool, Done, Exit, Refuse, Step, plan, planned
 from .messages import (
     BROKEN_OFF,
     HALF,
@@ -32,7 +34,6 @@ from .messages import (
     ToolResult,
     Usage,
     User,
-    Verdict,
 )
 from .model import Request
 from .policies.approval import as_decided, with_change
@@ -152,7 +153,8 @@ def effects(agent: "Agent", step: Step, turn: Turn) -> list[Effect]:
             own = thinking.bare(next((one for one in turn.pending if one.id == call.id), call))
             by = "A policy" if decided.arguments == thinking.bare(call).arguments else "A person"
             perform = Perform(decided, changed="" if decided.arguments == own.arguments else by)
-            json_text(decided.arguments)  # raises before anything is done
+            if perform.changed:
+                json_text(decided.arguments)  # raises now, before anything is done
             tool = agent.tools.get(call.name)
             harmless = tool is None or (tool.idempotent and not tool.takes_key)
             if harmless or as_received(agent.tools, decided) is None:
@@ -167,6 +169,8 @@ def effects(agent: "Agent", step: Step, turn: Turn) -> list[Effect]:
             return [Flush(), step]
 
 
+IN_DOUBT = "error: the run was stopped in it: it may have happened. Check before repeating it."
+STOPPED = "error: not run: the run was stopped before it."
 GO_ON = User("Your last reply was cut off, and none of its calls was run. Go on.", kind="nudge")
 
 
@@ -208,9 +212,19 @@ class Run:
             raise TranscriptError(
                 f"{self._file.path}: its last run is not over; resume it first, or choose another"
             )
-        asked = self._record(GO_ON if text is None else User(well_formed(text)))
-        self.turn.add(asked)
-        yield asked
+        asked = GO_ON if text is None else User(well_formed(text))
+        for message in chain(self._broken_off(), [asked]):
+            recorded = self._record(message)
+            self.turn.add(recorded)
+            yield recorded
+
+    def _broken_off(self) -> Iterator[Spoken]:
+        """Results for the calls that a run in memory was stopped in, where it is not gone on with:
+        the model has to know which of them may have happened. (That is of the first one at most.)
+        """
+        for call in () if self._over else tuple(self.turn.pending):
+            refused, said = ("", IN_DOUBT) if _key(self.turn) else ("stopped", STOPPED)
+            yield ToolResult(call.id, call.name, said, is_error=True, refused=refused)
 
     def do(self, effect: Effect) -> Iterator[Event]:
         """Do one thing, and record what came of it."""
@@ -319,7 +333,7 @@ def with_ids(calls: tuple[ToolCall, ...], turn: Turn) -> tuple[ToolCall, ...]:
     """`calls` with an id on each: where the wire had none, `call_N`, N counted over the whole
     transcript. Counted, not random: streamed or not, resumed or not, they are the same.
     """
-    taken = {call.id for call in calls}
+    taken = set(map(attrgetter("id"), calls))
     named = []
     for number, call in enumerate(calls, turn.calls):
         while not call.id and (f"call_{number}" in taken or f"call_{number}" in turn.ids):
@@ -342,61 +356,3 @@ def _notices(reply: Assistant, before: int) -> Iterator[str]:
         yield reply.notice
     if reply.stop_reason not in HALF and not honored(reply.tool_choice, reply):
         yield not_honored(reply.tool_choice, reply, before)
-
-
-@dataclass(frozen=True, slots=True)
-class Explained:
-    """Why a step of a run was what it was.
-
-    `planned`: by whom, and what: by `next_step`, then by each policy that changed it. `came`: the
-    messages that came of it. `as_recorded`: an agent like this would have made messages like those.
-    """
-
-    planned: tuple[tuple[str, Step], ...]
-    came: tuple[Message, ...]
-    as_recorded: bool
-
-
-def explained(agent: "Agent", transcript: Iterable[Message]) -> Iterator[Explained]:
-    """Each step of a transcript, planned anew from what stood before it; at last, what is next."""
-    turn, policies = Turn(), agent.policies()
-    for recorded in _by_step(transcript):
-        if turn.last:
-            planned: list[tuple[str, Step]] = [("next_step", step := next_step(turn))]
-            for policy in policies:
-                if (changed := policy(step, turn)) != step:
-                    planned.append((policy.__name__, step := changed))
-            done = effects(agent, step, turn)
-            expected = [e for e in done if not isinstance(e, (Started, Flush))]
-            came = [m for m in recorded if not (isinstance(m, Started) or _is_from_a_person(m))]
-            fits = len(came) <= len(expected) and all(map(_fits, expected, came))
-            yield Explained(tuple(planned), tuple(came), fits)
-        for message in recorded:
-            turn.add(message)
-
-
-def _by_step(transcript: Iterable[Message]) -> Iterator[list[Message]]:
-    """The messages of a transcript, step by step; what a person says stands at the end of one."""
-    recorded: list[Message] = []
-    for message in transcript:
-        recorded.append(message)
-        if _is_from_a_person(message) or not isinstance(message, (User, Started)):
-            yield recorded
-            recorded = []
-    yield recorded  # of a run that was stopped in the middle of one
-
-
-def _is_from_a_person(message: Message) -> bool:
-    return isinstance(message, User) and message.kind == "person"
-
-
-def _fits(effect: Effect, message: Message) -> bool:
-    """Is this the message, as far as it can be known, that comes of the effect?"""
-    match effect, message:
-        case Request(tool_choice=choice), Assistant(tool_choice=asked):
-            return choice == asked
-        case Perform(call=call), ToolResult(call_id=id, refused=""):
-            return id == call.id
-        case AskHuman(), Verdict():
-            return True
-    return effect == message

@@ -19,6 +19,7 @@ from typing import Annotated, Any, TypeAlias, get_type_hints
 
 import pydantic
 import pydantic_core
+from pydantic.fields import FieldInfo
 
 from .messages import Json
 from .text import shorten
@@ -45,7 +46,7 @@ def arguments_model(
             raise TypeError(f"tool {name}: parameter {parameter} cannot be passed by its name")
         if parameter.name == KEY:
             continue
-        if isinstance(parameter.default, pydantic.fields.FieldInfo):
+        if isinstance(parameter.default, FieldInfo):
             raise TypeError(f"tool {name}: parameter {parameter.name}: Field belongs in Annotated")
         if parameter.name not in hints:
             raise TypeError(f"tool {name}: parameter {parameter.name} has no type annotation")

@@ -94,9 +94,8 @@ class Tool:
             raise ValueError(f"tool {self.name}: timeout={self.timeout!r}: use seconds above 0")
         if self.parameters.get("type") != "object":
             raise ValueError(f"tool {self.name}: parameters must be a JSON schema of type object")
-
-        own = CARRIED in self.parameters.get("properties", {})
-        if own and not self.carries and self.name != THINK_NAME:
+        is_ours = self.carries or self.name == THINK_NAME
+        if CARRIED in self.parameters.get("properties", {}) and not is_ours:
             raise ValueError(f"tool {self.name}: rename {CARRIED!r}: a parameter of the kit's own")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

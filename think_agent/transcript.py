@@ -84,8 +84,10 @@ class Transcript(list[Message]):
 
     def append(self, message: Message) -> None:
         """Write, then remember."""
+        record = to_json(message)
+        from_json(record)  # raises ValueError for what could not be read again
         self._write_header()
-        self._write(to_json(message))
+        self._write(record)
         super().append(message)
 
     def ended(self, exit: str, now: str) -> None:

@@ -239,6 +239,8 @@ class Turn:
         self._before = set()
 
     def _add_result(self, result: ToolResult) -> None:
+        if any(isinstance(note, Started) for note in self.notes):
+            self._acted = True  # also where it is refused now: it may have run before a crash
         self.notes = []
         # Ids may repeat: it is a result of the first open call of its id, mostly the first of all.
         call = next((call for call in self.pending if call.id == result.call_id), None)

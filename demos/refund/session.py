@@ -153,7 +153,7 @@ class Session:
         else:
             if on_event:  # whoever goes on with the run sees first what was done before
                 said = [m for m in read(resumed).entries if isinstance(m, MESSAGES)]
-                for message in Turn.all(said)[-1].spoken:
+                for message in Turn.all(said)[-1].spoken if said else ():
                     on_event(message)
             outcome = self.agent.resume(resumed, on_event=on_event)
         if self.settings["explain"] and on_event:

@@ -142,7 +142,7 @@ def test_a_person_s_decision_stands_with_its_call():
     assert "approved with other arguments by Dana: fine" in to_text(made)
     page = text_in(to_html(made))
     said = "approved with other arguments by Dana after 3 min 03 s: fine"
-    assert f"pay cents: 2 → ok {said}" in page  # what was done
+    assert f"pay 2 cents → ok {said}" in page  # what was done
     assert f"cents 1 Decided {said} cents 2" in page
 
 
@@ -165,7 +165,7 @@ def test_the_page_tells_the_story_first():
     page = to_html(report(said, header=header))
     words = text_in(page)
     told = "– ended by silence · 2 actions, none of them behind a thought · 2 model calls "
-    told += "✓ done pay cents: 1 → paid · R-7 approved by --approve always"
+    told += "✓ done pay 1 cents → paid · R-7 approved by --approve always"
     assert words.index(told) < words.index("Step 1")
     decision = words.partition("behind no thought cents 1")[2]
     assert decision.startswith(" Decided approved by --approve always Result paid true receipt R-7")

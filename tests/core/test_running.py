@@ -18,7 +18,16 @@ from tests.support.agents import NOTHING
 from tests.support.turns import transcripts
 from think_agent import Agent, Request, ScriptedModel, Turn, tool
 from think_agent.loop import CallModel, CallTool, Done, Refuse
-from think_agent.messages import Assistant, Force, Started, ToolCall, Usage, User
+from think_agent.messages import (
+    MESSAGES,
+    Assistant,
+    Force,
+    Started,
+    ToolCall,
+    ToolResult,
+    Usage,
+    User,
+)
 from think_agent.running import effects
 from think_agent.testing import call, scripted, think
 
@@ -230,3 +239,74 @@ def test_a_clock_that_steps_back_stops_no_limit():
     outcome = agent(*replies, "Over.", now=now, max_seconds=9, force="never").run("Look.")
     assert outcome.exit == "limit"
     assert len(outcome.actions) < 9
+
+
+# What was stopped in a call.
+
+
+def stopped_in_a_payment(paid, *others):
+    """The messages of a run that Ctrl-C stopped in `pay`, after it had paid."""
+
+    @tool(think_first=True)
+    def pay(order: str) -> str:
+        """Pay."""
+        paid.append(order)
+        raise KeyboardInterrupt
+
+    messages = []
+    note = lambda event: messages.append(event) if isinstance(event, MESSAGES) else None  # noqa: E731
+    replies = [(think("A is due."), call("pay", order="A"), *others)]
+    with pytest.raises(KeyboardInterrupt):
+        Agent(ScriptedModel(replies), [pay, look]).run("Pay A.", on_event=note)
+    return messages
+
+
+@tool(think_first=True, name="pay")
+def pays(order: str) -> str:
+    """Pay."""
+    return f"paid {order}"
+
+
+def test_a_new_request_on_a_run_stopped_in_a_call_tells_the_model_that_it_may_have_happened():
+    paid = []
+    messages = stopped_in_a_payment(paid, call("look", item="tea"))
+    outcome = Agent(ScriptedModel(["It may."]), [pays, look]).run(
+        "Did it work?", transcript=messages
+    )
+    results = [m for m in outcome.transcript if isinstance(m, ToolResult)]
+    said = {result.name: (result.refused, result.content) for result in results}
+    assert "it may have happened" in said["pay"][1]
+    assert (said["pay"][0], said["look"][0], paid) == ("", "stopped", ["A"])
+    assert isinstance(outcome.transcript[-2], User)
+
+
+def test_a_call_that_may_have_happened_leaves_no_thought_for_the_next_one():
+    messages = stopped_in_a_payment([])
+    model = ScriptedModel([call("pay", order="B"), "Done."])
+    careful = Agent(model, [pays, look], approve=lambda question: False, silence="accept")
+    outcome = careful.resume(messages)
+    refused = [m.refused for m in outcome.transcript if isinstance(m, ToolResult)]
+    assert (refused, outcome.actions) == (["", "person", "gate"], ())
+
+
+def test_a_call_in_doubt_whose_tool_is_gone_is_a_question_for_a_person():
+    paused = Agent(ScriptedModel(["Done."]), [look]).resume(stopped_in_a_payment([]))
+    assert (paused.exit, "it may have happened" in paused.answer) == ("needs_human", True)
+
+
+def test_a_verdict_is_about_its_call_whatever_the_id():
+    reply = Assistant(tool_calls=(ToolCall("\ud800", "pay", {"order": "A"}),))
+    asked = []
+    approve = lambda question: bool(asked.append(question))  # noqa: E731
+    approved = tool(pays.function, name="pay", description="Pay.", needs_approval=True)
+    outcome = Agent(ScriptedModel([reply, "No."]), [approved], approve=approve).run("Pay.")
+    assert (outcome.answer, len(asked)) == ("No.", 1)
+
+
+def test_what_no_file_could_hold_is_not_written(tmp_path):
+    wrong = Assistant("Hm.", usage=Usage(None, None))
+    path = tmp_path / "run.jsonl"
+    with pytest.raises(ValueError, match="usage"):
+        Agent(ScriptedModel([wrong]), [look]).run("Hm?", transcript=path)
+    again = Agent(ScriptedModel(["Hello."]), [look])
+    assert again.resume(path).answer == "Hello."

@@ -145,7 +145,7 @@ def test_a_thought_is_forced_after_a_refusal(replies, right):
 
 def test_three_refused_replies_in_a_row_are_enough():
     step = plan(played("pay", "look pay pay", "pay"), POLICIES)
-    assert step == Done("gave_up", "I gave up: 3 times in a row I acted first.")
+    assert step == Done("gave_up", "I gave up: I acted first 3 times in a row.")
 
 
 # The attack.

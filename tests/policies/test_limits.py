@@ -11,7 +11,6 @@ from tests.support.strategies import cyclic, scripts
 from think_agent import Agent, ScriptedModel, Turn, tool
 from think_agent.messages import Assistant, Started, ToolCall, ToolResult, Usage, User, Verdict
 from think_agent.policies import Price
-from think_agent.policies.gate import gate
 from think_agent.policies.limits import max_cost, max_seconds
 from think_agent.testing import call, think
 
@@ -205,8 +204,6 @@ def test_an_agent_refuses_what_is_no_limit_before_it_runs(name):
     for value in (True, False, 0, -1, "3", float("nan"), *([1.5] if whole else [])):
         with pytest.raises(ValueError, match=f"{name}.*(whole number|number above 0)"):
             agent(prices=PRICES, **{name: value})
-    with pytest.raises(ValueError, match=r"patience.*whole number"):
-        gate({"look"}, patience=0)
 
 
 # Whatever the model does.

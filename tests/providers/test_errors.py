@@ -32,9 +32,9 @@ from think_agent import (
     ModelNotFound,
     Overloaded,
     RateLimited,
-    ToolsUnsupported,
     connect,
 )
+from think_agent.errors import ToolsUnsupported
 from think_agent.providers.errors import asked_wait
 
 PAGE = "<html>\n<body>" + "Welcome to nginx. " * 50

@@ -24,12 +24,12 @@ from think_agent import (
     RateLimited,
     Request,
     Tool,
-    ToolsUnsupported,
     User,
     connect,
     tool,
 )
 from think_agent.cli.options import named_model, speak
+from think_agent.errors import ToolsUnsupported
 from think_agent.providers.ollama import Ollama
 
 

@@ -65,6 +65,5 @@ BUDGETS = {
     "the root": (ROOM, 1_950),
     "the core: the root and the policies": (ROOM + POLICIES, 2_350),
     "the first hour: messages, think, turn, loop, model": (FIRST, 600),
-    # The aim was 7,700, which is not reached yet: so this ceiling may only be lowered.
-    "the package": (PACKAGE, 8_550),
+    "the package": (PACKAGE, 7_700),
 }

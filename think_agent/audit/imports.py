@@ -130,7 +130,6 @@ def table(runs: Sequence[Run], guarded: Sequence[str] = (), *, by: str = "") -> 
     groups = {"all": list(runs)}
     for run in runs if by else ():
         groups.setdefault(f"{by} {json.dumps(run.facts.get(by))}", []).append(run)
-    groups = dict(sorted(groups.items()))
     counted = [count(own, guarded) for own in groups.values()]
     header = ["what", *(f"{name}: {len(own)} runs" for name, own in groups.items())]
     rows = [[what, *(_share(*found[what]) for found in counted)] for what in counted[0]]

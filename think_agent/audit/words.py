@@ -10,11 +10,11 @@ from typing import Any
 
 from ..loop import AskHuman, CallModel, CallTool, Done, Refuse, Step
 from ..messages import Assistant, Force, Json, Message, ToolCall, ToolResult, Usage, User, Verdict
-from ..running import Explained
 from ..text import json_text, json_value, shorten
 from ..think import THINK, should_continue, thought
 from ..tools import signature
 from ..turn import Action, Turn
+from .explain import Explained
 
 EXITS = {  # how a turn ended: in short, and as a sentence
     "signal": ("✓ done", "A thought said that all was done; a last call without tools answered."),
@@ -112,7 +112,9 @@ def brief(data: Any, known: Collection[object] = ()) -> str:
         elif isinstance(value, str):
             said.append(shorten(value, 80) if value not in known else "")
         elif value not in (None, [], {}, *known):
-            said.append(f"{name}: {shorten(json_text(value), 60)}")
+            text = shorten(json_text(value), 60)
+            counted = isinstance(value, int) and name.endswith("s") and " " not in name
+            said.append(f"{text} {name}" if counted else f"{name}: {text}")  # 13 days
     return joined(*said) or shorten(json_text(data))
 
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from ..loop import AskHuman
 from ..messages import CARRIED, Json, Verdict
-from ..text import json_text, json_value
+from ..text import json_text, json_value, sanitize
 from ..tools import ModelMistake, Tool, as_received, checked, signature
 from .console import RunView
 
@@ -82,32 +82,35 @@ def _answer(
             case "q" | "quit":
                 return Verdict("quit", by=by)
             case "e" | "edit" if call and isinstance(call.arguments, dict):
-                changed = {name: _edit(name, v, ask) for name, v in call.arguments.items()}
-                new = replace(call, arguments=changed)
+                present = {**(asked.received or {}), **call.arguments}
+                typed = {name: _edit(name, value, ask) for name, value in present.items()}
+                changed = {name: new for name, new in typed.items() if new is not present[name]}
+                arguments = {**call.arguments, **changed}
+                new = replace(call, arguments=arguments)
                 try:
                     checked(tools, new) if tools else None
                 except ModelMistake as problem:
                     view.print(str(problem), "red")
                 else:
-                    call, edited = new, changed if changed != call.arguments else edited
+                    call, edited = new, arguments if changed else edited
                 received, _ = as_received(tools, call) or (call.arguments, True)
-                shown = replace(call, arguments=received)
-                view.print(f"Run {signature(shown)}?", "bold magenta")
+                view.print(f"Run {signature(replace(call, arguments=received))}?", "bold magenta")
             case _:
                 view.print(f"Answer with one of {', '.join(KEYS)}.", "red")
 
 
 def _edit(name: str, value: object, ask: Callable[[str, str], str]) -> object:
-    """The new value of an argument: text as it is typed, everything else as JSON. What is no JSON
-    stays text, for the tool's own check to name.
+    """The new value of an argument, or the same one where it was left: text as it is typed, all
+    else as JSON. What is no JSON stays text, for the tool's own check to name.
     """
     if name == CARRIED:  # a thought is the model's
         return value
-    if isinstance(value, str):
-        return ask(f"{name}: ", value).strip()
-    typed = ask(f"{name}: ", json_text(value)).strip()
-    found = json_value(typed)
-    return typed if found is None and typed != "null" else found
+    present = sanitize(value if isinstance(value, str) else json_text(value))
+    typed = ask(f"{name}: ", present).strip()
+    if typed == present.strip():
+        return value
+    found = None if isinstance(value, str) else json_value(typed)
+    return typed if found is None and (typed != "null" or isinstance(value, str)) else found
 
 
 def _who() -> str:

@@ -1,7 +1,5 @@
 """Ways to speak of tools without tool calling: a dialect wraps a Model and is a Model."""
 
-from collections.abc import Callable
-
 from ..model import Model
 
 
@@ -10,8 +8,8 @@ def in_dialect(model: Model, dialect: str) -> Model:
     from .json_plan import json_plan
     from .react import react
 
-    speaks: dict[str, Callable[[Model], Model]]
-    speaks = {"native": lambda model: model, "json": json_plan, "react": react}
-    if dialect not in speaks:
+    if dialect not in ("native", "json", "react"):
         raise ValueError(f"dialect={dialect!r}: use 'native', 'json' or 'react'")
-    return speaks[dialect](model)
+    if dialect == "native":
+        return model
+    return json_plan(model) if dialect == "json" else react(model)

@@ -26,12 +26,10 @@ def approval(tools: Mapping[str, Tool]) -> Policy:
     """Calls of tools that declare `needs_approval` wait for a verdict."""
 
     def ask_for_approval(step: Step, turn: Turn) -> Step:
-        if not isinstance(step, CallTool):
-            return step
         decided = any(isinstance(note, Verdict) for note in turn.notes)  # a no stays a no
-        if not (decided or _needs_approval(tools, step.call)):
-            return step
-        return _by_verdict(step, turn, tools, "Run {}?", "not run:")
+        if isinstance(step, CallTool) and (decided or _needs_approval(tools, step.call)):
+            return _by_verdict(step, turn, tools, "Run {}?", "not run:")
+        return step
 
     return ask_for_approval
 
@@ -45,7 +43,7 @@ def after_a_crash(tools: Mapping[str, Tool]) -> Policy:
             return step
         step = CallTool(step.call)  # what may have happened is not said to be "not run"
         tool = tools.get(step.call.name)
-        if tool is None or tool.idempotent or tool.takes_key:
+        if tool and (tool.idempotent or tool.takes_key):
             return step
         question = "{} was started and has no result: it may have happened. Run it again?"
         refusal = "not run again: it was started before a crash and may have happened."
@@ -95,10 +93,9 @@ def verdict(answer: Verdict | bool, asked: AskHuman) -> Verdict:
         answer = Verdict("yes" if answer else "no")
     if isinstance(answer, Verdict) and answer.call_id in ("", call_id):
         with suppress(TypeError, ValueError, RecursionError):
-            shown = None if answer.arguments else asked.received
-            answer = replace(answer, call_id=call_id, shown=shown)
-            kept = well_formed(json_text(to_json(answer)))
-            return cast(Verdict, from_json(json_value(kept)))
+            shown = asked.received if answer.arguments is None else None
+            kept = json_text(to_json(replace(answer, call_id=call_id, shown=shown)))
+            return replace(cast(Verdict, from_json(json_value(well_formed(kept)))), call_id=call_id)
     raise TypeError(f"approve= gave {type(answer).__name__}: use a bool or a Verdict of this call")
 
 
@@ -127,8 +124,7 @@ def _by_verdict(
     if verdict is None:
         thought = turn.thought_behind(step.call)
         words = question.format(signature(replace(call, arguments=received or call.arguments)))
-        asked = replace(call, arguments=deepcopy(call.arguments))
-        return AskHuman(words, asked, thought.text if thought else "", received)
+        return AskHuman(words, deepcopy(call), thought.text if thought else "", received)
     if verdict.decision == "yes":
         return step
     said_no = f"{verdict.by or 'a person'} said no ({verdict.reason or 'no reason given'})"

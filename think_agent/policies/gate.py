@@ -24,26 +24,26 @@ from ..loop import CallModel, CallTool, Done, Policy, Refuse, Step
 from ..messages import THINK_NAME, Force, User
 from ..think import CARRY_FIRST, THINK_FIRST
 from ..turn import Turn
-from .limits import check_whole, is_free
+from .limits import is_free
+
+PATIENCE = 3  # refused replies in a row, before the run gives up
 
 
-def gate(guarded: Set[str], *, patience: int = 3, can_think: bool = True) -> Policy:
+def gate(guarded: Set[str], *, can_think: bool = True) -> Policy:
     """Think first: a call of a `guarded` tool that no thought covers is refused, not run.
 
     The model is told to think and to try again, and the next call forces a thought where that is
     possible (`can_think`: there is a think tool). A model that thinks by itself never notices.
-    After `patience` refused replies in a row the run gives up.
+    After three refused replies in a row the run gives up.
     """
-    check_whole("patience", patience)
 
     def think_first(step: Step, turn: Turn) -> Step:
         match step:
             case CallTool(call) if call.name in guarded and not turn.thought_behind(call, guarded):
                 return Refuse(call, "gate", THINK_FIRST if can_think else CARRY_FIRST)
             case CallModel(tool_choice=choice, say=say) if turn.gate_refusals and is_free(step):
-                if turn.gate_refusals >= patience:
-                    said = f"I gave up: {turn.gate_refusals} times in a row I acted first."
-                    return Done("gave_up", said)
+                if turn.gate_refusals >= PATIENCE:
+                    return Done("gave_up", f"I gave up: I acted first {PATIENCE} times in a row.")
                 asked = say or isinstance(turn.last, User)  # another question comes first
                 if can_think and turn.wants_thought and choice == "auto" and not asked:
                     return replace(step, tool_choice=Force(THINK_NAME))

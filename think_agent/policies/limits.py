@@ -158,10 +158,7 @@ def is_free(step: Step) -> bool:
 
 
 def _closing(
-    kind: Literal["limit", "budget"],
-    limit: str,
-    reached: Callable[[Turn], bool],
-    cut: str = "",
+    kind: Literal["limit", "budget"], limit: str, reached: Callable[[Turn], bool], cut: str = ""
 ) -> Policy:
     """Where the `limit` (in words) is reached, the tools are taken away and a last call is made.
     One that ends a reply under way (`cut`: the cause) ends the turn with as much as there is.

@@ -1,0 +1,72 @@
+"""Why the loop did what it did: planning is pure, so each step of a transcript can be planned anew.
+
+The edge: an agent is asked what it would do now. Where its settings were others, its plan differs
+from what was recorded, and that is said (`as_recorded`).
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from ..agent import Agent
+from ..loop import AskHuman, Step, next_step
+from ..messages import Assistant, Message, Started, ToolResult, User, Verdict
+from ..model import Request
+from ..running import Effect, Flush, Perform, effects
+from ..turn import Turn
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """Why a step of a run was what it was.
+
+    `planned`: by whom, and what: by `next_step`, then by each policy that changed it. `came`: the
+    messages that came of it. `as_recorded`: an agent like this would have made messages like those.
+    """
+
+    planned: tuple[tuple[str, Step], ...]
+    came: tuple[Message, ...]
+    as_recorded: bool
+
+
+def explained(agent: Agent, transcript: Iterable[Message]) -> Iterator[Explained]:
+    """Each step of a transcript, planned anew from what stood before it; at last, what is next."""
+    turn, policies = Turn(), agent.policies()
+    for recorded in _by_step(transcript):
+        if turn.last:
+            planned: list[tuple[str, Step]] = [("next_step", step := next_step(turn))]
+            for policy in policies:
+                if (changed := policy(step, turn)) != step:
+                    planned.append((policy.__name__, step := changed))
+            due = [e for e in effects(agent, step, turn) if not isinstance(e, (Started, Flush))]
+            came = [m for m in recorded if not isinstance(m, Started) and not _is_asked(m)]
+            fits = len(came) <= len(due) and all(map(_fits, due, came))
+            yield Explained(tuple(planned), tuple(came), fits)
+        for message in recorded:
+            turn.add(message)
+
+
+def _by_step(transcript: Iterable[Message]) -> Iterator[list[Message]]:
+    """The messages of a transcript, step by step; what a person says stands at the end of one."""
+    recorded: list[Message] = []
+    for message in transcript:
+        recorded.append(message)
+        if _is_asked(message) or not isinstance(message, (User, Started)):
+            yield recorded
+            recorded = []
+    yield recorded  # of a run that was stopped in the middle of one
+
+
+def _is_asked(message: Message) -> bool:
+    return isinstance(message, User) and message.kind == "person"
+
+
+def _fits(effect: Effect, message: Message) -> bool:
+    """Is this the message, as far as it can be known, that comes of the effect?"""
+    match effect, message:
+        case Request(tool_choice=choice), Assistant(tool_choice=asked):
+            return choice == asked
+        case Perform(call=call), ToolResult(call_id=id, refused=""):
+            return id == call.id
+        case AskHuman(), Verdict():
+            return True
+    return effect == message
