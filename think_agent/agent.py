@@ -46,7 +46,7 @@ class Agent(Generic[Data]):
     - `carry`: a guarded tool takes its thought with the call, as a first, required argument that
       its function does not see: a thought without a model call of its own.
     - `policies`: further `(step, turn) -> step` functions, applied after the agent's own but for
-      those that only end a run.
+      approval and those that only end a run.
     - `answer`: a pydantic model that the final answer has to be of; `outcome.data` is the object.
     - `approve`: asked when a person has to decide; gets an AskHuman, gives a Verdict or a bool, and
       may be async. None: no one is there, and the run pauses with the exit `needs_human`.
