@@ -1,6 +1,6 @@
 """What does the kit cost, next to loops that are written by hand?
 
-    python -m tests.benchmarks.overhead            the tables of its README, in over an hour
+    python -m tests.benchmarks.overhead            the tables of its README, in half an hour
     python -m tests.benchmarks.overhead --quick    does it run? (figures of one round mean nothing)
 
 Rule 1: all sides hold the same conversation, eight model calls (`conversation.py`), against a
