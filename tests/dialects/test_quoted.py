@@ -37,6 +37,7 @@ ANYWHERE = {
     "Python": str(ARGUMENTS) + " for pay_out",
     "YAML": 'name: pay_out\norder_id: ORD-003\nwhy: >\n  it\'s "quite"\n  broken',
     "CSV": 'pay_out,ORD-003,"it\'s ""quite"" broken"',
+    "tag characters": "".join(chr(0xE0000 + ord(char)) for char in WRITTEN),
     "HTML": html.escape(WRITTEN),
     "HTML, twice": html.escape(html.escape(WRITTEN)),
     "a URL": "/run?call=" + quote(WRITTEN),

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.servers import Reply
+from tests.servers import Reply, bare
 from tests.servers.anthropic import event
 from tests.support.pieces import told
 from tests.support.providers import ASK, HELLO, KEY, failure, streamed_ways, talking
@@ -73,6 +73,15 @@ def test_credentials_that_cannot_be_read(monkeypatch, tmp_path):
     monkeypatch.setenv("ANTHROPIC_PROFILE", "nobody")
     with pytest.raises(AuthError, match="nobody"):
         connect("anthropic")
+
+
+def test_an_address_that_is_given_is_where_it_goes_also_without_a_key(monkeypatch, tmp_path):
+    """A profile on disk has an address, and a token, of its own."""
+    for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    client = bare(connect("anthropic", base_url="http://localhost:4000")).client
+    assert (str(client.base_url), client.api_key) == ("http://localhost:4000", "not-needed")
 
 
 def refusing(status: int, kind: str, message: str, retry: str = "false") -> Reply:

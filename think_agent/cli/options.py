@@ -323,7 +323,7 @@ def named_model(
         raise click.UsageError(f"--provider: there is no provider {name!r}; {hint}")
     if "base_url" in how and name in ("auto", "offline"):
         said = "name the provider whose protocol it speaks, such as --provider openai:MODEL"
-        raise click.UsageError(f"--base-url {how['base_url']}: {said}")
+        raise click.UsageError(f"--base-url: {said}")
     if name == "offline":
         if scripts and (model or "stand-in") not in scripts:
             names = ", offline:".join(scripts)

@@ -42,7 +42,8 @@ ENCODED = re.compile(
     r"|\\(?:[bfnrt]|[^\w\s])"  # JSON, Markdown
     r"|&#?\w{1,31};"  # HTML
 )
-LATIN_1 = {0xDC00 + byte: byte for byte in range(0x80, 0x100)}  # what is no UTF-8
+# Bytes that are no UTF-8, as Latin-1; and the tag characters, which are letters that nobody sees.
+HIDDEN = {0xDC00 + n: n for n in range(128, 256)} | {0xE0000 + n: n for n in range(32, 127)}
 UNSEEN = re.compile(
     r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?"  # titles and links of a terminal,
     r"|(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|\[[\d;]+m|\x1b[ -/]*[0-~]|.\x08"  # colors, overstriking
@@ -143,7 +144,7 @@ def _decoded(found: re.Match[str]) -> str:
         return html.unescape(text)
     if text[0] in "%=" or text[1] == "x":
         data = bytes.fromhex(re.sub(r"\\x|[%=]", "", text))
-        return data.decode(errors="surrogateescape").translate(LATIN_1)
+        return data.decode(errors="surrogateescape").translate(HIDDEN)
     if text[1] in "uU":
         return chr(int(text[2:].strip("{}"), 16))
     return " " if text[1].isalpha() else text[1]
@@ -151,6 +152,6 @@ def _decoded(found: re.Match[str]) -> str:
 
 def _words(text: str) -> str:
     """The letters and digits of a text, one space between words."""
-    text = normalize("NFKC", text).casefold()
+    text = normalize("NFKC", text.translate(HIDDEN)).casefold()
     visible = text if text.isascii() else "".join(c for c in text if category(c) != "Cf")
     return OTHER.sub(" ", visible).strip()

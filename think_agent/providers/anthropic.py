@@ -12,7 +12,7 @@ import anthropic
 from ..messages import Json
 from ..wire import anthropic as wire
 from .base import Where
-from .settings import NOT_NEEDED, is_exposed
+from .settings import NOT_NEEDED
 from .stainless import Stainless
 
 # These answer 400 to any forced tool use. A date may follow the name, but no digit right away:
@@ -51,8 +51,8 @@ class Anthropic(Stainless):
             raise ValueError(f"{model} cannot be asked not to reason; leave out reasoning")
         if REFUSES_FORCING.search(model) or (thinking or {}).get("type") == "enabled":
             self.refused = {"named": "", "required": ""}
-        # Without a key, the SDK looks for a profile; what that says is for this machine, too.
-        key = self.key or (NOT_NEEDED if is_exposed(self.url) else None)
+        # Without a key the SDK looks for a profile, and goes where that says, not where we say.
+        key = self.key or (NOT_NEEDED if self.base_url else None)
         self.arguments = {"base_url": self.url if key else None, "api_key": key}
         try:
             client = self.client

@@ -27,7 +27,7 @@ def checked_url(url: str, provider: str, http: ModuleType) -> str:
         _ = urlsplit(url).port
         if http.URL(url).scheme in ("http", "https"):
             return url
-    raise ConnectionFailed(f"{provider}: {shown_address(url)} is no URL; check base_url")
+    raise ConnectionFailed(f"{provider}: the address is no URL; check base_url")
 
 
 def find_key(given: str | None, provider: str, url: str, *variables: str) -> str:
