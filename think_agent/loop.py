@@ -67,7 +67,7 @@ class Refuse:
 
 @dataclass(frozen=True, slots=True)
 class AskHuman:
-    """A person has to decide before the run can go on: about `call`, which stands behind `thought`,
+    """A person has to decide before the run can go on: about `call`, behind which stands `thought`,
     or about going on at all. The arguments of `call` are as the model wrote them, and may be
     edited; `received` are those that the function will get.
     """
@@ -100,7 +100,7 @@ def next_step(transcript: Turn | Iterable[Message]) -> Step:
     reply = turn.reply
     if reply is None or isinstance(turn.last, User):  # nothing replied yet, to person or kit
         return CallModel("none" if turn.way_out else "auto")
-    if reply.stop_reason in BROKEN_OFF:  # half a reply is never acted on
+    if reply.stop_reason in BROKEN_OFF:  # half a reply (a malformed one: patience.py)
         return Done(BROKEN_OFF[reply.stop_reason], reply.words)
     if turn.final or not reply.tool_calls:  # the last reply; calls that stray into it are not run
         if reply.words:
@@ -130,7 +130,8 @@ def planned(
     turn: Turn, plan: Callable[[Turn], Step], effects: Callable[[Step, Turn], Iterable[Effect]]
 ) -> Iterator[Effect]:
     """What one step after another asks of the world (`effects`), to the end. Each is planned when
-    all that the one before it asked for is done, and what came of that is in `turn`.
+    all that the one before it asked for is done, and what came of that is in `turn`. Done asks
+    for something, too (to note the end, say), and is the last.
     """
     step: Step | None = None
     while not isinstance(step, Done):
@@ -141,12 +142,13 @@ def planned(
 
 
 def run(
-    turn: Turn, effects: Iterable[Effect], do: Callable[[Effect], Iterable[Event]]
+    turn: Turn, asked: Iterator[Effect], do: Callable[[Effect], Iterable[Event]]
 ) -> Iterator[Event]:
-    """Do what is `planned`, one thing after another, and yield every event of it. The messages
-    among them are read into `turn`.
+    """Do what is asked, one thing after another, and yield every event of it. `asked` is
+    `planned(turn, ...)`: what comes next in it is planned from the messages that were read into the
+    same `turn` here.
     """
-    for effect in effects:
+    for effect in asked:
         for event in do(effect):
             if isinstance(event, MESSAGES):
                 turn.add(event)
@@ -154,10 +156,10 @@ def run(
 
 
 async def arun(
-    turn: Turn, effects: Iterable[Effect], do: Callable[[Effect], AsyncIterable[Event]]
+    turn: Turn, asked: Iterator[Effect], do: Callable[[Effect], AsyncIterable[Event]]
 ) -> AsyncIterator[Event]:
     """`run`, for a `do` that waits."""
-    for effect in effects:
+    for effect in asked:
         async for event in do(effect):
             if isinstance(event, MESSAGES):
                 turn.add(event)

@@ -27,7 +27,8 @@ blank, and its reply must have come whole.
     [think] → [look, pay]     yes, where it is not
     [pay(thought=…)]          yes: a thought that a call carries covers that call alone
 
-A refused call did not run, so nothing came between.
+A refused call did not run, so no thought grows old by it. (But a guarded call beside it, in the
+same reply, waits: the model has not read the refusal yet.)
 """
 
 from collections import Counter, deque
@@ -74,7 +75,7 @@ class Thought:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """A tool call as it was run, with the thought it stands behind (None: behind none)."""
+    """A tool call as it was run, with the thought behind it (None: there was none)."""
 
     call: ToolCall
     result: ToolResult
@@ -87,7 +88,7 @@ KEPT = ("spoken", "ids", "calls", "starts", "signed", "ignored")  # when a perso
 
 @dataclass(slots=True)
 class Turn:
-    """The reading of a transcript; what is counted is counted since a person last spoke."""
+    """The reading of a transcript; all but KEPT is of what a person last asked."""
 
     # Kept when a person speaks (KEPT: `add` relies on their standing first, in its order).
     spoken: list[Spoken] = field(default_factory=list)
@@ -123,7 +124,7 @@ class Turn:
     failed_in_a_row: int = 0  # actions, since one worked or a person said to go on
     gate_refusals: int = 0  # replies with a call that the gate refused
     wants_thought: bool = False  # the gate refused a call, and nothing was thought since
-    owes_thought: bool = True  # no thought since a person spoke, or another call came
+    owes_thought: bool = True  # no think call, blank or not, since a person or an action
     what: What = ("", "", "")  # the last action, as a value: the same one again is a repeat
     repeats: Counter[What] = field(default_factory=Counter)  # how often each was done
     pointed_out: dict[What, int] = field(default_factory=dict)  # how often, when the model was told
