@@ -2,7 +2,7 @@
 
     next_step(transcript) -> CallModel | CallTool | Refuse | AskHuman | Done
 
-Rule 1: `next_step` reads the transcript and nothing else: no clock, no network, no counters.
+Rule 1: `next_step` reads the transcript and nothing else: no clock, no network, no state.
 Rule 2: one call is one step, so whatever is decided about a call is decided knowing how the one
         before it went.
 Rule 3: a policy `(step, turn) -> step` may replace what was planned. Forcing, limits and the like

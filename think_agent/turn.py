@@ -208,7 +208,7 @@ class Turn:
             case "limit" | "budget" as kind:
                 self.way_out = kind
             case "answer":  # one was given, but not in the form that was asked
-                if not self.final and self.way_out in (None, "signal"):  # a confirmed silence
+                if not self.final and self.way_out in (None, "signal"):  # it was a silent reply's
                     self.way_out = "silence"
             case "silence":
                 self.silent = self.reply
