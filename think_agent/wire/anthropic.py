@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from ..messages import Assistant, Force, Json, Spoken, ToolCall, ToolChoice, ToolResult, Usage, User
+from ..messages import Assistant, Force, Json, Spoken, ToolCall, ToolChoice, ToolResult, Usage
 from ..model import Request
 from ..streaming import Delta
 from ..tools import Tool
@@ -80,10 +80,7 @@ def _messages(messages: Sequence[Spoken]) -> list[Json]:
     ids: dict[str, str] = {}
     for message in messages:
         role = "assistant" if isinstance(message, Assistant) else "user"
-        # The API refuses blank text, even where it wrote it itself.
-        blocks = [
-            b for b in _blocks(message, ids) if b["type"] != "text" or str(b.get("text")).strip()
-        ]
+        blocks = _blocks(message, ids)
         if wire and wire[-1]["role"] == role:
             wire[-1]["content"] += blocks
         elif blocks:
@@ -93,22 +90,21 @@ def _messages(messages: Sequence[Spoken]) -> list[Json]:
 
 def _blocks(message: Spoken, ids: dict[str, str]) -> list[Json]:
     """The content of a message. `ids` keeps what the calls of other providers are called here."""
-    match message:
-        case User(text=text):
-            return [{"type": "text", "text": text}]
-        case Assistant(native=dict() as native):
-            return [_with_object(block) for block in native["content"]]
-        case Assistant(text=text, tool_calls=calls):
-            blocks: list[Json] = [{"type": "text", "text": text}]
-            for call in calls:
-                ids[call.id] = id = NOT_IN_IDS.sub("_", call.id)
-                use = {"type": "tool_use", "id": id, "name": call.name, "input": call.arguments}
-                blocks.append(_with_object(use))
-            return blocks
-        case ToolResult(call_id=id, content=content, is_error=is_error):
-            result: Json = {"type": "tool_result", "tool_use_id": ids.get(id, id)}
-            result["content"] = content if content.strip() else "(empty)"
-            return [{**result, "is_error": True} if is_error else result]
+    if isinstance(message, ToolResult):
+        id, said = message.call_id, message.content
+        result: Json = {"type": "tool_result", "tool_use_id": ids.get(id, id)}
+        result["content"] = said if said.strip() else "(empty)"
+        return [{**result, "is_error": True} if message.is_error else result]
+    blocks: list[Json] = [{"type": "text", "text": message.text}]
+    if isinstance(message, Assistant) and message.native:
+        blocks = message.native["content"]
+    elif isinstance(message, Assistant):
+        for call in message.tool_calls:
+            ids[call.id] = id = NOT_IN_IDS.sub("_", call.id)
+            use = {"type": "tool_use", "id": id, "name": call.name, "input": call.arguments}
+            blocks.append(use)
+    # The API refuses blank text, even where it wrote it itself.
+    return [_with_object(b) for b in blocks if b["type"] != "text" or str(b.get("text")).strip()]
 
 
 def _with_object(block: Json) -> Json:

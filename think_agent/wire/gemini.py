@@ -78,19 +78,21 @@ def _contents(messages: Sequence[Spoken]) -> list[Json]:
     answers: list[Json] = []  # to the calls of one reply
     known: set[object] = set()  # the ids of calls that were sent; one minted by us is not
     for message in messages:
-        match message:
-            case User(text=text):
-                contents.append({"role": "user", "parts": [{"text": text}]})
-            case Assistant():
-                contents.append(message.native or _model_content(message))
-                known |= {call.get("id") for call in _calls_in(contents[-1])}
-                answers = []
-            case ToolResult(call_id=id, name=name, content=content, is_error=is_error):
-                result = {"name": name, "response": {"error" if is_error else "output": content}}
-                part = {"functionResponse": {**result, "id": id} if id in known else result}
-                if not answers:
-                    contents.append({"role": "user", "parts": answers})
-                answers.append(part)
+        if isinstance(message, ToolResult):
+            said = {"error" if message.is_error else "output": message.content}
+            result: Json = {"name": message.name, "response": said}
+            if message.call_id in known:
+                result["id"] = message.call_id
+            if not answers:
+                contents.append({"role": "user", "parts": answers})
+            answers.append({"functionResponse": result})
+        elif isinstance(message, User):
+            contents.append({"role": "user", "parts": [{"text": message.text}]})
+        else:
+            content = message.native or _model_content(message)
+            contents.append(content)
+            known |= {p["functionCall"].get("id") for p in content["parts"] if "functionCall" in p}
+            answers = []
     return contents
 
 

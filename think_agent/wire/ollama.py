@@ -45,8 +45,7 @@ def to_wire(request: Request, model: str, settings: common.Settings, *, num_ctx:
 def _call(call: ToolCall, before: Json) -> Json:
     """An older server gives no ids; a result names one."""
     arguments = call.arguments if isinstance(call.arguments, dict) else {}  # text is refused
-    function = {**before.get("function", {}), "name": call.name, "arguments": arguments}
-    return {**before, "id": call.id, "function": function}
+    return {"id": call.id, "function": {"name": call.name, "arguments": arguments}}
 
 
 def _tool(tool: Tool) -> Json:

@@ -46,10 +46,9 @@ def to_wire(
 
 
 def _call(call: ToolCall, before: Json) -> Json:
-    function = before.get("function", {})
-    arguments = common.arguments_text(call, function.get("arguments"))
-    function = {**function, "name": call.name, "arguments": arguments}
-    return {**before, "id": call.id, "type": "function", "function": function}
+    said = before["function"].get("arguments") if before else None
+    function = {"name": call.name, "arguments": common.arguments_text(call, said)}
+    return {"id": call.id, "type": "function", "function": function}
 
 
 def _choice(choice: ToolChoice) -> Any:

@@ -29,11 +29,7 @@ NO_REASONING = re.compile(r"(ft:)?(chatgpt|gpt-3|gpt-4)")
 def to_wire(request: Request, model: str, settings: common.Settings, *, strict: bool) -> Json:
     """The body of a request."""
     sent = common.sendable(request.messages, NAME, calls_in=_calls_in)
-    body: Json = {
-        "model": model,
-        "input": [item for message in sent for item in _items(message)],
-        "store": False,
-    }
+    body: Json = {"model": model, "input": _input(sent), "store": False}
     body |= settings.named(max_output_tokens="max_output_tokens", temperature="temperature")
     if settings.reasoning == "off":
         body["reasoning"] = {"effort": "none"}
@@ -55,31 +51,30 @@ def to_wire(request: Request, model: str, settings: common.Settings, *, strict: 
     return body
 
 
-def _items(message: Spoken) -> list[Json]:
-    match message:
-        case User(text=text):
-            return [{"role": "user", "content": text}]
-        case ToolResult(call_id=call_id, content=content):
-            return [{"type": "function_call_output", "call_id": call_id, "output": content}]
-        case Assistant(text=text, tool_calls=calls, native=native):
-            items: list[Json] = [{"role": "assistant", "content": text}] if text else []
-            items += [{"type": "function_call", "name": call.name} for call in calls]
-            return _with_calls(native if isinstance(native, list) else items, calls)
-
-
-def _with_calls(items: list[Json], calls: Sequence[ToolCall]) -> list[Json]:
-    """`items`, with those filled in that call; reasoning without the item it led to is refused."""
-    sent: list[Json] = []
-    called = iter(calls)
-    for item in items:
-        if item.get("type") == "function_call":
-            call = next(called)
-            arguments = common.arguments_text(call, item.get("arguments"))
-            item = {**item, "call_id": call.id, "arguments": arguments}
-        sent.append(item)
-    while sent and sent[-1].get("type") == "reasoning":
-        sent.pop()
-    return sent
+def _input(messages: Sequence[Spoken]) -> list[Json]:
+    items: list[Json] = []
+    for message in messages:
+        if isinstance(message, ToolResult):
+            id, content = message.call_id, message.content
+            items.append({"type": "function_call_output", "call_id": id, "output": content})
+        elif isinstance(message, User):
+            items.append({"role": "user", "content": message.text})
+        elif isinstance(message.native, list):
+            called = iter(message.tool_calls)
+            for item in message.native:
+                if item.get("type") == "function_call":
+                    call = next(called)
+                    arguments = common.arguments_text(call, item.get("arguments"))
+                    item = {**item, "call_id": call.id, "arguments": arguments}
+                items.append(item)
+            while items and items[-1].get("type") == "reasoning":
+                items.pop()  # it is refused without the item it led to
+        else:
+            items += [{"role": "assistant", "content": message.text}] if message.text else []
+            for call in message.tool_calls:
+                item = {"type": "function_call", "name": call.name, "call_id": call.id}
+                items.append({**item, "arguments": common.arguments_text(call)})
+    return items
 
 
 def _calls_in(native: Any) -> list[Json]:
