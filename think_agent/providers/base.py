@@ -143,7 +143,8 @@ class Provider(Translator):
     def complete(self, request: Request) -> Assistant:
         asking = _Asking(self, request)
         while asking.reply is None:
-            time.sleep(asking.wait)
+            if asking.wait:  # even 0 gives the processor away
+                time.sleep(asking.wait)
             with asking as body:
                 asking.reply = asking.read(self.decoded(self.post(self.client, body)))
         return asking.reply
@@ -160,7 +161,8 @@ class Provider(Translator):
     def stream(self, request: Request) -> Iterator[Delta | Assistant]:
         asking = _Asking(self, request, streamed=True)
         while asking.reply is None:
-            time.sleep(asking.wait)
+            if asking.wait:
+                time.sleep(asking.wait)
             with asking as body, closing(self.post(self.client, body, stream=True)) as events:
                 for event in events:
                     yield from asking.deltas(self.decoded(event))
@@ -213,8 +215,8 @@ class _Asking:
         self.body = provider.to_wire(self.asked)
         if self.streamed:  # else nothing comes before the whole of it
             self.fold = provider.wire.Fold()
-        bound = provider.settings.bounded(self.request.max_output_tokens).max_output_tokens
-        self.room = CHARACTERS * (bound or 0)  # for what comes
+            bound = provider.settings.bounded(self.request.max_output_tokens).max_output_tokens
+            self.room = CHARACTERS * (bound or 0)  # for what comes
         DEADLINE.set(self.request.deadline)
         return self.body
 
