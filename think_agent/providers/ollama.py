@@ -53,6 +53,8 @@ class Ollama(Provider):
             headers={"authorization": f"Bearer {key}"} if key else {},
             **guard(httpx, self.url, is_async=is_async),
         )
+        # The SDK would parse the address anew for each request.
+        self._chat = client._client.build_request("POST", wire.PATH).url
         return client, client.close
 
     def check(self) -> None:
@@ -97,7 +99,7 @@ class Ollama(Provider):
 
     def post(self, client: Any, body: Json, *, stream: bool = False) -> Any:
         body = {**body, "stream": stream}
-        return client._request(dict, "POST", wire.PATH, json=body, stream=stream)
+        return client._request(dict, "POST", self._chat, json=body, stream=stream)
 
     def fault(self, error: Exception) -> Fault | None:
         if not isinstance(error, ollama.ResponseError):
