@@ -60,11 +60,11 @@ def guard(http: ModuleType, url: str, *, is_async: bool = False) -> Json:
 
     def outgoing(request: Any) -> None:
         request.headers["accept-encoding"] = "identity"  # so that bytes are what they seem
-        request.extensions["trace"] = trace
         request.extensions["deadline"] = deadline = DEADLINE.get()
-        timeouts = request.extensions["timeout"] = dict(request.extensions["timeout"])
-        for step, seconds in timeouts.items():
-            timeouts[step] = left(seconds, deadline)
+        if deadline is not None:
+            timeouts = request.extensions["timeout"].items()
+            within = {step: left(most, deadline) for step, most in timeouts}
+            request.extensions |= {"timeout": within, "trace": trace}
 
     def incoming(response: Any) -> None:
         host = response.request.url.host
