@@ -149,7 +149,7 @@ class Tagged(Dialect):
         self._tags = tags
 
     def read(self, reply: Assistant, request: Request) -> Assistant:
-        if not reply.text:  # calls alone, as most replies are
+        if "<" not in reply.text and self._tags.plain == "answer":  # as in most replies
             return reply
         thinking, answer = split_tags(reply.text, self._tags_in(request))
         both = (text for text in (reply.thinking, thinking) if text)
