@@ -181,8 +181,7 @@ def call(
     """
     before = sys.exception()
     try:
-        function = _prepare(tools, asked, key)
-        value = _wait(function, tools[asked.name])
+        value = _wait(_prepare(tools, asked, key), tools[asked.name])
     except (Misuse, KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:  # whatever a tool raises is an answer for the model (rule 3)
@@ -328,8 +327,7 @@ def _prepare(tools: Mapping[str, Tool], request: ToolCall, key: str) -> Callable
     tool = tools[request.name]
     if tool.takes_key:
         arguments = {**arguments, KEY: key}
-    function = tool._callable()
-    return lambda: function(**arguments)
+    return lambda: tool._callable()(**arguments)
 
 
 def checked(tools: Mapping[str, Tool], request: ToolCall, *, defaults: bool = False) -> Json:
@@ -344,8 +342,7 @@ def checked(tools: Mapping[str, Tool], request: ToolCall, *, defaults: bool = Fa
         raise ModelMistake(f"the arguments of {tool.name} are not a JSON object. Send one: {{}}.")
     if is_deeper(request.arguments, MAX_DEPTH):
         raise ModelMistake(f"the arguments of {tool.name} are nested too deeply.")
-    arguments = deepcopy(request.arguments)
-    arguments.pop(CARRIED, None)  # it is the kit's; see think.py
+    arguments = {k: deepcopy(v) for k, v in request.arguments.items() if k != CARRIED}  # the kit's
     if tool.arguments_model is None:
         return _defaults(tool) | arguments
     try:

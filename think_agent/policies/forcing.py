@@ -36,7 +36,7 @@ def _never(step: Step, turn: Turn) -> Step:
 
 def force_first(step: Step, turn: Turn) -> Step:
     opening = turn.last is turn.request
-    return CallModel(Force(THINK_NAME)) if step == CallModel() and opening else step
+    return CallModel(Force(THINK_NAME)) if opening and step == CallModel() else step
 
 
 def force_always(step: Step, turn: Turn) -> Step:
