@@ -27,8 +27,7 @@ class Wrapper(Model):
 
     def __init__(self, inner: Model) -> None:
         self.inner = inner
-        self.name = inner.name
-        self.model = inner.model
+        self.name, self.model = inner.name, inner.model
 
     @property
     def capabilities(self) -> Capabilities:  # type: ignore[override]
@@ -130,6 +129,10 @@ class Trimmer:
             certain = certain.lstrip()
         self.begun = True
         return certain
+
+
+def is_final(request: Request) -> bool:
+    return request.tool_choice == "none" or not request.tools
 
 
 def wants_to_leave(reply: Assistant) -> bool:

@@ -41,8 +41,6 @@ from .base import NO_REPLY, Reader, wants_to_leave
 from .written import Written, acting, has_think, in_silence, note, signals, think_call
 
 KEYS = ("understanding", "reasoning", "task_complete", "actions", "response")
-# It answers 400 to maxItems. One action a turn is asked of it in words, and checked on reading.
-TAKES_NO_MAX_ITEMS = {"anthropic"}
 
 
 class Action(pydantic.BaseModel, extra="forbid", strict=True):
@@ -74,30 +72,27 @@ class JsonPlan(Written):
     def schema(self, request: Request) -> Json | None:
         if not _wants_plan(request):
             return request.output_schema
-        most = None if self.several or self.name in TAKES_NO_MAX_ITEMS else 1
+        # Anthropic answers 400 to maxItems: there, it is asked in words, and checked on reading.
+        most = None if self.several or self.name == "anthropic" else 1
         return plan_schema(request.tools, request.tool_choice, most)
 
     def instructions(self, tools: Sequence[Tool]) -> dict[str, str]:
         signal = '; its should_continue "false" is task_complete true' if signals(tools) else ""
         think = f' Where you are told to use the tool think, write "reasoning"{signal}.'
-        lines = [
-            json_text({"name": t.name, "description": t.description, "parameters": t.parameters})
-            for t in _possible(tools, "auto")
-        ]
+        until = "until you are asked for the answer" if signals(tools) else "while you work"
+        shown = ("name", "description", "parameters")
+        lines = [json_text({n: getattr(t, n) for n in shown}) for t in _possible(tools, "auto")]
         return {
             "amount": "in the order to do them" if self.several else "at most one",
-            "response": "until you are asked for the answer"
-            if signals(tools)
-            else "while you work",
+            "response": until,
             "think": think if has_think(tools) else "",
             "tools": "\n".join(lines) or "None.",
         }
 
     def write(self, reply: Assistant) -> str:
         """The plan that would have led to a reply which was not written in this dialect."""
-        if not reply.tool_calls:
+        if not (calls := reply.tool_calls):
             return reply.text
-        calls = reply.tool_calls
         notes = (thought(call) if call.name == THINK_NAME else carried(call) for call in calls)
         acts = (bare(call) for call in calls if call.name != THINK_NAME)
         actions = [{"tool": call.name, "arguments": call.arguments} for call in acts]

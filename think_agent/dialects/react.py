@@ -44,7 +44,7 @@ from ..text import json_at, json_text, json_value
 from ..think import thought
 from ..tools import ModelMistake, Tool
 from ..wire.pieces import marks
-from .base import Reader, Trimmer, Wrapper
+from .base import Reader, Trimmer, Wrapper, is_final
 from .text_calls import typed
 from .written import Written, acting, has_think, in_silence, note, own_words, signals, think_call
 
@@ -65,6 +65,7 @@ CITES = re.compile(r"```|^[ \t]*>|^[ \t]+\W*action", re.IGNORECASE | re.MULTILIN
 FENCE = re.compile(r"\A```[\w-]*\s*|```\Z")
 NOTHING = ("", "none", "null", "n/a")
 NOT_ASKED: Json = {"react": {}}  # the `native` of a reply that the transcript knew already
+TOOL = "- {0.name}: {0.description}\n  Action Input: JSON of the schema {1}"
 EXPECTED = (
     'Write "Thought:", then either "Action:" with the name of one tool and "Action Input:" with a '
     'JSON object, or "Final Answer:" with the words for the user; each at the start of a line.'
@@ -81,18 +82,10 @@ class React(Written):
             return Wrapper(ScriptedModel([known])), request  # it has been streamed
         return super().ask(request)
 
-    def schema(self, request: Request) -> Json | None:
-        return request.output_schema if _is_final(request) else None
-
     def instructions(self, tools: Sequence[Tool]) -> dict[str, str]:
         signal = '; a Final Answer is its\nshould_continue "false"' if signals(tools) else ""
         think = f"\nWhere you are told to use the tool think, write a Thought{signal}.\n"
-        lines = (
-            f"- {tool.name}: {tool.description}\n"
-            f"  Action Input: JSON of the schema {json_text(tool.parameters)}"
-            for tool in tools
-            if tool.name != THINK_NAME
-        )
+        lines = (TOOL.format(t, json_text(t.parameters)) for t in tools if t.name != THINK_NAME)
         return {"think": think if has_think(tools) else "", "tools": "\n".join(lines)}
 
     def choice(self, choice: ToolChoice, tools: Sequence[Tool]) -> str:
@@ -127,7 +120,7 @@ class React(Written):
         return reply if reply.native == NOT_ASKED else super().read(reply, request)
 
     def understood(self, said: Assistant, request: Request) -> Assistant:
-        if not _is_final(request) and said.stop_reason not in HALF:
+        if not is_final(request) and said.stop_reason not in HALF:
             return _acted(said, request)
         words = [text for label, text in split(said.text) if label in ("", "answer") and text]
         return replace(said, text="\n\n".join(words))
@@ -183,10 +176,6 @@ def split(text: str) -> list[tuple[str, str]]:
     return sections
 
 
-def _is_final(request: Request) -> bool:
-    return request.tool_choice == "none" or not request.tools
-
-
 def _acted(said: Assistant, request: Request) -> Assistant:
     """`said` with the calls of its sections. Raises ModelMistake."""
     sections = split(said.text)
@@ -204,8 +193,7 @@ def _acted(said: Assistant, request: Request) -> Assistant:
                 given = "" if given.lower() in NOTHING else given
                 if name == THINK_NAME:
                     if given or before != "thought":  # else the Thought before it was meant
-                        notes = _object(given) or {CARRIED: given}
-                        calls.append(think_call(notes, request.tools))
+                        calls.append(think_call(_object(given) or {CARRIED: given}, request.tools))
                 elif name.lower() not in NOTHING:
                     calls.append(ToolCall("", name, _arguments(name, given, tools.get(name))))
             case "input" if before != "action":
@@ -266,7 +254,7 @@ class SectionReader(Reader):
 
     def __init__(self, request: Request) -> None:
         super().__init__(LABELS)
-        self._final = _is_final(request)
+        self._final = is_final(request)
         self._thinks = has_think(request.tools)
         self._section = ""
         self._text = Trimmer()  # of this section

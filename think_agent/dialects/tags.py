@@ -159,8 +159,7 @@ class Tagged(Dialect):
         return TagParser(self._tags_in(request))
 
     def _tags_in(self, request: Request) -> Tags:
-        schema = request.output_schema
-        return self._tags if schema is None else replace(self._tags, plain="answer")
+        return self._tags if request.output_schema is None else replace(self._tags, plain="answer")
 
 
 tagged = Tagged

@@ -39,7 +39,6 @@ not get it made.
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from ..messages import HALF, THINK_NAME, Assistant, Json, ToolCall
 from ..model import Request
@@ -130,7 +129,7 @@ def _block(text: str, at: int, known: Mapping[str, Tool]) -> tuple[list[ToolCall
     return [], at
 
 
-def _call(value: Any, known: Mapping[str, Tool]) -> ToolCall | None:
+def _call(value: object, known: Mapping[str, Tool]) -> ToolCall | None:
     """A JSON value as a call of a known tool."""
     match value:
         case {"name": str(name), **rest} if name in known and rest.keys() - BESIDE in ARGUMENTS:
@@ -140,7 +139,7 @@ def _call(value: Any, known: Mapping[str, Tool]) -> ToolCall | None:
     return None
 
 
-def _arguments(text: str, at: int, tool: Tool) -> tuple[Any, int]:
+def _arguments(text: str, at: int, tool: Tool) -> tuple[object, int]:
     """What follows `<function=name>` or `name[ARGS]`: JSON, or parameters in tags up to the end of
     the function, for nothing else says that the last of them is whole.
     """
@@ -155,7 +154,7 @@ def _arguments(text: str, at: int, tool: Tool) -> tuple[Any, int]:
     return arguments if end >= 0 and not text[place:end].strip() else None, end
 
 
-def typed(text: str, schema: Json) -> Any:
+def typed(text: str, schema: Json) -> object:
     """A bare text as a value of `schema`: itself for a string, otherwise the JSON it may be."""
     text = text.strip() if "\n" not in text.strip() else text.removeprefix("\n").removesuffix("\n")
     kinds = [option.get("type") for option in (schema, *schema.get("anyOf", ()))]

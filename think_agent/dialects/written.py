@@ -24,7 +24,7 @@ from ..streaming import Delta
 from ..think import bare, has_signal, thought
 from ..tools import ModelMistake, Tool
 from ..wire.common import sendable
-from .base import Dialect
+from .base import Dialect, is_final
 from .quoted import quoted
 
 COPIED = re.compile(r"\{|^\W*action\b", re.IGNORECASE | re.MULTILINE)  # a call, by a person
@@ -54,8 +54,8 @@ class Written(Dialect):
         return replace(self.inner.capabilities, tools=True, forcing=self.forcing)
 
     def schema(self, request: Request) -> Json | None:
-        """What the reply is asked for under."""
-        raise NotImplementedError
+        """What the reply is asked for under: that of the request, where an answer is due."""
+        return request.output_schema if is_final(request) else None
 
     def choice(self, choice: ToolChoice, tools: Sequence[Tool]) -> str:
         return ""
@@ -108,8 +108,7 @@ class Written(Dialect):
             if acts and self.has_more(said.text) and (call := quoted(acts, seen, request.tools)):
                 raise ModelMistake(QUOTED.format(call.name))
         except ModelMistake as problem:
-            mistake = self.mistake(problem, shown)
-            return replace(said, stop_reason="malformed", mistake=mistake)
+            return replace(said, stop_reason="malformed", mistake=self.mistake(problem, shown))
         silent = meant.tool_calls and not has_think(request.tools)
         return in_silence(meant, request.tools) if silent else meant
 
