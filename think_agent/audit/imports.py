@@ -19,7 +19,7 @@ left out.
 import gzip
 import json
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -109,18 +109,16 @@ def _is_promise(turn: Turn) -> bool:
     return goes_on and bool(turn.reply and not turn.reply.tool_calls)
 
 
-def _covering(messages: Iterable[Message], writing: set[str]) -> list[str]:
+def _covering(messages: Iterable[Message], writing: set[str]) -> Iterator[str]:
     """For each write, how the thought that covers it came about; `""` where none does."""
     turn = Turn()
-    ways: list[str] = []
     for message in messages:
         if isinstance(message, ToolResult):
             call = next((call for call in turn.pending if call.id == message.call_id), None)
             if call and call.name in writing:
                 thought = turn.thought_behind(call, writing)
-                ways.append(thought.how if thought else "")
+                yield thought.how if thought else ""
         turn.add(message)
-    return ways
 
 
 def table(runs: Sequence[Run], guarded: Sequence[str] = (), *, by: str = "") -> Section:

@@ -15,9 +15,8 @@ import hashlib
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
-from ..messages import MESSAGES, to_json
+from ..messages import MESSAGES, Json, to_json
 from ..text import json_value, sanitize, shorten
 from . import words
 from .reading import Entry
@@ -45,9 +44,9 @@ def _finalize(value: object) -> object:
     return value if hasattr(value, "__html__") else sanitize(str(value))
 
 
-def _raw(entry: Entry) -> Any:
+def _raw(entry: Entry) -> Json:
     return to_json(entry) if isinstance(entry, MESSAGES) else asdict(entry)
 
 
-def _json(value: Any) -> str:
+def _json(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)

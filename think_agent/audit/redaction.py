@@ -71,12 +71,11 @@ class Redaction:
     def value(self, name: str, value: Any) -> Any:
         """`value`, the field of this name, without what is to be hidden in it."""
         if name in self._found and value not in ("", None):
-            match value:
-                case dict() | list():
-                    for part in value.values() if isinstance(value, dict) else value:
-                        self.value(name, part)
-                case str() | int() | float() if not isinstance(value, bool):
-                    self._found[name].add(str(value))
+            if isinstance(value, dict | list):
+                for part in value.values() if isinstance(value, dict) else value:
+                    self.value(name, part)
+            elif not isinstance(value, bool):
+                self._found[name].add(str(value))
             return REDACTED
         match value:
             case dict():

@@ -232,8 +232,7 @@ class _Builder:
             case Assistant() as reply, Assistant() as shown:
                 pairs = zip(reply.tool_calls, shown.tool_calls, strict=True)
                 self._open = [(call, self._made(call, seen)) for call, seen in pairs]
-                calls = [made for _, made in self._open]
-                self._step = Step(next(self._steps), shown, took, calls)
+                self._step = Step(next(self._steps), shown, took, [made for _, made in self._open])
                 turn.entries.append(self._step)
             case _, (ToolResult() | Started() | Verdict()) as shown if asked:
                 self._step.answers.append(shown)

@@ -6,7 +6,6 @@ Rule 2: a code that is not in a table (a file may hold anything) is shown as it 
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Any
 
 from ..loop import AskHuman, CallModel, CallTool, Done, Refuse, Step
 from ..messages import Assistant, Force, Json, Message, ToolCall, ToolResult, Usage, User, Verdict
@@ -98,7 +97,7 @@ def gave(result: str, arguments: Json | str | None) -> str:
     return brief(result if data is None else data, known)
 
 
-def brief(data: Any, known: Collection[object] = ()) -> str:
+def brief(data: object, known: Collection[object] = ()) -> str:
     """What matters of a result, or of arguments, on one line: the values of an object, but for
     empty ones and those `known` already; text as it is.
     """
@@ -161,14 +160,9 @@ def cause(reply: Assistant | None) -> str:
 
 def figures(exit: str | None, turn: Turn, seconds: float | None) -> str:
     """The last line of a run: `✓ done · 3 actions, each behind a thought · 6 model calls · …`."""
-    calls = len(turn.replies)
-    return joined(
-        ended(exit),
-        thought_of(turn.actions),
-        f"{calls} model call{'s' * (calls != 1)}",
-        tokens(turn.usage),
-        duration(seconds),
-    )
+    calls = f"{len(turn.replies)} model call{'s' * (len(turn.replies) != 1)}"
+    took = joined(calls, tokens(turn.usage), duration(seconds))
+    return joined(ended(exit), thought_of(turn.actions), took)
 
 
 def thought_of(actions: Collection[Action]) -> str:
