@@ -22,6 +22,8 @@ from ..streaming import Notice
 from .console import RunView, Screen, say
 from .options import Command, File, flags, several
 
+EXIT_CODES = "exit codes: 0 it is shown, 1 a file cannot be used, 2 a flag is wrong"
+
 
 def write_html(path: str, made: Report) -> None:
     """Write the page of a report to a file that only its owner reads. Raises FileError."""
@@ -46,10 +48,8 @@ def show(made: Report, view: RunView) -> None:
         for entry in turn.entries:
             match entry:
                 case Step():
-                    for message in (entry.reply, *entry.answers):
-                        view(message)
-                    for text in entry.warnings:
-                        view(Notice(text))
+                    for event in (entry.reply, *entry.answers, *map(Notice, entry.warnings)):
+                        view(event)
                 case Note(entry=User() | Verdict() as message):
                     view(message)
                 case Note():
@@ -57,11 +57,7 @@ def show(made: Report, view: RunView) -> None:
         view.end(turn.exit, turn.answer, turn.cause, turn.figures)
 
 
-@click.command(
-    cls=Command,
-    no_args_is_help=True,
-    epilog="exit codes: 0 it is shown, 1 a file cannot be used, 2 a flag is wrong",
-)
+@click.command(cls=Command, no_args_is_help=True, epilog=EXIT_CODES)
 @click.argument("transcript", metavar="RUN.jsonl", type=File(exists=True))
 @flags(
     "output",
@@ -85,8 +81,7 @@ def command(transcript: str, html: str | None, text: bool, json: bool, **of: Any
     if len(runs) > 1 and (html or text or json or redact):
         raise click.UsageError(f"{transcript}: of {len(runs)} runs there is only the table")
     if len(runs) < 2:
-        alone = (Record({}, run.messages, ()) for run in runs)
-        seen = next(alone, None) or read(transcript)
+        seen = Record({}, runs[0].messages, ()) if runs else read(transcript)
         try:
             made = report(seen.entries, header=seen.header, warnings=seen.warnings, redact=redact)
             if html:

@@ -14,9 +14,8 @@ Rule 5: what is about the run and no part of it (`say`) goes to stderr.
 
 import time
 from collections.abc import Iterator, Mapping
-from typing import Self
+from contextlib import AbstractContextManager
 
-from rich.cells import cell_len
 from rich.console import Console, Group
 from rich.live import Live
 from rich.segment import SegmentLines
@@ -68,7 +67,7 @@ def watch(agent: Agent, text: str, *, transcript: Saved | None = None) -> Outcom
         return agent.run(text, transcript=transcript, on_event=view)
 
 
-class RunView:
+class RunView(AbstractContextManager["RunView", None]):
     """Prints the events of runs to `console`; pass it as `on_event`. Use it in a `with` block:
     it says what had been done where Ctrl-C ends it.
 
@@ -81,8 +80,7 @@ class RunView:
     ) -> None:
         self.console = console
         self.thoughts = thoughts and not quiet
-        self.quiet = quiet
-        self.verbose = verbose
+        self.quiet, self.verbose = quiet, verbose
         self._live: Live | None = None
         self._pieces: dict[tuple[str, int], list[str]] = {}  # of the reply that is on its way
         self._started = time.monotonic()
@@ -94,9 +92,6 @@ class RunView:
         self.on_screen: ToolCall | None = None
         """The call that was shown last, until its result is."""
         self._turn = Turn()  # the reading of what is shown
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, raised: type[BaseException] | None, *_: object) -> None:
         self.stopped() if raised is KeyboardInterrupt else self.stop()
@@ -169,8 +164,8 @@ class RunView:
     def end(self, exit: str | None, answer: str, cause: str, figures: str) -> None:
         """The answer, or why there is none (`cause`: why a reply broke off), and the figures."""
         held, self._held = self._held, ""
-        is_shown = exit == "declined" and self.thoughts  # by the verdict that ended it
-        answer = "" if is_shown else answer.strip()
+        # A decline has been shown by the verdict that ended it.
+        answer = "" if exit == "declined" and self.thoughts else answer.strip()
         if held.strip() != answer:
             self._line(*LOOK["answer"], held)
         why = "" if exit in words.REGULAR else words.why_ended(exit, cause)
@@ -236,6 +231,6 @@ def _block(icon: str, style: str, text: str) -> Table:
     grid = Table.grid(padding=(0, 1))
     grid.add_column(no_wrap=True)
     grid.add_column(ratio=1, overflow="fold")
-    indent = " " * (2 - cell_len(icon))
+    indent = " " * (2 - Text(icon).cell_len)
     grid.add_row(Text(indent + icon), Text(sanitize(text), style, tab_size=4))
     return grid

@@ -19,14 +19,13 @@ from .console import STAND_IN, Screen, say
 from .options import Command, File, config_flags, flags, positive, prices_of, several, whole
 
 FOLDERS = File(makes_folders=True)
-
-
-@click.command(
-    cls=Command,
-    no_args_is_help=True,
-    epilog="exit codes: 0 there is a table, 1 a model or file is out of reach, 2 a flag or a case "
-    "is wrong, 130 stopped: the same command goes on",
+EXIT_CODES = (
+    "exit codes: 0 there is a table, 1 a model or file is out of reach, 2 a flag or a case is "
+    "wrong, 130 stopped: the same command goes on"
 )
+
+
+@click.command(cls=Command, no_args_is_help=True, epilog=EXIT_CODES)
 @click.argument("cases", type=File(exists=True))
 @flags(
     "what is compared: each combination of",

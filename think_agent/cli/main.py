@@ -12,11 +12,8 @@ import signal
 import sys
 import warnings
 from collections.abc import Sequence
-from typing import Any
 
 import click
-from click.exceptions import Exit as ClickExit
-from click.exceptions import NoArgsIsHelpError
 
 from .. import __version__
 from ..errors import FileError, ModelError
@@ -35,7 +32,7 @@ COMMANDS = ("audit", "eval", "probe")
 class Commands(click.Group):
     """The commands by their names, each imported when it is asked for."""
 
-    def get_command(self, ctx: click.Context, name: str) -> Any:
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         known = name in self.commands
         return importlib.import_module(f".{name}", __package__).command if known else None
 
@@ -75,9 +72,9 @@ def _run(command: click.Command, prog: str, words: list[str]) -> int:
     try:
         with command.make_context(prog, words) as ctx:
             return int(command.invoke(ctx) or 0)
-    except ClickExit as done:  # --help, --version
+    except click.exceptions.Exit as done:  # --help, --version
         return done.exit_code
-    except NoArgsIsHelpError as error:
+    except click.exceptions.NoArgsIsHelpError as error:
         print(error.message)
         return 0 if isinstance(error.ctx.command, click.Group) else 2
     except (click.ClickException, ValueError, ModelError, FileError) as error:

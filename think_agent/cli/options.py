@@ -32,7 +32,6 @@ from click import Context, Parameter, ParameterSource
 
 from ..dialects import in_dialect
 from ..errors import FileError, ModelError, ToolsUnsupported
-from ..messages import Json
 from ..model import Model, Script
 from ..policies import Price
 from ..providers import PROVIDERS, connect
@@ -99,7 +98,10 @@ class Command(click.Command):
         named = {name.removeprefix(PREFIX).swapcase(): name for name in variables}
         _check_names(ctx, named, is_ours=False)
         _check_apart(ctx)
-        _leave_out_base_url(ctx)
+        if ctx.params.get("base_url") and _is_of_another(ctx, "base_url"):  # rule 5
+            ctx.params["base_url"] = None
+            where = place(ctx, _options(ctx)["base_url"])
+            say(f"{where}: left out, it was said of another provider than --provider")
         if ctx.params.pop("show_config", False):
             click.echo("\n".join(settings(ctx)))
             ctx.exit()
@@ -111,7 +113,7 @@ class Command(click.Command):
 
 def given(ctx: Context, group: str) -> dict[str, Any]:
     """The settings of a group of the help that have a value."""
-    found = {o.name or "": ctx.params[o.name or ""] for o in _options(ctx) if o.group == group}
+    found = {name: ctx.params[name] for name, o in _options(ctx).items() if o.group == group}
     return {name: value for name, value in found.items() if value is not None}
 
 
@@ -134,11 +136,10 @@ def place(ctx: Context, param: Parameter) -> str:
 
 def settings(ctx: Context) -> Iterator[str]:
     """Every setting, its value, and where it came from, a line each; prices included."""
-    for option in _options(ctx):
-        if option.name in ctx.params:
-            value = ctx.params[option.name]
-            shown = "-" if value is None else str(value)
-            yield f"{option.name:18} {shown:20} {source(ctx, option)}"
+    for name, option in _options(ctx).items():
+        if name in ctx.params:
+            shown = "-" if ctx.params[name] is None else str(ctx.params[name])
+            yield f"{name:18} {shown:20} {source(ctx, option)}"
     for model, price in prices_of(ctx).items():
         shown = ", ".join(f"{name} {per}" for name, per in asdict(price).items() if per is not None)
         yield f"{'prices.' + model:18} {shown:20} {ctx.params['config']}"
@@ -221,15 +222,15 @@ config_flags = flags(
 )
 
 
-def _options(ctx: Context) -> list[Option]:
-    return [param for param in ctx.command.params if isinstance(param, Option)]
+def _options(ctx: Context) -> dict[str, Option]:
+    return {str(one.name): one for one in ctx.command.params if isinstance(one, Option)}
 
 
 def _check_names(ctx: Context, named: Mapping[str, str], *, is_ours: bool) -> None:
     """A name that means nothing is an error where it is meant for this command, or nearly one of
     its own; else it may be another command's, and is no more than named. `named`: with its place.
     """
-    known = {option.name or "" for option in _options(ctx)}
+    known = _options(ctx).keys()
     for name in sorted(named.keys() - known):
         near = difflib.get_close_matches(name, known, n=1, cutoff=0.8)
         if near or is_ours:
@@ -249,14 +250,6 @@ def _check_apart(ctx: Context) -> None:
                 param.type.fail(f"{path}: that is the file of {place(ctx, first)}", param, ctx)
 
 
-def _leave_out_base_url(ctx: Context) -> None:
-    """Where it was said of another provider: rule 5."""
-    for option in _options(ctx):
-        if option.name == "base_url" and ctx.params["base_url"] and _is_of_another(ctx, "base_url"):
-            ctx.params["base_url"] = None
-            say(f"{place(ctx, option)}: left out, it was said of another provider than --provider")
-
-
 def _is_of_another(ctx: Context, name: str) -> bool:
     """Does a setting come from a weaker place than the provider, so that it was said of another?"""
     said, provider = ctx.get_parameter_source(name), ctx.get_parameter_source("provider")
@@ -268,10 +261,9 @@ def _is_of_another(ctx: Context, name: str) -> bool:
 
 def model_flags(*, default: str) -> Callable[[Decorated], Decorated]:
     """Which model, where, and how it is asked: see `chosen_model`."""
-    names = ", ".join(PROVIDERS)
     return flags(
         "model",
-        ("--provider", "P[:MODEL]", str, default, f"auto, {names}"),
+        ("--provider", "P[:MODEL]", str, default, f"auto, {', '.join(PROVIDERS)}"),
         ("--model", "M", str, None, "another model than the provider's default"),
         ("--base-url", "U", str, None, "another server that speaks the provider's protocol"),
         ("--timeout", "S", positive, None, "seconds of silence before it is given up"),
@@ -309,14 +301,14 @@ def chosen_model(ctx: Context, **stand_ins: Any) -> Model:
 
 
 def named_model(
-    spec: str, how: Json | None = None, scripts: Mapping[str, Script] = {}, pace: float = 0.0
+    spec: str, how: Mapping[str, Any] = {}, scripts: Mapping[str, Script] = {}, pace: float = 0.0
 ) -> Model:
     """`spec` is `P`, `P:MODEL` or `auto`: Ollama where it answers and has the model or, where none
     is named, any that can call tools; else the stand-in. `how` is what else `connect` takes.
     `scripts`: what `offline:NAME` may name, at its `pace`; where there are none, any name echoes.
     """
     name, _, model = spec.partition(":")
-    how, known = how or {}, ("auto", *PROVIDERS)
+    known = ("auto", *PROVIDERS)
     if name not in known:
         near = difflib.get_close_matches(name, known, n=1, cutoff=0.8)
         hint = f"did you mean {near[0]}?" if near else f"use one of {', '.join(known)}"
@@ -345,7 +337,7 @@ def named_model(
     except ModelError as error:
         say(str(error))
         say(f"Playing a scripted stand-in; run `ollama pull {usual}`, or name a --provider.")
-        return named_model("offline", None, scripts, pace)
+        return named_model("offline", scripts=scripts, pace=pace)
     return connect(f"ollama:{model}", **how)
 
 

@@ -2,10 +2,8 @@
 
 from dataclasses import asdict
 from json import dumps
-from typing import Any
 
 import click
-from rich.console import Console
 from rich.text import Text
 
 from ..evaluation.tables import Section, show
@@ -15,23 +13,23 @@ from ..text import sanitize
 from .console import Screen, say
 from .options import Command, chosen_model, config_flags, flags, model_flags
 
+EXIT_CODES = "exit codes: 0 there is a table, 1 no answer came, 2 a flag is wrong"
 
-@click.command(
-    cls=Command, epilog="exit codes: 0 there is a table, 1 no answer came, 2 a flag is wrong"
-)
+
+@click.command(cls=Command, epilog=EXIT_CODES)
 @model_flags(default="ollama")
 @flags("output", ("--json", "", bool, False, "print one JSON object and nothing else"))
 @config_flags
 @click.pass_context
-def command(ctx: click.Context, /, json: bool, **settings: Any) -> None:
+def command(ctx: click.Context, /, json: bool, **_: object) -> None:
     """Ask an endpoint what it really does: tools, forcing, schemas, streaming."""
-    if settings["provider"].partition(":")[0] in ("auto", "offline"):
+    if ctx.params["provider"].partition(":")[0] in ("auto", "offline"):
         raise click.UsageError("--provider: name a real one, there is nothing else to probe")
     model = chosen_model(ctx)
     spec = sanitize(f"{model.name}:{model.model}")
     calls = len(planned(model))
     say(f"probe: {calls} calls to {spec}, one of about 5,000 tokens; a refusal is asked twice")
-    with Console(stderr=True).status(Text(f"asking {spec}")):
+    with Screen(stderr=True).status(Text(f"asking {spec}")):
         found = probe(model)
     if json:
         print(dumps(asdict(found)))
