@@ -75,12 +75,9 @@ def settings_of(*, four_rows: bool = False, **arms: Iterable[object]) -> list[Se
     each row of Anthropic's article, in place of what is given for the fields that it sets.
     """
     rows: Iterable[Mapping[str, object]] = FOUR_ROWS if four_rows else [{}]
+    every = [dict(zip(arms, values, strict=True)) for values in product(*arms.values())]
     try:
-        wanted = [
-            SETTING.validate_python({**dict(zip(arms, values, strict=True)), **row})
-            for row in rows
-            for values in product(*arms.values())
-        ]
+        wanted = [SETTING.validate_python({**one, **row}) for row in rows for one in every]
     except ValidationError as error:
         raise ValueError(problems(error)) from error
     return list(dict.fromkeys(wanted))
@@ -101,8 +98,7 @@ def models_for(
         try:
             if setting.think == "none" and setting.force != settings[0].force:
                 raise ValueError("without a think tool there is nothing to force")
-            model = connected(setting.provider, **_how(setting, suite))
-            model = in_dialect(model, setting.dialect)
+            model = in_dialect(connected(setting.provider, **_how(setting, suite)), setting.dialect)
             prepared(Job(setting, case, 1), model, suite)
             models[setting] = model
         except (ValueError, TypeError, BadRequest) as error:

@@ -107,10 +107,9 @@ class Score:
         self.cases, self.trials = len(by_case), len(results)
         self.right = sum(result.right for result in results)
         self.exits = Counter(result.exit for result in results)
-        self.pass_k: list[tuple[float, tuple[float, float]]] = []
-        for k in range(1, min(map(len, by_case)) + 1):
-            total = sum(pass_hat_k(sum(own), len(own), k) for own in by_case)
-            self.pass_k.append((total / self.cases, wilson(total, self.cases)))
+        most = min(map(len, by_case))
+        at = [sum(pass_hat_k(sum(own), len(own), k + 1) for own in by_case) for k in range(most)]
+        self.pass_k = [(right / self.cases, wilson(right, self.cases)) for right in at]
         self.ran = [result for result in results if not result.error]
         self.usage = sum((result.usage for result in self.ran), Usage())
         self.cost = price.of(self.usage) / max(1, len(self.ran)) if price else None

@@ -111,11 +111,10 @@ def _table(found: Mapping[str, Mapping[str, str]]) -> Sequence[Sequence[str]]:
 
 def _decisions(one: Score) -> dict[str, str]:
     (share, interval), *more = one.pass_k
-    steady = {f"pass^{k}": _with_interval(*own) for k, own in enumerate(more, 2)}
     return {
         "right": f"{one.right}/{one.trials}",
         "share": _with_interval(share, interval),
-        **steady,
+        **{f"pass^{k}": _with_interval(*own) for k, own in enumerate(more, 2)},
         "wrong writes": f"{one.total('wrong_writes')}",
         "calls": f"{one.mean('model_calls'):.1f}",
         "tokens": f"{one.mean('input_tokens'):,.0f} + {one.mean('output_tokens'):,.0f}",

@@ -35,7 +35,6 @@ from ..think import THINK, THINK_MINIMAL
 from ..tools import Tool
 from .scores import Result, Setting
 
-HOPELESS = (AuthError, ModelNotFound, ConnectionFailed)  # no other case would fare better
 VERSION = 3  # of the results file; 1 had other settings, 2 a header
 THINK_TOOLS = {"on": THINK, "minimal": THINK_MINIMAL, "none": None}
 
@@ -109,7 +108,7 @@ def prepared(job: Job, model: Model, suite: Suite) -> tuple[World, Agent]:
     tools = world.tools
     if setting.cover == "none":
         tools = [replace(tool, think_first=False) for tool in tools]
-    agent = Agent(
+    return world, Agent(
         model,
         tools,
         instructions=instructions[setting.instructions],
@@ -118,7 +117,6 @@ def prepared(job: Job, model: Model, suite: Suite) -> tuple[World, Agent]:
         silence=setting.silence,
         carry=setting.cover == "carry",
     )
-    return world, agent
 
 
 async def attempt(job: Job, model: Model, suite: Suite) -> Result:
@@ -128,7 +126,7 @@ async def attempt(job: Job, model: Model, suite: Suite) -> Result:
     started = time.perf_counter()
     try:
         outcome = await agent.arun(job.case.text)
-    except HOPELESS:
+    except (AuthError, ModelNotFound, ConnectionFailed):  # no other case would fare better
         raise
     except ModelError as error:
         return replace(trial, error=str(error))
