@@ -26,9 +26,7 @@ Source: https://github.com/open-telemetry/semantic-conventions-genai (status: de
 import json
 import os
 import time
-from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from typing import Any
 
 try:
     from opentelemetry import trace
@@ -91,10 +89,9 @@ class Spans(AbstractContextManager["Spans", None]):
             case ToolResult():
                 self._tool(event).end(now)
             case Outcome():
-                behind = event.behind_a_thought
-                self._agent.set_attributes(_usage(event.usage))
-                self._agent.set_attribute("think_agent.exit", event.exit)
-                self._agent.set_attribute("think_agent.actions_behind_a_thought", behind)
+                behind = {"think_agent.actions_behind_a_thought": event.behind_a_thought}
+                exit = {"think_agent.exit": event.exit}
+                self._agent.set_attributes({**_usage(event.usage), **exit, **behind})
                 self._agent.end()
                 self._agent = None
         if isinstance(event, MESSAGES):
@@ -102,7 +99,7 @@ class Spans(AbstractContextManager["Spans", None]):
         if isinstance(event, Spoken):  # what a model gets to read; `Started` is a part of its call
             self._since = now
 
-    def _start(self, operation: str, name: str, attributes: Mapping[str, Any]) -> Span:
+    def _start(self, operation: str, name: str, attributes: Json) -> Span:
         """A span that begins where the last message ended, under the one of the agent. Attributes
         that are None are left out.
         """
@@ -131,7 +128,7 @@ class Spans(AbstractContextManager["Spans", None]):
     def _tool(self, result: ToolResult) -> Span:
         calls = self._turn.pending if self._content else ()
         shown = next((call for call in calls if call.id == result.call_id), None)
-        attributes = {
+        attributes: Json = {
             "gen_ai.tool.name": well_formed(result.name),
             "gen_ai.tool.type": "function",
             "gen_ai.tool.call.id": well_formed(result.call_id),
@@ -152,7 +149,7 @@ def _end(span: Span, error: BaseException | None) -> None:
     span.end()
 
 
-def _usage(usage: Usage) -> Mapping[str, int]:
+def _usage(usage: Usage) -> Json:
     return {
         "gen_ai.usage.input_tokens": usage.input_tokens,
         "gen_ai.usage.output_tokens": usage.output_tokens,
@@ -164,12 +161,11 @@ def _usage(usage: Usage) -> Mapping[str, int]:
 def _message(message: Spoken) -> Json:
     """A message in the shape of the conventions: a role and parts."""
     match message:
-        case Assistant(thinking=thinking, text=text):
+        case Assistant(thinking=thinking, text=text, tool_calls=calls):
             said = [{"type": "reasoning", "content": thinking}, {"type": "text", "content": text}]
+            made = ({"id": c.id, "name": c.name, "arguments": c.arguments} for c in calls)
             parts: list[Json] = [part for part in said if part["content"]]
-            for call in message.tool_calls:
-                made = {"id": call.id, "name": call.name, "arguments": call.arguments}
-                parts.append({"type": "tool_call", **made})
+            parts += ({"type": "tool_call", **call} for call in made)
             return {"role": "assistant", "parts": parts}
         case ToolResult(call_id=id, content=content):
             part = {"type": "tool_call_response", "id": id, "response": content}
