@@ -8,8 +8,8 @@ Rule 3: planning is pure. So a run that is over can be asked why: `agent.explain
 """
 
 from demos.common import call, follows, play
+from demos.why import explained
 from think_agent import Agent, Assistant, Force, Model, Request, Turn, tool
-from think_agent.audit.words import explained
 
 
 @tool

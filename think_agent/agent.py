@@ -9,7 +9,7 @@ Rule 2: what a step asks of the world is listed once (`running.py`) and done in 
 
 import inspect
 import os
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Mapping
 from contextlib import aclosing, closing, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Generic, Literal, TypeAlias
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from .audit.explain import Explained
 
 Approve: TypeAlias = Callable[[AskHuman], Verdict | bool | Awaitable[Verdict | bool]]
-Saved: TypeAlias = Sequence[Message] | str | os.PathLike[str]  # in memory, or the path of a file
+Saved: TypeAlias = Iterable[Message] | str | os.PathLike[str]  # in memory, or the path of a file
 OnEvent: TypeAlias = Callable[[Event], None] | None
 Asked: TypeAlias = Request | Perform | AskHuman
 
@@ -80,7 +80,7 @@ class Agent(Generic[Data]):
         max_seconds: float | None = None,
         max_tokens: int | None = None,
         max_cost: float | None = None,
-        prices: dict[str, Price] | None = None,
+        prices: Mapping[str, Price] | None = None,
         max_thoughts_in_a_row: int = 3,
         max_result_chars: int = toolbox.MAX_RESULT_CHARS,
         patience: int = 3,
@@ -95,7 +95,7 @@ class Agent(Generic[Data]):
             raise TypeError(f"instructions={instructions!r}: pass a text")
         if not (approve is None or callable(approve)):
             raise TypeError(f"approve={approve!r}: pass a function that gets an AskHuman")
-        if think is not None and getattr(think, "name", None) != THINK_NAME:
+        if think is not None and not (isinstance(think, Tool) and think.name == THINK_NAME):
             raise TypeError(f"think={think!r}: pass THINK, None, or another tool named 'think'")
         self.can_signal = think is not None and has_signal(think)
         if force == "always" and not self.can_signal:
@@ -104,7 +104,8 @@ class Agent(Generic[Data]):
             raise ValueError(f"silence={silence!r}: use 'confirm' or 'accept'")
         limits.check_whole("max_thoughts_in_a_row", max_thoughts_in_a_row)
         limits.check_whole("max_result_chars", max_result_chars)
-        limits.check_whole("keep_turns", 1 if keep_turns is None else keep_turns)
+        if keep_turns is not None:
+            limits.check_whole("keep_turns", keep_turns)
         self.model = model
         self.instructions = instructions
         self.think = think

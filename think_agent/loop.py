@@ -135,9 +135,10 @@ def planned(
     """
     step: Step | None = None
     while not isinstance(step, Done):
-        step, before = plan(turn), turn.last
+        step, before = plan(turn), (len(turn.spoken), len(turn.notes))
         yield from effects(step, turn)
-        if turn.last is before and not isinstance(step, Done):  # it would be planned for ever
+        same = (len(turn.spoken), len(turn.notes)) == before
+        if same and not isinstance(step, Done):  # it would be planned for ever
             raise RuntimeError(f"nothing came of {step}; a model must give an Assistant")
 
 

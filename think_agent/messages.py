@@ -12,11 +12,12 @@ The edge: how a message looks on a provider's wire is the business of `wire/`.
 
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import pydantic
 
 Json: TypeAlias = dict[str, Any]
+Count: TypeAlias = Annotated[int, pydantic.Field(ge=0)]  # a file may hold any number
 THINK_NAME = "think"  # the tool itself is in think.py
 CARRIED = "thought"  # the argument of any tool that holds a thought; no tool has another so named
 
@@ -45,12 +46,15 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens, in one meaning for every provider: input *with* cached, output *with* reasoning."""
+    """Tokens, in one meaning for every provider: input *with* cached, output *with* reasoning.
+    `estimated`, from the number of characters, where a server has not counted.
+    """
 
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cached_tokens: int = 0
-    reasoning_tokens: int = 0
+    input_tokens: Count = 0
+    output_tokens: Count = 0
+    cached_tokens: Count = 0
+    reasoning_tokens: Count = 0
+    estimated: bool = False
 
     def __add__(self, other: "Usage") -> "Usage":
         return Usage(
@@ -58,6 +62,7 @@ class Usage:
             self.output_tokens + other.output_tokens,
             self.cached_tokens + other.cached_tokens,
             self.reasoning_tokens + other.reasoning_tokens,
+            self.estimated or other.estimated,
         )
 
 
@@ -131,6 +136,7 @@ BROKEN_OFF: dict[str, Literal["truncated", "refused"]] = {  # a stop reason, and
     "refusal": "refused",
 }
 HALF = (*BROKEN_OFF, "malformed")  # nothing in such a reply is acted on
+STOP_REASONS = ("end_turn", "tool_use", "stop_sequence", *HALF)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +160,8 @@ class ToolResult:
 @dataclass(frozen=True, slots=True)
 class Started:
     """A call with side effects is about to run. One without a result after it may have happened.
-    `key` is its idempotency key: the same whenever the call is tried again.
+    `key` is its idempotency key, the same whenever the call is tried again; empty for a tool that
+    takes none.
     """
 
     call_id: str

@@ -24,6 +24,7 @@ from .loop import AskHuman, CallModel, CallTool, Done, Exit, Refuse, Step, plan,
 from .messages import (
     BROKEN_OFF,
     HALF,
+    STOP_REASONS,
     THINK_NAME,
     Assistant,
     Message,
@@ -41,7 +42,7 @@ from .policies.forcing import honored, not_honored
 from .policies.limits import seconds
 from .streaming import Delta, Notice
 from .text import json_text, well_formed
-from .tools import as_received, report
+from .tools import can_run, report
 from .turn import Action, Turn
 
 if TYPE_CHECKING:
@@ -157,7 +158,7 @@ def effects(agent: "Agent", step: Step, turn: Turn) -> list[Effect]:
                 json_text(decided.arguments)  # raises now, before anything is done
             tool = agent.tools.get(call.name)
             harmless = tool is None or (tool.idempotent and not tool.takes_key)
-            if harmless or as_received(agent.tools, decided) is None:
+            if harmless or not can_run(agent.tools, decided):
                 return [perform]  # harmless: it may be run again without a second thought
             return [Started(call.id, call.name), Flush(), perform, Flush()]
         case Refuse(call, code, reason):
@@ -223,7 +224,7 @@ class Run:
         the model has to know which of them may have happened. (That is of the first one at most.)
         """
         for call in () if self._over else tuple(self.turn.pending):
-            refused, said = ("", IN_DOUBT) if _key(self.turn) else ("stopped", STOPPED)
+            refused, said = ("", IN_DOUBT) if self.turn.started else ("stopped", STOPPED)
             yield ToolResult(call.id, call.name, said, is_error=True, refused=refused)
 
     def do(self, effect: Effect) -> Iterator[Event]:
@@ -263,7 +264,8 @@ class Run:
         """
         match effect:
             case Perform():
-                return replace(effect, key=_key(self.turn))
+                started = self.turn.started
+                return replace(effect, key=started.key) if started else effect
             case Request(tool_choice=choice):
                 ends = ENDS & self.turn.asked.keys()
                 if limit := CLOSING if ends else self._agent.limits.seconds:
@@ -298,10 +300,10 @@ class Run:
         yield Outcome(done.answer, done.exit, tuple(self.messages), self.turn.usage, data)
 
     def _record(self, message: M) -> M:
-        if isinstance(message, Started):  # tried again after a crash, it keeps its key
-            key = _key(self.turn) or self._agent.mint_key()
-            message = replace(message, key=key, at=self._agent.now())
-        elif message.at is None:
+        if isinstance(message, Started) and self._agent.tools[message.name].takes_key:
+            before = self.turn.started  # tried again after a crash, it keeps its key
+            message = replace(message, key=(before and before.key) or self._agent.mint_key())
+        if message.at is None:
             message = replace(message, at=self._agent.now())
         self.messages.append(message)
         return message
@@ -311,6 +313,8 @@ def received(reply: Assistant, choice: ToolChoice, agent: "Agent", turn: Turn) -
     """What the model sent, as it goes into the transcript: with ids, and held against the tool
     choice that was asked.
     """
+    if reply.stop_reason not in STOP_REASONS:
+        raise TypeError(f"stop_reason={reply.stop_reason!r} of {reply.model}: see Assistant")
     if agent.think and not agent.can_signal:
         reply = without_signal(reply)
     enforced = reply.enforced
@@ -341,11 +345,6 @@ def with_ids(calls: tuple[ToolCall, ...], turn: Turn) -> tuple[ToolCall, ...]:
         named.append(call if call.id else replace(call, id=f"call_{number}"))
         taken.add(named[-1].id)
     return tuple(named)
-
-
-def _key(turn: Turn) -> str:
-    """The key with which the call that is next was started."""
-    return next((note.key for note in reversed(turn.notes) if isinstance(note, Started)), "")
 
 
 def _notices(reply: Assistant, before: int) -> Iterator[str]:

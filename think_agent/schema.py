@@ -22,7 +22,7 @@ import pydantic_core
 from pydantic.fields import FieldInfo
 
 from .messages import Json
-from .text import shorten
+from .text import json_text, shorten
 
 Change: TypeAlias = Callable[[Json], Json]
 NULL: Json = {"type": "null"}
@@ -203,7 +203,9 @@ def held(value: Any, written: Any, unseen: list[Any]) -> Any:
             shown = {str(key): held(item, given.get(key), unseen) for key, item in value.items()}
             unseen += given.keys() - shown.keys()
             return given | shown
-        case list() | tuple() | set() | frozenset() | deque():
+        case set() | frozenset():  # of another order in every process
+            return sorted((held(item, None, unseen) for item in value), key=json_text)
+        case list() | tuple() | deque():
             alike = isinstance(written, list) and len(written) == len(value)
             own = written if alike else [None] * len(value)
             return [held(item, of, unseen) for item, of in zip(value, own, strict=True)]

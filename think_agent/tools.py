@@ -7,9 +7,11 @@ Rule 3: the model's mistakes and a tool's exceptions come back as an error *resu
         traceback), for the model to read. KeyboardInterrupt and Misuse of the kit are raised.
 
 The edge: whether a call may run at all is decided by policies, before it gets here. What a person
-and a predicate are shown is what validation gives. A type that gives something else each time (a
-default that is the time, a validator with a memory) and a decorator that fills in values of its own
-cannot be seen through; nor can what a generator has done, when a decorator hides that it is one.
+and a predicate are shown is what validation gives, and as it was written where that is something
+else each time (a new id). What changes more slowly (a default that is the hour, a validator with a
+memory) and a decorator that fills in values of its own cannot be seen through; nor can what a
+generator has done, when a decorator hides that it is one. A result that is an iterator is read
+after the timeout of its tool.
 """
 
 import contextvars
@@ -22,7 +24,6 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, field
-from types import CoroutineType
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast, overload
 
 import pydantic
@@ -215,7 +216,7 @@ def _wait(function: Callable[[], Any], tool: Tool) -> Any:
         value, raised = _in_a_thread(function).result(min(tool.timeout, threading.TIMEOUT_MAX))
         if raised is not None:
             raise raised
-    if type(value) is not CoroutineType:
+    if not hasattr(type(value), "__await__"):
         return value
     import asyncio
 
@@ -224,7 +225,8 @@ def _wait(function: Callable[[], Any], tool: Tool) -> Any:
     except RuntimeError:
         value, raised = asyncio.run(_await(lambda: value, tool))
     else:
-        value.close()
+        if inspect.iscoroutine(value):
+            value.close()
         raise Misuse("an async tool in a running event loop: use `await agent.arun(...)`")
     if raised is not None:
         raise raised
@@ -241,7 +243,7 @@ async def _await(function: Callable[[], Any], tool: Tool) -> tuple[Any, BaseExce
         if inspect.iscoroutinefunction(tool.function):
             return await function(), None
         value, raised = await asyncio.wrap_future(_in_a_thread(function))
-        return (await value if type(value) is CoroutineType else value), raised
+        return (await value if hasattr(type(value), "__await__") else value), raised
 
     task = asyncio.create_task(work())
     try:
@@ -292,20 +294,30 @@ def _hidden_interrupt(error: BaseException, before: BaseException | None) -> Bas
     return None
 
 
+def can_run(tools: Mapping[str, Tool], request: ToolCall) -> bool:
+    """Will its function be called, or the model be told what is wrong with the call?"""
+    with suppress(Exception):
+        checked(tools, request)
+        return True
+    return False
+
+
 def as_received(tools: Mapping[str, Tool], request: ToolCall) -> tuple[Json, bool] | None:
     """The arguments as the function will get them, in JSON: validated, `"580"` an int where one is
     asked, defaults filled in; and whether that is all: what cannot be seen through is shown as it
     was written. None for a call that cannot be run.
     """
     try:
-        values = checked(tools, request, defaults=True)
+        values, again = (checked(tools, request, defaults=True) for _ in range(2))
     except Exception:
         return None
     written, unseen = cast(Json, deepcopy(request.arguments)), list[Any]()
     for name, value in values.items():
         try:
-            values[name] = held(value, written.get(name), unseen)
-        except Exception as error:  # a circle, a field that is not set
+            values[name] = held(value, own := written.get(name), unseen)
+            if values[name] != held(again[name], own, []):  # such as a new id
+                raise ValueError("it is another one each time")
+        except Exception as error:  # or a circle, a field that is not set
             unseen.append(error)
             values[name] = written.get(name, "(cannot be shown)")
     return values, not unseen

@@ -158,8 +158,8 @@ class Transcript(list[Message]):
                     raise self._corrupt(number, str(error)) from error
             if isinstance(message, Assistant):
                 replies, results = replies + 1, 0
-            elif isinstance(message, Started) and not message.key:  # of version 1
-                message = replace(message, key=f"{header and header['id']}-{replies}-{results}")
+            elif isinstance(message, Started) and header and header["version"] == 1:
+                message = replace(message, key=f"{header['id']}-{replies}-{results}")
             results += isinstance(message, ToolResult)
             super().append(message)
         return header

@@ -100,7 +100,7 @@ class Turn:
 
     # Where the turn stands.
     request: User | None = None
-    last: Message | None = None
+    last: Spoken | None = None
     reply: Assistant | None = None  # the last one
     silent: Assistant | None = None  # the one that was asked about, because it called no tool
     final: WayOut | None = None  # why `reply` was asked for as the last one; None: it was not
@@ -176,7 +176,7 @@ class Turn:
                 self._add_note(message)
         if not isinstance(message, (Started, Verdict)):
             self.spoken.append(message)
-        self.last = message
+            self.last = message
         if message.at:
             self._add_time(message, message.at)
 
@@ -196,6 +196,11 @@ class Turn:
         if turns is None or len(self.starts) <= turns or self.signed:
             return tuple(self.spoken)
         return tuple(self.spoken[self.starts[-turns] :])
+
+    @property
+    def started(self) -> Started | None:
+        """With what the call that is next was started, where it was; the last time counts."""
+        return next((note for note in reversed(self.notes) if isinstance(note, Started)), None)
 
     @property
     def tokens(self) -> int:
@@ -240,7 +245,7 @@ class Turn:
         self._before = set()
 
     def _add_result(self, result: ToolResult) -> None:
-        if any(isinstance(note, Started) for note in self.notes):
+        if self.started:
             self._acted = True  # also where it is refused now: it may have run before a crash
         self.notes = []
         # Ids may repeat: it is a result of the first open call of its id, mostly the first of all.

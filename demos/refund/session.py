@@ -16,6 +16,7 @@ from demos.refund.dialects import speaking
 from demos.refund.offline import LABEL, MANAGER_PRESENT, reply
 from demos.refund.shop import INSTRUCTIONS, Shop, dollars
 from demos.refund.stand_ins import STAND_INS
+from demos.why import explained
 from think_agent import (
     Agent,
     AskHuman,
@@ -30,7 +31,7 @@ from think_agent import (
     Verdict,
 )
 from think_agent.audit import Report, read, report
-from think_agent.audit.words import cause, explained
+from think_agent.audit.words import cause
 from think_agent.cli.approval import at_the_terminal
 from think_agent.cli.audit import write_html
 from think_agent.cli.console import STAND_IN, RunView, Screen, say

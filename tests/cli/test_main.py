@@ -50,7 +50,7 @@ def test_what_is_misspelled_is_one_line_with_a_suggestion(words, said):
 
 
 @pytest.mark.parametrize("command", ["think_agent probe", EVAL, "demos.refund"])
-@pytest.mark.parametrize(("provider", "url"), product(PLACES, PLACES[:3]))
+@pytest.mark.parametrize(("provider", "url"), list(product(PLACES, PLACES[:3])))
 def test_a_base_url_from_a_weaker_place_than_the_provider_is_left_out(
     tmp_path, command, provider, url
 ):

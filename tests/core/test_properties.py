@@ -207,7 +207,8 @@ def assert_only_what_was_allowed_ran(world: World, turn: Sequence[Message]) -> N
                 "Thought recorded." if world.policies["think"] else "error"
             )
     assert [m.name for m in began] == [name for name, _ in world.ran if name != "add"]
-    assert len({m.key for m in began} - {""}) == len(began)
+    keys = [m.key for m in began if m.name == "keyed"]
+    assert (len({*keys}), all(keys)) == (len(keys), True)
     added = [str(n + 1) for name, n in world.ran if name == "add"]
     assert added == [m.content for m in results if m.name == "add" and not m.is_error]
     actions = [m for m in results if m.name != "think" and not m.refused]

@@ -17,7 +17,7 @@ from pydantic import Field
 from tests.support.agents import NOTHING
 from tests.support.turns import transcripts
 from think_agent import Agent, Request, ScriptedModel, Turn, tool
-from think_agent.loop import CallModel, CallTool, Done, Refuse
+from think_agent.loop import CallModel, CallTool, Done, Refuse, plan
 from think_agent.messages import (
     MESSAGES,
     Assistant,
@@ -27,6 +27,7 @@ from think_agent.messages import (
     ToolResult,
     Usage,
     User,
+    Verdict,
 )
 from think_agent.running import effects
 from think_agent.testing import call, scripted, think
@@ -310,3 +311,38 @@ def test_what_no_file_could_hold_is_not_written(tmp_path):
         Agent(ScriptedModel([wrong]), [look]).run("Hm?", transcript=path)
     again = Agent(ScriptedModel(["Hello."]), [look])
     assert again.resume(path).answer == "Hello."
+
+
+@pytest.mark.parametrize("reason", ["length", "", None, "cancelled"])
+def test_a_reason_to_stop_that_is_unknown_is_our_mistake_and_nothing_is_run(reason):
+    half = Assistant("", tool_calls=(ToolCall("c", "look", {"item": "A"}),), stop_reason=reason)
+    with pytest.raises(TypeError, match="stop_reason"):
+        agent(half).run("Hm?")
+
+
+def test_a_tool_that_takes_a_key_only_since_the_crash_is_asked_about():
+    """Its first call was known to nobody by a key."""
+
+    def paying(order: str, idempotency_key: str) -> str:
+        paid.append(idempotency_key)
+        return "paid"
+
+    paid = []
+    keyed = tool(paying, name="pay", description="Pay.")
+    left = stopped_in_a_payment([])
+    paused = Agent(ScriptedModel(["Done."]), [keyed]).resume(left)
+    assert (paused.exit, paid) == ("needs_human", [])
+    approve = lambda question: True  # noqa: E731
+    model = ScriptedModel(["Done.", "Done."])
+    outcome = Agent(model, [keyed], approve=approve).resume(left)
+    assert (len(outcome.actions), len(paid), all(paid)) == (1, 1, True)
+
+
+@pytest.mark.parametrize("kind", ["nudge", "silence", "format", "repeat", "answer", "limit"])
+def test_a_verdict_between_a_question_of_the_kit_and_its_reply_changes_nothing(kind):
+    """As a policy may ask a person before any model call, of a run that a crash has stopped."""
+    before = [ASK, Assistant("Hm.", stop_reason="malformed", mistake="?"), User("?", kind=kind)]
+    for policies in ([], agent().policies()):
+        asked = plan(before, policies)
+        assert isinstance(asked, CallModel)
+        assert plan([*before, Verdict("yes")], policies) == asked

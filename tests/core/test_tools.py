@@ -489,10 +489,20 @@ async def double(n: int) -> int:
     return 2 * n
 
 
+class Later:
+    """What a database may hand out for a coroutine."""
+
+    def __init__(self, n: int) -> None:
+        self.n = n
+
+    def __await__(self):
+        return double(self.n).__await__()
+
+
 @pytest.mark.parametrize(
     "function",
-    [double, functools.partial(double), lambda n: double(n)],
-    ids=["async", "partial", "coroutine"],
+    [double, functools.partial(double), lambda n: double(n), lambda n: Later(n)],
+    ids=["async", "partial", "coroutine", "awaitable"],
 )
 def test_an_async_tool_runs_either_way(function):
     shape = tool(double).parameters

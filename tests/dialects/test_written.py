@@ -10,7 +10,7 @@ import pytest
 from demos.refund import offline
 from demos.refund.dialects import speaking
 from demos.refund.shop import Shop
-from tests.servers import serve
+from tests.servers import Reply, serve
 from tests.support.counting import grows_evenly
 from tests.support.pieces import InPieces, four_ways, told
 from tests.support.providers import RIGHT, SPEAKS, WAYS, desk, model_of
@@ -333,3 +333,16 @@ def test_a_thought_behind_the_action_covers_nothing():
     model = react(ScriptedModel([late, DONE["react"]]))
     outcome = Agent(model, [look], **CARRYING, silence="accept").run("Look at 7.")
     assert outcome.actions == ()
+
+
+@pytest.mark.parametrize("dialect", [json_plan, react])
+@pytest.mark.parametrize("run", WAYS)
+def test_a_call_that_the_server_took_for_one_and_could_not_read_is_said_to_the_model(dialect, run):
+    """Parsers of Ollama's run over every reply, tools or not."""
+    error = Reply(500, {"error": "error parsing tool call: raw='<function=pay', err=EOF"})
+    with serve(SPEAKS["ollama"][0](), lambda request: Assistant("Hm.")) as server:
+        server.canned = [error] * 3
+        outcome = run(Agent(dialect(model_of("ollama", server)), [look]), "Look.")
+    assert (outcome.exit, outcome.actions) == ("gave_up", ())
+    sent = [json.dumps(body["messages"]) for body in server.requests]
+    assert len(sent) == len(set(sent)) == 3

@@ -2,6 +2,10 @@
 
 import asyncio
 import json
+import os
+import subprocess
+import sys
+import uuid
 from dataclasses import replace
 from decimal import Decimal
 from functools import reduce
@@ -493,3 +497,49 @@ def test_what_cannot_be_seen_through_is_asked_about():
     model = ScriptedModel([call("pay", order="5000"), "Done."])
     paused = Agent(model, [guarded], force="never").run("Pay.")
     assert (paused.exit, paused.answer) == ("needs_human", 'Run pay(order="5000", cents=1000)?')
+
+
+class Shipment(pydantic.BaseModel):
+    to: str
+    number: str = pydantic.Field(default_factory=lambda: uuid.uuid4().hex)
+
+
+@pytest.mark.parametrize(
+    ("parameter", "written"),
+    [
+        (Shipment, {"to": "bob"}),  # another number each time it is read
+        (Annotated[str, pydantic.AfterValidator(lambda value: object())], "bob"),
+        (str, "b\ud800b"),  # as a model of one's own may write it
+    ],
+    ids=["new each time", "opaque", "surrogate"],
+)
+def test_a_yes_holds_whatever_the_arguments_are(parameter, written, tmp_path):
+    def ship(order):
+        """Ship."""
+
+    ship.__annotations__ = {"order": parameter}
+    guarded = tool(ship, needs_approval=True)
+    path, questions = tmp_path / "run.jsonl", []
+    model = ScriptedModel([call("ship", order=written), "Done."])
+    assert Agent(model, [guarded], force="never").run("Go.", transcript=path).exit == "needs_human"
+    approve = lambda question: questions.append(question) or len(questions) < 3  # noqa: E731
+    outcome = Agent(model, [guarded], force="never", approve=approve).resume(path)
+    assert (len(questions), len(outcome.actions)) == (1, 1)
+    assert questions[0].received == {"order": written}
+
+
+def test_a_set_is_shown_alike_in_every_process():
+    """Python orders the strings in one anew each time it starts."""
+    script = """if True:
+        from think_agent import ToolCall, tool
+        from think_agent.tools import as_received
+
+        @tool
+        def mark(tags: frozenset[str]) -> None:
+            "Mark."
+
+        print(as_received({"mark": mark}, ToolCall("1", "mark", {"tags": list("hamster")})))
+        """
+    seeds = [os.environ | {"PYTHONHASHSEED": str(seed)} for seed in (1, 2)]
+    one, other = (subprocess.check_output([sys.executable, "-c", script], env=env) for env in seeds)
+    assert one == other

@@ -225,6 +225,7 @@ EXTRA = "day: there is no such field"
 NO_OBJECT = "arguments: Input should be a valid dictionary or instance of Capital, got [1]"
 MISSING = "continent: this field is required"
 PARIS_TODAY = called(weather("Paris", day="today"))
+GUESSED = Assistant(WORDS, usage=Usage(1, 1, estimated=True))
 HALF = spoken('{"city": "Oslo"}')
 FOUND = called(replace(weather("Oslo"), recovered=True))
 CLOCK = called(ToolCall("", "clock"))
@@ -259,8 +260,8 @@ def verdict(row: str, **seen: Seen) -> str:
         ("structured output", "schema", spoken("[1]"), f"silently ignored ({NO_OBJECT})"),
         ("structured output", "schema", HALF, f"silently ignored ({MISSING})"),
         ("streaming", "stream", Seen(spoken(WORDS), pieces=1), "no (it came in one piece)"),
-        ("usage reported", "stream", Seen(Assistant(WORDS)), "no (not when it streams)"),
-        ("usage reported", "plain", Assistant("Oslo"), "no"),
+        ("usage reported", "stream", Seen(GUESSED), "no (not when it streams)"),
+        ("usage reported", "plain", GUESSED, "no"),
         ("empty content in history", "empty", spoken(""), "no (an empty reply)"),
         ("start of a long message seen", "long", spoken("Which password?"), UNSEEN),
     ],

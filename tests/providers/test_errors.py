@@ -23,6 +23,7 @@ from tests.support.providers import (
     talking,
 )
 from think_agent import (
+    THINK,
     Assistant,
     AuthError,
     BadRequest,
@@ -32,6 +33,8 @@ from think_agent import (
     ModelNotFound,
     Overloaded,
     RateLimited,
+    Request,
+    User,
     connect,
 )
 from think_agent.errors import ToolsUnsupported
@@ -276,3 +279,19 @@ def test_a_stream_is_over_with_its_last_event(provider, way):
 @pytest.mark.parametrize("said", ["-5", "nan", "inf", "soon", "Wed, 21 Oct 2015 07:28:00 GMT", ""])
 def test_what_is_no_time_to_wait(said):
     assert asked_wait({"retry-after": said}) is None
+
+
+@every_provider
+@every_way
+def test_what_a_proxy_cannot_read_is_not_blamed_on_the_model(provider, way):
+    said = [
+        (500, 'Post "http://127.0.0.1:41/completion": EOF', Overloaded),
+        (400, "tool parser 'hermes' was not found", BadRequest),
+    ]
+    if provider != "ollama":
+        said += [(500, "invalid character '<' looking for beginning of value", Overloaded)]
+    with talking(provider) as (server, model):
+        model.retries = 0
+        for status, words, kind in said:
+            server.canned = [Reply(status, {"error": {"message": words, "code": status}})]
+            assert type(failure(model, way, Request([User("Hi")], [THINK]))) is kind

@@ -82,7 +82,7 @@ REPLIES = {
     "thinking and text": Assistant("All is well.", "It may be lost.", usage=USED),
     "thinking, text and calls": Assistant("Let me see.", "Which?", CALLS, "tool_use", USED),
     "cut": Assistant("Once upon a", stop_reason="max_tokens", usage=Usage(1, 2)),
-    "refused": Assistant("I cannot help with that.", stop_reason="refusal"),
+    "refused": Assistant("I cannot help with that.", stop_reason="refusal", usage=Usage(1, 1)),
     "empty": Assistant(),
 }
 VARIANTS = {
@@ -101,7 +101,8 @@ VARIANTS = {
 def test_four_ways_to_ask_give_one_reply(provider, what):
     said = REPLIES[what]
     if what == "refused" and provider in ("ollama", "gemini"):
-        said = Assistant(stop_reason="refusal" if provider == "gemini" else "end_turn")
+        end = "refusal" if provider == "gemini" else "end_turn"
+        said = Assistant(stop_reason=end, usage=said.usage)
     with talking(provider, says(said)) as (server, model):
         reply, deltas = four_ways(model, ASKED)
         streams = [sum(str(body.get("stream")) == "True" for body in server.requests)]

@@ -156,3 +156,15 @@ def test_a_reply_that_gemini_calls_malformed_is_searched_for_no_call(speak, way)
         ]
         reply = ASK[way](speak(model), Request([User("Pay 1.")], [THINK, pay]))
     assert reply.tool_calls == ()
+
+
+@pytest.mark.parametrize("way", ASK)
+@pytest.mark.parametrize("reason", ["MALFORMED_RESPONSE", "OTHER", "TOO_MANY_TOOL_CALLS"])
+def test_a_reason_to_stop_without_a_word_is_half_a_reply(way, reason):
+    body = {"candidates": [{"finishReason": reason}]}
+    with talking("gemini") as (server, model):
+        chunks = [f"data: {json.dumps(body)}\n\n".encode()] if "streamed" in way else None
+        server.canned = [Reply(200, body, chunks)]
+        reply = ASK[way](model, HELLO)
+    assert reply.stop_reason == "incomplete"
+    assert reason in reply.cause

@@ -1,8 +1,13 @@
 """What no server can do to a run, whatever it sends: on all five protocols, over real HTTP."""
 
+import asyncio
 import gc
+import itertools
 import json
+import os
 import socket
+import subprocess
+import sys
 import threading
 import time
 import traceback
@@ -16,19 +21,18 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.servers import ProviderServer, Reply, bare, serve
+from tests.servers import ProviderServer, Reply, bare, serve, sse
+from tests.servers.gemini import GeminiProtocol
 from tests.support.providers import (
     ASK,
     HELLO,
     KEY,
     SPEAKS,
     VARIABLES,
+    WAYS,
     every_provider,
     every_way,
     model_of,
-    run_astreamed,
-    run_streamed,
-    streamed_ways,
     talking,
 )
 from think_agent import (
@@ -38,11 +42,16 @@ from think_agent import (
     ConnectionFailed,
     Model,
     ModelError,
+    Request,
     TimedOut,
     ToolCall,
+    ToolResult,
+    User,
     connect,
+    tool,
 )
 from think_agent.providers import transport
+from think_agent.providers.base import _Asking
 from think_agent.providers.settings import is_exposed
 
 LONG = Assistant("All is well, and it will be well for a long time to come. " * 3)
@@ -334,6 +343,39 @@ def test_a_key_that_a_reply_echoes_is_in_no_part_of_it(provider, way):
 
 
 @every_provider
+@pytest.mark.parametrize("where", ["//me:{}@127.0.0.1", "/?key={}", "/{}"])
+def test_a_secret_of_the_address_that_a_reply_echoes_is_in_no_part_of_it(provider, where):
+    secret = "an-address-with-0123456789"
+    with talking(provider) as (server, model):
+        ours = model.url
+        before, after = ours.replace("//127.0.0.1", where), ours + where
+        url = (before if where.startswith("//") else after).format(secret)
+        model = model_of(provider, server, base_url=url)
+    said = model_reads(provider, Assistant(f"You came by {secret}."), model)
+    assert said.text == "You came by ***."
+
+
+def model_reads(provider: str, said: Assistant, model: Model) -> Assistant:
+    """What the model makes of such an answer."""
+    asking = _Asking(bare(model), HELLO)
+    with asking as body:
+        return asking.read(SPEAKS[provider][0]().encode(said, {"model": "m", **body}))
+
+
+@every_way
+def test_a_reason_that_holds_a_key_is_cut_only_when_the_key_is_out(way):
+    for before in range(120, 300, 9):
+        reason = "x" * before + KEY * 2
+        body = {"candidates": [{"finishReason": reason, "content": {"parts": [{"text": "Hi"}]}}]}
+        with serve(GeminiProtocol(key=KEY * 2), lambda _: LONG) as server:
+            chunks = [sse(body)] if "stream" in way else None
+            server.canned = [Reply(body=body, chunks=chunks)]
+            reply = ASK[way](model_of("gemini", server, api_key=KEY * 2), HELLO)
+        assert reply.cause.startswith("the server stopped before the end: xxx")
+        assert KEY[:3] not in reply.cause
+
+
+@every_provider
 def test_a_key_of_the_environment_stays_here_and_one_that_is_given_goes(provider, monkeypatch):
     for variables in VARIABLES.values():
         for name in variables:
@@ -406,13 +448,83 @@ def test_no_error_holds_a_key_however_it_is_echoed(provider, way):
 
 
 @every_provider
-@streamed_ways
+@every_way
 def test_a_server_that_goes_on_past_the_bound_on_its_tokens_is_left(provider, way):
     with serve(SPEAKS[provider][0](), lambda _: Assistant("word " * 5_000)) as server:
         model = model_of(provider, server, max_output_tokens=20)
         reply = ASK[way](model, HELLO)
         assert (reply.stop_reason, reply.cause) == ("incomplete", "too_long")
-        assert len(reply.text) < 2_000
-        outcome = Agent(model_of(provider, server), max_tokens=50, think=None)
-        run = run_streamed if way == "streamed" else run_astreamed
-        assert run(outcome, "Hello").exit == "budget"
+        assert len(reply.text) < 2_000 or "stream" not in way
+        agent = Agent(model_of(provider, server), max_tokens=50, think=None)
+        assert dict(zip(ASK, WAYS, strict=True))[way](agent, "Hello").exit == "budget"
+
+
+@every_provider
+@every_way
+def test_a_server_that_counts_no_tokens_is_no_way_around_a_limit(provider, way):
+    look = Assistant("Let me see. " * 20, tool_calls=(ToolCall("", "look"),))
+    seven = tool(lambda: "7", name="look", description="Look.")
+    with serve(SPEAKS[provider][0](), lambda _: look) as server:
+        agent = Agent(model_of(provider, server), [seven], max_tokens=900)
+        outcome = dict(zip(ASK, WAYS, strict=True))[way](agent, "Hello")
+    assert (outcome.exit, outcome.usage.estimated) == ("budget", True)
+    assert outcome.model_calls < 9
+    used = sum(len(json.dumps(body)) for body in server.requests) / 4
+    assert outcome.usage.input_tokens == pytest.approx(used, rel=0.1)
+
+
+@every_provider
+def test_a_stream_that_was_cut_is_left_at_once(provider):
+    """A server that goes on writing sees the connection close, also of an async stream."""
+    gone = threading.Event()
+
+    def endless(reply: Reply) -> Reply:
+        def pieces() -> Iterator[bytes]:
+            first, *others = in_bytes(reply)
+            yield first
+            try:
+                yield from itertools.islice(itertools.cycle(others[:3]), 5_000)
+            finally:  # closed by the server when nobody reads
+                gone.set()
+
+        return replace(reply, chunks=pieces())
+
+    async def ask(model: Model) -> bool:
+        async for _ in model.astream(replace(HELLO, max_output_tokens=16)):
+            pass
+        return await asyncio.to_thread(gone.wait, 5)
+
+    with serving(provider, endless) as (_, model):
+        assert asyncio.run(ask(model))
+
+
+PROXIES = ["http://u:pass@proxy:port", "htp://u:pass@proxy:1", "http://u:pass/x@proxy:1"]
+
+
+@every_provider
+@pytest.mark.parametrize("proxy", PROXIES)
+def test_a_proxy_that_is_none_is_an_error_of_ours(provider, proxy, monkeypatch):
+    monkeypatch.setenv("ALL_PROXY", proxy)
+    _, spec, options = SPEAKS[provider]
+    for ask in ASK.values():
+        with pytest.raises(ConnectionFailed, match="check HTTP_PROXY") as caught:
+            ask(connect(spec, base_url="https://models.example", **options), HELLO)
+        assert "pass" not in "".join(traceback.format_exception(caught.value))
+
+
+def test_nor_does_an_sdk_fall_over_it_when_it_is_imported():
+    script = "from think_agent import connect; connect('ollama')"
+    env = os.environ | {"ALL_PROXY": PROXIES[0]}
+    done = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True)
+    assert "ollama: the proxy is no address that works" in done.stderr.splitlines()[-1]
+    assert "pass@" not in done.stderr
+
+
+@every_provider
+@every_way
+def test_a_lone_surrogate_of_an_old_file_does_not_stop_a_conversation(provider, way):
+    bad = "x\ud83d"
+    call = ToolCall("c1", bad, {bad: bad})
+    said = [User(bad), Assistant(bad, tool_calls=(call,)), ToolResult("c1", bad, bad)]
+    with talking(provider) as (_, model):
+        assert ASK[way](model, Request(said)).text == "Hello."

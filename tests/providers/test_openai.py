@@ -126,7 +126,8 @@ def test_the_host_chooses_the_api(monkeypatch):
 
 def test_text_that_cannot_be_sent(monkeypatch):
     with talking("openai-chat") as (_, model):
-        assert "lone surrogate" in str(failure(model, request=Request([User("\ud800")])))
+        said = failure(model, request=Request([User("Hi")], system="\ud800"))
+        assert "lone surrogate" in str(said)
     monkeypatch.setenv("OPENAI_ORG_ID", "örg")  # the SDK sends it along
     with talking("openai-chat") as (_, model):
         wrong = failure(model)

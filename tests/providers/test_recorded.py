@@ -3,7 +3,7 @@ oracle is the SDK: what its own types read in an answer, our reply has to say.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import astuple, replace
 from typing import Any, NamedTuple
 
 import anthropic
@@ -34,7 +34,6 @@ from think_agent import (
     Usage,
     User,
 )
-from think_agent.providers.errors import UnreadCall
 from think_agent.running import with_ids
 from think_agent.text import json_object
 
@@ -88,11 +87,11 @@ ERRORS: dict[str, dict[str, tuple[type[ModelError], str]]] = {
         "err-400-context-length": (BadRequest, "raise num_ctx"),
         "err-400-no-thinking-support": (BadRequest, "leave out reasoning"),
         "err-404-model": (ModelNotFound, "ollama pull"),
-        "stream-200-error-parsing-tool-call": (UnreadCall, "error parsing tool call"),
     },
 }
 RECORDED = [(provider, case) for provider in SPEAKS for case in cases(provider)]
-DECODED = [(provider, case) for provider, case in RECORDED if case not in ERRORS[provider]]
+UNREAD = ("ollama", "stream-200-error-parsing-tool-call")
+DECODED = [one for one in RECORDED if one[1] not in ERRORS[one[0]] and one != UNREAD]
 STOPPED = {  # of those that ended otherwise than by a call or by themselves
     "max_tokens": {
         "length-reasoning-budget-empty", "length-truncated-tool-args", "stream-length-empty",
@@ -268,6 +267,12 @@ def test_every_recording_is_used():
 
 
 @needs_wire
+def test_a_recorded_call_that_the_server_could_not_read_is_no_error():
+    _, reply = played(*UNREAD)
+    assert (reply.text, "error parsing tool call" in reply.notice) == ("", True)
+
+
+@needs_wire
 @pytest.mark.parametrize(("provider", "case"), DECODED)
 def test_a_recorded_reply_is_read_as_the_sdk_reads_it(provider, case):
     deltas, reply = played(provider, case)
@@ -288,7 +293,7 @@ def test_a_recorded_reply_is_read_as_the_sdk_reads_it(provider, case):
     if seen.usage is None:
         assert reply.usage.input_tokens + reply.usage.output_tokens == seen.total
     else:
-        assert reply.usage == seen.usage
+        assert reply.usage == seen.usage or reply.usage.estimated > any(astuple(seen.usage))
     assert reply.provider == provider.partition("-")[0]
     usual = "tool_use" if calls else "end_turn"
     ends = [stop for stop, those in STOPPED.items() if case in those]

@@ -5,15 +5,12 @@ Rule 1: a code is what programs compare (`exit="limit"`); its words are for peop
 Rule 2: a code that is not in a table (a file may hold anything) is shown as it is.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Mapping
 
-from ..loop import AskHuman, CallModel, CallTool, Done, Refuse, Step
-from ..messages import Assistant, Force, Json, Message, ToolCall, ToolResult, Usage, User, Verdict
+from ..loop import CallModel
+from ..messages import Assistant, Force, Json, ToolResult, Usage, Verdict
 from ..text import json_text, json_value, shorten
-from ..think import THINK, should_continue, thought
-from ..tools import signature
 from ..turn import Action, Turn
-from .explain import Explained
 
 EXITS = {  # how a turn ended: in short, and as a sentence
     "signal": ("✓ done", "A thought said that all was done; a last call without tools answered."),
@@ -122,7 +119,8 @@ def tokens(usage: Usage) -> str:
     if not (usage.input_tokens or usage.output_tokens):
         return ""
     cached = f" ({usage.cached_tokens:,} cached)" if usage.cached_tokens else ""
-    return f"{usage.input_tokens:,} tokens in{cached}, {usage.output_tokens:,} out"
+    about = "about " if usage.estimated else ""
+    return f"{about}{usage.input_tokens:,} tokens in{cached}, {usage.output_tokens:,} out"
 
 
 def duration(seconds: float | None) -> str:
@@ -174,53 +172,3 @@ def thought_of(actions: Collection[Action]) -> str:
     if behind_one == len(actions):
         return many + ("each " if behind_one > 1 else "") + "behind a thought"
     return f"{many}{behind_one or 'none'} of them behind a thought"
-
-
-def planned(step: Step) -> str:
-    """What the loop is to do next."""
-    match step:
-        case CallModel(say=say):
-            question = f", with a {say.kind} question" if say else ""
-            return f"the model is {asked(step)}{question}"
-        case CallTool(call):
-            return f"run {call.name}"
-        case Refuse(call, code):
-            return f"refuse {call.name} ({code})"
-        case AskHuman():
-            return "ask a person"
-        case Done(exit):
-            return f"end ({exit})"
-
-
-def came(message: Message) -> Iterator[str]:
-    """A message that came of a step: a line, or one for each call in it."""
-    match message:
-        case Assistant(tool_calls=[_, *_] as calls):
-            yield from map(_called, calls)
-        case Assistant(words=words):
-            yield shorten(words, 100)
-        case ToolResult(name=name, content=content):
-            yield f"{name} gave: {shorten(gave(content, None), 100)}"
-        case User(kind=kind):
-            yield f"the {kind} question"
-        case Verdict():
-            yield decided(message)
-
-
-def _called(call: ToolCall) -> str:
-    if call.name != THINK.name:
-        return shorten(signature(call), 100)
-    leaving = ', should_continue "false"' if should_continue(call) is False else ""
-    return f"{call.name}{leaving}: {shorten(thought(call), 100)}"
-
-
-def explained(steps: Iterable[Explained]) -> Iterator[str]:
-    """Why each step of a run was taken: what `next_step` planned, which policies changed it to
-    what, and what came of it.
-    """
-    for number, step in enumerate(steps, 1):
-        for place, (who, what) in enumerate(step.planned):
-            yield f"{'     ' if place else f'{number:>3}. '}{who}: {planned(what)}"
-        yield from (f"       -> {line}" for message in step.came for line in came(message))
-        if not step.as_recorded:
-            yield "       !! as recorded; with these settings it would differ"

@@ -150,6 +150,8 @@ def _end(span: Span, error: BaseException | None) -> None:
 
 
 def _usage(usage: Usage) -> Json:
+    if usage.estimated:
+        return {}
     return {
         "gen_ai.usage.input_tokens": usage.input_tokens,
         "gen_ai.usage.output_tokens": usage.output_tokens,

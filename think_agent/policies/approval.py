@@ -4,7 +4,7 @@ Rule 1: no verdict, no run. The question is a step (AskHuman), the verdict a mes
         transcript, so a run can pause for days and go on by it.
 Rule 2: "no" is an answer for the model, with the person's reason; "quit" ends the run.
 Rule 3: a call that was started and has no result may have happened. It is repeated only where that
-        is harmless: the tool is idempotent, or takes an idempotency key. Else a person is asked.
+        is harmless: the tool is idempotent, or had an idempotency key. Else a person is asked.
 Rule 4: a verdict is about the one call that is next, for ids may repeat: a yes never covers two.
 """
 
@@ -38,12 +38,11 @@ def after_a_crash(tools: Mapping[str, Tool]) -> Policy:
     """A call that was started and has no result is not simply run again."""
 
     def ask_before_repeating(step: Step, turn: Turn) -> Step:
-        started = any(isinstance(note, Started) for note in turn.notes)
-        if not isinstance(step, (CallTool, Refuse)) or not started:
+        if not isinstance(step, (CallTool, Refuse)) or not turn.started:
             return step
         step = CallTool(step.call)  # what may have happened is not said to be "not run"
         tool = tools.get(step.call.name)
-        if tool and (tool.idempotent or tool.takes_key):
+        if tool and (tool.idempotent or (tool.takes_key and turn.started.key)):
             return step
         question = "{} was started and has no result: it may have happened. Run it again?"
         refusal = "not run again: it was started before a crash and may have happened."
@@ -93,9 +92,9 @@ def verdict(answer: Verdict | bool, asked: AskHuman) -> Verdict:
         answer = Verdict("yes" if answer else "no")
     if isinstance(answer, Verdict) and answer.call_id in ("", call_id):
         with suppress(TypeError, ValueError, RecursionError):
+            kept = from_json(json_value(well_formed(json_text(to_json(answer)))))
             shown = asked.received if answer.arguments is None else None
-            kept = json_text(to_json(replace(answer, call_id=call_id, shown=shown)))
-            return replace(cast(Verdict, from_json(json_value(well_formed(kept)))), call_id=call_id)
+            return replace(cast(Verdict, kept), call_id=call_id, shown=shown)
     raise TypeError(f"approve= gave {type(answer).__name__}: use a bool or a Verdict of this call")
 
 

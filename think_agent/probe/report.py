@@ -217,9 +217,9 @@ def _streaming(reply: Assistant, seen: Sight) -> Finding:
 
 def _usage(reply: Assistant, seen: Sight) -> Finding:
     streamed = seen["stream"].reply
-    if not (reply.usage.input_tokens and reply.usage.output_tokens):
+    if reply.usage.estimated:
         return "no", ""
-    return YES if not streamed or streamed.usage.output_tokens else ("no", "not when it streams")
+    return YES if not (streamed and streamed.usage.estimated) else ("no", "not when it streams")
 
 
 def _start_seen(reply: Assistant, seen: Sight) -> Finding:

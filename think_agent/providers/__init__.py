@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, get_args
 from ..errors import ModelError
 from ..model import Model
 from ..wire.common import Reasoning, Settings
+from .errors import BAD_PROXY
 
 
 class Entry(NamedTuple):
@@ -81,6 +82,8 @@ def connect(
         extra = "." if provider == "ollama" else f'".[{provider}]"'  # Ollama's comes with the kit
         said = f"{provider}: the package {entry.package} is not installed ({error})"
         raise ModelError(f"{said}; in the clone run: pip install -e {extra}") from error
+    except Exception:  # Ollama's makes a client when it is imported
+        raise ModelError(f"{provider}: {BAD_PROXY}") from None
     make = getattr(module, entry.class_name)
     parameters = inspect.signature(make).parameters.values()
     for name in options.keys() - {one.name for one in parameters if one.kind is one.KEYWORD_ONLY}:

@@ -19,8 +19,10 @@ Rule 5: no error of ours shows the SDK's, which may hold a key, as its cause.
 """
 
 import asyncio
+import json
 import os
 import random
+import re
 import time
 import warnings
 import weakref
@@ -33,13 +35,20 @@ from types import ModuleType
 from typing import Any, TypedDict, Unpack
 
 from ..errors import BadRequest, BadResponse, ConnectionFailed, ModelError, TimedOut
-from ..messages import Assistant, Json
+from ..messages import Assistant, Json, from_json, to_json
 from ..model import Capabilities, Request
 from ..streaming import Delta
-from ..wire.common import ErrorAnswer, Settings, checked_delta, checked_reply, weaken
-from .errors import RIGHT_KIND, SLIP, STUMBLES, Translator, UnreadCall, refused_kinds
-from .settings import LONG, checked_url, find_key, secrets_in, stays_here
-from .transport import DEADLINE, PerLoop
+from ..text import json_text, shorten, well_formed
+from ..wire.common import (
+    ErrorAnswer,
+    Settings,
+    checked_delta,
+    checked_reply,
+    weaken,
+)
+from .errors import BAD_PROXY, RIGHT_KIND, SLIP, STUMBLES, Translator, UnreadCall, refused_kinds
+from .settings import LONG, any_of, checked_url, find_key, secrets_in, stays_here
+from .transport import ANSWER, DEADLINE, PerLoop
 
 LONGEST_WAIT = 30.0  # seconds
 CHARACTERS = 16  # more than a token holds, on average: for servers that go on past their bound
@@ -81,15 +90,24 @@ class Provider(Translator):
         self.url = checked_url(self.base_url or self.address[1], self.name, self.http)
         self.key = find_key(where.get("api_key"), self.name, self.url, *self.keys)
         stays_here(self.name, self.url, *self.extras)
-        self.secrets = secrets_in(self.key, self.url, *filter(None, map(os.getenv, self.extras)))
-        self._async_clients = PerLoop(partial(self.connect, is_async=True))
+        secrets = secrets_in(self.key, self.url, *filter(None, map(os.getenv, self.extras)))
+        self.secrets = any_of(secrets)
+        long = (re.escape(one) for one in secrets if len(one) >= LONG)  # else it may be a word
+        self.long_secrets = re.compile("|".join(long) or r"(?!)")
+        self._async_clients = PerLoop(partial(self._connected, is_async=True))
 
     @cached_property
     def client(self) -> Any:
         """The SDK's client, made when it is needed."""
-        client, close = self.connect(is_async=False)
+        client, close = self._connected(is_async=False)
         weakref.finalize(self, close)
         return client
+
+    def _connected(self, *, is_async: bool) -> tuple[Any, Callable[[], Any]]:
+        """`connect`, where nothing but the proxy that the environment names can be wrong by now."""
+        with suppress(ImportError, ValueError, self.http.InvalidURL):
+            return self.connect(is_async=is_async)
+        raise ConnectionFailed(f"{self.name}: {BAD_PROXY}")
 
     @property
     def capabilities(self) -> Capabilities:  # type: ignore[override]
@@ -178,6 +196,7 @@ class Provider(Translator):
             with asking as body:
                 async with self._async_clients.client() as client:
                     events = await self.post(client, body, stream=True)
+                    answer = ANSWER.get()
                     try:
                         async for event in events:
                             for delta in asking.deltas(self.decoded(event)):
@@ -187,6 +206,8 @@ class Provider(Translator):
                     finally:
                         close = events.close if hasattr(events, "close") else events.aclose
                         await close()
+                        if answer:  # an SDK may leave it open until it is collected
+                            await answer.aclose()
                 asking.finish()
         yield asking.reply
 
@@ -215,9 +236,10 @@ class _Asking:
         self.body = provider.to_wire(self.asked)
         if self.streamed:  # else nothing comes before the whole of it
             self.fold = provider.wire.Fold()
-            bound = provider.settings.bounded(self.request.max_output_tokens).max_output_tokens
-            self.room = CHARACTERS * (bound or 0)  # for what comes
+        bound = provider.settings.bounded(self.request.max_output_tokens).max_output_tokens
+        self.room = CHARACTERS * (bound or 0)  # for what comes
         DEADLINE.set(self.request.deadline)
+        ANSWER.set(None)
         return self.body
 
     def __exit__(self, kind: object, error: BaseException | None, at: object) -> bool:
@@ -245,12 +267,21 @@ class _Asking:
         if isinstance(response, dict) and response.get("error"):  # whatever stands beside it
             raise ErrorAnswer(response["error"])
         answer = provider.wire.from_wire(response, provider.model)
-        secret = provider.key if len(provider.key) >= LONG else ""
-        reply = checked_reply(answer, keep_native=provider.sends_surrogates, secret=secret)
+        secrets = provider.long_secrets
+        reply = checked_reply(answer, keep_native=provider.sends_surrogates, secrets=secrets)
+        size = len(f"{reply.text}{reply.thinking}{reply.commentary}{reply.tool_calls or ''}")
+        counted = reply.usage
+        if size and not (counted.input_tokens and counted.output_tokens):  # a limit needs some
+            sent = counted.input_tokens or len(json.dumps(self.body)) // 4
+            got = counted.output_tokens or -(-size // 4)
+            usage = replace(counted, input_tokens=sent, output_tokens=got, estimated=True)
+            reply = replace(reply, usage=usage)
         if reply.stop_reason == "malformed":
             reply = self._malformed(reply)
         if reply.stop_reason == "incomplete":
-            reply = _unfinished(reply, reply.cause)
+            reply = _unfinished(reply, shorten(reply.cause))
+        if self.room < (0 if self.streamed else size):
+            reply = _unfinished(reply, "too_long")
         if self.request.tool_choice == "auto":
             return reply
         by_words_alone = self.asked.tool_choice == "auto" and self.asked.tools
@@ -259,9 +290,7 @@ class _Asking:
     def finish(self) -> None:
         """A stream is over: what it amounts to is the reply."""
         reply = self.read(self.fold.result())
-        if self.room < 0:
-            reply = _unfinished(reply, "too_long")
-        elif reply.stop_reason == "incomplete" and not (self.shown or self.fold.ended):
+        if reply.stop_reason == "incomplete" and not (self.shown or self.fold.ended):
             said = f"the stream broke off before its end; try again, and {RIGHT_KIND}"
             raise BadResponse(f"{self.provider.name}: {said}", retryable=True)
         self.reply = reply
@@ -271,12 +300,16 @@ class _Asking:
         Else that is the failure, in our terms.
         """
         provider, request = self.provider, self.request
+        if isinstance(error, UnicodeEncodeError):
+            self.request = _well_formed(request)
+            if self.request != request:
+                return
         ours = provider.translate(error, self.body)
         if ours is None:
             raise error
         deadline = inf if request.deadline is None else request.deadline
         late = isinstance(ours, TimedOut) and time.monotonic() >= deadline
-        if isinstance(ours, UnreadCall) and request.tools:
+        if isinstance(ours, UnreadCall):
             reply = _unfinished(self._so_far(), "")
             mistake = str(ours).removesuffix(f"; {SLIP}")
             self.reply = self._malformed(replace(reply, stop_reason="malformed", mistake=mistake))
@@ -316,11 +349,18 @@ class _Asking:
         to call.
         """
         if not self.asked.tools or self.asked.tool_choice == "none":
-            return replace(reply, text="", stop_reason="end_turn", mistake="")
+            unread = reply.mistake and f"What the model wrote could not be read: {reply.mistake}"
+            return replace(reply, text="", stop_reason="end_turn", mistake="", notice=unread)
         names = ", ".join(tool.name for tool in self.asked.tools)
         said = f" ({self.provider.quote(reply.mistake)})" if reply.mistake else ""
         words = f"Your tool call could not be read{said}. The tools are: {names}. Call one again."
         return replace(reply, mistake=words)
+
+
+def _well_formed(request: Request) -> Request:
+    """`request` without lone surrogates in its messages, as files of earlier kits hold them."""
+    texts = (well_formed(json_text(to_json(message))) for message in request.messages)
+    return replace(request, messages=[from_json(json.loads(text)) for text in texts])
 
 
 def _unfinished(reply: Assistant, cause: str) -> Assistant:

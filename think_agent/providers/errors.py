@@ -37,6 +37,7 @@ from .settings import shown_address
 LONGEST_QUOTE = 300  # characters
 OFFLINE = "check base_url, the network, and that the server runs"
 
+BAD_PROXY = "the proxy is no address that works; check HTTP_PROXY, HTTPS_PROXY and ALL_PROXY"
 RIGHT_KIND = "check that base_url points to the right kind of server"
 UNSENDABLE = (
     "in the request is a lone surrogate, a number that is no JSON, or a setting that no header can "
@@ -85,11 +86,14 @@ ANY = range(400, 600)
 CREDIT = "insufficient_quota|billing_hard_limit"
 NO_CALL = (
     r"pars\w+ (the )?(tool|function) call|tool call pars|failed to parse input|"
-    "tool_use_failed|XML syntax error|did not call a tool|expected element type|"
-    "empty (Laguna )?(tool|function|argument)|mismatched arg_key|is missing for tool|"
-    "tool .* (is not declared|not found)|undeclared .*function|missing ATEM"
+    "tool_use_failed|did not call a tool"
 )
-NO_JSON = "failed to parse JSON|unexpected end of JSON|invalid character|cannot unmarshal|^ EOF$"
+OLLAMA_PARSERS = (  # those of its own models; of another server these words mean a fault of it
+    "^ollama: .*(XML syntax error|expected element type|empty (Laguna )?(tool|function|argument)|"
+    "mismatched arg_key|is missing for tool|tool .* (is not declared|not found)|"
+    "undeclared .*function|ATEM|Glimmer|GLM tool call|failed to parse JSON|"
+    "unexpected end of JSON|invalid character|cannot unmarshal)|^ollama:  EOF$"
+)
 SLIP = "this was the model's slip; ask again"
 NO_MODEL = (
     "model_not_found|model.*not (found|exist)|(invalid|not a valid|not a chat) model|"
@@ -110,7 +114,7 @@ MEANINGS = [  # the first one that fits
     Meaning(AuthError, {400}, "credit balance", "add credit to the account"),
     Meaning(AuthError, {400}, "API key", CHECK_KEY),
     Meaning(UnreadCall, {400, 422, 500}, NO_CALL, SLIP, retryable=True),
-    Meaning(UnreadCall, {500}, NO_JSON, SLIP, retryable=True),
+    Meaning(UnreadCall, {500}, OLLAMA_PARSERS, SLIP, retryable=True),
     Meaning(RateLimited, {402, 403, 429}, CREDIT, "no credit is left: check plan and billing"),
     Meaning(RateLimited, {429}, "too large", "send less"),
     Meaning(RateLimited, {429}, "usage limit|PerDay", "wait until the limit is lifted"),
@@ -180,7 +184,7 @@ class Translator(Model):
         inside = fault.status in (None, 200)  # then the header is no word about this
         inner = int(fault.code) if fault.code.isdecimal() else STATUS.get(fault.code, 400)
         status = inner if inside else fault.status
-        words = f"{fault.code} {fault.said}"
+        words = f"{self.name}: {fault.code} {fault.said}"
         kind, _, _, advice, retryable = next(
             meaning
             for meaning in MEANINGS
@@ -210,7 +214,8 @@ class Translator(Model):
         """What it means that an SDK or a `from_wire` fell over a request or over its answer."""
         if isinstance(error, RecursionError) or "integer string conversion" in str(error):
             said = "JSON nested too deeply, or with a number too long, to be sent or read"
-            return UnreadCall(f"{self.name}: {said}; {SLIP}")
+            kind = UnreadCall if body and body.get("tools") else BadResponse
+            return kind(f"{self.name}: {said}; {SLIP}")
         try:
             json.dumps(body, allow_nan=False)
             sound = not isinstance(error, UnicodeEncodeError)

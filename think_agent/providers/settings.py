@@ -6,6 +6,7 @@ import os
 import re
 import warnings
 from base64 import b64encode
+from collections.abc import Iterable
 from contextlib import suppress
 from ipaddress import ip_address
 from types import ModuleType
@@ -73,10 +74,9 @@ def shown_address(url: str) -> str:
     return f"{scheme}://{re.split('[/?#]', rest)[0].rpartition('@')[2]}"
 
 
-def secrets_in(key: str, url: str, *headers: str) -> re.Pattern[str]:
-    """What no error may hold: the key, the values of `headers`, and of `url` the password, the
-    values of its query and what of its path is as long as a key; each in any spelling that an
-    address or a header has.
+def secrets_in(key: str, url: str, *headers: str) -> list[str]:
+    """What is not to be repeated: the key, the values of `headers`, and of `url` the password, the
+    values of its query and what of its path is as long as a key.
     """
     parts = urlsplit(url)
     login = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
@@ -86,7 +86,12 @@ def secrets_in(key: str, url: str, *headers: str) -> re.Pattern[str]:
     found |= {word for line in lines for word in re.split(r"[\s,;=]+", line)}
     found |= {piece for piece in parts.path.split("/") if len(piece) >= LONG}
     found |= {form(one) for one in found for form in (unquote, unquote_plus)}
-    spelled = ["".join(map(_spelled, one)) for one in found if len(one) >= SHORTEST_SECRET]
+    return [one for one in found if len(one) >= SHORTEST_SECRET]
+
+
+def any_of(secrets: Iterable[str]) -> re.Pattern[str]:
+    """Any of these, in any spelling that an address or a header has."""
+    spelled = ("".join(map(_spelled, one)) for one in secrets)
     return re.compile("|".join(spelled) or r"(?!)", re.IGNORECASE)
 
 

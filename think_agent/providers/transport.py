@@ -27,6 +27,7 @@ AT_ONCE = 16  # requests on one async client
 certificates = cache(lambda http: http.create_ssl_context())  # takes 30 ms; once will do
 # The deadline (time.monotonic) of the request that is sent next: set right before it is.
 DEADLINE: ContextVar[float | None] = ContextVar("DEADLINE", default=None)
+ANSWER: ContextVar[Any] = ContextVar("ANSWER", default=None)  # the response that came last
 
 
 def guard(http: ModuleType, url: str, *, is_async: bool = False) -> Json:
@@ -67,6 +68,7 @@ def guard(http: ModuleType, url: str, *, is_async: bool = False) -> Json:
             request.extensions |= {"timeout": within, "trace": trace}
 
     def incoming(response: Any) -> None:
+        ANSWER.set(response)
         host = response.request.url.host
         if response.headers.get("content-encoding", "identity") != "identity":
             raise BadResponse(f"{host} sent a compressed answer, unasked; check base_url")

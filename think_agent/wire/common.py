@@ -6,6 +6,7 @@ Rule 2: a count of tokens is never believed to be more than a number (`count`).
 """
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -18,7 +19,7 @@ import pydantic_core
 from ..messages import Assistant, Force, Json, Message, Spoken, ToolCall, ToolResult, Usage, User
 from ..model import Request
 from ..streaming import Delta, whole_call
-from ..text import MAX_DEPTH, json_object, json_text, json_value, shorten, well_formed
+from ..text import MAX_DEPTH, json_object, json_text, json_value, well_formed
 from ..tools import Tool
 
 MAX_OUTPUT = 8192  # tokens
@@ -29,6 +30,7 @@ texts_of = attrgetter(*TEXTS)
 Reasoning: TypeAlias = Literal["off", "low", "medium", "high"]
 CallsIn: TypeAlias = Callable[[Any], Sequence[Any]]  # those in a native message, or an error
 Encode: TypeAlias = Callable[[ToolCall, Json], Json]  # a call, and what it was in its native form
+NOTHING = re.compile(r"(?!)")
 WHOLE = ("end_turn", "stop_sequence")  # how a reply ends whose calls are meant
 
 
@@ -149,16 +151,17 @@ def checked_delta(delta: Delta) -> Delta:
     return delta if text is delta.text else replace(delta, text=text)
 
 
-def checked_reply(reply: Assistant, *, keep_native: bool = False, secret: str = "") -> Assistant:
+def checked_reply(
+    reply: Assistant, *, keep_native: bool = False, secrets: re.Pattern[str] = NOTHING
+) -> Assistant:
     """`reply` as `messages.py` promises it. TypeError when a part of it is not of its type. What a
     model may have written is repaired: lone surrogates (but in its native form, where they can be
     sent back all the same), numbers that JSON does not have, and arguments nested too deeply. A
-    server may have put the `secret` into it, its key, which no file is to hold.
+    server may have put one of the `secrets` into it, its key, say, which no file is to hold.
     """
-    hidden = secret or "\ud800"  # which no text holds that is well-formed
 
     def clean(text: str) -> str:
-        return well_formed(text).replace(hidden, "***")
+        return secrets.sub("***", well_formed(text))
 
     parts = [*texts_of(reply), reply.native]
     for what, text in zip(TEXTS, parts, strict=False):
@@ -173,7 +176,7 @@ def checked_reply(reply: Assistant, *, keep_native: bool = False, secret: str = 
     try:
         said = json.dumps(parts, ensure_ascii=False, allow_nan=False)
         said.encode()
-        if said.count("{") + said.count("[") <= MAX_DEPTH and hidden not in said:
+        if said.count("{") + said.count("[") <= MAX_DEPTH and not secrets.search(said):
             return reply  # it cannot be nested too deeply
     except ValueError:  # NaN, or (as UnicodeEncodeError) a lone surrogate
         pass
@@ -202,7 +205,7 @@ def ended(reason: Any, reasons: Mapping[str, str], calls: object) -> Json:
     """
     stop_reason = reasons.get(str(reason))
     if stop_reason is None:
-        said = f": {shorten(str(reason))}" if reason else " and gave no reason"
+        said = f": {reason}" if reason else " and gave no reason"
         return {"stop_reason": "incomplete", "cause": f"the server stopped before the end{said}"}
     return {"stop_reason": "tool_use" if calls and stop_reason in WHOLE else stop_reason}
 
@@ -308,7 +311,10 @@ def arguments_text(call: ToolCall, before: Any = None) -> str:
     said = before if isinstance(before, str) else ""
     if said.startswith("{") and said.isprintable() and "\\ud" not in said.lower():  # no "null"
         return said
-    return pydantic_core.to_json(call.arguments).decode()  # `json.dumps` takes six times as long
+    try:
+        return pydantic_core.to_json(call.arguments).decode()  # in a sixth of the time
+    except ValueError:  # over a lone surrogate
+        return json.dumps(call.arguments)
 
 
 def text_of(content: str | list[Json] | None) -> str:

@@ -191,5 +191,6 @@ class Fold:
             self._parts.append(dict(part))
 
     def result(self) -> Json:
+        self.ended = bool(self._candidate.get("finishReason"))
         content = {"role": "model", "parts": self._parts}
         return {**self._response, "candidates": [{**self._candidate, "content": content}]}

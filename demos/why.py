@@ -1,0 +1,78 @@
+"""The words of `--explain` and of lesson 3: `agent.explain(transcript)`, line by line.
+
+1. next_step: the model is free to choose
+     force_first: the model is told to call think
+       -> think: Look it up first.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from think_agent import (
+    AskHuman,
+    Assistant,
+    CallModel,
+    CallTool,
+    Done,
+    Refuse,
+    ToolCall,
+    ToolResult,
+    User,
+    Verdict,
+)
+from think_agent.audit import words
+from think_agent.audit.explain import Explained
+from think_agent.loop import Step
+from think_agent.messages import Message
+from think_agent.text import shorten
+from think_agent.think import THINK, should_continue, thought
+from think_agent.tools import signature
+
+
+def explained(steps: Iterable[Explained]) -> Iterator[str]:
+    """Why each step of a run was taken: what `next_step` planned, which policies changed it to
+    what, and what came of it.
+    """
+    for number, step in enumerate(steps, 1):
+        for place, (who, what) in enumerate(step.planned):
+            yield f"{'     ' if place else f'{number:>3}. '}{who}: {planned(what)}"
+        yield from (f"       -> {line}" for message in step.came for line in came(message))
+        if not step.as_recorded:
+            yield "       !! as recorded; with these settings it would differ"
+
+
+def planned(step: Step) -> str:
+    """What the loop is to do next."""
+    match step:
+        case CallModel(say=say):
+            question = f", with a {say.kind} question" if say else ""
+            return f"the model is {words.asked(step)}{question}"
+        case CallTool(call):
+            return f"run {call.name}"
+        case Refuse(call, code):
+            return f"refuse {call.name} ({code})"
+        case AskHuman():
+            return "ask a person"
+        case Done(exit):
+            return f"end ({exit})"
+
+
+def came(message: Message) -> Iterator[str]:
+    """A message that came of a step: a line, or one for each call in it."""
+    match message:
+        case Assistant(tool_calls=[_, *_] as calls):
+            yield from map(_called, calls)
+        case Assistant(words=said):
+            yield shorten(said, 100)
+        case ToolResult(name=name, content=content):
+            yield f"{name} gave: {shorten(words.gave(content, None), 100)}"
+        case User(kind=kind):
+            yield f"the {kind} question"
+        case Verdict():
+            yield words.decided(message)
+
+
+def _called(call: ToolCall) -> str:
+    if call.name != THINK.name:
+        return shorten(signature(call), 100)
+    leaving = ', should_continue "false"' if should_continue(call) is False else ""
+    return f"{call.name}{leaving}: {shorten(thought(call), 100)}"
