@@ -11,6 +11,7 @@ import inspect
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Mapping
 from contextlib import aclosing, closing, contextmanager
+from copy import deepcopy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Generic, Literal, TypeAlias
 
@@ -230,10 +231,10 @@ class Agent(Generic[Data]):
                 yield toolbox.call(self.tools, call, key=key, max_chars=self._max_chars)
             case AskHuman():
                 assert self._approve
-                answer = self._approve(effect)
+                answer = self._approve(deepcopy(effect))
                 if inspect.isawaitable(answer):
                     raise TypeError("approve= is async: use `await agent.arun(...)`")
-                yield approval.verdict(answer, effect)
+                yield approval.verdict(answer, effect, self.tools)
 
     async def aperform(
         self, effect: Asked, *, streamed: bool = False
@@ -249,9 +250,9 @@ class Agent(Generic[Data]):
                 yield await toolbox.acall(self.tools, call, key=key, max_chars=self._max_chars)
             case AskHuman():
                 assert self._approve
-                answer = self._approve(effect)
+                answer = self._approve(deepcopy(effect))
                 answer = await answer if inspect.isawaitable(answer) else answer
-                yield approval.verdict(answer, effect)
+                yield approval.verdict(answer, effect, self.tools)
 
     def _events(
         self, text: str | None, transcript: Saved | None, streamed: bool

@@ -137,8 +137,8 @@ def planned(
     while not isinstance(step, Done):
         step, before = plan(turn), (len(turn.spoken), len(turn.notes))
         yield from effects(step, turn)
-        same = (len(turn.spoken), len(turn.notes)) == before
-        if same and not isinstance(step, Done):  # it would be planned for ever
+        # Else it would be planned for ever.
+        if (len(turn.spoken), len(turn.notes)) == before and not isinstance(step, Done):
             raise RuntimeError(f"nothing came of {step}; a model must give an Assistant")
 
 

@@ -136,7 +136,6 @@ BROKEN_OFF: dict[str, Literal["truncated", "refused"]] = {  # a stop reason, and
     "refusal": "refused",
 }
 HALF = (*BROKEN_OFF, "malformed")  # nothing in such a reply is acted on
-STOP_REASONS = ("end_turn", "tool_use", "stop_sequence", *HALF)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ class Request:
     """One question to a model. `output_schema` asks for an answer that is JSON of that schema. A
     reply that is still under way at the `deadline` (seconds of `time.monotonic`) is cut there, and
     one that reaches `max_output_tokens`, too; what the model was made with stays the upper bound.
+    `left_out`: what stands before the messages and is not shown (`keep_turns`).
     """
 
     messages: Sequence[Message]
@@ -32,6 +33,7 @@ class Request:
     output_schema: Json | None = None
     deadline: float | None = None
     max_output_tokens: int | None = None
+    left_out: Sequence[Message] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,7 +24,6 @@ from .loop import AskHuman, CallModel, CallTool, Done, Exit, Refuse, Step, plan,
 from .messages import (
     BROKEN_OFF,
     HALF,
-    STOP_REASONS,
     THINK_NAME,
     Assistant,
     Message,
@@ -42,7 +41,7 @@ from .policies.forcing import honored, not_honored
 from .policies.limits import seconds
 from .streaming import Delta, Notice
 from .text import json_text, well_formed
-from .tools import can_run, report
+from .tools import as_received, report
 from .turn import Action, Turn
 
 if TYPE_CHECKING:
@@ -136,13 +135,15 @@ def effects(agent: "Agent", step: Step, turn: Turn) -> list[Effect]:
             ends = ENDS & {*turn.asked, say.kind if say else ""}
             left = agent.limits.tokens and agent.limits.tokens - turn.tokens
             most = max(left or 0, CLOSING_TOKENS) if ends or (left and closes) else left
+            shown = turn.recent(agent.keep_turns)
             request = Request(
-                turn.recent(agent.keep_turns) + tuple(asked),
+                shown + tuple(asked),
                 agent.shown,
                 tool_choice=choice,
                 system=agent.instructions,
                 output_schema=agent.answer.schema if agent.answer and closes else None,
                 max_output_tokens=most,
+                left_out=tuple(turn.spoken[: -len(shown)]),
             )
             return [*asked, request]
         case CallTool(call) if call.name == THINK_NAME and agent.think:
@@ -158,7 +159,7 @@ def effects(agent: "Agent", step: Step, turn: Turn) -> list[Effect]:
                 json_text(decided.arguments)  # raises now, before anything is done
             tool = agent.tools.get(call.name)
             harmless = tool is None or (tool.idempotent and not tool.takes_key)
-            if harmless or not can_run(agent.tools, decided):
+            if harmless or as_received(agent.tools, decided) is None:
                 return [perform]  # harmless: it may be run again without a second thought
             return [Started(call.id, call.name), Flush(), perform, Flush()]
         case Refuse(call, code, reason):
@@ -223,7 +224,7 @@ class Run:
         """Results for the calls that a run in memory was stopped in, where it is not gone on with:
         the model has to know which of them may have happened. (That is of the first one at most.)
         """
-        for call in () if self._over else tuple(self.turn.pending):
+        for call in () if self._over and not self.turn.started else tuple(self.turn.pending):
             refused, said = ("", IN_DOUBT) if self.turn.started else ("stopped", STOPPED)
             yield ToolResult(call.id, call.name, said, is_error=True, refused=refused)
 
@@ -313,7 +314,7 @@ def received(reply: Assistant, choice: ToolChoice, agent: "Agent", turn: Turn) -
     """What the model sent, as it goes into the transcript: with ids, and held against the tool
     choice that was asked.
     """
-    if reply.stop_reason not in STOP_REASONS:
+    if reply.stop_reason not in ("end_turn", "tool_use", "stop_sequence", *HALF):
         raise TypeError(f"stop_reason={reply.stop_reason!r} of {reply.model}: see Assistant")
     if agent.think and not agent.can_signal:
         reply = without_signal(reply)

@@ -210,7 +210,7 @@ def held(value: Any, written: Any, unseen: list[Any]) -> Any:
             own = written if alike else [None] * len(value)
             return [held(item, of, unseen) for item, of in zip(value, own, strict=True)]
         case object(get_secret_value=get):
-            return held(get(), written, unseen)
+            return str(value) if written is None else held(get(), written, unseen)
         case _ if is_dataclass(value):
             shown = {field.name: getattr(value, field.name) for field in fields(value)}
             unseen += value.__dataclass_fields__.keys() - shown.keys()

@@ -225,8 +225,7 @@ def _wait(function: Callable[[], Any], tool: Tool) -> Any:
     except RuntimeError:
         value, raised = asyncio.run(_await(lambda: value, tool))
     else:
-        if inspect.iscoroutine(value):
-            value.close()
+        getattr(value, "close", lambda: None)()
         raise Misuse("an async tool in a running event loop: use `await agent.arun(...)`")
     if raised is not None:
         raise raised
@@ -241,8 +240,9 @@ async def _await(function: Callable[[], Any], tool: Tool) -> tuple[Any, BaseExce
 
     async def work() -> tuple[Any, BaseException | None]:
         if inspect.iscoroutinefunction(tool.function):
-            return await function(), None
-        value, raised = await asyncio.wrap_future(_in_a_thread(function))
+            value, raised = await function(), None
+        else:
+            value, raised = await asyncio.wrap_future(_in_a_thread(function))
         return (await value if hasattr(type(value), "__await__") else value), raised
 
     task = asyncio.create_task(work())
@@ -294,14 +294,6 @@ def _hidden_interrupt(error: BaseException, before: BaseException | None) -> Bas
     return None
 
 
-def can_run(tools: Mapping[str, Tool], request: ToolCall) -> bool:
-    """Will its function be called, or the model be told what is wrong with the call?"""
-    with suppress(Exception):
-        checked(tools, request)
-        return True
-    return False
-
-
 def as_received(tools: Mapping[str, Tool], request: ToolCall) -> tuple[Json, bool] | None:
     """The arguments as the function will get them, in JSON: validated, `"580"` an int where one is
     asked, defaults filled in; and whether that is all: what cannot be seen through is shown as it
@@ -314,13 +306,31 @@ def as_received(tools: Mapping[str, Tool], request: ToolCall) -> tuple[Json, boo
     written, unseen = cast(Json, deepcopy(request.arguments)), list[Any]()
     for name, value in values.items():
         try:
-            values[name] = held(value, own := written.get(name), unseen)
-            if values[name] != held(again[name], own, []):  # such as a new id
-                raise ValueError("it is another one each time")
-        except Exception as error:  # or a circle, a field that is not set
+            own = written.get(name)
+            shown = held(value, own, unseen)
+            values[name] = _steady(shown, held(again[name], own, []), own, unseen)
+        except Exception as error:  # a circle, a field that is not set
             unseen.append(error)
             values[name] = written.get(name, "(cannot be shown)")
     return values, not unseen
+
+
+def _steady(value: Any, again: Any, written: Any, unseen: list[Any]) -> Any:
+    """`value`, but for what is another one each time (a new id): that is shown as it was written,
+    and goes into `unseen`.
+    """
+    match value, again:
+        case dict(), dict() if value.keys() == again.keys():
+            of = written if isinstance(written, dict) else {}
+            return {k: _steady(v, again[k], of.get(k), unseen) for k, v in value.items()}
+        case list(), list() if len(value) == len(again):
+            alike = isinstance(written, list) and len(written) == len(value)
+            own = written if alike else [None] * len(value)
+            return [_steady(*each, unseen) for each in zip(value, again, own, strict=True)]
+    if value == again:
+        return value
+    unseen.append(value)
+    return "(another one each time)" if written is None else written
 
 
 def _defaults(tool: Tool) -> Json:

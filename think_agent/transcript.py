@@ -63,6 +63,7 @@ class Transcript(list[Message]):
         super().__init__()
         self.path = Path(path)
         self._torn = 0  # bytes that were cut off
+        self._pid = os.getpid()
         self._file = _open(self.path)
         try:
             _lock(self._file, self.path)
@@ -112,7 +113,8 @@ class Transcript(list[Message]):
         return self
 
     def __exit__(self, *raised: object) -> None:
-        _lock(self._file, self.path, free=True)  # a child process may have the file, too
+        if os.getpid() == self._pid:  # a child process may have the file, too
+            _lock(self._file, self.path, free=True)
         os.close(self._file)
 
     def _load(self) -> Json | None:

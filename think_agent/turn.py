@@ -12,8 +12,8 @@ Rule 1: it is a reading, never a state of its own: `add` message by message give
 Rule 2: it is the only reading. The loop, the policies, the audit, telemetry and the evaluation take
         their facts from here; none goes through the messages again.
 Rule 3: when a person speaks, everything begins anew, but for the spoken messages (a list that only
-        grows, with the places where a person spoke), the ids and the number of calls, whether any
-        reply is signed, and how often a tool choice was ignored.
+        grows, with the places where a person spoke), the ids and the number of calls, when a reply
+        was first signed, and how often a tool choice was ignored.
 Rule 4: adding a message costs the same however long the transcript is.
 
 Which thought covers a call: the last one before it, in these examples of replies. It must not be
@@ -95,7 +95,7 @@ class Turn:
     ids: set[str] = field(default_factory=set)
     calls: int = 0
     starts: list[int] = field(default_factory=list)  # where in `spoken` a person speaks
-    signed: bool = False  # a provider has bound a reply to all that stands before it
+    signed: int = 0  # turns begun when a provider first bound a reply to all that stands before it
     ignored: int = 0  # replies that did not do what their tool choice asked, though it was taken
 
     # Where the turn stands.
@@ -190,12 +190,13 @@ class Turn:
         return self._thought if read_all and not self._stale else None
 
     def recent(self, turns: int | None) -> tuple[Spoken, ...]:
-        """The messages of the last `turns`, as a request shows them; None for all. Nothing is left
-        out of a signed history, for the signatures cover all that stands before them.
+        """The messages of the last `turns`, as a request shows them; None for all. A signed history
+        begins where it began when it was signed: signatures cover all that stands before them.
         """
-        if turns is None or len(self.starts) <= turns or self.signed:
+        begun = self.signed or len(self.starts)
+        if turns is None or begun <= turns:
             return tuple(self.spoken)
-        return tuple(self.spoken[self.starts[-turns] :])
+        return tuple(self.spoken[self.starts[begun - turns] :])
 
     @property
     def started(self) -> Started | None:
@@ -226,7 +227,7 @@ class Turn:
         self.usage += reply.usage
         self.usage_of[reply.model] = self.usage_of.get(reply.model, Usage()) + reply.usage
         self.ignored += reply.enforced == "ignored" and reply.tool_choice != "none"
-        self.signed = self.signed or reply.signed
+        self.signed = self.signed or (len(self.starts) if reply.signed else 0)
         malformed = reply.stop_reason == "malformed"
         self.malformed_in_a_row = self.malformed_in_a_row + 1 if malformed else 0
         if reply.tool_calls:

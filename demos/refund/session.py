@@ -36,10 +36,11 @@ from think_agent.cli.approval import at_the_terminal
 from think_agent.cli.audit import write_html
 from think_agent.cli.console import STAND_IN, RunView, Screen, say
 from think_agent.cli.main import exit_code
-from think_agent.cli.options import chosen_model, limits, named_model, speak
+from think_agent.cli.options import chosen_model, limits, named_model
+from think_agent.dialects import in_dialect
 from think_agent.dialects.base import Wrapper
 from think_agent.dialects.split import split
-from think_agent.errors import FileError, TranscriptError
+from think_agent.errors import FileError, ToolsUnsupported, TranscriptError
 from think_agent.messages import MESSAGES
 from think_agent.text import sanitize
 
@@ -330,3 +331,17 @@ def as_json(outcome: Outcome, shop: Shop, model: Model) -> dict[str, object]:
         "provider": model.name,
         "model": model.model,
     }
+
+
+def speak(model: Model, dialect: str) -> Model:
+    """`model` in a dialect. `auto` is native tool calling where the model has it, else json, else
+    react; what is not native is said on stderr.
+    """
+    if dialect == "auto":
+        dialect = "native"
+        try:
+            model.check()
+        except ToolsUnsupported:
+            dialect = "json" if model.capabilities.structured_output else "react"
+            say(f"{model.model} has no tool calling: speaking {dialect}.")
+    return in_dialect(model, dialect)

@@ -346,3 +346,34 @@ def test_a_verdict_between_a_question_of_the_kit_and_its_reply_changes_nothing(k
         asked = plan(before, policies)
         assert isinstance(asked, CallModel)
         assert plan([*before, Verdict("yes")], policies) == asked
+
+
+def test_a_call_in_doubt_stays_in_doubt_when_a_person_quits():
+    quits = Agent(
+        ScriptedModel(["I paid already."]), [pays, look], approve=lambda _: Verdict("quit")
+    )
+    stopped = quits.resume(stopped_in_a_payment([]))
+    outcome = quits.run("Go on.", transcript=stopped.transcript)
+    assert (stopped.exit, outcome.answer) == ("declined", "I paid already.")
+    [result] = [m for m in outcome.transcript if isinstance(m, ToolResult) and m.name == "pay"]
+    assert "it may have happened" in result.content
+
+
+def test_an_approval_after_a_crash_says_that_the_call_may_have_happened():
+    """A predicate that looks at the world may answer otherwise after the call has changed it."""
+
+    def paying(order: str, idempotency_key: str) -> str:
+        raise KeyboardInterrupt
+
+    needed = iter([False, True, True])
+    keyed = tool(paying, name="pay", description="Pay.", needs_approval=lambda _: next(needed))
+    messages, asked = [User("Pay A.")], []
+    approve = lambda question: bool(asked.append(question.question))  # noqa: E731
+    model = ScriptedModel([call("pay", order="A"), "Nothing."])
+    made = Agent(model, [keyed], approve=approve, force="never")
+    with pytest.raises(KeyboardInterrupt):
+        made.run("Pay A.", on_event=lambda e: messages.append(e) if isinstance(e, MESSAGES) else 0)
+    outcome = made.resume(messages[1:])
+    assert "may have happened" in asked[0]
+    [result] = [m for m in outcome.transcript if isinstance(m, ToolResult)]
+    assert "not run again" in result.content

@@ -6,13 +6,13 @@ import pytest
 
 from demos.refund.dialects import speaking
 from demos.refund.offline import reply
+from demos.refund.session import speak
 from demos.refund.shop import Shop
 from demos.refund.stand_ins import STAND_INS
 from tests.support.commands import run
 from tests.support.providers import RIGHT
 from tests.support.providers import desk as desk_on
 from think_agent import THINK_MINIMAL, Agent, Assistant, Force, ToolCall, connect
-from think_agent.cli.options import speak
 
 FOUR = "Please refund ORD-001, ORD-002, ORD-003 and ORD-004"
 HOW = {  # how the thoughts came: what a plan reasons beside an action, nobody had to force

@@ -522,10 +522,45 @@ def test_a_yes_holds_whatever_the_arguments_are(parameter, written, tmp_path):
     path, questions = tmp_path / "run.jsonl", []
     model = ScriptedModel([call("ship", order=written), "Done."])
     assert Agent(model, [guarded], force="never").run("Go.", transcript=path).exit == "needs_human"
-    approve = lambda question: questions.append(question) or len(questions) < 3  # noqa: E731
+
+    def approve(question):
+        questions.append(dict(question.received))
+        question.received.clear()  # as one may who only looks at it
+        return len(questions) < 3
+
     outcome = Agent(model, [guarded], force="never", approve=approve).resume(path)
     assert (len(questions), len(outcome.actions)) == (1, 1)
-    assert questions[0].received == {"order": written}
+    number = {"number": "(another one each time)"} if parameter is Shipment else {}
+    assert questions[0] == {"order": {**written, **number} if number else written}
+
+
+def test_what_is_new_each_time_hides_nothing_beside_it():
+    class Order(pydantic.BaseModel):
+        to: str
+        number: str = pydantic.Field(default_factory=lambda: uuid.uuid4().hex)
+        cents: int = 9_000
+
+    def pay(orders):
+        """Pay."""
+
+    pay.__annotations__ = {"orders": list[Order]}
+    guarded = tool(pay, needs_approval=True)
+    model = ScriptedModel([call("pay", orders=[{"to": "bob"}])])
+    asked = Agent(model, [guarded], force="never").run("Pay.").answer
+    assert '"cents": 9000' in asked
+    assert '"number": "(another one each time)"' in asked
+
+
+def test_a_secret_that_nobody_wrote_is_shown_to_nobody():
+    secret = pydantic.SecretStr("sk-live-0123456789")
+
+    def pay(cents, token=secret):
+        """Pay."""
+
+    pay.__annotations__ = {"cents": int, "token": pydantic.SecretStr}
+    model = ScriptedModel([call("pay", cents=5)])
+    asked = Agent(model, [tool(pay, needs_approval=True)], force="never").run("Pay.").answer
+    assert asked == 'Run pay(cents=5, token="**********")?'
 
 
 def test_a_set_is_shown_alike_in_every_process():

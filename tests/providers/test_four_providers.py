@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from demos.refund.dialects import speaking
 from demos.refund.offline import reply
+from demos.refund.session import speak
 from demos.refund.shop import Shop
 from tests.servers import Mode, bare, serve
 from tests.servers.anthropic import AnthropicProtocol
@@ -53,7 +54,6 @@ from think_agent import (
     connect,
 )
 from think_agent.audit import report, words
-from think_agent.cli.options import speak
 from think_agent.messages import Json
 from think_agent.running import with_ids
 

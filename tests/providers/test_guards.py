@@ -4,6 +4,7 @@ import asyncio
 import gc
 import itertools
 import json
+import math
 import os
 import socket
 import subprocess
@@ -32,6 +33,7 @@ from tests.support.providers import (
     WAYS,
     every_provider,
     every_way,
+    failure,
     model_of,
     talking,
 )
@@ -44,6 +46,7 @@ from think_agent import (
     ModelError,
     Request,
     TimedOut,
+    Tool,
     ToolCall,
     ToolResult,
     User,
@@ -330,26 +333,28 @@ def test_a_key_that_the_environment_gets_later_stays_here_too(provider, monkeypa
         assert {headers["host"] for headers in server.headers} == {"models.example"}
 
 
+LOOK = Tool(name="look", description="Look.", parameters={"type": "object", "properties": {}})
+
+
 @every_provider
 @every_way
 def test_a_key_that_a_reply_echoes_is_in_no_part_of_it(provider, way):
     look = ToolCall("c1", "look", {"key": [KEY * 2]})
     said = Assistant(f"Your key is {KEY * 2}.", tool_calls=(look,), stop_reason="tool_use")
     with serve(SPEAKS[provider][0](key=KEY * 2), lambda _: said) as server:
-        reply = ASK[way](model_of(provider, server, api_key=KEY * 2), HELLO)
-    assert reply.text == "Your key is ***."
-    assert reply.tool_calls[0].arguments == {"key": ["***"]}
+        asked = Request([User("Hi")], [LOOK])
+        reply = ASK[way](model_of(provider, server, api_key=KEY * 2), asked)
+    assert (reply.text, reply.tool_calls[0].arguments) == ("Your key is ***.", {"key": ["***"]})
     assert KEY not in repr(reply)
+    assert reply.stop_reason == "malformed"  # what the model did not mean is not run
 
 
 @every_provider
-@pytest.mark.parametrize("where", ["//me:{}@127.0.0.1", "/?key={}", "/{}"])
+@pytest.mark.parametrize("where", ["//me:{}@127.0.0.1", "//{}@127.0.0.1"])
 def test_a_secret_of_the_address_that_a_reply_echoes_is_in_no_part_of_it(provider, where):
-    secret = "an-address-with-0123456789"
+    secret = 'an-"address\\-with-0123456789'
     with talking(provider) as (server, model):
-        ours = model.url
-        before, after = ours.replace("//127.0.0.1", where), ours + where
-        url = (before if where.startswith("//") else after).format(secret)
+        url = model.url.replace("//127.0.0.1", where.format(quote(secret)))
         model = model_of(provider, server, base_url=url)
     said = model_reads(provider, Assistant(f"You came by {secret}."), model)
     assert said.text == "You came by ***."
@@ -522,9 +527,11 @@ def test_nor_does_an_sdk_fall_over_it_when_it_is_imported():
 
 @every_provider
 @every_way
-def test_a_lone_surrogate_of_an_old_file_does_not_stop_a_conversation(provider, way):
+def test_what_no_json_holds_does_not_stop_a_conversation_of_an_old_file(provider, way):
     bad = "x\ud83d"
-    call = ToolCall("c1", bad, {bad: bad})
+    call = ToolCall("c1", bad, {bad: bad, "n": math.nan})
     said = [User(bad), Assistant(bad, tool_calls=(call,)), ToolResult("c1", bad, bad)]
     with talking(provider) as (_, model):
         assert ASK[way](model, Request(said)).text == "Hello."
+        if provider != "gemini":  # which sends it in escapes
+            failure(model, way, Request(said, system=bad))

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from demos.refund.session import speak
 from tests.servers import Reply, serve
 from tests.servers.ollama import OllamaServer
 from tests.support.providers import ASK, HELLO, every_way, failure, says, streamed_ways
@@ -28,7 +29,7 @@ from think_agent import (
     connect,
     tool,
 )
-from think_agent.cli.options import named_model, speak
+from think_agent.cli.options import named_model
 from think_agent.errors import ToolsUnsupported
 from think_agent.providers.ollama import Ollama
 

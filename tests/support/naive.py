@@ -249,12 +249,13 @@ def facts(messages: Sequence[Message]) -> dict[str, Any]:
     thinking_last = [item.is_thought for item in done if item.is_thought or not item.thinks]
     ignored = [one for one in everything if one.enforced == "ignored" and one.tool_choice != "none"]
     notes = since_last(turn, Assistant, ToolResult)
+    signed_at = next((i for i, m in enumerate(messages) if getattr(m, "signed", False)), 0)
     return {
         "spoken": spoken,
         "ids": {call.id for one in everything for call in one.tool_calls},
         "calls": sum(len(one.tool_calls) for one in everything),
         "starts": [i for i, m in enumerate(spoken) if says(m, "person")],
-        "signed": any(one.signed for one in everything),
+        "signed": sum(says(m, "person") for m in messages[:signed_at]),
         "ignored": len(ignored),
         "request": turn[0] if turn and says(turn[0], "person") else None,
         "last": next((m for m in reversed(turn) if m in spoken), None),

@@ -119,8 +119,8 @@ def tokens(usage: Usage) -> str:
     if not (usage.input_tokens or usage.output_tokens):
         return ""
     cached = f" ({usage.cached_tokens:,} cached)" if usage.cached_tokens else ""
-    about = "about " if usage.estimated else ""
-    return f"{about}{usage.input_tokens:,} tokens in{cached}, {usage.output_tokens:,} out"
+    read = f"{'about ' * usage.estimated}{usage.input_tokens:,} tokens in{cached}"
+    return f"{read}, {usage.output_tokens:,} out"
 
 
 def duration(seconds: float | None) -> str:

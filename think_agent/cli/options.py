@@ -30,7 +30,6 @@ import click
 import pydantic
 from click import Context, Parameter, ParameterSource
 
-from ..dialects import in_dialect
 from ..errors import FileError, ModelError, ToolsUnsupported
 from ..model import Model, Script
 from ..policies import Price
@@ -330,7 +329,7 @@ def named_model(
 
         here = Ollama(model or usual, timeout=2.0)
         if model:
-            with suppress(ToolsUnsupported):  # then it speaks another dialect: see `speak`
+            with suppress(ToolsUnsupported):  # then it may speak a dialect
                 here.check()
         elif (model := here.pick()) != usual:
             say(f"{usual} is not installed: taking {model}, which is.")
@@ -339,20 +338,6 @@ def named_model(
         say(f"Playing a scripted stand-in; run `ollama pull {usual}`, or name a --provider.")
         return named_model("offline", scripts=scripts, pace=pace)
     return connect(f"ollama:{model}", **how)
-
-
-def speak(model: Model, dialect: str) -> Model:
-    """`model` in a dialect. `auto` is native tool calling where the model has it, else json, else
-    react; what is not native is said on stderr.
-    """
-    if dialect == "auto":
-        dialect = "native"
-        try:
-            model.check()
-        except ToolsUnsupported:
-            dialect = "json" if model.capabilities.structured_output else "react"
-            say(f"{model.model} has no tool calling: speaking {dialect}.")
-    return in_dialect(model, dialect)
 
 
 def limits(ctx: Context) -> dict[str, Any]:

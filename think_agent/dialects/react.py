@@ -188,13 +188,15 @@ def _acted(said: Assistant, request: Request) -> Assistant:
             case "thought" if text:
                 calls.append(think_call({CARRIED: text}, request.tools))
             case "action":
-                name = found[1] if (found := ACTION.match(text)) else ""
-                given = FENCE.sub("", given).strip() if after == "input" else ""
+                name, behind = found.groups() if (found := ACTION.match(text)) else ("", "")
+                given = FENCE.sub("", given if after == "input" else behind.strip()).strip()
                 given = "" if given.lower() in NOTHING else given
                 if name == THINK_NAME:
                     if given or before != "thought":  # else the Thought before it was meant
                         calls.append(think_call(_object(given) or {CARRIED: given}, request.tools))
                 elif name.lower() not in NOTHING:
+                    if given and after != "input" and _object(given) is None:
+                        raise ModelMistake(f"The Action {name} has no Action Input, but words.")
                     calls.append(ToolCall("", name, _arguments(name, given, tools.get(name))))
             case "input" if before != "action":
                 raise ModelMistake("There was an Action Input without an Action before it.")

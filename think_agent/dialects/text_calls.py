@@ -168,7 +168,7 @@ def _doubt(calls: Sequence[ToolCall], words: str, request: Request) -> str:
     """Why calls may not run that stand in a text with these other `words` (rule 6); empty where
     they may.
     """
-    if call := quoted(calls, request.messages, request.tools):
+    if call := quoted(calls, (*request.left_out, *request.messages), request.tools):
         return NOT_RUN.format(call.name, "it stands in what a tool returned or a person wrote")
     # The mark shows where calls would stand: in thinking that was never closed, none is made.
     alone = split_tags(f"{words}{HERE}", ONLY_THINKING)[1].strip() == HERE

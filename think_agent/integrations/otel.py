@@ -150,14 +150,16 @@ def _end(span: Span, error: BaseException | None) -> None:
 
 
 def _usage(usage: Usage) -> Json:
-    if usage.estimated:
-        return {}
-    return {
-        "gen_ai.usage.input_tokens": usage.input_tokens,
-        "gen_ai.usage.output_tokens": usage.output_tokens,
-        "gen_ai.usage.cache_read.input_tokens": usage.cached_tokens,
-        "gen_ai.usage.reasoning.output_tokens": usage.reasoning_tokens,
-    }
+    return (
+        {}
+        if usage.estimated
+        else {
+            "gen_ai.usage.input_tokens": usage.input_tokens,
+            "gen_ai.usage.output_tokens": usage.output_tokens,
+            "gen_ai.usage.cache_read.input_tokens": usage.cached_tokens,
+            "gen_ai.usage.reasoning.output_tokens": usage.reasoning_tokens,
+        }
+    )
 
 
 def _message(message: Spoken) -> Json:

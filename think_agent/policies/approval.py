@@ -10,16 +10,18 @@ Rule 4: a verdict is about the one call that is next, for ids may repeat: a yes 
 
 from collections.abc import Mapping
 from contextlib import suppress
-from copy import deepcopy
 from dataclasses import replace
 from typing import cast
 
 from ..loop import AskHuman, CallTool, Done, Policy, Refuse, Step
 from ..messages import Started, ToolCall, ToolResult, Verdict, from_json, to_json
-from ..text import json_text, json_value, well_formed
+from ..text import canonical, json_text, json_value, well_formed
 from ..think import bare
 from ..tools import Tool, as_received, signature
 from ..turn import Turn
+
+DOUBT = "{} was started and has no result: it may have happened. Run it again?"
+NOT_AGAIN = "not run again: it was started before a crash and may have happened."
 
 
 def approval(tools: Mapping[str, Tool]) -> Policy:
@@ -28,7 +30,7 @@ def approval(tools: Mapping[str, Tool]) -> Policy:
     def ask_for_approval(step: Step, turn: Turn) -> Step:
         decided = any(isinstance(note, Verdict) for note in turn.notes)  # a no stays a no
         if isinstance(step, CallTool) and (decided or _needs_approval(tools, step.call)):
-            return _by_verdict(step, turn, tools, "Run {}?", "not run:")
+            return _by_verdict(step, turn, tools)
         return step
 
     return ask_for_approval
@@ -44,10 +46,8 @@ def after_a_crash(tools: Mapping[str, Tool]) -> Policy:
         tool = tools.get(step.call.name)
         if tool and (tool.idempotent or (tool.takes_key and turn.started.key)):
             return step
-        question = "{} was started and has no result: it may have happened. Run it again?"
-        refusal = "not run again: it was started before a crash and may have happened."
         # An older verdict was about an older start.
-        return _by_verdict(step, turn, tools, question, refusal, since_started=True)
+        return _by_verdict(step, turn, tools, since_started=True)
 
     return ask_before_repeating
 
@@ -83,7 +83,7 @@ def with_change(result: ToolResult, call: ToolCall, by: str) -> ToolResult:
     return replace(result, content=content, arguments=call.arguments)
 
 
-def verdict(answer: Verdict | bool, asked: AskHuman) -> Verdict:
+def verdict(answer: Verdict | bool, asked: AskHuman, tools: Mapping[str, Tool]) -> Verdict:
     """What a person answered, as a message about the call it was about: a copy. Raises TypeError
     for an answer about another call, and for one that no file could hold.
     """
@@ -93,18 +93,16 @@ def verdict(answer: Verdict | bool, asked: AskHuman) -> Verdict:
     if isinstance(answer, Verdict) and answer.call_id in ("", call_id):
         with suppress(TypeError, ValueError, RecursionError):
             kept = from_json(json_value(well_formed(json_text(to_json(answer)))))
-            shown = asked.received if answer.arguments is None else None
+            shown = asked.received
+            if asked.call and answer.arguments is not None:
+                edited = replace(asked.call, arguments=answer.arguments)
+                shown, _ = as_received(tools, edited) or (None, False)
             return replace(cast(Verdict, kept), call_id=call_id, shown=shown)
     raise TypeError(f"approve= gave {type(answer).__name__}: use a bool or a Verdict of this call")
 
 
 def _by_verdict(
-    step: CallTool,
-    turn: Turn,
-    tools: Mapping[str, Tool],
-    question: str,
-    refusal: str,
-    since_started: bool = False,
+    step: CallTool, turn: Turn, tools: Mapping[str, Tool], *, since_started: bool = False
 ) -> Step:
     """The call when a person said yes to it, a refusal at a no, and the question until then. A yes
     is to what was shown: the arguments as the function will get them.
@@ -114,7 +112,9 @@ def _by_verdict(
     verdict = None
     for note in turn.notes:  # the last one counts
         match note:
-            case Verdict("yes", call_id=step.call.id, shown=dict() as shown) if shown != received:
+            case Verdict("yes", call_id=step.call.id, shown=dict() as shown) if canonical(
+                shown
+            ) != canonical(received):
                 verdict = None  # it was to something else
             case Verdict(call_id=step.call.id):
                 verdict = note
@@ -122,12 +122,13 @@ def _by_verdict(
                 verdict = None
     if verdict is None:
         thought = turn.thought_behind(step.call)
-        words = question.format(signature(replace(call, arguments=received or call.arguments)))
-        return AskHuman(words, deepcopy(call), thought.text if thought else "", received)
+        what = signature(replace(call, arguments=received or call.arguments))
+        words = DOUBT.format(what) if turn.started else f"Run {what}?"
+        return AskHuman(words, call, thought.text if thought else "", received)
     if verdict.decision == "yes":
         return step
     said_no = f"{verdict.by or 'a person'} said no ({verdict.reason or 'no reason given'})"
-    return Refuse(step.call, "person", f"{refusal} {said_no}.")
+    return Refuse(step.call, "person", f"{NOT_AGAIN if turn.started else 'not run:'} {said_no}.")
 
 
 def _needs_approval(tools: Mapping[str, Tool], call: ToolCall) -> bool:

@@ -33,6 +33,7 @@ from functools import cached_property, partial
 from math import inf
 from types import ModuleType
 from typing import Any, TypedDict, Unpack
+from urllib.parse import urlsplit
 
 from ..errors import BadRequest, BadResponse, ConnectionFailed, ModelError, TimedOut
 from ..messages import Assistant, Json, from_json, to_json
@@ -92,8 +93,10 @@ class Provider(Translator):
         stays_here(self.name, self.url, *self.extras)
         secrets = secrets_in(self.key, self.url, *filter(None, map(os.getenv, self.extras)))
         self.secrets = any_of(secrets)
-        long = (re.escape(one) for one in secrets if len(one) >= LONG)  # else it may be a word
-        self.long_secrets = re.compile("|".join(long) or r"(?!)")
+        login = urlsplit(self.url)._replace(path="", query="").geturl()
+        long = [one for one in secrets_in(self.key, login) if len(one) >= LONG]  # and no word
+        long += [json_text(one)[1:-1] for one in long]
+        self.long_secrets = re.compile("|".join(map(re.escape, long)) or r"(?!)")
         self._async_clients = PerLoop(partial(self._connected, is_async=True))
 
     @cached_property
@@ -237,7 +240,7 @@ class _Asking:
         if self.streamed:  # else nothing comes before the whole of it
             self.fold = provider.wire.Fold()
         bound = provider.settings.bounded(self.request.max_output_tokens).max_output_tokens
-        self.room = CHARACTERS * (bound or 0)  # for what comes
+        self.came, self.most = 0, CHARACTERS * (bound or 0)  # of its text
         DEADLINE.set(self.request.deadline)
         ANSWER.set(None)
         return self.body
@@ -251,14 +254,15 @@ class _Asking:
     @property
     def is_over(self) -> bool:
         """Has the stream come to its end, or gone on past every bound?"""
-        return self.fold.ended or self.room < 0
+        return self.fold.ended or self.came > self.most
 
     def deltas(self, event: Any) -> Iterator[Delta]:
         """What a watcher may see of an event."""
+        self.came += 1  # for those that a watcher sees nothing of
         for delta in self.fold.feed(event):
             checked = checked_delta(delta)
             self.shown = True
-            self.room -= len(checked.text)
+            self.came += len(checked.text)
             yield checked
 
     def read(self, response: Any) -> Assistant:
@@ -269,19 +273,20 @@ class _Asking:
         answer = provider.wire.from_wire(response, provider.model)
         secrets = provider.long_secrets
         reply = checked_reply(answer, keep_native=provider.sends_surrogates, secrets=secrets)
-        size = len(f"{reply.text}{reply.thinking}{reply.commentary}{reply.tool_calls or ''}")
-        counted = reply.usage
-        if size and not (counted.input_tokens and counted.output_tokens):  # a limit needs some
-            sent = counted.input_tokens or len(json.dumps(self.body)) // 4
-            got = counted.output_tokens or -(-size // 4)
-            usage = replace(counted, input_tokens=sent, output_tokens=got, estimated=True)
-            reply = replace(reply, usage=usage)
         if reply.stop_reason == "malformed":
             reply = self._malformed(reply)
-        if reply.stop_reason == "incomplete":
-            reply = _unfinished(reply, shorten(reply.cause))
-        if self.room < (0 if self.streamed else size):
+        size = len(f"{reply.text}{reply.thinking}{reply.commentary}{reply.tool_calls or ''}")
+        if max(size, self.came) > self.most:
             reply = _unfinished(reply, "too_long")
+        elif reply.stop_reason == "incomplete":
+            reply = _unfinished(reply, shorten(reply.cause))
+        used, half = reply.usage, reply.stop_reason == "incomplete"
+        size = max(size, self.came) if half else size
+        if size and not (used.input_tokens and used.output_tokens > half * size // CHARACTERS):
+            sent = used.input_tokens or len(json.dumps(self.body)) // 4  # a limit needs some count
+            got = max(used.output_tokens, -(-size // 4))
+            usage = replace(used, input_tokens=sent, output_tokens=got, estimated=True)
+            reply = replace(reply, usage=usage)
         if self.request.tool_choice == "auto":
             return reply
         by_words_alone = self.asked.tool_choice == "auto" and self.asked.tools
@@ -290,7 +295,7 @@ class _Asking:
     def finish(self) -> None:
         """A stream is over: what it amounts to is the reply."""
         reply = self.read(self.fold.result())
-        if reply.stop_reason == "incomplete" and not (self.shown or self.fold.ended):
+        if reply.stop_reason == "incomplete" and not (self.shown or self.is_over):
             said = f"the stream broke off before its end; try again, and {RIGHT_KIND}"
             raise BadResponse(f"{self.provider.name}: {said}", retryable=True)
         self.reply = reply
@@ -300,16 +305,15 @@ class _Asking:
         Else that is the failure, in our terms.
         """
         provider, request = self.provider, self.request
-        if isinstance(error, UnicodeEncodeError):
-            self.request = _well_formed(request)
-            if self.request != request:
-                return
+        if isinstance(error, ValueError) and (sound := _sound(request)):
+            self.request = sound
+            return
         ours = provider.translate(error, self.body)
         if ours is None:
             raise error
         deadline = inf if request.deadline is None else request.deadline
         late = isinstance(ours, TimedOut) and time.monotonic() >= deadline
-        if isinstance(ours, UnreadCall):
+        if isinstance(ours, UnreadCall) and (self.asked.tools or not self.shown):
             reply = _unfinished(self._so_far(), "")
             mistake = str(ours).removesuffix(f"; {SLIP}")
             self.reply = self._malformed(replace(reply, stop_reason="malformed", mistake=mistake))
@@ -350,17 +354,22 @@ class _Asking:
         """
         if not self.asked.tools or self.asked.tool_choice == "none":
             unread = reply.mistake and f"What the model wrote could not be read: {reply.mistake}"
-            return replace(reply, text="", stop_reason="end_turn", mistake="", notice=unread)
+            return replace(reply, stop_reason="end_turn", mistake="", notice=unread)
         names = ", ".join(tool.name for tool in self.asked.tools)
         said = f" ({self.provider.quote(reply.mistake)})" if reply.mistake else ""
         words = f"Your tool call could not be read{said}. The tools are: {names}. Call one again."
         return replace(reply, mistake=words)
 
 
-def _well_formed(request: Request) -> Request:
-    """`request` without lone surrogates in its messages, as files of earlier kits hold them."""
-    texts = (well_formed(json_text(to_json(message))) for message in request.messages)
-    return replace(request, messages=[from_json(json.loads(text)) for text in texts])
+def _sound(request: Request) -> Request | None:
+    """`request` without what files of earlier kits hold and no server takes: lone surrogates and
+    numbers that JSON does not have. None where there is nothing of that in its messages.
+    """
+    said = [json_text(to_json(message)) for message in request.messages]
+    kept = [json.loads(well_formed(text), parse_constant=str) for text in said]
+    if [*map(json_text, kept)] == said:
+        return None
+    return replace(request, messages=[*map(from_json, kept)])
 
 
 def _unfinished(reply: Assistant, cause: str) -> Assistant:

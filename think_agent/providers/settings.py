@@ -79,9 +79,10 @@ def secrets_in(key: str, url: str, *headers: str) -> list[str]:
     values of its query and what of its path is as long as a key.
     """
     parts = urlsplit(url)
-    login = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
-    found = {key, parts.password or "", b64encode(login.encode()).decode()}
-    found |= {piece.partition("=")[2] for piece in parts.query.split("&")}
+    user, password = parts.username or "", parts.password or ""
+    login = b64encode(f"{unquote(user)}:{unquote(password)}".encode()).decode()
+    found = {key, *key.split(), user, password, login}
+    found |= {piece.partition("=")[2] or piece for piece in parts.query.split("&")}
     lines = (line.partition(":")[2] or line for header in headers for line in header.splitlines())
     found |= {word for line in lines for word in re.split(r"[\s,;=]+", line)}
     found |= {piece for piece in parts.path.split("/") if len(piece) >= LONG}

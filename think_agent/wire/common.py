@@ -31,6 +31,7 @@ Reasoning: TypeAlias = Literal["off", "low", "medium", "high"]
 CallsIn: TypeAlias = Callable[[Any], Sequence[Any]]  # those in a native message, or an error
 Encode: TypeAlias = Callable[[ToolCall, Json], Json]  # a call, and what it was in its native form
 NOTHING = re.compile(r"(?!)")
+CALLED = ("tool_calls", "function_call", "tool_use")
 WHOLE = ("end_turn", "stop_sequence")  # how a reply ends whose calls are meant
 
 
@@ -184,6 +185,10 @@ def checked_reply(
     native = json.loads(clean(text), parse_constant=str)
     calls = tuple(_repaired(call, clean) for call in reply.tool_calls)
     texts: Json = dict(zip(TEXTS, map(clean, texts_of(reply)), strict=True))
+    if secrets.search(str(reply.tool_calls)):  # what the model did not mean is not run
+        texts |= {"stop_reason": "malformed", "mistake": "a key or a password stood in it"}
+    if secrets.search(text):  # and it is no longer what was signed
+        native, texts = None, texts | {"signed": False}
     reply = replace(reply, **texts, tool_calls=calls, native=native)
     if json_value(json_text(native)) is None:  # nested too deeply for any file
         reply = replace(reply, native=None, signed=False)
@@ -204,6 +209,8 @@ def ended(reason: Any, reasons: Mapping[str, str], calls: object) -> Json:
     are its calls meant; any other ends half a reply.
     """
     stop_reason = reasons.get(str(reason))
+    if reason in CALLED and not calls:  # the server announces a call that is not there
+        return {"stop_reason": "malformed"}
     if stop_reason is None:
         said = f": {reason}" if reason else " and gave no reason"
         return {"stop_reason": "incomplete", "cause": f"the server stopped before the end{said}"}

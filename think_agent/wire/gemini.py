@@ -130,8 +130,9 @@ def from_wire(response: Json, model: str = "") -> Assistant:
     half = any(call.get("willContinue") for call in made)
     end = ended(None if half else candidate.get("finishReason"), STOPPED, calls)
     malformed = end["stop_reason"] == "malformed"
+    said = (part.get("text", "") for part in parts if not part.get("thought"))
     return Assistant(
-        text="".join(part.get("text", "") for part in parts if not part.get("thought")),
+        text="" if malformed else "".join(said),  # a part of the call, maybe
         thinking="".join(part.get("text", "") for part in parts if part.get("thought")),
         tool_calls=calls,
         mistake=(candidate.get("finishMessage") or "") if malformed else "",

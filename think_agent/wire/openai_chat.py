@@ -13,6 +13,7 @@ from typing import Any
 from ..messages import Assistant, Force, Json, Spoken, ToolCall, ToolChoice
 from ..model import Request
 from ..streaming import Delta
+from ..text import json_object
 from . import common
 from .common import Settings, text_of
 from .pieces import CallReader
@@ -132,8 +133,10 @@ class Fold:
         """What reads the call that this is a piece of."""
         index = piece.get("index") or 0
         number = self._number_at.get(index)
-        # Some servers number every call 0; then a new id is a new call.
-        if number is None or piece.get("id") not in (None, "", self._calls[number].get("id")):
+        said = {"id": piece.get("id"), "name": (piece.get("function") or {}).get("name")}
+        known = {} if number is None else self._calls[number] | self._calls[number]["function"]
+        # Some servers number every call 0; then a new id or name is a new call.
+        if number is None or any(new not in (None, "", known.get(of)) for of, new in said.items()):
             number = self._number_at[index] = len(self._calls)
             self._calls.append({key: value for key, value in piece.items() if key != "index"})
             self._readers.append(CallReader(piece["function"]["name"], number))
@@ -143,7 +146,8 @@ class Fold:
         message = {**common.joined(self._pieces), "role": "assistant", "tool_calls": self._calls}
         for call, reader in zip(self._calls, self._readers, strict=True):
             call["function"] = {**call["function"], "arguments": "".join(reader.pieces)}
-        sound = all(isinstance(call.arguments, dict) for call in common.function_calls(message))
+        said = (call["function"]["arguments"] for call in self._calls)
+        sound = all(isinstance(json_object(text), dict) for text in said)
         # Snowflake gives no reason.
         reason = self._finish_reason or ("stop" if self._counted and sound else None)
         return {**self._response, "choices": [{"message": message, "finish_reason": reason}]}
