@@ -114,20 +114,26 @@ def test_the_conversation_goes_on_with_the_transcript():
     assert second.turn.replies[0].tool_calls[0].id == "call_5"  # counted over all of them
 
 
-@pytest.mark.parametrize(("signed", "shown"), [(False, [1, 3, 3]), (True, [1, 3, 5])])
-def test_a_long_conversation_is_shown_from_the_last_turns_on_unless_it_is_signed(signed, shown):
+@pytest.mark.parametrize(
+    ("signed_from", "shown", "first"),
+    [(9, [1, 3, 3, 3], "three"), (1, [1, 3, 5, 7], "one"), (3, [1, 3, 3, 5], "two")],
+)
+def test_a_long_conversation_is_shown_from_the_last_turns_on_unless_it_is_signed(
+    signed_from, shown, first
+):
+    """A signed one from where it began when it was signed: not less of it, and not more."""
     seen, transcript = [], ()
 
     def reply(request):
-        seen.append(request.messages)
-        return Assistant("Hello.", signed=signed)
+        seen.append(request)
+        return Assistant("Hello.", signed=len(seen) >= signed_from)
 
     forgetful = Agent(ScriptedModel(reply), keep_turns=2, force="never")
-    for text in ("one", "two", "three"):
+    for text in ("one", "two", "three", "four"):
         transcript = forgetful.run(text, transcript=transcript).transcript
-    assert [len(messages) for messages in seen] == shown
-    assert seen[-1][0] == User("one" if signed else "two")
-    assert len(transcript) == 6
+    assert [len(request.messages) for request in seen] == shown
+    assert seen[-1].messages[0] == User(first)
+    assert (*seen[-1].left_out, *seen[-1].messages) == transcript[:-1]
 
 
 def test_a_model_that_only_thinks_reads_that_it_is_time_to_act():

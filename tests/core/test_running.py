@@ -5,6 +5,8 @@ and why each step was what it was.
 import asyncio
 import itertools
 import os
+import subprocess
+import sys
 import time
 from datetime import date
 from typing import Annotated
@@ -377,3 +379,27 @@ def test_an_approval_after_a_crash_says_that_the_call_may_have_happened():
     assert "may have happened" in asked[0]
     [result] = [m for m in outcome.transcript if isinstance(m, ToolResult)]
     assert "not run again" in result.content
+
+
+def test_a_child_that_leaves_a_tool_does_not_free_the_file_of_its_parent(tmp_path):
+    script = """if True:
+        import fcntl, os, sys
+        from think_agent import Agent, ScriptedModel, tool
+        from think_agent.testing import call
+
+        @tool
+        def work() -> str:
+            "Leave a process that ends by itself."
+            if not (child := os.fork()):
+                sys.exit()
+            os.waitpid(child, 0)
+            with open("run.jsonl") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+        model = ScriptedModel([call("work"), "Done."])
+        outcome = Agent(model, [work], force="never").run("Work.", transcript="run.jsonl")
+        print(outcome.actions[0].result.content)
+        """
+    env = os.environ | {"PYTHONPATH": os.getcwd()}
+    said = subprocess.check_output([sys.executable, "-c", script], cwd=tmp_path, env=env, text=True)
+    assert "BlockingIOError" in said

@@ -149,6 +149,8 @@ MALFORMED = {
     "no input where one is needed": ("Thought: hm\nAction: look", "look has no Action Input"),
     "prose for an input": ("Action: look to see the order", "look has no Action Input"),
     "an input beside the name": ("Action: look[ORD-001]", "look has no Action Input"),
+    "arguments beside a name that needs none": ("Action: count(by=5)", "but words"),
+    "another label for the input": ('Action: count\nInput: {"by": 5}', "but words"),
     "broken JSON": (act("look", '{"order_id": '), "cannot be read"),
     "a bare value for two parameters": (act("pay-out", "8900"), "order_id, cents"),
     "one good action and a bad one": ("Action: count\nAction: pay-out", "order_id, cents"),
@@ -375,3 +377,9 @@ def test_at_a_limit_the_closing_words_are_asked_for():
 def test_a_wrapped_model_is_the_model_and_cannot_be_forced():
     model = react(ScriptedModel([], name="ollama", model="gemma"))
     assert (model.name, model.model, model.capabilities.forcing) == ("ollama", "gemma", "none")
+
+
+@pytest.mark.parametrize("behind", [' {"order_id": "7"}', '\n{"order_id": "7"}'])
+def test_an_object_beside_the_name_is_the_input(behind):
+    (made,) = reply_to(f"Action: look{behind}").tool_calls
+    assert (made.name, made.arguments) == ("look", {"order_id": "7"})

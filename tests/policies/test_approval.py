@@ -578,3 +578,22 @@ def test_a_set_is_shown_alike_in_every_process():
     seeds = [os.environ | {"PYTHONHASHSEED": str(seed)} for seed in (1, 2)]
     one, other = (subprocess.check_output([sys.executable, "-c", script], env=env) for env in seeds)
     assert one == other
+
+
+def test_a_yes_with_an_edit_is_to_what_the_edit_gives():
+    paid = []
+    model = ScriptedModel([call("pay", to="bob"), "Done."])
+    paused = Agent(model, [refund_tool(100, paid, True)], force="never").run("Pay bob.")
+    edit = Verdict("yes", arguments={"to": "eve"})
+    asked = Agent(model, [refund_tool(100, paid, True)], approve=lambda question: edit)
+    [verdict] = [m for m in asked.resume(paused.transcript).transcript if isinstance(m, Verdict)]
+    assert (paid, verdict.shown) == ([("eve", 100)], {"to": "eve", "cents": 100})
+    later = Agent(model, [refund_tool(5_000, paid, True)])
+    assert "cents=5000" in later.resume([*paused.transcript, verdict]).answer
+    assert paid == [("eve", 100)]
+
+
+def test_a_yes_to_one_is_no_yes_to_true():
+    paused = [User("Pay"), Assistant(tool_calls=(pay_call(1),))]
+    yes = Verdict("yes", "p", shown={"cents": True})
+    assert Desk().agent().resume([*paused, yes]).exit == "needs_human"

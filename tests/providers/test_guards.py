@@ -23,6 +23,7 @@ from urllib.parse import quote
 import pytest
 
 from tests.servers import ProviderServer, Reply, bare, serve, sse
+from tests.servers.anthropic import AnthropicProtocol
 from tests.servers.gemini import GeminiProtocol
 from tests.support.providers import (
     ASK,
@@ -35,6 +36,7 @@ from tests.support.providers import (
     every_way,
     failure,
     model_of,
+    streamed_ways,
     talking,
 )
 from think_agent import (
@@ -535,3 +537,24 @@ def test_what_no_json_holds_does_not_stop_a_conversation_of_an_old_file(provider
         assert ASK[way](model, Request(said)).text == "Hello."
         if provider != "gemini":  # which sends it in escapes
             failure(model, way, Request(said, system=bad))
+
+
+@pytest.mark.parametrize("provider", ["anthropic", "openai-chat", "openai-responses"])
+@streamed_ways
+def test_what_a_watcher_sees_nothing_of_is_bounded_too(provider, way):
+    """A forced think call whose arguments go on without ever coming to the thought."""
+    blanks = Assistant(tool_calls=(ToolCall("c", "think", {"notes": "word " * 20_000}),))
+    with serve(SPEAKS[provider][0](), lambda _: blanks) as server:
+        reply = ASK[way](model_of(provider, server, max_output_tokens=20), Request([User("Hi")]))
+    assert (reply.stop_reason, reply.cause) == ("incomplete", "too_long")
+    assert len(server.requests) == 1
+
+
+@streamed_ways
+def test_half_a_reply_is_counted_by_its_length_whatever_its_first_event_says(way):
+    """Anthropic's `message_start` says 1."""
+    with serve(AnthropicProtocol(), lambda _: Assistant("word " * 2_000)) as server:
+        model = model_of("anthropic", server, max_output_tokens=20)
+        reply = ASK[way](model, HELLO)
+    assert (reply.cause, reply.usage.estimated) == ("too_long", True)
+    assert reply.usage.output_tokens > 50

@@ -266,3 +266,30 @@ def test_of_several_choices_the_first_by_number_is_the_reply():
     for part in parts:
         fold.feed({"candidates": [part]})
     assert WIRES["gemini"][0].from_wire(fold.result()).text == "0"
+
+
+@pytest.mark.parametrize(("wire", "reason"), [("openai-chat", "tool_calls"),
+                         ("openai-chat", "function_call"), ("anthropic", "tool_use")])  # fmt: skip
+def test_a_call_that_is_announced_and_not_there_is_told(wire, reason):
+    said = with_call(wire, reason)
+    if wire == "anthropic":
+        said["content"] = [{"type": "text", "text": "I will pay now."}]
+    else:
+        said["choices"][0]["message"] = {"role": "assistant", "content": "I will pay now."}
+    assert WIRES[wire][0].from_wire(said, "asked").stop_reason == "malformed"
+
+
+def test_another_name_at_the_same_index_is_another_call():
+    """As servers stream that number every call 0 and give no ids."""
+    two = [{"index": 0, "function": {"name": "cancel", "arguments": ""}},
+           {"index": 0, "function": {"name": "look", "arguments": '{"id": 7}'}}]  # fmt: skip
+    chunks = [{"choices": [{"index": 0, "delta": {"tool_calls": [call]}}]} for call in two]
+    end = {"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]}
+    calls = folded("openai-chat", *chunks, end).tool_calls
+    assert [(call.name, call.arguments) for call in calls] == [("cancel", {}), ("look", {"id": 7})]
+
+
+def test_a_call_whose_arguments_never_began_is_half_a_call_where_no_reason_is_given():
+    begun = {"index": 0, "id": "c", "function": {"name": "pay", "arguments": ""}}
+    chunk = {"choices": [{"index": 0, "delta": {"tool_calls": [begun]}}]}
+    assert folded("openai-chat", chunk, COUNTED).stop_reason == "incomplete"
