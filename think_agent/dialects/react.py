@@ -25,7 +25,8 @@ Rule 6: the transcript keeps the model's own words in `native`, and they are wha
 What counts as an Action Input: a JSON object, on several lines or in a fence as it may be, whatever
 follows it, also where it stands beside the name; for a tool with one parameter, or one required
 one, also its bare value; for a tool without required parameters also nothing, but no words beside
-the name. Where one is needed and missing, Rule 2 applies: half an Action is not run. "Action: None" is no action, "Action: think" is a thought.
+the name. Where one is needed and missing, Rule 2 applies: half an Action is not run. "Action: None"
+is no action, "Action: think" is a thought.
 
 The edge: an undeclared tool is a call all the same, and the loop answers that there is none. A raw
 line break in a JSON string, followed by a label, ends the Action Input; JSON wants it escaped. In
