@@ -416,6 +416,12 @@ def test_settings_come_from_file_environment_and_flag_the_later_over_the_earlier
     assert done.stdout.splitlines()[-1] == f"prices.m           input 1.0, output 2.0 {config}"
 
 
+def test_settings_are_shown_without_the_password_of_an_address():
+    address = ["--provider=openai:m", "--base-url=http://me:secret@host/v1?key=secret"]
+    assert "http://***@host/v1?***" in (shown := run_demo("x", *address, "--show-config").stdout)
+    assert "secret" not in shown
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

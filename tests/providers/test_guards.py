@@ -352,14 +352,35 @@ def test_a_key_that_a_reply_echoes_is_in_no_part_of_it(provider, way):
 
 
 @every_provider
-@pytest.mark.parametrize("where", ["//me:{}@127.0.0.1", "//{}@127.0.0.1"])
-def test_a_secret_of_the_address_that_a_reply_echoes_is_in_no_part_of_it(provider, where):
+@pytest.mark.parametrize(
+    ("where", "is_secret"),
+    [
+        ("//me:{}@127.0.0.1", True),
+        ("//{}@127.0.0.1", True),
+        ("/?api_key={}", True),
+        ("/?tenant={}", False),  # which may as well be an ordinary word
+        ("/{}", False),
+    ],
+)
+def test_a_secret_of_the_address_that_a_reply_echoes_is_in_no_part_of_it(
+    provider, where, is_secret
+):
     secret = 'an-"address\\-with-0123456789'
     with talking(provider) as (server, model):
-        url = model.url.replace("//127.0.0.1", where.format(quote(secret)))
-        model = model_of(provider, server, base_url=url)
+        place = where.format(quote(secret))
+        ours = model.url.replace("//127.0.0.1", place) if "@" in where else model.url + place
+        model = model_of(provider, server, base_url=ours)
     said = model_reads(provider, Assistant(f"You came by {secret}."), model)
-    assert said.text == "You came by ***."
+    assert said.text == f"You came by {'***' if is_secret else secret}."
+
+
+@pytest.mark.parametrize("name", ["Authorization", "X-Api-Key", "X-Tenant", "X-Portkey-Config"])
+def test_of_the_headers_a_credential_alone_is_taken_out_of_a_reply(name, monkeypatch):
+    monkeypatch.setenv("ANTHROPIC_CUSTOM_HEADERS", f"{name}: acme-corporation-berlin")
+    with talking("anthropic") as (_, model):
+        said = model_reads("anthropic", Assistant("Of acme-corporation-berlin."), model)
+    hidden = name in ("Authorization", "X-Api-Key")
+    assert said.text == f"Of {'***' if hidden else 'acme-corporation-berlin'}."
 
 
 def model_reads(provider: str, said: Assistant, model: Model) -> Assistant:

@@ -18,6 +18,7 @@ writes. The flags of one command alone stand there, in the module of its name.
 
 import difflib
 import os
+import re
 import stat
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
@@ -137,7 +138,8 @@ def settings(ctx: Context) -> Iterator[str]:
     """Every setting, its value, and where it came from, a line each; prices included."""
     for name, option in _options(ctx).items():
         if name in ctx.params:
-            shown = "-" if ctx.params[name] is None else str(ctx.params[name])
+            value = "-" if ctx.params[name] is None else str(ctx.params[name])
+            shown = re.sub(r"(?<=//)[^/@]*(?=@)|(?<=\?).*", "***", value)  # a login, a query
             yield f"{name:18} {shown:20} {source(ctx, option)}"
     for model, price in prices_of(ctx).items():
         shown = ", ".join(f"{name} {per}" for name, per in asdict(price).items() if per is not None)

@@ -14,7 +14,8 @@ Rule 4: a stream that breaks off before anything came is an error, and so is wha
         request's own deadline is an unfinished reply, and a call that cannot be read is a malformed
         one: the run has to know, and the model may do better. A stream that falls silent after all
         of a reply has come (Gemini's says no end) is that reply, whole. One that goes on far past
-        its bound on tokens is cut, and unfinished.
+        its bound on tokens is unfinished, streamed or whole. What a server does not count of
+        tokens is estimated, for limits have to hold.
 Rule 5: no error of ours shows the SDK's, which may hold a key, as its cause.
 """
 
@@ -33,22 +34,15 @@ from functools import cached_property, partial
 from math import inf
 from types import ModuleType
 from typing import Any, TypedDict, Unpack
-from urllib.parse import urlsplit
 
 from ..errors import BadRequest, BadResponse, ConnectionFailed, ModelError, TimedOut
 from ..messages import Assistant, Json, from_json, to_json
 from ..model import Capabilities, Request
 from ..streaming import Delta
 from ..text import json_text, shorten, well_formed
-from ..wire.common import (
-    ErrorAnswer,
-    Settings,
-    checked_delta,
-    checked_reply,
-    weaken,
-)
+from ..wire.common import ErrorAnswer, Settings, checked_delta, checked_reply, weaken
 from .errors import BAD_PROXY, RIGHT_KIND, SLIP, STUMBLES, Translator, UnreadCall, refused_kinds
-from .settings import LONG, any_of, checked_url, find_key, secrets_in, stays_here
+from .settings import any_of, checked_url, find_key, secrets_in, stays_here
 from .transport import ANSWER, DEADLINE, PerLoop
 
 LONGEST_WAIT = 30.0  # seconds
@@ -91,12 +85,11 @@ class Provider(Translator):
         self.url = checked_url(self.base_url or self.address[1], self.name, self.http)
         self.key = find_key(where.get("api_key"), self.name, self.url, *self.keys)
         stays_here(self.name, self.url, *self.extras)
-        secrets = secrets_in(self.key, self.url, *filter(None, map(os.getenv, self.extras)))
-        self.secrets = any_of(secrets)
-        login = urlsplit(self.url)._replace(path="", query="").geturl()
-        long = [one for one in secrets_in(self.key, login) if len(one) >= LONG]  # and no word
-        long += [json_text(one)[1:-1] for one in long]
-        self.long_secrets = re.compile("|".join(map(re.escape, long)) or r"(?!)")
+        held = self.key, self.url, *filter(None, map(os.getenv, self.extras))
+        self.secrets = any_of(secrets_in(*held))
+        sure = secrets_in(*held, sure=True)
+        sure += [json_text(one)[1:-1] for one in sure]
+        self.sure_secrets = re.compile("|".join(map(re.escape, sure)) or r"(?!)")
         self._async_clients = PerLoop(partial(self._connected, is_async=True))
 
     @cached_property
@@ -271,7 +264,7 @@ class _Asking:
         if isinstance(response, dict) and response.get("error"):  # whatever stands beside it
             raise ErrorAnswer(response["error"])
         answer = provider.wire.from_wire(response, provider.model)
-        secrets = provider.long_secrets
+        secrets = provider.sure_secrets
         reply = checked_reply(answer, keep_native=provider.sends_surrogates, secrets=secrets)
         if reply.stop_reason == "malformed":
             reply = self._malformed(reply)
@@ -280,11 +273,13 @@ class _Asking:
             reply = _unfinished(reply, "too_long")
         elif reply.stop_reason == "incomplete":
             reply = _unfinished(reply, shorten(reply.cause))
-        used, half = reply.usage, reply.stop_reason == "incomplete"
-        size = max(size, self.came) if half else size
-        if size and not (used.input_tokens and used.output_tokens > half * size // CHARACTERS):
+        used, least = reply.usage, 0
+        if reply.stop_reason == "incomplete":  # only the first piece may have been counted
+            size = max(size, self.came)
+            least = size // CHARACTERS
+        if size and not (used.input_tokens and used.output_tokens > least):
             sent = used.input_tokens or len(json.dumps(self.body)) // 4  # a limit needs some count
-            got = max(used.output_tokens, -(-size // 4))
+            got = max(used.output_tokens, size // 4, 1)
             usage = replace(used, input_tokens=sent, output_tokens=got, estimated=True)
             reply = replace(reply, usage=usage)
         if self.request.tool_choice == "auto":

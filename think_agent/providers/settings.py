@@ -17,6 +17,7 @@ from ..errors import AuthError, ConnectionFailed
 NOT_NEEDED = "not-needed"  # the key for a server that asks for none; some SDKs insist on one
 SHORTEST_SECRET = 9  # characters; shorter ones are made up for local servers
 LONG = 16  # characters; no word, but a key
+CREDENTIAL = re.compile(r"(?<![a-z])(auth\w*|(api)?key|token|secret|password)(?![a-z])", re.I)
 
 
 def checked_url(url: str, provider: str, http: ModuleType) -> str:
@@ -74,20 +75,24 @@ def shown_address(url: str) -> str:
     return f"{scheme}://{re.split('[/?#]', rest)[0].rpartition('@')[2]}"
 
 
-def secrets_in(key: str, url: str, *headers: str) -> list[str]:
-    """What is not to be repeated: the key, the values of `headers`, and of `url` the password, the
-    values of its query and what of its path is as long as a key.
+def secrets_in(key: str, url: str, *headers: str, sure: bool = False) -> list[str]:
+    """What is not to be repeated: the key, the values of `headers`, and of `url` the login, the
+    values of its query and what of its path is as long as a key. `sure`: without what may as well
+    be an ordinary word, such as a deployment in the path or a header that says who asks.
     """
     parts = urlsplit(url)
     user, password = parts.username or "", parts.password or ""
     login = b64encode(f"{unquote(user)}:{unquote(password)}".encode()).decode()
     found = {key, *key.split(), user, password, login}
-    found |= {piece.partition("=")[2] or piece for piece in parts.query.split("&")}
-    lines = (line.partition(":")[2] or line for header in headers for line in header.splitlines())
-    found |= {word for line in lines for word in re.split(r"[\s,;=]+", line)}
-    found |= {piece for piece in parts.path.split("/") if len(piece) >= LONG}
+    fields = [piece.partition("=")[::2] for piece in parts.query.split("&")]
+    fields += [line.partition(":")[::2] for lines in headers for line in lines.splitlines()]
+    for name, value in fields:
+        if not sure or CREDENTIAL.search(name):
+            found.update(re.split(r"[\s,;=]+", value or name))
+    if not sure:
+        found |= {piece for piece in parts.path.split("/") if len(piece) >= LONG}
     found |= {form(one) for one in found for form in (unquote, unquote_plus)}
-    return [one for one in found if len(one) >= SHORTEST_SECRET]
+    return [one for one in found if len(one) >= (LONG if sure else SHORTEST_SECRET)]
 
 
 def any_of(secrets: Iterable[str]) -> re.Pattern[str]:
