@@ -29,9 +29,7 @@ from urllib.request import urlopen
 PROVIDERS = ("openai-responses", "openai-chat", "anthropic", "gemini", "ollama")
 SIDES = ("typed", "raw", "http", "kit")
 PER_MB = 1024 if sys.platform == "linux" else 1024**2  # of `ru_maxrss`
-THOUSAND = (
-    "ollama"  # where 1,000 conversations are held at once: the typed loop takes eight minutes
-)
+THOUSAND = "ollama"  # where 1,000 are held at once: its typed loop takes eight minutes
 AS_A_USER = {**os.environ, "PYTHONDONTWRITEBYTECODE": ""}  # has it, with bytecode cached
 LATENCY = 0.05  # seconds, of the server that many conversations meet at once
 
