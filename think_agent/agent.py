@@ -43,7 +43,7 @@ from .think import THINK, THOUGHT, has_signal
 from .tools import Tool
 from .transcript import Transcript, utc_now
 from .turn import Turn
-from .waiting import asettle, await_thread, settle
+from .waiting import asettle, settle
 
 Approve: TypeAlias = Callable[[AskHuman], Verdict | bool | Awaitable[Verdict | bool]]
 Saved: TypeAlias = Iterable[Message] | str | os.PathLike[str]  # in memory, or the path of a file
@@ -110,17 +110,11 @@ class Agent(Generic[Data]):
     ) -> None:
         _check_types(model, instructions, approve, think)
         _check_choices(force, silence, think)
-        limits.check_whole("max_thoughts_in_a_row", max_thoughts_in_a_row)
-        limits.check_whole("max_result_chars", max_result_chars)
-        limits.check_amount("check_timeout", check_timeout)
-        if keep_turns is not None:
-            limits.check_whole("keep_turns", keep_turns)
-
         self.model = model
         self.tools = toolbox.index(tools, reserved=THINK_NAME)
         self.now = now or utc_now
         self._checks = checks_by_name(done_when)
-        self._check_timeout = check_timeout
+        self._check_timeout = limits.amount("check_timeout", check_timeout)
         self._guarded = {name for name in self.tools if self.tools[name].think_first}
         can_give_thoughts = think is not None or carry
         if self._guarded and not can_give_thoughts:
@@ -131,13 +125,13 @@ class Agent(Generic[Data]):
             typed_answer = TypedAnswer(answer)
         own_limits = limits.Limits(
             model=model.model,
-            model_calls=max_model_calls,
-            actions=max_actions,
-            seconds=max_seconds,
-            tokens=max_tokens,
-            cost=max_cost,
             prices=prices or {},
             checks=tuple(self._checks),
+            model_calls=limits.whole("max_model_calls", max_model_calls),
+            actions=limits.whole("max_actions", max_actions),
+            seconds=limits.amount("max_seconds", max_seconds),
+            tokens=limits.whole("max_tokens", max_tokens),
+            cost=limits.amount("max_cost", max_cost),
         )
         if max_cost is not None:
             own_limits.price(model.model)  # a model without one is refused here
@@ -148,10 +142,10 @@ class Agent(Generic[Data]):
             shown=_shown(think, self.tools.values(), carry),
             limits=own_limits,
             answer=typed_answer,
-            keep_turns=keep_turns,
-            max_thoughts_in_a_row=max_thoughts_in_a_row,
+            keep_turns=limits.whole("keep_turns", keep_turns),
+            max_thoughts_in_a_row=limits.whole("max_thoughts_in_a_row", max_thoughts_in_a_row),
         )
-        self._max_chars = max_result_chars
+        self._max_chars = limits.whole("max_result_chars", max_result_chars)
         self._approve = approve
         self._force = force
         self._confirms = silence == "confirm" and force != "always"
@@ -161,26 +155,24 @@ class Agent(Generic[Data]):
         self._policies = tuple(policies)
         self.policies()  # settings that cannot work are refused here, too
 
-    def policies(self, *, taken_up: limits.TakenUp | None = None) -> list[Policy]:
-        """All policies, in order: each judges what the ones before it made of the step. `taken_up`:
-        from where on seconds count, instead of the start of the turn.
-        """
+    def policies(self) -> list[Policy]:
+        """All policies, in order: each judges what the ones before it made of the step."""
         can_ask = self._approve is not None
         settings = self.settings
         can_think = settings.think is not None
         tools = self.tools
-        policies = [
+        return [
             # Is the turn over at all, truly, and by an answer that fits?
             _only_if(self._confirms, silence.confirm_silence(can_think=settings.can_signal)),
-            _only_if(bool(self._checks), done_when.done_when(settings.limits.checks)),
-            settings.answer.ask_for_answer if settings.answer else as_planned,
+            done_when.done_when(settings.limits.checks),
+            settings.answer.ask_for_answer if settings.answer else forcing.as_planned,
             patience.ask_for_format,  # a reply that cannot be read is no reply to judge
             forcing.force(self._force if can_think else "never"),
             gate.gate(self._guarded, can_think=can_think),  # it forces after a refusal, too
             forcing.stop_asking,  # for what the two before it force
             patience.patience(self._patience, on_tool_error=self._on_tool_error, ask=can_ask),
             patience.no_repeats(tools, self._max_repeats),
-            *settings.limits.policies(taken_up),  # they close a turn, whatever was planned
+            settings.limits.close,  # it closes a turn, whatever was planned
             text.text(tools, ask=can_ask),
             *self._policies,
             approval.same_call,  # whatever those made of it
@@ -188,10 +180,9 @@ class Agent(Generic[Data]):
             doubt.doubt(tools, ask=can_ask),  # may it have happened already?
             approval.approval(tools),  # last, so that what is approved is what will be run
             approval.declined,  # from here on a turn is only ended
-            limits.closing_words,
+            settings.limits.name_limit,
             _only_if(not can_ask, approval.pause_for_a_person),
         ]
-        return [policy for policy in policies if policy is not as_planned]
 
     def run(
         self, text: str, *, transcript: Saved | None = None, on_event: OnEvent = None
@@ -296,8 +287,10 @@ class Agent(Generic[Data]):
     async def _aevents(
         self, text: str | None, transcript: Saved | None, streamed: bool
     ) -> AsyncGenerator[Event, None]:
-        open_run = partial(self._opened, text, transcript, streamed)
-        with closing(await await_thread(open_run, leave=Run.close)) as opened:
+        import asyncio
+
+        # Cancelled meanwhile, nobody holds the file, and so it is closed.
+        with closing(await asyncio.to_thread(self._opened, text, transcript, streamed)) as opened:
             for event in opened.begin():
                 yield event
             try:
@@ -374,12 +367,7 @@ async def _alast(events: AsyncGenerator[Event, None], on_event: OnEvent) -> Outc
 
 
 def _only_if(condition: bool, policy: Policy) -> Policy:
-    return policy if condition else as_planned
-
-
-def as_planned(step: Step, turn: Turn) -> Step:
-    """The policy that changes nothing."""
-    return step
+    return policy if condition else forcing.as_planned
 
 
 def _watch(on_event: Callable[[Event], object], event: Event) -> None:

@@ -99,8 +99,8 @@ def next_step(transcript: Turn | Iterable[Message]) -> Step:
         return Done(turn.ended.exit, turn.answer)
     if reply is None or isinstance(turn.last, User):  # nothing replied yet, to person or kit
         return _call_model(turn)
-    if reply.stop_reason in BROKEN_OFF:  # patience.py handles a malformed one
-        return Done(BROKEN_OFF[reply.stop_reason], reply.words)
+    if not reply.is_usable and reply.stop_reason != "malformed":  # which patience.py handles
+        return Done(BROKEN_OFF.get(reply.stop_reason, "truncated"), reply.words)
     if turn.closed_by or not reply.tool_calls:  # calls that stray into a last reply are not run
         return _end(turn, reply.words)
     if turn.pending:

@@ -114,8 +114,8 @@ class Assistant:
     shows any) and `commentary` (what it marks as said on the way) are no part of the answer.
     What it asks for: `tool_calls`.
     Why it ended. `stop_reason`: `"end_turn"`, `"tool_use"`, `"stop_sequence"`; `"malformed"`, it
-    could not be read (`mistake` says why, for the model); or one of BROKEN_OFF (`cause` says why,
-    for a person).
+    could not be read (`mistake` says why, for the model); or it was broken off (BROKEN_OFF and
+    whatever else; `cause` says why, for a person).
     `not_done`: its provider says that the model has more to do, whatever the reply looks like.
     Who said it: `provider`, `model`, `usage` (its tokens) and `dialect`, the way in which it was
     asked for tools (empty: native tool calling).
@@ -161,16 +161,16 @@ class Assistant:
     @property
     def is_usable(self) -> bool:
         """Did it come whole, and can it be read? Nothing is acted on in one that is not."""
-        return self.stop_reason not in UNUSABLE
+        return self.stop_reason in WHOLE
 
 
+WHOLE = ("end_turn", "tool_use", "stop_sequence")
 BROKEN_OFF: dict[str, Literal["truncated", "refused"]] = {  # a stop reason, and the exit it means
     "max_tokens": "truncated",
     "pause_turn": "truncated",
     "incomplete": "truncated",  # the server, or a limit of ours, ended it in the middle
     "refusal": "refused",
 }
-UNUSABLE = (*BROKEN_OFF, "malformed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,14 +288,11 @@ def validator_of(kind: type) -> pydantic.TypeAdapter[Message]:
     return pydantic.TypeAdapter(kind)
 
 
+@dataclass(slots=True)
 class OpenCalls:
-    """The calls of one reply that have no result yet, in order (`waiting`)."""
+    """The calls of one reply that have no result yet, in order."""
 
-    def __init__(self, calls: Iterable[ToolCall] = ()) -> None:
-        self.waiting = deque(calls)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, OpenCalls) and self.waiting == other.waiting
+    waiting: deque[ToolCall] = field(default_factory=deque)
 
     def answer(self, result: ToolResult) -> ToolCall | None:
         """The call that `result` answers, which is open no more; None where there is none."""
@@ -312,7 +309,7 @@ def pairs(messages: Iterable[Message]) -> Iterator[tuple[Message, ToolCall | Non
     for message in messages:
         call = None
         if isinstance(message, Assistant):
-            open_calls = OpenCalls(message.tool_calls)
+            open_calls = OpenCalls(deque(message.tool_calls))
         elif isinstance(message, ToolResult):
             call = open_calls.answer(message)
         yield message, call

@@ -45,7 +45,6 @@ class Capabilities:
 
     tools: bool = True
     forcing: Literal["tool", "any", "none"] = "tool"
-    structured_output: bool = True
 
 
 class Model:

@@ -11,6 +11,7 @@ Rule 4: `transformed` is the one that walks through a schema; what is done to ea
 
 import inspect
 import re
+import textwrap
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import is_dataclass
@@ -31,7 +32,11 @@ SEVERAL = ("anyOf", "oneOf", "allOf", "prefixItems")  # a list of schemas
 SINGLE = ("items", "not", "additionalProperties")  # one schema
 PLAIN_KEYS = ("type", "enum", "items")
 PLAIN = {"missing": "this field is required", "extra_forbidden": "there is no such field"}
-ENTRY = re.compile(r"(?P<name>\w+)(\s*\([^)]*\))?:\s*(?P<note>.*)")  # amount (int): in cents
+ARGS = re.compile(r"^Args:\n((?:[ \t]+\S.*\n?|\s*\n)*)", re.MULTILINE)  # and all that is indented
+# amount (int): in cents, and lines that are indented more
+ENTRY = re.compile(
+    r"^(?P<name>\w+)(?: *\([^)\n]*\))?:(?P<note>.*(?:\n(?:[ \t].*)?)*)", re.MULTILINE
+)
 KEY = "idempotency_key"  # a parameter of this name is the kit's: no model gets to see it
 
 
@@ -63,7 +68,7 @@ def arguments_model(
             __config__=pydantic.ConfigDict(extra="forbid", allow_inf_nan=False),
             **model_fields,
         )
-        schema = inline_refs(model.model_json_schema(schema_generator=_described()))
+        schema = inline_refs(model.model_json_schema())
     except NO_SCHEMA as error:
         parameter_name = _without_schema(model_fields)
         problem = str(error).splitlines()[0]
@@ -103,28 +108,18 @@ def _with_description(kind: Any, note: str | None) -> Any:
 
 def _field(parameter: inspect.Parameter) -> Any:
     if parameter.default is parameter.empty:
-        return pydantic.Field(alias=parameter.name, exclude=False)
-    return pydantic.Field(parameter.default, alias=parameter.name, exclude=True)
+        return pydantic.Field(alias=parameter.name)
+    return pydantic.Field(parameter.default, alias=parameter.name)
 
 
 def _without_schema(model_fields: Mapping[str, Any]) -> str:
     """The first parameter whose type has no schema."""
     for kind, field in model_fields.values():
         try:
-            pydantic.TypeAdapter(kind).json_schema(schema_generator=_described())
+            pydantic.TypeAdapter(kind).json_schema()
         except NO_SCHEMA:
             return repr(field.alias)
     return "of this tool"
-
-
-def _described() -> "type[pydantic.json_schema.GenerateJsonSchema]":
-    from pydantic.json_schema import GenerateJsonSchema  # a fifth of the start-up time
-
-    class Described(GenerateJsonSchema):
-        def complex_schema(self, schema: Any) -> Json:  # pydantic would call it a string
-            return self.handle_invalid_for_json_schema(schema, "a complex number")
-
-    return Described
 
 
 def transformed(schema: Json, change: Change, *, recursive: Json | None = None) -> Json:
@@ -167,12 +162,10 @@ def transformed(schema: Json, change: Change, *, recursive: Json | None = None) 
 
 def _resolved(ref: str, root: Json) -> Json:
     """What a reference such as `#/$defs/Address` stands for."""
-    node: Any = root
-    for key in ref.removeprefix("#").strip("/").split("/"):
-        node = node[key.replace("~1", "/").replace("~0", "~")]
-    if isinstance(node, dict):
-        return node
-    return {}
+    node = root
+    for key in ref.split("/")[1:]:
+        node = node[key]
+    return node
 
 
 def inline_refs(schema: Json) -> Json:
@@ -230,15 +223,10 @@ def _nullable(schema: Json) -> Json:
     return {"anyOf": branches}
 
 
-def named(model: pydantic.BaseModel, *, defaults: bool = True) -> Json:
-    """The values in a model, by the names under which they are given. Without `defaults` those that
-    were left out are left to the function, where it has one of its own (`exclude`).
-    """
+def named(model: pydantic.BaseModel) -> Json:
+    """The values in a model, by the names under which they are given."""
     values = dict(model.model_extra or {})
     for name, field in type(model).model_fields.items():
-        is_given = name in model.model_fields_set
-        if not (defaults or is_given) and field.exclude:
-            continue
         if isinstance(field.validation_alias, str):
             values[field.validation_alias] = getattr(model, name)
         else:
@@ -283,25 +271,12 @@ def _problem(item: pydantic_core.ErrorDetails) -> str:
 
 
 def read_docstring(text: str) -> tuple[str, dict[str, str]]:
-    """A docstring's text without its `Args:` section (Google style), and that by parameter. A line
-    that is indented as the first one begins an entry; any deeper one goes on with it.
-    """
-    head, found, rest = text.partition("\nArgs:\n")
-    if not found:
+    """A docstring's text without its `Args:` section (Google style), and that by parameter."""
+    section = ARGS.search(text)
+    if section is None:
         return text, {}
-    lines = rest.split("\n")
-    indent = len(lines[0]) - len(lines[0].lstrip())
-    notes: dict[str, str] = {}
-    name = ""
-    for number, line in enumerate(lines):
-        depth = len(line) - len(line.lstrip())
-        if line and depth == 0:
-            tail = "\n".join(lines[number:])
-            return f"{head.strip()}\n{tail.strip()}", notes
-        entry = ENTRY.fullmatch(line.strip())
-        if entry and depth == indent:
-            name = entry["name"]
-            notes[name] = entry["note"]
-        elif name:
-            notes[name] = f"{notes[name]} {line.strip()}".strip()
-    return head.strip(), notes
+    notes = {}
+    for entry in ENTRY.finditer(textwrap.dedent(section[1])):
+        notes[entry["name"]] = " ".join(entry["note"].split())
+    around = text[: section.start()].strip(), text[section.end() :].strip()
+    return "\n".join(part for part in around if part), notes

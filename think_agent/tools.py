@@ -17,7 +17,6 @@ import inspect
 import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import partial
@@ -28,7 +27,7 @@ import pydantic_core
 
 from .messages import CARRIED, THINK_NAME, Json, ToolCall, ToolResult
 from .schema import KEY, arguments_model, dumped, named, problems, read_docstring
-from .text import MAX_DEPTH, is_deeper, json_text, well_formed
+from .text import json_text, well_formed
 from .waiting import Settled, TookTooLong, asettle, settle
 
 TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # what every provider accepts
@@ -85,11 +84,6 @@ class Tool:
     def __post_init__(self) -> None:
         if not TOOL_NAME.fullmatch(self.name):
             raise ValueError(f"tool name {self.name!r}: use 1 to 64 letters, digits, '_' or '-'")
-        for option in ("think_first", "read_only", "idempotent"):
-            if not isinstance(getattr(self, option), bool):
-                raise TypeError(f"tool {self.name}: {option} is True or False")
-        if not isinstance(self.needs_approval, bool) and not callable(self.needs_approval):
-            raise TypeError(f"tool {self.name}: needs_approval is True, False or a function")
         if self.read_only and self.takes_key:
             raise ValueError(f"tool {self.name}: it is read_only, so it has no use for {KEY}")
         self._check_timeout()
@@ -202,7 +196,11 @@ def index(tools: Iterable[Tool], *, reserved: str | None = None) -> dict[str, To
 
 
 def call(
-    tools: Mapping[str, Tool], asked: ToolCall, *, key: str = "", max_chars: int = MAX_RESULT_CHARS
+    tools: Mapping[str, Tool],
+    asked: ToolCall,
+    *,
+    key: str = "",
+    max_chars: float = MAX_RESULT_CHARS,
 ) -> ToolResult:
     """Perform one call. An async function is run to its end here. `key` is for a tool that takes an
     idempotency key. A result of more than `max_chars` characters is cut.
@@ -216,7 +214,11 @@ def call(
 
 
 async def acall(
-    tools: Mapping[str, Tool], asked: ToolCall, *, key: str = "", max_chars: int = MAX_RESULT_CHARS
+    tools: Mapping[str, Tool],
+    asked: ToolCall,
+    *,
+    key: str = "",
+    max_chars: float = MAX_RESULT_CHARS,
 ) -> ToolResult:
     """`call` without blocking: a sync function runs in a thread, an async one on the loop."""
     try:
@@ -232,13 +234,13 @@ def as_received(tools: Mapping[str, Tool], request: ToolCall) -> Json:
     asked, defaults filled in, excluded fields and secrets as they are. Raises ModelMistake for a
     call that cannot be run.
     """
-    values = validated(tools, request, defaults=True)
+    values = validated(tools, request)
     return {name: dumped(value) for name, value in values.items()}
 
 
-def validated(tools: Mapping[str, Tool], request: ToolCall, *, defaults: bool = False) -> Json:
-    """The arguments of a call as the function gets them (`defaults`: those of its own, too). They
-    are a copy: what the model wrote stays as it is, whatever a function does. Raises ModelMistake.
+def validated(tools: Mapping[str, Tool], request: ToolCall) -> Json:
+    """The arguments of a call as the function gets them. They are a copy: what the model wrote
+    stays as it is, whatever a function does. Raises ModelMistake.
     """
     tool = tools.get(request.name)
     if tool is None:
@@ -246,15 +248,13 @@ def validated(tools: Mapping[str, Tool], request: ToolCall, *, defaults: bool = 
         raise ModelMistake(f"there is no tool {request.name!r}. Tools: {known}.")
     if isinstance(request.arguments, str):
         raise ModelMistake(f"the arguments of {tool.name} are not a JSON object. Send one: {{}}.")
-    if is_deeper(request.arguments, MAX_DEPTH):
-        raise ModelMistake(f"the arguments of {tool.name} are nested too deeply.")
 
     arguments = deepcopy(request.arguments)
     arguments.pop(CARRIED, None)  # it is for the kit
     if tool.arguments_model is None:
         return _defaults(tool) | arguments
     try:
-        return named(tool.arguments_model.model_validate(arguments), defaults=defaults)
+        return named(tool.arguments_model.model_validate(arguments))
     except pydantic.ValidationError as error:
         problem = problems(error)
     except Exception as error:  # a validator of the user's
@@ -266,12 +266,6 @@ def validated(tools: Mapping[str, Tool], request: ToolCall, *, defaults: bool = 
 def _defaults(tool: Tool) -> Json:
     """What a tool with a ready schema takes for arguments that are left out."""
     defaults = {}
-    parameters: Mapping[str, inspect.Parameter] = {}
-    with suppress(ValueError):  # a class in C does not tell
-        parameters = inspect.signature(tool.get_function()).parameters
-    for name, parameter in parameters.items():
-        if parameter.default is not parameter.empty and name != KEY:
-            defaults[name] = parameter.default
     for name, schema in tool.parameters.get("properties", {}).items():
         if "default" in schema:
             defaults[name] = deepcopy(schema["default"])
@@ -292,7 +286,7 @@ def _invalid(request: ToolCall, mistake: ModelMistake) -> ToolResult:
     return ToolResult(request.id, request.name, content, is_error=True, refused="invalid")
 
 
-def _result(tool: Tool, request: ToolCall, settled: Settled, max_chars: int) -> ToolResult:
+def _result(tool: Tool, request: ToolCall, settled: Settled, max_chars: float) -> ToolResult:
     value, error = settled
     if error is None:
         return ToolResult(request.id, request.name, _cut(_as_text(value), max_chars))
@@ -306,10 +300,9 @@ def _result(tool: Tool, request: ToolCall, settled: Settled, max_chars: int) -> 
 def _problem(error: BaseException) -> str:
     if isinstance(error, TookTooLong):
         return "no result in time."
-    message = _as_str(error)
     if isinstance(error, NothingDone):
-        return message or "nothing was done."
-    return f"{type(error).__name__}: {message}".rstrip(": ")
+        return str(error) or "nothing was done."
+    return f"{type(error).__name__}: {error}".rstrip(": ")
 
 
 def _as_text(value: Any) -> str:
@@ -318,25 +311,16 @@ def _as_text(value: Any) -> str:
         return value or "(empty)"
     try:
         return json_text(pydantic_core.to_jsonable_python(value), compact=True)
-    except (KeyboardInterrupt, SystemExit):
-        raise
-    except BaseException:  # pydantic panics over a value that changes
-        return f"(done; the result is no JSON, so it is shown as text) {_as_str(value)}"
+    except Exception:
+        return f"(done; the result is no JSON, so it is shown as text) {value}"
 
 
-def _as_str(value: object) -> str:
-    try:
-        return str(value)
-    except Exception:  # of its own `__str__`
-        return f"a {type(value).__name__}"
-
-
-def _cut(text: str, max_chars: int) -> str:
+def _cut(text: str, max_chars: float) -> str:
     text = well_formed(text)  # `os.listdir` may give lone surrogates
     if len(text) <= max_chars:
         return text
-    left_out = len(text) - max_chars
-    return f"{text[:max_chars]}\n[cut: {left_out:,} of {len(text):,} characters left out]"
+    left_out = len(text) - int(max_chars)
+    return f"{text[: int(max_chars)]}\n[cut: {left_out:,} of {len(text):,} characters left out]"
 
 
 def signature(call: ToolCall) -> str:

@@ -276,7 +276,7 @@ class Turn:
         self.closed_by = self.closing
         self.replied_to = self._questions
         self._questions = []
-        self.answers = Answers(OpenCalls(reply.tool_calls), refused_before=self.refusals)
+        self.answers = Answers(OpenCalls(deque(reply.tool_calls)), refused_before=self.refusals)
         self.notes = []
         self.cover.begin_reply()
 
@@ -394,21 +394,32 @@ class Turn:
     def _is_about_next(self, note: Started | Verdict) -> bool:
         return bool(self.pending) and self.pending[0].id == note.call_id
 
-    def _add_time(self, message: Message, at: str) -> None:
-        try:
-            moment = datetime.fromisoformat(at)
-        except ValueError:
-            return
-        if moment.tzinfo is None:
-            moment = moment.replace(tzinfo=UTC)
-        now = moment.timestamp()
+    def restart_clock(self, now: str) -> None:
+        """Another process takes the turn up: `seconds` are its own, and the pause is not work."""
+        self.times = []
+        self._clock = _timestamp(now)
 
+    def _add_time(self, message: Message, at: str) -> None:
+        now = _timestamp(at)
+        if now is None:
+            return
         worked = self.seconds
         waited_for_person = isinstance(message, Verdict)
         if self._clock is not None and not waited_for_person:
             worked += max(0.0, now - self._clock)  # clocks step back
         self._clock = now
         self.times.append((now, worked))
+
+
+def _timestamp(at: str) -> float | None:
+    """The seconds since 1970 of a time stamp; None where it is none."""
+    try:
+        moment = datetime.fromisoformat(at)
+    except ValueError:
+        return None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return moment.timestamp()
 
 
 def _how(reply: Assistant, gated: bool) -> How:
