@@ -101,7 +101,7 @@ class Agent(Generic[Data]):
         max_cost: float | None = None,
         prices: Mapping[str, Price] | None = None,
         max_thoughts_in_a_row: int = 3,
-        max_result_chars: int = toolbox.MAX_RESULT_CHARS,
+        max_result_chars: int = 20_000,
         patience: int = 3,
         on_tool_error: patience.OnToolError = "tell_model",
         max_repeats: int = 3,
@@ -133,8 +133,6 @@ class Agent(Generic[Data]):
             tokens=limits.whole("max_tokens", max_tokens),
             cost=limits.amount("max_cost", max_cost),
         )
-        if max_cost is not None:
-            own_limits.price(model.model)  # a model without one is refused here
         self.settings = Settings(
             instructions=instructions,
             think=think,

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import partial
+from math import inf
 from typing import Any, TypedDict, Unpack, overload
 
 import pydantic
@@ -31,7 +32,6 @@ from .text import json_text, well_formed
 from .waiting import Settled, TookTooLong, asettle, settle
 
 TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # what every provider accepts
-MAX_RESULT_CHARS = 20_000
 STARTED_BEFORE = "It was started before and may have happened."
 MAY_HAVE_HAPPENED = "It may have happened: check before you repeat it."
 # What an audit wants to know of a tool.
@@ -150,29 +150,22 @@ def tool(
     without a type or of a type that has no schema.
     """
 
-    level = 2
-    if function is not None:  # `@tool` and not `@tool(...)`: one call deeper
-        level = 3
-
-    def make(function: Callable[..., Any]) -> Tool:
-        name = options.get("name") or function.__name__
-        text, notes = read_docstring(inspect.getdoc(function) or "")
-        takes_key = KEY in inspect.signature(function).parameters
-        model, schema = arguments_model(name, function, notes)
-        if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
-            raise TypeError(f"tool {name}: a generator does nothing by itself; return a result")
-        description = options.get("description") or text
-        if not description:
-            text = f"tool {name}: no docstring, so a model knows nothing of it but its name"
-            warnings.warn(text, stacklevel=level)
-        empty = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
-        own = {"name": name, "description": description, "parameters": empty | schema}
-        rest: Any = options | own
-        return Tool(function=function, arguments_model=model, takes_key=takes_key, **rest)
-
-    if function is None:
-        return make
-    return make(function)
+    if function is None:  # `@tool(...)`, which is called again with the function
+        return partial(tool, **options)
+    name = options.get("name") or function.__name__
+    text, notes = read_docstring(inspect.getdoc(function) or "")
+    takes_key = KEY in inspect.signature(function).parameters
+    model, schema = arguments_model(name, function, notes)
+    if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
+        raise TypeError(f"tool {name}: a generator does nothing by itself; return a result")
+    description = options.get("description") or text
+    if not description:
+        text = f"tool {name}: no docstring, so a model knows nothing of it but its name"
+        warnings.warn(text, stacklevel=2)
+    empty = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
+    own = {"name": name, "description": description, "parameters": empty | schema}
+    rest: Any = options | own
+    return Tool(function=function, arguments_model=model, takes_key=takes_key, **rest)
 
 
 def index(tools: Iterable[Tool], *, reserved: str | None = None) -> dict[str, Tool]:
@@ -200,7 +193,7 @@ def call(
     asked: ToolCall,
     *,
     key: str = "",
-    max_chars: float = MAX_RESULT_CHARS,
+    max_chars: float = inf,
 ) -> ToolResult:
     """Perform one call. An async function is run to its end here. `key` is for a tool that takes an
     idempotency key. A result of more than `max_chars` characters is cut.
@@ -218,7 +211,7 @@ async def acall(
     asked: ToolCall,
     *,
     key: str = "",
-    max_chars: float = MAX_RESULT_CHARS,
+    max_chars: float = inf,
 ) -> ToolResult:
     """`call` without blocking: a sync function runs in a thread, an async one on the loop."""
     try:

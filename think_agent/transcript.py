@@ -21,10 +21,10 @@ import io
 import json
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Self, overload
+from typing import Self
 
 from .errors import TranscriptError
 from .messages import Json, Message, from_json, to_json
@@ -38,9 +38,9 @@ def utc_now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
-class Transcript(Sequence[Message]):
-    """The messages of a file, open until `close` or the end of a `with` block. It can be read as a
-    sequence, and changed by `append` alone, which writes before it returns. `notices`: what
+class Transcript:
+    """The messages of a file, open until `close` or the end of a `with` block. It can be gone
+    through, and changed by `append` alone, which writes before it returns. `notices`: what
     somebody who goes on with the file should know.
 
     `made_of` says what the model is told; it goes into the header of a new file and is compared
@@ -75,15 +75,8 @@ class Transcript(Sequence[Message]):
             self.notices.append(f"{self.path}: changed since it was begun: {', '.join(changed)}.")
             self._header = new_header | {"id": header["id"]}
 
-    @overload
-    def __getitem__(self, index: int) -> Message: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Message]: ...
-    def __getitem__(self, index: Any) -> Any:
-        return self._messages[index]
-
-    def __len__(self) -> int:
-        return len(self._messages)
+    def __iter__(self) -> Iterator[Message]:
+        return iter(self._messages)
 
     def append(self, message: Message) -> None:
         """Write, then remember."""

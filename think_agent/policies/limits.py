@@ -70,6 +70,10 @@ class Limits:
     tokens: float = inf
     cost: float = inf
 
+    def __post_init__(self) -> None:
+        if self.cost < inf and self.model not in self.prices:
+            raise ValueError(f"no price for the model {self.model!r}; add it to prices=")
+
     def reached(self, turn: Turn) -> tuple[Kind, str] | None:
         """The limit that a turn has reached: the exit it leads to, and the limit in words."""
         if len(turn.replies) >= self.model_calls - 1:  # the last one is for the closing words
@@ -80,7 +84,8 @@ class Limits:
             return "limit", f"{self.seconds:g} seconds"
         if turn.tokens >= self.tokens:
             return "budget", f"{self.tokens} tokens"
-        if self.cost < inf and self.spent(turn) >= self.cost:
+        cost = self.cost_of(turn)
+        if cost is not None and cost >= self.cost:
             return "budget", f"{self.cost:g} in costs"
         return None
 
@@ -126,26 +131,17 @@ class Limits:
             return Done("limit", answer)
         return step
 
-    def spent(self, turn: Turn) -> float:
-        """What a turn cost. Raises ValueError for a model without a price."""
-        costs = (self.price(name).of(usage) for name, usage in turn.usage_of.items())
-        return sum(costs)
-
     def cost_of(self, turn: Turn) -> float | None:
-        """What a turn cost; None where there is no price."""
-        if self.model not in self.prices:
-            return None
-        return self.spent(turn)
-
-    def price(self, name: str) -> Price:
-        """The price of a model that served a reply. Servers call it as they like: one that is not
-        in the table has the price of the model that was asked for.
+        """What a turn cost; None where there is no price. Servers call a model as they like: one
+        that is not in the table has the price of the model that was asked for.
         """
-        if name in self.prices:
-            return self.prices[name]
-        if self.model not in self.prices:
-            raise ValueError(f"no price for the model {self.model!r}; add it to prices=")
-        return self.prices[self.model]
+        asked_for = self.prices.get(self.model)
+        if asked_for is None:
+            return None
+        cost = 0.0
+        for name, usage in turn.usage_of.items():
+            cost += self.prices.get(name, asked_for).of(usage)
+        return cost
 
 
 def is_free(step: Step) -> bool:
