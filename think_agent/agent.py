@@ -14,7 +14,7 @@ from contextlib import aclosing, closing
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial
-from typing import Any, Generic, Literal, TypeAlias
+from typing import Any, Generic, Literal
 
 from . import tools as toolbox
 from .effects import Asked, Perform, RunCheck, Settings
@@ -45,9 +45,9 @@ from .transcript import Transcript, utc_now
 from .turn import Turn
 from .waiting import asettle, settle
 
-Approve: TypeAlias = Callable[[AskHuman], Verdict | bool | Awaitable[Verdict | bool]]
-Saved: TypeAlias = Iterable[Message] | str | os.PathLike[str]  # in memory, or the path of a file
-OnEvent: TypeAlias = Callable[[Event], None] | None
+Approve = Callable[[AskHuman], Verdict | bool | Awaitable[Verdict | bool]]
+Saved = Iterable[Message] | str | os.PathLike[str]  # in memory, or the path of a file
+OnEvent = Callable[[Event], None] | None
 
 
 class Agent(Generic[Data]):

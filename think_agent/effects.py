@@ -8,7 +8,6 @@ Rule 2: `Started` and a flush stand before a call that must not be lost, the flu
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import inf
-from typing import TypeAlias
 
 from . import think as thinking
 from .loop import AskHuman, CallModel, CallTool, Check, Done, Refuse, Step
@@ -50,8 +49,8 @@ class Flush:
     """What was recorded has to be on the disk before anything else is done."""
 
 
-Asked: TypeAlias = Request | Perform | RunCheck | AskHuman  # of the world outside
-Effect: TypeAlias = Message | Notice | Asked | Flush | Done
+Asked = Request | Perform | RunCheck | AskHuman  # of the world outside
+Effect = Message | Notice | Asked | Flush | Done
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,7 +20,7 @@ for closing words, in such a last call (`Turn.closing` has all four reasons for 
 
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TypeAlias, TypeVar
+from typing import TypeVar
 
 from .messages import BROKEN_OFF, MESSAGES, Exit, Json, Message, ToolCall, ToolChoice, User
 from .turn import Turn
@@ -83,8 +83,8 @@ class Done:
     answer: str = ""
 
 
-Step: TypeAlias = CallModel | CallTool | Refuse | AskHuman | Check | Done
-Policy: TypeAlias = Callable[[Step, Turn], Step]
+Step = CallModel | CallTool | Refuse | AskHuman | Check | Done
+Policy = Callable[[Step, Turn], Step]
 
 NUDGE = User(
     "Your last reply was empty. Go on, or give the final answer in plain words.", kind="nudge"
@@ -151,14 +151,11 @@ def run(
     step: Step | None = None
     while not isinstance(step, Done):
         step = plan(turn)
-        messages = 0
         for effect in effects(step, turn):
             for event in perform(effect):
                 if isinstance(event, MESSAGES):
                     turn.add(event)
-                    messages += 1
                 yield event
-        _check_progress(step, messages)
 
 
 async def arun(
@@ -171,17 +168,8 @@ async def arun(
     step: Step | None = None
     while not isinstance(step, Done):
         step = plan(turn)
-        messages = 0
         for effect in effects(step, turn):
             async for event in perform(effect):
                 if isinstance(event, MESSAGES):
                     turn.add(event)
-                    messages += 1
                 yield event
-        _check_progress(step, messages)
-
-
-def _check_progress(step: Step, messages: int) -> None:
-    """A step that adds no message would be planned for ever."""
-    if not messages and not isinstance(step, Done):
-        raise RuntimeError(f"nothing came of {step}; a model must give an Assistant")

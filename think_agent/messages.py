@@ -16,12 +16,12 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal
 
 import pydantic
 
-Json: TypeAlias = dict[str, Any]
-Count: TypeAlias = Annotated[int, pydantic.Field(ge=0)]  # a file may hold any number
+Json = dict[str, Any]
+Count = Annotated[int, pydantic.Field(ge=0)]  # a file may hold any number
 THINK_NAME = "think"  # the tool itself is in think.py
 CARRIED = "thought"  # the argument of any tool that holds a thought; no tool has another so named
 
@@ -33,9 +33,9 @@ class Force:
     name: str
 
 
-ToolChoice: TypeAlias = Literal["auto", "required", "none"] | Force
-Enforced: TypeAlias = Literal["tool_choice", "schema", "prompt", "ignored"] | None
-Exit: TypeAlias = Literal[
+ToolChoice = Literal["auto", "required", "none"] | Force
+Enforced = Literal["tool_choice", "schema", "prompt", "ignored"] | None
+Exit = Literal[
     "signal",  # a thought said should_continue false, and a last call without tools gave the answer
     "silence",  # the model called no tool
     "unmet",  # the model said that it is done, and a check says that something is missing
@@ -249,8 +249,8 @@ class Ended:
     at: str | None = field(default=None, compare=False)
 
 
-Spoken: TypeAlias = User | Assistant | ToolResult  # what a model gets to see
-Message: TypeAlias = Spoken | Started | Verdict | Checked | Ended
+Spoken = User | Assistant | ToolResult  # what a model gets to see
+Message = Spoken | Started | Verdict | Checked | Ended
 MESSAGES = (User, Assistant, ToolResult, Started, Verdict, Checked, Ended)
 for kind in (*MESSAGES, ToolCall, Usage, Force):  # pydantic: refuse field names that are not ours
     setattr(kind, "__pydantic_config__", {"extra": "forbid"})  # noqa: B010

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from math import inf
-from typing import Protocol, TypeAlias, TypeVar
+from typing import Protocol, TypeVar
 
 from .effects import Asked, Effect, Flush, Perform, RunCheck, Settings, closes_at_a_limit, effects
 from .errors import TranscriptError
@@ -43,7 +43,7 @@ GO_ON = User("Your last reply was cut off, and none of its calls was run. Go on.
 CHECKABLE = ("signal", "silence", "unmet")  # exits whose answer the model meant as one
 
 
-Event: TypeAlias = Delta | Notice | Message | Outcome
+Event = Delta | Notice | Message | Outcome
 M = TypeVar("M", bound=Message)
 
 
@@ -138,6 +138,7 @@ class Run:
                 bound = self._with_key_and_deadline(effect)
                 for event in self._performer.perform(bound, streamed=self._streamed):
                     yield from self._recorded(event, effect)
+                self._check_reply(effect)
             case Flush():
                 if self._file is not None:
                     self._file.flush()
@@ -156,6 +157,7 @@ class Run:
                 async for event in self._performer.aperform(bound, streamed=self._streamed):
                     for taken in self._recorded(event, effect):
                         yield taken
+                self._check_reply(effect)
             case Flush():
                 if self._file is not None:
                     import asyncio
@@ -202,6 +204,11 @@ class Run:
                 yield event
             case message, _:
                 yield self._record(message)
+
+    def _check_reply(self, effect: Asked) -> None:
+        """Without a reply the model would be asked for ever."""
+        if isinstance(effect, Request) and not isinstance(self.messages[-1], Assistant):
+            raise RuntimeError("the model gave no Assistant")
 
     def _bind_yes(self, verdict: Verdict, call: ToolCall) -> Verdict:
         """A yes is to the arguments that were asked about, also where a policy had changed them."""

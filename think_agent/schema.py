@@ -15,7 +15,7 @@ import textwrap
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import is_dataclass
-from typing import Annotated, Any, TypeAlias, get_type_hints
+from typing import Annotated, Any, get_type_hints
 
 import pydantic
 import pydantic_core
@@ -24,7 +24,7 @@ from pydantic.fields import FieldInfo
 from .messages import Json
 from .text import json_text, shorten
 
-Change: TypeAlias = Callable[[Json], Json]
+Change = Callable[[Json], Json]
 NULL: Json = {"type": "null"}
 NO_SCHEMA = (pydantic.errors.PydanticUserError, pydantic_core.SchemaError, TypeError)
 BY_NAME = ("properties", "patternProperties")  # keywords whose value has schemas by their names

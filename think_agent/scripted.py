@@ -6,18 +6,17 @@ No language model is at work in it, and whoever shows it says so.
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import TypeAlias
 
 from .errors import ModelError
 from .messages import Assistant, ToolCall
 from .model import Model, Request
 from .streaming import Delta, in_pieces
 
-Reply: TypeAlias = object
+Reply = object
 """In a script: an Assistant, a ToolCall, several of them in a tuple or list, or a text. (To a type
 checker, a list with some of each is a list of objects.)
 """
-Script: TypeAlias = Callable[[Request], Assistant]
+Script = Callable[[Request], Assistant]
 
 
 class ScriptedModel(Model):

@@ -21,7 +21,7 @@ from collections import Counter, deque
 from collections.abc import Iterable, Set
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
-from typing import Literal, TypeAlias
+from typing import Literal
 
 from .cover import Cover, How, Thought
 from .history import Doubt, History
@@ -45,8 +45,8 @@ from .messages import (
 from .text import canonical, is_blank
 from .think import bare, should_continue, thought
 
-What: TypeAlias = tuple[str, str, str]  # an action as a value: its name, arguments and result
-WayOut: TypeAlias = Literal["signal", "silence", "limit", "budget"]  # of a last call without tools
+What = tuple[str, str, str]  # an action as a value: its name, arguments and result
+WayOut = Literal["signal", "silence", "limit", "budget"]  # of a last call without tools
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,14 +13,14 @@ import contextvars
 import inspect
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
     from concurrent.futures import Future
 
-Function: TypeAlias = Callable[[], Any]
-Settled: TypeAlias = tuple[Any, BaseException | None]  # what a function returned, or raised
+Function = Callable[[], Any]
+Settled = tuple[Any, BaseException | None]  # what a function returned, or raised
 GRACE = 1.0  # seconds that async code may take to clean up after its timeout
 
 

@@ -6,13 +6,13 @@ it has refused a call; what a provider refuses is asked for more weakly in `prov
 """
 
 from dataclasses import replace
-from typing import Literal, TypeAlias
+from typing import Literal
 
 from ..loop import CallModel, Policy, Step
 from ..messages import THINK_NAME, Assistant, Force, ToolChoice
 from ..turn import Turn
 
-Forcing: TypeAlias = Literal["never", "first", "always"]
+Forcing = Literal["never", "first", "always"]
 
 
 def force(when: Forcing) -> Policy:

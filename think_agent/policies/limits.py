@@ -13,7 +13,7 @@ Rule 4: there are no prices in here: they change. The caller brings the table.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf, nan
-from typing import Literal, TypeAlias
+from typing import Literal
 
 from ..loop import CallModel, CallTool, Check, Done, Refuse, Step
 from ..messages import THINK_NAME, Usage, User
@@ -21,7 +21,7 @@ from ..outcome import report
 from ..turn import Turn
 from .done_when import missing, unchecked
 
-Kind: TypeAlias = Literal["limit", "budget"]
+Kind = Literal["limit", "budget"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +121,7 @@ class Limits:
         """
         if not isinstance(step, Done) or step.exit not in ("empty", "truncated"):
             return step
-        was_cut = step.exit == "truncated" and turn.reply is not None
+        was_cut = step.exit == "truncated"
         answer = step.answer or report(turn)
         if turn.asked["budget"] or (was_cut and turn.tokens >= self.tokens):
             return Done("budget", answer)

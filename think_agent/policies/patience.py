@@ -7,7 +7,7 @@ Rule 2: after failures, a person who is there is asked before the run gives up. 
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Literal, TypeAlias
+from typing import Literal
 
 from ..loop import AskHuman, CallModel, CallTool, Done, Policy, Refuse, Step
 from ..messages import THINK_NAME, User
@@ -16,7 +16,7 @@ from ..tools import Tool
 from ..turn import Turn
 from .limits import is_free, whole
 
-OnToolError: TypeAlias = Literal["tell_model", "fail_fast"]
+OnToolError = Literal["tell_model", "fail_fast"]
 MOST_UNREADABLE = 3  # replies in a row
 
 
