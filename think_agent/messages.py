@@ -16,12 +16,11 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import pydantic
 
 Json = dict[str, Any]
-Count = Annotated[int, pydantic.Field(ge=0)]  # a file may hold any number
 THINK_NAME = "think"  # the tool itself is in think.py
 CARRIED = "thought"  # the argument of any tool that holds a thought; no tool has another so named
 
@@ -70,12 +69,12 @@ class Usage:
     `estimated`: the server gave no counts, so they are made from the number of characters.
     """
 
-    input_tokens: Count = 0
-    output_tokens: Count = 0
-    cached_tokens: Count = 0
-    reasoning_tokens: Count = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    reasoning_tokens: int = 0
     estimated: bool = False
-    written_tokens: Count = 0
+    written_tokens: int = 0
 
     def __add__(self, other: "Usage") -> "Usage":
         return Usage(
@@ -283,7 +282,7 @@ def from_json(data: Json) -> Message:
 
 
 @cache
-def validator_of(kind: type) -> pydantic.TypeAdapter[Message]:
+def validator_of(kind: type) -> "pydantic.TypeAdapter[Message]":
     """The validator of a message's fields."""
     return pydantic.TypeAdapter(kind)
 

@@ -19,14 +19,12 @@ from typing import Annotated, Any, get_type_hints
 
 import pydantic
 import pydantic_core
-from pydantic.fields import FieldInfo
 
 from .messages import Json
 from .text import json_text, shorten
 
 Change = Callable[[Json], Json]
 NULL: Json = {"type": "null"}
-NO_SCHEMA = (pydantic.errors.PydanticUserError, pydantic_core.SchemaError, TypeError)
 BY_NAME = ("properties", "patternProperties")  # keywords whose value has schemas by their names
 SEVERAL = ("anyOf", "oneOf", "allOf", "prefixItems")  # a list of schemas
 SINGLE = ("items", "not", "additionalProperties")  # one schema
@@ -69,7 +67,7 @@ def arguments_model(
             **model_fields,
         )
         schema = inline_refs(model.model_json_schema())
-    except NO_SCHEMA as error:
+    except (pydantic.PydanticUserError, pydantic_core.SchemaError, TypeError) as error:
         parameter_name = _without_schema(model_fields)
         problem = str(error).splitlines()[0]
         raise TypeError(
@@ -83,6 +81,8 @@ def arguments_model(
 
 def _problem_of(parameter: inspect.Parameter, hints: Mapping[str, Any]) -> str:
     """Why a parameter cannot be one of a tool; empty where it can."""
+    from pydantic.fields import FieldInfo  # loaded when a tool is made, not at import
+
     if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
         return f"{parameter} cannot be passed by its name"
     if isinstance(parameter.default, FieldInfo):
@@ -117,7 +117,7 @@ def _without_schema(model_fields: Mapping[str, Any]) -> str:
     for kind, field in model_fields.values():
         try:
             pydantic.TypeAdapter(kind).json_schema()
-        except NO_SCHEMA:
+        except (pydantic.PydanticUserError, pydantic_core.SchemaError, TypeError):
             return repr(field.alias)
     return "of this tool"
 
@@ -223,7 +223,7 @@ def _nullable(schema: Json) -> Json:
     return {"anyOf": branches}
 
 
-def named(model: pydantic.BaseModel) -> Json:
+def named(model: "pydantic.BaseModel") -> Json:
     """The values in a model, by the names under which they are given."""
     values = dict(model.model_extra or {})
     for name, field in type(model).model_fields.items():
@@ -256,13 +256,13 @@ def dumped(value: Any) -> Any:
     return pydantic_core.to_jsonable_python(value, fallback=repr, inf_nan_mode="strings")
 
 
-def problems(error: pydantic.ValidationError) -> str:
+def problems(error: "pydantic.ValidationError") -> str:
     """What a value was refused for, in words for the model that wrote it."""
     items = error.errors(include_url=False, include_context=False)
     return "; ".join(_problem(item) for item in items)
 
 
-def _problem(item: pydantic_core.ErrorDetails) -> str:
+def _problem(item: "pydantic_core.ErrorDetails") -> str:
     where = ".".join(str(part) for part in item["loc"]) or "arguments"
     plain = PLAIN.get(item["type"])
     if plain:
