@@ -46,7 +46,7 @@ def arguments_model(
     """
     try:
         hints = get_type_hints(function, include_extras=True)
-    except (NameError, SyntaxError, AttributeError, TypeError) as error:
+    except Exception as error:  # whatever stands in an annotation
         raise TypeError(f"tool {name}: a type annotation cannot be resolved: {error}") from error
 
     model_fields: dict[str, Any] = {}
@@ -59,38 +59,34 @@ def arguments_model(
         kind = _with_description(hints[parameter.name], notes.get(parameter.name))
         # The field's own name is neutral: a parameter may be called `json` or `model_config`.
         model_fields[f"argument_{len(model_fields)}"] = (kind, _field(parameter))
-    try:
-        model: type[pydantic.BaseModel] = pydantic.create_model(
-            # Not even "NaN" is a number: it would pass every limit that it is compared with.
-            name,
-            __config__=pydantic.ConfigDict(extra="forbid", allow_inf_nan=False),
-            **model_fields,
-        )
-        schema = inline_refs(model.model_json_schema())
-    except (pydantic.PydanticUserError, pydantic_core.SchemaError, TypeError) as error:
-        parameter_name = _without_schema(model_fields)
-        problem = str(error).splitlines()[0]
-        raise TypeError(
-            f"tool {name}: the type of parameter {parameter_name} has no JSON schema: {problem}"
-        ) from error
-    for field_name, described_as in schema.get("properties", {}).items():
-        if not described_as.keys() - {"title", "description", "default"}:
-            raise TypeError(f"tool {name}: parameter {field_name} needs a type other than Any")
-    return model, schema
+    model: type[pydantic.BaseModel] = pydantic.create_model(
+        # Not even "NaN" is a number: it would pass every limit that it is compared with.
+        name,
+        __config__=pydantic.ConfigDict(extra="forbid", allow_inf_nan=False),
+        **model_fields,
+    )
+    return model, inline_refs(model.model_json_schema())
 
 
 def _problem_of(parameter: inspect.Parameter, hints: Mapping[str, Any]) -> str:
     """Why a parameter cannot be one of a tool; empty where it can."""
     from pydantic.fields import FieldInfo  # loaded when a tool is made, not at import
 
+    name = parameter.name
     if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
         return f"{parameter} cannot be passed by its name"
     if isinstance(parameter.default, FieldInfo):
-        return f"{parameter.name}: Field belongs in Annotated"
-    if parameter.name == "self":
+        return f"{name}: Field belongs in Annotated"
+    if name == "self":
         return "self: make a tool of the bound method, tool(desk.add)"
-    if parameter.name not in hints:
-        return f"{parameter.name} has no type annotation"
+    if name not in hints:
+        return f"{name} has no type annotation"
+    try:
+        schema = pydantic.TypeAdapter(hints[name]).json_schema()
+    except (pydantic.PydanticUserError, pydantic_core.SchemaError, TypeError) as error:
+        return f"{name}: its type has no JSON schema: {str(error).splitlines()[0]}"
+    if not schema.keys() - {"title", "description", "default"}:
+        return f"{name} needs a type other than Any"
     return ""
 
 
@@ -110,16 +106,6 @@ def _field(parameter: inspect.Parameter) -> Any:
     if parameter.default is parameter.empty:
         return pydantic.Field(alias=parameter.name)
     return pydantic.Field(parameter.default, alias=parameter.name)
-
-
-def _without_schema(model_fields: Mapping[str, Any]) -> str:
-    """The first parameter whose type has no schema."""
-    for kind, field in model_fields.values():
-        try:
-            pydantic.TypeAdapter(kind).json_schema()
-        except (pydantic.PydanticUserError, pydantic_core.SchemaError, TypeError):
-            return repr(field.alias)
-    return "of this tool"
 
 
 def transformed(schema: Json, change: Change, *, recursive: Json | None = None) -> Json:

@@ -797,5 +797,5 @@ def test_a_type_without_a_schema_names_its_parameter():
         """Pay."""
 
     pay.__annotations__ = {"cents": int, "to": Opaque}
-    with pytest.raises(TypeError, match=r"tool pay: the type of parameter 'to' has no JSON schema"):
+    with pytest.raises(TypeError, match=r"tool pay: parameter to: its type has no JSON schema"):
         tool(pay)
