@@ -108,10 +108,10 @@ class Agent(Generic[Data]):
         keep_turns: int | None = None,
         now: Callable[[], str] | None = None,
     ) -> None:
-        _check_types(model, instructions, approve, think)
+        _check_types(model, approve, think)
         _check_choices(force, silence, think)
         self.model = model
-        self.tools = toolbox.index(tools, reserved=THINK_NAME)
+        self.tools = toolbox.index(tools)
         self.now = now or utc_now
         self._checks = checks_by_name(done_when)
         self._check_timeout = limits.amount("check_timeout", check_timeout)
@@ -325,11 +325,9 @@ class Agent(Generic[Data]):
         }
 
 
-def _check_types(model: object, instructions: object, approve: object, think: object) -> None:
+def _check_types(model: object, approve: object, think: object) -> None:
     if not isinstance(model, Model):
         raise TypeError(f"model={model!r}: pass a Model, such as connect('ollama')")
-    if not isinstance(instructions, str):
-        raise TypeError(f"instructions={instructions!r}: pass a text")
     if approve is not None and not callable(approve):
         raise TypeError(f"approve={approve!r}: pass a function that gets an AskHuman")
     if think is None:

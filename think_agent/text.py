@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from typing import Any, NoReturn
 
 MAX_DEPTH = 100  # of nested JSON; a model has no use for more, and Python cannot write much more
-FILLERS = "\u115f\u1160\u3164\uffa0"  # letters to Unicode, with nothing to see
 JOINERS = "\u200c\u200d"  # invisible, but part of emoji and of several scripts
 
 
@@ -35,7 +34,7 @@ def sanitize(text: str, keep: str = "\n\t") -> str:
 
 def is_blank(text: str) -> bool:
     """Does it say nothing? Words have letters or digits, and such that can be seen."""
-    return not any(char.isalnum() and char not in FILLERS for char in text)
+    return not any(char.isalnum() for char in text)
 
 
 def shorten(text: str, limit: int = 200) -> str:
@@ -55,10 +54,8 @@ def well_formed(text: str) -> str:
     return text
 
 
-def json_text(value: Any, *, compact: bool = False) -> str:
-    """`value` as JSON, in whatever characters it has; `compact`: without spaces."""
-    if compact:
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+def json_text(value: Any) -> str:
+    """`value` as JSON, in whatever characters it has."""
     return json.dumps(value, ensure_ascii=False)
 
 

@@ -168,7 +168,7 @@ def tool(
     return Tool(function=function, arguments_model=model, takes_key=takes_key, **rest)
 
 
-def index(tools: Iterable[Tool], *, reserved: str | None = None) -> dict[str, Tool]:
+def index(tools: Iterable[Tool]) -> dict[str, Tool]:
     """Tools by name. Raises ValueError for a name that is taken twice or reserved, TypeError for
     what is no Tool or has no function.
     """
@@ -179,8 +179,8 @@ def index(tools: Iterable[Tool], *, reserved: str | None = None) -> dict[str, To
         if not isinstance(item, Tool):
             advice = "decorate the function with @tool, or pass tool(desk.add) for a method"
             raise TypeError(f"{item!r} is not a Tool; {advice}")
-        if item.name == reserved:
-            raise ValueError(f"the tool name {reserved!r} is reserved for the kit's own tool")
+        if item.name == THINK_NAME:
+            raise ValueError(f"the tool name {THINK_NAME!r} is reserved for the kit's own tool")
         if item.name in by_name:
             raise ValueError(f"two tools are named {item.name!r}; rename one with @tool(name=...)")
         item.get_function()  # one without is refused here, not when the model tries
@@ -303,7 +303,7 @@ def _as_text(value: Any) -> str:
     if type(value) is str:
         return value or "(empty)"
     try:
-        return json_text(pydantic_core.to_jsonable_python(value), compact=True)
+        return pydantic_core.to_json(value).decode()
     except Exception:
         return f"(done; the result is no JSON, so it is shown as text) {value}"
 

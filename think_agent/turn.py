@@ -100,7 +100,8 @@ class Turn:
     asked: Counter[str] = field(default_factory=Counter)  # how often the kit did, by `User.kind`
     usage: Usage = field(default_factory=Usage)
     usage_of: dict[str, Usage] = field(default_factory=dict)  # by the name of the model
-    times: list[tuple[float, float]] = field(default_factory=list)  # when, and the seconds worked
+    clock: float | None = None  # the last time stamp, in seconds since 1970
+    seconds: float = 0.0  # of work, by the time stamps; waiting for a person is none
 
     # What was checked (`policies/done_when.py`).
     checks: list[Checked] = field(default_factory=list)
@@ -120,7 +121,6 @@ class Turn:
     pointed_out: dict[What, int] = field(default_factory=dict)  # how often, when the model was told
 
     _questions: list[str] = field(default_factory=list)  # of the kit, since the last reply
-    _clock: float | None = None  # of the last message
 
     @classmethod
     def of(cls, transcript: "Turn | Iterable[Message]") -> "Turn":
@@ -189,13 +189,6 @@ class Turn:
             if isinstance(note, Verdict):
                 return note
         return None
-
-    @property
-    def seconds(self) -> float:
-        """How long the turn worked, by the time stamps of its messages; waiting for a person is no
-        work.
-        """
-        return self.times[-1][1] if self.times else 0.0
 
     @property
     def tokens(self) -> int:
@@ -396,19 +389,17 @@ class Turn:
 
     def restart_clock(self, now: str) -> None:
         """Another process takes the turn up: `seconds` are its own, and the pause is not work."""
-        self.times = []
-        self._clock = _timestamp(now)
+        self.seconds = 0.0
+        self.clock = _timestamp(now)
 
     def _add_time(self, message: Message, at: str) -> None:
         now = _timestamp(at)
         if now is None:
             return
-        worked = self.seconds
         waited_for_person = isinstance(message, Verdict)
-        if self._clock is not None and not waited_for_person:
-            worked += max(0.0, now - self._clock)  # clocks step back
-        self._clock = now
-        self.times.append((now, worked))
+        if self.clock is not None and not waited_for_person:
+            self.seconds += max(0.0, now - self.clock)  # clocks step back
+        self.clock = now
 
 
 def _timestamp(at: str) -> float | None:

@@ -187,7 +187,6 @@ def shown(name):
         ({"tools": [print]}, TypeError, "decorate the function with @tool"),
         ({"tools": [shown("mute")]}, TypeError, "no function"),
         ({"think": True}, TypeError, "pass THINK, None, or another tool"),
-        ({"instructions": 5}, TypeError, "pass a text"),
         ({"approve": True}, TypeError, "pass a function"),
     ],
 )

@@ -306,15 +306,15 @@ class _Builder:
 
     def _read(self, entry: Entry) -> float | None:
         """Read a message; how long it took to come, where that is known."""
-        before = self._reading.times
+        before = self._reading.clock
         if not isinstance(entry, MESSAGES):
             return None
-        number = len(before)
         self._reading.add(entry)
-        after = self._reading.times
-        if after is not before or number in (0, len(after)):
+        after = self._reading.clock
+        opens_turn = isinstance(entry, User) and entry.kind == "person"
+        if before is None or after is None or opens_turn:
             return None
-        took = after[-1][0] - after[-2][0]
+        took = after - before
         return took if took > 0 else None  # clocks step back
 
     def _call(self, call: ToolCall) -> Call:
@@ -405,7 +405,7 @@ class _Builder:
             turn.exit = turn.exit or exit or step.exit
         turn.exit = turn.exit or exit
         turn.cause = words.cause(reading.reply)
-        seconds = reading.seconds if reading.times else None
+        seconds = reading.seconds if reading.clock is not None else None
         turn.figures = words.figures(turn.exit, reading, seconds)
         self._count(reading)
 

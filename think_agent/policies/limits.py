@@ -125,9 +125,8 @@ class Limits:
         answer = step.answer or report(turn)
         if turn.asked["budget"] or (was_cut and turn.tokens >= self.tokens):
             return Done("budget", answer)
-        if turn.asked["limit"] or (was_cut and turn.seconds >= self.seconds):
-            return Done("limit", answer)
-        if turn.reply and turn.reply.cause == "deadline":
+        was_late = turn.reply is not None and turn.reply.cause == "deadline"
+        if turn.asked["limit"] or was_late:
             return Done("limit", answer)
         return step
 
