@@ -34,9 +34,7 @@ def settle(function: Function, timeout: float | None = None) -> Settled:
         return _settle_in_background(_outcome(function), timeout)
     try:
         value = function()
-    except (KeyboardInterrupt, SystemExit):
-        raise
-    except BaseException as error:  # a panic of pydantic's is no Exception
+    except Exception as error:
         return None, error
     if inspect.isawaitable(value):
         return _settle_in_background(_awaited(value), timeout)
