@@ -122,12 +122,10 @@ class Run:
             return []
         results: list[Spoken] = []
         for call in turn.pending:
+            content = STOPPED_BEFORE_IT
+            result = ToolResult(call.id, call.name, content, is_error=True, refused="stopped")
             if turn.started and not results:
-                content = STOPPED_IN_IT
-                result = ToolResult(call.id, call.name, content, is_error=True, in_doubt=True)
-            else:
-                content = STOPPED_BEFORE_IT
-                result = ToolResult(call.id, call.name, content, is_error=True, refused="stopped")
+                result = replace(result, content=STOPPED_IN_IT, refused="", in_doubt=True)
             results.append(result)
         return results
 
