@@ -39,7 +39,7 @@ from .policies import (
 from .policies.answer import TypedAnswer
 from .policies.done_when import CheckFunction, as_checked, checks_by_name
 from .running import Event, Run
-from .think import THINK, THOUGHT, has_signal
+from .think import THINK, THOUGHT
 from .tools import Tool
 from .transcript import Transcript, utc_now
 from .turn import Turn
@@ -109,12 +109,13 @@ class Agent(Generic[Data]):
         now: Callable[[], str] | None = None,
     ) -> None:
         _check_types(model, approve, think)
-        _check_choices(force, silence, think)
+        if silence not in ("confirm", "accept"):
+            raise ValueError(f"silence={silence!r}: use 'confirm' or 'accept'")
         self.model = model
         self.tools = toolbox.index(tools)
         self.now = now or utc_now
         self._checks = checks_by_name(done_when)
-        self._check_timeout = limits.amount("check_timeout", check_timeout)
+        self._check_timeout = limits.bound("check_timeout", check_timeout)
         self._guarded = {name for name in self.tools if self.tools[name].think_first}
         can_give_thoughts = think is not None or carry
         if self._guarded and not can_give_thoughts:
@@ -127,11 +128,11 @@ class Agent(Generic[Data]):
             model=model.model,
             prices=prices or {},
             checks=tuple(self._checks),
-            model_calls=limits.whole("max_model_calls", max_model_calls),
-            actions=limits.whole("max_actions", max_actions),
-            seconds=limits.amount("max_seconds", max_seconds),
-            tokens=limits.whole("max_tokens", max_tokens),
-            cost=limits.amount("max_cost", max_cost),
+            model_calls=limits.bound("max_model_calls", max_model_calls),
+            actions=limits.bound("max_actions", max_actions),
+            seconds=limits.bound("max_seconds", max_seconds),
+            tokens=limits.bound("max_tokens", max_tokens),
+            cost=limits.bound("max_cost", max_cost),
         )
         self.settings = Settings(
             instructions=instructions,
@@ -140,10 +141,12 @@ class Agent(Generic[Data]):
             shown=_shown(think, self.tools.values(), carry),
             limits=own_limits,
             answer=typed_answer,
-            keep_turns=limits.whole("keep_turns", keep_turns),
-            max_thoughts_in_a_row=limits.whole("max_thoughts_in_a_row", max_thoughts_in_a_row),
+            keep_turns=limits.bound("keep_turns", keep_turns),
+            max_thoughts_in_a_row=limits.bound("max_thoughts_in_a_row", max_thoughts_in_a_row),
         )
-        self._max_chars = limits.whole("max_result_chars", max_result_chars)
+        if force == "always" and not self.settings.can_signal:
+            raise ValueError("force='always' needs think=THINK: its signal is the only way out")
+        self._max_chars = limits.bound("max_result_chars", max_result_chars)
         self._approve = approve
         self._force = force
         self._confirms = silence == "confirm" and force != "always"
@@ -334,14 +337,6 @@ def _check_types(model: object, approve: object, think: object) -> None:
         return
     if not isinstance(think, Tool) or think.name != THINK_NAME:
         raise TypeError(f"think={think!r}: pass THINK, None, or another tool named 'think'")
-
-
-def _check_choices(force: str, silence: str, think: Tool | None) -> None:
-    can_signal = think is not None and has_signal(think)
-    if force == "always" and not can_signal:
-        raise ValueError("force='always' needs think=THINK: its signal is the only way out")
-    if silence not in ("confirm", "accept"):
-        raise ValueError(f"silence={silence!r}: use 'confirm' or 'accept'")
 
 
 def _last(events: Generator[Event, None, None], on_event: OnEvent) -> Outcome:

@@ -20,7 +20,7 @@ for closing words, in such a last call (`Turn.closing` has all four reasons for 
 
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any
 
 from .messages import BROKEN_OFF, MESSAGES, Exit, Json, Message, ToolCall, ToolChoice, User
 from .turn import Turn
@@ -135,16 +135,12 @@ def plan(transcript: Turn | Iterable[Message], policies: Iterable[Policy] = ()) 
     return step
 
 
-Effect = TypeVar("Effect")
-Event = TypeVar("Event")
-
-
 def run(
     turn: Turn,
     plan: Callable[[Turn], Step],
-    effects: Callable[[Step, Turn], Iterable[Effect]],
-    perform: Callable[[Effect], Iterable[Event]],
-) -> Iterator[Event]:
+    effects: Callable[[Step, Turn], Iterable[Any]],
+    perform: Callable[[Any], Iterable[Any]],
+) -> Iterator[Any]:
     """Plan a step, perform its effects one after another, add each message that comes of them to
     the turn, and plan the next one; until a step is Done, whose effects are the last.
     """
@@ -161,9 +157,9 @@ def run(
 async def arun(
     turn: Turn,
     plan: Callable[[Turn], Step],
-    effects: Callable[[Step, Turn], Iterable[Effect]],
-    perform: Callable[[Effect], AsyncIterable[Event]],
-) -> AsyncIterator[Event]:
+    effects: Callable[[Step, Turn], Iterable[Any]],
+    perform: Callable[[Any], AsyncIterable[Any]],
+) -> AsyncIterator[Any]:
     """`run`, for a `perform` that waits."""
     step: Step | None = None
     while not isinstance(step, Done):

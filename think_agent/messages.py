@@ -276,8 +276,6 @@ def from_json(data: Json) -> Message:
     except pydantic.ValidationError as error:
         problem = error.errors(include_url=False)[0]
         place = ".".join(str(part) for part in problem["loc"])
-        if not place:
-            place = data["type"]
         raise ValueError(f"{place}: {problem['msg']}") from None
 
 

@@ -86,17 +86,8 @@ class Tool:
             raise ValueError(f"tool name {self.name!r}: use 1 to 64 letters, digits, '_' or '-'")
         if self.read_only and self.takes_key:
             raise ValueError(f"tool {self.name}: it is read_only, so it has no use for {KEY}")
-        self._check_timeout()
-        self._check_parameters()
-
-    def _check_timeout(self) -> None:
-        if self.timeout is None:
-            return
-        is_number = type(self.timeout) in (int, float)
-        if not is_number or not self.timeout > 0:
+        if self.timeout is not None and not self.timeout > 0:
             raise ValueError(f"tool {self.name}: timeout={self.timeout!r}: use seconds above 0")
-
-    def _check_parameters(self) -> None:
         if self.parameters.get("type") != "object":
             raise ValueError(f"tool {self.name}: parameters must be a JSON schema of type object")
         is_ours = self.carries or self.name == THINK_NAME

@@ -73,7 +73,7 @@ class Transcript:
         changed = [key for key in made_of if header.get(key) != made_of[key]]
         if changed:
             self.notices.append(f"{self.path}: changed since it was begun: {', '.join(changed)}.")
-            self._header = new_header | {"id": header["id"]}
+            self._header = new_header | {"id": header.get("id")}
 
     def __iter__(self) -> Iterator[Message]:
         return iter(self._messages)
@@ -135,7 +135,7 @@ class Transcript:
             try:
                 record = _json_object(line)
                 if record.get("type") == "transcript":
-                    header = self._checked_header(record, header)
+                    header = self._checked_header(record)
                     continue
                 if header is None:
                     raise self._foreign()
@@ -145,13 +145,11 @@ class Transcript:
                 raise TranscriptError(f"{problem}; repair it or restore a copy") from error
         return header
 
-    def _checked_header(self, record: Json, before: Json | None) -> Json:
+    def _checked_header(self, record: Json) -> Json:
         version = record.get("version")
         if version != VERSION:
             problem = f"it is of version {version!r}, this kit reads version {VERSION}"
             raise TranscriptError(f"{self.path}, line 1: {problem}; begin another transcript")
-        if not isinstance(record.get("id"), str) or (before and record["id"] != before["id"]):
-            raise ValueError("it has no id, or another one")
         return record
 
     def _foreign(self) -> TranscriptError:

@@ -493,7 +493,7 @@ def test_a_tool_without_a_docstring_is_pointed_out_where_it_stands(options):
 def test_a_guard_that_is_misspelled_is_refused():
     with pytest.raises(TypeError, match="unexpected keyword argument 'think_frist'"):
         tool(think_frist=True)(double)
-    for timeout in ("5", 0, -1, True, float("nan")):
+    for timeout in (0, -1, float("nan")):
         with pytest.raises(ValueError, match="use seconds above 0"):
             tool(timeout=timeout)(double)
 

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from ..messages import Assistant, Json, ToolCall, ToolResult, Usage, User
-from ..text import json_object, json_text
+from ..text import json_text
+from ..wire.json_reading import json_object
 
 # The formats that are read, and the marks of their rows: a field that only they have, or `type=`,
 # `role=`, `part=` (the type of a part of the content) and `arguments=` (how those of a call are

@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..messages import MESSAGES, THINK_NAME, Json, to_json
-from ..text import json_value, sanitize, shorten
+from ..text import sanitize, shorten
+from ..wire.json_reading import json_value
 from . import words
 from .reading import Entry
 from .report import Call, Note, Report, Step, Turn

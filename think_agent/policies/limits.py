@@ -12,7 +12,7 @@ Rule 4: there are no prices in here: they change. The caller brings the table.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from math import inf, nan
+from math import inf
 from typing import Literal
 
 from ..loop import CallModel, CallTool, Check, Done, Refuse, Step
@@ -34,12 +34,6 @@ class Price:
     output: float
     cached_input: float | None = None
     written_input: float | None = None
-
-    def __post_init__(self) -> None:
-        for name in self.__slots__:
-            value = getattr(self, name)
-            if value is not None and not 0 <= _number(value) < inf:
-                raise ValueError(f"price {name}={value!r}: use a number from 0")
 
     def of(self, usage: Usage) -> float:
         """The cost of a usage."""
@@ -148,22 +142,11 @@ def is_free(step: Step) -> bool:
     return isinstance(step, CallModel) and step.tool_choice != "none"
 
 
-def whole(name: str, value: int | None) -> float:
-    """A limit that counts; infinity for None. Raises ValueError for what is no number to count
-    with, which a bool is not.
-    """
+def bound(name: str, value: float | None) -> float:
+    """A limit as a number; infinity for None. Raises ValueError for what is not above 0."""
     if value is None:
         return inf
-    if type(value) is not int or value < 1:
-        raise ValueError(f"{name}={value!r}: use a whole number from 1")
-    return value
-
-
-def amount(name: str, value: float | None) -> float:
-    """A limit that measures; infinity for None. Raises ValueError for what is no number above 0."""
-    if value is None:
-        return inf
-    if not _number(value) > 0:
+    if not value > 0:
         raise ValueError(f"{name}={value!r}: use a number above 0")
     return value
 
@@ -186,10 +169,3 @@ def _closing_question(limit: str, turn: Turn) -> str:
         lines.append(f"What is missing:\n{missing(turn)}")
     lines.append("Tell the user what was done and decided, and what is open.")
     return "\n".join(lines)
-
-
-def _number(value: object) -> float:
-    """`value` as a number; NaN, which is in no range, where it is none."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return nan
-    return value

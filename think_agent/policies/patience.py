@@ -14,7 +14,7 @@ from ..messages import THINK_NAME, User
 from ..outcome import report
 from ..tools import Tool
 from ..turn import Turn
-from .limits import is_free, whole
+from .limits import bound, is_free
 
 OnToolError = Literal["tell_model", "fail_fast"]
 MOST_UNREADABLE = 3  # replies in a row
@@ -28,7 +28,7 @@ def patience(
     its tool failed, too. `on_tool_error="fail_fast"` gives up at the first, and the calls that
     stand beside it are not run.
     """
-    most = whole("patience", limit)
+    most = bound("patience", limit)
     if on_tool_error not in ("tell_model", "fail_fast"):
         raise ValueError(f"on_tool_error={on_tool_error!r}: use 'tell_model' or 'fail_fast'")
 
@@ -61,7 +61,7 @@ def no_repeats(tools: Mapping[str, Tool], limit: int = 3) -> Policy:
     pointed out to the model; once more, and the run gives up. What was thought does not matter.
     To read again after another action is no repeat: a tool that is `read_only` counts in a row.
     """
-    most = whole("max_repeats", limit)
+    most = bound("max_repeats", limit)
 
     def stop_repeating(step: Step, turn: Turn) -> Step:
         if not isinstance(step, CallModel) or not is_free(step):
