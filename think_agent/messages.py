@@ -22,7 +22,8 @@ import pydantic
 
 Json = dict[str, Any]
 THINK_NAME = "think"  # the tool itself is in think.py
-CARRIED = "thought"  # the argument of any tool that holds a thought; no tool has another so named
+# With `carry=True`, a guarded tool gets this argument, for the thought behind its call.
+CARRIED = "thought"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ Exit = Literal[
     "gave_up",  # too many failures or repeats in a row
     "declined",  # a person stopped the run; a "no" to one call does not
     "needs_human",  # a person has to decide, and none is there
-    "refused",  # the model or its provider refused
+    "refused",  # the model or its provider refused to answer
     "truncated",  # a reply broke off; its calls were not run
     "empty",  # no words even after a nudge
     "invalid_answer",  # the final answer does not fit the asked schema
@@ -109,20 +110,21 @@ class User:
 class Assistant:
     """One reply of a model.
 
-    What it says. `text` is for the user. `thinking` (the provider's native reasoning, where it
-    shows any) and `commentary` (what it marks as said on the way) are no part of the answer.
+    What it says. `text` is for the user. `thinking` is the provider's native reasoning, where it
+    shows any; it is no part of the answer. `commentary` is what it marks as said on the way; it is
+    the answer where there is no text (`words`).
     What it asks for: `tool_calls`.
     Why it ended. `stop_reason`: `"end_turn"`, `"tool_use"`, `"stop_sequence"`; `"malformed"`, it
-    could not be read (`mistake` says why, for the model); or it was broken off (BROKEN_OFF and
-    whatever else; `cause` says why, for a person).
+    could not be read (`mistake` says why, for the model). Any other means that it was broken off
+    (`cause` says why, for a person).
     `not_done`: its provider says that the model has more to do, whatever the reply looks like.
     Who said it: `provider`, `model`, `usage` (its tokens) and `dialect`, the way in which it was
     asked for tools (empty: native tool calling).
     What goes back to the same `host`. `native`: the provider's own message as JSON, verbatim, for
     it may hold what no field here does. `signed`: some providers sign their thinking over
     everything before it, so nothing before it may be left out.
-    What was asked of it. `tool_choice`: which tool it had to call. `enforced`: who saw to that:
-    `"tool_choice"`, the provider; `"schema"`, the server's sampler, which could write nothing else;
+    What was asked of it. `tool_choice`: whether it had to call a tool, and which. `enforced`: who
+    saw to that: `"tool_choice"`, the provider; `"schema"`, the server's sampler, which could write nothing else;
     `"prompt"`, nobody, it was only asked in words; `"ignored"`, nobody, though the provider had
     taken the choice; None, nothing had to be called.
     `notice`: what whoever watches the run should know of it.
@@ -240,7 +242,7 @@ class Checked:
 @dataclass(frozen=True, slots=True)
 class Ended:
     """The turn is over. An empty `answer` means the words of the last reply. Any message after it
-    opens the turn again.
+    opens the turn again, but that of a person, which begins a new one.
     """
 
     exit: Exit

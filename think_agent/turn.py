@@ -46,7 +46,8 @@ from .text import canonical, is_blank
 from .think import bare, should_continue, thought
 
 What = tuple[str, str, str]  # an action as a value: its name, arguments and result
-WayOut = Literal["signal", "silence", "limit", "budget"]  # of a last call without tools
+# Why a model call is the last one, without tools. For silence: the answer is asked for in its form.
+WayOut = Literal["signal", "silence", "limit", "budget"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +65,15 @@ class Answers:
     """What became of the calls of the last reply so far."""
 
     open_calls: OpenCalls = field(default_factory=OpenCalls)
-    signal: bool | None = None  # of its last thought
-    refused: bool = False  # was one of them refused?
-    refused_before: Counter[str] = field(default_factory=Counter)  # `Turn.refusals` until then
+    signal: bool | None = None  # `should_continue` of the reply's last thought
+    refused: bool = False  # was one of the reply's calls refused?
+    refused_before: Counter[str] = field(default_factory=Counter)  # `Turn.refusals` before it
 
     @property
-    def say_done(self) -> bool:
-        """A signal beside a refused call does not count: the model has not read the refusal yet."""
+    def says_done(self) -> bool:
+        """Does the reply say that all is done? Not beside a refused call: the model has not read
+        that refusal yet.
+        """
         return self.signal is False and not self.refused
 
 
@@ -86,10 +89,10 @@ class Turn:
     reply: Assistant | None = None  # the last one
     replied_to: list[str] = field(default_factory=list)  # the kit's questions that `reply` answers
     closed_by: WayOut | None = None  # why `reply` had to be the last one; None: it had not
-    closing: WayOut | None = None  # why the next one has to be
+    closing: WayOut | None = None  # why the next reply has to be, until a result or a check
     answers: Answers = field(default_factory=Answers)  # to the calls of `reply`
     cover: Cover = field(default_factory=Cover)  # which thought covers the call that is next
-    notes: list[Started | Verdict] = field(default_factory=list)  # about the call that is next
+    notes: list[Started | Verdict] = field(default_factory=list)  # records about the next call
     stop: Verdict | None = None  # by which a person ended the turn
     ended: Ended | None = None
 
@@ -114,17 +117,17 @@ class Turn:
     failed_in_a_row: int = 0  # calls that failed, since one worked or a person said to go on
     refusals: Counter[str] = field(default_factory=Counter)  # replies with one refused, by its code
     wants_thought: bool = False  # the gate refused a call, and nothing was thought since
-    owes_thought: bool = True  # no think call, blank or not, since a person or an action
+    owes_thought: bool = True  # no think call, blank or not, since a person or another call
     what: What = ("", "", "")  # the last action, as a value: the same one again is a repeat
     same_in_a_row: int = 0  # how often it was done without another action in between
     repeats: Counter[What] = field(default_factory=Counter)  # how often each was done
-    pointed_out: dict[What, int] = field(default_factory=dict)  # how often, when the model was told
+    pointed_out: dict[What, int] = field(default_factory=dict)  # `repeats` when the model was told
 
     _questions: list[str] = field(default_factory=list)  # of the kit, since the last reply
 
     @classmethod
     def of(cls, transcript: "Turn | Iterable[Message]") -> "Turn":
-        """The reading of a transcript; a Turn is its own."""
+        """The reading of a transcript; a Turn is returned as it is."""
         if isinstance(transcript, Turn):
             return transcript
         turn = cls()
@@ -213,14 +216,14 @@ class Turn:
         return [check for check in self.checked.values() if check.missing is not None]
 
     def thought_behind(self, call: ToolCall, guarded: Set[str] | None = None) -> Thought | None:
-        """The thought that covers `call`, which has no result yet; as a call of one of the
-        `guarded` tools where these are given.
+        """The thought that covers `call`, which has no result yet. Where `guarded` is given, a call
+        of any other tool before it in its reply uncovers it (`cover.py`).
         """
         return self.cover.of(call, guarded)
 
     def as_decided(self, call: ToolCall) -> ToolCall:
         """The call that is next as it is to be run: without a thought that it carries, and with the
-        arguments that a person put in. What was started is not changed by a later plain yes.
+        arguments that a person put in.
         """
         edited: Json | None = None
         started = False
@@ -228,6 +231,7 @@ class Turn:
             if isinstance(note, Started):
                 started = True
             elif note.arguments is not None or not started:
+                # The last verdict counts. After a start, a plain yes keeps what was started.
                 edited = note.arguments
         if edited is None:
             return bare(call)
@@ -269,6 +273,7 @@ class Turn:
         self.closed_by = self.closing
         self.replied_to = self._questions
         self._questions = []
+        # Before `_count_in_a_row`, which begins new refusals.
         self.answers = Answers(OpenCalls(deque(reply.tool_calls)), refused_before=self.refusals)
         self.notes = []
         self.cover.begin_reply()
@@ -284,7 +289,7 @@ class Turn:
         if reply.enforced == "ignored" and reply.tool_choice != "none":
             history.ignored += 1
         if reply.signed and not history.signed:
-            history.signed = max(1, len(history.starts))
+            history.signed = max(1, len(history.starts))  # the number of this turn
 
     def _count_in_a_row(self, reply: Assistant) -> None:
         if reply.stop_reason == "malformed":
@@ -304,10 +309,10 @@ class Turn:
         if call is None:
             return
         if call.name != THINK_NAME:
-            started = self.started is not None
+            started = self.started is not None  # results come in the order of the calls
             self.history.settle(self.as_decided(call), result, started=started)
-            self._add_action(call, result)
-            if started:  # a call that is refused now may have run before a crash
+            self._add_tool_result(call, result)
+            if started:  # also where it is refused now: it may have run before a crash
                 self.cover.acted = True
         elif not result.is_error:
             self._add_thought(call)
@@ -315,7 +320,7 @@ class Turn:
         if result.refused:
             self.answers.refused = True
         self.closing = None
-        if self.answers.say_done:
+        if self.answers.says_done:
             self.closing = "signal"
 
     def _add_thought(self, call: ToolCall) -> None:
@@ -325,13 +330,14 @@ class Turn:
         self.thoughts.append(new_thought)
         self.answers.signal = new_thought.should_continue
         self.owes_thought = False
+        # From here on: does it cover a call?
         if not self.reply.is_usable or isinstance(call.arguments, str):
             return
         if not is_blank(new_thought.text):
             self.cover.think(new_thought)
             self.wants_thought = False
 
-    def _add_action(self, call: ToolCall, result: ToolResult) -> None:
+    def _add_tool_result(self, call: ToolCall, result: ToolResult) -> None:
         self.owes_thought = True
         behind = self.thought_behind(call)
         self.cover.called.add(call.name)
@@ -362,7 +368,7 @@ class Turn:
         self.repeats[what] += 1
 
     def _add_refusal(self, code: str) -> None:
-        """Replies are counted here, not calls."""
+        """`refusals` counts a reply once, however many of its calls were refused."""
         self.refusals[code] = self.answers.refused_before[code] + 1
         if code == "gate":
             self.wants_thought = True
