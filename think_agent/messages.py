@@ -124,9 +124,9 @@ class Assistant:
     it may hold what no field here does. `signed`: some providers sign their thinking over
     everything before it, so nothing before it may be left out.
     What was asked of it. `tool_choice`: whether it had to call a tool, and which. `enforced`: who
-    saw to that: `"tool_choice"`, the provider; `"schema"`, the server's sampler, which could write nothing else;
-    `"prompt"`, nobody, it was only asked in words; `"ignored"`, nobody, though the provider had
-    taken the choice; None, nothing had to be called.
+    saw to that: `"tool_choice"`, the provider; `"schema"`, the server's sampler, which could write
+    nothing else; `"prompt"`, nobody, it was only asked in words; `"ignored"`, nobody, though the
+    provider had taken the choice; None, nothing had to be called.
     `notice`: what whoever watches the run should know of it.
     """
 
