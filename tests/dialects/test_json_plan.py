@@ -148,13 +148,18 @@ def test_a_broken_plan_is_no_answer(text):
     assert answer(text, "none").stop_reason == "malformed"
 
 
-@pytest.mark.parametrize("choice", [Force("think"), "none"])
-def test_keys_without_a_use_are_passed_over_but_never_an_action(choice):
-    whole = plan(response="Seen.")
-    assert answer({**whole, "actions": []}, choice).stop_reason != "malformed"
-    said = answer(whole, choice)
+def test_keys_without_a_use_are_passed_over_but_never_an_action():
+    whole = plan(response="Seen.", actions=[])
+    assert answer(whole, Force("think")).stop_reason == "tool_use"
+    assert answer(whole, "none").text == "Seen."
+    said = answer({**whole, "actions": [act("look", id=7)]}, Force("think"))
     assert said.stop_reason == "malformed"
-    assert "actions: there is no such field in this turn" in said.mistake
+    assert "actions.0.tool: not 'look' now" in said.mistake
+
+
+def test_a_call_that_strays_into_the_answer_is_dropped_and_its_words_count():
+    said = answer(plan(response="Seen."), "none")
+    assert (said.text, said.tool_calls, said.stop_reason) == ("Seen.", (), "end_turn")
 
 
 # What is no plan.
@@ -175,7 +180,7 @@ def test_keys_without_a_use_are_passed_over_but_never_an_action(choice):
         (plan(actions={}), "actions: Input should be a valid list, got {}"),
         (plan(actions=["look"]), "actions.0: "),
         (plan(actions=[{"tool": "look"}]), "actions.0.arguments: this field is required"),
-        (plan(actions=[act("think")]), "actions.0.tool: use one of look, wait, not 'think'"),
+        (plan(actions=[act("think")]), "actions.0.tool: not 'think' now; possible: [look, wait]"),
         (plan(actions=[{"tool": "look", "arguments": "7"}]), "actions.0.arguments: Input should"),
         (plan(actions=[act("wait")] * 2), "it must hold at most 1, not 2"),
         (plan(reasoning=" \n"), "reasoning is blank"),

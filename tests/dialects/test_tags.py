@@ -42,8 +42,8 @@ READ = [
     # outside of all tags
     ("", ("", ""), ("", "")),
     ("\n plain \n", ("\n plain \n", ""), ("", "\n plain \n")),
-    ("x <answer>b</answer> y", ("x  y", "b"), ("", "x b y")),
-    ("x <thinking>a</thinking> y", ("x a", "y"), ("a", "x  y")),
+    ("x <answer>b</answer> y", ("x\ny", "b"), ("", "x b y")),
+    ("x <thinking>a</thinking> y", ("x a", "y"), ("a", "x\ny")),
     (" \n<think>a</think>b", ("a", "b"), ("a", "b")),
     # never closed
     ("<thinking>a <answer>b", ("a <answer>b", ""), ("a <answer>b", "")),
@@ -58,11 +58,11 @@ READ = [
     ("<think>write <thinking> and <answer>b</answer></think>d",)
     + 2 * (("write <thinking> and <answer>b</answer>", "d"),),
     ("<think>a</thinking>b</think>c", ("a</thinking>b", "c"), ("a</thinking>b", "c")),
-    ("<answer>b <thinking>a</thinking> c</answer>", ("a", "b  c"), ("a", "b  c")),
+    ("<answer>b <thinking>a</thinking> c</answer>", ("a", "b\nc"), ...),
     ("<answer>a<answer>b</answer>c</answer>", ("c", "ab"), ("", "abc")),
     # several of a kind
     ("<think>a</think>b<think>c</think>d", ("a\nc", "b\nd"), ("a\nc", "b\nd")),
-    ("<think>a </think>b <think>c</think> d", ("a c", "b  d"), ("a c", "b  d")),
+    ("<think>a </think>b <think>c</think> d", ("a\nc", "b\nd"), ...),
     ("<answer>42</answer><answer>43</answer>", ("", "42\n43"), ("", "4243")),
     ("It is **<answer>42</answer>**.", ("It is **\n**.", "42"), ("", "It is **42**.")),
     # spelling
@@ -85,7 +85,7 @@ READ = [
     ("<answer>```\ncut </answer>", ("", "```\ncut </answer>"), ...),
     ("<think>```\na</think>b", ("```\na", "b"), ...),
     ("say `<think>` a", ("say `` a", ""), ("", "say `<think>` a")),
-    ("```\n<answer>b</answer>\n```", ("```\n\n```", "b"), ("", "```\n<answer>b</answer>\n```")),
+    ("```\n<answer>b</answer>\n```", ("```\n```", "b"), ("", "```\n<answer>b</answer>\n```")),
 ]
 READ = [(text, both, both if plain is ... else plain) for text, both, plain in READ]
 

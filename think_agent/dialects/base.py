@@ -6,8 +6,10 @@ Rule 1: a subclass of `Dialect` says who is asked what (`ask`), what the reply a
 Rule 2: native thinking passes through as it is.
 Rule 3: thoughts and the answer are told as they form. A call that is written as text is told whole,
         once the reply has been read: only then is it known to be one.
+Rule 4: `ask` and `read` may ask the server something, so an async caller has them in a thread.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 
 from ..messages import THINK_NAME, Assistant
@@ -45,8 +47,9 @@ class Wrapper(Model):
         return self.read(model.complete(asked), request)
 
     async def acomplete(self, request: Request) -> Assistant:
-        model, asked = self.ask(request)
-        return self.read(await model.acomplete(asked), request)
+        model, asked = await asyncio.to_thread(self.ask, request)
+        reply = await model.acomplete(asked)
+        return await asyncio.to_thread(self.read, reply, request)
 
     def check(self) -> None:
         self.inner.check()
@@ -69,7 +72,7 @@ class Reader:
         """The Deltas of a part; `kind` is that of a mark, or "" for other text."""
         return [Delta("answer", part)]
 
-    def feed(self, text: str) -> list[Delta]:
+    def feed(self, text: str) -> Iterable[Delta]:
         return self._deltas(self._splitter.feed(text))
 
     def close(self, reply: Assistant = NO_REPLY) -> Iterable[Delta]:
@@ -93,57 +96,73 @@ class Dialect(Wrapper):
         model, asked = self.ask(request)
         reader = self.reader(request)
         for event in model.stream(asked):
-            yield from self._translated(event, request, reader)
+            if isinstance(event, Assistant):
+                yield from _ending(event, self.read(event, request), reader)
+            else:
+                yield from _translated(event, reader)
 
     async def astream(self, request: Request) -> AsyncIterator[Delta | Assistant]:
-        model, asked = self.ask(request)
+        model, asked = await asyncio.to_thread(self.ask, request)
         reader = self.reader(request)
         async for event in model.astream(asked):
-            for translated in self._translated(event, request, reader):
-                yield translated
+            translated: Iterable[Delta | Assistant]
+            if isinstance(event, Assistant):
+                reply = await asyncio.to_thread(self.read, event, request)
+                translated = _ending(event, reply, reader)
+            else:
+                translated = _translated(event, reader)
+            for told in translated:
+                yield told
 
-    def _translated(
-        self, event: Delta | Assistant, request: Request, reader: Reader
-    ) -> Iterable[Delta | Assistant]:
-        if isinstance(event, Assistant):
-            return self._ending(event, request, reader)
-        if event.kind == "answer":
-            return reader.feed(event.text)
-        return [event]
 
-    def _ending(
-        self, written: Assistant, request: Request, reader: Reader
-    ) -> Iterator[Delta | Assistant]:
-        """What is left to tell, and the reply."""
-        reply = self.read(written, request)
-        yield from reader.close(reply)
+def _translated(delta: Delta, reader: Reader) -> Iterable[Delta]:
+    if delta.kind == "answer":
+        return reader.feed(delta.text)
+    return [delta]
 
-        if reply.tool_calls != written.tool_calls:  # else they were told by the model inside
-            for number, call in enumerate(reply.tool_calls):
-                if call.recovered or call.name != THINK_NAME:  # a reader has told other thoughts
-                    yield from whole_call(call.name, call.arguments, number)
-        yield reply
+
+def _ending(written: Assistant, reply: Assistant, reader: Reader) -> Iterator[Delta | Assistant]:
+    """What is left to tell of the reply that was `written`, and what it amounts to."""
+    yield from reader.close(reply)
+
+    if reply.tool_calls != written.tool_calls:  # else they were told by the model inside
+        for number, call in enumerate(reply.tool_calls):
+            if call.recovered or call.name != THINK_NAME:  # a reader has told other thoughts
+                yield from whole_call(call.name, call.arguments, number)
+    yield reply
 
 
 class Trimmer:
-    """A text as it arrives, without the whitespace around it: at its end that waits for more."""
+    """The parts of a text as they arrive, each without the whitespace around it: at the end of a
+    part that waits for more. Between two parts stands `apart`.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, apart: str = "\n\n") -> None:
         self.begun = False
-        self.space: list[str] = []  # that waits
+        self.space = ""  # that waits
+        self._apart = apart
+        self._is_new = False
 
-    def feed(self, text: str, *, strip: bool = True) -> str:
-        """What is certain now. `strip`: also at the start."""
+    def begin(self) -> None:
+        """What comes next is a part of its own. (Else it keeps the whitespace before it.)"""
+        self._is_new = True
+        self.space = ""
+        if self.begun:
+            self.space = self._apart
+
+    def feed(self, text: str) -> str:
+        """What is certain now."""
+        if self._is_new:
+            text = text.lstrip()
         body = text.rstrip()
         if not body:
-            self.space.append(text)
+            self.space += text
             return ""
 
-        certain = "".join(self.space) + body
-        self.space = [text[len(body) :]]
-        if strip and not self.begun:
-            certain = certain.lstrip()
+        certain = self.space + body
+        self.space = text[len(body) :]
         self.begun = True
+        self._is_new = False
         return certain
 
 

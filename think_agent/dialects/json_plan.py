@@ -31,7 +31,7 @@ from typing import Any
 
 import pydantic
 
-from ..messages import CARRIED, THINK_NAME, Assistant, Force, Json, ToolCall, ToolChoice
+from ..messages import THINK_NAME, Assistant, Force, Json, ToolCall, ToolChoice
 from ..model import Model, Request
 from ..policies.answer import unfenced
 from ..schema import problems, reduced
@@ -40,25 +40,16 @@ from ..text import json_objects, json_text, json_value
 from ..tools import ModelMistake, Tool
 from ..wire.pieces import JsonReader
 from .base import NO_REPLY, Reader, joined, wants_to_leave
-from .written import (
-    Written,
-    acting,
-    has_think,
-    in_silence,
-    note,
-    others,
-    signals,
-    think_call,
-    thoughts_and_acts,
-)
+from .written import Meaning, NotesReader, Written, others, signals, thoughts_and_acts
 
-KEYS = ("understanding", "reasoning", "task_complete", "actions", "response")
-
-
-SIGNAL_IN_WORDS = (
-    ' Where you are told to use the tool think, write "reasoning"; its should_continue "false" is '
-    "task_complete true."
-)
+BLANK = {
+    "understanding": "",
+    "reasoning": "",
+    "task_complete": False,
+    "actions": [],
+    "response": "",
+}
+KEYS = tuple(BLANK)
 
 
 class Action(pydantic.BaseModel, extra="forbid", strict=True):
@@ -71,11 +62,11 @@ class Action(pydantic.BaseModel, extra="forbid", strict=True):
 class Plan(pydantic.BaseModel, extra="forbid", strict=True):
     """What one turn may hold; `_keys` says what of it."""
 
-    understanding: str = ""
-    reasoning: str = ""
-    task_complete: bool = False
-    actions: list[Action] = []
-    response: str = ""
+    understanding: str
+    reasoning: str
+    task_complete: bool
+    actions: list[Action]
+    response: str
 
 
 class JsonPlan(Written):
@@ -85,6 +76,7 @@ class JsonPlan(Written):
     key = "json_plan"
     enforced = "schema"
     forcing = "tool"
+    expected = f"Reply with one JSON object and nothing else; its keys: {', '.join(KEYS)}."
 
     def __init__(self, inner: Model, *, several: bool = False) -> None:
         super().__init__(inner)
@@ -101,52 +93,57 @@ class JsonPlan(Written):
         parts = {
             "amount": "at most one",
             "response": "while you work",
-            "think": "",
-            "tools": "\n".join([_described(tool) for tool in _possible(tools, "auto")]),
+            "signal": "",
+            "tools": "\n".join([_described(tool) for tool in others(tools)]),
         }
         if self.several:
             parts["amount"] = "in the order to do them"
-        if has_think(tools):
-            parts["think"] = ' Where you are told to use the tool think, write "reasoning".'
         if signals(tools):
-            parts["think"] = SIGNAL_IN_WORDS
+            parts["signal"] = '; its should_continue "false" is task_complete true'
             parts["response"] = "until you are asked for the answer"
-        if not parts["tools"]:
-            parts["tools"] = "None."
         return parts
 
     def write(self, reply: Assistant) -> str:
         """The plan that would have led to a reply which was not written in this dialect."""
         if not reply.tool_calls:
             return reply.text
-        thoughts, acts = thoughts_and_acts(reply.tool_calls)
-        plan = {
-            "understanding": "",
-            "reasoning": joined(thoughts),
-            "task_complete": wants_to_leave(reply),
-            "actions": [{"tool": call.name, "arguments": call.arguments} for call in acts],
-            "response": reply.text,
-        }
-        return json_text(plan)
+        notes, acts = thoughts_and_acts(reply.tool_calls)
+        actions = [{"tool": call.name, "arguments": call.arguments} for call in acts]
+        plan = {"reasoning": notes, "task_complete": wants_to_leave(reply), "actions": actions}
+        return json_text(BLANK | plan | {"response": reply.text})
 
     def report(self, call: ToolCall, content: str) -> str:
         if call.name == THINK_NAME:  # to the model it is no tool
             return content
         return f"Result of {call.name} ({call.id}):\n{content}"
 
-    def understand(self, reply: Assistant, request: Request) -> Assistant:
-        if not _wants_plan(request) or not reply.is_usable:
-            return reply
-        plan = _plan(reply.text, request, self.several)
-        return _acted(plan, reply, request)
+    def understand(self, text: str, request: Request) -> Meaning:
+        if not _wants_plan(request):
+            return Meaning(text)
+        plan = _plan(text, request)
+        if request.tool_choice == "none":
+            return Meaning(plan.response.strip())
 
-    def is_strict(self, text: str) -> bool:
-        return isinstance(json_value(unfenced(text)), dict)
+        tools = _possible(request.tools, request.tool_choice)
+        calls = [_call(action, number, tools) for number, action in enumerate(plan.actions)]
+        if tools:
+            self._check_amount(plan, request)
+        notes = joined([plan.understanding.strip(), plan.reasoning.strip()])
+        is_alone = isinstance(json_value(unfenced(text)), dict)
+        return Meaning(plan.response.strip(), notes, calls, plan.task_complete, is_alone)
 
-    def mistake(self, problem: ModelMistake, request: Request) -> str:
-        keys = ", ".join(_keys(request.tools, request.tool_choice))
-        expected = f"Reply with one JSON object and nothing else; its keys: {keys}."
-        return f"Your reply could not be read: {problem}. {expected}"
+    def _check_amount(self, plan: Plan, request: Request) -> None:
+        """Raises ModelMistake for too few actions, too many, and any without a reasoning."""
+        if plan.actions:
+            if len(plan.actions) > 1 and not self.several:
+                raise ModelMistake(f"actions: it must hold at most 1, not {len(plan.actions)}")
+            if not plan.reasoning.strip():
+                raise ModelMistake("reasoning is blank; write down why, then act")
+            return
+        if _must_act(request.tools, request.tool_choice):
+            raise ModelMistake("actions: it must hold an action")
+        if request.tool_choice == "required" and not plan.task_complete:
+            raise ModelMistake("it holds no action; act, or set task_complete to true")
 
     def reader(self, request: Request) -> Reader:
         if _wants_plan(request):
@@ -218,61 +215,28 @@ def _must_act(tools: Sequence[Tool], choice: ToolChoice) -> bool:
     return isinstance(choice, Force)
 
 
-# Reading: text -> Plan -> Assistant.
+# Reading: text -> Plan -> calls.
 
 
-def _plan(text: str, request: Request, several: bool) -> Plan:
-    """The plan in `text`, without the nulls that mean "left out". Raises ModelMistake."""
+def _plan(text: str, request: Request) -> Plan:
+    """The plan in `text`. What has no use in this turn is let pass. Raises ModelMistake."""
     found = _first_plan(text, or_words=request.tool_choice == "none")
     keys = _keys(request.tools, request.tool_choice)
-    if "actions" not in keys and found.get("actions"):
-        raise ModelMistake("actions: there is no such field in this turn")
-
-    plan = _validated(found, keys)
-    if "actions" in keys:
-        _check_amount(plan, request, several)
-    for number, action in enumerate(plan.actions):
-        tool = _tool_of(action, number, _possible(request.tools, request.tool_choice))
-        schema = reduced(tool.parameters, strict=False)
-        action.arguments = without_nulls(action.arguments, schema)
-    return plan
-
-
-def _validated(found: Json, keys: Sequence[str]) -> Plan:
-    """The plan that `found` is, without keys that have no use in this turn. Raises ModelMistake."""
-    unused = set(KEYS).difference(keys)
+    unused = {key: BLANK[key] for key in KEYS if key not in keys}
     try:
-        plan = Plan.model_validate({k: v for k, v in found.items() if k not in unused})
+        return Plan.model_validate(unused | found)
     except pydantic.ValidationError as error:
         raise ModelMistake(problems(error)) from error
-    for key in keys:
-        if key not in plan.model_fields_set:
-            raise ModelMistake(f"{key}: this field is required")
-    return plan
 
 
-def _tool_of(action: Action, number: int, tools: Sequence[Tool]) -> Tool:
-    """The tool that an action names. Raises ModelMistake."""
+def _call(action: Action, number: int, tools: Sequence[Tool]) -> ToolCall:
+    """The call that an action is, without the nulls that mean "left out". Raises ModelMistake."""
     for tool in tools:
         if tool.name == action.tool:
-            return tool
+            schema = reduced(tool.parameters, strict=False)
+            return ToolCall("", tool.name, without_nulls(action.arguments, schema))
     names = ", ".join([tool.name for tool in tools])
-    raise ModelMistake(f"actions.{number}.tool: use one of {names}, not {action.tool!r}")
-
-
-def _check_amount(plan: Plan, request: Request, several: bool) -> None:
-    """Raises ModelMistake for too few actions, too many, and any without a reasoning."""
-    if plan.actions:
-        if len(plan.actions) > 1 and not several:
-            raise ModelMistake(f"actions: it must hold at most 1, not {len(plan.actions)}")
-        if not plan.reasoning.strip():
-            raise ModelMistake("reasoning is blank; write down why, then act")
-        return
-
-    if _must_act(request.tools, request.tool_choice):
-        raise ModelMistake("actions: it must hold an action")
-    if request.tool_choice == "required" and not plan.task_complete:
-        raise ModelMistake("it holds no action; act, or set task_complete to true")
+    raise ModelMistake(f"actions.{number}.tool: not {action.tool!r} now; possible: [{names}]")
 
 
 def _first_plan(text: str, *, or_words: bool) -> Json:
@@ -286,63 +250,33 @@ def _first_plan(text: str, *, or_words: bool) -> Json:
     raise ModelMistake("there is no JSON object in it, or none that can be read")
 
 
-def _acted(plan: Plan, reply: Assistant, request: Request) -> Assistant:
-    """`reply` with what the plan says, in the fields where the loop looks for it."""
-    if request.tool_choice == "none":
-        return acting(reply, plan.response, [])
-
-    notes = joined([plan.understanding, plan.reasoning])
-    calls = [think_call({CARRIED: notes}, request.tools, leaving=plan.task_complete)]
-    calls += [ToolCall("", action.tool, action.arguments) for action in plan.actions]
-    acted = acting(reply, plan.response, calls)
-
-    # Without the exit signal, the way out is silence: a plan that is complete and does nothing.
-    if plan.task_complete and not plan.actions and not signals(request.tools):
-        return in_silence(acted)
-    return acted
-
-
-def without_nulls(value: Any, schema: Json) -> Any:
+def without_nulls(value: Any, schema: Any) -> Any:
     """`value`, of a reduced schema, without the nulls of properties that may be left out."""
+    if not schema:  # nothing is known of it
+        return value
+    branch = _branch(schema, value)
     if isinstance(value, list):
-        items = _items(schema)
-        return [without_nulls(item, items) for item in value]
+        return [without_nulls(item, branch.get("items")) for item in value]
     if not isinstance(value, dict):
         return value
 
-    branch = _branch(schema, value)
     properties = branch.get("properties", {})
-    required = branch.get("required", ())
     unnamed = branch.get("additionalProperties")
-    if not isinstance(unnamed, dict):
-        unnamed = {}
     kept = {}
     for key, item in value.items():
-        may_be_left_out = key in properties and key not in required
+        may_be_left_out = key in properties and key not in branch["required"]
         if item is not None or not may_be_left_out:
             kept[key] = without_nulls(item, properties.get(key, unnamed))
     return kept
 
 
-def _branches(schema: Json) -> list[Json]:
+def _branch(schema: Json, value: Any) -> Json:
+    """The branch of a schema that is of a list, or knows all keys of an object; else the first."""
     branches: list[Json] = schema.get("anyOf", [schema])
-    return branches
-
-
-def _items(schema: Json) -> Json:
-    """The schema of the items of a list of this schema."""
-    for branch in _branches(schema):
-        if "items" in branch:
-            items: Json = branch["items"]
-            return items
-    return {}
-
-
-def _branch(schema: Json, value: Json) -> Json:
-    """The branch of a schema that knows all keys of an object; else the first one."""
-    branches = _branches(schema)
     for branch in branches:
-        if value.keys() <= branch.get("properties", {}).keys():
+        if isinstance(value, list) and "items" in branch:
+            return branch
+        if isinstance(value, dict) and value.keys() <= branch.get("properties", {}).keys():
             return branch
     return branches[0]
 
@@ -350,30 +284,25 @@ def _branch(schema: Json, value: Json) -> Json:
 # Watching: text -> Deltas.
 
 
-class PlanReader(Reader):
+class PlanReader(NotesReader):
     """Makes Deltas of the notes and the response of a plan that takes shape. Plain words, where
     they will do, are told at the end.
     """
 
     def __init__(self, request: Request) -> None:
-        super().__init__()
-        self._thinks = has_think(request.tools)
+        super().__init__(request)
         self._json = JsonReader()
-        self._notes = ""  # the key whose notes came last
-        self._answered = False
 
-    def read(self, kind: str, part: str) -> Iterator[Delta]:
-        for path, _, piece in self._json.feed(part):
+    def feed(self, text: str) -> Iterator[Delta]:
+        for path, raw, piece in self._json.feed(text):
             match path:
-                case ["understanding" | "reasoning" as key] if piece:
-                    if self._notes not in ("", key):
-                        piece = "\n\n" + piece
-                    self._notes = key
-                    yield note(piece, as_thought=self._thinks)
-                case ["response"] if piece:
-                    self._answered = True
-                    yield Delta("answer", piece)
+                case ["understanding" | "reasoning" | "response" as key]:
+                    channel = "answer" if key == "response" else "notes"
+                    if raw == '"':
+                        self.begin(channel)
+                    yield from self.tell(channel, piece)
 
     def close(self, reply: Assistant = NO_REPLY) -> Iterator[Delta]:
-        if reply.stop_reason == "end_turn" and reply.text and not self._answered:
+        has_told = self.texts["answer"].begun
+        if reply.stop_reason == "end_turn" and not has_told:
             yield Delta("answer", reply.text)

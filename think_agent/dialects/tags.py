@@ -18,9 +18,8 @@ Rule 4: a tag is `<name>` or `</name>` in any case, with at most one space after
         forgot to close must not swallow the answer.
 Rule 5: text is passed on as soon as it is certain. Held back are only an end that may yet become
         a tag or a fence, and whitespace that may yet turn out to be the end.
-Rule 6: a text without tags is passed on unchanged. With one, whitespace at the end of thinking
-        and of answer is dropped, and at their start when a tag came before it; two pieces of a kind
-        that would touch where the kind changed are set a line apart (42 and 43 are not 4243).
+Rule 6: a text without tags is passed on unchanged. Where the kind changes, a part begins: it loses
+        the whitespace around it, and two of a kind are set a line apart (42 and 43 are not 4243).
 Rule 7: the joined Deltas are the same wherever a text is cut into pieces.
 
 Limitations: some chat templates open `<think>` themselves, so a reply begins with reasoning and its
@@ -77,18 +76,18 @@ class TagParser(Reader):
             written.append(["<", " ?", "(?:/ ?)?", *letters, " ?", ">"])
         super().__init__(marks(re.IGNORECASE, tag=written, code=["```", "`"]))
         self.unopened = ""
-        self.tags = tags
+        self._plain: Kind = tags.plain
+        self._answers = [name.casefold() for name in tags.answer]
         self._tagged = False  # was there a tag?
         self._open: list[str] = []  # the thinking tags that are open, all of one name
-        self._outside = tags.plain  # the kind of text when none is open
+        self._outside = self._plain  # the kind of text when none is open
         self._code = ""  # the backticks that opened the code we are in
-        self._texts = {"thinking": Trimmer(), "answer": Trimmer()}
-        self._apart: set[Kind] = set()  # the kinds whose next text begins a line of its own
+        self._texts = {"thinking": Trimmer("\n"), "answer": Trimmer("\n")}
 
     def close(self, reply: Assistant = NO_REPLY) -> list[Delta]:
         """The Deltas of what was held back, as no more text comes."""
         deltas = list(super().close(reply))
-        space = "".join(self._texts[self._kind].space)
+        space = self._texts[self._kind].space
         if space and not self._tagged:
             deltas.append(Delta(self._kind, space))
         return deltas
@@ -102,17 +101,22 @@ class TagParser(Reader):
 
     def read(self, mark: str, part: str) -> Iterable[Delta]:
         """Obey a tag; anything else is text."""
-        before = self._kind
-        if mark == "tag" and self._counts(_name(part)):
-            self._obey(_name(part), closing="/" in part)
+        name = re.sub("[</ >]", "", part).casefold()
+        kind = self._kind
+        if mark == "tag" and self._counts(name):
+            self._obey(name, closing="/" in part)
             self._tagged = True
-            if self._kind != before:
-                self._apart.add(self._kind)
+            text = self._texts[self._kind]
+            if self._kind != kind or not text.begun:
+                text.begin()
             return []
 
-        if before == "answer":
+        if kind == "answer":
             self._follow_code(mark, part)
-        return self._told(before, part)
+        certain = self._texts[kind].feed(part)
+        if not certain:
+            return []
+        return [Delta(kind, certain)]
 
     def _counts(self, name: str) -> bool:
         """Is a tag obeyed here? In code none is, and in thinking only the name that opened it."""
@@ -121,8 +125,8 @@ class TagParser(Reader):
         return not self._open or name == self._open[0]
 
     def _obey(self, name: str, *, closing: bool) -> None:
-        if name in [known.casefold() for known in self.tags.answer]:
-            self._outside = self.tags.plain if closing else "answer"
+        if name in self._answers:
+            self._outside = self._plain if closing else "answer"
             return
         if not closing:
             self._open.append(name)
@@ -143,34 +147,18 @@ class TagParser(Reader):
         elif self._code == "`" and "\n" in part:
             self._code = ""  # it ends with its line at the latest
 
-    def _told(self, kind: Kind, part: str) -> list[Delta]:
-        trimmer = self._texts[kind]
-        was_begun = trimmer.begun
-        text = trimmer.feed(part, strip=self._tagged)
-        if not text:
-            return []
-
-        if was_begun and kind in self._apart and not text[0].isspace():
-            text = "\n" + text
-        self._apart.discard(kind)
-        return [Delta(kind, text)]
-
-
-def _name(tag: str) -> str:
-    return re.sub("[</ >]", "", tag).casefold()
-
 
 def split_tags(text: str, tags: Tags = TAGS) -> tuple[str, str]:
     """The thinking and the answer of a whole text."""
     parser = TagParser(tags)
-    deltas = parser.feed(text) + parser.close()
+    deltas = [*parser.feed(text), *parser.close()]
     if parser.unopened:
         return split_tags(f"<{parser.unopened}>{text}", tags)
 
-    parts: dict[str, list[str]] = {"thinking": [], "answer": []}
+    parts = {"thinking": "", "answer": ""}
     for delta in deltas:
-        parts[delta.kind].append(delta.text)
-    return "".join(parts["thinking"]), "".join(parts["answer"])
+        parts[delta.kind] += delta.text
+    return parts["thinking"], parts["answer"]
 
 
 def without_leading_thinking(reply: Assistant) -> Assistant:

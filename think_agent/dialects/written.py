@@ -9,8 +9,8 @@ Rule 3: the form is the call, so the form is strict. Where anything else stands 
         reply begins with, and that is marked, is no part of it.
 """
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from string import Template
@@ -23,25 +23,40 @@ from ..streaming import Delta
 from ..think import has_signal, thought
 from ..tools import ModelMistake, Tool
 from ..wire.outgoing import sendable
-from .base import Dialect, is_final, joined
+from ..wire.pieces import Marks
+from .base import NO_MARKS, Dialect, Reader, Trimmer, is_final, joined
 from .tags import without_leading_thinking
 
 NOT_ALONE = "{} was not run, for something else stands beside it; if you mean it, write it alone"
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """What a text means: notes, calls of tools but think, and words for the user. `is_leaving`: it
+    says that all is done. `is_alone`: it is the form and nothing else.
+    """
+
+    text: str
+    notes: str = ""
+    calls: Sequence[ToolCall] = ()
+    is_leaving: bool = False
+    is_alone: bool = True
 
 
 class Written(Dialect):
     """A model that is shown no tools and writes its calls as text.
 
     A subclass says in words a tool choice (`choice`), a reply from elsewhere (`write`) and a result
-    (`report`), and fills in the system prompt (`instructions`); then what a reply means
-    (`understand`), or what was expected instead (`mistake`). `key` is where `native` holds the
-    model's own reply, and the name of the system prompt.
+    (`report`), and fills in the system prompt (`instructions`); then what a text means
+    (`understand`), and what was `expected`. `key` is where `native` holds the model's own reply,
+    and the name of the system prompt.
     """
 
     dialect: str
     key: str
     enforced: Literal["schema", "prompt"]
     forcing: Literal["tool", "none"]
+    expected: str
 
     @property
     def capabilities(self) -> Capabilities:  # type: ignore[override]
@@ -54,7 +69,7 @@ class Written(Dialect):
             return request.output_schema
         return None
 
-    def choice(self, choice: ToolChoice, tools: Sequence[Tool]) -> str:
+    def choice(self, choice: ToolChoice) -> str:
         return ""
 
     def write(self, reply: Assistant) -> str:
@@ -63,28 +78,21 @@ class Written(Dialect):
     def report(self, call: ToolCall, content: str) -> str:
         raise NotImplementedError
 
-    def understand(self, reply: Assistant, request: Request) -> Assistant:
-        """`reply` with what its text means in the fields where the loop looks for it. Raises
-        ModelMistake.
-        """
+    def understand(self, text: str, request: Request) -> Meaning:
+        """Raises ModelMistake."""
         raise NotImplementedError
 
-    def is_strict(self, text: str) -> bool:
-        """Is this text the form and nothing else? (Only asked of one that was understood.)"""
-        raise NotImplementedError
-
-    def mistake(self, problem: ModelMistake, request: Request) -> str:
+    def instructions(self, tools: Sequence[Tool]) -> dict[str, str]:
+        """What is filled into the part of the system prompt that describes format and tools."""
         raise NotImplementedError
 
     def ask(self, request: Request) -> tuple[Model, Request]:
         conversation = self.conversation(request)
         system = request.system
         if request.tools:
-            say(conversation, self.choice(request.tool_choice, request.tools))
-            format_and_tools = _prompt(f"{self.key}.md").substitute(
-                self.instructions(request.tools)
-            )
-            system = f"{system}\n\n{format_and_tools}".strip()
+            say(conversation, self.choice(request.tool_choice))
+            prompt = _prompt(f"{self.key}.md").substitute(self.instructions(request.tools))
+            system = f"{system}\n\n{prompt}".strip()
         return self.inner, replace(
             request,
             messages=tuple(conversation),
@@ -94,36 +102,42 @@ class Written(Dialect):
             tool_choice="auto",
         )
 
-    def instructions(self, tools: Sequence[Tool]) -> dict[str, str]:
-        """What is filled into the part of the system prompt that describes format and tools."""
-        raise NotImplementedError
-
     def read(self, reply: Assistant, request: Request) -> Assistant:
+        if reply.dialect:  # the transcript knew it already
+            return reply
         if reply.tool_calls:  # it was shown no tools
             reply = replace(reply, tool_calls=(), native=None)
         enforced = None if request.tool_choice == "auto" else self.enforced
         native = {self.key: messages.to_json(reply)}
         reply = replace(reply, native=native, dialect=self.dialect, enforced=enforced)
+        if not reply.is_usable:
+            return reply
         try:
-            understood = self._strictly_understood(reply, request)
+            return self._understood(reply, request)
         except ModelMistake as problem:
-            mistake = self.mistake(problem, request)
+            mistake = f"Your reply could not be read: {problem}. {self.expected}"
             return replace(reply, stop_reason="malformed", mistake=mistake)
 
-        if understood.tool_calls and not has_think(request.tools):
-            return in_silence(understood)
-        return understood
-
-    def _strictly_understood(self, reply: Assistant, request: Request) -> Assistant:
-        """What the reply means, where the model may mean it (rule 3). Raises ModelMistake."""
+    def _understood(self, reply: Assistant, request: Request) -> Assistant:
+        """`reply` with what its text means in the fields where the loop looks for it. Raises
+        ModelMistake.
+        """
         if not is_final(request):
             reply = without_leading_thinking(reply)
-        understood = self.understand(reply, request)
-        changing = [tool.name for tool in others(request.tools) if not tool.read_only]
-        for call in understood.tool_calls:
-            if call.name in changing and not self.is_strict(reply.text):
+        meaning = self.understand(reply.text, request)
+        changing = [tool.name for tool in request.tools if not tool.read_only]
+        for call in meaning.calls:
+            if call.name in changing and not meaning.is_alone:
                 raise ModelMistake(NOT_ALONE.format(call.name))
-        return understood
+
+        calls = list(meaning.calls)
+        is_silent = meaning.is_leaving and not calls and not signals(request.tools)
+        if is_silent or not thinks(request):
+            reply = replace(reply, thinking=joined([reply.thinking, meaning.notes]))
+        elif meaning.notes or not calls:
+            calls.insert(0, _think_call(meaning, request.tools))
+        reason = "tool_use" if calls else "end_turn"
+        return replace(reply, text=meaning.text, tool_calls=tuple(calls), stop_reason=reason)
 
     def conversation(self, request: Request) -> list[User | Assistant]:
         """The messages in plain words. The model's own replies are as it wrote them, behind the
@@ -131,31 +145,22 @@ class Written(Dialect):
         dialect, and results reported.
         """
         conversation: list[User | Assistant] = []
-        calls: dict[str, ToolCall] = {}
-        for message in sendable(request.messages, self.name, self.dialect):
+        for message, call in messages.pairs(sendable(request.messages, self.name, self.dialect)):
             match message:
                 case User(text=text):
                     say(conversation, text)
-                case ToolResult(call_id=id, name=name, content=content):
-                    call = calls.get(id, ToolCall(id, name))
+                case ToolResult(content=content) if call:
                     say(conversation, self.report(call, content))
+                case Assistant(native={self.key: own}) if own:
+                    say(conversation, self.choice(message.tool_choice))
+                    conversation.append(own_words(own))
+                case Assistant(native={self.key: _}):  # not asked: it had said that before
+                    pass
                 case Assistant():
-                    calls |= {call.id: call for call in message.tool_calls}
-                    self._add_reply(conversation, message, request.tools)
+                    words = self.write(message)
+                    reply = replace(message, text=words, tool_calls=(), native=None, dialect="")
+                    conversation.append(reply)
         return conversation
-
-    def _add_reply(
-        self, conversation: list[User | Assistant], reply: Assistant, tools: Sequence[Tool]
-    ) -> None:
-        match reply.native:
-            case {self.key: own} if own:
-                say(conversation, self.choice(reply.tool_choice, tools))
-                conversation.append(own_words(own))
-            case {self.key: _}:  # the model was not asked: it had said that before
-                pass
-            case _:
-                plain = replace(reply, text=self.write(reply), tool_calls=(), native=None)
-                conversation.append(replace(plain, dialect=""))
 
 
 @cache
@@ -180,8 +185,10 @@ def say(conversation: list[User | Assistant], text: str) -> None:
     conversation.append(User(text))
 
 
-def has_think(tools: Sequence[Tool]) -> bool:
-    return any(tool.name == THINK_NAME for tool in tools)
+def thinks(request: Request) -> bool:
+    """Do the notes of a reply become a call of think? Else they are thinking."""
+    names = [tool.name for tool in request.tools]
+    return request.tool_choice != "none" and THINK_NAME in names
 
 
 def signals(tools: Sequence[Tool]) -> bool:
@@ -194,40 +201,42 @@ def others(tools: Sequence[Tool]) -> list[Tool]:
     return [tool for tool in tools if tool.name != THINK_NAME]
 
 
-def thoughts_and_acts(calls: Sequence[ToolCall]) -> tuple[list[str], list[ToolCall]]:
-    thoughts: list[str] = []
-    acts: list[ToolCall] = []
-    for call in calls:
-        if call.name == THINK_NAME:
-            thoughts.append(thought(call))
-        else:
-            acts.append(call)
-    return thoughts, acts
+def thoughts_and_acts(calls: Sequence[ToolCall]) -> tuple[str, list[ToolCall]]:
+    """The thoughts among some calls, joined, and the other calls."""
+    thoughts = [thought(call) for call in calls if call.name == THINK_NAME]
+    acts = [call for call in calls if call.name != THINK_NAME]
+    return joined(thoughts), acts
 
 
-def think_call(arguments: Json, tools: Sequence[Tool], *, leaving: bool = False) -> ToolCall:
-    """A think call, with the exit signal where its tool has one and `arguments` have none."""
-    defaults = {CARRIED: ""}
+def _think_call(meaning: Meaning, tools: Sequence[Tool]) -> ToolCall:
+    arguments = {CARRIED: meaning.notes}
     if signals(tools):
-        defaults["should_continue"] = "false" if leaving else "true"
-    return ToolCall("", THINK_NAME, defaults | arguments)
+        arguments["should_continue"] = "false" if meaning.is_leaving else "true"
+    return ToolCall("", THINK_NAME, arguments)
 
 
-def note(text: str, index: int = 0, *, as_thought: bool) -> Delta:
-    """A Delta of notes: of the think call at `index`, or of thinking without a think tool."""
-    if as_thought:
-        return Delta("thought", text, THINK_NAME, index)
-    return Delta("thinking", text)
+class NotesReader(Reader):
+    """Tells the notes and the answer of a reply as they form, both in parts."""
 
+    def __init__(self, request: Request, known: Marks = NO_MARKS) -> None:
+        super().__init__(known)
+        self._thinks = thinks(request)
+        self.texts = {"notes": Trimmer(), "answer": Trimmer()}
 
-def acting(reply: Assistant, text: str, calls: Sequence[ToolCall]) -> Assistant:
-    """`reply` with these words and calls for its own."""
-    reason = "tool_use" if calls else "end_turn"
-    return replace(reply, text=text, tool_calls=tuple(calls), stop_reason=reason)
+    def begin(self, channel: str) -> None:
+        """A part of the notes or the answer begins. Any other text is not told."""
+        if channel in self.texts:
+            self.texts[channel].begin()
 
-
-def in_silence(reply: Assistant) -> Assistant:
-    """`reply` without think calls: its thoughts are thinking."""
-    thoughts, acts = thoughts_and_acts(reply.tool_calls)
-    reply = replace(reply, thinking=joined([reply.thinking, *thoughts]))
-    return acting(reply, reply.text, acts)
+    def tell(self, channel: str, piece: str) -> Iterable[Delta]:
+        """The Deltas of a piece of that part."""
+        if channel not in self.texts:
+            return []
+        text = self.texts[channel].feed(piece)
+        if not text:
+            return []
+        if channel == "answer":
+            return [Delta("answer", text)]
+        if self._thinks:
+            return [Delta("thought", text, THINK_NAME)]
+        return [Delta("thinking", text)]
