@@ -248,7 +248,7 @@ def test_beside_other_words_a_plan_changes_nothing(around, is_alone):
 
 def test_leading_marked_thinking_is_thinking_and_a_plan_may_speak_of_tags():
     said = answer(f"<think>Hm.</think>{json.dumps(plan(actions=[act('wait')]))}", thinking="Oh.")
-    assert said.thinking == "Oh.\nHm."
+    assert said.thinking == "Oh.\n\nHm."
     for text in ("<think>a</think>", "a</think>b"):
         assert calls(answer(plan(actions=[act("wait", text=text)])))[1] == ("wait", {"text": text})
 

@@ -26,7 +26,7 @@ from ..messages import Assistant, ToolCall, ToolResult, User
 from ..model import Model, Request
 from ..think import THINK
 from ..tools import tool
-from .base import Dialect, Wrapper
+from .base import Dialect, Wrapper, noticed
 from .json_plan import json_plan
 from .text_calls import Recovering
 
@@ -127,7 +127,7 @@ class Watched(Dialect):
     def read(self, reply: Assistant, request: Request) -> Assistant:
         if not _fell(reply, request) or shows_tools(self.inner):
             return reply
-        return _with_notice(reply, f"{self.model}: {HIDES}; use the json dialect, or auto")
+        return noticed(reply, f"{self.model}: {HIDES}; use the json dialect, or auto")
 
 
 watched = Watched
@@ -165,7 +165,7 @@ class Auto(Dialect):
         if reply.dialect != "json" or _speaks_json(request):
             return reply
         notice = f"{self.model}: speaking json from here on: {self._why(request)}."
-        return _with_notice(reply, notice)
+        return noticed(reply, notice)
 
     def _why(self, request: Request) -> str:
         """Why the dialect changes at this request; empty where it does not."""
@@ -225,7 +225,3 @@ def _replies(request: Request) -> list[Assistant]:
 
 def _speaks_json(request: Request) -> bool:
     return any(reply.dialect == "json" for reply in _replies(request))
-
-
-def _with_notice(reply: Assistant, notice: str) -> Assistant:
-    return replace(reply, notice=f"{notice} {reply.notice}".strip())

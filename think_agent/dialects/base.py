@@ -10,7 +10,10 @@ Rule 4: `ask` and `read` may ask the server something, so an async caller has th
 """
 
 import asyncio
+from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Literal, TypeAlias
 
 from ..messages import THINK_NAME, Assistant
 from ..model import Capabilities, Model, Request
@@ -57,6 +60,7 @@ class Wrapper(Model):
 
 NO_REPLY = Assistant()
 NO_MARKS = marks(none=[["(?!)"]])
+Kind: TypeAlias = Literal["thinking", "thought", "answer"]
 
 
 class Reader:
@@ -67,9 +71,10 @@ class Reader:
 
     def __init__(self, known: Marks = NO_MARKS) -> None:
         self._splitter = Splitter(known)
+        self.texts: defaultdict[Kind, Trimmer] = defaultdict(Trimmer)
 
-    def read(self, kind: str, part: str) -> Iterable[Delta]:
-        """The Deltas of a part; `kind` is that of a mark, or "" for other text."""
+    def read(self, mark: str, part: str) -> Iterable[Delta]:
+        """The Deltas of a part; `mark` is the kind of a mark, or "" for other text."""
         return [Delta("answer", part)]
 
     def feed(self, text: str) -> Iterable[Delta]:
@@ -79,10 +84,30 @@ class Reader:
         """The Deltas of what was held back; `reply` is what the text amounts to."""
         return self._deltas(self._splitter.close())
 
+    def whole(self, text: str) -> list[Delta]:
+        """The Deltas of a whole text."""
+        return [*self.feed(text), *self.close()]
+
+    def tell(self, kind: Kind, piece: str, part: object = 0) -> list[Delta]:
+        """The Deltas of a piece of text; `part` as for a Trimmer."""
+        text = self.texts[kind].feed(piece, part)
+        if not text:
+            return []
+        if kind == "thought":
+            return [Delta(kind, text, THINK_NAME)]
+        return [Delta(kind, text)]
+
+    def rest(self, reply: Assistant) -> list[Delta]:
+        """What is left to tell of the answer in `reply`."""
+        text = reply.text[self.texts["answer"].told :]
+        if not text:
+            return []
+        return [Delta("answer", text)]
+
     def _deltas(self, parts: Sequence[Part]) -> list[Delta]:
         deltas: list[Delta] = []
-        for kind, part in parts:
-            deltas += self.read(kind, part)
+        for mark, part in parts:
+            deltas += self.read(mark, part)
         return deltas
 
 
@@ -105,23 +130,22 @@ class Dialect(Wrapper):
         model, asked = await asyncio.to_thread(self.ask, request)
         reader = self.reader(request)
         async for event in model.astream(asked):
-            translated: Iterable[Delta | Assistant]
             if isinstance(event, Assistant):
                 reply = await asyncio.to_thread(self.read, event, request)
                 translated = _ending(event, reply, reader)
             else:
                 translated = _translated(event, reader)
-            for told in translated:
-                yield told
+            for each in translated:
+                yield each
 
 
-def _translated(delta: Delta, reader: Reader) -> Iterable[Delta]:
+def _translated(delta: Delta, reader: Reader) -> Iterable[Delta | Assistant]:
     if delta.kind == "answer":
         return reader.feed(delta.text)
     return [delta]
 
 
-def _ending(written: Assistant, reply: Assistant, reader: Reader) -> Iterator[Delta | Assistant]:
+def _ending(written: Assistant, reply: Assistant, reader: Reader) -> Iterable[Delta | Assistant]:
     """What is left to tell of the reply that was `written`, and what it amounts to."""
     yield from reader.close(reply)
 
@@ -133,26 +157,23 @@ def _ending(written: Assistant, reply: Assistant, reader: Reader) -> Iterator[De
 
 
 class Trimmer:
-    """The parts of a text as they arrive, each without the whitespace around it: at the end of a
-    part that waits for more. Between two parts stands `apart`.
+    """A text as it arrives. The whitespace at its end waits for more. Each `part` that it is given
+    begins two lines below the one before, and loses the whitespace around it; 0 is none.
     """
 
-    def __init__(self, apart: str = "\n\n") -> None:
-        self.begun = False
+    def __init__(self) -> None:
+        self.told = 0  # characters
         self.space = ""  # that waits
-        self._apart = apart
-        self._is_new = False
+        self._part: object = 0
+        self._begins = False  # a part
 
-    def begin(self) -> None:
-        """What comes next is a part of its own. (Else it keeps the whitespace before it.)"""
-        self._is_new = True
-        self.space = ""
-        if self.begun:
-            self.space = self._apart
-
-    def feed(self, text: str) -> str:
+    def feed(self, text: str, part: object = 0) -> str:
         """What is certain now."""
-        if self._is_new:
+        if part != self._part:
+            self._part = part
+            self._begins = True
+            self.space = "\n\n" if self.told else ""
+        if self._begins:
             text = text.lstrip()
         body = text.rstrip()
         if not body:
@@ -161,9 +182,14 @@ class Trimmer:
 
         certain = self.space + body
         self.space = text[len(body) :]
-        self.begun = True
-        self._is_new = False
+        self.told += len(certain)
+        self._begins = False
         return certain
+
+
+def told(deltas: Iterable[Delta], *kinds: Kind) -> str:
+    """The text of all Deltas of these kinds."""
+    return "".join([delta.text for delta in deltas if delta.kind in kinds])
 
 
 def joined(texts: Iterable[str], apart: str = "\n\n") -> str:
@@ -173,6 +199,11 @@ def joined(texts: Iterable[str], apart: str = "\n\n") -> str:
 
 def is_final(request: Request) -> bool:
     return request.tool_choice == "none" or not request.tools
+
+
+def noticed(reply: Assistant, notice: str) -> Assistant:
+    """`reply` with one more notice."""
+    return replace(reply, notice=joined([reply.notice, notice], "; "))
 
 
 def wants_to_leave(reply: Assistant) -> bool:

@@ -39,8 +39,8 @@ from ..streaming import Delta
 from ..text import json_objects, json_text, json_value
 from ..tools import ModelMistake, Tool
 from ..wire.pieces import JsonReader
-from .base import NO_REPLY, Reader, joined, wants_to_leave
-from .written import Meaning, NotesReader, Written, others, signals, thoughts_and_acts
+from .base import NO_REPLY, Kind, Reader, joined, wants_to_leave
+from .written import Meaning, Written, kind_of_notes, others, signals, thoughts_and_acts
 
 BLANK = {
     "understanding": "",
@@ -94,8 +94,11 @@ class JsonPlan(Written):
             "amount": "at most one",
             "response": "while you work",
             "signal": "",
-            "tools": "\n".join([_described(tool) for tool in others(tools)]),
+            "tools": "",
         }
+        for tool in others(tools):
+            described = {"name": tool.name, "description": tool.description}
+            parts["tools"] += json_text(described | {"parameters": tool.parameters}) + "\n"
         if self.several:
             parts["amount"] = "in the order to do them"
         if signals(tools):
@@ -121,8 +124,9 @@ class JsonPlan(Written):
         if not _wants_plan(request):
             return Meaning(text)
         plan = _plan(text, request)
+        answer = plan.response.strip()
         if request.tool_choice == "none":
-            return Meaning(plan.response.strip())
+            return Meaning(answer)
 
         tools = _possible(request.tools, request.tool_choice)
         calls = [_call(action, number, tools) for number, action in enumerate(plan.actions)]
@@ -130,7 +134,7 @@ class JsonPlan(Written):
             self._check_amount(plan, request)
         notes = joined([plan.understanding.strip(), plan.reasoning.strip()])
         is_alone = isinstance(json_value(unfenced(text)), dict)
-        return Meaning(plan.response.strip(), notes, calls, plan.task_complete, is_alone)
+        return Meaning(answer, notes, calls, plan.task_complete, is_alone)
 
     def _check_amount(self, plan: Plan, request: Request) -> None:
         """Raises ModelMistake for too few actions, too many, and any without a reasoning."""
@@ -201,11 +205,6 @@ def _possible(tools: Sequence[Tool], choice: ToolChoice) -> list[Tool]:
     if isinstance(choice, Force):
         return [tool for tool in others(tools) if tool.name == choice.name]
     return others(tools)
-
-
-def _described(tool: Tool) -> str:
-    shown = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
-    return json_text(shown)
 
 
 def _must_act(tools: Sequence[Tool], choice: ToolChoice) -> bool:
@@ -284,25 +283,28 @@ def _branch(schema: Json, value: Any) -> Json:
 # Watching: text -> Deltas.
 
 
-class PlanReader(NotesReader):
+class PlanReader(Reader):
     """Makes Deltas of the notes and the response of a plan that takes shape. Plain words, where
     they will do, are told at the end.
     """
 
     def __init__(self, request: Request) -> None:
-        super().__init__(request)
+        super().__init__()
         self._json = JsonReader()
+        notes = kind_of_notes(request)
+        self._kinds: dict[str, Kind] = {
+            "understanding": notes,
+            "reasoning": notes,
+            "response": "answer",
+        }
 
     def feed(self, text: str) -> Iterator[Delta]:
-        for path, raw, piece in self._json.feed(text):
+        for path, _, piece in self._json.feed(text):
             match path:
-                case ["understanding" | "reasoning" | "response" as key]:
-                    channel = "answer" if key == "response" else "notes"
-                    if raw == '"':
-                        self.begin(channel)
-                    yield from self.tell(channel, piece)
+                case [str(key)] if key in self._kinds:
+                    yield from self.tell(self._kinds[key], piece, key)
 
-    def close(self, reply: Assistant = NO_REPLY) -> Iterator[Delta]:
-        has_told = self.texts["answer"].begun
-        if reply.stop_reason == "end_turn" and not has_told:
-            yield Delta("answer", reply.text)
+    def close(self, reply: Assistant = NO_REPLY) -> list[Delta]:
+        if not reply.is_usable:
+            return []
+        return self.rest(reply)

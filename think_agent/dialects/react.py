@@ -35,8 +35,8 @@ Action behind it still is one: this form has no other place for a call.
 """
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from ..messages import THINK_NAME, Assistant, Force, ToolCall, ToolChoice, ToolResult
@@ -47,8 +47,16 @@ from ..streaming import Delta
 from ..text import json_at, json_text
 from ..tools import ModelMistake, Tool
 from ..wire.pieces import marks
-from .base import Wrapper, is_final, joined
-from .written import Meaning, NotesReader, Written, others, own_words, signals, thoughts_and_acts
+from .base import Kind, Reader, Wrapper, is_final, joined, told
+from .written import (
+    Meaning,
+    Written,
+    kind_of_notes,
+    others,
+    own_words,
+    signals,
+    thoughts_and_acts,
+)
 
 BEFORE = (r"^ {0,3}", r"(?:[#*_]{1,6} ?)?")
 AFTER = (r"[ \t\d*_]{0,12}", "[:：]", r"[*_]{0,3}", "")
@@ -94,9 +102,9 @@ class React(Written):
 
     def choice(self, choice: ToolChoice) -> str:
         match choice:
-            case Force(name=name) if name == THINK_NAME:
+            case Force("think"):
                 return "Now write a Thought, and no Action yet."
-            case Force(name=name):
+            case Force(name):
                 return f"Now write an Action with the tool {name}."
             case "required":
                 return "Now write an Action; or, when everything is done, the Final Answer."
@@ -121,26 +129,25 @@ class React(Written):
         return f"Observation ({call.name} {json_text(call.arguments)}): {content}"
 
     def understand(self, text: str, request: Request) -> Meaning:
-        lead, *sections = split(text, request)
-        notes = joined([section.words for section in sections if section.channel == "notes"])
-        answers = [section.words for section in [lead, *sections] if section.channel == "answer"]
-        answer = joined(answers)
+        reader = SectionReader(request)
+        deltas = reader.whole(text)
+        notes = told(deltas, "thought", "thinking")
+        answer = told(deltas, "answer")
         if is_final(request):
             return Meaning(answer, notes)
 
+        lead, *sections = reader.sections
         calls, rest = _calls(sections)
-        labels = [section.label for section in sections]
-        is_leaving = bool(answers)
-        if not (notes or calls or is_leaving):
+        if not (notes or answer or calls):
             raise ModelMistake("it has no label with a text after it that could be acted on")
 
-        words = lead.words
-        if is_leaving and not signals(request.tools):
+        words = lead.text.strip()
+        labels = " ".join([section.label for section in sections])
+        is_form = FORM.fullmatch(labels) is not None and "```" not in notes
+        is_alone = is_form and words + rest == ""
+        if answer and not signals(request.tools):
             words = answer
-        beside = joined([lead.words, rest])
-        is_form = FORM.fullmatch(" ".join(labels)) is not None
-        is_alone = is_form and not beside and "```" not in notes
-        return Meaning(words, notes, calls, is_leaving, is_alone)
+        return Meaning(words, notes, calls, bool(answer), is_alone)
 
     def reader(self, request: Request) -> "SectionReader":
         return SectionReader(request)
@@ -155,10 +162,10 @@ def _answered_already(request: Request) -> Assistant | None:
         return None
     match request.messages[-2:]:
         case [Assistant(native={"react": dict(own)}) as reply, ToolResult(name="think")]:
-            sections = split(own_words(own).text, request)
-            words = [section.words for section in sections if section.label == "answer"]
-            if any(words):
-                known = Assistant(joined(words), model=reply.model, provider=reply.provider)
+            reader = SectionReader(replace(request, tool_choice="auto"))
+            answer = told(reader.whole(own_words(own).text), "answer")
+            if answer:
+                known = Assistant(answer, model=reply.model, provider=reply.provider)
                 return replace(known, native={"react": {}}, dialect="react", enforced="prompt")
     return None
 
@@ -166,51 +173,37 @@ def _answered_already(request: Request) -> Assistant | None:
 # Reading: text -> sections, and their Deltas as they form.
 
 
+@dataclass
 class Section:
-    """A part of a reply: its label, empty for the text before all labels; and the channel that it
-    is told on, empty for none.
-    """
+    """A part of a reply: its label, empty for the text before all labels, and its text."""
 
-    def __init__(self, label: str, channel: str) -> None:
-        self.label = label
-        self.channel = channel
-        self.parts: list[str] = []
-
-    @property
-    def words(self) -> str:
-        return "".join(self.parts).strip()
+    label: str
+    text: str = ""
 
 
-class SectionReader(NotesReader):
-    """Splits a reply into its sections."""
+class SectionReader(Reader):
+    """Splits a reply into its sections, and tells Thoughts and the answer."""
 
     def __init__(self, request: Request) -> None:
-        super().__init__(request, LABELS)
+        super().__init__(LABELS)
+        self.sections = [Section("")]
         self._is_final = is_final(request)
-        self._answers = ["answer"]  # the labels of what is told as the answer
+        self._kinds: dict[str, Kind] = {"thought": kind_of_notes(request), "answer": "answer"}
         if self._is_final:
-            self._answers.append("")
-        self.sections: list[Section] = []
-        self._open("")
+            self._kinds[""] = "answer"
 
-    def read(self, kind: str, part: str) -> Iterable[Delta]:
+    def read(self, mark: str, part: str) -> list[Delta]:
         section = self.sections[-1]
-        if kind and opens(kind, section.label):
-            self._open(kind)
+        if mark and opens(mark, section.label):
+            self.sections.append(Section(mark))
+            if mark == "action" and not self._is_final:
+                self._kinds.pop("answer", None)  # it is written before there is a result
             return []
-        section.parts.append(part)
-        return self.tell(section.channel, part)
 
-    def _open(self, label: str) -> None:
-        channel = ""
-        if label == "thought":
-            channel = "notes"
-        elif label in self._answers:
-            channel = "answer"
-        elif label == "action" and not self._is_final:
-            self._answers = []  # it would be written before there is a result
-        self.sections.append(Section(label, channel))
-        self.begin(channel)
+        section.text += part
+        if section.label not in self._kinds:
+            return []
+        return self.tell(self._kinds[section.label], part, len(self.sections))
 
 
 def opens(kind: str, section: str) -> bool:
@@ -220,28 +213,20 @@ def opens(kind: str, section: str) -> bool:
     return section != "observation"
 
 
-def split(text: str, request: Request) -> list[Section]:
-    """A reply in its sections. The first is the text before all labels."""
-    reader = SectionReader(request)
-    reader.feed(text)
-    reader.close()
-    return reader.sections
-
-
 def _calls(sections: Sequence[Section]) -> tuple[list[ToolCall], str]:
     """The calls of the Actions, and the words behind their inputs. Raises ModelMistake."""
     calls: list[ToolCall] = []
     beside = ""
-    for section, after in pairwise([*sections, Section("", "")]):
+    for section, after in pairwise([*sections, Section("")]):
         if section.label != "action":
             continue
-        name = section.words.strip(AROUND_A_NAME)
+        name = section.text.strip(AROUND_A_NAME)
         if not NAME.fullmatch(name):
             raise ModelMistake(f"{name!r} is not the name of a tool alone")
 
         given = "{}"
-        if after.label == "input" and after.words:
-            given = unfenced(after.words)
+        if after.label == "input" and after.text.strip():
+            given = unfenced(after.text)
         match json_at(given):
             case (dict(arguments), end):
                 calls.append(ToolCall("", name, arguments))

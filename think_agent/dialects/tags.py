@@ -19,7 +19,7 @@ Rule 4: a tag is `<name>` or `</name>` in any case, with at most one space after
 Rule 5: text is passed on as soon as it is certain. Held back are only an end that may yet become
         a tag or a fence, and whitespace that may yet turn out to be the end.
 Rule 6: a text without tags is passed on unchanged. Where the kind changes, a part begins: it loses
-        the whitespace around it, and two of a kind are set a line apart (42 and 43 are not 4243).
+        the whitespace around it, and is set apart from others of its kind (42 and 43 are not 4243).
 Rule 7: the joined Deltas are the same wherever a text is cut into pieces.
 
 Limitations: some chat templates open `<think>` themselves, so a reply begins with reasoning and its
@@ -32,15 +32,12 @@ and in this one case the joined answer Deltas of a tagged model are not its text
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
 
 from ..messages import Assistant
 from ..model import Model, Request
 from ..streaming import Delta
 from ..wire.pieces import marks
-from .base import NO_REPLY, Dialect, Reader, Trimmer, joined
-
-Kind: TypeAlias = Literal["thinking", "answer"]
+from .base import NO_REPLY, Dialect, Kind, Reader, joined, told
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,17 +75,16 @@ class TagParser(Reader):
         self.unopened = ""
         self._plain: Kind = tags.plain
         self._answers = [name.casefold() for name in tags.answer]
-        self._tagged = False  # was there a tag?
+        self._part = 0  # of the text; 0 before all tags
         self._open: list[str] = []  # the thinking tags that are open, all of one name
         self._outside = self._plain  # the kind of text when none is open
         self._code = ""  # the backticks that opened the code we are in
-        self._texts = {"thinking": Trimmer("\n"), "answer": Trimmer("\n")}
 
     def close(self, reply: Assistant = NO_REPLY) -> list[Delta]:
         """The Deltas of what was held back, as no more text comes."""
         deltas = list(super().close(reply))
-        space = self._texts[self._kind].space
-        if space and not self._tagged:
+        space = self.texts[self._kind].space
+        if space and not self._part:
             deltas.append(Delta(self._kind, space))
         return deltas
 
@@ -105,18 +101,13 @@ class TagParser(Reader):
         kind = self._kind
         if mark == "tag" and self._counts(name):
             self._obey(name, closing="/" in part)
-            self._tagged = True
-            text = self._texts[self._kind]
-            if self._kind != kind or not text.begun:
-                text.begin()
+            if self._kind != kind or not self.texts[kind].told:
+                self._part += 1
             return []
 
         if kind == "answer":
             self._follow_code(mark, part)
-        certain = self._texts[kind].feed(part)
-        if not certain:
-            return []
-        return [Delta(kind, certain)]
+        return self.tell(kind, part, self._part)
 
     def _counts(self, name: str) -> bool:
         """Is a tag obeyed here? In code none is, and in thinking only the name that opened it."""
@@ -134,7 +125,7 @@ class TagParser(Reader):
 
         if self._open:
             self._open.pop()
-        elif not self._tagged and self._outside == "answer":
+        elif not self._part and self._outside == "answer":
             self.unopened = name
         self._outside = "answer"
 
@@ -151,14 +142,10 @@ class TagParser(Reader):
 def split_tags(text: str, tags: Tags = TAGS) -> tuple[str, str]:
     """The thinking and the answer of a whole text."""
     parser = TagParser(tags)
-    deltas = [*parser.feed(text), *parser.close()]
+    deltas = parser.whole(text)
     if parser.unopened:
         return split_tags(f"<{parser.unopened}>{text}", tags)
-
-    parts = {"thinking": "", "answer": ""}
-    for delta in deltas:
-        parts[delta.kind] += delta.text
-    return parts["thinking"], parts["answer"]
+    return told(deltas, "thinking"), told(deltas, "answer")
 
 
 def without_leading_thinking(reply: Assistant) -> Assistant:
@@ -204,4 +191,4 @@ tagged = Tagged
 
 def _with(reply: Assistant, thinking: str, answer: str) -> Assistant:
     """The reply with this thinking behind its own, and this text."""
-    return replace(reply, thinking=joined([reply.thinking, thinking], "\n"), text=answer)
+    return replace(reply, thinking=joined([reply.thinking, thinking]), text=answer)

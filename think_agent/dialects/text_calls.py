@@ -30,7 +30,7 @@ Rule 8: nothing is looked for in a reply that broke off, or was asked for an out
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 
@@ -40,7 +40,7 @@ from ..streaming import Delta
 from ..text import json_at, json_value
 from ..tools import Tool
 from ..wire.pieces import marks
-from .base import NO_REPLY, Dialect, Reader, Trimmer, joined
+from .base import NO_REPLY, Dialect, Reader, noticed
 
 TRIES = 50  # places where calls may begin; a reply with more of them is hostile, and costs no more
 INDENT = r"^[ \t]{0,20}"
@@ -181,11 +181,11 @@ class Recovering(Dialect):
         elif calls:
             reply = replace(reply, tool_calls=calls, stop_reason="tool_use", native=None)
 
-        notices = [reply.notice]
         for tool in request.tools:
             if tool.name in not_run:
-                notices.append(f"a call of {tool.name} in the text of the reply was not run")
-        return replace(reply, text=rest, notice=joined(notices, "; "))
+                notice = f"a call of {tool.name} in the text of the reply was not run"
+                reply = noticed(reply, notice)
+        return replace(reply, text=rest)
 
     def reader(self, request: Request) -> Reader:
         if _may_call(request):
@@ -205,21 +205,14 @@ class CallTextReader(Reader):
 
     def __init__(self) -> None:
         super().__init__(OPENERS)
-        self._trimmer = Trimmer()
-        self._told = 0  # characters
         self._waits = False
 
-    def read(self, kind: str, part: str) -> Iterator[Delta]:
-        if kind:
+    def read(self, mark: str, part: str) -> list[Delta]:
+        if mark:
             self._waits = True
         if self._waits:
-            return
-        certain = self._trimmer.feed(part)
-        if certain:
-            self._told += len(certain)
-            yield Delta("answer", certain)
+            return []
+        return self.tell("answer", part)
 
-    def close(self, reply: Assistant = NO_REPLY) -> Iterator[Delta]:
-        rest = reply.text[self._told :]
-        if rest:
-            yield Delta("answer", rest)
+    def close(self, reply: Assistant = NO_REPLY) -> list[Delta]:
+        return self.rest(reply)

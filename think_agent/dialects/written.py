@@ -9,7 +9,7 @@ Rule 3: the form is the call, so the form is strict. Where anything else stands 
         reply begins with, and that is marked, is no part of it.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -19,12 +19,10 @@ from typing import Literal
 from .. import messages
 from ..messages import CARRIED, THINK_NAME, Assistant, Json, ToolCall, ToolChoice, ToolResult, User
 from ..model import Capabilities, Model, Request
-from ..streaming import Delta
 from ..think import has_signal, thought
 from ..tools import ModelMistake, Tool
 from ..wire.outgoing import sendable
-from ..wire.pieces import Marks
-from .base import NO_MARKS, Dialect, Reader, Trimmer, is_final, joined
+from .base import Dialect, Kind, is_final, joined
 from .tags import without_leading_thinking
 
 NOT_ALONE = "{} was not run, for something else stands beside it; if you mean it, write it alone"
@@ -125,14 +123,12 @@ class Written(Dialect):
         if not is_final(request):
             reply = without_leading_thinking(reply)
         meaning = self.understand(reply.text, request)
-        changing = [tool.name for tool in request.tools if not tool.read_only]
-        for call in meaning.calls:
-            if call.name in changing and not meaning.is_alone:
-                raise ModelMistake(NOT_ALONE.format(call.name))
+        if not meaning.is_alone:
+            _check_harmless(meaning.calls, request.tools)
 
         calls = list(meaning.calls)
         is_silent = meaning.is_leaving and not calls and not signals(request.tools)
-        if is_silent or not thinks(request):
+        if is_silent or kind_of_notes(request) == "thinking":
             reply = replace(reply, thinking=joined([reply.thinking, meaning.notes]))
         elif meaning.notes or not calls:
             calls.insert(0, _think_call(meaning, request.tools))
@@ -168,12 +164,11 @@ def _prompt(name: str) -> Template:
     return Template(Path(__file__).with_name(name).read_text(encoding="utf-8").strip())
 
 
-def own_words(data: object) -> Assistant:
+def own_words(native: Json) -> Assistant:
     """The model's own reply, out of `native`."""
-    assert isinstance(data, dict)
-    message = messages.from_json(data)
-    assert isinstance(message, Assistant)
-    return message
+    reply = messages.from_json(native)
+    assert isinstance(reply, Assistant)
+    return reply
 
 
 def say(conversation: list[User | Assistant], text: str) -> None:
@@ -185,10 +180,12 @@ def say(conversation: list[User | Assistant], text: str) -> None:
     conversation.append(User(text))
 
 
-def thinks(request: Request) -> bool:
-    """Do the notes of a reply become a call of think? Else they are thinking."""
+def kind_of_notes(request: Request) -> Kind:
+    """What the notes of a reply are: a thought, or else thinking."""
     names = [tool.name for tool in request.tools]
-    return request.tool_choice != "none" and THINK_NAME in names
+    if THINK_NAME in names and request.tool_choice != "none":
+        return "thought"
+    return "thinking"
 
 
 def signals(tools: Sequence[Tool]) -> bool:
@@ -215,28 +212,9 @@ def _think_call(meaning: Meaning, tools: Sequence[Tool]) -> ToolCall:
     return ToolCall("", THINK_NAME, arguments)
 
 
-class NotesReader(Reader):
-    """Tells the notes and the answer of a reply as they form, both in parts."""
-
-    def __init__(self, request: Request, known: Marks = NO_MARKS) -> None:
-        super().__init__(known)
-        self._thinks = thinks(request)
-        self.texts = {"notes": Trimmer(), "answer": Trimmer()}
-
-    def begin(self, channel: str) -> None:
-        """A part of the notes or the answer begins. Any other text is not told."""
-        if channel in self.texts:
-            self.texts[channel].begin()
-
-    def tell(self, channel: str, piece: str) -> Iterable[Delta]:
-        """The Deltas of a piece of that part."""
-        if channel not in self.texts:
-            return []
-        text = self.texts[channel].feed(piece)
-        if not text:
-            return []
-        if channel == "answer":
-            return [Delta("answer", text)]
-        if self._thinks:
-            return [Delta("thought", text, THINK_NAME)]
-        return [Delta("thinking", text)]
+def _check_harmless(calls: Sequence[ToolCall], tools: Sequence[Tool]) -> None:
+    """Raises ModelMistake for a call of a tool that changes something."""
+    changing = [tool.name for tool in tools if not tool.read_only]
+    for call in calls:
+        if call.name in changing:
+            raise ModelMistake(NOT_ALONE.format(call.name))
