@@ -119,7 +119,7 @@ ASKED_FOR = [  # a tool choice; the keys of the turn, the tools that it may name
 @pytest.mark.parametrize(("tools", "choice", "keys", "names", "least"), ASKED_FOR)
 def test_a_tool_choice_is_a_narrower_schema(tools, choice, keys, names, least):
     for most in (None, 1):
-        schema = plan_schema(tools, choice, most)
+        schema = plan_schema(Request(ASKED, tools, tool_choice=choice), is_bounded=bool(most))
         assert list(schema["properties"]) == schema["required"] == keys
         actions = schema["properties"].get("actions", {"items": {"anyOf": []}})
         assert actions.get("minItems", 0) == least
@@ -131,7 +131,7 @@ def test_a_tool_choice_is_a_narrower_schema(tools, choice, keys, names, least):
 def test_what_is_required_is_an_action_or_the_exit_signal():
     said = answer(plan(actions=[]), "required")
     assert said.stop_reason == "malformed"
-    assert "set task_complete to true" in said.mistake
+    assert "actions: this turn asks for one" in said.mistake
     assert answer(plan(actions=[], task_complete=True), "required").stop_reason == "tool_use"
     assert answer(plan(actions=...), "required", tools=(THINK,)).stop_reason == "tool_use"
 
@@ -307,7 +307,8 @@ def turns(draw):
     forced = [Force(tool.name) for tool in tools]
     choice = draw(st.sampled_from(["auto", "required", "none", *forced]))
     several = draw(st.booleans())
-    schema = plan_schema(tools, choice, None if several else 1)
+    request = Request(ASKED, tools, tool_choice=choice)
+    schema = plan_schema(request, is_bounded=not several)
     actions = [
         st.fixed_dictionaries({"tool": st.just(tool.name), "arguments": values})
         for tool, (_, values) in zip(own, made, strict=True)
@@ -390,7 +391,7 @@ def test_references_are_written_out_and_a_type_inside_itself_stays_open():
 
 
 def test_bounds_are_left_to_the_tool():
-    assert "minimum" not in json.dumps(plan_schema(TOOLS, "auto", 1))
+    assert "minimum" not in json.dumps(plan_schema(Request(ASKED, TOOLS), is_bounded=True))
     assert calls(answer(plan(actions=[act("look", id=-1)])))[1] == ("look", {"id": -1})
 
 
@@ -416,10 +417,13 @@ def test_a_null_that_is_a_value_is_kept_and_one_that_means_left_out_is_not():
 # What the model inside sees.
 
 
-@pytest.mark.parametrize(("provider", "most"), [("anthropic", None), ("openai", 1)])
-def test_a_turn_is_asked_for_under_its_schema_and_max_items_only_where_it_is_taken(provider, most):
-    _, inner = overheard("", Request(ASKED, TOOLS, tool_choice="required"), provider)
-    assert inner.output_schema == plan_schema(TOOLS, "required", most)
+@pytest.mark.parametrize(("provider", "bounded"), [("anthropic", False), ("openai", True)])
+def test_a_turn_is_asked_for_under_its_schema_and_max_items_only_where_it_is_taken(
+    provider, bounded
+):
+    request = Request(ASKED, TOOLS, tool_choice="required")
+    _, inner = overheard("", request, provider)
+    assert inner.output_schema == plan_schema(request, is_bounded=bounded)
     assert (inner.messages, '"actions": a list of {"tool": name' in inner.system) == (ASKED, True)
 
 

@@ -199,9 +199,17 @@ FINAL = {
 
 @pytest.mark.parametrize("text", FINAL)
 def test_in_the_final_call_plain_words_are_the_answer(text):
-    for final in (request(tool_choice="none"), request(tools=())):
-        reply = reply_to(text, final)
-        assert (reply.text, reply.tool_calls, reply.stop_reason) == (FINAL[text], (), "end_turn")
+    reply = reply_to(text, request(tool_choice="none"))
+    assert (reply.text, reply.tool_calls, reply.stop_reason) == (FINAL[text], (), "end_turn")
+
+
+@pytest.mark.parametrize(
+    "options", [{"tools": ()}, {"tool_choice": "none", "output_schema": {"type": "object"}}]
+)
+def test_where_the_dialect_is_not_spoken_a_text_is_what_it_is(options):
+    text = "Thought: so be it\nFinal Answer: {}"
+    reply, deltas = four_ways(in_pieces(text, 4), request(**options))
+    assert reply.text == told(deltas, "answer") == text
 
 
 # What the model inside gets to see.

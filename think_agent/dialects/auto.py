@@ -59,7 +59,7 @@ WITH_TOOLS = replace(WITHOUT_TOOLS, tools=(THINK, look_up))
 
 # In words, and a word is a token or more.
 WHOLE = 60  # that the two prompts have in common
-TOOLS = 180  # that the tools add to one
+LEAST = 90  # half of what the tools add to one
 
 
 def tools_are_shown(without: Assistant, with_tools: Assistant) -> bool | None:
@@ -74,7 +74,7 @@ def tools_are_shown(without: Assistant, with_tools: Assistant) -> bool | None:
         return None
     if before.input_tokens < WHOLE:
         return None
-    return after.input_tokens - before.input_tokens >= TOOLS / 2
+    return after.input_tokens - before.input_tokens >= LEAST
 
 
 def innermost(model: Model) -> Model:
@@ -125,20 +125,18 @@ class Watched(Dialect):
     """
 
     def read(self, reply: Assistant, request: Request) -> Assistant:
-        if not _fell(reply, request) or shows_tools(self.inner):
+        replies = _replies(request)
+        if not request.tools or request.tool_choice == "none":
+            return reply
+        if not replies:
+            return reply
+        fell = reply.usage.input_tokens < replies[-1].usage.input_tokens
+        if not fell or shows_tools(self.inner):
             return reply
         return noticed(reply, f"{self.model}: {HIDES}; use the json dialect, or auto")
 
 
 watched = Watched
-
-
-def _fell(reply: Assistant, request: Request) -> bool:
-    """Has the prompt of `reply`, with tools in it, fewer tokens than that of the reply before?"""
-    replies = _replies(request)
-    if not replies or not request.tools or request.tool_choice == "none":
-        return False
-    return reply.usage.input_tokens < replies[-1].usage.input_tokens
 
 
 class Auto(Dialect):

@@ -123,26 +123,23 @@ class Dialect(Wrapper):
         for event in model.stream(asked):
             if isinstance(event, Assistant):
                 yield from _ending(event, self.read(event, request), reader)
+            elif event.kind == "answer":
+                yield from reader.feed(event.text)
             else:
-                yield from _translated(event, reader)
+                yield event
 
     async def astream(self, request: Request) -> AsyncIterator[Delta | Assistant]:
         model, asked = await asyncio.to_thread(self.ask, request)
         reader = self.reader(request)
         async for event in model.astream(asked):
+            events: Iterable[Delta | Assistant] = [event]
             if isinstance(event, Assistant):
                 reply = await asyncio.to_thread(self.read, event, request)
-                translated = _ending(event, reply, reader)
-            else:
-                translated = _translated(event, reader)
-            for each in translated:
+                events = _ending(event, reply, reader)
+            elif event.kind == "answer":
+                events = reader.feed(event.text)
+            for each in events:
                 yield each
-
-
-def _translated(delta: Delta, reader: Reader) -> Iterable[Delta | Assistant]:
-    if delta.kind == "answer":
-        return reader.feed(delta.text)
-    return [delta]
 
 
 def _ending(written: Assistant, reply: Assistant, reader: Reader) -> Iterable[Delta | Assistant]:
@@ -197,8 +194,10 @@ def joined(texts: Iterable[str], apart: str = "\n\n") -> str:
     return apart.join([text for text in texts if text])
 
 
-def is_final(request: Request) -> bool:
-    return request.tool_choice == "none" or not request.tools
+def may_call(request: Request) -> bool:
+    """Not without tools, nor under a schema of the answer's own."""
+    has_own_form = request.tool_choice == "none" and request.output_schema is not None
+    return bool(request.tools) and not has_own_form
 
 
 def noticed(reply: Assistant, notice: str) -> Assistant:

@@ -31,16 +31,17 @@ from typing import Any
 
 import pydantic
 
-from ..messages import THINK_NAME, Assistant, Force, Json, ToolCall, ToolChoice
+from ..messages import THINK_NAME, Assistant, Force, Json, ToolCall
 from ..model import Model, Request
 from ..policies.answer import unfenced
 from ..schema import problems, reduced
 from ..streaming import Delta
 from ..text import json_objects, json_text, json_value
+from ..think import thought
 from ..tools import ModelMistake, Tool
 from ..wire.pieces import JsonReader
-from .base import NO_REPLY, Kind, Reader, joined, wants_to_leave
-from .written import Meaning, Written, kind_of_notes, others, signals, thoughts_and_acts
+from .base import NO_REPLY, Kind, Reader, joined, may_call, wants_to_leave
+from .written import Meaning, Written, kind_of_notes, others, signals
 
 BLANK = {
     "understanding": "",
@@ -82,12 +83,10 @@ class JsonPlan(Written):
         super().__init__(inner)
         self.several = several
 
-    def schema(self, request: Request) -> Json | None:
-        if not _wants_plan(request):
-            return request.output_schema
+    def schema(self, request: Request) -> Json:
         # Anthropic answers 400 to maxItems: there, it is asked in words, and checked on reading.
         is_bounded = not self.several and self.name != "anthropic"
-        return plan_schema(request.tools, request.tool_choice, 1 if is_bounded else None)
+        return plan_schema(request, is_bounded=is_bounded)
 
     def instructions(self, tools: Sequence[Tool]) -> dict[str, str]:
         parts = {
@@ -110,10 +109,20 @@ class JsonPlan(Written):
         """The plan that would have led to a reply which was not written in this dialect."""
         if not reply.tool_calls:
             return reply.text
-        notes, acts = thoughts_and_acts(reply.tool_calls)
-        actions = [{"tool": call.name, "arguments": call.arguments} for call in acts]
-        plan = {"reasoning": notes, "task_complete": wants_to_leave(reply), "actions": actions}
-        return json_text(BLANK | plan | {"response": reply.text})
+        notes = []
+        actions = []
+        for call in reply.tool_calls:
+            if call.name == THINK_NAME:
+                notes.append(thought(call))
+            else:
+                actions.append({"tool": call.name, "arguments": call.arguments})
+        plan = {
+            "reasoning": joined(notes),
+            "task_complete": wants_to_leave(reply),
+            "actions": actions,
+            "response": reply.text,
+        }
+        return json_text(BLANK | plan)
 
     def report(self, call: ToolCall, content: str) -> str:
         if call.name == THINK_NAME:  # to the model it is no tool
@@ -121,14 +130,12 @@ class JsonPlan(Written):
         return f"Result of {call.name} ({call.id}):\n{content}"
 
     def understand(self, text: str, request: Request) -> Meaning:
-        if not _wants_plan(request):
-            return Meaning(text)
         plan = _plan(text, request)
         answer = plan.response.strip()
         if request.tool_choice == "none":
             return Meaning(answer)
 
-        tools = _possible(request.tools, request.tool_choice)
+        tools = _possible(request)
         calls = [_call(action, number, tools) for number, action in enumerate(plan.actions)]
         if tools:
             self._check_amount(plan, request)
@@ -144,13 +151,12 @@ class JsonPlan(Written):
             if not plan.reasoning.strip():
                 raise ModelMistake("reasoning is blank; write down why, then act")
             return
-        if _must_act(request.tools, request.tool_choice):
-            raise ModelMistake("actions: it must hold an action")
-        if request.tool_choice == "required" and not plan.task_complete:
-            raise ModelMistake("it holds no action; act, or set task_complete to true")
+        may_leave = plan.task_complete and not _must_act(request)
+        if request.tool_choice != "auto" and not may_leave:
+            raise ModelMistake("actions: this turn asks for one")
 
     def reader(self, request: Request) -> Reader:
-        if _wants_plan(request):
+        if may_call(request):
             return PlanReader(request)
         return Reader()
 
@@ -158,28 +164,22 @@ class JsonPlan(Written):
 json_plan = JsonPlan
 
 
-def _wants_plan(request: Request) -> bool:
-    """Not without tools, and not where an answer is due under a schema of its own."""
-    final = request.tool_choice == "none" and request.output_schema is not None
-    return bool(request.tools) and not final
-
-
 # Asking: the schema of a turn.
 
 
-def plan_schema(tools: Sequence[Tool], choice: ToolChoice, most: int | None) -> Json:
-    """The JSON schema of one turn, with this many actions at `most`."""
+def plan_schema(request: Request, *, is_bounded: bool) -> Json:
+    """The JSON schema of one turn; `is_bounded`: to one action."""
     branches = []
-    for tool in _possible(tools, choice):
+    for tool in _possible(request):
         name = {"type": "string", "enum": [tool.name]}  # not by `const`, which Gemini does not know
         branches.append(_closed(tool=name, arguments=reduced(tool.parameters, strict=True)))
     actions: Json = {"type": "array", "items": {"anyOf": branches}}
-    if _must_act(tools, choice):
+    if _must_act(request):
         actions["minItems"] = 1
-    if most:
-        actions["maxItems"] = most
+    if is_bounded:
+        actions["maxItems"] = 1
     kinds = {"task_complete": {"type": "boolean"}, "actions": actions}
-    parts = {key: kinds.get(key, {"type": "string"}) for key in _keys(tools, choice)}
+    parts = {key: kinds.get(key, {"type": "string"}) for key in _keys(request)}
     return _closed(**parts)
 
 
@@ -189,29 +189,30 @@ def _closed(**properties: Json) -> Json:
     return {"type": "object", **parts, "additionalProperties": False}
 
 
-def _keys(tools: Sequence[Tool], choice: ToolChoice) -> Sequence[str]:
+def _keys(request: Request) -> Sequence[str]:
     """The keys of a turn, in the order of writing."""
-    if choice == "none":
+    if request.tool_choice == "none":
         return ("response",)
-    if choice == Force(THINK_NAME):
-        return KEYS[:3] if signals(tools) else KEYS[:2]
-    if _possible(tools, choice):
+    if request.tool_choice == Force(THINK_NAME):
+        return KEYS[:3] if signals(request.tools) else KEYS[:2]
+    if _possible(request):
         return KEYS
     return [key for key in KEYS if key != "actions"]
 
 
-def _possible(tools: Sequence[Tool], choice: ToolChoice) -> list[Tool]:
+def _possible(request: Request) -> list[Tool]:
     """The tools that a plan may name. The think tool is not one: it has keys of its own."""
-    if isinstance(choice, Force):
-        return [tool for tool in others(tools) if tool.name == choice.name]
-    return others(tools)
+    tools = others(request.tools)
+    if isinstance(request.tool_choice, Force):
+        return [tool for tool in tools if tool.name == request.tool_choice.name]
+    return tools
 
 
-def _must_act(tools: Sequence[Tool], choice: ToolChoice) -> bool:
+def _must_act(request: Request) -> bool:
     """Is an action the only way on?"""
-    if choice == "required":
-        return not signals(tools)  # the exit signal is a way out
-    return isinstance(choice, Force)
+    if request.tool_choice == "required":
+        return not signals(request.tools)  # the exit signal is a way out
+    return isinstance(request.tool_choice, Force)
 
 
 # Reading: text -> Plan -> calls.
@@ -219,11 +220,11 @@ def _must_act(tools: Sequence[Tool], choice: ToolChoice) -> bool:
 
 def _plan(text: str, request: Request) -> Plan:
     """The plan in `text`. What has no use in this turn is let pass. Raises ModelMistake."""
-    found = _first_plan(text, or_words=request.tool_choice == "none")
-    keys = _keys(request.tools, request.tool_choice)
-    unused = {key: BLANK[key] for key in KEYS if key not in keys}
+    found = _first_object(text, request)
+    for key in set(KEYS).difference(_keys(request)):
+        found.setdefault(key, BLANK[key])
     try:
-        return Plan.model_validate(unused | found)
+        return Plan.model_validate(found)
     except pydantic.ValidationError as error:
         raise ModelMistake(problems(error)) from error
 
@@ -238,14 +239,16 @@ def _call(action: Action, number: int, tools: Sequence[Tool]) -> ToolCall:
     raise ModelMistake(f"actions.{number}.tool: not {action.tool!r} now; possible: [{names}]")
 
 
-def _first_plan(text: str, *, or_words: bool) -> Json:
-    """The first JSON object in `text` with a key of a plan; or else the words as the response."""
+def _first_object(text: str, request: Request) -> Json:
+    """The first JSON object in `text` with a key of a plan; without one, plain words are the
+    response, where that is due. Raises ModelMistake.
+    """
     for value in json_objects(text):
-        if not value.keys().isdisjoint(KEYS):
+        if not value.keys().isdisjoint(KEYS):  # else it stands in a broken plan
             return value
     is_attempt = text.lstrip().startswith(("{", "`"))
-    if or_words and not is_attempt:
-        return {"response": text.strip()}
+    if request.tool_choice == "none" and not is_attempt:
+        return {"response": text}
     raise ModelMistake("there is no JSON object in it, or none that can be read")
 
 

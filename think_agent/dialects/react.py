@@ -45,9 +45,10 @@ from ..policies.answer import unfenced
 from ..scripted import ScriptedModel
 from ..streaming import Delta
 from ..text import json_at, json_text
+from ..think import thought
 from ..tools import ModelMistake, Tool
 from ..wire.pieces import marks
-from .base import Kind, Reader, Wrapper, is_final, joined, told
+from .base import Kind, Reader, Wrapper, joined, may_call, told
 from .written import (
     Meaning,
     Written,
@@ -55,13 +56,12 @@ from .written import (
     others,
     own_words,
     signals,
-    thoughts_and_acts,
 )
 
 BEFORE = (r"^ {0,3}", r"(?:[#*_]{1,6} ?)?")
 AFTER = (r"[ \t\d*_]{0,12}", "[:：]", r"[*_]{0,3}", "")
 LABELS = marks(
-    re.IGNORECASE | re.ASCII,
+    re.IGNORECASE,
     thought=[[*BEFORE, *"thought", *AFTER]],
     action=[[*BEFORE, *"action", *AFTER]],
     input=[[*BEFORE, *"action", "[ _]", *"input", *AFTER]],
@@ -69,9 +69,6 @@ LABELS = marks(
     answer=[[*BEFORE, *"final", "[ _]", *"answer", *AFTER]],
 )
 FORM = re.compile(r"(thought )*action( input)?( observation)?")  # by its labels
-NAME = re.compile(r"[\w.-]+")
-AROUND_A_NAME = " \t\n`*\"'[]()<>."
-TOOL = "- {0.name}: {0.description}\n  Action Input: JSON of the schema {1}"
 
 
 class React(Written):
@@ -94,7 +91,11 @@ class React(Written):
         return super().ask(request)
 
     def instructions(self, tools: Sequence[Tool]) -> dict[str, str]:
-        lines = [TOOL.format(tool, json_text(tool.parameters)) for tool in others(tools)]
+        lines = []
+        for tool in others(tools):
+            schema = json_text(tool.parameters)
+            lines.append(f"- {tool.name}: {tool.description}")
+            lines.append(f"  Action Input: JSON of the schema {schema}")
         signal = ""
         if signals(tools):
             signal = '; a Final Answer is its\nshould_continue "false"'
@@ -115,12 +116,12 @@ class React(Written):
     def write(self, reply: Assistant) -> str:
         if not reply.tool_calls:
             return f"Final Answer: {reply.text}"
-        notes, acts = thoughts_and_acts(reply.tool_calls)
         lines = [reply.text]
-        if notes:
-            lines.append(f"Thought: {notes}")
-        for call in acts:
-            lines.append(f"Action: {call.name}\nAction Input: {json_text(call.arguments)}")
+        for call in reply.tool_calls:
+            if call.name == THINK_NAME:
+                lines.append(f"Thought: {thought(call)}")
+            else:
+                lines.append(f"Action: {call.name}\nAction Input: {json_text(call.arguments)}")
         return joined(lines, "\n")
 
     def report(self, call: ToolCall, content: str) -> str:
@@ -133,12 +134,12 @@ class React(Written):
         deltas = reader.whole(text)
         notes = told(deltas, "thought", "thinking")
         answer = told(deltas, "answer")
-        if is_final(request):
+        if request.tool_choice == "none":
             return Meaning(answer, notes)
 
         lead, *sections = reader.sections
         calls, rest = _calls(sections)
-        if not (notes or answer or calls):
+        if not any([notes, answer, calls]):
             raise ModelMistake("it has no label with a text after it that could be acted on")
 
         words = lead.text.strip()
@@ -149,8 +150,10 @@ class React(Written):
             words = answer
         return Meaning(words, notes, calls, bool(answer), is_alone)
 
-    def reader(self, request: Request) -> "SectionReader":
-        return SectionReader(request)
+    def reader(self, request: Request) -> Reader:
+        if may_call(request):
+            return SectionReader(request)
+        return Reader()
 
 
 react = React
@@ -158,15 +161,21 @@ react = React
 
 def _answered_already(request: Request) -> Assistant | None:
     """The reply to the final call, when the model has written it as its Final Answer before."""
-    if request.tool_choice != "none" or request.output_schema is not None:
+    if request.tool_choice != "none" or not may_call(request):
         return None
     match request.messages[-2:]:
         case [Assistant(native={"react": dict(own)}) as reply, ToolResult(name="think")]:
             reader = SectionReader(replace(request, tool_choice="auto"))
             answer = told(reader.whole(own_words(own).text), "answer")
             if answer:
-                known = Assistant(answer, model=reply.model, provider=reply.provider)
-                return replace(known, native={"react": {}}, dialect="react", enforced="prompt")
+                return Assistant(
+                    answer,
+                    model=reply.model,
+                    provider=reply.provider,
+                    native={"react": {}},
+                    enforced="prompt",
+                    dialect="react",
+                )
     return None
 
 
@@ -187,7 +196,7 @@ class SectionReader(Reader):
     def __init__(self, request: Request) -> None:
         super().__init__(LABELS)
         self.sections = [Section("")]
-        self._is_final = is_final(request)
+        self._is_final = request.tool_choice == "none"
         self._kinds: dict[str, Kind] = {"thought": kind_of_notes(request), "answer": "answer"}
         if self._is_final:
             self._kinds[""] = "answer"
@@ -215,13 +224,13 @@ def opens(kind: str, section: str) -> bool:
 
 def _calls(sections: Sequence[Section]) -> tuple[list[ToolCall], str]:
     """The calls of the Actions, and the words behind their inputs. Raises ModelMistake."""
-    calls: list[ToolCall] = []
+    calls = []
     beside = ""
     for section, after in pairwise([*sections, Section("")]):
         if section.label != "action":
             continue
-        name = section.text.strip(AROUND_A_NAME)
-        if not NAME.fullmatch(name):
+        name = section.text.strip(" \t\n`*\"'[]()<>.")
+        if not re.fullmatch(r"[\w.-]+", name):
             raise ModelMistake(f"{name!r} is not the name of a tool alone")
 
         given = "{}"

@@ -73,7 +73,7 @@ class TagParser(Reader):
             written.append(["<", " ?", "(?:/ ?)?", *letters, " ?", ">"])
         super().__init__(marks(re.IGNORECASE, tag=written, code=["```", "`"]))
         self.unopened = ""
-        self._plain: Kind = tags.plain
+        self._plain = tags.plain
         self._answers = [name.casefold() for name in tags.answer]
         self._part = 0  # of the text; 0 before all tags
         self._open: list[str] = []  # the thinking tags that are open, all of one name

@@ -30,17 +30,17 @@ Rule 8: nothing is looked for in a reply that broke off, or was asked for an out
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from itertools import islice
 
-from ..messages import Assistant, Json, ToolCall
+from ..messages import Assistant, ToolCall
 from ..model import Request
 from ..streaming import Delta
-from ..text import json_at, json_value
+from ..text import json_at
 from ..tools import Tool
 from ..wire.pieces import marks
-from .base import NO_REPLY, Dialect, Reader, noticed
+from .base import NO_REPLY, Dialect, Reader, may_call, noticed
 
 TRIES = 50  # places where calls may begin; a reply with more of them is hostile, and costs no more
 INDENT = r"^[ \t]{0,20}"
@@ -52,9 +52,8 @@ OPENERS = marks(
 )
 MARKUP = re.compile(r"(?:[\s;,]|<(?!function=)[^<>\s]*>|\[/?TOOL_CALLS\]|```(?:[\w-]*\s)?)*")
 PARAMETER = re.compile(r"(?s)<parameter=([^<>\s]+)>(.*?)(?:</parameter>|(?=<parameter=)|\Z)\s*")
-HEAD = re.compile(r"(?:<function=([^<>\s]+)>|([\w-]+)\[ARGS\])\s*")
+HEAD = re.compile(r"(?:<function=)?([\w-]+)(?:>|\[ARGS\])\s*")
 BESIDE = {"type", "id"}  # further keys that a call may have
-INVENTED = "<tool_response>"
 NAMED = re.compile(
     r'(?:<function=|\[TOOL_CALLS\]|"name"\s*:\s*")([\w-]+)'
     r'(?:>|\[ARGS\]|"\s*,\s*"(?:arguments|parameters)"\s*:)'
@@ -65,8 +64,8 @@ def read_calls(text: str, tools: Sequence[Tool]) -> tuple[tuple[ToolCall, ...], 
     """The calls that end `text`, marked `recovered` and still without ids, and the text before
     them; no calls and the whole text where there are none.
     """
-    known = {tool.name: tool for tool in tools}
-    written = text.partition(INVENTED)[0]
+    known = [tool.name for tool in tools]
+    written = text.partition("<tool_response>")[0]  # an invented one
     read_to = -1
     for opener in islice(OPENERS[0].finditer(written), TRIES):
         start = opener.start()
@@ -77,7 +76,7 @@ def read_calls(text: str, tools: Sequence[Tool]) -> tuple[tuple[ToolCall, ...], 
     return (), text
 
 
-def _calls_to_the_end(text: str, at: int, known: Mapping[str, Tool]) -> tuple[list[ToolCall], int]:
+def _calls_to_the_end(text: str, at: int, known: Collection[str]) -> tuple[list[ToolCall], int]:
     """The calls from `at` on. No calls, and the place, where anything else is found."""
     calls: list[ToolCall] = []
     while True:
@@ -90,24 +89,21 @@ def _calls_to_the_end(text: str, at: int, known: Mapping[str, Tool]) -> tuple[li
         calls += found
 
 
-def _block(text: str, at: int, known: Mapping[str, Tool]) -> tuple[list[ToolCall], int]:
+def _block(text: str, at: int, known: Collection[str]) -> tuple[list[ToolCall], int]:
     """The calls of the one function or JSON that begins at `at`, and where it ends; none when it is
     no call.
     """
     head = HEAD.match(text, at)
-    if head is None:
-        found = json_at(text, at)
-        if found is None:
-            return [], at
-        return _calls_in(found[0], known), found[1]
-    tool = known.get(head[1] or head[2])
-    if tool is None:
+    if head:
+        arguments, end = _arguments(text, head.end())
+        return _calls_in({"name": head[1], "arguments": arguments}, known), end
+    found = json_at(text, at)
+    if found is None:
         return [], at
-    arguments, end = _arguments(text, head.end(), tool)
-    return _calls_in({"name": tool.name, "arguments": arguments}, known), end
+    return _calls_in(found[0], known), found[1]
 
 
-def _calls_in(value: object, known: Mapping[str, Tool]) -> list[ToolCall]:
+def _calls_in(value: object, known: Collection[str]) -> list[ToolCall]:
     """The calls in a JSON object or list; none where any part of it is something else."""
     match value:
         case [*items]:
@@ -128,7 +124,7 @@ def _calls_in(value: object, known: Mapping[str, Tool]) -> list[ToolCall]:
     return []
 
 
-def _arguments(text: str, at: int, tool: Tool) -> tuple[object, int]:
+def _arguments(text: str, at: int) -> tuple[object, int]:
     """What follows `<function=name>` or `name[ARGS]`, and where it ends: JSON, or parameters in
     tags up to the end of the function, for nothing else says that the last of them is whole. None
     where it is neither.
@@ -140,28 +136,7 @@ def _arguments(text: str, at: int, tool: Tool) -> tuple[object, int]:
     end = text.find("</function>", at)
     if end < 0:
         return None, at
-    properties = tool.parameters.get("properties", {})
-    arguments: Json = {}
-    parameter = PARAMETER.match(text, at, end)
-    while parameter:
-        name, value = parameter.groups()
-        arguments[name] = _typed(value, properties.get(name, {}))
-        at = parameter.end()
-        parameter = PARAMETER.match(text, at, end)
-    if text[at:end].strip():
-        return None, at
-    return arguments, end
-
-
-def _typed(text: str, schema: Json) -> object:
-    """A bare text as a value of `schema`: itself for a string, otherwise the JSON it may be."""
-    inner = text.strip()
-    kinds = [option.get("type") for option in (schema, *schema.get("anyOf", ()))]
-    is_text = "string" in kinds or not any(kinds)
-    value = json_value(inner)
-    if is_text or value is None:
-        return inner
-    return value
+    return {name: value.strip() for name, value in PARAMETER.findall(text, at, end)}, end
 
 
 class Recovering(Dialect):
@@ -172,7 +147,7 @@ class Recovering(Dialect):
     """
 
     def read(self, reply: Assistant, request: Request) -> Assistant:
-        if not reply.is_usable or not _may_call(request):
+        if not reply.is_usable or not may_call(request):
             return reply
         calls, rest = read_calls(reply.text, request.tools)
         not_run = NAMED.findall(rest)
@@ -188,16 +163,12 @@ class Recovering(Dialect):
         return replace(reply, text=rest)
 
     def reader(self, request: Request) -> Reader:
-        if _may_call(request):
+        if may_call(request):
             return CallTextReader()
         return Reader()
 
 
 recovered = Recovering
-
-
-def _may_call(request: Request) -> bool:
-    return bool(request.tools) and request.output_schema is None
 
 
 class CallTextReader(Reader):

@@ -11,21 +11,28 @@ Rule 3: the form is the call, so the form is strict. Where anything else stands 
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
 from string import Template
 from typing import Literal
 
 from .. import messages
-from ..messages import CARRIED, THINK_NAME, Assistant, Json, ToolCall, ToolChoice, ToolResult, User
+from ..messages import (
+    CARRIED,
+    THINK_NAME,
+    Assistant,
+    Enforced,
+    Json,
+    ToolCall,
+    ToolChoice,
+    ToolResult,
+    User,
+)
 from ..model import Capabilities, Model, Request
-from ..think import has_signal, thought
+from ..think import has_signal
 from ..tools import ModelMistake, Tool
 from ..wire.outgoing import sendable
-from .base import Dialect, Kind, is_final, joined
+from .base import Dialect, Kind, joined, may_call
 from .tags import without_leading_thinking
-
-NOT_ALONE = "{} was not run, for something else stands beside it; if you mean it, write it alone"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +59,7 @@ class Written(Dialect):
 
     dialect: str
     key: str
-    enforced: Literal["schema", "prompt"]
+    enforced: Enforced
     forcing: Literal["tool", "none"]
     expected: str
 
@@ -62,9 +69,7 @@ class Written(Dialect):
         return replace(self.inner.capabilities, tools=True, forcing=self.forcing)
 
     def schema(self, request: Request) -> Json | None:
-        """What the reply is asked for under: that of the request, where an answer is due."""
-        if is_final(request):
-            return request.output_schema
+        """What a reply in this dialect is asked for under."""
         return None
 
     def choice(self, choice: ToolChoice) -> str:
@@ -87,15 +92,20 @@ class Written(Dialect):
     def ask(self, request: Request) -> tuple[Model, Request]:
         conversation = self.conversation(request)
         system = request.system
+        schema = request.output_schema
+        if may_call(request):
+            schema = self.schema(request)
         if request.tools:
             say(conversation, self.choice(request.tool_choice))
-            prompt = _prompt(f"{self.key}.md").substitute(self.instructions(request.tools))
-            system = f"{system}\n\n{prompt}".strip()
+            path = Path(__file__).with_name(f"{self.key}.md")
+            prompt = Template(path.read_text(encoding="utf-8").strip())
+            filled = prompt.substitute(self.instructions(request.tools))
+            system = f"{system}\n\n{filled}".strip()
         return self.inner, replace(
             request,
             messages=tuple(conversation),
             system=system,
-            output_schema=self.schema(request),
+            output_schema=schema,
             tools=(),
             tool_choice="auto",
         )
@@ -108,7 +118,7 @@ class Written(Dialect):
         enforced = None if request.tool_choice == "auto" else self.enforced
         native = {self.key: messages.to_json(reply)}
         reply = replace(reply, native=native, dialect=self.dialect, enforced=enforced)
-        if not reply.is_usable:
+        if not reply.is_usable or not may_call(request):
             return reply
         try:
             return self._understood(reply, request)
@@ -120,7 +130,7 @@ class Written(Dialect):
         """`reply` with what its text means in the fields where the loop looks for it. Raises
         ModelMistake.
         """
-        if not is_final(request):
+        if request.tool_choice != "none":
             reply = without_leading_thinking(reply)
         meaning = self.understand(reply.text, request)
         if not meaning.is_alone:
@@ -159,11 +169,6 @@ class Written(Dialect):
         return conversation
 
 
-@cache
-def _prompt(name: str) -> Template:
-    return Template(Path(__file__).with_name(name).read_text(encoding="utf-8").strip())
-
-
 def own_words(native: Json) -> Assistant:
     """The model's own reply, out of `native`."""
     reply = messages.from_json(native)
@@ -198,13 +203,6 @@ def others(tools: Sequence[Tool]) -> list[Tool]:
     return [tool for tool in tools if tool.name != THINK_NAME]
 
 
-def thoughts_and_acts(calls: Sequence[ToolCall]) -> tuple[str, list[ToolCall]]:
-    """The thoughts among some calls, joined, and the other calls."""
-    thoughts = [thought(call) for call in calls if call.name == THINK_NAME]
-    acts = [call for call in calls if call.name != THINK_NAME]
-    return joined(thoughts), acts
-
-
 def _think_call(meaning: Meaning, tools: Sequence[Tool]) -> ToolCall:
     arguments = {CARRIED: meaning.notes}
     if signals(tools):
@@ -217,4 +215,5 @@ def _check_harmless(calls: Sequence[ToolCall], tools: Sequence[Tool]) -> None:
     changing = [tool.name for tool in tools if not tool.read_only]
     for call in calls:
         if call.name in changing:
-            raise ModelMistake(NOT_ALONE.format(call.name))
+            why = "for something else stands beside it; if you mean it, write it alone"
+            raise ModelMistake(f"{call.name} was not run, {why}")
