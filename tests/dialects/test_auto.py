@@ -100,6 +100,12 @@ def test_native_is_obeyed_with_a_warning():
     assert "hides the tools behind a tool result; use the json dialect" in first
 
 
+def test_a_native_run_whose_counts_rise_asks_nothing():
+    with serve(OllamaServer(template=TEMPLATES["qwen3.5"]), on_sight) as running:
+        outcome = desk(connect("ollama:rising", base_url=running.url), Shop()).run(FOUR)
+        assert len(running.requests) == outcome.model_calls
+
+
 def test_a_server_that_counts_only_what_is_new_is_no_suspect():
     """Its counts fall, and the question clears it."""
 
@@ -209,8 +215,18 @@ def test_the_change_is_said_once():
 
 
 class NoTools(ScriptedModel):
+    checked = 0
+
     def check(self) -> None:
+        self.checked += 1
         raise ToolsUnsupported("script has no tool calling")
+
+
+def test_a_model_that_has_replied_can_call():
+    inner = NoTools([PLAN])
+    request = Request((ASKED, NATIVE, RESULT), (THINK, look))
+    assert in_dialect(inner, "auto").complete(request).dialect == ""
+    assert inner.checked == 0
 
 
 def test_a_model_without_tool_calling():

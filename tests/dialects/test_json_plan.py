@@ -134,6 +134,9 @@ def test_what_is_required_is_an_action_or_the_exit_signal():
     assert "actions: this turn asks for one" in said.mistake
     assert answer(plan(actions=[], task_complete=True), "required").stop_reason == "tool_use"
     assert answer(plan(actions=...), "required", tools=(THINK,)).stop_reason == "tool_use"
+    done = plan(actions=[], task_complete=True)
+    for choice, tools in (("required", MINIMAL), (Force("wait"), TOOLS)):
+        assert answer(done, choice, tools=tools).stop_reason == "malformed"
 
 
 @pytest.mark.parametrize("text", ['{"response": "Seen."}', "Seen. It is {blue}.", "", "  Done\n"])
@@ -470,6 +473,11 @@ def test_a_stream_shows_what_the_reply_then_says(turn, size):
     told = [(e.index, e.name, json.loads(e.text)) for e in events[:-1] if e.kind == "call"]
     made = [(n, call.name, call.arguments) for n, call in enumerate(said.tool_calls)]
     assert told == [call for call in made if call[1] != "think"]
+
+
+def test_a_broken_plan_is_not_told_as_the_answer():
+    events = streamed('{"response": "Se', "none")
+    assert (shown(events, "answer"), events[-1].stop_reason) == ("Se", "malformed")
 
 
 def test_deltas_come_as_early_as_the_format_allows():

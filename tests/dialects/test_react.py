@@ -194,6 +194,7 @@ FINAL = {
     "Yes.\nObservation: thanks": "Yes.",
     "A thought ends with </think>.": "A thought ends with </think>.",
     "Thought: one more\nAction: count": "",  # the loop asks once more
+    "Action: count\nFinal Answer: Yes.": "Yes.",  # the call is dropped
 }
 
 

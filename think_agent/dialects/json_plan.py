@@ -13,9 +13,10 @@ Rule 2: the system prompt describes the format and the tools, and is the same by
         (prompt caches). What a single turn may hold is said by its schema alone.
 Rule 3: a server may ignore the schema, so what comes back is read as strictly as it was asked.
         The plan is the whole reply, one fence and leading marked thinking aside. Where it changes
-        nothing, text around it is forgiven, as are keys without a use in this turn (but never an
-        action) and plain words where an answer is due. All else is `"malformed"`, with the mistake
-        in words for the model.
+        nothing, text around it is forgiven, as are keys without a use in this turn and plain words
+        where an answer is due. An action is never passed over, but beside the final answer, where
+        it is dropped as any call. All else is `"malformed"`, with the mistake in words for the
+        model.
 Rule 4: two things that no schema carries are checked on reading: who acts gives a reasoning that is
         not blank; and where `"required"` leaves the exit signal as a way out, a plan acts or takes
         it. The arguments of an action are its tool's to check, as in any call.

@@ -14,10 +14,10 @@ Rule 1: a label begins a line, in any case, bold or numbered as it may be. What 
 Rule 2: the form is Thoughts, and then one Action with its input, which ends the reply. An Action
         that changes something runs from this form alone. Beside Actions that change nothing, other
         words and further Actions are forgiven; all Thoughts of a reply are one, and stand first.
-Rule 3: a reply without anything to act on, or with an Action that names no tool, is `"malformed"`,
-        and nothing in it is run. An Action Input is one JSON object, on several lines or in a fence
-        as it may be; without one there are no arguments. Anything else is handed on as it stands:
-        arguments are their tool's to check, as in any call.
+Rule 3: a reply without anything to act on, or with words beside the name in an Action, is
+        `"malformed"`, and nothing in it is run. An Action Input is one JSON object, on several
+        lines or in a fence as it may be; without one there are no arguments. Anything else is
+        handed on as it stands, and is not run: arguments are their tool's to check, as in any call.
 Rule 4: a Final Answer is the exit signal, and its words are the final reply: the final call of the
         loop is answered with them, from the transcript, and the model is not asked a second time.
         With a think tool that has no exit signal, or without one, a Final Answer is silence.
@@ -49,14 +49,7 @@ from ..think import thought
 from ..tools import ModelMistake, Tool
 from ..wire.pieces import marks
 from .base import Kind, Reader, Wrapper, joined, may_call, told
-from .written import (
-    Meaning,
-    Written,
-    kind_of_notes,
-    others,
-    own_words,
-    signals,
-)
+from .written import Meaning, Written, kind_of_notes, others, own_words, signals
 
 BEFORE = (r"^ {0,3}", r"(?:[#*_]{1,6} ?)?")
 AFTER = (r"[ \t\d*_]{0,12}", "[:：]", r"[*_]{0,3}", "")

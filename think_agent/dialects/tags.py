@@ -19,7 +19,8 @@ Rule 4: a tag is `<name>` or `</name>` in any case, with at most one space after
 Rule 5: text is passed on as soon as it is certain. Held back are only an end that may yet become
         a tag or a fence, and whitespace that may yet turn out to be the end.
 Rule 6: a text without tags is passed on unchanged. Where the kind changes, a part begins: it loses
-        the whitespace around it, and is set apart from others of its kind (42 and 43 are not 4243).
+        the whitespace around it, and a blank line stands between two parts of a kind (42 and 43 are
+        not 4243).
 Rule 7: the joined Deltas are the same wherever a text is cut into pieces.
 
 Limitations: some chat templates open `<think>` themselves, so a reply begins with reasoning and its
@@ -162,8 +163,8 @@ class Tagged(Dialect):
     """`tagged(model, Tags(plain="answer"))`: its text is read with its tags, and the thinking and
     the answer that it marks told apart.
 
-    - Native thinking stays first, marked thinking follows on a new line. (Their Deltas come without
-      that newline.)
+    - Native thinking stays first, marked thinking follows behind a blank line. (Their Deltas come
+      without that line.)
     - Calls and the rest of the reply stay as they are, and so does `native`: it is the provider's
       own message, whose chat template knows its own tags, and a changed one would miss the prompt
       cache. So that provider is handed its own reasoning back; no other one is.

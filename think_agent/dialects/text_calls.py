@@ -22,11 +22,12 @@ Rule 3: JSON without a marker must begin a line.
 Rule 4: an invented `<tool_response>` and what follows it is cut off, if there are calls before it.
 Rule 5: half a call is none. JSON says itself where it ends, so the markup around it may be left
         open (servers take closing tags for stop words); parameters in tags end with `</function>`.
+        They are text, and their tool makes numbers of it.
 Rule 6: markup that was read is taken out of the text, so it is never an answer. Those of a final
         reply are calls, too: the loop drops them, as any that stray into it. Beside real calls the
         markup makes none: servers leave in the text what they have read as a call.
 Rule 7: what names a declared tool in the form of a call and stays text gets a notice.
-Rule 8: nothing is looked for in a reply that broke off, or was asked for an output schema.
+Rule 8: nothing is looked for in a reply that broke off, or whose answer has a schema of its own.
 """
 
 import re

@@ -111,7 +111,7 @@ class Written(Dialect):
         )
 
     def read(self, reply: Assistant, request: Request) -> Assistant:
-        if reply.dialect:  # the transcript knew it already
+        if reply.native == {self.key: {}}:  # the transcript knew it already
             return reply
         if reply.tool_calls:  # it was shown no tools
             reply = replace(reply, tool_calls=(), native=None)
