@@ -181,6 +181,10 @@ def test_without_an_exit_signal_a_final_answer_is_silence():
         assert calls(reply) == [("think", {"thought": "hm"})] * len(think) + [("count", {})]
 
 
+def test_a_thought_that_is_written_as_an_action_changes_nothing():
+    assert calls(reply_to(f"So.\n{READ['think as an action'][0]}")) == GONE
+
+
 def test_words_before_the_first_label_stand_beside_the_calls():
     reply = reply_to("Let me see.\nAction: count")
     assert (reply.text, calls(reply)) == ("Let me see.", [("count", {})])

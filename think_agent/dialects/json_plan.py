@@ -186,8 +186,12 @@ def plan_schema(request: Request, *, is_bounded: bool) -> Json:
 
 def _closed(**properties: Json) -> Json:
     """The schema of an object with these properties, all of them and no others."""
-    parts = {"properties": properties, "required": list(properties)}
-    return {"type": "object", **parts, "additionalProperties": False}
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
 
 
 def _keys(request: Request) -> Sequence[str]:

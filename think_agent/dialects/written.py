@@ -98,7 +98,7 @@ class Written(Dialect):
         if request.tools:
             say(conversation, self.choice(request.tool_choice))
             path = Path(__file__).with_name(f"{self.key}.md")
-            prompt = Template(path.read_text(encoding="utf-8").strip())
+            prompt = Template(path.read_text(encoding="utf-8"))
             filled = prompt.substitute(self.instructions(request.tools))
             system = f"{system}\n\n{filled}".strip()
         return self.inner, replace(
@@ -212,7 +212,7 @@ def _think_call(meaning: Meaning, tools: Sequence[Tool]) -> ToolCall:
 
 def _check_harmless(calls: Sequence[ToolCall], tools: Sequence[Tool]) -> None:
     """Raises ModelMistake for a call of a tool that changes something."""
-    changing = [tool.name for tool in tools if not tool.read_only]
+    changing = [tool.name for tool in others(tools) if not tool.read_only]
     for call in calls:
         if call.name in changing:
             why = "for something else stands beside it; if you mean it, write it alone"
