@@ -3,6 +3,8 @@ show a model less than was sent.
 """
 
 import asyncio
+import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -28,7 +30,14 @@ from think_agent import (
     tool,
 )
 from think_agent.dialects import in_dialect
-from think_agent.dialects.auto import WITH_TOOLS, WITHOUT_TOOLS, shows_tools, tools_are_shown
+from think_agent.dialects.auto import (
+    LEAST,
+    WHOLE,
+    WITH_TOOLS,
+    WITHOUT_TOOLS,
+    shows_tools,
+    tools_are_shown,
+)
 from think_agent.errors import ToolsUnsupported
 
 FOUR = "Please refund ORD-001, ORD-002, ORD-003 and ORD-004"
@@ -156,7 +165,16 @@ def test_what_was_estimated_says_nothing():
 
 def test_the_two_prompts_differ_in_the_tools_alone():
     assert replace(WITH_TOOLS, tools=()) == WITHOUT_TOOLS
-    assert isinstance(WITH_TOOLS.messages[-1], ToolResult)
+    question, _, result = WITH_TOOLS.messages
+    assert isinstance(question, User)
+    assert isinstance(result, ToolResult)
+    assert words(question.text, result.content) >= WHOLE
+    shown = [f"{tool.description} {json.dumps(tool.parameters)}" for tool in WITH_TOOLS.tools]
+    assert words(*shown) >= 2 * LEAST
+
+
+def words(*texts: str) -> int:
+    return len(re.findall(r"\w+", " ".join(texts)))
 
 
 @tool(read_only=True)

@@ -208,13 +208,23 @@ def test_in_the_final_call_plain_words_are_the_answer(text):
     assert (reply.text, reply.tool_calls, reply.stop_reason) == (FINAL[text], (), "end_turn")
 
 
-@pytest.mark.parametrize(
-    "options", [{"tools": ()}, {"tool_choice": "none", "output_schema": {"type": "object"}}]
-)
-def test_where_the_dialect_is_not_spoken_a_text_is_what_it_is(options):
+def test_without_tools_a_text_is_what_it_is():
     text = "Thought: so be it\nFinal Answer: {}"
-    reply, deltas = four_ways(in_pieces(text, 4), request(**options))
+    reply, deltas = four_ways(in_pieces(text, 4), request(tools=()))
     assert reply.text == told(deltas, "answer") == text
+
+
+def test_a_typed_answer_may_stand_behind_its_label():
+    """Servers for which this dialect is there know no schema."""
+
+    def clerk(asked_request):
+        if asked_request.output_schema:
+            return Assistant('Final Answer: {"answer": [7]}')
+        return Assistant("Thought: done\nFinal Answer: It is 7.")
+
+    model = react(ScriptedModel(clerk))
+    outcome = Agent(model, [count], answer=list[int]).run("Which?")
+    assert (outcome.exit, outcome.data) == ("signal", [7])
 
 
 # What the model inside gets to see.

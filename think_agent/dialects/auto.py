@@ -57,9 +57,9 @@ WITHOUT_TOOLS = Request(
 WITH_TOOLS = replace(WITHOUT_TOOLS, tools=(THINK, look_up))
 """Two prompts that differ in nothing but the tools, and end behind a tool result."""
 
-# In words, and a word is a token or more.
-WHOLE = 60  # that the two prompts have in common
-LEAST = 90  # half of what the tools add to one
+# Tokens. A word is one or more of them.
+WHOLE = 60  # the two prompts have more words in common
+LEAST = 90  # half as many as the words of the tools
 
 
 def tools_are_shown(without: Assistant, with_tools: Assistant) -> bool | None:

@@ -131,6 +131,8 @@ class JsonPlan(Written):
         return f"Result of {call.name} ({call.id}):\n{content}"
 
     def understand(self, text: str, request: Request) -> Meaning:
+        if not may_call(request):
+            return Meaning(text)
         plan = _plan(text, request)
         answer = plan.response.strip()
         if request.tool_choice == "none":

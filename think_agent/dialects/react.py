@@ -144,7 +144,7 @@ class React(Written):
         return Meaning(words, notes, calls, bool(answer), is_alone)
 
     def reader(self, request: Request) -> Reader:
-        if may_call(request):
+        if request.tools:
             return SectionReader(request)
         return Reader()
 

@@ -35,7 +35,7 @@ from .base import Dialect, Kind, joined, may_call
 from .tags import without_leading_thinking
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Meaning:
     """What a text means: notes, calls of tools but think, and words for the user. `is_leaving`: it
     says that all is done. `is_alone`: it is the form and nothing else.
@@ -118,7 +118,7 @@ class Written(Dialect):
         enforced = None if request.tool_choice == "auto" else self.enforced
         native = {self.key: messages.to_json(reply)}
         reply = replace(reply, native=native, dialect=self.dialect, enforced=enforced)
-        if not reply.is_usable or not may_call(request):
+        if not reply.is_usable or not request.tools:
             return reply
         try:
             return self._understood(reply, request)
@@ -215,5 +215,7 @@ def _check_harmless(calls: Sequence[ToolCall], tools: Sequence[Tool]) -> None:
     changing = [tool.name for tool in others(tools) if not tool.read_only]
     for call in calls:
         if call.name in changing:
-            why = "for something else stands beside it; if you mean it, write it alone"
-            raise ModelMistake(f"{call.name} was not run, {why}")
+            raise ModelMistake(
+                f"{call.name} was not run, for something else stands beside it; if you mean it, "
+                "write it alone"
+            )
