@@ -6,7 +6,7 @@ Rule 2: Ctrl-C clears a line. On an empty one, twice, it leaves.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import ClassVar
 
@@ -35,7 +35,7 @@ def chat(agent: Agent) -> None:
 class Chat:
     """The prompt. A subclass may add commands (`help` and `obey`), and run turns its own way."""
 
-    help: ClassVar[Mapping[str, str]] = {
+    help: ClassVar[dict[str, str]] = {
         "/help": "this list",
         "/explain": "why each step of the last turn was taken, and which policy changed it",
         "/reset": "forget the conversation",
@@ -108,7 +108,7 @@ class Chat:
             return
         for line in explained(of_last_turn(self.agent, transcript)):
             mark, text = MARKED.fullmatch(line).groups()  # type: ignore[union-attr]
-            write_block(self.view.console, mark, text)
+            write_block(self.view.console, mark, "", text)
 
     def read(self) -> str | None:
         """What the person types; None to leave."""

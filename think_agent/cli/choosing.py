@@ -11,28 +11,29 @@ from typing import Any, get_args
 
 import click
 from click import Context
+from click.decorators import FC
 
 from ..dialects.auto import innermost
 from ..errors import ModelError, ToolsUnsupported
 from ..model import Model
-from ..probe.asking import HasWindow
 from ..providers import PROVIDERS, connect
 from ..scripted import Script
 from ..wire.settings import Reasoning
-from .options import Command, Decorated, flags, given, is_of_another, positive, prices_of, whole
+from .options import Command, flags, given, is_of_another, positive, prices_of, whole
 from .screen import say
 
 LEVELS = get_args(Reasoning)
 ERRORS = ("tell_model", "fail_fast")
 
 
-def model_flags(*, default: str) -> Callable[[Decorated], Decorated]:
+def model_flags(*, default: str) -> Callable[[FC], FC]:
     """Which model, where, and how it is asked: see `chosen_model`."""
     names = ", ".join(PROVIDERS)
-    auto = "auto (Ollama where it runs, else a script), " if default == "auto" else ""
+    if default == "auto":
+        names = f"auto (Ollama where it runs, else a script), {names}"
     return flags(
         "model",
-        ("--provider", "P[:MODEL]", str, default, auto + names),
+        ("--provider", "P[:MODEL]", str, default, names),
         ("--model", "M", str, None, "another model than the provider's default"),
         ("--base-url", "U", str, None, "another server that speaks the provider's protocol"),
         ("--timeout", "S", positive, None, "seconds of silence before it is given up"),
@@ -67,9 +68,9 @@ class ModelCommand(Command):
         if provider not in ("auto", "ollama"):
             return
         try:
-            server = innermost(chosen_model(ctx))
-            if isinstance(server, HasWindow):
-                yield f"{'context window':18} {server.window()}"
+            window = getattr(innermost(chosen_model(ctx)), "window", None)
+            if window:
+                yield f"{'context window':18} {window()}"
         except (ModelError, ValueError, click.UsageError) as error:
             yield f"{'context window':18} not known ({error})"
 
@@ -92,8 +93,7 @@ def chosen_model(ctx: Context, **stand_ins: Any) -> Model:
     model = options.pop("model", None)
     is_overruled = ":" in spec and is_of_another(ctx, "model")
     if model and not is_overruled:
-        provider = spec.partition(":")[0]
-        spec = f"{provider}:{model}"
+        spec = f"{spec.partition(':')[0]}:{model}"
     return named_model(spec, options, **stand_ins)
 
 
@@ -132,18 +132,15 @@ def _on_this_machine(model: str) -> str:
     usual = PROVIDERS["ollama"].default_model
     installed: list[str] = []
     try:
-        connect("ollama")  # says so where the package is not there to be imported
-        from ..providers.ollama import Ollama
-
-        server = Ollama(model or usual, timeout=2.0)
+        server: Any = innermost(connect(f"ollama:{model or usual}", timeout=2.0))
         installed = server.installed()
-        if not model:
-            model = server.pick()
-            if model != usual:
-                say(f"{usual} is not installed: taking {model}, which is.")
+        if model:
+            with suppress(ToolsUnsupported):  # then it may speak a dialect
+                server.check()
             return model
-        with suppress(ToolsUnsupported):  # then it may speak a dialect
-            server.check()
+        model = server.pick()
+        if model != usual:
+            say(f"{usual} is not installed: taking {model}, which is.")
         return model
     except ModelError as error:
         say(str(error))

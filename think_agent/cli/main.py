@@ -2,10 +2,8 @@
 
 Rule 1: an error that a user can meet is one line on stderr that says what to do, never a traceback.
 Rule 2: the exit code tells how it ended (`EXIT_CODES`).
-Rule 3: a subcommand is the `command` of the module of its name here, imported when it is asked for.
 """
 
-import importlib
 import io
 import os
 import signal
@@ -18,6 +16,9 @@ import click
 from .. import __version__
 from ..errors import FileError, ModelError
 from ..messages import Exit
+from .audit import command as audit
+from .eval import command as evaluate
+from .probe import command as probe
 from .screen import accept_any_text, say
 
 EXIT_CODES = (
@@ -28,21 +29,9 @@ EXIT_CODES = (
 )
 
 READER_GONE = 141  # what a shell says of a program that SIGPIPE ended
-COMMANDS = ("audit", "eval", "probe")
 
 
-class Commands(click.Group):
-    """The commands by their names, each imported when it is asked for."""
-
-    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        if name not in self.commands:
-            return None
-        module = importlib.import_module(f".{name}", __package__)
-        command: click.Command = module.command
-        return command
-
-
-@click.command(cls=Commands, commands=dict.fromkeys(COMMANDS), no_args_is_help=True)
+@click.group(commands={"audit": audit, "eval": evaluate, "probe": probe}, no_args_is_help=True)
 @click.version_option(__version__, message="%(version)s")
 def think_agent() -> None:
     """Ask an endpoint what it does, measure whether thinking helps, read what a run did."""
@@ -62,10 +51,8 @@ def run(command: click.Command, prog: str, words: Sequence[str] | None = None) -
     if sys.stdout is None:
         say("error: stdout is closed, so nothing could be shown")
         return 1
-    if isinstance(sys.stdin, io.TextIOWrapper):
-        sys.stdin.reconfigure(errors="replace")
-    accept_any_text(sys.stdout)
-    accept_any_text(sys.stderr)
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
+        accept_any_text(stream)
 
     try:
         code = _run(command, prog, list(sys.argv[1:] if words is None else words))

@@ -35,7 +35,7 @@ def command(ctx: click.Context, /, json: bool, **_: object) -> None:
     if json:
         print(dumps(asdict(found)))
         return
-    rows = [("what", "result"), *((row.name, row.text) for row in found.rows)]
+    rows = [("what", "result"), *[(row.name, row.text) for row in found.rows]]
     best = found.recommended
     advice = f"recommended: --force {best.force} --dialect {best.dialect} ({best.because})"
     if any(row.result == "silently ignored" for row in found.rows):
