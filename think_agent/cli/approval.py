@@ -28,7 +28,8 @@ def at_the_terminal(question: AskHuman) -> Verdict:
     has on the screen.
     """
     view = RunView.in_front or RunView(Screen())
-    view.ask(question)
+    view.stop()  # a preview and a prompt cannot share the screen
+    view.asking = question.question
     _show_question(view, question)
     forget_typing()
     try:
@@ -36,7 +37,7 @@ def at_the_terminal(question: AskHuman) -> Verdict:
     except EOFError:
         view.print("")  # the line of the prompt is not over
         verdict = Verdict("quit", reason="The input ended.")
-    view.answered()
+    view.start()
     return replace(verdict, by=_who())
 
 

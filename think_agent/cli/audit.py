@@ -50,18 +50,15 @@ LARGEST_PAGE = 50_000_000  # bytes of a transcript; a browser shows no larger pa
 
 
 def write_html(path: str, made: Report) -> None:
-    """Write the page of a report to a file that only its owner reads. Raises FileError."""
+    """Write the page of a report to a file that only its owner reads. Raises OSError."""
     _write(path, to_html(made))
 
 
 def _write(path: str, page: str) -> None:
     file = Path(path)
-    try:
-        file.touch(0o600)
-        file.chmod(0o600)  # it may have been there
-        file.write_text(page, encoding="utf-8")
-    except OSError as error:
-        raise FileError(f"--html {path}: {error.strerror}; choose another path") from error
+    file.touch(0o600)
+    file.chmod(0o600)  # it may have been there
+    file.write_text(page, encoding="utf-8")
 
 
 def show(made: Report, view: RunView) -> None:

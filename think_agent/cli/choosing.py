@@ -113,16 +113,16 @@ def named_model(
 
     if provider == "auto":
         found = _on_this_machine(model)
-        if found:
-            return connect(f"ollama:{found}", **options)
-        return named_model("offline", scripts=scripts, pace=pace)
-    if provider == "offline":
-        name = model or "stand-in"
-        if scripts and name not in scripts:
-            names = ", offline:".join(scripts)
-            raise click.UsageError(f"--provider: there is no {spec}; use one of offline:{names}")
-        return connect(spec, **options, script=scripts.get(name), pace=pace)
-    return connect(spec, **options)
+        if not found:
+            return named_model("offline", scripts=scripts, pace=pace)
+        spec = f"ollama:{found}"
+    if provider != "offline":
+        return connect(spec, **options)
+    name = model or "stand-in"
+    if scripts and name not in scripts:
+        names = ", offline:".join(scripts)
+        raise click.UsageError(f"--provider: there is no {spec}; use one of offline:{names}")
+    return connect(spec, **options, script=scripts.get(name), pace=pace)
 
 
 def _on_this_machine(model: str) -> str:

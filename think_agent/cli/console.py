@@ -14,15 +14,13 @@ from typing import ClassVar
 
 from rich.console import Console, Group
 from rich.live import Live
-from rich.segment import SegmentLines
 from rich.text import Text
 
-from .. import think
 from ..agent import Agent, Saved
 from ..audit import words
 from ..errors import FileError, ModelError
-from ..loop import AskHuman
 from ..messages import (
+    THINK_NAME,
     Assistant,
     Checked,
     Message,
@@ -34,19 +32,19 @@ from ..messages import (
 from ..outcome import Data, Outcome, report
 from ..running import Event
 from ..streaming import Delta, Notice
+from ..text import sanitize
+from ..think import thought
 from ..tools import signature
 from ..turn import Turn
-from .screen import Screen, block, show_typing, write, write_block
+from .screen import Screen, show_typing, write, write_block
 
 STAND_IN = "scripted stand-in: no language model is at work"
 LOOK = {  # an icon and a style
     "thinking": ("🧠", "dim italic"),
     "thought": ("💭", "bold cyan"),  # the loudest: they are what this is about
     "call": ("🔧", "yellow"),
-    "done": ("  ↳", "dim"),
-    "failed": ("  ↳", "red"),
-    "refused": ("  ↳", "red"),
-    "in doubt": ("  ↳", "bold red"),
+    "result": ("  ↳", "dim"),
+    "error": ("  ↳", "red"),
     "answer": ("💬", "default"),
     "commentary": ("💬", "dim"),
     "question": ("→", "magenta"),
@@ -100,13 +98,14 @@ class RunView:
         """What was said and done since the run began: all there is of a run that was stopped."""
         self.turn = Turn()
         """The reading of them."""
-        self.asking: AskHuman | None = None
+        self.asking = ""
         """The question that waits for a person, while it does."""
         self.on_screen: ToolCall | None = None
         """The call that was shown last, until its result is."""
         self._started = time.monotonic()
         self._held = ""  # words of a reply: most often they are the answer
-        self._pieces: dict[tuple[str, str, int], str] = {}  # of the reply that is on its way
+        self._forming: list[Text] = []  # the reply that is on its way
+        self._channel = ("", 0)  # of its last piece
         self._live: Live | None = None
 
     def __enter__(self) -> "RunView":
@@ -133,7 +132,7 @@ class RunView:
                 if self.thoughts:
                     self._line("notice", text)
             case _:
-                self._pieces = {}
+                self._forming = []
                 self._read(event)
                 if self.thoughts and not self.turn.ended:
                     self._show(event)
@@ -166,7 +165,7 @@ class RunView:
             self.print("Stopped. Nothing was done.", "yellow")
         if self.asking:
             self.print("Not done, for it waited for your answer; nothing was written:", "yellow")
-            write_block(self.console, "?", "yellow", self.asking.question)
+            write_block(self.console, "?", "yellow", self.asking)
 
     def print(self, text: str, style: str = "") -> None:
         """Text that a terminal wraps at words, and a pipe does not wrap at all."""
@@ -178,19 +177,10 @@ class RunView:
         for name, meaning in rows.items():
             write_block(self.console, name.ljust(width), "", meaning)
 
-    def ask(self, question: AskHuman) -> None:
-        """A person is asked: the preview and a prompt cannot share the screen."""
-        self.stop()
-        self.asking = question
-
-    def answered(self) -> None:
-        """The person has answered."""
-        self.asking = None
-        self.start()
-
     def start(self) -> None:
         """Show the preview of the reply on its way, where a terminal can wipe it again."""
-        self._pieces = {}
+        self.asking = ""
+        self._forming = []
         if RunView.in_front is self and self.console.is_interactive:
             self._live = Live(console=self.console, transient=True, get_renderable=self._preview)
             show_typing(False)
@@ -212,8 +202,6 @@ class RunView:
         self.messages.clear()
         self._read(request)
         self._held = ""
-        self.asking = None
-        self.on_screen = None
         self._started = time.monotonic()
         self.start()
 
@@ -246,27 +234,26 @@ class RunView:
         if call is self.on_screen:
             return
         self.on_screen = call
-        if call.name != think.THINK.name:
+        if call.name != THINK_NAME:
             self._line("call", signature(call))
             return
-        thought = think.thought(call).strip()
-        if self._held in thought:  # a small model says all in the same words
+        notes = thought(call).strip()
+        if self._held in notes:  # a small model says all in the same words
             self._held = ""
-        self._line("thought", thought or "(an empty thought)")
+        self._line("thought", notes or "(an empty thought)")
 
     def _show_result(self, result: ToolResult) -> None:
         call = self.on_screen
         self.on_screen = None
-        if result.name == think.THINK.name:
+        if result.name == THINK_NAME:
             if not self.turn.closing:  # else its words may be the answer
                 self._hold("")
-            return
-        status = words.status(result)
-        content = result.content
-        is_whole = self.verbose or status != "done"
-        if call and not is_whole:
-            content = words.gave(content, call.arguments)
-        self._line(status, content)
+        elif result.is_error:
+            self._line("error", result.content)
+        elif self.verbose or call is None:
+            self._line("result", result.content)
+        else:
+            self._line("result", words.gave(result.content, call.arguments))
 
     def _hold(self, text: str) -> None:
         """The words of a reply wait for the line after its thought: the answer may be the same, and
@@ -284,20 +271,20 @@ class RunView:
 
     def _grow(self, delta: Delta) -> None:
         """A piece of the reply that is on its way."""
-        if self.thoughts or delta.kind == "answer":
-            place = (delta.kind, delta.name, delta.index)
-            self._pieces[place] = self._pieces.get(place, "") + delta.text
+        if not self.thoughts and delta.kind != "answer":
+            return
+        icon, style = LOOK[delta.kind]
+        channel = (delta.kind, delta.index)
+        if not self._forming or channel != self._channel:
+            self._channel = channel
+            self._forming.append(Text(f"{icon} "))
+            if delta.kind == "call":
+                self._forming[-1].append(f"{delta.name} ", style)
+        self._forming[-1].append(sanitize(delta.text), style)
 
     def _preview(self) -> Group:
         """What has arrived of the reply that is on its way, and how long the run has taken."""
-        blocks = []
-        for (kind, name, _), text in list(self._pieces.items()):  # they go on forming meanwhile
-            if kind == "call":
-                text = f"{name} {text}"
-            blocks.append(block(*LOOK[kind], text))
-
-        # Only the tail fits: a live region taller than the screen cannot be wiped.
-        lines = self.console.render_lines(Group(*blocks))
-        tail = SegmentLines(lines[3 - self.console.height :], new_lines=True)
+        lines = Text("\n").join(self._forming).wrap(self.console, self.console.width)
         seconds = int(time.monotonic() - self._started)
-        return Group(tail, Text(f"⠋ {seconds} s", "dim"))
+        # Only the tail fits: a live region taller than the screen cannot be wiped.
+        return Group(*lines[3 - self.console.height :], Text(f"⠋ {seconds} s", "dim"))

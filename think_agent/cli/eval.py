@@ -4,7 +4,6 @@ Rule 1: the table goes to stdout, everything else to stderr.
 Rule 2: what an evaluation does is in `evaluation/command.py`; here are its flags and its words.
 """
 
-import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -122,11 +121,9 @@ def _run(evaluation: Evaluation, out: str) -> None:
     waiting = len(evaluation.waiting)
     if waiting < jobs:
         say(f"{jobs - waiting} of {jobs} runs are done already, in {out}")
-    # asyncio cancels its tasks on SIGINT alone, so SIGTERM becomes one
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
-    is_seen = waiting and Screen(stderr=True).is_terminal
+    is_hidden = not sys.stderr.isatty()
     try:
-        with click.progressbar(length=waiting, file=sys.stderr, hidden=not is_seen) as bar:
+        with click.progressbar(length=waiting, file=sys.stderr, hidden=is_hidden) as bar:
             evaluation.run(lambda result: bar.update(1))
     except KeyboardInterrupt:
         done = f"{jobs - len(evaluation.waiting)} of {jobs} runs are done"
