@@ -8,7 +8,6 @@ Rule 2: what is written is as private as the transcript: file mode 0600, and `--
 Rule 3: a log is read whole, or the exit code says that it was not.
 """
 
-from collections.abc import Mapping
 from json import dumps
 from pathlib import Path
 from typing import Any
@@ -35,7 +34,7 @@ from ..audit.redaction import Redaction
 from ..audit.report import Note, Step
 from ..errors import FileError
 from ..evaluation import tables
-from ..messages import Checked, Started, User, Verdict
+from ..messages import Checked, Json, Started, User, Verdict
 from ..streaming import Notice
 from .console import RunView
 from .options import Command, File, flags, several
@@ -46,7 +45,7 @@ EXIT_CODES = (
     "something in the log could not be read"
 )
 MOST_PLACES = 10  # of what could not be read, on the screen
-LARGEST_PAGE = 50_000_000  # bytes of a transcript; a browser shows no larger page
+LARGEST_PAGE = 50  # megabytes of a transcript; a browser shows no larger page
 
 
 def write_html(path: str, made: Report) -> None:
@@ -115,45 +114,48 @@ def _show_entry(entry: Step | Note, view: RunView) -> None:
     ("--by", "FACT", str, "", "count for each value of what else the log says (reward)"),
     ("--strict", "", bool, False, "refuse a log of which something could not be read"),
 )
-def command(transcript: str, html: str | None, json: bool, **options: Any) -> int:
+def command(**options: Any) -> int:
     """Show a transcript: as text, as JSON, as one HTML page, as ATIF. Of another program's runs,
     count what stands behind what; one alone is shown, too.
     """
-    if not options["from"] and is_transcript(transcript):
-        _show_run(transcript, read(transcript), html, json, options)
+    path = options["transcript"]
+    if not options["from"] and is_transcript(path):
+        _show_run(read(path), options)
         return 0
 
-    log = read_log(transcript, options["from"] or "", options["think"])
+    log = read_log(path, options["from"] or "", options["think"])
     unread = log.unread
     if options["strict"] and unread:
         what = f"{unread[0]} ({len(unread)} in all); leave out --strict to see the rest"
-        raise FileError(f"{transcript}: {what}")
+        raise FileError(f"{path}: {what}")
     _check_names(log, options)
-    if len(log.runs) > 1 and not options["to"]:
-        _show_table(log, html, json, options)
+    if len(log.runs) == 1 or options["to"]:
+        _show_each(log, options)
     else:
-        _show_each(transcript, log, html, json, options)
-    if not unread:
-        return 0
-
+        _show_table(log, options)
     for place in unread[:MOST_PLACES]:
         say(f"not read: {place}")
     if len(unread) > MOST_PLACES:
         say(f"not read: {len(unread) - MOST_PLACES} more")
-    return 3
+    if unread:
+        return 3
+    return 0
 
 
-def _show_run(
-    path: str, record: Record, html: str | None, json: bool, options: Mapping[str, Any]
-) -> None:
+def _show_run(record: Record, options: Json) -> None:
     """One run, in the form that was asked for."""
     if options["to"]:
-        _show_atif(record, options)
+        redaction = Redaction(options["redact"], record.entries)
+        entries = [redaction.hide(entry) for entry in record.entries]
+        print(dumps(to_atif(entries, redaction.hide(record.header))))
+        for warning in redaction.warnings():
+            say(warning)
         return
-    size = Path(path).stat().st_size
-    if html and size > LARGEST_PAGE:
-        megabytes = size // 1_000_000
-        raise FileError(f"{path}: {megabytes} MB are too much for a page; take --text or --json")
+    html = options["html"]
+    megabytes = Path(options["transcript"]).stat().st_size // 1_000_000
+    if html and megabytes >= LARGEST_PAGE:
+        what = f"{megabytes} MB are too much for a page; take --text or --json"
+        raise FileError(f"{options['transcript']}: {what}")
     made = report(
         record.entries,
         header=record.header,
@@ -164,31 +166,25 @@ def _show_run(
     if html:
         write_html(html, made)
         say(f"wrote {html}")
-    if json:
+    if options["json"]:
         print(dumps(to_json_report(made)))
     elif not html:
         show(made, RunView(Screen(), verbose=True))
 
 
-def _show_atif(record: Record, options: Mapping[str, Any]) -> None:
-    redaction = Redaction(options["redact"], record.entries)
-    entries = [redaction.hide(entry) for entry in record.entries]
-    print(dumps(to_atif(entries, redaction.hide(record.header))))
-    for warning in redaction.warnings():
-        say(warning)
-
-
 # The runs of another program.
 
 
-def _check_names(log: Log, options: Mapping[str, Any]) -> None:
+def _check_names(log: Log, options: Json) -> None:
     """A name that means nothing here is said, for `0 of 0` says nothing. Raises UsageError."""
     tools = sorted(counts.tools_of(log.runs))
-    for pattern in options["guarded"]:
+    known = f"no call in the log fits; its tools: {', '.join(tools)}"
+    patterns = options["guarded"]
+    for pattern in patterns:
         if not counts.fitting(tools, [pattern]):
-            say(f"--guarded {pattern}: no call in the log fits; its tools: {', '.join(tools)}")
-    if options["guarded"] and not counts.fitting(tools, options["guarded"]):
-        raise click.UsageError(f"--guarded: no call in the log fits; its tools: {', '.join(tools)}")
+            say(f"--guarded {pattern}: {known}")
+    if patterns and not counts.fitting(tools, patterns):
+        raise click.UsageError(f"--guarded: {known}")
 
     facts: set[str] = set()
     for run in log.runs:
@@ -197,30 +193,28 @@ def _check_names(log: Log, options: Mapping[str, Any]) -> None:
         raise click.UsageError(f"--by {options['by']}: the log has {', '.join(sorted(facts))}")
 
 
-def _table(log: Log, options: Mapping[str, Any]) -> tables.Section:
+def _table(log: Log, options: Json) -> tables.Section:
     by = options["by"] or counts.usual_fact(log.runs)
     return counts.table(log, options["guarded"], by=by)
 
 
-def _show_each(
-    path: str, log: Log, html: str | None, json: bool, options: Mapping[str, Any]
-) -> None:
+def _show_each(log: Log, options: Json) -> None:
     for run in log.runs:
-        record = Record(run.header, tuple(run.messages), ())
-        _show_run(path, record, html, json, options)
-    if not json and not options["to"]:
+        _show_run(Record(run.header, tuple(run.messages), ()), options)
+    if not options["json"] and not options["to"]:
         tables.show([_table(log, options)], Screen())
 
 
-def _show_table(log: Log, html: str | None, json: bool, options: Mapping[str, Any]) -> None:
+def _show_table(log: Log, options: Json) -> None:
     for name in ("redact", "text"):
         if options[name]:
             raise click.UsageError(f"--{name}: of {len(log.runs)} runs there is only the table")
     table = _table(log, options)
+    html = options["html"]
     if html:
         _write(html, runs_to_html(table.name, table.remark, table.rows, log.unread))
         say(f"wrote {html}")
-    if json:
+    if options["json"]:
         header, *rows = table.rows
         counted = {row[0]: dict(zip(header[1:], row[1:], strict=True)) for row in rows}
         print(dumps({"format": log.format, "counts": counted, "unread": log.unread}))

@@ -2,12 +2,10 @@
 
 Rule 1: an error or Ctrl-C ends the turn, not the conversation. What was said and done in it is not
         forgotten: the next request comes after it.
-Rule 2: Ctrl-C clears a line. On an empty one, twice, it leaves.
+Rule 2: Ctrl-C clears the line. Twice in a row, it leaves.
 """
 
-import re
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import ClassVar
 
 from ..agent import Agent
@@ -15,11 +13,8 @@ from ..errors import FileError, ModelError
 from ..messages import Message
 from ..outcome import Outcome
 from .console import RunView
-from .screen import Screen, read_line, write_block
+from .screen import Screen, read_line
 from .why import explained, of_last_turn
-
-# A line of `explained`: its mark, and what wraps beside that.
-MARKED = re.compile(r"( *(?:\d+\.|->|!!)?) (.*)", re.DOTALL)
 
 
 def chat(agent: Agent) -> None:
@@ -107,34 +102,21 @@ class Chat:
             self.view.print("  none was")
             return
         for line in explained(of_last_turn(self.agent, transcript)):
-            mark, text = MARKED.fullmatch(line).groups()  # type: ignore[union-attr]
-            write_block(self.view.console, mark, "", text)
+            self.view.print(line)
 
     def read(self) -> str | None:
         """What the person types; None to leave."""
-        interrupts = 0
-        while interrupts < 2:
+        is_leaving = False
+        while True:
             try:
                 text = read_line("\n> ").strip()
             except EOFError:
                 return None
             except KeyboardInterrupt:
-                interrupts += 1
-                if _line_so_far():
-                    interrupts = 0
-                self.view.print("")
-                if interrupts == 1:
-                    self.view.print("(Ctrl-C again leaves.)", "dim")
+                if is_leaving:
+                    return None
+                is_leaving = True
+                self.view.print("\n(Ctrl-C again leaves.)", "dim")
                 continue
             if text:
                 return text
-        return None
-
-
-def _line_so_far() -> str:
-    """What stands on the line that is being typed, where the platform tells."""
-    with suppress(ImportError):
-        import readline
-
-        return readline.get_line_buffer()
-    return ""

@@ -104,8 +104,7 @@ class RunView:
         """The call that was shown last, until its result is."""
         self._started = time.monotonic()
         self._held = ""  # words of a reply: most often they are the answer
-        self._forming: list[Text] = []  # the reply that is on its way
-        self._channel = ("", 0)  # of its last piece
+        self._forming: dict[tuple[str, int], Text] = {}  # the reply that is on its way
         self._live: Live | None = None
 
     def __enter__(self) -> "RunView":
@@ -132,7 +131,6 @@ class RunView:
                 if self.thoughts:
                     self._line("notice", text)
             case _:
-                self._forming = []
                 self._read(event)
                 if self.thoughts and not self.turn.ended:
                     self._show(event)
@@ -180,7 +178,6 @@ class RunView:
     def start(self) -> None:
         """Show the preview of the reply on its way, where a terminal can wipe it again."""
         self.asking = ""
-        self._forming = []
         if RunView.in_front is self and self.console.is_interactive:
             self._live = Live(console=self.console, transient=True, get_renderable=self._preview)
             show_typing(False)
@@ -194,6 +191,7 @@ class RunView:
             show_typing(True)
 
     def _read(self, message: Message) -> None:
+        self._forming = {}
         self.messages.append(message)
         self.turn.add(message)
 
@@ -274,17 +272,16 @@ class RunView:
         if not self.thoughts and delta.kind != "answer":
             return
         icon, style = LOOK[delta.kind]
-        channel = (delta.kind, delta.index)
-        if not self._forming or channel != self._channel:
-            self._channel = channel
-            self._forming.append(Text(f"{icon} "))
-            if delta.kind == "call":
-                self._forming[-1].append(f"{delta.name} ", style)
-        self._forming[-1].append(sanitize(delta.text), style)
+        begun = Text(f"{icon} ")
+        if delta.kind == "call":
+            begun.append(f"{delta.name} ", style)
+        forming = self._forming.setdefault((delta.kind, delta.index), begun)
+        forming.append(sanitize(delta.text), style)
 
     def _preview(self) -> Group:
         """What has arrived of the reply that is on its way, and how long the run has taken."""
-        lines = Text("\n").join(self._forming).wrap(self.console, self.console.width)
+        forming = Text("\n").join(list(self._forming.values()))  # which goes on meanwhile
+        lines = forming.wrap(self.console, self.console.width)
         seconds = int(time.monotonic() - self._started)
         # Only the tail fits: a live region taller than the screen cannot be wiped.
         return Group(*lines[3 - self.console.height :], Text(f"⠋ {seconds} s", "dim"))
