@@ -231,7 +231,7 @@ def test_a_choice_refused_by_its_name_alone_still_forces():
 GOOD = observe(ScriptedModel(able))
 CUT = Assistant("Well, you see", stop_reason="max_tokens", usage=USED)
 EXTRA = "day: there is no such field"
-NO_OBJECT = "arguments: Input should be a valid dictionary or instance of Capital, got [1]"
+NO_OBJECT = "Input should be an object, got [1]"
 MISSING = "continent: this field is required"
 PARIS_TODAY = called(weather("Paris", day="today"))
 GUESSED = Assistant(WORDS, usage=Usage(1, 1, estimated=True))

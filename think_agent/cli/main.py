@@ -9,7 +9,6 @@ import os
 import signal
 import sys
 import warnings
-from collections.abc import Sequence
 
 import click
 
@@ -42,7 +41,7 @@ def main() -> int:
     return run(think_agent, "think-agent")
 
 
-def run(command: click.Command, prog: str, words: Sequence[str] | None = None) -> int:
+def run(command: click.Command, prog: str, words: list[str] | None = None) -> int:
     """Run a command line, that of this process where no `words` are given; the exit code."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # it ends a run as Ctrl-C does
     warnings.showwarning = lambda message, *_: say(str(message))
@@ -55,7 +54,9 @@ def run(command: click.Command, prog: str, words: Sequence[str] | None = None) -
         accept_any_text(stream)
 
     try:
-        code = _run(command, prog, list(sys.argv[1:] if words is None else words))
+        if words is None:
+            words = sys.argv[1:]
+        code = _run(command, prog, words)
         sys.stdout.flush()
         return code
     except OSError as error:
@@ -75,7 +76,9 @@ def _run(command: click.Command, prog: str, words: list[str]) -> int:
         return done.exit_code
     except click.exceptions.NoArgsIsHelpError as error:
         print(error.message)
-        return 0 if isinstance(error.ctx.command, click.Group) else 2
+        if isinstance(error.ctx.command, click.Group):
+            return 0
+        return 2
     except (ModelError, FileError) as error:
         return _failed(str(error), 1)
     except click.ClickException as error:

@@ -16,7 +16,7 @@ import os
 import stat
 import tomllib
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +63,7 @@ def flags(group: str, *rows: tuple[str, str, Any, Any, str]) -> Callable[[FC], F
         for names, metavar, type, default, help in reversed(rows):
             if isinstance(type, tuple):
                 type = click.Choice(type)
-            option = click.option(
+            add_flag = click.option(
                 *names.split(),
                 cls=Flag,
                 group=group,
@@ -75,7 +75,7 @@ def flags(group: str, *rows: tuple[str, str, Any, Any, str]) -> Callable[[FC], F
                 show_default=bool(default),
                 help=help,
             )
-            command = option(command)
+            command = add_flag(command)
         return command
 
     return add
@@ -123,7 +123,7 @@ class Command(click.Command):
             yield f"{name:18} {value!s:20} {source(ctx, name)}"
 
         for model, price in prices_of(ctx).items():
-            costs = [f"{kind} {cost}" for kind, cost in asdict(price).items() if cost]
+            costs = [f"{kind} {cost}" for kind, cost in asdict(price).items() if cost is not None]
             yield f"{'prices.' + model:18} {', '.join(costs):20} {ctx.params['config']}"
 
     def get_short_help_str(self, limit: int = 0) -> str:
@@ -182,17 +182,16 @@ def several(text: str) -> tuple[str, ...]:
     return tuple(value.strip() for value in text.split(",") if value.strip())
 
 
+@dataclass(eq=False)
 class File(click.ParamType[str]):
     """A file to be written, or to be read where it has to be there: `exists=True`. A path that will
     not do is a FileError, and so is one that another flag has: the second would destroy the first.
     `makes_folders`: whoever writes makes the folders, too.
     """
 
+    exists: bool = False
+    makes_folders: bool = False
     name = "file"
-
-    def __init__(self, *, exists: bool = False, makes_folders: bool = False) -> None:
-        self.exists = exists
-        self.makes_folders = makes_folders
 
     def convert(self, value: Any, param: Parameter | None, ctx: Context | None) -> str:
         assert param
@@ -220,7 +219,10 @@ class File(click.ParamType[str]):
             return f"there is no folder {folder} to write to"
         except OSError as error:
             return str(error.strerror)
-        if is_regular and os.access(path, os.R_OK if self.exists else os.W_OK):
+        mode = os.W_OK
+        if self.exists:
+            mode = os.R_OK
+        if is_regular and os.access(path, mode):
             return ""
         return "that is no regular file, or it is not yours"  # a FIFO would be waited for
 

@@ -20,7 +20,6 @@ from ..model import Request
 from ..policies import Forcing
 from ..policies.forcing import honored
 from ..schema import problems, reduced
-from ..text import json_value
 from ..think import THINK
 from ..tools import tool
 
@@ -200,24 +199,23 @@ def _arguments(reply: Assistant, seen: Sight) -> Finding:
     assert weather.arguments_model
     finding: Finding = ("unknown", "no call was made")
     for asked in seen.values():
-        if asked.reply.stop_reason == "max_tokens":
+        if not asked.reply.is_usable:
             continue
         for call in asked.reply.tool_calls:
-            if call.name == weather.name:
-                wrong = misfit(call.arguments, weather.arguments_model)
-                if wrong:
-                    return "no", f"{call.name}: {wrong}"
-                finding = YES
+            try:
+                if call.name == weather.name:
+                    weather.arguments_model.model_validate(call.arguments)
+                    finding = YES
+            except ValidationError as error:
+                return "no", f"{call.name}: {problems(error)}"
     return finding
 
 
 def _structured(reply: Assistant, seen: Sight) -> Finding:
-    value = json_value(reply.text)
-    if value is None:
-        return "silently ignored", _did(reply)
-    wrong = misfit(value, Capital)
-    if wrong:
-        return "silently ignored", wrong
+    try:
+        Capital.model_validate_json(reply.text)
+    except ValidationError as error:
+        return "silently ignored", problems(error).removeprefix("arguments: ")
     return YES
 
 
@@ -267,15 +265,6 @@ ROWS: dict[str, tuple[str, Look]] = {
     "start of a long message seen": ("long", _start_seen),
     BEHIND: ("behind", _behind),
 }
-
-
-def misfit(value: object, model: type[BaseModel]) -> str:
-    """What is wrong with `value` as one of these objects; `""` when nothing is."""
-    try:
-        model.model_validate(value)
-    except ValidationError as error:
-        return problems(error)
-    return ""
 
 
 def _did(reply: Assistant) -> str:
