@@ -46,7 +46,7 @@ class Chat:
         """Until the person leaves; gives an exit code."""
         while True:
             text = self.read()
-            if text is None or text == "/quit":
+            if text == "/quit":
                 return 0
             if text.startswith("/"):
                 command, _, rest = text.partition(" ")
@@ -61,6 +61,7 @@ class Chat:
         self.view.messages.clear()
         try:
             self.transcript = self.work(text).transcript
+            return None
         except (ModelError, FileError) as error:
             self.view.stop()
             self.view.print(f"error: {error}", "red")
@@ -68,7 +69,6 @@ class Chat:
         except KeyboardInterrupt:
             self.view.stopped()
             return self.broken_off(130)
-        return None
 
     def work(self, text: str) -> Outcome:
         """The run of one turn."""
@@ -104,17 +104,17 @@ class Chat:
         for line in explained(of_last_turn(self.agent, transcript)):
             self.view.print(line)
 
-    def read(self) -> str | None:
-        """What the person types; None to leave."""
+    def read(self) -> str:
+        """What the person types; "/quit", too, where the input is over, or at the second Ctrl-C."""
         is_leaving = False
         while True:
             try:
                 text = read_line("\n> ").strip()
             except EOFError:
-                return None
+                return "/quit"
             except KeyboardInterrupt:
                 if is_leaving:
-                    return None
+                    return "/quit"
                 is_leaving = True
                 self.view.print("\n(Ctrl-C again leaves.)", "dim")
                 continue

@@ -23,7 +23,6 @@ from .options import Command, flags, given, is_of_another, positive, prices_of, 
 from .screen import say
 
 LEVELS = get_args(Reasoning)
-ERRORS = ("tell_model", "fail_fast")
 
 
 def model_flags(*, default: str) -> Callable[[FC], FC]:
@@ -54,7 +53,13 @@ limit_flags = flags(
     ("--max-cost", "X", positive, None, "cost a turn; needs prices in --config"),
     ("--patience", "N", whole, 3, "failed actions in a row"),
     ("--keep-turns", "N", whole, None, "turns of the conversation that a request shows"),
-    ("--on-tool-error", "E", ERRORS, ERRORS[0], "what a failed tool means: tell_model, fail_fast"),
+    (
+        "--on-tool-error",
+        "E",
+        ("tell_model", "fail_fast"),
+        "tell_model",
+        "what a failed tool means: tell_model, fail_fast",
+    ),
 )
 """The limits of a turn: see `limits`."""
 

@@ -73,7 +73,7 @@ EXIT_CODES = (
 )
 @config_flags
 @click.pass_context
-def command(ctx: click.Context, /, **settings: Any) -> None:
+def command(ctx: click.Context, /, out: str, **settings: Any) -> None:
     """Run cases x models x settings x trials, and say what is a finding."""
     known = prices_of(ctx)
     settings["max_output_tokens"] = [settings["max_output_tokens"]]
@@ -82,20 +82,20 @@ def command(ctx: click.Context, /, **settings: Any) -> None:
     evaluation = Evaluation(
         Path(settings["cases"]),
         wanted,
-        out=Path(settings["out"]),
+        out=Path(out),
         suite=settings["suite"],
         **given(ctx, "runs"),
     )
     evaluation.try_models()
     _announce(evaluation, wanted, settings["trials"])
-    _run(evaluation, settings["out"])
+    _run(evaluation, out)
     prices = {}
     for setting, model in evaluation.models.items():
         if model.model in known:
             prices[setting] = known[model.model]
     tables.show(report(evaluation.found(), prices, evaluation.comparisons), Screen())
     if evaluation.missing:
-        say(f"{count(evaluation.missing, 'run')} of this plan are missing in {settings['out']}")
+        say(f"{count(evaluation.missing, 'run')} of this plan are missing in {out}")
 
 
 def _announce(evaluation: Evaluation, wanted: list[Setting], trials: int) -> None:

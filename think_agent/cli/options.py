@@ -51,7 +51,10 @@ class Flag(click.Option):
 
     def get_error_hint(self, ctx: Context | None) -> str:
         assert ctx
-        return place(ctx, self)
+        where = source(ctx, self.name)
+        if where in ("flag", "default"):
+            return self.opts[-1]
+        return f"{self.opts[-1]} ({where})"
 
 
 def flags(group: str, *rows: tuple[str, str, Any, Any, str]) -> Callable[[FC], FC]:
@@ -112,7 +115,7 @@ class Command(click.Command):
         included.
         """
         for param in self.params:
-            name = str(param.name)
+            name = param.name
             if not isinstance(param, Flag) or name not in ctx.params:
                 continue
             value = ctx.params[name]
@@ -142,16 +145,6 @@ def source(ctx: Context, name: str) -> str:
     return "default"
 
 
-def place(ctx: Context, param: Parameter) -> str:
-    """The same for errors, which name the flag first."""
-    if not isinstance(param, Flag):
-        return f"the {param.name}"
-    where = source(ctx, str(param.name))
-    if where in ("flag", "default"):
-        return param.opts[-1]
-    return f"{param.opts[-1]} ({where})"
-
-
 def is_of_another(ctx: Context, name: str) -> bool:
     """Does a setting come from a weaker place than the provider? Then another one was meant."""
     its_source = ctx.get_parameter_source(name)
@@ -165,9 +158,9 @@ def given(ctx: Context, group: str) -> dict[str, Any]:
     """The settings of a group of the help that have a value."""
     found = {}
     for param in ctx.command.params:
-        value = ctx.params.get(str(param.name))
+        value = ctx.params.get(param.name)
         if getattr(param, "group", "") == group and value is not None:
-            found[str(param.name)] = value
+            found[param.name] = value
     return found
 
 
@@ -197,7 +190,9 @@ class File(click.ParamType[str]):
         assert param
         assert ctx
         path = Path(value).expanduser()
-        where = place(ctx, param)
+        where = f"the {param.name}"
+        if isinstance(param, Flag):
+            where = param.get_error_hint(ctx)
         problem = self._problem(path)
         other = ctx.meta.setdefault(FILES, {}).setdefault(os.path.realpath(path), where)
         if other != where:
@@ -219,12 +214,11 @@ class File(click.ParamType[str]):
             return f"there is no folder {folder} to write to"
         except OSError as error:
             return str(error.strerror)
-        mode = os.W_OK
-        if self.exists:
-            mode = os.R_OK
-        if is_regular and os.access(path, mode):
+        if not is_regular:  # a FIFO would be waited for
+            return "that is no regular file"
+        if self.exists or os.access(path, os.W_OK):
             return ""
-        return "that is no regular file, or it is not yours"  # a FIFO would be waited for
+        return "it is not yours to write"
 
 
 class Config(File):
@@ -235,15 +229,14 @@ class Config(File):
         assert ctx
         try:
             section = tomllib.loads(Path(path).read_text(encoding="utf-8"))[SECTION]
-        except (ValueError, KeyError) as error:
-            expected = f"not valid TOML with a section [{SECTION}]"
-            raise click.UsageError(f"{path}: {expected} ({error})") from error
-        try:
             prices = section.pop("prices", {})
             ctx.meta[PRICES] = pydantic.TypeAdapter(dict[str, Price]).validate_python(prices)
         except pydantic.ValidationError as error:
             advice = f'write a table ["MODEL"] with prices per million tokens ({problems(error)})'
             raise click.UsageError(f"{path}: prices: {advice}") from error
+        except (ValueError, KeyError) as error:
+            expected = f"not valid TOML with a section [{SECTION}]"
+            raise click.UsageError(f"{path}: {expected} ({error})") from error
         # As text, as it would have been typed: so that `true` is no whole number.
         ctx.default_map = {name: str(value) for name, value in section.items()}
         return path
@@ -261,7 +254,7 @@ def _check_names(ctx: Context) -> None:
     """A name that is nearly a setting of this command is an error. Any other may be meant for
     another command: it is named, and nothing more.
     """
-    known = [str(param.name) for param in ctx.command.params]
+    known = [param.name for param in ctx.command.params]
     places = {name: f"{ctx.params['config']}: {name}" for name in ctx.default_map or ()}
     for variable in os.environ:
         if variable.startswith(f"{PREFIX}_"):
