@@ -5,11 +5,14 @@ Rule 1: what is printed comes from the messages. Deltas only feed a preview that
         message is there, so live, plain and piped output are the same text.
 Rule 2: one call is one step, so a call is shown when it is next, and its result stands under it.
         The one that runs, or waits for a person, is on the screen; one that was never next is not.
-Rule 3: a preview is shown only inside the `with` block of a view, whose end cleans up behind it.
+Rule 3: the words of a reply are shown once: behind its thought, unless they stand in that, or are
+        the answer.
+Rule 4: a preview is shown only inside the `with` block of a view, whose end cleans up behind it.
 """
 
 import os
 import time
+from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar
 
 from rich.console import Console, Group
@@ -68,6 +71,7 @@ def watch(agent: Agent[Data], text: str, *, transcript: Saved | None = None) -> 
             raise SystemExit(f"error: {error}") from error
 
 
+@dataclass(eq=False)
 class RunView:
     """Prints the events of runs to `console`; pass it as `on_event`. Use it in a `with` block:
     it says what had been done where Ctrl-C ends it.
@@ -77,23 +81,19 @@ class RunView:
     is kept in a file, so it can be gone on with another day.
     """
 
+    console: Console
+    _: KW_ONLY
+    thoughts: bool = True
+    quiet: bool = False
+    verbose: bool = False
+    is_kept: bool = False
+
     in_front: ClassVar["RunView | None"] = None
     """The view that has the terminal: there is one terminal, so there is one such view."""
 
-    def __init__(
-        self,
-        console: Console,
-        *,
-        thoughts: bool = True,
-        quiet: bool = False,
-        verbose: bool = False,
-        is_kept: bool = False,
-    ) -> None:
-        self.console = console
-        self.thoughts = thoughts and not quiet
-        self.quiet = quiet
-        self.verbose = verbose
-        self.is_kept = is_kept
+    def __post_init__(self) -> None:
+        if self.quiet:
+            self.thoughts = False
         self.messages: list[Message] = []
         """What was said and done since the run began: all there is of a run that was stopped."""
         self.turn = Turn()
@@ -143,10 +143,9 @@ class RunView:
         self._hold(answer)
         self._held = ""
 
-        if exit not in words.REGULAR:
-            why = words.why_ended(exit, cause)
-            if why:
-                answer = f"{answer}\n({why})".strip()
+        why = words.why_ended(exit, cause)
+        if why and exit not in words.REGULAR:
+            answer = f"{answer}\n({why})".strip()
         if self.quiet:
             self.print(answer)
         else:

@@ -91,8 +91,7 @@ def _run(command: click.Command, prog: str, words: list[str]) -> int:
 
 
 def _failed(text: str, code: int) -> int:
-    line = " ".join(text.split())  # a path may have a line break in it
-    say(f"error: {line}")
+    say(f"error: {' '.join(text.split())}")  # a path may have a line break in it
     return code
 
 

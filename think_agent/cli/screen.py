@@ -52,21 +52,16 @@ def write_block(console: Console, icon: str, style: str, text: str) -> None:
     text = text.strip()
     if not text:
         return
-    if console.is_terminal:
-        text = text.replace(',"', ', "')  # JSON without a space could not be wrapped
-        console.print(block(icon, style, text))
-    else:
+    if not console.is_terminal:
         write(console, f"{icon} {text}", style)
-
-
-def block(icon: str, style: str, text: str) -> Table:
-    """An icon or a name, and a text that wraps beside it."""
+        return
     grid = Table.grid(padding=(0, 1))
     grid.add_column(no_wrap=True)
     grid.add_column(ratio=1, overflow="fold")
     indent = " " * (2 - cell_len(icon))
-    grid.add_row(Text(indent + icon), Text(sanitize(text), style))
-    return grid
+    shown = sanitize(text).replace(',"', ', "')  # JSON without a space could not be wrapped
+    grid.add_row(Text(indent + icon), Text(shown, style))
+    console.print(grid)
 
 
 def say(line: str) -> None:
