@@ -17,6 +17,7 @@ from typing import ClassVar
 
 from rich.console import Console, Group
 from rich.live import Live
+from rich.segment import SegmentLines
 from rich.text import Text
 
 from ..agent import Agent, Saved
@@ -35,11 +36,10 @@ from ..messages import (
 from ..outcome import Data, Outcome, report
 from ..running import Event
 from ..streaming import Delta, Notice
-from ..text import sanitize
 from ..think import thought
 from ..tools import signature
 from ..turn import Turn
-from .screen import Screen, show_typing, write, write_block
+from .screen import Screen, block, show_typing, write, write_block
 
 STAND_IN = "scripted stand-in: no language model is at work"
 LOOK = {  # an icon and a style
@@ -104,7 +104,7 @@ class RunView:
         """The call that was shown last, until its result is."""
         self._started = time.monotonic()
         self._held = ""  # words of a reply: most often they are the answer
-        self._forming: dict[tuple[str, int], Text] = {}  # the reply that is on its way
+        self._forming: dict[tuple[str, int], str] = {}  # the reply that is on its way
         self._live: Live | None = None
 
     def __enter__(self) -> "RunView":
@@ -270,17 +270,17 @@ class RunView:
         """A piece of the reply that is on its way."""
         if not self.thoughts and delta.kind != "answer":
             return
-        icon, style = LOOK[delta.kind]
-        begun = Text(f"{icon} ")
+        begun = ""
         if delta.kind == "call":
-            begun.append(f"{delta.name} ", style)
-        forming = self._forming.setdefault((delta.kind, delta.index), begun)
-        forming.append(sanitize(delta.text), style)
+            begun = f"{delta.name} "
+        place = (delta.kind, delta.index)
+        self._forming[place] = self._forming.get(place, begun) + delta.text
 
     def _preview(self) -> Group:
         """What has arrived of the reply that is on its way, and how long the run has taken."""
-        forming = Text("\n").join(list(self._forming.values()))  # which goes on meanwhile
-        lines = forming.wrap(self.console, self.console.width)
-        seconds = int(time.monotonic() - self._started)
+        forming = list(self._forming.items())  # which goes on meanwhile
+        blocks = [block(*LOOK[kind], text) for (kind, _), text in forming]
         # Only the tail fits: a live region taller than the screen cannot be wiped.
-        return Group(*lines[3 - self.console.height :], Text(f"⠋ {seconds} s", "dim"))
+        lines = self.console.render_lines(Group(*blocks))[3 - self.console.height :]
+        seconds = int(time.monotonic() - self._started)
+        return Group(SegmentLines(lines, new_lines=True), Text(f"⠋ {seconds} s", "dim"))

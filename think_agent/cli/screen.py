@@ -52,16 +52,21 @@ def write_block(console: Console, icon: str, style: str, text: str) -> None:
     text = text.strip()
     if not text:
         return
-    if not console.is_terminal:
+    if console.is_terminal:
+        console.print(block(icon, style, text))
+    else:
         write(console, f"{icon} {text}", style)
-        return
+
+
+def block(icon: str, style: str, text: str) -> Table:
+    """An icon or a name, and a text that wraps beside it."""
     grid = Table.grid(padding=(0, 1))
     grid.add_column(no_wrap=True)
     grid.add_column(ratio=1, overflow="fold")
     indent = " " * (2 - cell_len(icon))
     shown = sanitize(text).replace(',"', ', "')  # JSON without a space could not be wrapped
     grid.add_row(Text(indent + icon), Text(shown, style))
-    console.print(grid)
+    return grid
 
 
 def say(line: str) -> None:
