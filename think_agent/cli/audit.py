@@ -100,15 +100,15 @@ def _show_entry(entry: Step | Note, view: RunView) -> None:
 @click.argument("transcript", metavar="RUN.jsonl", type=File(exists=True), is_eager=True)
 @flags(
     "output",
-    ("--html", "PATH", File(), None, "write one self-contained HTML page there"),
+    ("--html", "PATH", File(), "write one self-contained HTML page there"),
     ("--text", "", bool, False, "print it as text (the default)"),
     ("--json", "", bool, False, "print one JSON object and nothing else"),
-    ("--to", "FORMAT", ("atif",), None, "print it as a trajectory of ATIF, for other programs"),
+    ("--to", "FORMAT", ("atif",), "print it as a trajectory of ATIF, for other programs"),
     ("--redact", "FIELD[,FIELD]", several, "", "hide these fields, and their values everywhere"),
 )
 @flags(
     "runs of other programs",
-    ("--from", "FORMAT", tuple(FORMATS), None, "the format, where it is not to be recognized"),
+    ("--from", "FORMAT", tuple(FORMATS), "the format, where it is not to be recognized"),
     ("--guarded", "PATTERN[,...]", several, "", "the tools that change the world: 'book_*'"),
     ("--think", "NAME[,...]", several, "", "tools whose calls are thoughts, besides think"),
     ("--by", "FACT", str, "", "count for each value of what else the log says (reward)"),

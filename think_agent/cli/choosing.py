@@ -19,7 +19,7 @@ from ..model import Model
 from ..providers import PROVIDERS, connect
 from ..scripted import Script
 from ..wire.settings import Reasoning
-from .options import Command, flags, given, is_of_another, positive, prices_of, whole
+from .options import Command, flags, given, positive, prices_of, whole
 from .screen import say
 
 LEVELS = get_args(Reasoning)
@@ -33,26 +33,26 @@ def model_flags(*, default: str) -> Callable[[FC], FC]:
     return flags(
         "model",
         ("--provider", "P[:MODEL]", str, default, names),
-        ("--model", "M", str, None, "another model than the provider's default"),
-        ("--base-url", "U", str, None, "another server that speaks the provider's protocol"),
-        ("--timeout", "S", positive, None, "seconds of silence before it is given up"),
-        ("--num-ctx", "N", whole, None, "Ollama's context window, in tokens"),
-        ("--reasoning", "R", LEVELS, None, f"how much to reason: {', '.join(LEVELS)}"),
-        ("--max-output-tokens", "N", whole, None, "tokens a reply"),
-        ("--temperature", "T", float, None, "0 for the likeliest words"),
-        ("--seed", "N", int, None, "for the same words again, where a server can"),
+        ("--model", "M", str, "another model than the provider's default"),
+        ("--base-url", "U", str, "another server that speaks the provider's protocol"),
+        ("--timeout", "S", positive, "seconds of silence before it is given up"),
+        ("--num-ctx", "N", whole, "Ollama's context window, in tokens"),
+        ("--reasoning", "R", LEVELS, f"how much to reason: {', '.join(LEVELS)}"),
+        ("--max-output-tokens", "N", whole, "tokens a reply"),
+        ("--temperature", "T", float, "0 for the likeliest words"),
+        ("--seed", "N", int, "for the same words again, where a server can"),
     )
 
 
 limit_flags = flags(
     "limits",
     ("--max-model-calls", "N", whole, 30, "model calls a turn"),
-    ("--max-actions", "N", whole, None, "tool calls a turn, thoughts not counted"),
-    ("--max-tokens", "N", whole, None, "tokens a turn, input and output"),
-    ("--max-seconds", "S", positive, None, "seconds a turn"),
-    ("--max-cost", "X", positive, None, "cost a turn; needs prices in --config"),
+    ("--max-actions", "N", whole, "tool calls a turn, thoughts not counted"),
+    ("--max-tokens", "N", whole, "tokens a turn, input and output"),
+    ("--max-seconds", "S", positive, "seconds a turn"),
+    ("--max-cost", "X", positive, "cost a turn; needs prices in --config"),
     ("--patience", "N", whole, 3, "failed actions in a row"),
-    ("--keep-turns", "N", whole, None, "turns of the conversation that a request shows"),
+    ("--keep-turns", "N", whole, "turns of the conversation that a request shows"),
     (
         "--on-tool-error",
         "E",
@@ -90,15 +90,11 @@ def limits(ctx: Context) -> dict[str, Any]:
 
 
 def chosen_model(ctx: Context, **stand_ins: Any) -> Model:
-    """The model that the flags name. `--model` wins over `--provider P:MODEL`, unless that was said
-    nearer: on the command line, when the other is in the environment.
-    """
+    """The model that the flags name; `--model` wins over `--provider P:MODEL`."""
     options = given(ctx, "model")
     spec = options.pop("provider")
-    model = options.pop("model", None)
-    is_overruled = ":" in spec and is_of_another(ctx, "model")
-    if model and not is_overruled:
-        spec = f"{spec.partition(':')[0]}:{model}"
+    if "model" in options:
+        spec = f"{spec.partition(':')[0]}:{options.pop('model')}"
     return named_model(spec, options, **stand_ins)
 
 

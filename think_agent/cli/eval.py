@@ -49,20 +49,20 @@ EXIT_CODES = (
     ("--reasoning", "R,...", several, "default", "default, off, low, medium, high: its own"),
     ("--dialect", "D,...", several, "native", "native, json, react, auto"),
     ("--enforce", "E,...", several, "off", "off, on: a world that refuses gives answers away"),
-    ("--max-output-tokens", "N", whole, None, "tokens a reply, the same in all of them"),
+    ("--max-output-tokens", "N", whole, "tokens a reply, the same in all of them"),
     ("--four-rows", "", bool, False, "or the rows of Anthropic's article, and what each adds"),
 )
 @flags(
     "runs",
-    ("--base-url", "U", str, None, "another server, for all of the providers"),
+    ("--base-url", "U", str, "another server, for all of the providers"),
     ("--timeout", "S", positive, 120.0, "seconds of silence before a model is given up"),
     ("--trials", "K", whole, 1, "runs of each case"),
-    ("--concurrency", "N", whole, None, "runs at the same time; 4, on Ollama 1"),
+    ("--concurrency", "N", whole, "runs at the same time; 4, on Ollama 1"),
     ("--shard", "I/N", str, "1/1", "run the I-th of every N trials; merge the files with cat"),
 )
 @flags(
     "files",
-    ("--suite", "MODULE", str, None, "default: the suite.py beside the cases"),
+    ("--suite", "MODULE", str, "default: the suite.py beside the cases"),
     (
         "--out",
         "PATH",

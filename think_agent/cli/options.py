@@ -57,13 +57,14 @@ class Flag(click.Option):
         return f"{self.opts[-1]} ({where})"
 
 
-def flags(group: str, *rows: tuple[str, str, Any, Any, str]) -> Callable[[FC], FC]:
-    """Flags of a group of the help: name (`-v --verbose`), metavar, type, default and help of each.
-    A type may be `bool`, which takes no value, or a tuple of choices.
+def flags(group: str, *rows: tuple[Any, ...]) -> Callable[[FC], FC]:
+    """Flags of a group of the help: name (`-v --verbose`), metavar, type, the default where there
+    is one, and help of each. A type may be `bool`, which takes no value, or a tuple of choices.
     """
 
     def add(command: FC) -> FC:
-        for names, metavar, type, default, help in reversed(rows):
+        for names, metavar, type, *defaults, help in reversed(rows):
+            default = [*defaults, None][0]
             if isinstance(type, tuple):
                 type = click.Choice(type)
             add_flag = click.option(
@@ -104,7 +105,7 @@ class Command(click.Command):
     def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
         rest = super().parse_args(ctx, args)
         _check_names(ctx)
-        _drop_url_of_another(ctx)
+        _drop_what_is_of_another(ctx)
         if ctx.params.pop("show_config", False):
             print("\n".join(self.settings(ctx)))
             ctx.exit()
@@ -143,15 +144,6 @@ def source(ctx: Context, name: str) -> str:
         case ParameterSource.DEFAULT_MAP:
             return str(ctx.params["config"])
     return "default"
-
-
-def is_of_another(ctx: Context, name: str) -> bool:
-    """Does a setting come from a weaker place than the provider? Then another one was meant."""
-    its_source = ctx.get_parameter_source(name)
-    provider_source = ctx.get_parameter_source("provider")
-    assert its_source
-    assert provider_source
-    return its_source > provider_source
 
 
 def given(ctx: Context, group: str) -> dict[str, Any]:
@@ -244,7 +236,7 @@ class Config(File):
 
 config_flags = flags(
     "files",
-    ("--config", "FILE", Config(exists=True), None, f"settings in TOML, under [{SECTION}]"),
+    ("--config", "FILE", Config(exists=True), f"settings in TOML, under [{SECTION}]"),
     ("--show-config", "", bool, False, "print the settings and stop"),
 )
 """`--config`, which is read before the others, and `--show-config`."""
@@ -268,11 +260,18 @@ def _check_names(ctx: Context) -> None:
         say(f"{places[name]}: means nothing to {ctx.command_path}")
 
 
-def _drop_url_of_another(ctx: Context) -> None:
-    """A base URL from a weaker place than the provider was meant for another provider. That one's
-    server is to get no key of this one.
+def _drop_what_is_of_another(ctx: Context) -> None:
+    """A base URL or a model from a weaker place than the provider was meant for another one. That
+    one's server is to get no key of this one.
     """
-    if ctx.params.get("base_url") and is_of_another(ctx, "base_url"):
-        ctx.params["base_url"] = None
-        where = f"--base-url ({source(ctx, 'base_url')})"
-        say(f"{where}: left out, it was said of another provider than --provider")
+    for name in ("base_url", "model"):
+        if not ctx.params.get(name):
+            continue
+        its_source = ctx.get_parameter_source(name)
+        provider_source = ctx.get_parameter_source("provider")
+        assert its_source
+        assert provider_source
+        if its_source > provider_source:
+            ctx.params[name] = None
+            where = f"--{name.replace('_', '-')} ({source(ctx, name)})"
+            say(f"{where}: left out, it was said of another provider than --provider")
