@@ -50,11 +50,15 @@ def _show_question(view: RunView, asked: AskHuman) -> None:
         view.print(f"The thought behind it: {asked.thought}", "cyan")
     view.print(f"\n{question}", "bold magenta")
 
-    keys = {"y": "yes: run it as it stands", "n": "no: say why, and the model reads that"}
-    if call:
-        keys["e"] = "edit the arguments, then decide"
-    keys["q"] = "quit: nothing more is run, and this request is over"
-    keys["Ctrl-C"] = "stop the run here"
+    keys = {
+        "y": "yes: run it as it stands",
+        "n": "no: say why, and the model reads that",
+        "e": "edit the arguments, then decide",
+        "q": "quit: nothing more is run, and this request is over",
+        "Ctrl-C": "stop the run here",
+    }
+    if call is None:
+        del keys["e"]
     if view.is_kept:
         keys["Ctrl-C"] = "stop here, and decide another day"
     view.table(keys)
