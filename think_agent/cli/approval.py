@@ -16,7 +16,7 @@ from ..messages import Json, ToolCall, Verdict
 from ..text import json_text, json_value, sanitize
 from ..tools import signature
 from .console import RunView
-from .screen import Screen, forget_typing, read_line
+from .screen import Screen, read_line, show_typing
 
 UNLOADS = "Ollama unloads a model after 5 minutes without a request; keep_alive sets how long."
 
@@ -31,7 +31,7 @@ def at_the_terminal(question: AskHuman) -> Verdict:
     view.stop()  # a preview and a prompt cannot share the screen
     view.asking = question.question
     _show_question(view, question)
-    forget_typing()
+    show_typing(True, forget=True)
     try:
         verdict = _answer(view, question)
     except EOFError:

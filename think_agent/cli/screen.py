@@ -12,7 +12,6 @@ import io
 import os
 import sys
 from contextlib import suppress
-from typing import TextIO
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -92,37 +91,22 @@ def read_line(prompt: str, present: str = "") -> str:
     return input(f"{prompt}[{present}] ") or present
 
 
-def show_typing(is_shown: bool) -> None:
-    """Typed keys are kept out of a preview. The terminal has to be ours: a background job that
-    changes it would be stopped.
+def show_typing(is_shown: bool, *, forget: bool = False) -> None:
+    """Keep typed keys out of a preview, or show them again. They wait for the next prompt;
+    `forget` drops those that were typed before a question was on the screen.
     """
-    terminal = _own_terminal()
-    if terminal is None:
+    if sys.platform == "win32" or not sys.stdin.isatty():
         return
     import termios
 
-    mode = termios.tcgetattr(terminal)
-    if is_shown:
-        mode[3] |= termios.ECHO
-    else:
-        mode[3] &= ~termios.ECHO
-    termios.tcsetattr(terminal, termios.TCSANOW, mode)
-
-
-def forget_typing() -> None:
-    """Drop the keys that were typed before a question was on the screen."""
-    terminal = _own_terminal()
-    if terminal:
-        import termios
-
-        termios.tcflush(terminal, termios.TCIFLUSH)
-
-
-def _own_terminal() -> TextIO | None:
-    """Stdin, where it is a terminal in which this process is in front."""
-    if sys.platform == "win32" or not sys.stdin.isatty():
-        return None
     with suppress(OSError):  # it is not the terminal of this session
-        if os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp():
-            return sys.stdin
-    return None
+        if os.tcgetpgrp(sys.stdin.fileno()) != os.getpgrp():
+            return  # a background job that changes it would be stopped
+        mode = termios.tcgetattr(sys.stdin)
+        mode[3] &= ~termios.ECHO
+        if is_shown:
+            mode[3] |= termios.ECHO
+        when = termios.TCSANOW
+        if forget:
+            when = termios.TCSAFLUSH
+        termios.tcsetattr(sys.stdin, when, mode)
