@@ -238,14 +238,16 @@ def test_ctrl_c_says_what_was_done_under_what_ran_and_nothing_of_what_was_never_
     )
 
 
-def test_thoughts_are_loud_and_results_are_dim():
+def test_thoughts_are_loud_and_results_and_commentary_are_dim():
     out = io.StringIO()
     console = Console(file=out, force_terminal=True, width=60, color_system="standard")
     with RunView(console) as view:
-        agent_of((think("plan"), A), "ok").run("go", on_event=view)
+        comment = Assistant(commentary="on it", tool_calls=(think("plan"), A))
+        agent_of(comment, "ok").run("go", on_event=view)
     lines = {text_of(line).strip()[:6]: line for line in out.getvalue().splitlines()}
     assert "\x1b[1;36m" in lines["💭 plan"]
     assert "\x1b[2m" in lines["↳ foun"]
+    assert "\x1b[2m" in lines["💬 on i"]
     assert "\x1b[2m" not in lines["– ende"]
 
 

@@ -222,9 +222,11 @@ class RunView:
 
     def _show_reply(self, reply: Assistant) -> None:
         self._line("thinking", reply.thinking)
-        if reply.commentary != reply.words:
+        if reply.tool_calls or reply.text.strip():
             self._line("commentary", reply.commentary)
-        self._hold(reply.words)
+            self._hold(reply.text)
+        else:
+            self._hold(reply.commentary)
 
     def _show_call(self, call: ToolCall) -> None:
         """A call, or the thought that it is, where it is not on the screen yet."""

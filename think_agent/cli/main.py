@@ -64,7 +64,7 @@ def run(command: click.Command, prog: str, words: list[str] | None = None) -> in
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if isinstance(error, BrokenPipeError):
             return READER_GONE  # nothing more can be said to it
-        say(f"error: {error}")  # the disk is full
+        say(f"error: {error}")  # the disk is full, say
         return 1
 
 
