@@ -1,8 +1,10 @@
 """A conversation with any agent: what is remembered, what is explained, how it is left."""
 
+import io
 import textwrap
 
 import pytest
+from rich.console import Console
 
 from tests.support.commands import in_a_terminal, run, text_of
 from think_agent import Agent, ConnectionFailed, Model, ScriptedModel
@@ -47,6 +49,17 @@ def test_only_the_last_turn_is_explained(stdin, capsys):
     assert "first answer" not in last
     assert last.startswith("  1. next_step: ")
     assert "second answer" in last
+
+
+def test_what_is_explained_wraps_beside_its_mark():
+    out = io.StringIO()
+    view = RunView(Console(file=out, force_terminal=True, width=40, color_system=None))
+    agent = Agent(ScriptedModel(["A long answer that does not fit in a line."]), force="never")
+    transcript = agent.run("Go on with all that there is to do.").transcript
+    Chat(agent, view).explain(transcript)
+    lines = [line.rstrip() for line in out.getvalue().splitlines()]
+    assert "       -> A long answer that does not" in lines
+    assert "          fit in a line." in lines
 
 
 def test_what_is_no_command_gets_the_list_of_those_that_are(stdin, capsys):

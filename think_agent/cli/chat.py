@@ -13,8 +13,8 @@ from ..errors import FileError, ModelError
 from ..messages import Message
 from ..outcome import Outcome
 from .console import RunView
-from .screen import Screen, read_line
-from .why import explained, of_last_turn
+from .screen import Screen, read_line, write_block
+from .why import marked, of_last_turn
 
 
 def chat(agent: Agent) -> None:
@@ -101,8 +101,8 @@ class Chat:
         if not transcript:
             self.view.print("  none was")
             return
-        for line in explained(of_last_turn(self.agent, transcript)):
-            self.view.print(line)
+        for mark, text in marked(of_last_turn(self.agent, transcript)):
+            write_block(self.view.console, mark, "", text)
 
     def read(self) -> str:
         """What the person types; "/quit", too, where the input is over, or at the second Ctrl-C."""

@@ -22,8 +22,6 @@ from ..wire.settings import Reasoning
 from .options import Command, flags, given, positive, prices_of, whole
 from .screen import say
 
-LEVELS = get_args(Reasoning)
-
 
 def model_flags(*, default: str) -> Callable[[FC], FC]:
     """Which model, where, and how it is asked: see `chosen_model`."""
@@ -37,7 +35,7 @@ def model_flags(*, default: str) -> Callable[[FC], FC]:
         ("--base-url", "U", str, "another server that speaks the provider's protocol"),
         ("--timeout", "S", positive, "seconds of silence before it is given up"),
         ("--num-ctx", "N", whole, "Ollama's context window, in tokens"),
-        ("--reasoning", "R", LEVELS, f"how much to reason: {', '.join(LEVELS)}"),
+        ("--reasoning", None, get_args(Reasoning), "how much to reason"),
         ("--max-output-tokens", "N", whole, "tokens a reply"),
         ("--temperature", "T", float, "0 for the likeliest words"),
         ("--seed", "N", int, "for the same words again, where a server can"),
@@ -55,10 +53,10 @@ limit_flags = flags(
     ("--keep-turns", "N", whole, "turns of the conversation that a request shows"),
     (
         "--on-tool-error",
-        "E",
+        None,
         ("tell_model", "fail_fast"),
         "tell_model",
-        "what a failed tool means: tell_model, fail_fast",
+        "what a failed tool means",
     ),
 )
 """The limits of a turn: see `limits`."""

@@ -28,19 +28,25 @@ def of_last_turn(agent: Agent, transcript: Sequence[Message]) -> list[Explained]
 
 
 def explained(steps: Iterable[Explained]) -> Iterator[str]:
-    """Why each step of a run was taken: what `next_step` planned, which policies changed it to
-    what, and what came of it.
+    """Why each step of a run was taken, a line each: what `next_step` planned, which policies
+    changed it to what, and what came of it.
     """
+    for mark, text in marked(steps):
+        yield f"{mark} {text}"
+
+
+def marked(steps: Iterable[Explained]) -> Iterator[tuple[str, str]]:
+    """The same lines: the mark of each, and what wraps beside it."""
     for number, step in enumerate(steps, 1):
-        start = f"{number:>3}. "
+        mark = f"{number:>3}."
         for who, what in step.planned:
-            yield f"{start}{who}: {planned(what)}"
-            start = "     "
+            yield mark, f"{who}: {planned(what)}"
+            mark = "    "
         for message in step.came:
             for line in came(message):
-                yield f"       -> {line}"
+                yield "       ->", line
         if not step.as_recorded:
-            yield "       !! as recorded; with these settings it would differ"
+            yield "       !!", "as recorded; with these settings it would differ"
 
 
 def planned(step: Step) -> str:
