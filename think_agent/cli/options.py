@@ -74,7 +74,7 @@ def flags(group: str, *rows: tuple[Any, ...]) -> Callable[[FC], FC]:
                 metavar=metavar,
                 type=type,
                 is_flag=type is bool,
-                is_eager=isinstance(type, Config),
+                is_eager=getattr(type, "is_config", False),
                 default=default,
                 show_default=bool(default),
                 help=help,
@@ -171,11 +171,12 @@ def several(text: str) -> tuple[str, ...]:
 class File(click.ParamType[str]):
     """A file to be written, or to be read where it has to be there: `exists=True`. A path that will
     not do is a FileError, and so is one that another flag has: the second would destroy the first.
-    `makes_folders`: whoever writes makes the folders, too.
+    `makes_folders`: whoever writes makes the folders, too. `is_config`: it is read at once.
     """
 
     exists: bool = False
     makes_folders: bool = False
+    is_config: bool = False
     name = "file"
 
     def convert(self, value: Any, param: Parameter | None, ctx: Context | None) -> str:
@@ -191,6 +192,8 @@ class File(click.ParamType[str]):
             problem = f"that is the file of {other}"
         if problem:
             raise FileError(f"{where}: {path}: {problem}; choose another path")
+        if self.is_config:
+            _read_config(ctx, path)
         return str(path)
 
     def _problem(self, path: Path) -> str:
@@ -213,30 +216,25 @@ class File(click.ParamType[str]):
         return "it is not yours to write"
 
 
-class Config(File):
-    """The section of a TOML file: it becomes the defaults of the other flags."""
-
-    def convert(self, value: Any, param: Parameter | None, ctx: Context | None) -> str:
-        path = super().convert(value, param, ctx)
-        assert ctx
-        try:
-            section = tomllib.loads(Path(path).read_text(encoding="utf-8"))[SECTION]
-            prices = section.pop("prices", {})
-            ctx.meta[PRICES] = pydantic.TypeAdapter(dict[str, Price]).validate_python(prices)
-        except pydantic.ValidationError as error:
-            advice = f'write a table ["MODEL"] with prices per million tokens ({problems(error)})'
-            raise click.UsageError(f"{path}: prices: {advice}") from error
-        except (ValueError, KeyError) as error:
-            expected = f"not valid TOML with a section [{SECTION}]"
-            raise click.UsageError(f"{path}: {expected} ({error})") from error
-        # As text, as it would have been typed: so that `true` is no whole number.
-        ctx.default_map = {name: str(value) for name, value in section.items()}
-        return path
+def _read_config(ctx: Context, path: Path) -> None:
+    """The section of a TOML file becomes the defaults of the other flags."""
+    try:
+        section = tomllib.loads(path.read_text(encoding="utf-8"))[SECTION]
+        prices = section.pop("prices", {})
+        ctx.meta[PRICES] = pydantic.TypeAdapter(dict[str, Price]).validate_python(prices)
+    except pydantic.ValidationError as error:
+        advice = f'write a table ["MODEL"] with prices per million tokens ({problems(error)})'
+        raise click.UsageError(f"{path}: prices: {advice}") from error
+    except (ValueError, KeyError, AttributeError) as error:
+        expected = f"not valid TOML with a section [{SECTION}]"
+        raise click.UsageError(f"{path}: {expected} ({error})") from error
+    # As text, as it would have been typed: so that `true` is no whole number.
+    ctx.default_map = {name: str(value) for name, value in section.items()}
 
 
 config_flags = flags(
     "files",
-    ("--config", "FILE", Config(exists=True), f"settings in TOML, under [{SECTION}]"),
+    ("--config", "FILE", File(exists=True, is_config=True), f"settings in TOML, under [{SECTION}]"),
     ("--show-config", "", bool, False, "print the settings and stop"),
 )
 """`--config`, which is read before the others, and `--show-config`."""
