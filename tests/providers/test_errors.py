@@ -68,7 +68,7 @@ TABLE: list[tuple[int, str, type[ModelError], bool, str]] = [
     (404, "no such path", BadRequest, False, "base_url"),
     (408, "Too slow.", Overloaded, True, "try again"),
     (409, "Conflict.", Overloaded, True, "try again"),
-    (413, "Too much.", BadRequest, False, "a shorter conversation"),
+    (413, "Too much.", BadRequest, False, "show fewer turns"),
     (422, "No.", BadRequest, False, ""),
     (429, "Slow down.", RateLimited, True, ""),
     (500, "Oh.", Overloaded, True, "try again later"),
@@ -80,7 +80,7 @@ TABLE: list[tuple[int, str, type[ModelError], bool, str]] = [
     (400, "request (2032 tokens) exceeds the available context size (1024 tokens)", BadRequest,
      False, "raise num_ctx"),
     (400, "The input token count exceeds the maximum of 1048576", BadRequest, False, "keep_turns"),
-    (500, "tools param requires --jinja flag", BadRequest, False, "start the server with --jinja"),
+    (500, "tools param requires --jinja flag", BadRequest, False, "how the server is started"),
 ]  # fmt: skip
 
 
