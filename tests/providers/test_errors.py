@@ -3,6 +3,7 @@
 import os
 import re
 import time
+from contextvars import copy_context
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from itertools import islice
@@ -230,6 +231,17 @@ def test_a_stream_that_goes_wrong(provider, way):
         for nothing in ([], [failed]):
             server.canned = [Reply(chunks=nothing, content_type=server.stream_type)]
             assert ASK[way](model, HELLO).text == "Hello."
+
+
+@every_provider
+def test_a_stream_goes_wrong_where_each_step_has_a_context_of_its_own(provider):
+    """As where a web server takes the steps of a generator in threads."""
+    with talking(provider) as (server, model):
+        chunks = [*beginning(provider), ERROR_EVENTS[provider]]
+        server.canned = [Reply(chunks=chunks, content_type=server.stream_type)]
+        events = model.stream(HELLO)
+        with pytest.raises(Overloaded):
+            list(iter(lambda: copy_context().run(next, events), None))
 
 
 @every_provider

@@ -5,7 +5,6 @@
 
 import importlib
 import inspect
-from collections.abc import Callable
 from dataclasses import asdict
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -13,11 +12,10 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ..errors import ModelError
-from ..messages import Json
 from ..model import Model
 from ..schema import problems
 from ..wire.settings import Reasoning, Settings
-from .errors import BAD_PROXY
+from .address import BAD_PROXY
 
 
 class Entry(NamedTuple):
@@ -89,8 +87,9 @@ def connect(
     if provider not in PROVIDERS:
         raise ValueError(f"unknown provider {provider!r}; {_hint(spec)}")
     if "model" in options:
-        named = f'connect("{provider}:{options["model"]}")'
-        raise ValueError(f"the model is a part of the name; write {named}")
+        raise ValueError(
+            f'the model is a part of the name; write connect("{provider}:{options["model"]}")'
+        )
     settings = Settings(reasoning, max_output_tokens, temperature, seed)
     try:
         Asked(timeout=timeout, **asdict(settings))
@@ -100,7 +99,9 @@ def connect(
     entry = PROVIDERS[provider]
     try:
         make = getattr(_module_of(provider, entry.package), entry.class_name)
-        _check_options(provider, options, make)
+        for name in options:
+            if name not in inspect.getfullargspec(make).kwonlyargs:
+                raise ValueError(f"{provider} takes no {name}; leave it out")
         connected: Model = make(
             model or entry.default_model,
             base_url=base_url,
@@ -122,14 +123,6 @@ def _hint(spec: str) -> str:
         if spec.startswith(beginning):
             return f'did you mean connect("{owner}:{spec}")?'
     return f"use one of: {', '.join(PROVIDERS)}"
-
-
-def _check_options(provider: str, options: Json, make: Callable[..., Model]) -> None:
-    """Raises ValueError for an option that the provider does not have."""
-    known = inspect.getfullargspec(make).kwonlyargs
-    for name in options:
-        if name not in known:
-            raise ValueError(f"{provider} takes no {name}; leave it out")
 
 
 def _module_of(provider: str, package: str) -> ModuleType:

@@ -14,13 +14,17 @@ from urllib.parse import quote, unquote, urlsplit
 from ..errors import AuthError, ConnectionFailed
 
 NOT_NEEDED = "not-needed"  # the key for a server that asks for none; some SDKs insist on one
+BAD_PROXY = (
+    "the proxy is no address that works (one of SOCKS needs the package socksio); check "
+    "HTTP_PROXY, HTTPS_PROXY and ALL_PROXY"
+)
 NOT_SHOWN = "(an address that cannot be shown)"
 SHORTEST_SECRET = 12  # characters; shorter keys are made up for local servers
 
 # The scheme, a login, host and port, and the rest. A rest with an "@" in it is half of a login
 # whose password has a slash.
 ADDRESS = re.compile(
-    r"(https?://)(?:[^\s/?#]*@)?([\w.-]+|\[[\da-f:.]+\])(:\d+)?(?:[/?#][^\s@]*)?", re.IGNORECASE
+    r"(https?://)?(?:[^\s/?#]*@)?([\w.-]+|\[[\da-f:.]+\])(:\d+)?(?:[/?#][^\s@]*)?", re.IGNORECASE
 )
 KEPT_PRIVATE = re.compile(  # nobody else reads what goes there: by https, or to this machine
     r"https:|http://((.+\.)?localhost|127(\.\d+){3}|0\.0\.0\.0|\[::1?\])(:\d+)?$"
@@ -29,16 +33,11 @@ KEPT_PRIVATE = re.compile(  # nobody else reads what goes there: by https, or to
 
 def shown_address(url: str) -> str:
     """What may be shown of an address: its scheme, host and port."""
-    found = ADDRESS.fullmatch(_with_scheme(url))
+    found = ADDRESS.fullmatch(url)
     if not found:
         return NOT_SHOWN
-    return "".join(found.groups("")).lower()
-
-
-def _with_scheme(url: str) -> str:
-    if "://" in url:
-        return url
-    return f"http://{url}"
+    scheme, host, port = found.groups("")
+    return f"{scheme or 'http://'}{host}{port}".lower()
 
 
 def checked_url(url: str, provider: str) -> str:
@@ -47,7 +46,9 @@ def checked_url(url: str, provider: str) -> str:
     """
     if shown_address(url) == NOT_SHOWN:
         raise ConnectionFailed(f"{provider}: the address is no URL; check base_url")
-    return _with_scheme(url)
+    if "://" in url:
+        return url
+    return f"http://{url}"
 
 
 def is_exposed(url: str) -> bool:
@@ -65,7 +66,7 @@ def find_key(given: str | None, provider: str, url: str, *variables: str) -> str
         if not key:
             source = variable
             key = os.getenv(variable, "").strip()
-    if source != "api_key" and is_left_out(provider, url, source):
+    if is_left_out(provider, url, source):
         return NOT_NEEDED
     # A key that was copied from a page may hold a quotation mark or an invisible character.
     if not (key.isascii() and key.isprintable()):

@@ -40,7 +40,8 @@ class Anthropic(Stainless):
     main_key = "ANTHROPIC_API_KEY"
     keys = (main_key, "ANTHROPIC_AUTH_TOKEN")  # which the API takes alike
     extras = {"ANTHROPIC_CUSTOM_HEADERS": ("_custom_headers", {})}  # noqa: RUF012
-    address = ("ANTHROPIC_BASE_URL", "https://api.anthropic.com")
+    usual_url = "https://api.anthropic.com"
+    url_variable = "ANTHROPIC_BASE_URL"
     wire = wire
 
     def __init__(
@@ -60,11 +61,9 @@ class Anthropic(Stainless):
             self.options["thinking"] = SHOWN
         if "budget_tokens" in str(thinking) or REFUSES_FORCING.search(model):
             self.refused = {"named": "", "required": ""}
-        if not (self.key or self.base_url):
-            self._check_credentials()
-
-    def _check_credentials(self) -> None:
-        """A profile has them. The SDK would find out at the first request, by a TypeError."""
+        if self.key or self.base_url:
+            return
+        # A profile has credentials, or else the SDK finds out at the first request, by a TypeError.
         try:
             found = self.client.credentials
         except anthropic.AnthropicError as error:  # such as a profile that cannot be read

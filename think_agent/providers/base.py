@@ -21,17 +21,18 @@ from functools import cached_property
 from types import ModuleType
 from typing import Any
 from urllib.parse import urlsplit
+from weakref import WeakKeyDictionary
 
 from ..errors import BadRequest, ConnectionFailed
 from ..messages import Assistant, Json
 from ..model import Capabilities, Request
 from ..streaming import Delta
 from ..wire.settings import Settings
-from .address import checked_url, find_key, is_left_out, secrets_in
-from .errors import BAD_PROXY, Translator
+from .address import BAD_PROXY, checked_url, find_key, is_left_out, secrets_in
+from .errors import Translator
 from .exchange import Exchange
-from .reasoning import Levels, refusal
-from .transport import TRIP, PerLoop, Trip
+from .reasoning import Levels, check_level
+from .transport import TRIP, Trip, loop_client
 
 
 class Provider(Translator):
@@ -45,7 +46,8 @@ class Provider(Translator):
 
     wire: ModuleType
     keys: tuple[str, ...]  # the variables that may hold the key
-    address: tuple[str, str]  # the variable that may hold it, and where it is by default
+    usual_url: str
+    url_variable: str  # which may hold another one
     extras: Mapping[str, tuple[str, Any]] = {}  # variables that the SDK sends; what takes them out
     retries = 2
 
@@ -65,16 +67,16 @@ class Provider(Translator):
         self.timeout = timeout
         self.settings = settings
         self.refused: dict[str, str] = {}
-        variable, usual = self.address
-        self.base_url = base_url or os.getenv(variable)
-        self.url = checked_url(self.base_url or usual, self.name)
+        self.base_url = base_url or os.getenv(self.url_variable)
+        self.url = checked_url(self.base_url or self.usual_url, self.name)
         self.host = urlsplit(self.url).hostname or ""
         self.key = find_key(api_key, self.name, self.url, *self.keys)
         is_left_out(self.name, self.url, *self.extras)
-        headers = [os.getenv(variable, "") for variable in self.extras]
-        self.secrets = secrets_in(self.key, self.url, *headers)
+        self.secrets = secrets_in(
+            self.key, self.url, *(os.getenv(variable, "") for variable in self.extras)
+        )
         self._has_learned = False
-        self._async_clients = PerLoop()
+        self._async_clients: WeakKeyDictionary[Any, list[Any]] = WeakKeyDictionary()
 
     @cached_property
     def client(self) -> Any:
@@ -123,9 +125,7 @@ class Provider(Translator):
 
     def refuse_reasoning(self, levels: Levels) -> None:
         """Raises BadRequest where the model, which can reason at `levels`, was asked otherwise."""
-        problem = refusal(self.model, self.settings.reasoning, levels)
-        if problem:
-            raise BadRequest(f"{self.name}: {problem}")
+        check_level(f"{self.name}: {self.model}", self.settings.reasoning, levels, BadRequest)
 
     def adapt(self, complaint: str, request: Request) -> bool:
         """Was `request` refused for something that can be said otherwise, and will be now?"""
@@ -187,11 +187,12 @@ class Provider(Translator):
         exchange = Exchange(self, request)
         self._learn_once(exchange.trip)
         while exchange.outcome is None:
-            time.sleep(exchange.wait)
+            if exchange.wait:
+                time.sleep(exchange.wait)
             try:
                 answer = self.post(self.client, exchange.begin(), stream=stream)
                 if not stream:
-                    exchange.finish(self.decoded(answer))
+                    exchange.outcome = exchange.read(self.decoded(answer))
                     continue
                 for event in answer:
                     yield from exchange.feed(self.decoded(event))
@@ -211,12 +212,12 @@ class Provider(Translator):
         while exchange.outcome is None:
             await asyncio.sleep(exchange.wait)
             try:
-                async with self._async_clients.client(
-                    lambda: self._connected(is_async=True)
+                async with loop_client(
+                    self._async_clients, lambda: self._connected(is_async=True)
                 ) as client:
                     answer = await self.post(client, exchange.begin(), stream=stream)
                     if not stream:
-                        exchange.finish(self.decoded(answer))
+                        exchange.outcome = exchange.read(self.decoded(answer))
                         continue
                     async for event in answer:
                         for delta in exchange.feed(self.decoded(event)):

@@ -38,8 +38,6 @@ from ..wire.incoming import ErrorAnswer
 from .address import shown_address
 from .transport import arrived
 
-LONGEST_QUOTE = 300  # characters
-BAD_PROXY = "the proxy is no address that works; check HTTP_PROXY, HTTPS_PROXY and ALL_PROXY"
 RIGHT_KIND = "check that base_url points to the right kind of server"
 # What comes of taking an answer apart that is not what it should be.
 STUMBLES = (LookupError, TypeError, AttributeError, ValueError, RecursionError)
@@ -86,31 +84,26 @@ OLLAMA_PARSERS = (  # those of its own models; of another server these words mea
     "^500 ollama:  EOF$"
 )
 SLIP = "this was the model's slip; ask again"
-NO_MODEL = (
-    "^404 .*model|^400 .*(model_not_found|model.*not (found|exist)|"
-    "(invalid|not a valid|not a chat) model|supported API model names)"
-)
-TOO_LONG = "context (length|size|window)|prompt is too long|input token count|^413 "
-SPENT = (
-    "^4(02|03|29) .*(insufficient_quota|billing_hard_limit)|^429 .*(too large|usage limit|PerDay)"
-)
 MEANINGS = [  # the first one that fits
-    Meaning(ToolsUnsupported, "does not support tools", "pick one that does, such as qwen3.5:4b, "
-            "or speak the json dialect"),
+    Meaning(ToolsUnsupported, "does not support tools",
+            "pick one that does, such as qwen3.5:4b, or speak the json dialect"),
     Meaning(BadRequest, "does not support thinking", "leave out reasoning"),
-    Meaning(BadRequest, "requires --jinja|system memory|out of memory|unable to allocate", "change "
-            "how the server is started, or take a smaller model"),
+    Meaning(BadRequest, "requires --jinja|system memory|out of memory|unable to allocate",
+            "change how the server is started, or take a smaller model"),
     Meaning(BadRequest, "use /v1/responses", 'set api to "responses"'),
-    Meaning(BadRequest, TOO_LONG, "say less at a time, show fewer turns (keep_turns) or, on "
-            "Ollama, raise num_ctx"),
-    Meaning(ModelNotFound, NO_MODEL, "check the model's name"),
+    Meaning(BadRequest, "context (length|size|window)|prompt is too long|input token count|^413 ",
+            "say less at a time, show fewer turns (keep_turns) or, on Ollama, raise num_ctx"),
+    Meaning(ModelNotFound, "^404 .*model|^400 .*(model_not_found|model.*not (found|exist)|"
+            "(invalid|not a valid|not a chat) model|supported API model names)",
+            "check the model's name"),
     Meaning(UnreadCall, f"{NO_CALL}|{OLLAMA_PARSERS}", SLIP),
-    Meaning(RateLimited, SPENT, "check plan and billing, wait until the limit is lifted, or send "
-            "less"),
-    Meaning(AuthError, "^40[123] |^400 .*(API key|credit balance)", "check {key} (in code: "
-            "api_key=), its rights and its credit"),
-    Meaning(BadRequest, "^40[45] ", "check base_url (OpenAI's kind usually ends in /v1, Ollama's "
-            "does not)"),
+    Meaning(RateLimited, "^4(02|03|29) .*(insufficient_quota|billing_hard_limit)|"
+            "^429 .*(too large|usage limit|PerDay)",
+            "check plan and billing, wait until the limit is lifted, or send less"),
+    Meaning(AuthError, "^40[123] |^400 .*(API key|credit balance)",
+            "check {key} (in code: api_key=), its rights and its credit"),
+    Meaning(BadRequest, "^40[45] ",
+            "check base_url (OpenAI's kind usually ends in /v1, Ollama's does not)"),
     Meaning(RateLimited, "^429 ", "wait, or send less at a time", retryable=True),
     Meaning(Overloaded, "^40[89] |^[5-9]", "try again later", retryable=True),
     Meaning(BadRequest, "^4", "change the request"),
@@ -142,16 +135,19 @@ class Translator(Model):
                 known.args = (self.secrets.sub("***", str(known)),)
                 return known
             case self.http.TimeoutException():
-                said = f"no answer from {where} within {self.timeout:g} s; set a longer timeout"
-                return TimedOut(f"{self.name}: {said} (a large model takes long to load)")
+                return TimedOut(
+                    f"{self.name}: no answer from {where} within {self.timeout:g} s; set a longer "
+                    "timeout (a large model takes long to load)"
+                )
             case self.http.ConnectError() | ConnectionError():
                 usual = "check base_url, the network, and that the server runs"
                 advice = self.advice.get(ConnectionFailed, usual)
-                said = f"no server at {where}; {advice}"
-                return ConnectionFailed(f"{self.name}: {said}", retryable=True)
+                said = f"{self.name}: no server at {where}; {advice}"
+                return ConnectionFailed(said, retryable=True)
             case self.http.TransportError() as broken:
-                said = f"the connection to {where} broke ({type(broken).__name__}); ask again"
-                return ConnectionFailed(f"{self.name}: {said}", retryable=True)
+                what = type(broken).__name__
+                said = f"{self.name}: the connection to {where} broke ({what}); ask again"
+                return ConnectionFailed(said, retryable=True)
             case ErrorAnswer(args=[said]):
                 return self.error(*quoted_error(said))
         return self.explained(error) or self._unreadable(error)
@@ -179,14 +175,15 @@ class Translator(Model):
 
     def missing_key(self, said: str = "no API key") -> AuthError:
         """The error for a provider that needs a key and has none."""
-        how = f"set the environment variable {self.main_key} (in code: api_key=)"
-        return AuthError(f"{self.name}: {said}; {how}")
+        return AuthError(
+            f"{self.name}: {said}; set the environment variable {self.main_key} (in code: api_key=)"
+        )
 
     def quote(self, said: str) -> str:
         """A provider's own words for use in a message: one line, not too long, without secrets."""
         if said.lstrip().startswith("<"):
             return "the server sent an HTML page instead of JSON"
-        return shorten(self.secrets.sub("***", said).strip().rstrip("."), LONGEST_QUOTE)
+        return shorten(self.secrets.sub("***", said).strip().rstrip("."), 300)
 
     def _unreadable(self, error: Any) -> ModelError | None:
         """The error for a response that an SDK or a `from_wire` stumbled over."""
@@ -194,10 +191,12 @@ class Translator(Model):
             return None
         if isinstance(error, RecursionError) or "integer string conversion" in str(error):
             # A model that repeats itself wrote brackets or digits without end.
-            said = "JSON nested too deeply, or with a number too long, to be read"
-            return UnreadCall(f"{self.name}: {said}; {SLIP}")
-        what = f"{type(error).__name__}: {self.quote(str(error))}"
-        return BadResponse(f"{self.name}: the server sent what is no reply ({what}); {RIGHT_KIND}")
+            said = f"{self.name}: JSON nested too deeply, or with a number too long, to be read"
+            return UnreadCall(f"{said}; {SLIP}")
+        return BadResponse(
+            f"{self.name}: the server sent what is no reply ({type(error).__name__}: "
+            f"{self.quote(str(error))}); {RIGHT_KIND}"
+        )
 
 
 def asked_wait(headers: Mapping[str, str]) -> float | None:
@@ -206,9 +205,10 @@ def asked_wait(headers: Mapping[str, str]) -> float | None:
     """
     said = headers.get("retry-after", "")
     wait = 0.0
-    for text, unit in ((said, 1), (headers.get("retry-after-ms", ""), 1000)):
-        with suppress(ValueError):
-            wait = float(text) / unit
+    with suppress(ValueError):
+        wait = float(said)
+    with suppress(KeyError, ValueError):
+        wait = float(headers["retry-after-ms"]) / 1000
     date = parsedate_tz(said)
     if date is not None:
         wait = mktime_tz(date) - time.time()

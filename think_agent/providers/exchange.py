@@ -72,17 +72,16 @@ class Exchange:
             self._is_shown = True
             yield checked
 
-    def finish(self, response: Any) -> None:
-        """The whole response has come: what it amounts to is the reply."""
-        self.outcome = self._read(response)
-
     def finish_stream(self) -> None:
         """The stream is over: what it amounts to is the reply."""
-        reply = self._read(self.fold.result())
+        reply = self.read(self.fold.result())
         nothing_came = not self._is_shown and not self.fold.ended
         if reply.stop_reason == "incomplete" and nothing_came:
-            said = f"the stream broke off before its end; try again, and {RIGHT_KIND}"
-            raise BadResponse(f"{self.provider.name}: {said}", retryable=True)
+            raise BadResponse(
+                f"{self.provider.name}: the stream broke off before its end; try again, and "
+                f"{RIGHT_KIND}",
+                retryable=True,
+            )
         self.outcome = reply
 
     def close(self) -> None:
@@ -108,6 +107,7 @@ class Exchange:
         """What came of it all the same is the reply; or there will be another try; or the error, in
         our terms, is what comes of the request. Raises `error` where it is a bug.
         """
+        TRIP.set(self.trip)  # each step of a generator may have a context of its own
         problem = self.provider.translate(error)
         if problem is None:
             raise error
@@ -167,9 +167,10 @@ class Exchange:
 
     # What a response amounts to.
 
-    def _read(self, response: Any) -> Assistant:
+    def read(self, response: Any) -> Assistant:
+        """A whole response as a reply."""
         provider = self.provider
-        if isinstance(response, dict) and response.get("error"):  # whatever stands beside it
+        if response.get("error"):  # whatever stands beside it
             raise ErrorAnswer(response["error"])
         reply = checked_reply(provider.wire.from_wire(response, provider.model))
         reply = replace(reply, host=provider.host)
@@ -182,20 +183,21 @@ class Exchange:
     def _so_far(self) -> Assistant:
         """What had come, as a reply."""
         with suppress(ErrorAnswer, *STUMBLES):
-            return self._read(self.fold.result())
-        provider = self.provider
-        return Assistant(model=provider.model, provider=provider.name, stop_reason="incomplete")
+            return self.read(self.fold.result())
+        return Assistant(
+            model=self.provider.model, provider=self.provider.name, stop_reason="incomplete"
+        )
 
     def _malformed(self, reply: Assistant) -> Assistant:
         """`reply` with words for the model about its call; or a plain one, where it had no tools to
         call.
         """
-        said = self.provider.quote(reply.mistake)
+        said = self.provider.quote(reply.mistake) or "nothing came"
         if not self._asked.tools or self._asked.tool_choice == "none":
-            notice = f"What the model wrote could not be read. {said}"
+            notice = f"What the model wrote could not be read: {said}"
             return replace(reply, stop_reason="end_turn", mistake="", notice=notice)
         names = ", ".join(tool.name for tool in self._asked.tools)
-        told = f"Your tool call could not be read. The tools are: {names}. Call one again. {said}"
+        told = f"Your tool call could not be read ({said}). The tools are: {names}. Call one again."
         return replace(reply, stop_reason="malformed", mistake=told)
 
     def _counted(self, reply: Assistant) -> Assistant:

@@ -35,7 +35,8 @@ class Gemini(Provider):
     http = httpx2
     main_key = "GEMINI_API_KEY"
     keys = ("GOOGLE_API_KEY", main_key)
-    address = ("GOOGLE_GEMINI_BASE_URL", "https://generativelanguage.googleapis.com")
+    usual_url = "https://generativelanguage.googleapis.com"
+    url_variable = "GOOGLE_GEMINI_BASE_URL"
 
     def __init__(self, model: str, *, strict: bool = True, **where: Any) -> None:
         super().__init__(model, {"strict": strict}, **where)
@@ -49,9 +50,11 @@ class Gemini(Provider):
         arguments = client_arguments(httpx2, self.url)
         http = httpx2.Client(**arguments)
         http_async = httpx2.AsyncClient(**arguments)
-        timeout = round(self.timeout * 1000)  # milliseconds
         options = types.HttpOptions(
-            base_url=self.url, timeout=timeout, httpx_client=http, httpx_async_client=http_async
+            base_url=self.url,
+            timeout=round(self.timeout * 1000),  # milliseconds
+            httpx_client=http,
+            httpx_async_client=http_async,
         )
         api = genai.Client(enterprise=False, api_key=self.key, http_options=options)._api_client
         if is_async:

@@ -55,7 +55,8 @@ class Ollama(Provider):
     http = httpx
     main_key = "OLLAMA_API_KEY"
     keys = (main_key,)
-    address = ("OLLAMA_HOST", "http://127.0.0.1:11434")
+    usual_url = "http://127.0.0.1:11434"
+    url_variable = "OLLAMA_HOST"
     advice = {  # noqa: RUF012 (a constant)
         AuthError: "run: ollama signin, or set {key} (in code: api_key=)",
         ModelNotFound: "run: ollama pull {model}",
@@ -108,8 +109,7 @@ class Ollama(Provider):
             self.refuse_reasoning(("off",))
         elif HARMONY.search(str(shown.details)):
             self.refuse_reasoning(ALWAYS)
-        text_or_calls = TEXT_OR_CALLS.search(shown.template or "")
-        self.options["text_hides_calls"] = text_or_calls is not None
+        self.options["text_hides_calls"] = bool(TEXT_OR_CALLS.search(shown.template or ""))
         self._measure_window(shown, loaded)
 
     def _measure_window(self, shown: Any, loaded: Any) -> None:
@@ -132,7 +132,7 @@ class Ollama(Provider):
         """How long the context window of a request is, and where that was said. Raises the
         ModelError of a server that cannot be asked.
         """
-        self._ask_server(self.client.ps)  # `learn` would keep quiet about no server
+        self.installed()  # `learn` would keep quiet about no server
         super().check()
         return self._window
 
@@ -238,7 +238,7 @@ class Fold(wire.Fold):
 def _pieces(response: httpx.Response) -> Any:
     if not response.is_success:
         response.read()
-        raise ollama.ResponseError(response.text, response.status_code)
+        raise ollama.ResponseError(response.text)
     return response.iter_bytes()
 
 
@@ -246,5 +246,5 @@ async def _async_pieces(sent: Any) -> Any:
     response = await sent
     if not response.is_success:
         await response.aread()
-        raise ollama.ResponseError(response.text, response.status_code)
+        raise ollama.ResponseError(response.text)
     return response.aiter_bytes()

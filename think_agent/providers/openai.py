@@ -34,7 +34,8 @@ class OpenAI(Stainless):
         "OPENAI_ORG_ID": ("organization", None),
         "OPENAI_PROJECT_ID": ("project", None),
     }
-    address = ("OPENAI_BASE_URL", "https://api.openai.com/v1")
+    usual_url = "https://api.openai.com/v1"
+    url_variable = "OPENAI_BASE_URL"
     wire = openai_chat
 
     def __init__(

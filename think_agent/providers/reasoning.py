@@ -39,19 +39,18 @@ GEMINI: Table = (
 )
 
 
-def refusal(model: str, asked: Reasoning | None, levels: Levels) -> str:
-    """What is wrong with asking a model that can reason at these levels; "" for nothing."""
-    if asked is None or asked in levels:
-        return ""
-    possible = ", ".join([*levels, "none at all"])
-    return f"{model} takes no reasoning={asked!r}; use one of: {possible}"
+def check_level(
+    model: str, asked: Reasoning | None, levels: Levels, error: type[Exception] = ValueError
+) -> None:
+    """Raises `error` where a model that can reason at these levels was asked otherwise."""
+    if asked is not None and asked not in levels:
+        possible = ", ".join([*levels, "none at all"])
+        raise error(f"{model} takes no reasoning={asked!r}; use one of: {possible}")
 
 
 def check_reasoning(model: str, asked: Reasoning | None, table: Table) -> None:
     """Raises ValueError where the table knows that the model cannot be asked so."""
     for beginning, levels in table:
         if re.match(beginning, model):
-            problem = refusal(model, asked, levels)
-            if problem:
-                raise ValueError(problem)
+            check_level(model, asked, levels)
             return

@@ -113,8 +113,7 @@ def _bounded_stream(http: ModuleType) -> Any:
         def check(self, piece: bytes) -> bytes:
             self.size += len(piece)
             if self.size > LARGEST_ANSWER:
-                size = f"{LARGEST_ANSWER >> 20} MB"
-                raise BadResponse(f"the server sent more than {size}; check base_url")
+                raise BadResponse(f"it sent more than {LARGEST_ANSWER >> 20} MB; check base_url")
             self.trip.check()
             return piece
 
@@ -135,31 +134,26 @@ def _bounded_stream(http: ModuleType) -> Any:
     return BoundedStream
 
 
-class PerLoop:
-    """The async clients of each event loop, each for up to `AT_ONCE` requests, made when needed.
+@asynccontextmanager
+async def loop_client(
+    clients: WeakKeyDictionary[Any, list[Any]], connect: Callable[[], Any]
+) -> AsyncIterator[Any]:
+    """A client of the running loop, for one request. `clients`: the free places of each loop;
+    `connect` makes a client, for up to `AT_ONCE` requests.
 
     A connection pool belongs to the loop it was opened on; a second `asyncio.run` would meet a
     dead one. And it looks at every connection it has for every request, so 200 requests at once
     are faster by far on a dozen clients than on one.
     """
-
-    def __init__(self) -> None:
-        self._free: WeakKeyDictionary[Any, list[Any]] = WeakKeyDictionary()
-
-    @asynccontextmanager
-    async def client(self, connect: Callable[[], Any]) -> AsyncIterator[Any]:
-        """A client of the running loop, for one request. `connect` makes one. It is not kept: a
-        provider that its own clients hold would be closed late, by the garbage collector.
-        """
-        free = self._free.setdefault(asyncio.get_running_loop(), [])
-        if not free:
-            life = _life(connect())
-            free += [(await anext(life), life)] * AT_ONCE
-        place = free.pop()
-        try:
-            yield place[0]
-        finally:
-            free.append(place)
+    free = clients.setdefault(asyncio.get_running_loop(), [])
+    if not free:
+        life = _life(connect())
+        free += [(await anext(life), life)] * AT_ONCE
+    place = free.pop()
+    try:
+        yield place[0]
+    finally:
+        free.append(place)
 
 
 async def _life(client: Any) -> AsyncIterator[Any]:
