@@ -58,11 +58,11 @@ class Exchange:
     def begin(self) -> Json:
         """The body of the next try, with the strongest tool choice that the provider takes."""
         self.wait = 0.0
+        self.trip.response = None
+        TRIP.set(self.trip)
         self._asked = relax(self.request, self.provider.refused)
         self._body = self.provider.to_wire(self._asked)
         self.fold = self.provider.fold()
-        self.trip.response = None
-        TRIP.set(self.trip)
         return self._body
 
     def feed(self, event: Any) -> Iterator[Delta]:
