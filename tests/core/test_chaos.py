@@ -174,5 +174,5 @@ def test_a_key_that_no_header_can_carry(provider, key, monkeypatch):
 
 @pytest.mark.parametrize("timeout", [-1, 0, True, float("nan"), float("inf"), "5", None])
 def test_a_timeout_that_is_none(timeout):
-    with pytest.raises(ValueError, match=r"timeout=.*: use seconds above 0"):
+    with pytest.raises(ValueError, match="timeout: "):
         connect("offline", timeout=timeout)
