@@ -9,16 +9,17 @@ from ..model import Request
 from .incoming import arguments_of
 from .outgoing import sendable
 
-Encode: TypeAlias = Callable[[ToolCall, Json], Json]  # a call, and what it was in its native form
+Write: TypeAlias = Callable[[ToolCall, Any], Any]  # its arguments, which were written as this
 
 
 def chat_messages(
-    request: Request, provider: str, encode: Encode, tool_name: str = "", host: str | None = None
+    request: Request, provider: str, write: Write, tool_name: str = "", host: str | None = None
 ) -> list[Json]:
-    """The messages of a request. A native message goes back as it came, but for what `encode` says
-    of its calls. `tool_name`: the field of a result that names its tool, where there is one.
+    """The messages of a request. A native message goes back as it came, but for the ids and the
+    arguments of its calls. `tool_name`: the field of a result that names its tool, where there is
+    one.
     """
-    wire: list[Json] = []
+    wire = []
     if request.system:  # Ollama drops a field of the name `system` in silence
         wire.append({"role": "system", "content": request.system})
     for message in sendable(request.messages, provider, host=host):
@@ -29,41 +30,32 @@ def chat_messages(
             wire.append({**result, "content": message.content})
         elif isinstance(message, User):
             wire.append({"role": "user", "content": message.text})
-        elif message.native is None:
-            wire.append(_built(message, encode))
         else:
-            wire.append(_native(message, encode))
+            wire.append(_reply(message, write))
     return wire
 
 
-def _built(reply: Assistant, encode: Encode) -> Json:
-    wire: Json = {"role": "assistant", "content": reply.text or None}
-    if reply.tool_calls:
-        wire["tool_calls"] = [encode(call, {}) for call in reply.tool_calls]
-    return wire
-
-
-def _native(reply: Assistant, encode: Encode) -> Json:
-    """The provider's own message. Fields that a server has added to a call stay."""
-    native: Json = reply.native
+def _reply(reply: Assistant, write: Write) -> Json:
+    """The provider's own message, or one that is built. Fields that a server has added stay."""
+    wire = reply.native or {"role": "assistant", "content": reply.text or None}
     if not reply.tool_calls:
-        return native
+        return wire
     calls = []
-    for call, before in zip(reply.tool_calls, native["tool_calls"], strict=True):
-        encoded = encode(call, before)
-        function = before["function"] | encoded["function"]
-        calls.append(before | encoded | {"function": function})
-    return {**native, "tool_calls": calls}
+    written = wire.get("tool_calls", [{"type": "function"}] * len(reply.tool_calls))
+    for call, before in zip(reply.tool_calls, written, strict=True):
+        function = before.get("function", {})
+        arguments = write(call, function.get("arguments"))
+        function = {**function, "name": call.name, "arguments": arguments}
+        calls.append({**before, "id": call.id, "function": function})
+    return {**wire, "tool_calls": calls}
 
 
 def function_calls(message: Json) -> tuple[ToolCall, ...]:
     """The calls of a message in one of these protocols, which have one shape."""
-    calls: list[ToolCall] = []
+    calls = []
     for call in message.get("tool_calls") or ():
         function = call["function"]
-        arguments = function.get("arguments")
-        if not isinstance(arguments, dict):
-            arguments = arguments_of(arguments)
+        arguments = arguments_of(function.get("arguments"))
         calls.append(ToolCall(call.get("id") or "", function["name"], arguments))
     return tuple(calls)
 
@@ -93,7 +85,7 @@ def _joined(values: list[Any]) -> Any:
     and the answer behind them is a text.)
     """
     text = ""
-    parts: list[Any] = []
+    parts = []
     for value in values:
         if isinstance(value, str):
             text += value

@@ -7,20 +7,30 @@ Rule 2: how a message is sent depends on what stands before it, and (but for the
         and a provider's cache knows it by them.
 """
 
-import json
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeAlias
 
 import pydantic_core
 
-from ..messages import Assistant, Force, Json, Message, Spoken, ToolCall, ToolResult, User, pairs
+from ..messages import (
+    Assistant,
+    Force,
+    Json,
+    Message,
+    Spoken,
+    ToolCall,
+    ToolChoice,
+    ToolResult,
+    User,
+    pairs,
+)
 from ..model import Request
 from ..tools import Tool
 
 GOOD_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # of a call: what every provider takes
-NOT_IN_IDS = re.compile(r"[^a-zA-Z0-9_-]")
 KNOWN_TO_ALL = {  # the words of JSON schema that every server with `strict` understands
     "type",
     "description",
@@ -48,86 +58,54 @@ def sendable(
       not of the type `native`: OpenAI's two APIs have one name.
     - A call without a result is dropped, and `native` with it: every provider refuses it. Such
       calls stand in a reply that was cut, or strayed into a final one.
-    - The results of a reply come right behind it, in the order of its calls.
+    - The results of a reply come right behind it.
     - Ids of calls that the provider did not write itself are made such as it takes, and unique.
     - A message that only the kit reads is left out, and so is a reply that has nothing to say.
     """
     sent: list[Spoken] = []
     ids: set[str] = set()
     for message, answered in _exchanges(messages):
-        if isinstance(message, User):
-            sent.append(message)
-            continue
-        reply = message
-        if len(answered) > 1:
-            answered = _in_order(reply, answered)
-        is_whole = len(answered) == len(reply.tool_calls)
-        if is_whole and _is_own(reply, provider, dialect, host, native):
-            for call in reply.tool_calls:
-                ids.add(call.id)
-        else:
-            answered = [_with_good_id(call, result, ids) for call, result in answered]
-            reply = _rebuilt(reply, answered)
-        if answered or reply.words:
-            sent.append(reply)
+        if isinstance(message, Assistant):
+            is_own = (message.provider, message.dialect) == (provider, dialect)
+            is_whole = len(answered) == len(message.tool_calls)
+            goes_back = isinstance(message.native, native) and host in (None, message.host)
+            if not (is_own and is_whole and goes_back):
+                message, answered = _rebuilt(message, answered, ids)
+            ids.update([call.id for call, _ in answered])
+            if not answered and not message.words:
+                continue
+        sent.append(message)
         sent += [result for _, result in answered]
     return sent
-
-
-def _is_own(reply: Assistant, provider: str, dialect: str, host: str | None, native: type) -> bool:
-    """Does the native form of the reply go back?"""
-    if not isinstance(reply.native, native):
-        return False
-    if (reply.provider, reply.dialect) != (provider, dialect):
-        return False
-    return host is None or reply.host == host
 
 
 def _exchanges(messages: Sequence[Message]) -> list[tuple[User | Assistant, Answered]]:
     """What was said, and with each reply those of its calls that have a result."""
     exchanges: list[tuple[User | Assistant, Answered]] = []
-    answered: Answered = []  # of the last reply
     for message, call in pairs(messages):  # a `match` takes three times as long
-        if isinstance(message, Assistant):
-            answered = []
-            exchanges.append((message, answered))
-        elif isinstance(message, User):
+        if isinstance(message, User | Assistant):
             exchanges.append((message, []))
         elif isinstance(message, ToolResult) and call is not None:
-            answered.append((call, message))
+            exchanges[-1][1].append((call, message))
     return exchanges
 
 
-def _in_order(reply: Assistant, answered: Answered) -> Answered:
-    """The same, in the order of the reply's calls."""
-    place = {id(call): number for number, call in enumerate(reply.tool_calls)}
-    return sorted(answered, key=lambda pair: place[id(pair[0])])
-
-
-def _rebuilt(reply: Assistant, answered: Answered) -> Assistant:
+def _rebuilt(reply: Assistant, answered: Answered, ids: set[str]) -> tuple[Assistant, Answered]:
     """A reply without its native form, with these calls alone."""
-    calls = tuple(call for call, _ in answered)
-    text = reply.text
-    if reply.commentary:  # only OpenAI tells it apart
-        text = "\n\n".join(words for words in (reply.commentary, text) if words)
-    elif reply.native is None and calls == reply.tool_calls:
-        return reply
-    return replace(reply, text=text, commentary="", tool_calls=calls, native=None)
+    answered = [_with_good_id(call, result, ids) for call, result in answered]
+    words = [text for text in (reply.commentary, reply.text) if text]  # only OpenAI has the first
+    calls = tuple([call for call, _ in answered])
+    text = "\n\n".join(words)
+    return replace(reply, text=text, commentary="", tool_calls=calls, native=None), answered
 
 
 def _with_good_id(
     call: ToolCall, result: ToolResult, taken: set[str]
 ) -> tuple[ToolCall, ToolResult]:
     """A call and its result, under an id that no provider refuses and no other call has."""
-    if call.id not in taken and GOOD_ID.fullmatch(call.id):
-        taken.add(call.id)
-        return call, result
-    name = NOT_IN_IDS.sub("_", call.id)[:50]
-    id = name
-    number = len(taken)
-    while not id or id in taken:
-        id = f"{name}_{number}"
-        number += 1
+    id = call.id
+    if id in taken or not GOOD_ID.fullmatch(id):
+        id = f"renamed_{len(taken)}"
     taken.add(id)
     return replace(call, id=id), replace(result, call_id=id)
 
@@ -144,6 +122,13 @@ def relax(request: Request, refused: Mapping[str, str]) -> Request:
     if choice == "none":
         return replace(request, tools=(), tool_choice="auto")
     return replace(request, tool_choice="auto")
+
+
+def choice_of(request: Request) -> ToolChoice | None:
+    """The tool choice that has to be said: not the default, and none without tools."""
+    if not request.tools or request.tool_choice == "auto":  # some servers refuse even to hear it
+        return None
+    return request.tool_choice
 
 
 def is_closed(schema: Json) -> bool:
@@ -174,24 +159,25 @@ def openai_function(tool: Tool, strict: bool) -> Json:
     return function
 
 
-def arguments_text(call: ToolCall, before: Any = None) -> str:
-    """The arguments of `call` as JSON text: as the model wrote them `before`, if servers take that.
-    They refuse a history with invalid JSON in it; what was wrong, the tool's result says.
+def arguments_object(call: ToolCall) -> Json:
+    """The arguments of `call`. No provider takes a history with anything else than an object in
+    it: what the model wrote in its place is wrapped, for the model to see.
     """
-    if isinstance(call.arguments, str):
-        return "{}"
-    if isinstance(before, str) and _can_go_back(before):
-        return before
-    try:
-        return pydantic_core.to_json(call.arguments).decode()  # six times as fast as json
-    except ValueError:  # over a lone surrogate
-        return json.dumps(call.arguments)
+    if isinstance(call.arguments, dict):
+        return call.arguments
+    return {"invalid": call.arguments}
 
 
-def _can_go_back(arguments: str) -> bool:
-    """Will a strict reader take these arguments, which ours could read? Ours lets line breaks and
-    lone surrogates pass, and takes "null" for an object.
+def arguments_text(call: ToolCall, written: Any = "") -> str:
+    """The arguments of `call` as JSON text: as the model had `written` them, where a strict reader
+    reads the same in it. (Ours lets line breaks pass, and takes "null" for an object.)
     """
-    if not arguments.startswith("{") or not arguments.isprintable():
-        return False
-    return "\\ud" not in arguments.lower()
+    with suppress(TypeError, ValueError):
+        if pydantic_core.from_json(written) == call.arguments:
+            return str(written)
+    return pydantic_core.to_json(arguments_object(call)).decode()  # six times as fast as json
+
+
+def filled(**fields: Any) -> Json:
+    """These fields, but for those that say nothing."""
+    return {key: value for key, value in fields.items() if value not in (None, "", [], {})}

@@ -27,12 +27,12 @@ def marks(flags: int = 0, /, **kinds: Sequence[Sequence[str]]) -> Marks:
     (So one whose last part may still grow has an empty part behind it.)
     """
 
-    whole: list[str] = []
-    begun: list[str] = []
+    whole = []
+    begun = []
     for kind, forms in kinds.items():
         patterns = ["".join(parts) for parts in forms]
         whole.append(f"(?P<{kind}>{'|'.join(patterns)})")
-        begun += [_begun(parts[:-1]) for parts in forms if len(parts) > 1]
+        begun += [_begun(parts[:-1]) for parts in forms]
     any_whole = "|".join(whole)
     any_begun = "|".join(begun)
     return (
@@ -42,11 +42,11 @@ def marks(flags: int = 0, /, **kinds: Sequence[Sequence[str]]) -> Marks:
 
 
 def _begun(parts: Sequence[str]) -> str:
-    """The first of these parts, and as many of the others as there are."""
-    first, *others = parts
-    if not others:
-        return first
-    return f"{first}(?:{_begun(others)})?"
+    """As many of these parts as there are, also none."""
+    pattern = ""
+    for part in reversed(parts):
+        pattern = f"(?:{part}{pattern})?"
+    return pattern
 
 
 class Splitter:
@@ -69,7 +69,7 @@ class Splitter:
         text = self._before + self._held + text
         at = len(self._before)
         end = len(text)
-        parts: list[Part] = []
+        parts = []
         for found in pattern.finditer(text, at):
             if found.lastgroup is None:
                 end = found.start()
@@ -83,10 +83,10 @@ class Splitter:
 
 
 HEX = "[0-9a-fA-F]"
-HIGH = (r"\\", "u", "[dD]", "[89abAB]", HEX, HEX)
-LOW = (r"\\", "u", "[dD]", "[c-fC-F]", HEX, HEX)
+ANY = (r"\\", "u", HEX, HEX, HEX, HEX)
+HIGH = (r"\\", "u", "[dD]", "[89abAB]", HEX, HEX)  # half a character, so the other one is, too
 JSON = marks(
-    escape=[[*HIGH, *LOW], [r"\\", "u", HEX, HEX, HEX, HEX], [r"\\", "[^u]"]],
+    escape=[[*HIGH, *ANY], [*ANY], [r"\\", "[^u]"]],
     sign=[['["{}\\[\\]:,]']],
 )
 
@@ -104,8 +104,9 @@ class JsonReader:
 
     def __init__(self) -> None:
         self._splitter = Splitter(JSON)
-        self._path: list[str | int | None] = []  # None: in an object, before a value
-        self._key: list[str] = []
+        # Outermost, and in an object before a value, there is no key yet.
+        self._path: list[str | int | None] = [None]
+        self._key = ""
         self._in_string = False
 
     def feed(self, piece: str) -> Iterator[tuple[Sequence[str | int | None], str, str]]:
@@ -113,48 +114,43 @@ class JsonReader:
         of a string the text that is.
         """
         for kind, raw in self._splitter.feed(piece):
-            if self._in_string and raw != '"':
-                yield self._path, raw, self._text(kind, raw)
+            text = ""
+            if raw == '"' or not self._in_string:
+                self._follow(raw)
             else:
-                self._before(raw)
-                yield self._path, raw, ""
-                self._after(raw)
+                text = raw
+                if kind == "escape":
+                    text = _unescaped(raw)
+                if self._path[-1] is None:
+                    self._key += text
+            yield self._path[1:], raw, text
 
-    def _text(self, kind: str, raw: str) -> str:
-        text = _unescaped(raw) if kind == "escape" else raw
-        if self._path[-1] is None:
-            self._key.append(text)
-        return text
-
-    def _before(self, sign: str) -> None:
-        """The place of a sign itself."""
+    def _follow(self, sign: str) -> None:
         path = self._path
-        if sign == '"' and path:
-            self._in_string = not self._in_string
-            if self._in_string:
-                self._key = []
-        elif sign in ("}", "]"):
-            del path[-1:]
-        elif sign == "," and path:
-            place = path[-1]
-            path[-1] = place + 1 if isinstance(place, int) else None
-
-    def _after(self, sign: str) -> None:
-        """The place of what follows a sign."""
-        path = self._path
-        if sign == "{":
-            path.append(None)
-        elif sign == "[":
-            path.append(0)
-        elif sign == ":" and path and path[-1] is None:
-            path[-1] = "".join(self._key)
+        place = path[-1]
+        match sign:
+            case '"':
+                self._in_string = not self._in_string
+            case "{":
+                path.append(None)
+            case "[":
+                path.append(0)
+            case ":":
+                path[-1] = self._key
+                self._key = ""
+            case "," if isinstance(place, int):
+                path[-1] = place + 1
+            case ",":
+                path[-1] = None
+            case "}" | "]" if len(path) > 1:
+                path.pop()
 
 
 class CallReader:
     """Reads the argument JSON of one call, piece by piece."""
 
     def __init__(self, name: str, index: int = 0) -> None:
-        self._name = name
+        self.name = name
         self._index = index
         self._json = JsonReader()
         self.pieces: list[str] = []
@@ -162,10 +158,8 @@ class CallReader:
     def feed(self, piece: str) -> list[Delta]:
         """The Deltas of the next piece; of a think call, what it adds to the thought."""
         self.pieces.append(piece)
-        if self._name != THINK_NAME:
-            return [Delta("call", piece, self._name, self._index)]
-        thought = ""
-        for path, _, text in self._json.feed(piece):
-            if path == [CARRIED]:
-                thought += text
-        return [Delta("thought", thought, self._name, self._index)] if thought else []
+        if self.name != THINK_NAME:
+            return [Delta("call", piece, self.name, self._index)]
+        found = [text for path, _, text in self._json.feed(piece) if path == [CARRIED]]
+        thought = "".join(found)
+        return [Delta("thought", thought, self.name, self._index)] if thought else []
