@@ -11,12 +11,9 @@ Rule 4: marks say what a cache keeps for later requests: at the end of the syste
         last request with this tool choice ended, for the API looks back 20 blocks from a mark.
 """
 
-from collections.abc import Sequence
-
-from ..messages import Assistant, Force, Json, Spoken, ToolCall, ToolChoice, ToolResult, Usage
+from ..messages import Assistant, Force, Json, Spoken, ToolCall, ToolResult, Usage
 from ..model import Request
 from ..streaming import Delta
-from ..tools import Tool
 from .chat import joined
 from .incoming import arguments_of, deltas_of, ended
 from .outgoing import arguments_object, choice_of, filled, is_closed, sendable
@@ -62,8 +59,7 @@ def to_wire(
         thinking = THINKING.get(settings.reasoning, SHOWN)
     # The API insists on a bound, above what is set apart for thinking.
     budget = (thinking or {}).get("budget_tokens", 0)
-    sent = sendable(request.messages, NAME, host=host)
-    messages, end = _messages(sent, request.tool_choice)
+    messages, end = _messages(request, host)
     system = []
     if request.system:
         system.append(_text(request.system))
@@ -72,8 +68,8 @@ def to_wire(
         max_tokens=max(settings.max_output_tokens or 0, budget + 1),
         system=system,
         messages=messages,
-        tools=_tools(request.tools, strict),
-        tool_choice=_choice(choice_of(request)),
+        tools=_tools(request, strict),
+        tool_choice=_choice(request),
         thinking=thinking,
         output_config=_output(request, settings),
     )
@@ -97,11 +93,11 @@ def _text(text: str) -> Json:
     return {"type": "text", "text": text}
 
 
-def _tools(tools: Sequence[Tool], strict: bool) -> list[Json]:
+def _tools(request: Request, strict: bool) -> list[Json]:
     """The API takes 20 strict tools and 16 unions in all of them: the first ones get it."""
     wire: list[Json] = []
     unions = 0
-    for tool in tools:
+    for tool in request.tools:
         schema = tool.parameters
         declared: Json = {
             "name": tool.name,
@@ -115,7 +111,8 @@ def _tools(tools: Sequence[Tool], strict: bool) -> list[Json]:
     return wire
 
 
-def _choice(choice: ToolChoice | None) -> Json:
+def _choice(request: Request) -> Json:
+    choice = choice_of(request)
     match choice:
         case Force(name):
             return {"type": "tool", "name": name}
@@ -124,17 +121,17 @@ def _choice(choice: ToolChoice | None) -> Json:
     return filled(type=choice)
 
 
-def _messages(messages: Sequence[Spoken], choice: ToolChoice) -> tuple[list[Json], Json]:
+def _messages(request: Request, host: str | None) -> tuple[list[Json], Json]:
     """The messages; and the block where the last request with this tool choice ended."""
     wire: list[Json] = []
     asked: Json = {}  # the last block of a request
     end = asked
-    for message in messages:
+    for message in sendable(request.messages, NAME, host=host):
         role = "user"
         blocks = _blocks(message)
         if isinstance(message, Assistant):
             role = "assistant"
-            if message.tool_choice == choice:
+            if message.tool_choice == request.tool_choice:
                 end = asked
         elif blocks:
             asked = blocks[-1]
@@ -175,7 +172,6 @@ def from_wire(response: Json, model: str = "") -> Assistant:
     content = []
     text = ""
     thinking = ""
-    signed = False
     calls = []
     for block in response["content"]:
         match block["type"]:
@@ -185,9 +181,6 @@ def from_wire(response: Json, model: str = "") -> Assistant:
                     continue  # the API refuses blank text, even where it wrote it itself
             case "thinking":
                 thinking += block["thinking"]
-                signed = signed or bool(block.get("signature"))
-            case "redacted_thinking":
-                signed = True
             case "tool_use":  # those of the server's own tools are of other types
                 call = ToolCall(block["id"], block["name"], arguments_of(block["input"]))
                 calls.append(call)
@@ -202,7 +195,7 @@ def from_wire(response: Json, model: str = "") -> Assistant:
         model=response.get("model") or model,
         provider=NAME,
         native={"role": "assistant", "content": content},
-        signed=signed,
+        signed=any(block.get("signature", block.get("data")) for block in content),
     )
 
 
@@ -222,8 +215,9 @@ def _usage(usage: Json | None) -> Usage:
 class Fold:
     """Collects the events of a stream into one message."""
 
+    ended = False
+
     def __init__(self) -> None:
-        self.ended = False
         self._message: Json = {}
         self._blocks: dict[int, list[Json]] = {}  # the pieces of each
         self._calls: dict[int, CallReader] = {}
@@ -268,7 +262,7 @@ class Fold:
         return message
 
 
-def _whole(pieces: Sequence[Json]) -> Json:
+def _whole(pieces: list[Json]) -> Json:
     block = joined(pieces)
     arguments = block.pop("partial_json", "")
     if arguments:  # those of a call without any are empty

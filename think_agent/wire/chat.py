@@ -64,11 +64,7 @@ def text_of(content: Any) -> str:
     """The text of a content, which may be a list of parts."""
     if not isinstance(content, list):
         return content or ""
-    text = ""
-    for part in content:
-        if part["type"] == "text":
-            text += part["text"]
-    return text
+    return "".join([part.get("text", "") for part in content])
 
 
 def joined(pieces: Iterable[Json]) -> Json:

@@ -8,9 +8,7 @@ Rule 3: a reply with calls is a tool turn, unless it was cut or filtered; its fi
         "STOP" of any reply.
 """
 
-from collections.abc import Sequence
-
-from ..messages import Assistant, Force, Json, Spoken, ToolCall, ToolResult, Usage, User
+from ..messages import Assistant, Force, Json, ToolCall, ToolResult, Usage, User
 from ..model import Request
 from ..streaming import Delta
 from .incoming import arguments_of, deltas_of, ended, first_choice
@@ -58,7 +56,7 @@ def to_wire(
     )
     if request.output_schema is not None:
         generation["responseMimeType"] = "application/json"
-    contents = _contents(sendable(request.messages, NAME, host=host))
+    contents = _contents(request, host)
     body = {"contents": contents, "generationConfig": generation}
     if request.system:
         body["systemInstruction"] = {"parts": [{"text": request.system}]}
@@ -101,11 +99,11 @@ def _choice(request: Request, strict: bool) -> Json:
     return {"mode": "VALIDATED"} if strict else {}
 
 
-def _contents(messages: Sequence[Spoken]) -> list[Json]:
+def _contents(request: Request, host: str | None) -> list[Json]:
     contents = []
     answers: list[Json] = []  # to the calls of one reply
     known: set[str] = set()  # the ids of calls that were sent; one minted by us is not
-    for message in messages:
+    for message in sendable(request.messages, NAME, host=host):
         if isinstance(message, ToolResult):
             if not answers:
                 contents.append({"role": "user", "parts": answers})
@@ -200,12 +198,13 @@ class Fold:
     whole. A reason to end may stand in the middle: the stream has ended when no more of it comes.
     """
 
+    ended = False
+    _calls = 0
+
     def __init__(self) -> None:
-        self.ended = False
         self._response: Json = {}
         self._candidate: Json = {}
         self._parts: list[Json] = [{}]  # behind one that is none
-        self._calls = 0
 
     def feed(self, event: Json) -> list[Delta]:
         self._response |= event  # the last token counts are the right ones

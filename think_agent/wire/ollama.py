@@ -79,8 +79,12 @@ def _tools_or_format(request: Request) -> Json:
     """Rule 2. Where an answer is due under a schema, tools that are still shown give way to it."""
     schema = request.output_schema
     if request.tools and (schema is None or request.tool_choice != "none"):
-        functions = [openai_function(tool, strict=False) for tool in request.tools]
-        return {"tools": [{"type": "function", "function": function} for function in functions]}
+        return {
+            "tools": [
+                {"type": "function", "function": openai_function(tool, False)}
+                for tool in request.tools
+            ]
+        }
     return filled(format=schema)
 
 
@@ -168,10 +172,11 @@ class Lines:
 class Fold:
     """Stream chunks into one chat response. Text and thinking come in pieces, calls come whole."""
 
+    ended = False
+    _calls = 0
+
     def __init__(self) -> None:
-        self.ended = False
         self._pieces: list[Json] = []  # of the message
-        self._calls = 0
         self._last: Json = {}
 
     def feed(self, event: Json) -> list[Delta]:

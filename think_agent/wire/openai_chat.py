@@ -50,7 +50,6 @@ def to_wire(
     """The body of a request. `max_name`: what the server calls the bound on the output; OpenAI says
     `max_completion_tokens`.
     """
-    functions = [openai_function(tool, strict) for tool in request.tools]
     choice: Any = choice_of(request)
     if isinstance(choice, Force):
         choice = {"type": "function", "function": {"name": choice.name}}
@@ -67,7 +66,10 @@ def to_wire(
         temperature=settings.temperature,
         seed=settings.seed,
         reasoning_effort=effort,
-        tools=[{"type": "function", "function": function} for function in functions],
+        tools=[
+            {"type": "function", "function": openai_function(tool, strict)}
+            for tool in request.tools
+        ],
         tool_choice=choice,
         response_format=form,
         **{max_name: settings.max_output_tokens},
@@ -115,8 +117,7 @@ def _thinking(message: Json) -> str:
     """The reasoning, which Mistral has in one list with the text."""
     content = message.get("content")
     if isinstance(content, list):
-        thoughts = [part["thinking"] for part in content if part["type"] == "thinking"]
-        return "".join([text_of(thought) for thought in thoughts])
+        return "".join([text_of(part.get("thinking")) for part in content])
     return text_of(message.get("reasoning_content", message.get("reasoning")))
 
 
@@ -138,11 +139,12 @@ class _Call(CallReader):
 class Fold:
     """Collects the chunks of a stream into the response."""
 
+    ended = False
+    _counted = False
+    _reason: str | None = None
+
     def __init__(self) -> None:
-        self.ended = False
         self._response: Json = {}  # but for its choice
-        self._counted = False
-        self._reason: str | None = None
         self._pieces: list[Json] = []  # of the message
         self._calls: list[_Call] = []
         self._at: dict[Any, _Call] = {}  # the last call to which the server gave this index

@@ -9,10 +9,9 @@ Rule 3: what OpenAI marks as not yet the answer is told apart: a message of the 
 """
 
 import re
-from collections.abc import Sequence
 from typing import Any
 
-from ..messages import Assistant, Force, Json, Spoken, ToolCall, ToolResult, User
+from ..messages import Assistant, Force, Json, ToolCall, ToolResult, User
 from ..model import Request
 from ..streaming import Delta
 from .incoming import ErrorAnswer, arguments_of, ended
@@ -33,20 +32,21 @@ def to_wire(
     request: Request, model: str, settings: Settings, *, strict: bool, host: str | None = None
 ) -> Json:
     """The body of a request."""
-    sent = sendable(request.messages, NAME, host=host, native=list)
-    functions = [openai_function(tool, strict) for tool in request.tools]
     choice: Any = choice_of(request)
     if isinstance(choice, Force):
         choice = {"type": "function", "name": choice.name}
     body = filled(
         model=model,
-        input=_input(sent),
+        input=_input(request, host),
         store=False,
         max_output_tokens=settings.max_output_tokens,
         temperature=settings.temperature,
         instructions=request.system,
         # `strict`, left out, would be true, and refuse every optional parameter.
-        tools=[{"type": "function", "strict": False, **function} for function in functions],
+        tools=[
+            {"type": "function", "strict": False, **openai_function(tool, strict)}
+            for tool in request.tools
+        ],
         tool_choice=choice,
     )
     if settings.reasoning == "off":
@@ -61,9 +61,9 @@ def to_wire(
     return body
 
 
-def _input(messages: Sequence[Spoken]) -> list[Json]:
+def _input(request: Request, host: str | None) -> list[Json]:
     items = []
-    for message in messages:
+    for message in sendable(request.messages, NAME, host=host, native=list):
         if isinstance(message, ToolResult):
             result = {"type": "function_call_output", "call_id": message.call_id}
             items.append({**result, "output": message.content})
@@ -144,12 +144,13 @@ def _reason(response: Json) -> Any:
 class Fold:
     """Collects the events of a stream into the response."""
 
+    ended = False
+    _commented = False
+
     def __init__(self) -> None:
-        self.ended = False
         self._response: Json = {}
         self._items: dict[int, Json] = {}  # by `output_index`; of a message, what has come of it
         self._calls: dict[int, CallReader] = {}
-        self._commented = False
 
     def feed(self, event: Json) -> list[Delta]:
         index = event.get("output_index", 0)

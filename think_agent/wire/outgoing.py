@@ -65,17 +65,19 @@ def sendable(
     sent: list[Spoken] = []
     ids: set[str] = set()
     for message, answered in _exchanges(messages):
-        if isinstance(message, Assistant):
-            is_own = (message.provider, message.dialect) == (provider, dialect)
-            is_whole = len(answered) == len(message.tool_calls)
-            goes_back = isinstance(message.native, native) and host in (None, message.host)
-            if not (is_own and is_whole and goes_back):
-                message, answered = _rebuilt(message, answered, ids)
+        if isinstance(message, User):
+            sent.append(message)
+            continue
+        if not answered and not message.words:
+            continue
+        is_own = (message.provider, message.dialect) == (provider, dialect)
+        is_here = host in (None, message.host)
+        is_whole = len(answered) == len(message.tool_calls)
+        if all([is_own, is_here, is_whole, isinstance(message.native, native)]):
             ids.update([call.id for call, _ in answered])
-            if not answered and not message.words:
-                continue
-        sent.append(message)
-        sent += [result for _, result in answered]
+            sent += [message, *[result for _, result in answered]]
+        else:
+            sent += _rebuilt(message, answered, ids)
     return sent
 
 
@@ -90,24 +92,22 @@ def _exchanges(messages: Sequence[Message]) -> list[tuple[User | Assistant, Answ
     return exchanges
 
 
-def _rebuilt(reply: Assistant, answered: Answered, ids: set[str]) -> tuple[Assistant, Answered]:
-    """A reply without its native form, with these calls alone."""
-    answered = [_with_good_id(call, result, ids) for call, result in answered]
-    words = [text for text in (reply.commentary, reply.text) if text]  # only OpenAI has the first
-    calls = tuple([call for call, _ in answered])
-    text = "\n\n".join(words)
-    return replace(reply, text=text, commentary="", tool_calls=calls, native=None), answered
-
-
-def _with_good_id(
-    call: ToolCall, result: ToolResult, taken: set[str]
-) -> tuple[ToolCall, ToolResult]:
-    """A call and its result, under an id that no provider refuses and no other call has."""
-    id = call.id
-    if id in taken or not GOOD_ID.fullmatch(id):
-        id = f"renamed_{len(taken)}"
-    taken.add(id)
-    return replace(call, id=id), replace(result, call_id=id)
+def _rebuilt(reply: Assistant, answered: Answered, ids: set[str]) -> list[Spoken]:
+    """A reply without its native form, with these calls alone, and their results. They have ids
+    that no provider refuses and no other call has.
+    """
+    calls = []
+    results = []
+    for call, result in answered:
+        id = call.id
+        if id in ids or not GOOD_ID.fullmatch(id):
+            id = f"renamed_{len(ids)}"
+        ids.add(id)
+        calls.append(replace(call, id=id))
+        results.append(replace(result, call_id=id))
+    text = f"{reply.commentary}\n\n{reply.text}".strip()  # only OpenAI tells the first apart
+    reply = replace(reply, text=text, commentary="", tool_calls=tuple(calls), native=None)
+    return [reply, *results]
 
 
 def relax(request: Request, refused: Mapping[str, str]) -> Request:
