@@ -72,14 +72,14 @@ def test_what_cannot_be_sent_as_it_came_is_no_signed_reply():
     ],
 )
 def test_what_is_of_another_type_is_no_reply(reply):
-    with pytest.raises(TypeError):
+    with pytest.raises(AttributeError):
         checked_reply(reply)
 
 
 def test_a_delta_is_well_formed_text():
     assert checked_delta(Delta("answer", "a\ud800")) == Delta("answer", "a\ufffd")
     for delta in (Delta("answer", 5), Delta("call", "{}", None)):
-        with pytest.raises(TypeError):
+        with pytest.raises(AttributeError):
             checked_delta(delta)
 
 

@@ -23,8 +23,8 @@ from .usage import count
 
 NAME = "anthropic"
 PATH = "/v1/messages"
-STREAMED: Json = {"stream": True}
-MARK: Json = {"type": "ephemeral"}
+STREAMED = {"stream": True}
+MARK = {"type": "ephemeral"}
 MOST_STRICT = 20  # tools in a request
 MOST_UNIONS = 16  # in all strict tools of a request
 STOPPED = {
@@ -37,9 +37,9 @@ STOPPED = {
     "refusal": "refusal",
 }
 OWN_KEYS = ("text", "thinking", "signature", "partial_json")  # of a delta, as those of its block
-THINKING: dict[str | None, Json | None] = {None: None, "off": {"type": "disabled"}}
+THINKING: Json = {"off": {"type": "disabled"}}
 # Without `display`, the newest models show none of it.
-SHOWN: Json = {"type": "adaptive", "display": "summarized"}
+SHOWN = {"type": "adaptive", "display": "summarized"}
 
 
 def to_wire(
@@ -55,7 +55,7 @@ def to_wire(
     """The body of a request. `cache`: what is sent is kept for the next request, which is cheaper
     to read than to send anew.
     """
-    if thinking is None:
+    if thinking is None and settings.reasoning:
         thinking = THINKING.get(settings.reasoning, SHOWN)
     # The API insists on a bound, above what is set apart for thinking.
     budget = (thinking or {}).get("budget_tokens", 0)

@@ -13,12 +13,12 @@ from ..model import Request
 from ..streaming import Delta
 from .incoming import arguments_of, deltas_of, ended, first_choice
 from .outgoing import arguments_object, choice_of, filled, sendable
-from .settings import Reasoning, Settings
+from .settings import Settings
 from .usage import count
 
 NAME = "gemini"
 NOT_BY_GEMINI = "skip_thought_signature_validator"  # Google's word for calls of other models
-BUDGETS: dict[Reasoning, int] = {"off": 0, "low": 1024, "medium": 8192, "high": 24576}  # tokens
+BUDGETS = {"off": 0, "low": 1024, "medium": 8192, "high": 24576}  # tokens
 STOPPED = {
     "STOP": "end_turn",
     "MAX_TOKENS": "max_tokens",
@@ -52,7 +52,7 @@ def to_wire(
         temperature=settings.temperature,
         seed=settings.seed,
         responseJsonSchema=request.output_schema,
-        thinkingConfig=_reasoning(settings.reasoning, model),
+        thinkingConfig=_reasoning(settings, model),
     )
     if request.output_schema is not None:
         generation["responseMimeType"] = "application/json"
@@ -74,8 +74,9 @@ def to_wire(
     return filled(**body)
 
 
-def _reasoning(reasoning: Reasoning | None, model: str) -> Json:
+def _reasoning(settings: Settings, model: str) -> Json:
     """Gemini 2 counts the tokens of its thoughts, later ones take a level."""
+    reasoning = settings.reasoning
     if reasoning is None:
         return {}
     wire: Json = {"thinkingLevel": reasoning}

@@ -25,42 +25,33 @@ class ErrorAnswer(Exception):
 
 
 def checked_delta(delta: Delta) -> Delta:
-    """`delta` with a well-formed text. TypeError when it holds none."""
-    _checked(delta.name, "name of a call")
-    return replace(delta, text=_checked(delta.text, "piece"))
+    """`delta` with well-formed texts. AttributeError when they are none."""
+    return replace(delta, text=well_formed(delta.text), name=well_formed(delta.name))
 
 
 def checked_reply(reply: Assistant) -> Assistant:
-    """`reply` as `messages.py` promises it. TypeError when a part of it is not of its type. What a
-    model may have written is repaired: lone surrogates, numbers that JSON does not have, and
-    arguments nested too deeply. A native form with such numbers, or nested as deeply, is dropped.
+    """`reply` as `messages.py` promises it. AttributeError when a text in it is none. What a model
+    may have written is repaired: lone surrogates, numbers that JSON does not have, and arguments
+    nested too deeply. A native form with such numbers, or nested as deeply, is dropped.
     """
-    texts: Json = {name: _checked(getattr(reply, name), name) for name in TEXTS}
+    texts: Json = {name: well_formed(getattr(reply, name)) for name in TEXTS}
     calls = tuple([_checked_call(call) for call in reply.tool_calls])
     native = json_value(json.dumps(reply.native))
     signed = reply.signed and native is not None
     return replace(reply, **texts, tool_calls=calls, native=native, signed=signed)
 
 
-def _checked(value: Any, name: str) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"its {name} is no text")
-    return well_formed(value)
-
-
 def _checked_call(call: ToolCall) -> ToolCall:
     """Arguments with NaN or Infinity in them, or nested too deeply, become raw text. The model gets
     to read that they are no object.
     """
-    id = _checked(call.id, "id of a call")
-    name = _checked(call.name, "name of a call")
-    if not name:
-        raise TypeError("a call in it has no name")
-    arguments = call.arguments
-    if isinstance(arguments, dict):
-        arguments = json_text(arguments)
-    arguments = json_object(_checked(arguments, "arguments"))
-    return replace(call, id=id, name=name, arguments=arguments)
+    if not call.name:
+        raise AttributeError("a call in it has no name")
+    written = call.arguments
+    if isinstance(written, dict):
+        written = json_text(written)
+    arguments = json_object(well_formed(written))
+    return replace(call, id=well_formed(call.id), name=well_formed(call.name), arguments=arguments)
 
 
 def ended(reason: Any, reasons: Mapping[str, str], calls: object) -> Json:

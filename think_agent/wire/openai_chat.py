@@ -24,7 +24,7 @@ from .usage import openai_usage
 
 NAME = "openai"
 PATH = "/chat/completions"
-STREAMED: Json = {"stream": True, "stream_options": {"include_usage": True}}
+STREAMED = {"stream": True, "stream_options": {"include_usage": True}}
 STOPPED = {
     "stop": "end_turn",
     "": "end_turn",  # Snowflake
@@ -127,7 +127,8 @@ class _Call(CallReader):
     def __init__(self, first: Json, number: int) -> None:
         super().__init__(first["function"]["name"], number)
         self.first = first
-        self.names = {None, "", first.get("id"), self.name}  # that its other pieces may have
+        # What its other pieces may have: some servers give all calls the same index.
+        self.marks = {None, "", first.get("index"), first.get("id"), self.name}
 
     def whole(self) -> Json:
         function = {**self.first["function"], "arguments": "".join(self.pieces)}
@@ -147,7 +148,6 @@ class Fold:
         self._response: Json = {}  # but for its choice
         self._pieces: list[Json] = []  # of the message
         self._calls: list[_Call] = []
-        self._at: dict[Any, _Call] = {}  # the last call to which the server gave this index
 
     def feed(self, chunk: Json) -> list[Delta]:
         self._response |= filled(**chunk)
@@ -167,15 +167,12 @@ class Fold:
         return deltas
 
     def _add(self, piece: Json) -> list[Delta]:
-        """Add a piece of a call. Some servers give all calls the same index."""
-        index = piece.get("index")
+        """Add a piece of a call: of the last one, or of the next."""
         function = piece.get("function", {})
-        call = self._at.get(index)
-        if call is None or {piece.get("id"), function.get("name")} - call.names:
-            call = _Call(piece, len(self._calls))
-            self._calls.append(call)
-            self._at[index] = call
-        return call.feed(function.get("arguments") or "")
+        marks = {piece.get("index"), piece.get("id"), function.get("name")}
+        if not self._calls or marks - self._calls[-1].marks:
+            self._calls.append(_Call(piece, len(self._calls)))
+        return self._calls[-1].feed(function.get("arguments") or "")
 
     def result(self) -> Json:
         message = joined(self._pieces)

@@ -22,7 +22,7 @@ from .usage import openai_usage
 
 NAME = "openai"
 PATH = "/responses"
-STREAMED: Json = {"stream": True}
+STREAMED = {"stream": True}
 STOPPED = {"completed": "end_turn", "max_output_tokens": "max_tokens", "content_filter": "refusal"}
 # They answer 400 "Encrypted content is not supported with this model" to the `include` below.
 NO_REASONING = re.compile(r"(ft:)?(chatgpt|gpt-3|gpt-4)")
