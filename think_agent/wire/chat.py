@@ -9,6 +9,7 @@ from ..model import Request
 from .incoming import arguments_of
 from .outgoing import sendable
 
+NAMES = ("id", "type", "role", "name", "format")
 Write: TypeAlias = Callable[[ToolCall, Any], Any]  # its arguments, which were written as this
 
 
@@ -68,18 +69,22 @@ def text_of(content: Any) -> str:
 
 
 def joined(pieces: Iterable[Json]) -> Json:
-    """A message out of its pieces in a stream."""
+    """A message, or a part of one, out of its pieces in a stream."""
     fields: defaultdict[str, list[Any]] = defaultdict(list)
     for piece in pieces:
         for key, value in piece.items():
             fields[key].append(value)
-    return {key: _joined(values) for key, values in fields.items()}
+    return {key: _joined(key, values) for key, values in fields.items()}
 
 
-def _joined(values: list[Any]) -> Any:
-    """Texts and lists grow; of all else the last counts. (Mistral's thoughts are a list of parts,
-    and the answer behind them is a text.)
+def _joined(key: str, values: list[Any]) -> Any:
+    """What names a thing is whole in the first piece. Texts, lists and objects grow; of all else
+    the last counts. (Mistral's thoughts are a list of parts, and the answer behind them is a text.)
     """
+    if key in NAMES:
+        return values[0]
+    if isinstance(values[0], dict):
+        return joined(values)
     text = ""
     parts = []
     for value in values:

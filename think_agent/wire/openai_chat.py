@@ -8,6 +8,7 @@ Rule 2: a reply goes back as it came, with its reasoning; only what servers refu
 Rule 3: one reply is one choice, the first, however many a server sends.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
@@ -35,7 +36,6 @@ STOPPED = {
     "model_length": "max_tokens",
     "content_filter": "refusal",
 }
-REASONING = ("text", "summary", "data")  # fields of `reasoning_details` that come in pieces
 
 
 def to_wire(
@@ -121,22 +121,6 @@ def _thinking(message: Json) -> str:
     return text_of(message.get("reasoning_content", message.get("reasoning")))
 
 
-class _Call(CallReader):
-    """A call of a stream as it grows. Its id and its name are in its first piece."""
-
-    def __init__(self, first: Json, number: int) -> None:
-        super().__init__(first["function"]["name"], number)
-        self.first = first
-        # What its other pieces may have: some servers give all calls the same index.
-        self.marks = {None, "", first.get("index"), first.get("id"), self.name}
-
-    def whole(self) -> Json:
-        function = {**self.first["function"], "arguments": "".join(self.pieces)}
-        call = {"type": "function", **self.first, "function": function}
-        call.pop("index", None)
-        return call
-
-
 class Fold:
     """Collects the chunks of a stream into the response."""
 
@@ -147,7 +131,8 @@ class Fold:
     def __init__(self) -> None:
         self._response: Json = {}  # but for its choice
         self._pieces: list[Json] = []  # of the message
-        self._calls: list[_Call] = []
+        self._calls: list[list[Json]] = []  # the pieces of each
+        self._marks: set[Any] = set()  # what the pieces of the last call may have
 
     def feed(self, chunk: Json) -> list[Delta]:
         self._response |= filled(**chunk)
@@ -167,17 +152,20 @@ class Fold:
         return deltas
 
     def _add(self, piece: Json) -> list[Delta]:
-        """Add a piece of a call: of the last one, or of the next."""
+        """Add a piece of a call. Some servers give all calls the same index."""
+        piece = {**piece}
         function = piece.get("function", {})
-        marks = {piece.get("index"), piece.get("id"), function.get("name")}
-        if not self._calls or marks - self._calls[-1].marks:
-            self._calls.append(_Call(piece, len(self._calls)))
-        return self._calls[-1].feed(function.get("arguments") or "")
+        marks = {piece.pop("index", None), piece.get("id"), function.get("name")}
+        if not self._calls or marks - self._marks:
+            self._marks = {None, "", *marks}
+            self._reader = CallReader(function["name"], len(self._calls))
+            self._calls.append([{"type": "function"}])
+        self._calls[-1].append(piece)
+        return self._reader.feed(function.get("arguments") or "")
 
     def result(self) -> Json:
         message = joined(self._pieces)
-        message["role"] = "assistant"
-        message["tool_calls"] = [call.whole() for call in self._calls]
+        message["tool_calls"] = [joined(pieces) for pieces in self._calls]
         message["reasoning_details"] = _entries(message.get("reasoning_details", ()))
         reason = self._reason
         if reason is None and self._counted:
@@ -187,11 +175,7 @@ class Fold:
 
 def _entries(pieces: Iterable[Json]) -> list[Json]:
     """The reasoning, one entry for each type and index. In fragments its signature is refused."""
-    entries: dict[Any, Json] = {}
+    entries: defaultdict[Any, list[Json]] = defaultdict(list)
     for piece in pieces:
-        entry = entries.setdefault((piece.get("type"), piece.get("index")), {})
-        for key, value in filled(**piece).items():
-            if key in REASONING:
-                value = entry.get(key, "") + value
-            entry[key] = value
-    return list(entries.values())
+        entries[piece.get("type"), piece.get("index")].append(filled(**piece))
+    return [joined(group) for group in entries.values()]

@@ -113,15 +113,16 @@ def _rebuilt(reply: Assistant, answered: Answered, ids: set[str]) -> list[Spoken
 def relax(request: Request, refused: Mapping[str, str]) -> Request:
     """The request with the strongest tool choice that its server does not refuse."""
     choice = request.tool_choice
-    kind = "named" if isinstance(choice, Force) else choice
-    if kind not in refused:
-        return request
-    if isinstance(choice, Force) and "required" not in refused:
-        only = [tool for tool in request.tools if tool.name == choice.name]
-        return replace(request, tools=only, tool_choice="required")
-    if choice == "none":
-        return replace(request, tools=(), tool_choice="auto")
-    return replace(request, tool_choice="auto")
+    tools = request.tools
+    if isinstance(choice, Force) and "named" in refused:
+        tools = [tool for tool in tools if tool.name == choice.name]
+        choice = "required"
+    if choice in refused:
+        tools = request.tools
+        if choice == "none":
+            tools = ()
+        choice = "auto"
+    return replace(request, tools=tools, tool_choice=choice)
 
 
 def choice_of(request: Request) -> ToolChoice | None:

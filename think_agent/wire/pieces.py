@@ -79,7 +79,7 @@ class Splitter:
         parts.append(("", text[at:end]))
         self._before = text[max(end - 1, 0) : end]
         self._held = text[end:]
-        return [(kind, part) for kind, part in parts if kind or part]
+        return [part for part in parts if any(part)]
 
 
 HEX = "[0-9a-fA-F]"
@@ -150,16 +150,14 @@ class CallReader:
     """Reads the argument JSON of one call, piece by piece."""
 
     def __init__(self, name: str, index: int = 0) -> None:
-        self.name = name
+        self._name = name
         self._index = index
         self._json = JsonReader()
-        self.pieces: list[str] = []
 
     def feed(self, piece: str) -> list[Delta]:
         """The Deltas of the next piece; of a think call, what it adds to the thought."""
-        self.pieces.append(piece)
-        if self.name != THINK_NAME:
-            return [Delta("call", piece, self.name, self._index)]
+        if self._name != THINK_NAME:
+            return [Delta("call", piece, self._name, self._index)]
         found = [text for path, _, text in self._json.feed(piece) if path == [CARRIED]]
         thought = "".join(found)
-        return [Delta("thought", thought, self.name, self._index)] if thought else []
+        return [Delta("thought", thought, self._name, self._index)] if thought else []
