@@ -1,42 +1,41 @@
 """What Chat Completions and Ollama's protocol share: the shape of their messages."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
-from typing import Any, TypeAlias
+from collections.abc import Iterable
+from typing import Any
 
 from ..messages import Assistant, Json, ToolCall, ToolResult, User
 from ..model import Request
 from .incoming import arguments_of
-from .outgoing import sendable
+from .outgoing import arguments_object, arguments_text, sendable
 
 NAMES = ("id", "type", "role", "name", "format")
-Write: TypeAlias = Callable[[ToolCall, Any], Any]  # its arguments, which were written as this
 
 
 def chat_messages(
-    request: Request, provider: str, write: Write, tool_name: str = "", host: str | None = None
+    request: Request, provider: str, host: str | None, *, as_text: bool
 ) -> list[Json]:
     """The messages of a request. A native message goes back as it came, but for the ids and the
-    arguments of its calls. `tool_name`: the field of a result that names its tool, where there is
-    one.
+    arguments of its calls. `as_text`: arguments are written as JSON text, as OpenAI does. Ollama
+    writes them as they are, and names its tool in a result.
     """
-    wire = []
+    wire: list[Json] = []
     if request.system:  # Ollama drops a field of the name `system` in silence
         wire.append({"role": "system", "content": request.system})
     for message in sendable(request.messages, provider, host=host):
         if isinstance(message, ToolResult):
-            result = {"role": "tool", "tool_call_id": message.call_id}
-            if tool_name:
-                result[tool_name] = message.name
-            wire.append({**result, "content": message.content})
+            result = {"role": "tool", "tool_call_id": message.call_id, "content": message.content}
+            if not as_text:
+                result["tool_name"] = message.name
+            wire.append(result)
         elif isinstance(message, User):
             wire.append({"role": "user", "content": message.text})
         else:
-            wire.append(_reply(message, write))
+            wire.append(_reply(message, as_text))
     return wire
 
 
-def _reply(reply: Assistant, write: Write) -> Json:
+def _reply(reply: Assistant, as_text: bool) -> Json:
     """The provider's own message, or one that is built. Fields that a server has added stay."""
     wire = reply.native or {"role": "assistant", "content": reply.text or None}
     if not reply.tool_calls:
@@ -44,9 +43,11 @@ def _reply(reply: Assistant, write: Write) -> Json:
     calls = []
     written = wire.get("tool_calls", [{"type": "function"}] * len(reply.tool_calls))
     for call, before in zip(reply.tool_calls, written, strict=True):
-        function = before.get("function", {})
-        arguments = write(call, function.get("arguments"))
-        function = {**function, "name": call.name, "arguments": arguments}
+        function = {**before.get("function", {}), "name": call.name}
+        if as_text:
+            function["arguments"] = arguments_text(call, function.get("arguments"))
+        else:
+            function["arguments"] = arguments_object(call)
         calls.append({**before, "id": call.id, "function": function})
     return {**wire, "tool_calls": calls}
 

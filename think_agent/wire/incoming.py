@@ -62,7 +62,7 @@ def ended(reason: Any, reasons: Mapping[str, str], calls: object) -> Json:
         return {"stop_reason": "malformed"}
     stop_reason = reasons.get(str(reason))
     if stop_reason is None:
-        cause = f"the server stopped before the end; its reason: {reason}"
+        cause = f"the server stopped before the end: {reason}"
         return {"stop_reason": "incomplete", "cause": cause}
     if calls and stop_reason in WHOLE:
         stop_reason = "tool_use"

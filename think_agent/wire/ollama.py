@@ -16,19 +16,23 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-from ..messages import Assistant, Json, ToolCall, Usage
+from ..messages import Assistant, Json, Usage
 from ..model import Request
 from ..streaming import Delta
 from .chat import chat_messages, function_calls, joined
 from .incoming import deltas_of, ended
-from .outgoing import arguments_object, filled, openai_function
+from .outgoing import filled, openai_function
 from .settings import Settings
 from .usage import count
 
 NAME = "ollama"
 PATH = "/api/chat"
-REASONS = {"stop": "end_turn", "length": "max_tokens"}
-STOPPED = "the server stopped in the middle of the reply, mostly because the model repeated itself"
+REASONS = {
+    "stop": "end_turn",
+    "length": "max_tokens",
+    "swallowed": "malformed",  # our word: tokens were spent, and its parser left nothing of them
+}
+STOPPED = "in the middle of the reply, mostly because the model repeated itself"
 
 
 def to_wire(
@@ -45,7 +49,7 @@ def to_wire(
     one_call: bool = False,
 ) -> Json:
     """The body of a request. `think`: a level of its own, in the place of `settings.reasoning`."""
-    built = chat_messages(request, NAME, _arguments, tool_name="tool_name", host=host)
+    built = chat_messages(request, NAME, host, as_text=False)
     messages = [_readable(message, text_hides_calls) for message in built]
     if short_ids:
         messages = _with_short_ids(messages)
@@ -62,34 +66,22 @@ def to_wire(
         options["num_predict"] = 1
 
     level: Any = think or settings.reasoning
-    if level == "off":
-        level = False
-    body = filled(
+    tools = request.tools
+    schema = request.output_schema
+    if request.tool_choice == "none" and schema is not None:
+        tools = ()  # where an answer is due under a schema, they give way to it
+    if tools:
+        schema = None
+    return filled(
         model=model,
         messages=messages,
         options=options,
         truncate=False,
         keep_alive=keep_alive,
-        think=level,
+        think={"off": False}.get(level, level),
+        tools=[{"type": "function", "function": openai_function(tool, False)} for tool in tools],
+        format=schema,
     )
-    return body | _tools_or_format(request)
-
-
-def _tools_or_format(request: Request) -> Json:
-    """Rule 2. Where an answer is due under a schema, tools that are still shown give way to it."""
-    schema = request.output_schema
-    if request.tools and (schema is None or request.tool_choice != "none"):
-        return {
-            "tools": [
-                {"type": "function", "function": openai_function(tool, False)}
-                for tool in request.tools
-            ]
-        }
-    return filled(format=schema)
-
-
-def _arguments(call: ToolCall, written: Any) -> Json:
-    return arguments_object(call)
 
 
 def _readable(message: Json, text_hides_calls: bool) -> Json:
@@ -134,16 +126,16 @@ def from_wire(response: Json, model: str = "") -> Assistant:
     text = message.get("content") or ""
     calls = function_calls(message)
     output_tokens = count(response, "eval_count")
-    end = ended(response.get("done_reason") or "stop", REASONS, calls)
-    if end["stop_reason"] == "end_turn" and not text.strip() and output_tokens > 1:
-        end = {"stop_reason": "malformed"}  # something was said, and the parser has swallowed it
+    reason = response.get("done_reason") or "stop"
+    if not (text.strip() or calls) and output_tokens > 1 and reason == "stop":
+        reason = "swallowed"
     if not response.get("done"):
-        end = {"stop_reason": "incomplete", "cause": STOPPED}
+        reason = STOPPED
     return Assistant(
-        text=text,
-        thinking=message.get("thinking") or "",
-        tool_calls=calls,
-        **end,
+        text,
+        message.get("thinking") or "",
+        calls,
+        **ended(reason, REASONS, calls),
         usage=Usage(count(response, "prompt_eval_count"), output_tokens),
         model=response.get("model") or model,
         provider=NAME,
@@ -189,5 +181,4 @@ class Fold:
         return deltas
 
     def result(self) -> Json:
-        message = {**joined(self._pieces), "role": "assistant"}
-        return {**self._last, "message": message}
+        return {**self._last, "message": joined(self._pieces)}

@@ -18,7 +18,7 @@ from ..streaming import Delta
 from ..text import json_text
 from .chat import chat_messages, function_calls, joined, text_of
 from .incoming import ErrorAnswer, deltas_of, ended, first_choice
-from .outgoing import arguments_text, choice_of, filled, openai_function
+from .outgoing import choice_of, filled, openai_function
 from .pieces import CallReader
 from .settings import Settings
 from .usage import openai_usage
@@ -62,7 +62,7 @@ def to_wire(
         form = {"type": "json_schema", "json_schema": schema}
     return filled(
         model=model,
-        messages=chat_messages(request, NAME, arguments_text, host=host),
+        messages=chat_messages(request, NAME, host, as_text=True),
         temperature=settings.temperature,
         seed=settings.seed,
         reasoning_effort=effort,
