@@ -85,11 +85,12 @@ def test_a_tool_of_the_server_in_a_stream_of_anthropic():
     asked = {"type": "input_json_delta", "partial_json": '{"query": "x"}'}
     cited = {"type": "citations_delta", "citation": {"type": "char_location", "cited_text": "x"}}
     said = {"type": "text_delta", "text": "Yes."}
+    empty = {"type": "text", "text": "", "citations": []}
     events: list[dict[str, Any]] = [
         {"type": "message_start", "message": {"role": "assistant", "content": [], "usage": {}}},
         {"type": "content_block_start", "index": 0, "content_block": search},
         {"type": "content_block_delta", "index": 0, "delta": asked},
-        {"type": "content_block_start", "index": 1, "content_block": {"type": "text", "text": ""}},
+        {"type": "content_block_start", "index": 1, "content_block": empty},
         {"type": "content_block_delta", "index": 1, "delta": said},
         {"type": "content_block_delta", "index": 1, "delta": cited},
         {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {}},

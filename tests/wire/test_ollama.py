@@ -111,8 +111,8 @@ def test_content_is_always_a_text() -> None:
         ("assistant", "I look.", "x", "y"),
         ("tool", "shipped", "x"),
         ("tool", "lost", "y"),
-        ("assistant", "", "renamed_2"),
-        ("tool", "", "renamed_2"),
+        ("assistant", "", "call00002"),
+        ("tool", "", "call00002"),
         ("assistant", "One was lost."),
         ("user", "Oh."),
     ]

@@ -11,7 +11,7 @@ Rule 4: marks say what a cache keeps for later requests: at the end of the syste
         last request with this tool choice ended, for the API looks back 20 blocks from a mark.
 """
 
-from ..messages import Assistant, Force, Json, Spoken, ToolCall, ToolResult, Usage
+from ..messages import Assistant, Force, Json, Spoken, ToolCall, ToolResult, Usage, User
 from ..model import Request
 from ..streaming import Delta
 from .chat import joined
@@ -36,7 +36,6 @@ STOPPED = {
     "pause_turn": "pause_turn",
     "refusal": "refusal",
 }
-OWN_KEYS = ("text", "thinking", "signature", "partial_json")  # of a delta, as those of its block
 THINKING: Json = {"off": {"type": "disabled"}}
 # Without `display`, the newest models show none of it.
 SHOWN = {"type": "adaptive", "display": "summarized"}
@@ -59,10 +58,13 @@ def to_wire(
         thinking = THINKING.get(settings.reasoning, SHOWN)
     # The API insists on a bound, above what is set apart for thinking.
     budget = (thinking or {}).get("budget_tokens", 0)
+    output = filled(effort=settings.reasoning)
+    if settings.reasoning == "off":
+        output = {}
+    if request.output_schema is not None:
+        output["format"] = {"type": "json_schema", "schema": request.output_schema}
     messages, end = _messages(request, host)
-    system = []
-    if request.system:
-        system.append(_text(request.system))
+    system = _blocks(User(request.system))
     body = filled(
         model=model,
         max_tokens=max(settings.max_output_tokens or 0, budget + 1),
@@ -71,26 +73,12 @@ def to_wire(
         tools=_tools(request, strict),
         tool_choice=_choice(request),
         thinking=thinking,
-        output_config=_output(request, settings),
+        output_config=output,
     )
     if cache:
         for marked in [body, end, *system]:  # of the body it is the last block
             marked["cache_control"] = MARK
     return body
-
-
-def _output(request: Request, settings: Settings) -> Json:
-    """How much to think, and in which form to answer."""
-    output: Json = {}
-    if request.output_schema is not None:
-        output["format"] = {"type": "json_schema", "schema": request.output_schema}
-    if settings.reasoning != "off":
-        output["effort"] = settings.reasoning
-    return filled(**output)
-
-
-def _text(text: str) -> Json:
-    return {"type": "text", "text": text}
 
 
 def _tools(request: Request, strict: bool) -> list[Json]:
@@ -147,13 +135,15 @@ def _blocks(message: Spoken) -> list[Json]:
         return [_result(message)]
     if isinstance(message, Assistant) and message.native is not None:
         return [*message.native["content"]]
-    blocks = []
+    blocks: list[Json] = []
     if message.text.strip():
-        blocks.append(_text(message.text))
+        blocks.append({"type": "text", "text": message.text})
     if isinstance(message, Assistant):
         for call in message.tool_calls:
-            use = {"type": "tool_use", "id": call.id, "name": call.name}
-            blocks.append({**use, "input": arguments_object(call)})
+            arguments = arguments_object(call)
+            blocks.append(
+                {"type": "tool_use", "id": call.id, "name": call.name, "input": arguments}
+            )
     return blocks
 
 
@@ -246,13 +236,12 @@ class Fold:
         return self._calls[index].feed("")
 
     def _add(self, index: int, delta: Json) -> list[Delta]:
-        piece = {key: value for key, value in delta.items() if key in OWN_KEYS}
         if "citation" in delta:
-            piece["citations"] = [delta["citation"]]
-        self._blocks[index].append(piece)
-        if "partial_json" in piece and index in self._calls:
-            return self._calls[index].feed(piece["partial_json"])
-        return deltas_of(Assistant(piece.get("text", ""), piece.get("thinking", "")))
+            delta = {"citations": [delta["citation"]]}
+        self._blocks[index].append(delta)
+        if "partial_json" in delta and index in self._calls:
+            return self._calls[index].feed(delta["partial_json"])
+        return deltas_of(Assistant(delta.get("text", ""), delta.get("thinking", "")))
 
     def result(self) -> Json:
         content = [_whole(pieces) for pieces in self._blocks.values()]
@@ -263,8 +252,8 @@ class Fold:
 
 
 def _whole(pieces: list[Json]) -> Json:
-    block = joined(pieces)
-    arguments = block.pop("partial_json", "")
-    if arguments:  # those of a call without any are empty
-        block["input"] = arguments_of(arguments)
+    found = joined(pieces)
+    block = {key: found[key] for key in pieces[0]}
+    if found.get("partial_json"):  # that of a call without arguments is empty
+        block["input"] = arguments_of(found["partial_json"])
     return block

@@ -13,7 +13,7 @@ NAMES = ("id", "type", "role", "name", "format")
 
 
 def chat_messages(
-    request: Request, provider: str, host: str | None, *, as_text: bool
+    request: Request, provider: str, host: str | None, *, as_text: bool, short_ids: bool = False
 ) -> list[Json]:
     """The messages of a request. A native message goes back as it came, but for the ids and the
     arguments of its calls. `as_text`: arguments are written as JSON text, as OpenAI does. Ollama
@@ -22,7 +22,7 @@ def chat_messages(
     wire: list[Json] = []
     if request.system:  # Ollama drops a field of the name `system` in silence
         wire.append({"role": "system", "content": request.system})
-    for message in sendable(request.messages, provider, host=host):
+    for message in sendable(request.messages, provider, host=host, short_ids=short_ids):
         if isinstance(message, ToolResult):
             result = {"role": "tool", "tool_call_id": message.call_id, "content": message.content}
             if not as_text:
@@ -62,11 +62,11 @@ def function_calls(message: Json) -> tuple[ToolCall, ...]:
     return tuple(calls)
 
 
-def text_of(content: Any) -> str:
-    """The text of a content, which may be a list of parts."""
+def text_of(content: Any, kind: str = "text") -> str:
+    """The text of a content, which may be a list of parts; then of the parts of a `kind`."""
     if not isinstance(content, list):
         return content or ""
-    return "".join([part.get("text", "") for part in content])
+    return "".join([text_of(part.get(kind)) for part in content])
 
 
 def joined(pieces: Iterable[Json]) -> Json:

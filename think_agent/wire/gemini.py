@@ -56,8 +56,7 @@ def to_wire(
     )
     if request.output_schema is not None:
         generation["responseMimeType"] = "application/json"
-    contents = _contents(request, host)
-    body = {"contents": contents, "generationConfig": generation}
+    body = {"contents": _contents(request, host), "generationConfig": generation}
     if request.system:
         body["systemInstruction"] = {"parts": [{"text": request.system}]}
     if request.tools:
@@ -173,7 +172,7 @@ def from_wire(response: Json, model: str = "") -> Assistant:
         usage=_usage(response.get("usageMetadata")),
         model=response.get("modelVersion") or model,
         provider=NAME,
-        native=candidate["content"] if parts else None,
+        native=candidate.get("content"),
         signed=any("thoughtSignature" in part for part in parts),
     )
 

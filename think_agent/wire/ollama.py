@@ -12,7 +12,6 @@ Rule 4: content is a text and never null. The rest goes out as it was, but for w
         several, each followed by its result.
 """
 
-import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -49,10 +48,8 @@ def to_wire(
     one_call: bool = False,
 ) -> Json:
     """The body of a request. `think`: a level of its own, in the place of `settings.reasoning`."""
-    built = chat_messages(request, NAME, host, as_text=False)
+    built = chat_messages(request, NAME, host, as_text=False, short_ids=short_ids)
     messages = [_readable(message, text_hides_calls) for message in built]
-    if short_ids:
-        messages = _with_short_ids(messages)
     if one_call:
         messages = _one_call_each(messages)
 
@@ -92,30 +89,16 @@ def _readable(message: Json, text_hides_calls: bool) -> Json:
     return {**message, "content": text}
 
 
-def _with_short_ids(messages: Sequence[Json]) -> list[Json]:
-    """Calls and results by their numbers: each call has a result, and they stand in one order."""
-    renamed = []
-    calls = itertools.count()
-    results = itertools.count()
-    for message in messages:
-        if message["role"] == "tool":
-            message = {**message, "tool_call_id": f"call{next(results):05}"}
-        if "tool_calls" in message:
-            named = [{**call, "id": f"call{next(calls):05}"} for call in message["tool_calls"]]
-            message = {**message, "tool_calls": named}
-        renamed.append(message)
-    return renamed
-
-
 def _one_call_each(messages: Sequence[Json]) -> list[Json]:
     """Each reply with several calls as several replies, each followed by its result."""
     split = []
-    for place, message in enumerate(messages, 1):
+    rest = iter(messages)
+    for message in rest:
         calls = message.get("tool_calls", ())
-        if message["role"] != "tool" and not calls:
+        if not calls:
             split.append(message)
-        for number, call in enumerate(calls):
-            split += [{**message, "tool_calls": [call]}, messages[place + number]]
+        for call in calls:  # their results come next, in one order
+            split += [{**message, "tool_calls": [call]}, next(rest)]
             message = {"role": "assistant", "content": ""}  # the text was said
     return split
 

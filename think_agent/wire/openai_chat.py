@@ -115,9 +115,8 @@ def _text(message: Json) -> str:
 
 def _thinking(message: Json) -> str:
     """The reasoning, which Mistral has in one list with the text."""
-    content = message.get("content")
-    if isinstance(content, list):
-        return "".join([text_of(part.get("thinking")) for part in content])
+    if isinstance(message.get("content"), list):
+        return text_of(message["content"], "thinking")
     return text_of(message.get("reasoning_content", message.get("reasoning")))
 
 
@@ -126,10 +125,10 @@ class Fold:
 
     ended = False
     _counted = False
-    _reason: str | None = None
 
     def __init__(self) -> None:
-        self._response: Json = {}  # but for its choice
+        self._response: Json = {}
+        self._choice: Json = {}
         self._pieces: list[Json] = []  # of the message
         self._calls: list[list[Json]] = []  # the pieces of each
         self._marks: set[Any] = set()  # what the pieces of the last call may have
@@ -138,11 +137,10 @@ class Fold:
         self._response |= filled(**chunk)
         choices = chunk.get("choices") or ()
         choice = first_choice(choices)
-        if choice.get("finish_reason"):
-            self._reason = choice["finish_reason"]
+        self._choice |= filled(**choice)
         # The usage comes last, in a chunk without choices; but some servers send it in all of them.
         self._counted = bool(chunk.get("usage")) and not choices
-        self.ended = self._counted and bool(self._reason)
+        self.ended = self._counted and "finish_reason" in self._choice
 
         piece = _plain(choice.get("delta") or {})
         self._pieces.append(piece)
@@ -167,10 +165,10 @@ class Fold:
         message = joined(self._pieces)
         message["tool_calls"] = [joined(pieces) for pieces in self._calls]
         message["reasoning_details"] = _entries(message.get("reasoning_details", ()))
-        reason = self._reason
-        if reason is None and self._counted:
-            reason = ""  # Snowflake gives none
-        return {**self._response, "choices": [{"message": message, "finish_reason": reason}]}
+        choice = {**self._choice, "message": message}
+        if self._counted:
+            choice.setdefault("finish_reason", "")  # Snowflake gives none
+        return {**self._response, "choices": [choice]}
 
 
 def _entries(pieces: Iterable[Json]) -> list[Json]:

@@ -65,8 +65,13 @@ def _input(request: Request, host: str | None) -> list[Json]:
     items = []
     for message in sendable(request.messages, NAME, host=host, native=list):
         if isinstance(message, ToolResult):
-            result = {"type": "function_call_output", "call_id": message.call_id}
-            items.append({**result, "output": message.content})
+            items.append(
+                {
+                    "type": "function_call_output",
+                    "call_id": message.call_id,
+                    "output": message.content,
+                }
+            )
         elif isinstance(message, User):
             items.append({"role": "user", "content": message.text})
         else:
@@ -182,7 +187,7 @@ class Fold:
         return self._calls[index].feed("")
 
     def _add_text(self, index: int, text: str) -> list[Delta]:
-        message = self._items.setdefault(index, {"type": "message", "content": []})
+        message = self._items[index]
         is_first = not message["content"]
         message["content"].append({"type": "output_text", "text": text})
         if message.get("phase") != "commentary":

@@ -51,6 +51,7 @@ def sendable(
     dialect: str = "",
     host: str | None = None,
     native: type = dict,
+    short_ids: bool = False,
 ) -> list[Spoken]:
     """`messages` as `provider` may see them. Every translator starts from this.
 
@@ -60,6 +61,7 @@ def sendable(
       calls stand in a reply that was cut, or strayed into a final one.
     - The results of a reply come right behind it.
     - Ids of calls that the provider did not write itself are made such as it takes, and unique.
+      With `short_ids` all of them are made, of nine letters and digits.
     - A message that only the kit reads is left out, and so is a reply that has nothing to say.
     """
     sent: list[Spoken] = []
@@ -73,11 +75,8 @@ def sendable(
         is_own = (message.provider, message.dialect) == (provider, dialect)
         is_here = host in (None, message.host)
         is_whole = len(answered) == len(message.tool_calls)
-        if all([is_own, is_here, is_whole, isinstance(message.native, native)]):
-            ids.update([call.id for call, _ in answered])
-            sent += [message, *[result for _, result in answered]]
-        else:
-            sent += _rebuilt(message, answered, ids)
+        goes_back = all([is_own, is_here, is_whole, isinstance(message.native, native)])
+        sent += _exchange(message, answered, ids, goes_back, short_ids)
     return sent
 
 
@@ -92,22 +91,26 @@ def _exchanges(messages: Sequence[Message]) -> list[tuple[User | Assistant, Answ
     return exchanges
 
 
-def _rebuilt(reply: Assistant, answered: Answered, ids: set[str]) -> list[Spoken]:
-    """A reply without its native form, with these calls alone, and their results. They have ids
-    that no provider refuses and no other call has.
+def _exchange(
+    reply: Assistant, answered: Answered, ids: set[str], goes_back: bool, short_ids: bool
+) -> list[Spoken]:
+    """A reply and its results. One that does not go back as it came is without its native form,
+    and its calls have ids that no provider refuses and no other call has.
     """
     calls = []
     results = []
     for call, result in answered:
         id = call.id
-        if id in ids or not GOOD_ID.fullmatch(id):
-            id = f"renamed_{len(ids)}"
+        is_good = GOOD_ID.fullmatch(id) and id not in ids
+        if short_ids or not (goes_back or is_good):
+            id = f"call{len(ids):05}"
         ids.add(id)
         calls.append(replace(call, id=id))
         results.append(replace(result, call_id=id))
-    text = f"{reply.commentary}\n\n{reply.text}".strip()  # only OpenAI tells the first apart
-    reply = replace(reply, text=text, commentary="", tool_calls=tuple(calls), native=None)
-    return [reply, *results]
+    if not goes_back:
+        text = f"{reply.commentary}\n\n{reply.text}".strip()  # only OpenAI tells the first apart
+        reply = replace(reply, text=text, commentary="", native=None)
+    return [replace(reply, tool_calls=tuple(calls)), *results]
 
 
 def relax(request: Request, refused: Mapping[str, str]) -> Request:

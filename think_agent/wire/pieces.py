@@ -54,8 +54,10 @@ class Splitter:
 
     def __init__(self, known: Marks) -> None:
         self._whole, self._begun_or_whole = known
-        self._held = ""
-        self._before = ""  # the last character passed on, as a mark may want to begin a line
+        self._text = ""  # that is held back
+        self._at = (
+            0  # it begins here: a mark may want to begin a line, so one character more is kept
+        )
 
     def feed(self, text: str) -> list[Part]:
         """The parts that the next piece makes certain."""
@@ -66,8 +68,8 @@ class Splitter:
         return self._split("", self._whole)
 
     def _split(self, text: str, pattern: re.Pattern[str]) -> list[Part]:
-        text = self._before + self._held + text
-        at = len(self._before)
+        text = self._text + text
+        at = self._at
         end = len(text)
         parts = []
         for found in pattern.finditer(text, at):
@@ -77,8 +79,8 @@ class Splitter:
             parts += [("", text[at : found.start()]), (found.lastgroup, found[0])]
             at = found.end()
         parts.append(("", text[at:end]))
-        self._before = text[max(end - 1, 0) : end]
-        self._held = text[end:]
+        self._at = min(end, 1)
+        self._text = text[end - self._at :]
         return [part for part in parts if any(part)]
 
 
@@ -92,7 +94,7 @@ JSON = marks(
 
 
 def _unescaped(raw: str) -> str:
-    """The characters of an escape; itself, where it is none."""
+    """The text that a part of a string is; itself, where it is no JSON."""
     try:
         return well_formed(json.loads(f'"{raw}"'))
     except ValueError:
@@ -113,14 +115,12 @@ class JsonReader:
         """What the next piece adds: the path of keys and indices to a value, some of its JSON, and
         of a string the text that is.
         """
-        for kind, raw in self._splitter.feed(piece):
+        for _, raw in self._splitter.feed(piece):
             text = ""
             if raw == '"' or not self._in_string:
                 self._follow(raw)
             else:
-                text = raw
-                if kind == "escape":
-                    text = _unescaped(raw)
+                text = _unescaped(raw)
                 if self._path[-1] is None:
                     self._key += text
             yield self._path[1:], raw, text
