@@ -132,7 +132,13 @@ def _messages(request: Request, host: str | None) -> tuple[list[Json], Json]:
 
 def _blocks(message: Spoken) -> list[Json]:
     if isinstance(message, ToolResult):
-        return [_result(message)]
+        content = message.content
+        if not content.strip():
+            content = "(empty)"  # an error without content is refused
+        block: Json = {"type": "tool_result", "tool_use_id": message.call_id, "content": content}
+        if message.is_error:
+            block["is_error"] = True
+        return [block]
     if isinstance(message, Assistant) and message.native is not None:
         return [*message.native["content"]]
     blocks: list[Json] = []
@@ -140,21 +146,9 @@ def _blocks(message: Spoken) -> list[Json]:
         blocks.append({"type": "text", "text": message.text})
     if isinstance(message, Assistant):
         for call in message.tool_calls:
-            arguments = arguments_object(call)
-            blocks.append(
-                {"type": "tool_use", "id": call.id, "name": call.name, "input": arguments}
-            )
+            use = {"type": "tool_use", "id": call.id, "name": call.name}
+            blocks.append({**use, "input": arguments_object(call)})
     return blocks
-
-
-def _result(result: ToolResult) -> Json:
-    content = result.content
-    if not content.strip():
-        content = "(empty)"  # an error without content is refused
-    block: Json = {"type": "tool_result", "tool_use_id": result.call_id, "content": content}
-    if result.is_error:
-        block["is_error"] = True
-    return block
 
 
 def from_wire(response: Json, model: str = "") -> Assistant:

@@ -107,7 +107,11 @@ def _contents(request: Request, host: str | None) -> list[Json]:
         if isinstance(message, ToolResult):
             if not answers:
                 contents.append({"role": "user", "parts": answers})
-            answers.append(_result(message, known))
+            kind = "error" if message.is_error else "output"
+            answer = {"name": message.name, "response": {kind: message.content}}
+            if message.call_id in known:
+                answer["id"] = message.call_id
+            answers.append({"functionResponse": answer})
         elif isinstance(message, User):
             contents.append({"role": "user", "parts": [{"text": message.text}]})
         else:
@@ -116,14 +120,6 @@ def _contents(request: Request, host: str | None) -> list[Json]:
             known |= {part.get("functionCall", {}).get("id") for part in content["parts"]}
             answers = []
     return contents
-
-
-def _result(result: ToolResult, known: set[str]) -> Json:
-    kind = "error" if result.is_error else "output"
-    wire = {"name": result.name, "response": {kind: result.content}}
-    if result.call_id in known:
-        wire["id"] = result.call_id
-    return {"functionResponse": wire}
 
 
 def _model_content(message: Assistant) -> Json:

@@ -87,8 +87,7 @@ def from_wire(response: Json, model: str = "") -> Assistant:
         reason = "content_filter"
     calls = function_calls(message)
     return Assistant(
-        _text(message),
-        _thinking(message),
+        *_texts(message),
         calls,
         **ended(reason, STOPPED, calls),
         usage=openai_usage(response.get("usage"), "prompt", "completion"),
@@ -109,15 +108,15 @@ def _plain(message: Json) -> Json:
     return plain
 
 
-def _text(message: Json) -> str:
-    return text_of(message.get("content", message.get("refusal")))
-
-
-def _thinking(message: Json) -> str:
-    """The reasoning, which Mistral has in one list with the text."""
-    if isinstance(message.get("content"), list):
-        return text_of(message["content"], "thinking")
-    return text_of(message.get("reasoning_content", message.get("reasoning")))
+def _texts(message: Json) -> tuple[str, str]:
+    """The text and the reasoning. Mistral has them in one list; some servers have two names for the
+    reasoning, and send it under both.
+    """
+    content = message.get("content", message.get("refusal"))
+    thinking = message.get("reasoning_content", message.get("reasoning"))
+    if isinstance(content, list):
+        thinking = text_of(content, "thinking")
+    return text_of(content), text_of(thinking)
 
 
 class Fold:
@@ -144,7 +143,7 @@ class Fold:
 
         piece = _plain(choice.get("delta") or {})
         self._pieces.append(piece)
-        deltas = deltas_of(Assistant(_text(piece), _thinking(piece)))
+        deltas = deltas_of(Assistant(*_texts(piece)))
         for call in piece.get("tool_calls", ()):
             deltas += self._add(call)
         return deltas

@@ -136,7 +136,7 @@ def from_wire(response: Json, model: str = "") -> Assistant:
 
 
 def _texts(item: Json) -> list[str]:
-    parts = [*(item.get("summary") or ()), *(item.get("content") or ())]
+    parts = [*item.get("summary", ()), *(item.get("content") or ())]
     return [part.get("text", part.get("refusal", "")) for part in parts]
 
 

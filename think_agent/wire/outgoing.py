@@ -72,10 +72,14 @@ def sendable(
             continue
         if not answered and not message.words:
             continue
-        is_own = (message.provider, message.dialect) == (provider, dialect)
-        is_here = host in (None, message.host)
-        is_whole = len(answered) == len(message.tool_calls)
-        goes_back = all([is_own, is_here, is_whole, isinstance(message.native, native)])
+        goes_back = all(
+            [
+                (message.provider, message.dialect) == (provider, dialect),
+                host in (None, message.host),
+                len(answered) == len(message.tool_calls),
+                isinstance(message.native, native),
+            ]
+        )
         sent += _exchange(message, answered, ids, goes_back, short_ids)
     return sent
 

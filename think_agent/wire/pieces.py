@@ -11,6 +11,7 @@ Rule 2: it never looks again at what it has passed on, so the last piece of a lo
 import json
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import TypeAlias
 
 from ..messages import CARRIED, THINK_NAME
@@ -35,10 +36,8 @@ def marks(flags: int = 0, /, **kinds: Sequence[Sequence[str]]) -> Marks:
         begun += [_begun(parts[:-1]) for parts in forms]
     any_whole = "|".join(whole)
     any_begun = "|".join(begun)
-    return (
-        re.compile(any_whole, flags | re.MULTILINE),
-        re.compile(rf"(?:{any_begun})\Z|{any_whole}", flags | re.MULTILINE),
-    )
+    flags |= re.MULTILINE
+    return re.compile(any_whole, flags), re.compile(rf"(?:{any_begun})\Z|{any_whole}", flags)
 
 
 def _begun(parts: Sequence[str]) -> str:
@@ -93,14 +92,6 @@ JSON = marks(
 )
 
 
-def _unescaped(raw: str) -> str:
-    """The text that a part of a string is; itself, where it is no JSON."""
-    try:
-        return well_formed(json.loads(f'"{raw}"'))
-    except ValueError:
-        return raw
-
-
 class JsonReader:
     """Reads JSON, piece by piece."""
 
@@ -120,7 +111,9 @@ class JsonReader:
             if raw == '"' or not self._in_string:
                 self._follow(raw)
             else:
-                text = _unescaped(raw)
+                text = raw
+                with suppress(ValueError):  # it may be no escape
+                    text = well_formed(json.loads(f'"{raw}"'))
                 if self._path[-1] is None:
                     self._key += text
             yield self._path[1:], raw, text
@@ -158,6 +151,8 @@ class CallReader:
         """The Deltas of the next piece; of a think call, what it adds to the thought."""
         if self._name != THINK_NAME:
             return [Delta("call", piece, self._name, self._index)]
-        found = [text for path, _, text in self._json.feed(piece) if path == [CARRIED]]
-        thought = "".join(found)
-        return [Delta("thought", thought, self._name, self._index)] if thought else []
+        deltas = []
+        for path, _, text in self._json.feed(piece):
+            if text and path == [CARRIED]:
+                deltas.append(Delta("thought", text, self._name, self._index))
+        return deltas

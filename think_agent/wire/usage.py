@@ -10,11 +10,9 @@ def count(usage: Any, *path: str) -> int:
     """The number of tokens at `path` of a provider's `usage`; 0 where there is none, also in other
     words (null, -1), for a transcript with such a count could not be read again.
     """
-    for key in path:
-        if not isinstance(usage, dict):
-            return 0
-        usage = usage.get(key)
-    with suppress(TypeError, ValueError, OverflowError):
+    with suppress(LookupError, TypeError, ValueError, OverflowError):
+        for key in path:
+            usage = usage[key]
         return max(0, int(usage))
     return 0
 
