@@ -74,7 +74,10 @@ def test_items_of_a_stream_of_responses_that_are_done_out_of_order():
         "openai-responses",
         {"type": done, "output_index": 1, "item": {**message, "status": "completed"}},
         {"type": done, "output_index": 0, "item": reasoning},
-        {"type": "response.completed", "response": {"output": [], "end_turn": False}},
+        {
+            "type": "response.completed",
+            "response": {"output": [], "status": "completed", "end_turn": False},
+        },
     )
     assert [item["id"] for item in reply.native] == ["r", "m"]
     assert (reply.text, reply.not_done) == ("Yes.", True)

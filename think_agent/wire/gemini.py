@@ -168,7 +168,7 @@ def from_wire(response: Json, model: str = "") -> Assistant:
         usage=_usage(response.get("usageMetadata")),
         model=response.get("modelVersion") or model,
         provider=NAME,
-        native=candidate.get("content"),
+        native=candidate["content"] if parts else None,
         signed=any("thoughtSignature" in part for part in parts),
     )
 

@@ -62,8 +62,10 @@ def ended(reason: Any, reasons: Mapping[str, str], calls: object) -> Json:
         return {"stop_reason": "malformed"}
     stop_reason = reasons.get(str(reason))
     if stop_reason is None:
-        cause = f"the server stopped before the end: {reason}"
-        return {"stop_reason": "incomplete", "cause": cause}
+        return {
+            "stop_reason": "incomplete",
+            "cause": f"the server stopped before the end: {reason}",
+        }
     if calls and stop_reason in WHOLE:
         stop_reason = "tool_use"
     return {"stop_reason": stop_reason}

@@ -172,10 +172,9 @@ class Fold:
                 self._items[index] = event["item"]
             case "response.completed" | "response.incomplete" | "response.failed":
                 self.ended = True
-                status = event["type"].removeprefix("response.")
-                self._response = {"status": status, **event["response"]}
+                self._response = event["response"]
             case "error":
-                raise ErrorAnswer(event.get("error") or event)
+                raise ErrorAnswer(event)
         return []
 
     def _begin(self, index: int, item: Json) -> list[Delta]:

@@ -134,9 +134,9 @@ def relax(request: Request, refused: Mapping[str, str]) -> Request:
 
 def choice_of(request: Request) -> ToolChoice | None:
     """The tool choice that has to be said: not the default, and none without tools."""
-    if not request.tools or request.tool_choice == "auto":  # some servers refuse even to hear it
-        return None
-    return request.tool_choice
+    if request.tools and request.tool_choice != "auto":  # some servers refuse even to hear it
+        return request.tool_choice
+    return None
 
 
 def is_closed(schema: Json) -> bool:
