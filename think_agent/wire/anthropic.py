@@ -36,9 +36,6 @@ STOPPED = {
     "pause_turn": "pause_turn",
     "refusal": "refusal",
 }
-THINKING: Json = {"off": {"type": "disabled"}}
-# Without `display`, the newest models show none of it.
-SHOWN = {"type": "adaptive", "display": "summarized"}
 
 
 def to_wire(
@@ -54,13 +51,17 @@ def to_wire(
     """The body of a request. `cache`: what is sent is kept for the next request, which is cheaper
     to read than to send anew.
     """
-    if thinking is None and settings.reasoning:
-        thinking = THINKING.get(settings.reasoning, SHOWN)
+    usual: Json | None = None
+    output: Json = {}
+    if settings.reasoning == "off":
+        usual = {"type": "disabled"}
+    elif settings.reasoning:  # without `display`, the newest models show none of it
+        usual = {"type": "adaptive", "display": "summarized"}
+        output["effort"] = settings.reasoning
+    if thinking is None:
+        thinking = usual
     # The API insists on a bound, above what is set apart for thinking.
     budget = (thinking or {}).get("budget_tokens", 0)
-    output = filled(effort=settings.reasoning)
-    if settings.reasoning == "off":
-        output = {}
     if request.output_schema is not None:
         output["format"] = {"type": "json_schema", "schema": request.output_schema}
     messages, end = _messages(request, host)

@@ -1,7 +1,6 @@
 """What Chat Completions and Ollama's protocol share: the shape of their messages."""
 
 from collections import defaultdict
-from collections.abc import Iterable
 from typing import Any
 
 from ..messages import Assistant, Json, ToolCall, ToolResult, User
@@ -69,7 +68,7 @@ def text_of(content: Any, kind: str = "text") -> str:
     return "".join([text_of(part.get(kind)) for part in content])
 
 
-def joined(pieces: Iterable[Json]) -> Json:
+def joined(pieces: list[Json]) -> Json:
     """A message, or a part of one, out of its pieces in a stream."""
     fields: defaultdict[str, list[Any]] = defaultdict(list)
     for piece in pieces:

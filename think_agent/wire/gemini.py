@@ -76,7 +76,7 @@ def to_wire(
 def _reasoning(settings: Settings, model: str) -> Json:
     """Gemini 2 counts the tokens of its thoughts, later ones take a level."""
     reasoning = settings.reasoning
-    if reasoning is None:
+    if not reasoning:
         return {}
     wire: Json = {"thinkingLevel": reasoning}
     if reasoning == "off":
@@ -137,7 +137,7 @@ def _model_content(message: Assistant) -> Json:
 
 def from_wire(response: Json, model: str = "") -> Assistant:
     """The reply in the JSON of a response; `model` is the one asked, in case none is named."""
-    if response.get("promptFeedback", {}).get("blockReason"):
+    if "blockReason" in response.get("promptFeedback", {}):
         response = {**response, "candidates": [{"finishReason": "SAFETY"}]}
     candidate = first_choice(response["candidates"])
     text = ""
@@ -204,7 +204,7 @@ class Fold:
 
     def feed(self, event: Json) -> list[Delta]:
         self._response |= event  # the last token counts are the right ones
-        candidate = first_choice(event.get("candidates") or ())
+        candidate = first_choice(event.get("candidates") or [])
         self._candidate |= filled(**candidate)
         deltas = []
         for part in _parts(candidate):

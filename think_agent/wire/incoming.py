@@ -7,7 +7,6 @@ Rule 2: only a reply that is known to be whole is one (`ended`): a reason that n
 """
 
 import json
-from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -54,7 +53,7 @@ def _checked_call(call: ToolCall) -> ToolCall:
     return replace(call, id=well_formed(call.id), name=well_formed(call.name), arguments=arguments)
 
 
-def ended(reason: Any, reasons: Mapping[str, str], calls: object) -> Json:
+def ended(reason: Any, reasons: dict[str, str], calls: object) -> Json:
     """How a reply ended, as fields of it. Its calls are meant only where `reasons` has a whole
     reply for the reason; any other reason ends half a reply.
     """
@@ -71,7 +70,7 @@ def ended(reason: Any, reasons: Mapping[str, str], calls: object) -> Json:
     return {"stop_reason": stop_reason}
 
 
-def first_choice(choices: Iterable[Json]) -> Json:
+def first_choice(choices: list[Json]) -> Json:
     """The choice of index 0: one reply is one choice, however many a server sends."""
     for choice in choices:
         if not choice.get("index"):

@@ -12,7 +12,6 @@ Rule 4: content is a text and never null. The rest goes out as it was, but for w
         several, each followed by its result.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 from ..messages import Assistant, Json, Usage
@@ -89,7 +88,7 @@ def _readable(message: Json, text_hides_calls: bool) -> Json:
     return {**message, "content": text}
 
 
-def _one_call_each(messages: Sequence[Json]) -> list[Json]:
+def _one_call_each(messages: list[Json]) -> list[Json]:
     """Each reply with several calls as several replies, each followed by its result."""
     split = []
     rest = iter(messages)
@@ -131,8 +130,7 @@ class Lines:
     breaks of Unicode, such as U+0085, into its JSON as they are.
     """
 
-    def __init__(self) -> None:
-        self._begun = b""
+    _begun = b""
 
     def feed(self, piece: bytes) -> list[bytes]:
         """The lines that `piece` ends; blank ones are left out."""

@@ -9,7 +9,6 @@ Rule 3: one reply is one choice, the first, however many a server sends.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable
 from typing import Any
 
 from ..messages import Assistant, Force, Json
@@ -134,7 +133,7 @@ class Fold:
 
     def feed(self, chunk: Json) -> list[Delta]:
         self._response |= filled(**chunk)
-        choices = chunk.get("choices") or ()
+        choices = chunk.get("choices") or []
         choice = first_choice(choices)
         self._choice |= filled(**choice)
         # The usage comes last, in a chunk without choices; but some servers send it in all of them.
@@ -163,14 +162,14 @@ class Fold:
     def result(self) -> Json:
         message = joined(self._pieces)
         message["tool_calls"] = [joined(pieces) for pieces in self._calls]
-        message["reasoning_details"] = _entries(message.get("reasoning_details", ()))
+        message["reasoning_details"] = _entries(message.get("reasoning_details", []))
         choice = {**self._choice, "message": message}
         if self._counted:
             choice.setdefault("finish_reason", "")  # Snowflake gives none
         return {**self._response, "choices": [choice]}
 
 
-def _entries(pieces: Iterable[Json]) -> list[Json]:
+def _entries(pieces: list[Json]) -> list[Json]:
     """The reasoning, one entry for each type and index. In fragments its signature is refused."""
     entries: defaultdict[Any, list[Json]] = defaultdict(list)
     for piece in pieces:

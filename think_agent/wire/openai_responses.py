@@ -197,7 +197,7 @@ class Fold:
         return [Delta("commentary", text)]
 
     def result(self) -> Json:
-        items = [item for _, item in sorted(self._items.items())]
+        items = [self._items[index] for index in sorted(self._items)]
         at_the_end = self._response.get("output") or []
         if len(at_the_end) > len(items):  # some servers tell of an item only there
             items = at_the_end

@@ -176,7 +176,7 @@ def arguments_object(call: ToolCall) -> Json:
     return {"invalid": call.arguments}
 
 
-def arguments_text(call: ToolCall, written: Any = "") -> str:
+def arguments_text(call: ToolCall, written: Any) -> str:
     """The arguments of `call` as JSON text: as the model had `written` them, where a strict reader
     reads the same in it. (Ours lets line breaks pass, and takes "null" for an object.)
     """

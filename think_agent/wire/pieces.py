@@ -51,12 +51,11 @@ def _begun(parts: Sequence[str]) -> str:
 class Splitter:
     """Splits a text at marks as it arrives."""
 
+    _text = ""  # that is held back, behind the character before it: a mark may begin a line
+    _at = 0  # where it begins
+
     def __init__(self, known: Marks) -> None:
         self._whole, self._begun_or_whole = known
-        self._text = ""  # that is held back
-        self._at = (
-            0  # it begins here: a mark may want to begin a line, so one character more is kept
-        )
 
     def feed(self, text: str) -> list[Part]:
         """The parts that the next piece makes certain."""
@@ -95,12 +94,13 @@ JSON = marks(
 class JsonReader:
     """Reads JSON, piece by piece."""
 
+    _key = ""
+    _in_string = False
+
     def __init__(self) -> None:
         self._splitter = Splitter(JSON)
         # Outermost, and in an object before a value, there is no key yet.
         self._path: list[str | int | None] = [None]
-        self._key = ""
-        self._in_string = False
 
     def feed(self, piece: str) -> Iterator[tuple[Sequence[str | int | None], str, str]]:
         """What the next piece adds: the path of keys and indices to a value, some of its JSON, and
