@@ -217,7 +217,7 @@ class Fold:
                 return self._add(event["index"], event["delta"])
             case "message_delta":
                 # The counts are totals, not increments; one that is null has not changed.
-                usage = {**self._message.get("usage", {}), **filled(**event.get("usage", {}))}
+                usage = {**self._message.get("usage", {}), **filled(**event.get("usage") or {})}
                 self._message = {**self._message, **event["delta"], "usage": usage}
             case "message_stop":
                 self.ended = True

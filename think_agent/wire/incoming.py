@@ -24,8 +24,8 @@ class ErrorAnswer(Exception):
 
 
 def checked_delta(delta: Delta) -> Delta:
-    """`delta` with well-formed texts. AttributeError when they are none."""
-    return replace(delta, text=well_formed(delta.text), name=well_formed(delta.name))
+    """`delta` with a well-formed text. AttributeError when it holds none."""
+    return replace(delta, text=well_formed(delta.text))
 
 
 def checked_reply(reply: Assistant) -> Assistant:
@@ -36,8 +36,7 @@ def checked_reply(reply: Assistant) -> Assistant:
     texts: Json = {name: well_formed(getattr(reply, name)) for name in TEXTS}
     calls = tuple([_checked_call(call) for call in reply.tool_calls])
     native = json_value(json.dumps(reply.native))
-    signed = reply.signed and native is not None
-    return replace(reply, **texts, tool_calls=calls, native=native, signed=signed)
+    return replace(reply, **texts, tool_calls=calls, native=native)
 
 
 def _checked_call(call: ToolCall) -> ToolCall:
@@ -63,7 +62,7 @@ def ended(reason: Any, reasons: dict[str, str], calls: object) -> Json:
     if stop_reason is None:
         return {
             "stop_reason": "incomplete",
-            "cause": f"the server stopped before the end: {reason}",
+            "cause": f"the server stopped before the end; its reason: {reason}",
         }
     if calls and stop_reason in WHOLE:
         stop_reason = "tool_use"

@@ -30,7 +30,7 @@ REASONS = {
     "length": "max_tokens",
     "swallowed": "malformed",  # our word: tokens were spent, and its parser left nothing of them
 }
-STOPPED = "in the middle of the reply, mostly because the model repeated itself"
+STOPPED = "none, but mostly the model has repeated itself"
 
 
 def to_wire(

@@ -198,7 +198,6 @@ class Fold:
 
     def result(self) -> Json:
         items = [self._items[index] for index in sorted(self._items)]
-        at_the_end = self._response.get("output") or []
-        if len(at_the_end) > len(items):  # some servers tell of an item only there
-            items = at_the_end
+        if not items:  # some servers tell of them only at the end
+            items = self._response.get("output", [])
         return {**self._response, "output": items}

@@ -86,7 +86,7 @@ def sendable(
 
 def _exchanges(messages: Sequence[Message]) -> list[tuple[User | Assistant, Answered]]:
     """What was said, and with each reply those of its calls that have a result."""
-    exchanges: list[tuple[User | Assistant, Answered]] = []
+    exchanges: list[Any] = []
     for message, call in pairs(messages):  # a `match` takes three times as long
         if isinstance(message, User | Assistant):
             exchanges.append((message, []))
@@ -104,17 +104,21 @@ def _exchange(
     calls = []
     results = []
     for call, result in answered:
-        id = call.id
-        is_good = GOOD_ID.fullmatch(id) and id not in ids
+        is_good = GOOD_ID.fullmatch(call.id) and call.id not in ids
         if short_ids or not (goes_back or is_good):
             id = f"call{len(ids):05}"
-        ids.add(id)
-        calls.append(replace(call, id=id))
-        results.append(replace(result, call_id=id))
-    if not goes_back:
+            call = replace(call, id=id)
+            result = replace(result, call_id=id)
+        ids.add(call.id)
+        calls.append(call)
+        results.append(result)
+    is_plain = reply.native is None and not reply.commentary
+    if not (goes_back or is_plain):
         text = f"{reply.commentary}\n\n{reply.text}".strip()  # only OpenAI tells the first apart
         reply = replace(reply, text=text, commentary="", native=None)
-    return [replace(reply, tool_calls=tuple(calls)), *results]
+    if tuple(calls) != reply.tool_calls:
+        reply = replace(reply, tool_calls=tuple(calls))
+    return [reply, *results]
 
 
 def relax(request: Request, refused: Mapping[str, str]) -> Request:
@@ -180,9 +184,10 @@ def arguments_text(call: ToolCall, written: Any) -> str:
     """The arguments of `call` as JSON text: as the model had `written` them, where a strict reader
     reads the same in it. (Ours lets line breaks pass, and takes "null" for an object.)
     """
-    with suppress(TypeError, ValueError):
-        if pydantic_core.from_json(written) == call.arguments:
-            return str(written)
+    if isinstance(written, str):
+        with suppress(ValueError):
+            if pydantic_core.from_json(written) == call.arguments:
+                return written
     return pydantic_core.to_json(arguments_object(call)).decode()  # six times as fast as json
 
 
