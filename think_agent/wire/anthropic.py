@@ -4,8 +4,8 @@ Rule 1: a reply is replayed as it came (`native`). Thinking blocks are signed ov
         before them: a changed message, tool or system prompt is refused.
 Rule 2: two roles, by turns: all results of a reply, and what is said after them, are one user
         message.
-Rule 3: a block of a stream goes back with the keys that it began with. What its deltas carry
-        besides (a citation, a count of tokens) are no keys of a block.
+Rule 3: a block of a stream goes back with the keys that it began with, and its signature. What its
+        deltas carry besides (a citation, a count of tokens) are no keys of a block.
 Rule 4: marks say what a cache keeps for later requests: at the end of the system prompt, for
         another tool choice finds nothing of the messages; at the end of the request; and where the
         last request with this tool choice ended, for the API looks back 20 blocks from a mark.
@@ -217,7 +217,8 @@ class Fold:
                 return self._add(event["index"], event["delta"])
             case "message_delta":
                 # The counts are totals, not increments; one that is null has not changed.
-                usage = {**self._message.get("usage", {}), **filled(**event.get("usage") or {})}
+                usage = self._message.get("usage") or {}
+                usage = {**usage, **filled(**event.get("usage") or {})}
                 self._message = {**self._message, **event["delta"], "usage": usage}
             case "message_stop":
                 self.ended = True
@@ -231,8 +232,6 @@ class Fold:
         return self._calls[index].feed("")
 
     def _add(self, index: int, delta: Json) -> list[Delta]:
-        if "citation" in delta:
-            delta = {"citations": [delta["citation"]]}
         self._blocks[index].append(delta)
         if "partial_json" in delta and index in self._calls:
             return self._calls[index].feed(delta["partial_json"])
@@ -248,7 +247,7 @@ class Fold:
 
 def _whole(pieces: list[Json]) -> Json:
     found = joined(pieces)
-    block = {key: found[key] for key in pieces[0]}
+    block = {key: found[key] for key in (*pieces[0], "signature") if key in found}
     if found.get("partial_json"):  # that of a call without arguments is empty
         block["input"] = arguments_of(found["partial_json"])
     return block
