@@ -78,8 +78,9 @@ def test_what_is_of_another_type_is_no_reply(reply):
 
 def test_a_delta_is_well_formed_text():
     assert checked_delta(Delta("answer", "a\ud800")) == Delta("answer", "a\ufffd")
-    with pytest.raises(AttributeError):
-        checked_delta(Delta("answer", 5))
+    for delta in (Delta("answer", 5), Delta("call", "{}", None)):
+        with pytest.raises(AttributeError):
+            checked_delta(delta)
 
 
 @pytest.mark.parametrize("told", [-5, None, "many", [], float("nan"), float("inf"), {"n": 5}])

@@ -24,8 +24,8 @@ class ErrorAnswer(Exception):
 
 
 def checked_delta(delta: Delta) -> Delta:
-    """`delta` with a well-formed text. AttributeError when it holds none."""
-    return replace(delta, text=well_formed(delta.text))
+    """`delta` with well-formed texts. AttributeError when they are none."""
+    return replace(delta, text=well_formed(delta.text), name=well_formed(delta.name))
 
 
 def checked_reply(reply: Assistant) -> Assistant:

@@ -69,18 +69,16 @@ def sendable(
     for message, answered in _exchanges(messages):
         if isinstance(message, User):
             sent.append(message)
-            continue
-        if not answered and not message.words:
-            continue
-        goes_back = all(
-            [
-                (message.provider, message.dialect) == (provider, dialect),
-                host in (None, message.host),
-                len(answered) == len(message.tool_calls),
-                isinstance(message.native, native),
-            ]
-        )
-        sent += _exchange(message, answered, ids, goes_back, short_ids)
+        elif answered or message.words:
+            goes_back = all(
+                [
+                    (message.provider, message.dialect) == (provider, dialect),
+                    host in (None, message.host),
+                    len(answered) == len(message.tool_calls),
+                    isinstance(message.native, native),
+                ]
+            )
+            sent += _exchange(message, answered, ids, goes_back, short_ids)
     return sent
 
 
