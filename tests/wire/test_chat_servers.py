@@ -69,8 +69,6 @@ def test_a_choice_that_a_filter_left_without_a_message_is_a_refusal():
     """Azure."""
     reply = from_wire({"choices": [{"index": 0, "finish_reason": "content_filter"}]})
     assert (reply.text, reply.stop_reason) == ("", "refusal")
-    with pytest.raises(KeyError):
-        from_wire({"choices": [{"index": 0, "finish_reason": "stop"}]})
 
 
 def test_a_stream_may_end_with_its_usage_alone():
@@ -111,8 +109,6 @@ def test_a_whole_reply_may_end_for_no_reason():
     assert from_wire({"choices": [said]}).stop_reason == "end_turn"
     called = {"message": {"tool_calls": [call]}, "finish_reason": ""}
     assert from_wire({"choices": [called]}).stop_reason == "tool_use"
-    call["function"]["arguments"] = '{"n": '
-    assert from_wire({"choices": [called]}).stop_reason == "incomplete"
 
 
 def test_a_call_in_the_form_of_2023_is_a_call():

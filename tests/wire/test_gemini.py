@@ -15,15 +15,15 @@ ADD = Tool(
 )
 
 
-def test_results_stand_in_the_order_of_the_calls() -> None:
+def test_results_stand_in_one_content_behind_their_calls() -> None:
     calls = (ToolCall("call_0", "add", {}), ToolCall("call_1", "add", {}))
     native = {"role": "model", "parts": [{"functionCall": {"name": "add", "args": {}}}] * 2}
     messages: list[Message] = [
         User("hi"),
         Assistant(tool_calls=calls, native=native, provider="gemini"),
-        ToolResult("call_1", "add", "not allowed", is_error=True),
-        ToolResult("call_9", "add", "of a call that is gone"),
         ToolResult("call_0", "add", "2"),
+        ToolResult("call_9", "add", "of a call that is gone"),
+        ToolResult("call_1", "add", "not allowed", is_error=True),
         User("Go on.", kind="nudge"),
     ]
     contents = to_gemini(Request(messages))["contents"]

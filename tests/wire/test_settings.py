@@ -167,7 +167,8 @@ def streamed(items: list[Json]) -> tuple[Assistant, str, str]:
             event = {"type": "response.output_text.delta", "delta": piece, **where}
             deltas += fold.feed(event)
         deltas += fold.feed({"type": "response.output_item.done", "item": item, **where})
-    fold.feed({"type": "response.completed", "response": {"output": items}})
+    whole = {"output": items, "status": "completed"}
+    fold.feed({"type": "response.completed", "response": whole})
     said = {kind: "".join(d.text for d in deltas if d.kind == kind)
             for kind in ("commentary", "answer")}  # fmt: skip
     return openai_responses.from_wire(fold.result()), said["commentary"], said["answer"]

@@ -1,99 +1,92 @@
 """What Chat Completions and Ollama's protocol share: the shape of their messages."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
-from typing import Any, TypeAlias
+from typing import Any
 
 from ..messages import Assistant, Json, ToolCall, ToolResult, User
 from ..model import Request
 from .incoming import arguments_of
-from .outgoing import sendable
+from .outgoing import arguments_object, arguments_text, sendable
 
-Encode: TypeAlias = Callable[[ToolCall, Json], Json]  # a call, and what it was in its native form
+NAMES = ("id", "type", "role", "name", "format")
 
 
 def chat_messages(
-    request: Request, provider: str, encode: Encode, tool_name: str = "", host: str | None = None
+    request: Request, provider: str, host: str | None, *, as_text: bool, short_ids: bool = False
 ) -> list[Json]:
-    """The messages of a request. A native message goes back as it came, but for what `encode` says
-    of its calls. `tool_name`: the field of a result that names its tool, where there is one.
+    """The messages of a request. A native message goes back as it came, but for the ids and the
+    arguments of its calls. `as_text`: arguments are written as JSON text, as OpenAI does. Ollama
+    writes them as they are, and names its tool in a result.
     """
     wire: list[Json] = []
     if request.system:  # Ollama drops a field of the name `system` in silence
         wire.append({"role": "system", "content": request.system})
-    for message in sendable(request.messages, provider, host=host):
+    for message in sendable(request.messages, provider, host=host, short_ids=short_ids):
         if isinstance(message, ToolResult):
-            result = {"role": "tool", "tool_call_id": message.call_id}
-            if tool_name:
-                result[tool_name] = message.name
-            wire.append({**result, "content": message.content})
+            result = {"role": "tool", "tool_call_id": message.call_id, "content": message.content}
+            if not as_text:
+                result["tool_name"] = message.name
+            wire.append(result)
         elif isinstance(message, User):
             wire.append({"role": "user", "content": message.text})
-        elif message.native is None:
-            wire.append(_built(message, encode))
         else:
-            wire.append(_native(message, encode))
+            wire.append(_reply(message, as_text))
     return wire
 
 
-def _built(reply: Assistant, encode: Encode) -> Json:
-    wire: Json = {"role": "assistant", "content": reply.text or None}
-    if reply.tool_calls:
-        wire["tool_calls"] = [encode(call, {}) for call in reply.tool_calls]
-    return wire
-
-
-def _native(reply: Assistant, encode: Encode) -> Json:
-    """The provider's own message. Fields that a server has added to a call stay."""
-    native: Json = reply.native
+def _reply(reply: Assistant, as_text: bool) -> Json:
+    """The provider's own message, or one that is built. Fields that a server has added stay."""
+    wire = reply.native or {"role": "assistant", "content": reply.text or None}
     if not reply.tool_calls:
-        return native
+        return wire
     calls = []
-    for call, before in zip(reply.tool_calls, native["tool_calls"], strict=True):
-        encoded = encode(call, before)
-        function = before["function"] | encoded["function"]
-        calls.append(before | encoded | {"function": function})
-    return {**native, "tool_calls": calls}
+    written = wire.get("tool_calls", [{"type": "function"}] * len(reply.tool_calls))
+    for call, before in zip(reply.tool_calls, written, strict=True):
+        function = {**before.get("function", {}), "name": call.name}
+        if as_text:
+            function["arguments"] = arguments_text(call, function.get("arguments"))
+        else:
+            function["arguments"] = arguments_object(call)
+        calls.append({**before, "id": call.id, "function": function})
+    return {**wire, "tool_calls": calls}
 
 
 def function_calls(message: Json) -> tuple[ToolCall, ...]:
     """The calls of a message in one of these protocols, which have one shape."""
-    calls: list[ToolCall] = []
+    calls = []
     for call in message.get("tool_calls") or ():
         function = call["function"]
-        arguments = function.get("arguments")
-        if not isinstance(arguments, dict):
-            arguments = arguments_of(arguments)
+        arguments = arguments_of(function.get("arguments"))
         calls.append(ToolCall(call.get("id") or "", function["name"], arguments))
     return tuple(calls)
 
 
-def text_of(content: Any) -> str:
-    """The text of a content, which may be a list of parts."""
+def text_of(content: Any, kind: str = "text") -> str:
+    """The text of a content, which may be a list of parts; then of the parts of a `kind`."""
     if not isinstance(content, list):
         return content or ""
-    text = ""
-    for part in content:
-        if part["type"] == "text":
-            text += part["text"]
-    return text
+    return "".join([text_of(part.get(kind)) for part in content])
 
 
-def joined(pieces: Iterable[Json]) -> Json:
-    """A message out of its pieces in a stream."""
+def joined(pieces: list[Json]) -> Json:
+    """A message, or a part of one, out of its pieces in a stream."""
     fields: defaultdict[str, list[Any]] = defaultdict(list)
     for piece in pieces:
         for key, value in piece.items():
             fields[key].append(value)
-    return {key: _joined(values) for key, values in fields.items()}
+    return {key: _joined(key, values) for key, values in fields.items()}
 
 
-def _joined(values: list[Any]) -> Any:
-    """Texts and lists grow; of all else the last counts. (Mistral's thoughts are a list of parts,
-    and the answer behind them is a text.)
+def _joined(key: str, values: list[Any]) -> Any:
+    """What names a thing is whole in the first piece. Texts, lists and objects grow; of all else
+    the last counts. (Mistral's thoughts are a list of parts, and the answer behind them is a text.)
     """
+    if key in NAMES:
+        return values[0]
+    if isinstance(values[0], dict):
+        return joined(values)
     text = ""
-    parts: list[Any] = []
+    parts = []
     for value in values:
         if isinstance(value, str):
             text += value

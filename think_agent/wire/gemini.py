@@ -8,20 +8,17 @@ Rule 3: a reply with calls is a tool turn, unless it was cut or filtered; its fi
         "STOP" of any reply.
 """
 
-from collections.abc import Sequence
-
-from ..messages import Assistant, Force, Json, Spoken, ToolCall, ToolChoice, ToolResult, Usage, User
+from ..messages import Assistant, Force, Json, ToolCall, ToolResult, Usage, User
 from ..model import Request
-from ..streaming import Delta, whole_call
-from ..tools import Tool
-from .incoming import arguments_of, ended, first_choice, worse
-from .outgoing import sendable
-from .settings import Reasoning, Settings
+from ..streaming import Delta
+from .incoming import arguments_of, deltas_of, ended, first_choice
+from .outgoing import arguments_object, choice_of, filled, sendable
+from .settings import Settings
 from .usage import count
 
 NAME = "gemini"
 NOT_BY_GEMINI = "skip_thought_signature_validator"  # Google's word for calls of other models
-BUDGETS: dict[Reasoning, int] = {"off": 0, "low": 1024, "medium": 8192, "high": 24576}  # tokens
+BUDGETS = {"off": 0, "low": 1024, "medium": 8192, "high": 24576}  # tokens
 STOPPED = {
     "STOP": "end_turn",
     "MAX_TOKENS": "max_tokens",
@@ -50,82 +47,79 @@ def to_wire(
     """The body of a request. `model` is not in it, but decides how reasoning is asked for.
     `strict`: the sampler is held to the schemas of the tools.
     """
-    generation: Json = settings.named(
-        max_output_tokens="maxOutputTokens", temperature="temperature", seed="seed"
+    generation = filled(
+        maxOutputTokens=settings.max_output_tokens,
+        temperature=settings.temperature,
+        seed=settings.seed,
+        responseJsonSchema=request.output_schema,
+        thinkingConfig=_reasoning(settings, model),
     )
     if request.output_schema is not None:
         generation["responseMimeType"] = "application/json"
-        generation["responseJsonSchema"] = request.output_schema
-    if settings.reasoning:
-        generation["thinkingConfig"] = _reasoning(settings.reasoning, model)
-    contents = _contents(sendable(request.messages, NAME, host=host))
-    body: Json = {"contents": contents, "generationConfig": generation}
+    body = {"contents": _contents(request, host), "generationConfig": generation}
     if request.system:
         body["systemInstruction"] = {"parts": [{"text": request.system}]}
     if request.tools:
-        body["tools"] = [{"functionDeclarations": [_declared(tool) for tool in request.tools]}]
-        choice = _choice(request.tool_choice, strict)
-        if choice["mode"] != "AUTO":  # the default
-            body["toolConfig"] = {"functionCallingConfig": choice}
-    return body
+        declared = [
+            {
+                "name": tool.name,
+                "description": tool.description,
+                "parametersJsonSchema": tool.parameters,
+            }
+            for tool in request.tools
+        ]
+        body["tools"] = [{"functionDeclarations": declared}]
+        body["toolConfig"] = filled(functionCallingConfig=_choice(request, strict))
+    return filled(**body)
 
 
-def _reasoning(reasoning: Reasoning, model: str) -> Json:
+def _reasoning(settings: Settings, model: str) -> Json:
     """Gemini 2 counts the tokens of its thoughts, later ones take a level."""
-    if model.startswith("gemini-2"):
-        wire: Json = {"thinkingBudget": BUDGETS[reasoning]}
-    elif reasoning == "off":
+    reasoning = settings.reasoning
+    if not reasoning:
+        return {}
+    wire: Json = {"thinkingLevel": reasoning}
+    if reasoning == "off":
         wire = {"thinkingLevel": "minimal"}  # as near to none as it gets
-    else:
-        wire = {"thinkingLevel": reasoning}
+    if model.startswith("gemini-2"):
+        wire = {"thinkingBudget": BUDGETS[reasoning]}
     if reasoning != "off":
         wire["includeThoughts"] = True
     return wire
 
 
-def _declared(tool: Tool) -> Json:
-    return {
-        "name": tool.name,
-        "description": tool.description,
-        "parametersJsonSchema": tool.parameters,
-    }
+def _choice(request: Request, strict: bool) -> Json:
+    match choice_of(request):
+        case Force(name):
+            return {"mode": "ANY", "allowedFunctionNames": [name]}
+        case "required":
+            return {"mode": "ANY"}
+        case "none":
+            return {"mode": "NONE"}
+    return {"mode": "VALIDATED"} if strict else {}
 
 
-def _choice(choice: ToolChoice, strict: bool) -> Json:
-    if isinstance(choice, Force):
-        return {"mode": "ANY", "allowedFunctionNames": [choice.name]}
-    if choice == "required":
-        return {"mode": "ANY"}
-    if choice == "none":
-        return {"mode": "NONE"}
-    return {"mode": "VALIDATED" if strict else "AUTO"}
-
-
-def _contents(messages: Sequence[Spoken]) -> list[Json]:
-    contents: list[Json] = []
+def _contents(request: Request, host: str | None) -> list[Json]:
+    contents = []
     answers: list[Json] = []  # to the calls of one reply
     known: set[str] = set()  # the ids of calls that were sent; one minted by us is not
-    for message in messages:
+    for message in sendable(request.messages, NAME, host=host):
         if isinstance(message, ToolResult):
             if not answers:
                 contents.append({"role": "user", "parts": answers})
-            answers.append(_result(message, known))
+            kind = "error" if message.is_error else "output"
+            answer = {"name": message.name, "response": {kind: message.content}}
+            if message.call_id in known:
+                answer["id"] = message.call_id
+            answers.append({"functionResponse": answer})
         elif isinstance(message, User):
             contents.append({"role": "user", "parts": [{"text": message.text}]})
         else:
             content = message.native or _model_content(message)
             contents.append(content)
-            known.update(call.get("id", "") for call in _function_calls(content["parts"]))
+            known |= {part.get("functionCall", {}).get("id") for part in content["parts"]}
             answers = []
     return contents
-
-
-def _result(result: ToolResult, known: set[str]) -> Json:
-    kind = "error" if result.is_error else "output"
-    wire: Json = {"name": result.name, "response": {kind: result.content}}
-    if result.call_id in known:
-        wire["id"] = result.call_id
-    return {"functionResponse": wire}
 
 
 def _model_content(message: Assistant) -> Json:
@@ -133,77 +127,55 @@ def _model_content(message: Assistant) -> Json:
     parts: list[Json] = []
     if message.text.strip():
         parts.append({"text": message.text})
-    for number, call in enumerate(message.tool_calls):
-        arguments = call.arguments
-        if not isinstance(arguments, dict):  # what the model wrote in its place is kept
-            arguments = {"invalid": arguments}
-        part: Json = {"functionCall": {"id": call.id, "name": call.name, "args": arguments}}
-        if number == 0:
-            part["thoughtSignature"] = NOT_BY_GEMINI
-        parts.append(part)
+    signature = {"thoughtSignature": NOT_BY_GEMINI}  # on the first call alone
+    for call in message.tool_calls:
+        function = {"id": call.id, "name": call.name, "args": arguments_object(call)}
+        parts.append({"functionCall": function, **signature})
+        signature = {}
     return {"role": "model", "parts": parts}
-
-
-def _function_calls(parts: Sequence[Json]) -> list[Json]:
-    return [part["functionCall"] for part in parts if "functionCall" in part]
 
 
 def from_wire(response: Json, model: str = "") -> Assistant:
     """The reply in the JSON of a response; `model` is the one asked, in case none is named."""
-    candidate = _candidate(response)
+    if "blockReason" in response.get("promptFeedback", {}):
+        response = {**response, "candidates": [{"finishReason": "SAFETY"}]}
+    candidate = first_choice(response["candidates"])
+    text = ""
+    thinking = ""
+    calls = []
     parts = _parts(candidate)
-    native = candidate["content"] if parts else None
+    for part in parts:
+        if part.get("thought"):
+            thinking += part.get("text", "")
+        else:
+            text += part.get("text", "")
+        if "functionCall" in part:
+            call = part["functionCall"]
+            arguments = arguments_of(call.get("args"))
+            calls.append(ToolCall(call.get("id") or "", call["name"], arguments))
+
     reason = candidate.get("finishReason")
-    calls: list[ToolCall] = []
-    for call in _function_calls(parts):
-        calls.append(_call(call))
-        if call.get("willContinue"):  # its arguments are not all there
-            reason = None
-        if not isinstance(call.get("args", {}), dict):  # Gemini would refuse it
-            native = None
-
-    end = ended(reason, STOPPED, calls)
-    text = _text(parts)
-    if reason == "MALFORMED_FUNCTION_CALL":
-        text = ""  # it may be a part of the call
     mistake = ""
-    if end["stop_reason"] == "malformed":
+    if reason == "MALFORMED_FUNCTION_CALL":
         mistake = candidate.get("finishMessage", "")
-
+        text = ""  # it may be a part of the call
     return Assistant(
         text,
-        _text(parts, thought=True),
+        thinking,
         tuple(calls),
         mistake=mistake,
-        **end,
+        **ended(reason, STOPPED, calls),
         usage=_usage(response.get("usageMetadata")),
         model=response.get("modelVersion") or model,
         provider=NAME,
-        native=native,
+        native=candidate["content"] if parts else None,
         signed=any("thoughtSignature" in part for part in parts),
     )
-
-
-def _candidate(response: Json) -> Json:
-    """The reply in a response. One whose prompt was blocked has none."""
-    if response.get("promptFeedback", {}).get("blockReason"):
-        return {"finishReason": "SAFETY"}
-    return first_choice(response["candidates"])
 
 
 def _parts(candidate: Json) -> list[Json]:
     content = candidate.get("content") or {}
     return content.get("parts") or []
-
-
-def _call(call: Json) -> ToolCall:
-    return ToolCall(call.get("id") or "", call["name"], arguments_of(call.get("args")))
-
-
-def _text(parts: Sequence[Json], *, thought: bool = False) -> str:
-    """The text of those parts that are a thought, or that are none."""
-    chosen = [part for part in parts if bool(part.get("thought")) == thought]
-    return "".join(part.get("text", "") for part in chosen)
 
 
 def _usage(usage: Json | None) -> Usage:
@@ -222,49 +194,38 @@ class Fold:
     whole. A reason to end may stand in the middle: the stream has ended when no more of it comes.
     """
 
+    ended = False
+    _calls = 0
+
     def __init__(self) -> None:
-        self.ended = False
         self._response: Json = {}
         self._candidate: Json = {}
-        self._parts: list[Json] = []
-        self._calls = 0
+        self._parts: list[Json] = [{}]  # behind one that is none
 
     def feed(self, event: Json) -> list[Delta]:
-        self._response.update(event)  # the last token counts are the right ones
-        candidate = first_choice(event.get("candidates") or ())
-        before = self._candidate.get("finishReason")
-        reason = worse(before, candidate.get("finishReason"), STOPPED)
-        self._candidate |= {**candidate, "finishReason": reason}
-        deltas: list[Delta] = []
+        self._response |= event  # the last token counts are the right ones
+        candidate = first_choice(event.get("candidates") or [])
+        self._candidate |= filled(**candidate)
+        deltas = []
         for part in _parts(candidate):
             self._add(part)
-            deltas += self._deltas(part)
+            reply = from_wire({"candidates": [{"content": {"parts": [part]}}]})
+            deltas += deltas_of(reply, self._calls)
+            self._calls += len(reply.tool_calls)
         return deltas
 
     def _add(self, part: Json) -> None:
         """Pieces of plain text grow together. A part with a signature, even an empty one, must go
         back as it came.
         """
-        if not part.keys() <= {"text", "thought"}:
-            self._parts.append(dict(part))
-            return
-        text = part.get("text", "")
-        if self._parts and {**self._parts[-1], "text": text} == {**part, "text": text}:
-            self._parts[-1]["text"] += text
-        elif text:
-            self._parts.append(dict(part))
-
-    def _deltas(self, part: Json) -> list[Delta]:
-        if "functionCall" in part:
-            call = _call(part["functionCall"])
-            self._calls += 1
-            return whole_call(call.name, call.arguments, self._calls - 1)
-        text = part.get("text", "")
-        if not text:
-            return []
-        return [Delta("thinking" if part.get("thought") else "answer", text)]
+        last = self._parts[-1]
+        is_alike = part.keys() == last.keys() <= {"text", "thought"}
+        if is_alike and part.get("thought") == last.get("thought"):
+            last["text"] += part["text"]
+        elif part != {"text": ""}:
+            self._parts.append({**part})
 
     def result(self) -> Json:
-        self.ended = bool(self._candidate.get("finishReason"))
-        content = {"role": "model", "parts": self._parts}
+        self.ended = "finishReason" in self._candidate
+        content = {"role": "model", "parts": self._parts[1:]}
         return {**self._response, "candidates": [{**self._candidate, "content": content}]}

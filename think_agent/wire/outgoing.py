@@ -7,20 +7,30 @@ Rule 2: how a message is sent depends on what stands before it, and (but for the
         and a provider's cache knows it by them.
 """
 
-import json
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeAlias
 
 import pydantic_core
 
-from ..messages import Assistant, Force, Json, Message, Spoken, ToolCall, ToolResult, User, pairs
+from ..messages import (
+    Assistant,
+    Force,
+    Json,
+    Message,
+    Spoken,
+    ToolCall,
+    ToolChoice,
+    ToolResult,
+    User,
+    pairs,
+)
 from ..model import Request
 from ..tools import Tool
 
 GOOD_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # of a call: what every provider takes
-NOT_IN_IDS = re.compile(r"[^a-zA-Z0-9_-]")
 KNOWN_TO_ALL = {  # the words of JSON schema that every server with `strict` understands
     "type",
     "description",
@@ -41,6 +51,7 @@ def sendable(
     dialect: str = "",
     host: str | None = None,
     native: type = dict,
+    short_ids: bool = False,
 ) -> list[Spoken]:
     """`messages` as `provider` may see them. Every translator starts from this.
 
@@ -48,8 +59,9 @@ def sendable(
       not of the type `native`: OpenAI's two APIs have one name.
     - A call without a result is dropped, and `native` with it: every provider refuses it. Such
       calls stand in a reply that was cut, or strayed into a final one.
-    - The results of a reply come right behind it, in the order of its calls.
+    - The results of a reply come right behind it.
     - Ids of calls that the provider did not write itself are made such as it takes, and unique.
+      With `short_ids` all of them are made, of nine letters and digits.
     - A message that only the kit reads is left out, and so is a reply that has nothing to say.
     """
     sent: list[Spoken] = []
@@ -57,93 +69,76 @@ def sendable(
     for message, answered in _exchanges(messages):
         if isinstance(message, User):
             sent.append(message)
-            continue
-        reply = message
-        if len(answered) > 1:
-            answered = _in_order(reply, answered)
-        is_whole = len(answered) == len(reply.tool_calls)
-        if is_whole and _is_own(reply, provider, dialect, host, native):
-            for call in reply.tool_calls:
-                ids.add(call.id)
-        else:
-            answered = [_with_good_id(call, result, ids) for call, result in answered]
-            reply = _rebuilt(reply, answered)
-        if answered or reply.words:
-            sent.append(reply)
-        sent += [result for _, result in answered]
+        elif answered or message.words:
+            goes_back = all(
+                [
+                    (message.provider, message.dialect) == (provider, dialect),
+                    host in (None, message.host),
+                    len(answered) == len(message.tool_calls),
+                    isinstance(message.native, native),
+                ]
+            )
+            sent += _exchange(message, answered, ids, goes_back, short_ids)
     return sent
-
-
-def _is_own(reply: Assistant, provider: str, dialect: str, host: str | None, native: type) -> bool:
-    """Does the native form of the reply go back?"""
-    if not isinstance(reply.native, native):
-        return False
-    if (reply.provider, reply.dialect) != (provider, dialect):
-        return False
-    return host is None or reply.host == host
 
 
 def _exchanges(messages: Sequence[Message]) -> list[tuple[User | Assistant, Answered]]:
     """What was said, and with each reply those of its calls that have a result."""
-    exchanges: list[tuple[User | Assistant, Answered]] = []
-    answered: Answered = []  # of the last reply
+    exchanges: list[Any] = []
     for message, call in pairs(messages):  # a `match` takes three times as long
-        if isinstance(message, Assistant):
-            answered = []
-            exchanges.append((message, answered))
-        elif isinstance(message, User):
+        if isinstance(message, User | Assistant):
             exchanges.append((message, []))
         elif isinstance(message, ToolResult) and call is not None:
-            answered.append((call, message))
+            exchanges[-1][1].append((call, message))
     return exchanges
 
 
-def _in_order(reply: Assistant, answered: Answered) -> Answered:
-    """The same, in the order of the reply's calls."""
-    place = {id(call): number for number, call in enumerate(reply.tool_calls)}
-    return sorted(answered, key=lambda pair: place[id(pair[0])])
-
-
-def _rebuilt(reply: Assistant, answered: Answered) -> Assistant:
-    """A reply without its native form, with these calls alone."""
-    calls = tuple(call for call, _ in answered)
-    text = reply.text
-    if reply.commentary:  # only OpenAI tells it apart
-        text = "\n\n".join(words for words in (reply.commentary, text) if words)
-    elif reply.native is None and calls == reply.tool_calls:
-        return reply
-    return replace(reply, text=text, commentary="", tool_calls=calls, native=None)
-
-
-def _with_good_id(
-    call: ToolCall, result: ToolResult, taken: set[str]
-) -> tuple[ToolCall, ToolResult]:
-    """A call and its result, under an id that no provider refuses and no other call has."""
-    if call.id not in taken and GOOD_ID.fullmatch(call.id):
-        taken.add(call.id)
-        return call, result
-    name = NOT_IN_IDS.sub("_", call.id)[:50]
-    id = name
-    number = len(taken)
-    while not id or id in taken:
-        id = f"{name}_{number}"
-        number += 1
-    taken.add(id)
-    return replace(call, id=id), replace(result, call_id=id)
+def _exchange(
+    reply: Assistant, answered: Answered, ids: set[str], goes_back: bool, short_ids: bool
+) -> list[Spoken]:
+    """A reply and its results. One that does not go back as it came is without its native form,
+    and its calls have ids that no provider refuses and no other call has.
+    """
+    calls = []
+    results = []
+    for call, result in answered:
+        is_good = GOOD_ID.fullmatch(call.id) and call.id not in ids
+        if short_ids or not (goes_back or is_good):
+            id = f"call{len(ids):05}"
+            call = replace(call, id=id)
+            result = replace(result, call_id=id)
+        ids.add(call.id)
+        calls.append(call)
+        results.append(result)
+    is_plain = reply.native is None and not reply.commentary
+    if not (goes_back or is_plain):
+        text = f"{reply.commentary}\n\n{reply.text}".strip()  # only OpenAI tells the first apart
+        reply = replace(reply, text=text, commentary="", native=None)
+    if tuple(calls) != reply.tool_calls:
+        reply = replace(reply, tool_calls=tuple(calls))
+    return [reply, *results]
 
 
 def relax(request: Request, refused: Mapping[str, str]) -> Request:
     """The request with the strongest tool choice that its server does not refuse."""
     choice = request.tool_choice
-    kind = "named" if isinstance(choice, Force) else choice
-    if kind not in refused:
-        return request
-    if isinstance(choice, Force) and "required" not in refused:
-        only = [tool for tool in request.tools if tool.name == choice.name]
-        return replace(request, tools=only, tool_choice="required")
-    if choice == "none":
-        return replace(request, tools=(), tool_choice="auto")
-    return replace(request, tool_choice="auto")
+    tools = request.tools
+    if isinstance(choice, Force) and "named" in refused:
+        tools = [tool for tool in tools if tool.name == choice.name]
+        choice = "required"
+    if choice in refused:
+        tools = request.tools
+        if choice == "none":
+            tools = ()
+        choice = "auto"
+    return replace(request, tools=tools, tool_choice=choice)
+
+
+def choice_of(request: Request) -> ToolChoice | None:
+    """The tool choice that has to be said: not the default, and none without tools."""
+    if request.tools and request.tool_choice != "auto":  # some servers refuse even to hear it
+        return request.tool_choice
+    return None
 
 
 def is_closed(schema: Json) -> bool:
@@ -174,24 +169,26 @@ def openai_function(tool: Tool, strict: bool) -> Json:
     return function
 
 
-def arguments_text(call: ToolCall, before: Any = None) -> str:
-    """The arguments of `call` as JSON text: as the model wrote them `before`, if servers take that.
-    They refuse a history with invalid JSON in it; what was wrong, the tool's result says.
+def arguments_object(call: ToolCall) -> Json:
+    """The arguments of `call`. No provider takes a history with anything else than an object in
+    it: what the model wrote in its place is wrapped, for the model to see.
     """
-    if isinstance(call.arguments, str):
-        return "{}"
-    if isinstance(before, str) and _can_go_back(before):
-        return before
-    try:
-        return pydantic_core.to_json(call.arguments).decode()  # six times as fast as json
-    except ValueError:  # over a lone surrogate
-        return json.dumps(call.arguments)
+    if isinstance(call.arguments, dict):
+        return call.arguments
+    return {"invalid": call.arguments}
 
 
-def _can_go_back(arguments: str) -> bool:
-    """Will a strict reader take these arguments, which ours could read? Ours lets line breaks and
-    lone surrogates pass, and takes "null" for an object.
+def arguments_text(call: ToolCall, written: Any) -> str:
+    """The arguments of `call` as JSON text: as the model had `written` them, where a strict reader
+    reads the same in it. (Ours lets line breaks pass, and takes "null" for an object.)
     """
-    if not arguments.startswith("{") or not arguments.isprintable():
-        return False
-    return "\\ud" not in arguments.lower()
+    if isinstance(written, str):
+        with suppress(ValueError):
+            if pydantic_core.from_json(written) == call.arguments:
+                return written
+    return pydantic_core.to_json(arguments_object(call)).decode()  # six times as fast as json
+
+
+def filled(**fields: Any) -> Json:
+    """These fields, but for those that say nothing."""
+    return {key: value for key, value in fields.items() if value not in (None, "", [], {})}

@@ -11,6 +11,7 @@ Rule 2: it never looks again at what it has passed on, so the last piece of a lo
 import json
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import TypeAlias
 
 from ..messages import CARRIED, THINK_NAME
@@ -27,35 +28,34 @@ def marks(flags: int = 0, /, **kinds: Sequence[Sequence[str]]) -> Marks:
     (So one whose last part may still grow has an empty part behind it.)
     """
 
-    whole: list[str] = []
-    begun: list[str] = []
+    whole = []
+    begun = []
     for kind, forms in kinds.items():
         patterns = ["".join(parts) for parts in forms]
         whole.append(f"(?P<{kind}>{'|'.join(patterns)})")
-        begun += [_begun(parts[:-1]) for parts in forms if len(parts) > 1]
+        begun += [_begun(parts[:-1]) for parts in forms]
     any_whole = "|".join(whole)
     any_begun = "|".join(begun)
-    return (
-        re.compile(any_whole, flags | re.MULTILINE),
-        re.compile(rf"(?:{any_begun})\Z|{any_whole}", flags | re.MULTILINE),
-    )
+    flags |= re.MULTILINE
+    return re.compile(any_whole, flags), re.compile(rf"(?:{any_begun})\Z|{any_whole}", flags)
 
 
 def _begun(parts: Sequence[str]) -> str:
-    """The first of these parts, and as many of the others as there are."""
-    first, *others = parts
-    if not others:
-        return first
-    return f"{first}(?:{_begun(others)})?"
+    """As many of these parts as there are, also none."""
+    pattern = ""
+    for part in reversed(parts):
+        pattern = f"(?:{part}{pattern})?"
+    return pattern
 
 
 class Splitter:
     """Splits a text at marks as it arrives."""
 
+    _text = ""  # that is held back, behind the character before it: a mark may begin a line
+    _at = 0  # where it begins
+
     def __init__(self, known: Marks) -> None:
         self._whole, self._begun_or_whole = known
-        self._held = ""
-        self._before = ""  # the last character passed on, as a mark may want to begin a line
 
     def feed(self, text: str) -> list[Part]:
         """The parts that the next piece makes certain."""
@@ -66,10 +66,10 @@ class Splitter:
         return self._split("", self._whole)
 
     def _split(self, text: str, pattern: re.Pattern[str]) -> list[Part]:
-        text = self._before + self._held + text
-        at = len(self._before)
+        text = self._text + text
+        at = self._at
         end = len(text)
-        parts: list[Part] = []
+        parts = []
         for found in pattern.finditer(text, at):
             if found.lastgroup is None:
                 end = found.start()
@@ -77,77 +77,66 @@ class Splitter:
             parts += [("", text[at : found.start()]), (found.lastgroup, found[0])]
             at = found.end()
         parts.append(("", text[at:end]))
-        self._before = text[max(end - 1, 0) : end]
-        self._held = text[end:]
-        return [(kind, part) for kind, part in parts if kind or part]
+        self._at = min(end, 1)
+        self._text = text[end - self._at :]
+        return [part for part in parts if any(part)]
 
 
 HEX = "[0-9a-fA-F]"
-HIGH = (r"\\", "u", "[dD]", "[89abAB]", HEX, HEX)
-LOW = (r"\\", "u", "[dD]", "[c-fC-F]", HEX, HEX)
+ANY = (r"\\", "u", HEX, HEX, HEX, HEX)
+HIGH = (r"\\", "u", "[dD]", "[89abAB]", HEX, HEX)  # half a character, so the other one is, too
 JSON = marks(
-    escape=[[*HIGH, *LOW], [r"\\", "u", HEX, HEX, HEX, HEX], [r"\\", "[^u]"]],
+    escape=[[*HIGH, *ANY], [*ANY], [r"\\", "[^u]"]],
     sign=[['["{}\\[\\]:,]']],
 )
-
-
-def _unescaped(raw: str) -> str:
-    """The characters of an escape; itself, where it is none."""
-    try:
-        return well_formed(json.loads(f'"{raw}"'))
-    except ValueError:
-        return raw
 
 
 class JsonReader:
     """Reads JSON, piece by piece."""
 
+    _key = ""
+    _in_string = False
+
     def __init__(self) -> None:
         self._splitter = Splitter(JSON)
-        self._path: list[str | int | None] = []  # None: in an object, before a value
-        self._key: list[str] = []
-        self._in_string = False
+        # Outermost, and in an object before a value, there is no key yet.
+        self._path: list[str | int | None] = [None]
 
     def feed(self, piece: str) -> Iterator[tuple[Sequence[str | int | None], str, str]]:
         """What the next piece adds: the path of keys and indices to a value, some of its JSON, and
         of a string the text that is.
         """
-        for kind, raw in self._splitter.feed(piece):
-            if self._in_string and raw != '"':
-                yield self._path, raw, self._text(kind, raw)
+        for _, raw in self._splitter.feed(piece):
+            text = ""
+            if raw == '"' or not self._in_string:
+                self._follow(raw)
             else:
-                self._before(raw)
-                yield self._path, raw, ""
-                self._after(raw)
+                text = raw
+                with suppress(ValueError):  # it may be no escape
+                    text = well_formed(json.loads(f'"{raw}"'))
+                if self._path[-1] is None:
+                    self._key += text
+            yield self._path[1:], raw, text
 
-    def _text(self, kind: str, raw: str) -> str:
-        text = _unescaped(raw) if kind == "escape" else raw
-        if self._path[-1] is None:
-            self._key.append(text)
-        return text
-
-    def _before(self, sign: str) -> None:
-        """The place of a sign itself."""
+    def _follow(self, sign: str) -> None:
         path = self._path
-        if sign == '"' and path:
-            self._in_string = not self._in_string
-            if self._in_string:
-                self._key = []
-        elif sign in ("}", "]"):
-            del path[-1:]
-        elif sign == "," and path:
-            place = path[-1]
-            path[-1] = place + 1 if isinstance(place, int) else None
-
-    def _after(self, sign: str) -> None:
-        """The place of what follows a sign."""
-        path = self._path
-        if sign == "{":
-            path.append(None)
-        elif sign == "[":
-            path.append(0)
-        elif sign == ":" and path and path[-1] is None:
-            path[-1] = "".join(self._key)
+        place = path[-1]
+        match sign:
+            case '"':
+                self._in_string = not self._in_string
+            case "{":
+                path.append(None)
+            case "[":
+                path.append(0)
+            case ":":
+                path[-1] = self._key
+                self._key = ""
+            case "," if isinstance(place, int):
+                path[-1] = place + 1
+            case ",":
+                path[-1] = None
+            case "}" | "]" if len(path) > 1:
+                path.pop()
 
 
 class CallReader:
@@ -157,15 +146,13 @@ class CallReader:
         self._name = name
         self._index = index
         self._json = JsonReader()
-        self.pieces: list[str] = []
 
     def feed(self, piece: str) -> list[Delta]:
         """The Deltas of the next piece; of a think call, what it adds to the thought."""
-        self.pieces.append(piece)
         if self._name != THINK_NAME:
             return [Delta("call", piece, self._name, self._index)]
-        thought = ""
+        deltas = []
         for path, _, text in self._json.feed(piece):
-            if path == [CARRIED]:
-                thought += text
-        return [Delta("thought", thought, self._name, self._index)] if thought else []
+            if text and path == [CARRIED]:
+                deltas.append(Delta("thought", text, self._name, self._index))
+        return deltas

@@ -3,8 +3,6 @@
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from ..messages import Json
-
 MAX_OUTPUT = 8192  # tokens
 LEAST_OUTPUT = 16  # tokens; OpenAI's Responses API refuses less
 Reasoning: TypeAlias = Literal["off", "low", "medium", "high"]
@@ -36,12 +34,3 @@ class Settings:
         if most is not None:
             bound = min(bound, max(most, LEAST_OUTPUT))
         return replace(self, max_output_tokens=bound)
-
-    def named(self, **names: str) -> Json:
-        """The settings that are set, by the names that a provider has for them."""
-        settings: Json = {}
-        for name, wire_name in names.items():
-            value = getattr(self, name)
-            if value is not None:
-                settings[wire_name] = value
-        return settings

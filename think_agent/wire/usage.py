@@ -1,27 +1,20 @@
-"""Counts of tokens, as providers tell them.
+"""Counts of tokens, as providers tell them."""
 
-Rule 1: a count is never believed to be more than a number.
-"""
-
+from contextlib import suppress
 from typing import Any
 
 from ..messages import Usage
 
-MOST_TOKENS = 10**12  # a larger number is no count
-
 
 def count(usage: Any, *path: str) -> int:
-    """The number of tokens at `path` of a provider's `usage`; 0 where there is none."""
-    value = usage
-    for key in path:
-        if not isinstance(value, dict):
-            return 0
-        value = value.get(key)
-    try:
-        number = int(value)
-    except (TypeError, ValueError, OverflowError):
-        return 0
-    return min(max(0, number), MOST_TOKENS)
+    """The number of tokens at `path` of a provider's `usage`; 0 where there is none, also in other
+    words (null, -1), for a transcript with such a count could not be read again.
+    """
+    with suppress(LookupError, TypeError, ValueError, OverflowError):
+        for key in path:
+            usage = usage[key]
+        return max(0, int(usage))
+    return 0
 
 
 def openai_usage(usage: Any, input: str, output: str) -> Usage:
