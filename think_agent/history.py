@@ -15,8 +15,8 @@ from .text import canonical
 
 @dataclass(slots=True)
 class Doubt:
-    """A call that may have happened: how often it was started without a result, its idempotency key
-    (empty if it has none), and the turn in which it was last started.
+    """A call that may have happened. `starts`: how often it was started without a result. `key`:
+    its idempotency key, empty if it has none. `turn`: the turn in which it was last started.
     """
 
     starts: int = 0
@@ -26,7 +26,7 @@ class Doubt:
 
 @dataclass(slots=True)
 class History:
-    """The facts of a conversation. They only grow. Only a doubt is taken out, when it is settled."""
+    """The facts of a conversation. Nothing is ever taken out, except a doubt that is settled."""
 
     spoken: list[Spoken] = field(default_factory=list)
     starts: list[int] = field(default_factory=list)  # the places in `spoken` where turns begin

@@ -115,7 +115,7 @@ class Turn:
     thoughts_in_a_row: int = 0  # replies that called nothing but think
     malformed_in_a_row: int = 0
     failed_in_a_row: int = 0  # calls that failed since a call worked or a person said to go on
-    refusals: Counter[str] = field(default_factory=Counter)  # replies in a row, by the code
+    refusals: Counter[str] = field(default_factory=Counter)  # refused replies in a row, by code
     wants_thought: bool = False  # the gate refused a call, and there was no thought since
     owes_thought: bool = True  # there was no think call since a person spoke or a tool was called
     what: What = ("", "", "")  # the last action, as a value: the same one again is a repeat
@@ -395,7 +395,7 @@ class Turn:
         return bool(self.pending) and self.pending[0].id == note.call_id
 
     def restart_clock(self, now: str) -> None:
-        """Another process continues the turn. It counts its own `seconds`; the pause is not work."""
+        """Another process goes on with the turn. `seconds` begin at 0; the pause is not work."""
         self.seconds = 0.0
         self.clock = _timestamp(now)
 
