@@ -4,7 +4,8 @@
         the call carries a thought that is not blank                    -> covered
         there is no thought before it (`last`: the last one that is not
             blank, in a reply that is complete and readable)            -> not covered
-        an unguarded call is before it in the same reply                -> not covered
+        a call of a tool that is not guarded (nor `think`) is before
+            it in the same reply                                        -> not covered
         an action ran between `last` and it, in an earlier reply        -> not covered
         otherwise                                                       -> covered
 
