@@ -67,8 +67,7 @@ THINK_MINIMAL = _think(
     "checked or a plan has to be made.",
     thought=THOUGHT,
 )
-"""The think tool as it was first published. It has no exit signal, so silence is the only way out.
-"""
+"""The think tool as first published. It has no exit signal, so silence is the only way out."""
 
 
 def has_signal(tool: Tool) -> bool:
@@ -99,8 +98,7 @@ def carried(call: ToolCall) -> str:
 
 
 def bare(call: ToolCall) -> ToolCall:
-    """A call of another tool without the thought that it carries. This is what is approved and run.
-    """
+    """A call of another tool without the thought that it carries: this is approved and run."""
     if call.name == THINK_NAME:
         return call
     return without(call, CARRIED)
