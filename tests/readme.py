@@ -170,8 +170,8 @@ def reading() -> str:
     package = found["the package"].lines
     return (
         f"The loop is {first:,} lines of code in five files: an hour to read. The core, which is "
-        f"all that an agent needs, has {core:,}. The whole package has {package:,}. Every other "
-        "feature is in a folder of its own, for the day you want it.\n"
+        f"all that an agent needs, has {core:,} lines. The whole package has {package:,}. Every "
+        "other feature is in a folder of its own, for the day you want it.\n"
     )
 
 

@@ -2,8 +2,8 @@
 
 Rule 1: an agent does not keep the conversation. You pass the transcript in and get it back:
         `agent.run("and ORD-003?", transcript=outcome.transcript)` goes on where the last run ended.
-        If `transcript` is a path, it is kept in that file, and `agent.resume(path)` goes on after a
-        crash.
+        If `transcript` is a path, the conversation is kept in that file, and `agent.resume(path)`
+        goes on after a crash.
 Rule 2: `effects.py` lists what a step asks for. There are two ways to do it: `perform` and
         `aperform`.
 """
@@ -174,7 +174,7 @@ class Agent(Generic[Data]):
             patience.ask_for_format,  # a reply that cannot be read is not judged
             forcing.force(self._force if can_think else "never"),
             gate.gate(self._guarded, can_think=can_think),  # after a refusal it forces, too
-            forcing.stop_asking,  # no more forcing by the two policies before it
+            forcing.stop_asking,  # if force is ignored, the two before it must not force any more
             patience.patience(self._patience, on_tool_error=self._on_tool_error, ask=can_ask),
             patience.no_repeats(tools, self._max_repeats),
             settings.limits.close,  # at a limit it ends the turn, whatever was planned

@@ -1,7 +1,7 @@
 """Cover: which thought covers a call.
 
 The thought must not be blank, and its reply must be complete and readable. Does the last thought
-before `pay` cover it? Brackets are replies.
+before `pay` cover it? (Each pair of brackets is one reply.)
 
     [think, pay, pay]         yes, both: the thought is in the same reply
     [think] → [pay]           yes: nothing was done in between

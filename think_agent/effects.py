@@ -1,7 +1,7 @@
 """Effects: what has to be done for a step, as a list of values.
 
 Rule 1: `effects` is pure. It gets a step and a turn, and returns a list of effects. A message in
-        the list is recorded. Any other effect is performed, one after another (`running.py`).
+        the list is recorded. The other effects are performed, one after another (`running.py`).
 Rule 2: before a call that must not be lost come `Started` and a flush, and after it another flush.
 """
 

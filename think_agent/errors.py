@@ -7,7 +7,7 @@
     ├── BadRequest         the provider refuses the request as it is
     │   ├── ModelNotFound     there is no such model
     │   └── ToolsUnsupported  this model cannot call tools: speak a dialect with it
-    ├── ConnectionFailed   no server answered, or the line broke
+    ├── ConnectionFailed   no server answered, or the connection broke
     ├── TimedOut           no answer within the timeout
     └── BadResponse        a broken answer: cut off, not JSON, or not of the promised shape
 

@@ -14,7 +14,7 @@ Rule 5: a turn is over if it has an `Ended` message. After that nothing is plann
 A model can end a turn in two ways. *Signal*: a thought said `should_continue` "false". All calls of
 that reply are still answered. Then the last model call, without tools, gives the answer. (If one of
 those calls was refused, the signal does not count.) *Silence*: the model called no tool; its words
-are the answer. A policy can end a turn in a third way: at a limit it makes the last model call.
+are the answer. A policy can end a turn, too: at a limit it plans the last model call.
 """
 
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
@@ -70,7 +70,7 @@ class AskHuman:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Run the checks with these names: is it true what the model says?"""
+    """Run the checks with these names: is what the model said true?"""
 
     names: tuple[str, ...]
 
@@ -92,7 +92,7 @@ NUDGE = User(
 
 
 def next_step(transcript: Turn | Iterable[Message]) -> Step:
-    """What comes next. The transcript must have at least one message, from a person."""
+    """What comes next. The transcript must have at least one message from a person."""
     turn = Turn.of(transcript)
     reply = turn.reply
     if turn.ended:

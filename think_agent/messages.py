@@ -1,4 +1,4 @@
-"""Messages: what was said and done, one after another, in a transcript.
+"""Messages: what was said and done in a conversation.
 
 Rule 1: a message is a value. It is frozen and knows no provider and no I/O. Two messages with the
         same content are equal. (`at`, the time at which a message was recorded, does not count.)

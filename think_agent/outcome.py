@@ -49,7 +49,7 @@ class Outcome(Generic[Data]):
 
     @property
     def actions(self) -> tuple[Action, ...]:
-        """The tool calls that were run, in order, each with its thought. `think` is not one."""
+        """The tool calls that were run, in order, each with its thought. `think` does not count."""
         return tuple(self.turn.actions)
 
     @property

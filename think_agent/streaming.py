@@ -35,7 +35,7 @@ class Delta:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Something that a watcher of the run should know: a tool choice was ignored, for example."""
+    """Something that a watcher of the run should know, such as a tool choice that was ignored."""
 
     text: str
 

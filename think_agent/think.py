@@ -76,8 +76,8 @@ def has_signal(tool: Tool) -> bool:
 
 
 def thought(call: ToolCall) -> str:
-    """The notes in a think call. If the model wrote no string there, they are turned into text.
-    They may be empty.
+    """The notes in a think call. If they are not a string, they are turned into text. They may be
+    empty.
     """
     if isinstance(call.arguments, str):
         return call.arguments
@@ -121,7 +121,7 @@ def should_continue(call: ToolCall) -> bool | None:
 
 def acknowledge(call: ToolCall, tool: Tool, *, in_a_row: int, cap: float) -> str:
     """The result of a think call. `in_a_row`: how many replies in a row called nothing but think,
-    with this one.
+    including this one.
     """
     signal = should_continue(call)
     text = RECORDED

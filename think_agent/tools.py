@@ -39,11 +39,14 @@ GUARDS = ("think_first", "read_only", "idempotent", "takes_key", "timeout")
 
 
 class NothingDone(Exception):
-    """Raise this in a tool if nothing happened. Then the same call may be made again."""
+    """A tool raises this if it knows that nothing happened. The same call may then be made again.
+
+    The text is what the model reads.
+    """
 
 
 class ModelMistake(Exception):
-    """The model called a tool wrongly, or its answer has the wrong form. It reads the text."""
+    """The model called a tool wrongly, or its answer has the wrong form. It reads this message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,9 +4,9 @@ Rule 1: a line is written as soon as there is a message, so a killed process los
         puts the lines on the disk, so a power cut loses nothing either.
 Rule 2: the first line is a header: the version, an id, and what the model was told. If that has
         changed, a new header is written before the next message. A header never holds an API key.
-Rule 3: if the last line is torn, it is cut off when the file is opened: nothing was done after it.
-        Any other line that cannot be read is an error that names the line. Then nothing is skipped,
-        and the file is not changed.
+Rule 3: if the last line was only half written, it is cut off when the file is opened: nothing was
+        done after it. Any other line that cannot be read is an error that names the line. Then
+        nothing is skipped, and the file is not changed.
 Rule 4: only one process at a time uses the file: it is locked while it is open.
 Rule 5: if a write fails, the file stays as it was before.
 

@@ -46,7 +46,8 @@ from .text import canonical, is_blank
 from .think import bare, should_continue, thought
 
 What = tuple[str, str, str]  # an action as a value: its name, arguments and result
-# Why this is the last model call, without tools. Silence: it asks for the answer in the right form.
+# Why a model call is the last one, without tools. "silence": the model has answered in plain words,
+# and this call asks for the answer in the right form.
 WayOut = Literal["signal", "silence", "limit", "budget"]
 
 
@@ -331,7 +332,7 @@ class Turn:
         self.thoughts.append(new_thought)
         self.answers.signal = new_thought.should_continue
         self.owes_thought = False
-        # From here on: does it cover a call?
+        # The rest decides whether it covers the calls after it.
         if not self.reply.is_usable or isinstance(call.arguments, str):
             return
         if not is_blank(new_thought.text):
@@ -383,7 +384,7 @@ class Turn:
 
     def _add_verdict(self, verdict: Verdict) -> None:
         ends_run = verdict.decision == "quit"
-        if not verdict.call_id:  # it is about going on
+        if not verdict.call_id:  # it says whether to go on
             self.failed_in_a_row = 0
             ends_run = verdict.decision != "yes"
         elif self._is_about_next(verdict):
@@ -405,7 +406,7 @@ class Turn:
             return
         waited_for_person = isinstance(message, Verdict)
         if self.clock is not None and not waited_for_person:
-            self.seconds += max(0.0, now - self.clock)  # clocks step back
+            self.seconds += max(0.0, now - self.clock)  # a clock may step back
         self.clock = now
 
 

@@ -1,6 +1,6 @@
 """An answer with a type: `Agent(..., answer=Refund)`.
 
-It may be any type that pydantic can validate, such as `list[Refund]`.
+The type may be any that pydantic can validate, such as `list[Refund]`.
 
 Rule 1: after the signal there is a last model call anyway. It asks for structured output in the
         provider's own way; no tool is misused for that.
@@ -126,7 +126,7 @@ def _take_out(value: Any, place: Sequence[Any]) -> bool:
     holder = value
     key = None
     for step in place:
-        with suppress(LookupError, TypeError):  # pydantic also puts names of union branches here
+        with suppress(LookupError, TypeError):  # `step` may be the name of a union's branch
             inner = value[step]
             holder = value
             key = step

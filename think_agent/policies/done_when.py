@@ -1,4 +1,4 @@
-"""Done when: checks run when the model says that it is done.
+"""Done when: checks that run when the model says that it is done.
 
 They are given as `Agent(..., done_when=[check])`. A check is a function `(turn) -> str | None`,
 sync or async. It tells the model what is missing; None means that nothing is. It may look at the

@@ -1,9 +1,9 @@
 """Forcing: when the model is forced to think.
 
-To force is a hint to the provider (the tool choice). It is decided for each model call: if `think`
-were forced on *every* call, the turn would never end. A choice that is ignored is not asked for
-again and again. (After it has refused a call, the gate forces a thought, too. If a provider refuses
-a tool choice, a weaker one is tried: `relax` in `wire/outgoing.py`.)
+The kit forces a thought by the tool choice, which is only a hint to the provider. It decides for
+each model call: if `think` were forced on *every* call, the turn would never end. It does not go on
+to ask for a choice that is ignored. (After it has refused a call, the gate forces a thought, too.
+If a provider refuses a tool choice, a weaker one is tried: `relax` in `wire/outgoing.py`.)
 """
 
 from dataclasses import replace
@@ -56,7 +56,7 @@ def force_always(step: Step, turn: Turn) -> Step:
 
 
 def stop_asking(step: Step, turn: Turn) -> Step:
-    """After a tool choice was ignored twice, none is asked for: it costs and does nothing."""
+    """After two ignored tool choices, no more are asked for: they cost and do nothing."""
     if not isinstance(step, CallModel) or step.tool_choice in ("auto", "none"):
         return step
     if turn.history.ignored < 2:

@@ -1,13 +1,14 @@
 """The gate: no guarded tool runs without a thought behind it, whatever the provider can force.
 
-    covered(call), the first line that fits:
+    last = the last thought before the call that is not blank, in a complete and readable reply
+    covered(call), by the first line that fits:
         the call carries a thought that is not blank                    -> covered
-        there is no thought before it (`last`: the last one that is not
-            blank, in a reply that is complete and readable)            -> not covered
-        a call of a tool that is not guarded (nor `think`) is before
-            it in the same reply                                        -> not covered
+        there is no `last`                                              -> not covered
+        an unguarded tool was called before it in the same reply        -> not covered
         an action ran between `last` and it, in an earlier reply        -> not covered
         otherwise                                                       -> covered
+
+(`think` itself does not count as an unguarded tool.)
 
 So both payments in `[think, pay, pay]` are covered. `[think] → [look, pay]`, `[look, think, pay]`
 and `[think] → [look] → [pay]` are refused, because the model decided to pay before it read the

@@ -1,12 +1,12 @@
-"""Limits: every turn ends, at the latest at the first limit that it reaches.
+"""Limits: a turn ends at the first limit that it reaches.
 
 Rule 1: at a limit the checks run (`done_when.py`), and no tool can be called any more. One last
-        model call says what was done and what is open. The limit of model calls includes this call;
-        beyond all other limits, what it uses comes on top.
+        model call says what was done and what is open. The limit of model calls includes this call.
+        For the other limits, what it uses comes on top.
 Rule 2: then the turn is Done("limit"), or Done("budget") for tokens and money, whatever the last
         reply says.
 Rule 3: everything is counted from the transcript, and seconds from the time stamps of its messages.
-        The time in which a person was asked, and the pause between two processes, do not count.
+        The time that a person takes to decide, and the pause between two processes, do not count.
 Rule 4: prices change, so there are none in here. The caller gives the table.
 """
 

@@ -1,10 +1,10 @@
 """Patience: how often something may go wrong before the run gives up.
 
-That is about failures, repeats, and replies that cannot be read.
+It counts failures, repeats, and replies that cannot be read.
 
-Rule 1: the model is told first. The run ends only if it goes on like that.
-Rule 2: after failures a person is asked, if there is one, before the run gives up. About repeats
-        and replies that cannot be read nobody is asked: they end the run.
+Rule 1: the model is told first. The run ends only if the model goes on like that.
+Rule 2: after failures a person is asked, if there is one, before the run gives up. Repeats and
+        replies that cannot be read end the run; nobody is asked about them.
 """
 
 from collections.abc import Mapping
@@ -60,8 +60,9 @@ def fail_fast(step: Step, turn: Turn) -> Step:
 
 def no_repeats(tools: Mapping[str, Tool], limit: int = 3) -> Policy:
     """The policy: if the same action had the same arguments and the same result `limit` times in a
-    turn, the model is told. After once more the run gives up. Thoughts in between do not matter. To
-    read again after another action is not a repeat, so a `read_only` tool counts only in a row.
+    turn, the model is told. If it happens once more, the run gives up. Thoughts in between do not
+    matter. To read again after another action is not a repeat, so a `read_only` tool counts only in
+    a row.
     """
     most = bound("max_repeats", limit)
 

@@ -8,8 +8,8 @@ Sometimes it waits for the user, so the question mentions that, too. Then:
     it calls something else           -> the loop goes on
     it writes another text            -> that is the answer
 
-The model is also asked if the provider says that it is not done, or if the reply has no text but
-only commentary, with or without a thought.
+The model is also asked, with or without a thought, if the provider says that the model is not done,
+or if the reply has only commentary and no text.
 
 Limitations: the model is asked at most once a turn. It is not asked after the kit has asked about
 the answer or the end. It is not asked in a dialect, which marks the end by its form. In these cases
