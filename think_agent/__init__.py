@@ -1,7 +1,7 @@
-"""think-agent: one agent loop, a no-op think tool, and a typed way out, on every provider.
+"""think-agent: one agent loop, a think tool that does nothing, and a typed exit signal.
 
-Importing this package does nothing but define names: no SDK is loaded, nothing is printed, no
-folder is made.
+It works on every provider. Importing this package only defines names: it loads no SDK, prints
+nothing and makes no folder.
 """
 
 from .agent import Agent

@@ -1,10 +1,11 @@
-"""An Agent: a model, tools, instructions and policies, put to work by the loop.
+"""Agent: a model, tools, instructions and policies, which the loop puts to work.
 
-Rule 1: an agent keeps no conversation. The transcript is handed in and handed back, so
+Rule 1: an agent does not keep the conversation. You pass the transcript in and get it back:
         `agent.run("and ORD-003?", transcript=outcome.transcript)` goes on where the last run ended.
-        With a path it is a file, and `agent.resume(path)` goes on where a crash ended it.
-Rule 2: what a step asks of the world is listed once (`effects.py`) and done in two ways: `perform`
-        and `aperform`.
+        If `transcript` is a path, the conversation is kept in that file, and `agent.resume(path)`
+        goes on after a crash.
+Rule 2: `effects.py` lists what a step asks for. There are two ways to do it: `perform` and
+        `aperform`.
 """
 
 import inspect
@@ -53,28 +54,31 @@ OnEvent = Callable[[Event], None] | None
 class Agent(Generic[Data]):
     """A model with tools and instructions.
 
-    - `force`: when `think` is forced, see `policies.force`.
+    - `force`: when `think` is forced (`policies/forcing.py`).
     - `think`: the think tool, THINK or THINK_MINIMAL; None for an agent without one.
-    - `silence`: `"confirm"` asks a model that stops although its last thought said to go on, once a
-      turn (see `policies/silence.py`); `"accept"` takes what it said for the answer.
-    - `carry`: a guarded tool takes its thought with the call, as a first, required argument that
-      its function does not see: a thought without a model call of its own.
-    - `done_when`: checks `(turn) -> str | None` that say what is missing when the model says that
-      it is done (`policies/done_when.py`). Each may take `check_timeout` seconds.
-    - `policies`: further `(step, turn) -> step` functions, applied after the agent's own but for
-      those that ask a person and those that only end a run.
-    - `answer`: a pydantic model that the final answer has to be of; `outcome.data` is the object.
-    - `approve`: asked when a person has to decide; gets an AskHuman, gives a Verdict or a bool, and
-      may be async. None: no one is there, and the run pauses with the exit `needs_human`.
-    - `max_model_calls` (the last one is for the closing words), `max_actions`, `max_seconds`,
-      `max_tokens`, `max_cost` (with `prices` by model name): limits of a turn, None for none.
-    - `max_thoughts_in_a_row`: after so many replies that only think, the tool result says that it
-      is time to act. `max_result_chars`: longer tool results are cut, with a note of how much.
-    - `patience`: failed calls, without one that worked in between, before a person is asked, or the
-      run gives up. `on_tool_error="fail_fast"` gives up at the first. `max_repeats`: so often may
-      the same action have the same result, before the model is told.
-    - `keep_turns`: how many turns of a long conversation a request shows, None for all.
-    - `now`: the clock that stamps messages, an ISO time in UTC.
+    - `silence`: what to do if the last thought said "more to do" but the model stops. `"confirm"`
+      asks it once a turn whether it is done (`policies/silence.py`). `"accept"` takes its words as
+      the answer.
+    - `carry`: a guarded tool gets a first, required argument for the thought, which its function
+      does not see. So the thought needs no model call of its own.
+    - `done_when`: checks `(turn) -> str | None`. They run when the model says that it is done, and
+      say what is missing (`policies/done_when.py`). Each may take `check_timeout` seconds.
+    - `policies`: more `(step, turn) -> step` functions. They come after most of the agent's own
+      policies, and before those that ask a person and those that only end a run.
+    - `answer`: the type of the answer, such as a pydantic model; `outcome.data` is the object.
+    - `approve`: a function that is called when a person has to decide. It gets an AskHuman and
+      returns a Verdict or a bool. It may be async. None: there is nobody to ask, and the run pauses
+      with the exit `needs_human`.
+    - `max_model_calls` (one of them is kept for the last reply), `max_actions`, `max_seconds`,
+      `max_tokens`, `max_cost` (it needs `prices`, by the name of the model): limits of a turn. None
+      means no limit.
+    - `max_thoughts_in_a_row`: after this many replies that only think, the tool result says that it
+      is time to act. `max_result_chars`: longer tool results are cut, and a note says how much.
+    - `patience`: after this many failed calls in a row a person is asked, or the run gives up.
+      `on_tool_error="fail_fast"` gives up at the first. `max_repeats`: after the same action had
+      the same result this often, the model is told.
+    - `keep_turns`: how many turns of a long conversation a request shows; None for all.
+    - `now`: the clock for the time stamps of messages: an ISO time in UTC.
 
     Raises ValueError or TypeError for settings that cannot work.
     """
@@ -157,30 +161,30 @@ class Agent(Generic[Data]):
         self.policies()  # settings that cannot work are refused here, too
 
     def policies(self) -> list[Policy]:
-        """All policies, in order: each judges what the ones before it made of the step."""
+        """All policies, in order. Each gets the step as the policies before it left it."""
         can_ask = self._approve is not None
         settings = self.settings
         can_think = settings.think is not None
         tools = self.tools
         return [
-            # Is the turn over at all, truly, and by an answer that fits?
+            # Is the turn really over, is it true that all is done, and does the answer fit?
             _only_if(self._confirms, silence.confirm_silence(can_think=settings.can_signal)),
             done_when.done_when(settings.limits.checks),
             settings.answer.ask_for_answer if settings.answer else forcing.as_planned,
-            patience.ask_for_format,  # a reply that cannot be read is no reply to judge
+            patience.ask_for_format,  # a reply that cannot be read is not judged
             forcing.force(self._force if can_think else "never"),
-            gate.gate(self._guarded, can_think=can_think),  # it forces after a refusal, too
-            forcing.stop_asking,  # for what the two before it force
+            gate.gate(self._guarded, can_think=can_think),  # after a refusal it forces, too
+            forcing.stop_asking,  # if force is ignored, the two before it must not force any more
             patience.patience(self._patience, on_tool_error=self._on_tool_error, ask=can_ask),
             patience.no_repeats(tools, self._max_repeats),
-            settings.limits.close,  # it closes a turn, whatever was planned
+            settings.limits.close,  # at a limit it ends the turn, whatever was planned
             text.text(tools, ask=can_ask),
             *self._policies,
-            approval.same_call,  # whatever those made of it
-            approval.validation(tools),  # what does not fit is nobody's question
+            approval.same_call,  # if your policies replaced the call, it keeps its id
+            approval.validation(tools),  # nobody is asked about a call that does not fit
             doubt.doubt(tools, ask=can_ask),  # may it have happened already?
-            approval.approval(tools),  # last, so that what is approved is what will be run
-            approval.declined,  # from here on a turn is only ended
+            approval.approval(tools),  # last, so that the approved call is the one that runs
+            approval.declined,  # from here on policies only end a turn
             settings.limits.name_limit,
             _only_if(not can_ask, approval.pause_for_a_person),
         ]
@@ -190,10 +194,10 @@ class Agent(Generic[Data]):
     ) -> Outcome[Data]:
         """Work on `text` until the turn is over.
 
-        `transcript` is the conversation so far, or the path of a file that holds it (made when
-        there is none). `on_event` is called with every event of the run as it happens: Deltas,
-        Notices, messages, and the Outcome. Raises ModelError when the model cannot be reached or
-        read, TranscriptError for a file that cannot be used.
+        `transcript` is the conversation so far, or the path of a file that holds it. (If there is
+        no such file, it is made.) `on_event` is called with every event of the run as it happens:
+        Deltas, Notices, messages, and the Outcome. Raises ModelError if the model cannot be reached
+        or read, and TranscriptError if the file cannot be used.
         """
         return _last(self._events(text, transcript, on_event is not None), on_event)
 
@@ -204,8 +208,9 @@ class Agent(Generic[Data]):
         return await _alast(self._aevents(text, transcript, on_event is not None), on_event)
 
     def resume(self, transcript: Saved, *, on_event: OnEvent = None) -> Outcome[Data]:
-        """Go on with a run that a crash, Ctrl-C, a question to a person or a reply that was cut off
-        ended. It needs nothing but the file, or the transcript in memory, and the same tools.
+        """Go on with a run that was ended by a crash, by Ctrl-C, by a question to a person or by a
+        reply that was cut off. This needs only the same tools and the file, or the transcript in
+        memory.
         """
         return _last(self._events(None, transcript, on_event is not None), on_event)
 
@@ -218,8 +223,8 @@ class Agent(Generic[Data]):
         return self._events(text, transcript, True)
 
     def astream(self, text: str, *, transcript: Saved | None = None) -> AsyncGenerator[Event, None]:
-        """`stream`, for `async for`. To leave it early, use `contextlib.aclosing`, which frees the
-        file at once.
+        """`stream`, for `async for`. If you leave the loop early, use `contextlib.aclosing`: it
+        frees the file at once.
         """
         return self._aevents(text, transcript, True)
 
@@ -232,8 +237,8 @@ class Agent(Generic[Data]):
         return os.urandom(16).hex()
 
     def perform(self, effect: Asked, *, streamed: bool = False) -> Generator[Event, None, None]:
-        """Do one thing that a step asks of the world: gives the message that came of it, and
-        whatever else a watcher may see. An engine that records steps overrides this.
+        """Do one thing that a step asks for. Gives the resulting message, and everything else that
+        a watcher may see. An engine that records steps overrides this.
         """
         match effect:
             case Request() if streamed:
@@ -290,7 +295,7 @@ class Agent(Generic[Data]):
     ) -> AsyncGenerator[Event, None]:
         import asyncio
 
-        # Cancelled meanwhile, nobody holds the file, and so it is closed.
+        # If this is cancelled meanwhile, nobody holds the opened file, and Python closes it.
         with closing(await asyncio.to_thread(self._opened, text, transcript, streamed)) as opened:
             for event in opened.begin():
                 yield event
@@ -318,8 +323,8 @@ class Agent(Generic[Data]):
         return Run(self, list(file), file, text=text, streamed=streamed)
 
     def made_of(self) -> Json:
-        """What the model is told, for the first line of a transcript: a reader can show it, and a
-        later process compares itself with it.
+        """What the model is told. It goes into the first line of a transcript: a reader can show
+        it, and a later process compares it with its own.
         """
         return {
             "model": f"{self.model.name}:{self.model.model}",
@@ -340,7 +345,7 @@ def _check_types(model: object, approve: object, think: object) -> None:
 
 
 def _last(events: Generator[Event, None, None], on_event: OnEvent) -> Outcome:
-    with closing(events):  # a watcher that raises, or Ctrl-C in one, must free the file, too
+    with closing(events):  # free the file, even if a watcher raises or Ctrl-C stops it
         for event in events:
             if on_event:
                 _watch(on_event, event)
@@ -381,7 +386,7 @@ def _shown(think: Tool | None, tools: Iterable[Tool], carry: bool) -> tuple[Tool
 
 
 def _carrying(tool: Tool) -> Tool:
-    """The tool as it is shown to a model that has to give its thought with the call."""
+    """The tool as it is shown to a model that has to put its thought into the call."""
     properties = {CARRIED: THOUGHT, **tool.parameters.get("properties", {})}
     required = [CARRIED, *tool.parameters.get("required", ())]
     parameters = {**tool.parameters, "properties": properties, "required": required}
@@ -389,7 +394,7 @@ def _carrying(tool: Tool) -> Tool:
 
 
 def _described(tool: Tool) -> Json:
-    """A tool as a transcript's first line has it; what is not set is left out."""
+    """A tool as it is in the first line of a transcript. What is not set is left out."""
     described: dict[str, Any] = {}
     for name in ("name", "description", "parameters", *toolbox.GUARDS):
         value = getattr(tool, name)

@@ -1,8 +1,8 @@
-"""Effects: what a step asks of the world, as a list of values.
+"""Effects: what has to be done for a step, as a list of values.
 
-Rule 1: `effects` is pure: a step and a turn in, a list of effects out. A message in it is recorded,
-        any other effect is performed, one after another (`running.py`).
-Rule 2: `Started` and a flush stand before a call that must not be lost, the flush after it, too.
+Rule 1: `effects` is pure. It gets a step and a turn, and returns a list of effects. A message in
+        the list is recorded. The other effects are performed, one after another (`running.py`).
+Rule 2: before a call that must not be lost come `Started` and a flush, and after it another flush.
 """
 
 from collections.abc import Mapping
@@ -21,14 +21,14 @@ from .text import json_text
 from .tools import STARTED_BEFORE, Tool
 from .turn import Turn
 
-LIMITS = {"limit", "budget"}  # what the kit asks closing words for
-CLOSING_TOKENS = 1_000  # that they may hold, and any last reply beyond a limit of tokens
+LIMITS = {"limit", "budget"}  # the kinds of message with which the kit asks for the last reply
+CLOSING_TOKENS = 1_000  # for the last reply at a limit, and for any beyond a limit of tokens
 
 
 @dataclass(frozen=True, slots=True)
 class Perform:
-    """One call to be run. `key` is the same for it in every process that takes the run up;
-    `changed_by`: who changed its arguments, empty for nobody.
+    """One call to be run. `key` is its idempotency key, the same in every process that goes on with
+    the run. `changed_by`: who changed its arguments; empty if nobody did.
     """
 
     call: ToolCall
@@ -38,7 +38,7 @@ class Perform:
 
 @dataclass(frozen=True, slots=True)
 class RunCheck:
-    """One check of `done_when` to be run, on what was done."""
+    """One check of `done_when` to be run. It gets the turn."""
 
     name: str
     turn: Turn = field(repr=False, compare=False)
@@ -46,17 +46,17 @@ class RunCheck:
 
 @dataclass(frozen=True, slots=True)
 class Flush:
-    """What was recorded has to be on the disk before anything else is done."""
+    """Put what was recorded on the disk before anything else is done."""
 
 
-Asked = Request | Perform | RunCheck | AskHuman  # of the world outside
+Asked = Request | Perform | RunCheck | AskHuman  # what the world outside has to do
 Effect = Message | Notice | Asked | Flush | Done
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What an agent is made of, as far as its runs depend on it. `tools` are run, `shown` are shown
-    to the model, with `think`.
+    """The settings of an agent that its runs need. `tools` can be run. `shown` is what the model
+    sees of them, with `think`.
     """
 
     instructions: str
@@ -70,12 +70,12 @@ class Settings:
 
     @property
     def can_signal(self) -> bool:
-        """Does the think tool carry the exit signal?"""
+        """Does the think tool have the exit signal?"""
         return self.think is not None and thinking.has_signal(self.think)
 
 
 def effects(settings: Settings, step: Step, turn: Turn) -> list[Effect]:
-    """What a step asks of the world, in order."""
+    """What has to be done for a step, in order."""
     match step:
         case CallModel():
             return _ask_model(settings, step, turn)
@@ -93,7 +93,7 @@ def effects(settings: Settings, step: Step, turn: Turn) -> list[Effect]:
         case Check(names):
             return [RunCheck(name, turn) for name in names]
         case Done(exit, answer):
-            if turn.ended or exit == "needs_human":  # which is a pause
+            if turn.ended or exit == "needs_human":  # `needs_human` is a pause, not an end
                 return [Flush(), step]
             said_last = turn.reply is not None and turn.reply.words == answer
             return [Ended(exit, "" if said_last else answer), Flush(), step]
@@ -129,7 +129,7 @@ def _most_tokens(limit: float, step: CallModel, turn: Turn) -> int | None:
 
 
 def closes_at_a_limit(turn: Turn) -> bool:
-    """Was the model asked for its closing words at a limit?"""
+    """Was the model asked for its last reply because of a limit?"""
     return bool(LIMITS & turn.asked.keys())
 
 

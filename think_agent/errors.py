@@ -1,20 +1,20 @@
-"""What can go wrong with a model, in one tree for all providers.
+"""Errors: what can go wrong with a model, in one tree for all providers.
 
     ModelError
     ├── AuthError          no key, a wrong key, no permission, no credit
-    ├── RateLimited        too many requests or tokens; `retry_after` where the provider says it
+    ├── RateLimited        too many requests or tokens; `retry_after` if the provider gives it
     ├── Overloaded         the provider is up but cannot serve now
     ├── BadRequest         the provider refuses the request as it is
     │   ├── ModelNotFound     there is no such model
     │   └── ToolsUnsupported  this model cannot call tools: speak a dialect with it
-    ├── ConnectionFailed   no server answered, or the line broke
+    ├── ConnectionFailed   no server answered, or the connection broke
     ├── TimedOut           no answer within the timeout
-    └── BadResponse        an answer that is none: broken off, not JSON, not of the promised shape
+    └── BadResponse        a broken answer: cut off, not JSON, or not of the promised shape
 
-Every message is one line, says what to do next, and never holds a secret; what a server put into
-it for a terminal to obey is written out. Beside the tree stands FileError, with TranscriptError
-under it. The mistakes a *model* makes (bad arguments, unknown tools) are not here: they go back to
-the model as tool results.
+Every error message is one line, says what to do next, and never holds a secret. If a server put
+control characters into it, they are written out as text. FileError, with TranscriptError under it,
+is not part of this tree. The mistakes of a *model* (bad arguments, unknown tools) are not here:
+they go back to the model as tool results.
 """
 
 from typing import TYPE_CHECKING
@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 class ModelError(Exception):
     """Something is wrong between the kit and the model.
 
-    `status` is the HTTP status where there was one. `retry_after` is in seconds. `retryable` means
-    that the same request may succeed later. `transcript`: the messages of the run that it stopped.
+    `status` is the HTTP status, if there was one. `retry_after` is in seconds. `retryable` means
+    that the same request may succeed later. `transcript`: the messages of the run that this error
+    stopped.
     """
 
     transcript: "tuple[Message, ...]" = ()
@@ -61,7 +62,7 @@ class Overloaded(ModelError):
 
 
 class BadRequest(ModelError):
-    """The provider refuses the request as it is; the same request will be refused again."""
+    """The provider refuses the request as it is. It will refuse the same request again."""
 
 
 class ModelNotFound(BadRequest):
@@ -81,12 +82,12 @@ class TimedOut(ModelError):
 
 
 class BadResponse(ModelError):
-    """An answer that cannot be read: broken off, not JSON, not of the promised shape."""
+    """An answer that cannot be read: cut off, not JSON, or not of the promised shape."""
 
 
 class FileError(Exception):
-    """A file or a database that somebody named cannot be used."""
+    """A file or a database that the user named cannot be used."""
 
 
 class TranscriptError(FileError):
-    """A transcript file cannot be used: opened, read, written or gone on with."""
+    """A transcript file cannot be opened, read, written or continued."""

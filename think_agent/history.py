@@ -1,10 +1,10 @@
-"""History: what a whole conversation says, over all of its turns.
+"""History: the facts of a whole conversation, over all of its turns.
 
-Rule 1: a call that was started is in doubt until it returns a result: it crashed, was killed, timed
-        out or raised, so it may have happened. It stays in doubt in later turns.
-Rule 2: it is the same call when the tool is the same, and the JSON of its arguments is, as the
-        model wrote them (without a carried thought) or as a person edited them. While it is in
-        doubt, it keeps its idempotency key.
+Rule 1: a call that was started is in doubt until it returns a result. If it crashed, was killed,
+        timed out or raised, it may have happened. It stays in doubt in later turns.
+Rule 2: two calls are the same if the tool and the JSON of the arguments are the same. These are the
+        arguments that the model wrote (without a carried thought), or that a person put in. While a
+        call is in doubt, it keeps its idempotency key.
 """
 
 from dataclasses import dataclass, field
@@ -15,8 +15,8 @@ from .text import canonical
 
 @dataclass(slots=True)
 class Doubt:
-    """A call that may have happened: how often it was started without a result, with which
-    idempotency key (empty for none), and in which turn for the last time.
+    """A call that may have happened. `starts`: how often it was started without a result. `key`:
+    its idempotency key, empty if it has none. `turn`: the turn in which it was last started.
     """
 
     starts: int = 0
@@ -26,19 +26,19 @@ class Doubt:
 
 @dataclass(slots=True)
 class History:
-    """The facts of a conversation. It only grows, but for the doubts that are settled."""
+    """The facts of a conversation. Nothing is ever taken out, except a doubt that is settled."""
 
     spoken: list[Spoken] = field(default_factory=list)
-    starts: list[int] = field(default_factory=list)  # where in `spoken` a person speaks
+    starts: list[int] = field(default_factory=list)  # the places in `spoken` where turns begin
     ids: set[str] = field(default_factory=set)  # of calls
     calls: int = 0
-    ignored: int = 0  # replies that did not do what their tool choice asked, though it was taken
-    signed: int = 0  # in which turn a reply was first signed over all before it; 0: in none
+    ignored: int = 0  # replies that ignored a tool choice that the provider had accepted
+    signed: int = 0  # the number of the first turn with a signed reply; 0 if there is none
     doubts: dict[tuple[str, str], Doubt] = field(default_factory=dict)
 
     def recent(self, turns: float) -> tuple[Spoken, ...]:
-        """The messages of the last `turns`, as a request shows them. Signed history
-        is never shortened: some providers check the signature against everything before it.
+        """The messages of the last `turns`, as a request shows them. Signed history is never
+        shortened: some providers check the signature against everything before it.
         """
         begun = len(self.starts)
         if self.signed:
@@ -48,7 +48,7 @@ class History:
         return tuple(self.spoken[self.starts[begun - int(turns)] :])
 
     def doubt(self, call: ToolCall) -> Doubt | None:
-        """What is known of a call that may have happened; None where it has not."""
+        """What is known about a call that may have happened; None if it is not in doubt."""
         if not self.doubts:  # the usual case, and the cheap one
             return None
         return self.doubts.get(_same(call))
@@ -61,13 +61,15 @@ class History:
         doubt.turn = len(self.starts)
 
     def settle(self, call: ToolCall, result: ToolResult, *, started: bool) -> None:
-        """What the result of `call` says about its doubt. `started`: it was, for this result."""
+        """Update the doubt about `call` from its result. `started`: was the call started before
+        this result?
+        """
         doubt = self.doubt(call)
         if doubt is None or result.in_doubt:
             return
         if not result.is_error:
             del self.doubts[_same(call)]
-        elif started and result.refused in ("", "invalid"):  # nothing was done this time
+        elif started and result.refused in ("", "invalid"):  # this try did nothing
             doubt.starts -= 1
             if doubt.starts == 0:
                 del self.doubts[_same(call)]

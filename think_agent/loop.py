@@ -3,20 +3,18 @@
     next_step(transcript) -> CallModel | CallTool | Refuse | AskHuman | Check | Done
 
 Rule 1: `next_step` reads the transcript and nothing else: no clock, no network, no state.
-Rule 2: one call is one step, so whatever is decided about a call is decided knowing how the one
-        before it went.
-Rule 3: a policy `(step, turn) -> step` may replace what was planned. Forcing, limits and the like
-        live there.
-Rule 4: a driver plans a step, performs what it asks for, one thing after another, and reads what
-        came of that before it plans the next. `run` and `arun` differ in `async` alone. Streaming,
-        resuming and approval have no loop of their own.
-Rule 5: whether a turn is over is read from its `Ended` message, and never planned again.
+Rule 2: one call is one step. So the result of the call before it is known when a call is judged.
+Rule 3: a policy `(step, turn) -> step` may replace the planned step. Forcing, limits and the like
+        are policies.
+Rule 4: a driver plans a step, performs what the step asks for, one thing after another, and adds
+        the results to the turn. Then it plans the next step. The only difference between `run` and
+        `arun` is `async`. Streaming, resuming and approval have no loop of their own.
+Rule 5: a turn is over if it has an `Ended` message. After that nothing is planned again.
 
-There are two ways out that a model takes. *Signal*: a thought said `should_continue` false; all
-calls of that reply are still answered, then one last model call without tools gives the answer. (If
-one of those calls was refused, the signal does not count.) *Silence*: the model called no tool; its
-words are the answer. A policy may take a third: a limit asks for closing words, in such a last
-model call.
+A model can end a turn in two ways. *Signal*: a thought said `should_continue` "false". All calls of
+that reply are still answered. Then the last model call, without tools, gives the answer. (If one of
+those calls was refused, the signal does not count.) *Silence*: the model called no tool; its words
+are the answer. A policy can end a turn, too: at a limit it plans the last model call.
 """
 
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
@@ -29,7 +27,7 @@ from .turn import Turn
 
 @dataclass(frozen=True, slots=True)
 class CallModel:
-    """Ask the model. `say` is a message of the kit that goes into the transcript first."""
+    """Ask the model. `say` is a message from the kit, which goes into the transcript first."""
 
     tool_choice: ToolChoice = "auto"
     say: User | None = None
@@ -37,8 +35,8 @@ class CallModel:
 
 @dataclass(frozen=True, slots=True)
 class CallTool:
-    """Perform this call: a call of think gets its answer, for any other the tool's function runs.
-    `received`: the arguments as that function will get them, once they were validated
+    """Perform this call. The kit answers a call of think; for any other call the tool's function
+    runs. `received`: the arguments as the function will get them, after they were validated
     (`policies/approval.py`).
     """
 
@@ -48,7 +46,7 @@ class CallTool:
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
-    """Answer this call with an error instead of running it. The model reads `reason`, programs the
+    """Answer this call with an error instead of running it. The model reads `reason`. Programs read
     `code` (`ToolResult.refused`).
     """
 
@@ -59,9 +57,9 @@ class Refuse:
 
 @dataclass(frozen=True, slots=True)
 class AskHuman:
-    """A person has to decide before the run can go on: about `call`, behind which stands `thought`,
-    or about going on at all. The arguments of `call` are as the model wrote them, and may be
-    edited; `received` are those that the function will get.
+    """A person has to decide before the run can go on: about `call`, or (no `call`) whether to go
+    on at all. `thought` is the thought behind the call. The arguments of `call` are those that the
+    model wrote, and the person may edit them. `received` are those that the function will get.
     """
 
     question: str
@@ -72,7 +70,7 @@ class AskHuman:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Run the checks of these names: is what the model says true?"""
+    """Run the checks with these names: is what the model said true?"""
 
     names: tuple[str, ...]
 
@@ -94,17 +92,17 @@ NUDGE = User(
 
 
 def next_step(transcript: Turn | Iterable[Message]) -> Step:
-    """What comes next. The transcript must hold at least what a person said."""
+    """What comes next. The transcript must have at least one message from a person."""
     turn = Turn.of(transcript)
     reply = turn.reply
     if turn.ended:
         return Done(turn.ended.exit, turn.answer)
-    if reply is None or isinstance(turn.last, User):  # nothing replied yet, to person or kit
+    if reply is None or isinstance(turn.last, User):  # a person or the kit waits for a reply
         return _call_model(turn)
-    # For a malformed reply the policy `ask_for_format` always plans another step.
+    # If a reply is malformed, the policy `ask_for_format` always plans another step.
     if not reply.is_usable and reply.stop_reason != "malformed":
         return Done(BROKEN_OFF.get(reply.stop_reason, "truncated"), reply.words)
-    # Calls that stray into a last reply are not run, and no later request shows them.
+    # If the last reply has calls all the same, they are not run, and no later request shows them.
     if turn.closed_by or not reply.tool_calls:
         return _end(turn, reply.words)
     if turn.pending:
@@ -129,7 +127,7 @@ def _end(turn: Turn, answer: str) -> Step:
 
 
 def plan(transcript: Turn | Iterable[Message], policies: Iterable[Policy] = ()) -> Step:
-    """The next step after every policy has had its say, in order."""
+    """The next step, after every policy has judged it, in order."""
     turn = Turn.of(transcript)
     step = next_step(turn)
     if turn.ended:
@@ -145,12 +143,12 @@ def run(
     effects: Callable[[Step, Turn], Iterable[Any]],
     perform: Callable[[Any], Iterable[Any]],
 ) -> Iterator[Any]:
-    """Plan a step, perform its effects one after another, add each message that comes of them to
-    the turn, and plan the next one; until a step is Done, whose effects are the last.
+    """Plan a step. Perform its effects, one after another, and add each new message to the turn.
+    Then plan the next step. The effects of Done are the last.
 
-    `effects` (`effects.py`) lists what a step asks of the world: the answer to a call of think, a
-    tool to be run, and for Done the message Ended. `perform` (`Run.do` in `running.py`) does one of
-    them: `Agent.perform` asks the model and runs the tool.
+    `effects` (`effects.py`) lists what a step asks for: the answer to a call of think, a tool to be
+    run, or, for Done, the message Ended. `perform` (`Run.do` in `running.py`) does one of these; it
+    calls `Agent.perform`, which asks the model and runs the tools.
     """
     step: Step | None = None
     while not isinstance(step, Done):
@@ -168,7 +166,7 @@ async def arun(
     effects: Callable[[Step, Turn], Iterable[Any]],
     perform: Callable[[Any], AsyncIterable[Any]],
 ) -> AsyncIterator[Any]:
-    """`run`, for a `perform` that waits."""
+    """`run`, for a `perform` that is async."""
     step: Step | None = None
     while not isinstance(step, Done):
         step = plan(turn)

@@ -1,15 +1,15 @@
-"""What was said and done: the messages of a transcript.
+"""Messages: what was said and done in a conversation.
 
-Rule 1: a message is a value. It is frozen, knows no provider and no I/O, and equals another with
-        the same content (`at`, the time at which it was recorded, does not count).
-Rule 2: a transcript is a sequence of messages and the only state of a run. Everything else is read
-        out of it (`turn.py`).
-Rule 3: `to_json` and `from_json` are exact inverses, so what is on disk is what was in memory.
+Rule 1: a message is a value. It is frozen and knows no provider and no I/O. Two messages with the
+        same content are equal. (`at`, the time at which a message was recorded, does not count.)
+Rule 2: a transcript is a sequence of messages. It is the only state of a run: everything else is
+        read from it (`turn.py`).
+Rule 3: `to_json` and `from_json` are exact inverses, so the file holds what was in memory.
 Rule 4: what a model said is never changed afterwards.
-Rule 5: a result answers the first call of its id that is still open in the last reply before it.
-        `OpenCalls` is the one place where calls and results are matched.
+Rule 5: a result answers a call of the last reply before it: the first one with the same id that has
+        no result yet. Only `OpenCalls` matches calls and results.
 
-Limitations: how a message looks on a provider's wire is the business of `wire/`.
+Limitations: the form that a message has on a provider's wire is in `wire/`.
 """
 
 from collections import deque
@@ -22,7 +22,7 @@ import pydantic
 
 Json = dict[str, Any]
 THINK_NAME = "think"  # the tool itself is in think.py
-# With `carry=True`, a guarded tool gets this argument, for the thought behind its call.
+# With `carry=True`, a guarded tool has this argument, which takes the thought behind the call.
 CARRIED = "thought"
 
 
@@ -36,25 +36,25 @@ class Force:
 ToolChoice = Literal["auto", "required", "none"] | Force
 Enforced = Literal["tool_choice", "schema", "prompt", "ignored"] | None
 Exit = Literal[
-    "signal",  # a thought said should_continue false, and a last call without tools gave the answer
+    "signal",  # a thought said should_continue "false", and the last reply gave the answer
     "silence",  # the model called no tool
-    "unmet",  # the model said that it is done, and a check says that something is missing
+    "unmet",  # the model said that it is done, but a check says that something is missing
     "limit",  # a limit on calls, actions or seconds was reached
     "budget",  # tokens or money ran out
     "gave_up",  # too many failures or repeats in a row
-    "declined",  # a person stopped the run; a "no" to one call does not
-    "needs_human",  # a person has to decide, and none is there
+    "declined",  # a person stopped the run (a "no" to one call does not stop it)
+    "needs_human",  # a person has to decide, and there is nobody to ask
     "refused",  # the model or its provider refused to answer
     "truncated",  # a reply broke off; its calls were not run
-    "empty",  # no words even after a nudge
-    "invalid_answer",  # the final answer does not fit the asked schema
+    "empty",  # the model was asked again, and still wrote no text
+    "invalid_answer",  # the answer does not fit the type that was asked for
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """One call the model asks for. `arguments` is a dict, or the raw text when the model wrote no
-    JSON object. `recovered`: it was found in the text of a model that wrote it there.
+    """One call that the model asks for. `arguments` is a dict, or the raw text if the model wrote
+    no JSON object. `recovered`: the model wrote the call into its text, and it was found there.
     """
 
     id: str
@@ -65,9 +65,10 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens, counted the same way for every provider: input *with* those that were read from a
-    cache (`cached_tokens`) or written to one (`written_tokens`), output *with* reasoning.
-    `estimated`: the server gave no counts, so they are made from the number of characters.
+    """Tokens, counted the same way for every provider. The input includes the tokens that were read
+    from a cache (`cached_tokens`) or written to one (`written_tokens`). The output includes
+    reasoning. `estimated`: the server gave no counts, so they are computed from the number of
+    characters.
     """
 
     input_tokens: int = 0
@@ -92,11 +93,11 @@ class Usage:
 class User:
     """A message in the user's role. `kind` says who really speaks.
 
-    `"person"` opens a new turn. The others are written by the kit, inside a turn: `"nudge"` after
-    an empty reply, `"silence"` after one that stopped though its thought said to go on, `"format"`
-    after one that could not be read, `"repeat"` after the same action again and again, `"check"`
-    to say what is still missing, `"answer"` to ask for the answer in its form, `"limit"` and
-    `"budget"` to ask for closing words.
+    A person's message is `"person"`, and begins a new turn. The kit writes the others, inside a
+    turn: `"nudge"` after an empty reply, `"silence"` after a reply that stopped although the last
+    thought said "more to do", `"format"` after a reply that could not be read, `"repeat"` after the
+    same action again and again, `"check"` to say what is still missing, `"answer"` to ask for the
+    answer in the right form, `"limit"` and `"budget"` to ask for the last reply.
     """
 
     text: str
@@ -110,24 +111,24 @@ class User:
 class Assistant:
     """One reply of a model.
 
-    What it says. `text` is for the user. `thinking` is the provider's native reasoning, where it
-    shows any; it is no part of the answer. `commentary` is what it marks as said on the way; it is
-    the answer where there is no text (`words`).
+    What the model says. `text` is for the user. `thinking` is the provider's native reasoning, if
+    the provider shows it; it is not part of the answer. `commentary` is text that the provider
+    marks as a remark on the way; it is the answer if there is no text (`words`).
     What it asks for: `tool_calls`.
     Why it ended. `stop_reason`: `"end_turn"`, `"tool_use"`, `"stop_sequence"`; `"malformed"`, it
-    could not be read (`mistake` says why, for the model). Any other means that it was broken off
-    (`cause` says why, for a person).
-    `not_done`: its provider says that the model has more to do, whatever the reply looks like.
-    Who said it: `provider`, `model`, `usage` (its tokens) and `dialect`, the way in which it was
-    asked for tools (empty: native tool calling).
-    What goes back to the same `host`. `native`: the provider's own message as JSON, verbatim, for
-    it may hold what no field here does. `signed`: some providers sign their thinking over
-    everything before it, so nothing before it may be left out.
-    What was asked of it. `tool_choice`: whether it had to call a tool, and which. `enforced`: who
-    saw to that: `"tool_choice"`, the provider; `"schema"`, the server's sampler, which could write
-    nothing else; `"prompt"`, nobody, it was only asked in words; `"ignored"`, nobody, though the
-    provider had taken the choice; None, nothing had to be called.
-    `notice`: what whoever watches the run should know of it.
+    could not be read (`mistake` tells the model why). Any other means that the reply broke off
+    (`cause` tells a person why).
+    `not_done`: the provider says that the model has more to do, whatever the reply looks like.
+    Who said it: `provider`, `model`, `usage` (its tokens) and `dialect`, the way in which the model
+    calls tools (empty: native tool calling).
+    What goes back to the same `host`. `native`: the provider's own message as JSON, unchanged,
+    because it may hold more than the fields here. `signed`: the provider signed its thinking
+    together with everything before it, so nothing before it may be left out.
+    What was asked of the model. `tool_choice`: whether it had to call a tool, and which. `enforced`
+    says who made sure of that. `"tool_choice"`: the provider. `"schema"`: the server's sampler,
+    which could write nothing else. `"prompt"`: nobody, the model was only asked in words.
+    `"ignored"`: nobody, although the provider accepted the choice. None: no tool had to be called.
+    `notice`: what somebody who watches the run should know about the reply.
     """
 
     text: str = ""
@@ -152,7 +153,7 @@ class Assistant:
 
     @property
     def words(self) -> str:
-        """What it says to the user: its text, or else the commentary; empty when both are blank."""
+        """What it says to the user: its text, or else the commentary. Empty if both are blank."""
         if self.text.strip():
             return self.text
         if self.commentary.strip():
@@ -161,30 +162,30 @@ class Assistant:
 
     @property
     def is_usable(self) -> bool:
-        """Did it come whole, and can it be read? Nothing is acted on in one that is not."""
+        """Is the reply complete and readable? If it is not, none of its calls is run."""
         return self.stop_reason in WHOLE
 
 
 WHOLE = ("end_turn", "tool_use", "stop_sequence")
-BROKEN_OFF: dict[str, Literal["truncated", "refused"]] = {  # a stop reason, and the exit it means
+BROKEN_OFF: dict[str, Literal["truncated", "refused"]] = {  # the exit for each stop reason
     "max_tokens": "truncated",
     "pause_turn": "truncated",
-    "incomplete": "truncated",  # the server, or a limit of ours, ended it in the middle
+    "incomplete": "truncated",  # the server or a limit of ours stopped it in the middle
     "refusal": "refused",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """The answer to one tool call. Errors are answers too: the model is meant to read them and try
+    """The answer to one tool call. An error is an answer, too: the model reads it and may try
     again.
 
-    `refused` says why the call was not run, and is empty when it ran, also when it failed. Its
-    codes: `"gate"` (no thought stood behind it), `"invalid"` (there is no such tool, or the
+    `refused` says why the call was not run. It is empty if the call ran, even if it failed. The
+    codes: `"gate"` (there was no thought behind it), `"invalid"` (there is no such tool, or the
     arguments do not fit it), `"text"` (it was written as text), `"doubt"` (the same call may have
-    happened), `"limit"`, `"person"`, `"failed"` (a call before it failed), `"stopped"` (the run was
-    stopped before it), or one of a policy of the user's.
-    `arguments`: what it was run with, where a person or a policy changed them.
+    happened before), `"limit"`, `"person"`, `"failed"` (a call before it failed), `"stopped"` (the
+    run was stopped before it), or a code from a policy of your own.
+    `arguments`: the arguments it was run with, if a person or a policy changed them.
     `in_doubt`: the tool changes something and did not return, so it may have happened.
     """
 
@@ -201,8 +202,8 @@ class ToolResult:
 @dataclass(frozen=True, slots=True)
 class Started:
     """A call with side effects is about to run. If no result follows, it may have happened.
-    `key` is its idempotency key, the same whenever the call is tried again; empty for a tool that
-    takes none.
+    `key` is its idempotency key, which stays the same if the call is tried again. It is empty if
+    the tool takes no key.
     """
 
     call_id: str
@@ -213,11 +214,11 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What was decided when a person was asked: about a call, or (no `call_id`) about going on.
+    """What was decided when a person was asked: about a call, or (no `call_id`) whether to go on.
 
-    `"yes"`: do it, with `arguments` instead of the model's where they are given. `"no"`: do not,
-    and the model reads `reason`. `"quit"`: end the run. `by` says who, or which rule, decided.
-    A yes is to the arguments as the model wrote them, or as they stand here.
+    `"yes"`: run it; if `arguments` are given, with these instead of the model's. `"no"`: do not run
+    it; the model reads `reason`. `"quit"`: end the run. `by` says who, or which rule, decided.
+    A yes is for these arguments, or else for those that the model wrote, and for no others.
     """
 
     decision: Literal["yes", "no", "quit"]
@@ -230,8 +231,8 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What a check of `done_when` found: nothing is `missing` (None), or what is, in words for the
-    model. `name` is the check's.
+    """The result of a check of `done_when`. `missing` tells the model what is missing; None means
+    that nothing is. `name` is the name of the check.
     """
 
     name: str
@@ -241,8 +242,8 @@ class Checked:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The turn is over. An empty `answer` means the words of the last reply. Any message after it
-    opens the turn again, but that of a person, which begins a new one.
+    """The turn is over. An empty `answer` means that the words of the last reply are the answer. A
+    message from a person after it begins a new turn. Any other message reopens this one.
     """
 
     exit: Exit
@@ -259,15 +260,15 @@ _KINDS: dict[str, type] = {kind.__name__.lower(): kind for kind in MESSAGES}
 
 
 def to_json(message: Message) -> Json:
-    """A message as a JSON object; fields that hold their default are left out."""
+    """A message as a JSON object. Fields that have their default value are left out."""
     kind: type = type(message)
     values = validator_of(kind).dump_python(message, exclude_defaults=True, warnings=False)
     return {"type": kind.__name__.lower(), **values}
 
 
 def from_json(data: Json) -> Message:
-    """The message that `to_json` wrote, every field of its type. Raises ValueError when it is not
-    one.
+    """The message that `to_json` wrote, with every field of the right type. Raises ValueError if
+    `data` is no such message.
     """
     known = dict(data)
     kind = _KINDS.get(str(known.pop("type", "")))
@@ -283,7 +284,7 @@ def from_json(data: Json) -> Message:
 
 @cache
 def validator_of(kind: type) -> "pydantic.TypeAdapter[Message]":
-    """The validator of a message's fields."""
+    """The validator for a type of message."""
     return pydantic.TypeAdapter(kind)
 
 
@@ -294,7 +295,7 @@ class OpenCalls:
     waiting: deque[ToolCall] = field(default_factory=deque)
 
     def answer(self, result: ToolResult) -> ToolCall | None:
-        """The call that `result` answers, which is open no more; None where there is none."""
+        """Take out the call that `result` answers, and return it; None if there is no such call."""
         for call in self.waiting:
             if call.id == result.call_id:
                 self.waiting.remove(call)
@@ -303,7 +304,7 @@ class OpenCalls:
 
 
 def pairs(messages: Iterable[Message]) -> Iterator[tuple[Message, ToolCall | None]]:
-    """Each message with, for a result, the call that it answers (None where there is none)."""
+    """Every message. A result comes with the call that it answers, all others come with None."""
     open_calls = OpenCalls()
     for message in messages:
         call = None

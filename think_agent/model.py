@@ -1,10 +1,10 @@
-"""What a model is to the loop: something that turns a Request into an Assistant.
+"""Model: something that turns a Request into an Assistant message.
 
-Rule 1: a Request is a value and holds everything; a model keeps no conversation.
+Rule 1: a Request is a value and holds everything. A model does not keep the conversation.
 Rule 2: the four ways to ask (plain, async, streamed, async streamed) give the same Assistant.
-Rule 3: errors are ModelErrors (`errors.py`), whoever the provider is.
+Rule 3: errors are ModelErrors (`errors.py`), for every provider.
 
-To bring a model of your own, subclass Model and write `complete`.
+To use a model of your own, subclass Model and write `complete`.
 """
 
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -22,8 +22,8 @@ class Request:
 
     `output_schema` asks for an answer that is JSON of that schema. A reply is cut at the `deadline`
     (seconds of `time.monotonic`) and at `max_output_tokens`. A request can lower the model's own
-    bound, not raise it. `left_out`: what stands before the messages and is not shown
-    (`keep_turns`); the dialect `auto` looks at it.
+    limit, but not raise it. `left_out`: earlier messages that the model does not see
+    (`keep_turns`); the dialect `auto` looks at them.
     """
 
     messages: Sequence[Message]
@@ -39,10 +39,10 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
-    """What a model can do, as far as it is known before asking.
+    """What a model can do, as far as this is known before it is asked.
 
-    `forcing`: the strongest tool choice it honors: `"tool"` (a named one), `"any"` (some tool),
-    `"none"`.
+    `forcing`: the strongest tool choice that the model honors: `"tool"` (one named tool), `"any"`
+    (any of the tools), `"none"`.
     """
 
     tools: bool = True
@@ -50,10 +50,10 @@ class Capabilities:
 
 
 class Model:
-    """A language model, or a stand-in for one.
+    """A language model, or a scripted one.
 
-    `name` is the provider's name, `model` the model's. Subclasses write `complete`, and the others
-    where they can do better than these.
+    `name` is the name of the provider, `model` the name of the model. A subclass must write
+    `complete`. It may replace the other methods with better ones.
     """
 
     name: str = ""
@@ -71,10 +71,10 @@ class Model:
         return await asyncio.to_thread(self.complete, request)
 
     def check(self) -> None:
-        """Raise the ModelError that a run would meet at once: no server, no key, no such model."""
+        """Raise the ModelError that would stop a run at once: no server, no key, no such model."""
 
     def stream(self, request: Request) -> Iterator[Delta | Assistant]:
-        """The reply as it forms: Deltas, and at last what `complete` would have returned."""
+        """The reply as it forms: Deltas, and at the end what `complete` would have returned."""
         yield self.complete(request)
 
     async def astream(self, request: Request) -> AsyncIterator[Delta | Assistant]:

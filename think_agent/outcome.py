@@ -1,4 +1,4 @@
-"""Outcome: what a run came to. Its facts are taken from the Turn of its transcript."""
+"""Outcome: the result of a run. Its facts come from the Turn of its transcript."""
 
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,9 +16,9 @@ Data = TypeVar("Data", default=Any)
 
 @dataclass(frozen=True)
 class Outcome(Generic[Data]):
-    """What a run came to. `transcript` is everything ever said; the rest is about its last turn.
-    `data` is the answer as an object, for an agent with `answer=`: of an `Agent(…, answer=Refund)`
-    this is an `Outcome[Refund]`. `cost` is in the currency of the agent's `prices`; None without.
+    """The result of a run. `transcript` is the whole conversation; the rest is about its last turn.
+    `data` is the answer as an object, if the agent has `answer=`: with `answer=Refund` this is an
+    `Outcome[Refund]`. `cost` is in the currency of the agent's `prices`; None if it has none.
     """
 
     answer: str
@@ -34,7 +34,7 @@ class Outcome(Generic[Data]):
 
     @cached_property
     def turn(self) -> Turn:
-        """The reading of the last turn, from which the others here are taken."""
+        """The Turn, from which the other properties take their facts."""
         return Turn.of(self.transcript)
 
     @property
@@ -49,27 +49,27 @@ class Outcome(Generic[Data]):
 
     @property
     def actions(self) -> tuple[Action, ...]:
-        """The tool calls other than `think` that were run, in order, each with its thought."""
+        """The tool calls that were run, in order, each with its thought. `think` does not count."""
         return tuple(self.turn.actions)
 
     @property
     def behind_a_thought(self) -> int:
-        """How many of the actions stand behind a thought."""
+        """How many of the actions had a thought behind them."""
         return sum(action.thought is not None for action in self.turn.actions)
 
     @property
     def checks(self) -> tuple[Checked, ...]:
-        """What was checked, in order, and what was missing (`Agent(done_when=…)`)."""
+        """The results of the checks, in order (`Agent(done_when=…)`)."""
         return tuple(self.turn.checks)
 
     @property
     def report(self) -> str:
-        """A line per action: ✓ or ✗, the call, and what went wrong."""
+        """One line for each action: ✓ or ✗, the call, and what went wrong."""
         return report(self.turn)
 
 
 def report(turn: Turn) -> str:
-    """What a turn did, a line per action: ✓ or ✗, the call, and what went wrong."""
+    """What was done in a turn, one line for each action: ✓ or ✗, the call, and what went wrong."""
     return "\n".join(_line(action) for action in turn.actions)
 
 

@@ -1,8 +1,8 @@
-"""How a run is carried out: effects are performed, and what comes of them is recorded.
+"""Running: effects are performed, and their results are recorded.
 
 Rule 1: what depends on the moment (a time stamp, an idempotency key, a deadline) is added here, and
         nowhere else.
-Rule 2: what a model or a tool gave is recorded at once, in memory and in the file of the run.
+Rule 2: what a model or a tool returns is recorded at once, in memory and in the file of the run.
 """
 
 import time
@@ -36,11 +36,11 @@ from .tools import MAY_HAVE_HAPPENED, ModelMistake, signature
 from .transcript import Transcript
 from .turn import Turn
 
-CLOSING_SECONDS = 60.0  # that closing words may take, and any last reply beyond a limit of seconds
+CLOSING_SECONDS = 60.0  # for the last reply at a limit, and for any beyond a limit of seconds
 STOPPED_IN_IT = f"error: the run was stopped in it. {MAY_HAVE_HAPPENED}"
 STOPPED_BEFORE_IT = "error: not run: the run was stopped before it."
 GO_ON = User("Your last reply was cut off, and none of its calls was run. Go on.", kind="nudge")
-CHECKABLE = ("signal", "silence", "unmet")  # exits whose answer the model meant as one
+CHECKABLE = ("signal", "silence", "unmet")  # with these exits, the model meant to give an answer
 
 
 Event = Delta | Notice | Message | Outcome
@@ -48,7 +48,7 @@ M = TypeVar("M", bound=Message)
 
 
 class Performer(Protocol):
-    """Who carries out a run: an agent, or an engine that records each step of one."""
+    """Whoever carries out a run: an agent, or an engine that records each step."""
 
     settings: Settings
 
@@ -60,7 +60,7 @@ class Performer(Protocol):
 
 
 class Run:
-    """The transcript that a run writes to, the policies it goes by, and the file it is kept in."""
+    """One run: its transcript, its policies, and the file of the transcript."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class Run:
             self._file.close()
 
     def begin(self) -> Iterator[Event]:
-        """Take the person's message in; without one, go on with what is there."""
+        """Record the person's message. If there is none, go on with the transcript as it is."""
         if self._file is not None:
             for notice in self._file.notices:
                 yield Notice(notice)
@@ -110,8 +110,8 @@ class Run:
         return []
 
     def _broken_off(self) -> list[Spoken]:
-        """Results for the calls that the last turn was stopped in: the model has to know which of
-        them may have happened. (That is the first one at most.)
+        """Results for the calls that were open when the last turn was stopped. The model has to
+        know which of them may have happened: only the first one can have.
         """
         turn = self.turn
         if self._file is not None and self.messages and not turn.ended:
@@ -130,7 +130,7 @@ class Run:
         return results
 
     def do(self, effect: Effect) -> Iterator[Event]:
-        """Do one thing, and record what came of it."""
+        """Do one thing, and record its result."""
         match effect:
             case Request() | Perform() | RunCheck() | AskHuman():
                 bound = self._with_key_and_deadline(effect)
@@ -166,8 +166,8 @@ class Run:
                     yield event
 
     def _with_key_and_deadline(self, effect: Asked) -> Asked:
-        """The effect with what only the moment knows: the key that its call was started with, and
-        when its reply has to be there at the latest.
+        """The effect with what depends on the moment: the key with which its call was started, or
+        the time at which its reply has to be there.
         """
         if isinstance(effect, Perform) and self.turn.started:
             return replace(effect, key=self.turn.started.key)
@@ -186,7 +186,7 @@ class Run:
         return time.monotonic() + left
 
     def _recorded(self, event: Event, effect: Asked) -> Iterator[Event]:
-        """One event of an effect, recorded where it is a message."""
+        """One event of an effect. If it is a message, it is recorded."""
         match event, effect:
             case Assistant(), Request(tool_choice=choice):
                 ignored = self.turn.history.ignored
@@ -204,12 +204,12 @@ class Run:
                 yield self._record(message)
 
     def _check_reply(self, effect: Asked) -> None:
-        """Without a reply the model would be asked for ever."""
+        """Raise an error if there was no reply: else the model would be asked again for ever."""
         if isinstance(effect, Request) and not isinstance(self.messages[-1], Assistant):
             raise RuntimeError("the model gave no Assistant")
 
     def _bind_yes(self, verdict: Verdict, call: ToolCall) -> Verdict:
-        """A yes is to the arguments that were asked about, also where a policy had changed them."""
+        """A yes is for the arguments in the question, even if a policy had changed them."""
         if verdict.decision != "yes" or verdict.arguments is not None:
             return verdict
         unless_bound = self.turn.as_decided(self.turn.pending[0])
@@ -218,11 +218,11 @@ class Run:
         return replace(verdict, arguments=call.arguments)
 
     def _end(self, done: Done) -> Iterator[Event]:
-        """What the run came to."""
+        """The outcome of the run."""
         if len(self.messages) == self._messages_before and self.turn.ended:
             yield Notice("This run had ended; nothing was done again. It said:")
         answer = done.answer
-        if self.turn.ended:  # as whoever reads the transcript will find it
+        if self.turn.ended:  # the same answer that a reader of the transcript finds
             answer = self.turn.answer
         usage = self.turn.usage
         cost = self._settings.limits.cost_of(self.turn)
@@ -234,13 +234,13 @@ class Run:
             return None
         try:
             return self._settings.answer.read(done.answer)
-        except ModelMistake:  # it ended unmet, or was resumed with another type
+        except ModelMistake:  # the turn ended unmet, or was resumed with another type
             return None
 
     def _record(self, message: M) -> M:
         if isinstance(message, Started) and self._settings.tools[message.name].takes_key:
             doubt = self.turn.doubt(self.turn.pending[0])
-            known = doubt.key if doubt else ""  # tried again, it keeps its key
+            known = doubt.key if doubt else ""  # a call that is tried again keeps its key
             message = replace(message, key=known or self._performer.mint_key())
         if message.at is None:
             message = replace(message, at=self._performer.now())
@@ -251,15 +251,15 @@ class Run:
 
 
 def _with_change(result: ToolResult, call: ToolCall, by: str) -> ToolResult:
-    """The result of a call as somebody changed it: the model reads of the change."""
+    """The result of a call that somebody changed. It tells the model about the change."""
     content = f"{result.content}\n({by} changed this call to {signature(call)}.)"
     assert isinstance(call.arguments, dict)
     return replace(result, content=content, arguments=call.arguments)
 
 
 def received(reply: Assistant, choice: ToolChoice, settings: Settings, turn: Turn) -> Assistant:
-    """What the model sent, as it goes into the transcript: with ids, and held against the tool
-    choice that was asked.
+    """The reply as it goes into the transcript: its calls have ids, and it says whether it did what
+    the tool choice asked.
     """
     calls = with_ids(reply.tool_calls, turn)
     enforced = _enforced(reply, choice)
@@ -267,8 +267,8 @@ def received(reply: Assistant, choice: ToolChoice, settings: Settings, turn: Tur
 
 
 def _enforced(reply: Assistant, choice: ToolChoice) -> Enforced:
-    """Who saw to the tool choice, by what the reply does."""
-    ignores_form = reply.dialect and reply.stop_reason == "malformed"  # a dialect is a form
+    """Who made sure of the tool choice (`Assistant.enforced`), judged by the reply."""
+    ignores_form = reply.dialect and reply.stop_reason == "malformed"  # a dialect needs its form
     tells = reply.is_usable or ignores_form
     if choice == "auto" or not tells or reply.enforced == "prompt":
         return reply.enforced
@@ -278,8 +278,9 @@ def _enforced(reply: Assistant, choice: ToolChoice) -> Enforced:
 
 
 def with_ids(calls: tuple[ToolCall, ...], turn: Turn) -> tuple[ToolCall, ...]:
-    """`calls` with an id on each: where the wire had none, `call_N`, N counted over the whole
-    transcript. Counted, not random: streamed or not, resumed or not, they are the same.
+    """`calls`, each with an id. If the wire gave none, the id is `call_N`, and N counts the calls
+    of the whole transcript. It is not random, so the ids are the same if a run is streamed or
+    resumed.
     """
     taken = {call.id for call in calls}
     named = []
@@ -294,8 +295,8 @@ def with_ids(calls: tuple[ToolCall, ...], turn: Turn) -> tuple[ToolCall, ...]:
 
 
 def _notices(reply: Assistant, ignored: int) -> Iterator[str]:
-    """What a watcher should know of a reply. `ignored`: how many replies ignored their tool choice
-    until then.
+    """What a watcher should know about a reply. `ignored`: how many replies before it ignored their
+    tool choice.
     """
     if reply.notice:
         yield reply.notice

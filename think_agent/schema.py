@@ -1,12 +1,11 @@
-"""A signature as a JSON schema: what `@tool` reads at declaration.
+"""Schema: the signature of a function as a JSON schema, for `@tool`.
 
-Rule 1: what cannot be described to a model is refused there and then, with TypeError; no parameter
-        ever silently becomes a string.
-Rule 2: pydantic builds the schema and validates by the same model, so the two cannot disagree.
-Rule 3: the schema holds no references and no titles: several servers and SDKs drop what they would
+Rule 1: a parameter that cannot be described to a model is a TypeError when the tool is declared. No
+        parameter ever silently becomes a string.
+Rule 2: pydantic builds the schema and validates with the same model, so the two cannot disagree.
+Rule 3: the schema has no references and no titles: several servers and SDKs drop what they would
         have to look up.
-Rule 4: `transformed` is the one that walks through a schema; what is done to each part is a small
-        function of that part.
+Rule 4: only `transformed` walks through a schema. A small function says what is done to each part.
 """
 
 import inspect
@@ -25,28 +24,28 @@ from .text import json_text, shorten
 
 Change = Callable[[Json], Json]
 NULL: Json = {"type": "null"}
-BY_NAME = ("properties", "patternProperties")  # keywords whose value has schemas by their names
+BY_NAME = ("properties", "patternProperties")  # keywords whose value maps names to schemas
 SEVERAL = ("anyOf", "oneOf", "allOf", "prefixItems")  # a list of schemas
 SINGLE = ("items", "not", "additionalProperties")  # one schema
 PLAIN_KEYS = ("type", "enum", "items")
 PLAIN = {"missing": "this field is required", "extra_forbidden": "there is no such field"}
-ARGS = re.compile(r"^Args:\n((?:[ \t]+\S.*\n?|\s*\n)*)", re.MULTILINE)  # and all that is indented
-# amount (int): in cents, and lines that are indented more
+ARGS = re.compile(r"^Args:\n((?:[ \t]+\S.*\n?|\s*\n)*)", re.MULTILINE)  # with its indented lines
+# For example `amount (int): in cents`, and the lines below it that are indented more.
 ENTRY = re.compile(
     r"^(?P<name>\w+)(?: *\([^)\n]*\))?:(?P<note>.*(?:\n(?:[ \t].*)?)*)", re.MULTILINE
 )
-KEY = "idempotency_key"  # a parameter of this name is the kit's: no model gets to see it
+KEY = "idempotency_key"  # the kit fills in a parameter of this name, and no model sees it
 
 
 def arguments_model(
     name: str, function: Callable[..., Any], notes: dict[str, str]
 ) -> "tuple[type[pydantic.BaseModel], Json]":
-    """A pydantic model with one field per parameter, and its schema. `notes`: descriptions by
-    parameter. Raises TypeError for what has no schema.
+    """A pydantic model with one field for each parameter, and its schema. `notes`: the descriptions
+    of the parameters. Raises TypeError if a parameter has no schema.
     """
     try:
         hints = get_type_hints(function, include_extras=True)
-    except Exception as error:  # whatever stands in an annotation
+    except Exception as error:  # an annotation may hold anything
         raise TypeError(f"tool {name}: a type annotation cannot be resolved: {error}") from error
 
     model_fields: dict[str, Any] = {}
@@ -57,10 +56,10 @@ def arguments_model(
         if problem:
             raise TypeError(f"tool {name}: parameter {problem}")
         kind = _with_description(hints[parameter.name], notes.get(parameter.name))
-        # The field's own name is neutral: a parameter may be called `json` or `model_config`.
+        # The field has a neutral name: a parameter may be called `json` or `model_config`.
         model_fields[f"argument_{len(model_fields)}"] = (kind, _field(parameter))
     model: type[pydantic.BaseModel] = pydantic.create_model(
-        # Not even "NaN" is a number: it would pass every limit that it is compared with.
+        # NaN is refused, too: it would pass every limit that it is compared with.
         name,
         __config__=pydantic.ConfigDict(extra="forbid", allow_inf_nan=False),
         **model_fields,
@@ -69,7 +68,7 @@ def arguments_model(
 
 
 def _problem_of(parameter: inspect.Parameter, hints: Mapping[str, Any]) -> str:
-    """Why a parameter cannot be one of a tool; empty where it can."""
+    """Why a tool cannot have this parameter; empty if it can."""
     from pydantic.fields import FieldInfo  # loaded when a tool is made, not at import
 
     name = parameter.name
@@ -91,7 +90,9 @@ def _problem_of(parameter: inspect.Parameter, hints: Mapping[str, Any]) -> str:
 
 
 def _with_description(kind: Any, note: str | None) -> Any:
-    """`Annotated[int, "text"]` is the plain way to describe a parameter; pydantic wants a Field."""
+    """The type with its description. `Annotated[int, "text"]` is the plain way to describe a
+    parameter, but pydantic needs a Field.
+    """
     text = note
     for annotation in getattr(kind, "__metadata__", ()):
         if isinstance(annotation, str):
@@ -109,8 +110,8 @@ def _field(parameter: inspect.Parameter) -> Any:
 
 
 def transformed(schema: Json, change: Change, *, recursive: Json | None = None) -> Json:
-    """`schema` with its references written out and `change` made to every schema in it, from the
-    innermost out. A type inside itself becomes `recursive`; where that is None it is a TypeError.
+    """`schema` without references, and with `change` applied to every schema in it, the inner ones
+    first. A type that contains itself becomes `recursive`; if that is None, it is a TypeError.
     """
 
     def walk(node: Any, inside: tuple[str, ...]) -> Any:
@@ -147,7 +148,7 @@ def transformed(schema: Json, change: Change, *, recursive: Json | None = None) 
 
 
 def _resolved(ref: str, root: Json) -> Json:
-    """What a reference such as `#/$defs/Address` stands for."""
+    """The schema to which a reference such as `#/$defs/Address` points."""
     node = root
     for key in ref.split("/")[1:]:
         node = node[key]
@@ -165,15 +166,15 @@ def _without_title(node: Json) -> Json:
 
 
 def reduced(schema: Json, *, strict: bool) -> Json:
-    """`schema`, of an object, in the keywords that every provider takes: type, enum, items, anyOf,
-    and properties with required and `additionalProperties: false`. Bounds, patterns and formats are
-    left to whoever gets the value.
+    """The `schema` of an object, with only the keywords that every provider accepts: type, enum,
+    items, anyOf, and properties with required and `additionalProperties: false`. Bounds, patterns
+    and formats are left out: whoever reads the value has to check them.
 
-    `strict` modes want every property required: one that may be left out becomes one that may be
-    null, and its reader takes such a null out again. An object that names no properties, a
-    value of any type and a type inside itself stay open: llama.cpp, Ollama and Gemini take those;
-    OpenAI and Anthropic answer 400. Anthropic also limits unions, to 16 in a schema, and every
-    optional property is one.
+    `strict` modes need every property to be required. So an optional property becomes one that may
+    be null, and whoever reads the value takes such a null out again. Three things stay open: an
+    object that names no properties, a value of any type, and a type that contains itself.
+    llama.cpp, Ollama and Gemini accept these; OpenAI and Anthropic answer 400. Anthropic also
+    limits unions to 16 in a schema, and every optional property is a union.
     """
 
     def reduce(node: Json) -> Json:
@@ -181,7 +182,7 @@ def reduced(schema: Json, *, strict: bool) -> Json:
         if "const" in node:
             kept["enum"] = [node["const"]]
         union = node.get("anyOf") or node.get("oneOf")
-        if union and "type" not in node:  # beside a type it only narrows
+        if union and "type" not in node:  # with a type, the union only narrows it
             kept["anyOf"] = union
         others = node.get("additionalProperties")
         if "properties" in node:
@@ -210,7 +211,7 @@ def _nullable(schema: Json) -> Json:
 
 
 def named(model: "pydantic.BaseModel") -> Json:
-    """The values in a model, by the names under which they are given."""
+    """The values in a model, by the names under which they were given."""
     values = dict(model.model_extra or {})
     for name, field in type(model).model_fields.items():
         if isinstance(field.validation_alias, str):
@@ -221,7 +222,7 @@ def named(model: "pydantic.BaseModel") -> Json:
 
 
 def dumped(value: Any) -> Any:
-    """A value as JSON with all of its fields: those that it would leave out, and secrets, too."""
+    """A value as JSON with all of its fields, also secrets and those that pydantic leaves out."""
     match value:
         case pydantic.RootModel(root=root):
             return dumped(root)
@@ -231,7 +232,7 @@ def dumped(value: Any) -> Any:
             return {str(key): dumped(item) for key, item in value.items()}
         case list() | tuple() | deque():
             return [dumped(item) for item in value]
-        case set() | frozenset():  # of another order in every process
+        case set() | frozenset():  # their order differs from process to process
             return sorted((dumped(item) for item in value), key=json_text)
         case bytes():
             return value.decode(errors="backslashreplace")
@@ -243,7 +244,7 @@ def dumped(value: Any) -> Any:
 
 
 def problems(error: "pydantic.ValidationError") -> str:
-    """What a value was refused for, in words for the model that wrote it."""
+    """Why a value was refused, in words for the model that wrote it."""
     items = error.errors(include_url=False, include_context=False)
     return "; ".join(_problem(item) for item in items)
 
@@ -257,7 +258,9 @@ def _problem(item: "pydantic_core.ErrorDetails") -> str:
 
 
 def read_docstring(text: str) -> tuple[str, dict[str, str]]:
-    """A docstring's text without its `Args:` section (Google style), and that by parameter."""
+    """The text of a docstring without its `Args:` section (Google style), and the descriptions of
+    the parameters from that section.
+    """
     section = ARGS.search(text)
     if section is None:
         return text, {}

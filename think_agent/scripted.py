@@ -1,6 +1,6 @@
 """A scripted model: it plays the model's part in tests and offline demos.
 
-No language model is at work in it, and whoever shows it says so.
+There is no language model in it, and every program that shows it says so.
 """
 
 from collections import deque
@@ -13,17 +13,17 @@ from .model import Model, Request
 from .streaming import Delta, in_pieces
 
 Reply = object
-"""In a script: an Assistant, a ToolCall, several of them in a tuple or list, or a text. (To a type
-checker, a list with some of each is a list of objects.)
+"""A reply in a script: an Assistant, a ToolCall, several ToolCalls in a tuple or list, or a text.
+(The type is `object`, because a type checker sees a list with some of each as a list of objects.)
 """
 Script = Callable[[Request], Assistant]
 
 
 class ScriptedModel(Model):
-    """A stand-in that plays a script: replies handed out in turn (an Assistant, some calls, or the
-    text of one), or a function of the request.
+    """A model that plays a script. The script is a list of replies, given one after another, or a
+    function of the request.
 
-    No language model is at work in it. It is what the tests and the offline demos run on.
+    There is no language model in it. The tests and the offline demos use it.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class ScriptedModel(Model):
 
     @property
     def left(self) -> int:
-        """How many replies were not asked for yet."""
+        """How many replies are left in the script."""
         return len(self._replies)
 
     def complete(self, request: Request) -> Assistant:

@@ -1,10 +1,10 @@
-"""A reply as it forms: Deltas.
+"""Streaming: a reply as it forms, in pieces that are called Deltas.
 
-Rule 1: a Delta only tells; nothing is ever decided by one. The reply that counts is the Assistant
-        at the end of the stream, and it equals what `complete` would have returned.
-Rule 2: five kinds, one per channel, so that a reader can show or hide each: native `thinking`, the
-        `thought` of a think call, a `call` taking shape, the `commentary` of a provider that sets
-        it apart, and the `answer`, the text meant for the user.
+Rule 1: a Delta is only for showing; nothing is ever decided by it. The reply that counts is the
+        Assistant at the end of the stream. It equals what `complete` would have returned.
+Rule 2: there are five kinds, so that each can be shown or hidden: native `thinking`, the `thought`
+        of a think call, a `call` as it forms, the `commentary` (if the provider marks it), and the
+        `answer`, which is the text meant for the user.
 """
 
 import re
@@ -20,11 +20,11 @@ WORDS = re.compile(r"\s*\S+\s*|\s+")
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """A piece of a reply. For `thought` and `call`, `name` is the tool's, and `index` counts the
-    calls of the reply from 0.
+    """A piece of a reply. For `thought` and `call`, `name` is the name of the tool, and `index` is
+    the number of the call in the reply, from 0.
 
-    The `text` of a `call` is raw argument JSON (it may be empty when only the name is known yet);
-    that of a `thought` is decoded.
+    The `text` of a `call` is a piece of the arguments as raw JSON. It may be empty if only the name
+    is known so far. The `text` of a `thought` is decoded.
     """
 
     kind: Literal["thinking", "thought", "call", "answer", "commentary"]
@@ -35,7 +35,7 @@ class Delta:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Something a watcher of the run should know, such as a tool choice that was not honored."""
+    """Something that a watcher of the run should know, such as a tool choice that was ignored."""
 
     text: str
 

@@ -1,12 +1,12 @@
-"""What a test or a demo needs to play the model's part.
+"""Helpers for tests and demos that play the model's part.
 
     from think_agent.testing import call, scripted, think
 
     with scripted(think("Look first."), call("look_up", item="tea"), "There is none.") as model:
         outcome = Agent(model, [look_up]).run("Is there tea?")
 
-Rule 1: a reply is one line: a call, several of them in a tuple, or the text of the answer.
-Rule 2: a script that is not played to its end fails the test: the run ended sooner than it should.
+Rule 1: one reply is one line: a call, several calls in a tuple, or the text of the answer.
+Rule 2: if the script is not played to its end, the test fails: the run ended too early.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from .scripted import Reply, ScriptedModel
 
 
 def call(name: str, /, **arguments: object) -> ToolCall:
-    """A call of the tool `name`. It has no id, as on some wires; the loop gives it one."""
+    """A call of the tool `name`. It has no id (some providers give none); the run adds one."""
     return ToolCall("", name, arguments)
 
 
@@ -30,8 +30,8 @@ def think(thought: str, should_continue: bool | str = True) -> ToolCall:
 
 @contextmanager
 def scripted(*replies: Reply) -> Iterator[ScriptedModel]:
-    """A model that gives these replies in turn. Raises AssertionError at the end of the block when
-    some are left over.
+    """A model that gives these replies, one after another. Raises AssertionError at the end of the
+    block if some are left over.
     """
     model = ScriptedModel(replies)
     yield model

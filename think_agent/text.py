@@ -1,8 +1,9 @@
 """Text from a model, a tool or a server: made safe to show, and short enough.
 
-Rule 1: `sanitize` is the one way to a terminal, a page or an error: what nobody would see, or what
-        a terminal would obey, is written out (`\\x1b`, `\\u202e`).
-Rule 2: `well_formed` is the one way in: a lone surrogate, which no SDK can send back, is replaced.
+Rule 1: text goes to a terminal, a page or an error only through `sanitize`. It writes out invisible
+        characters, and those that control a terminal, as text (`\\x1b`, `\\u202e`).
+Rule 2: text from outside comes in only through `well_formed`. It replaces lone surrogates, which no
+        SDK can send back.
 """
 
 import json
@@ -13,7 +14,7 @@ JOINERS = "\u200c\u200d"  # invisible, but part of emoji and of several scripts
 
 
 def sanitize(text: str, keep: str = "\n\t") -> str:
-    """`text` with control, format and other invisible characters written out, but for `keep`."""
+    """`text` with control, format and other invisible characters written out, except `keep`."""
     if text.isprintable():
         return text
     kept = keep + JOINERS
@@ -28,12 +29,12 @@ def sanitize(text: str, keep: str = "\n\t") -> str:
 
 
 def is_blank(text: str) -> bool:
-    """Does it say nothing? Words have letters or digits, and such that can be seen."""
+    """Does the text say nothing? A text that says something has at least one letter or digit."""
     return not any(char.isalnum() for char in text)
 
 
 def shorten(text: str, limit: int = 200) -> str:
-    """`text` on one line, of at most `limit` characters; the last is `…` where some were cut."""
+    """`text` on one line, of at most `limit` characters. If it was cut, the last one is `…`."""
     text = " ".join(text.split())
     if len(text) <= limit:
         return text
@@ -50,10 +51,10 @@ def well_formed(text: str) -> str:
 
 
 def json_text(value: Any) -> str:
-    """`value` as JSON, in whatever characters it has."""
+    """`value` as JSON. Characters outside of ASCII stay as they are."""
     return json.dumps(value, ensure_ascii=False)
 
 
 def canonical(value: Any) -> str:
-    """JSON that is the same for equal values, whatever the order of their keys."""
+    """`value` as JSON with sorted keys, so that equal values give the same text."""
     return json.dumps(value, sort_keys=True)

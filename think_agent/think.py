@@ -1,15 +1,16 @@
 """The think tool. It does nothing: its value is the note that the model writes when it calls it.
 
-Rule 1: `thought` holds working notes (plan, open questions, a result checked against the rules).
-        The tool never asks for a transcript of internal reasoning; some models refuse that, and
-        native reasoning has a channel of its own.
-Rule 2: `should_continue` is the exit signal: "false" means that one last reply without tools may
-        end the turn. It arrives as a bool or as text in any case; missing or unreadable means
-        *continue* (a default of stop fails silently, a default of continue fails loudly at a
-        limit), and the tool result says what was wrong.
-Rule 3: the kit answers a think call itself (`acknowledge`), with a short constant that is never
-        empty (an empty tool message is not even sent by some SDKs). No user code runs, no budget
-        of actions is touched.
+Rule 1: `thought` holds working notes (a plan, open questions, a result checked against the rules).
+        The tool never asks the model to write out its internal reasoning: some models refuse that,
+        and native reasoning has its own channel.
+Rule 2: `should_continue` is the exit signal. "false" means that one last reply without tools may
+        end the turn. The value may come as a bool or as text, in upper or lower case. If it is
+        missing or unreadable, it means *continue*, and the tool result says what was wrong. (If
+        the default were to stop, a run would end too early and nobody would notice. With this
+        default a limit ends it, and everybody can see that.)
+Rule 3: the kit answers a think call itself (`acknowledge`), with a short text. It is never empty,
+        because some SDKs do not even send an empty tool message. No code of yours runs, and the
+        call does not count as an action.
 
 Source of the idea and of `THINK_MINIMAL`: Anthropic, "The think tool", 2025-03-20.
 """
@@ -21,9 +22,9 @@ from .text import is_blank
 from .tools import Tool
 
 RECORDED = "Thought recorded."
-# What a guarded call without a thought behind it is told (`policies.gate`).
+# What the model reads if it makes a guarded call without a thought behind it (`policies/gate.py`).
 THINK_FIRST = "not run. Call think first: check this step against the rules. Then call it again."
-CARRY_FIRST = (  # the same, where there is no think tool
+CARRY_FIRST = (  # the same, if there is no think tool
     f"not run. Check this step against the rules in its argument {CARRIED!r}, and call it again."
 )
 THOUGHT = {
@@ -56,7 +57,9 @@ THINK = _think(
     thought=THOUGHT,
     should_continue=_SIGNAL,
 )
-"""The extended think tool, with the exit signal. Every provider can carry two flat strings."""
+"""The extended think tool, with the exit signal. Its arguments are two plain strings, which every
+provider can send.
+"""
 
 THINK_MINIMAL = _think(
     "Use this tool to write down working notes about something. It will not obtain new "
@@ -64,16 +67,18 @@ THINK_MINIMAL = _think(
     "checked or a plan has to be made.",
     thought=THOUGHT,
 )
-"""The think tool as first published: no exit signal, so silence is the only way out."""
+"""The think tool as first published. It has no exit signal, so silence is the only way out."""
 
 
 def has_signal(tool: Tool) -> bool:
-    """Does this think tool carry the exit signal?"""
+    """Does this think tool have the exit signal?"""
     return "should_continue" in tool.parameters.get("properties", {})
 
 
 def thought(call: ToolCall) -> str:
-    """The notes in a think call; whatever else the model wrote there, as text. Empty is valid."""
+    """The notes in a think call. If they are not a string, they are turned into text. They may be
+    empty.
+    """
     if isinstance(call.arguments, str):
         return call.arguments
     value = call.arguments.get("thought")
@@ -83,7 +88,7 @@ def thought(call: ToolCall) -> str:
 
 
 def carried(call: ToolCall) -> str:
-    """The thought that a call of another tool carries in its own arguments; empty for none."""
+    """The thought that a call of another tool carries in its arguments; empty if it has none."""
     if call.name == THINK_NAME or isinstance(call.arguments, str):
         return ""
     value = call.arguments.get(CARRIED)
@@ -93,7 +98,7 @@ def carried(call: ToolCall) -> str:
 
 
 def bare(call: ToolCall) -> ToolCall:
-    """A call of another tool without the thought that it carries: what is run and approved."""
+    """A call of another tool without the thought that it carries: this is approved and run."""
     if call.name == THINK_NAME:
         return call
     return without(call, CARRIED)
@@ -107,7 +112,7 @@ def without(call: ToolCall, name: str) -> ToolCall:
 
 
 def should_continue(call: ToolCall) -> bool | None:
-    """The exit signal of a think call; None, which means continue, where it cannot be read."""
+    """The exit signal of a think call. None means that it cannot be read: then the turn goes on."""
     if isinstance(call.arguments, str):
         return None
     text = str(call.arguments.get("should_continue")).strip().lower()
@@ -115,7 +120,9 @@ def should_continue(call: ToolCall) -> bool | None:
 
 
 def acknowledge(call: ToolCall, tool: Tool, *, in_a_row: int, cap: float) -> str:
-    """The result of a think call. `in_a_row`: replies that only thought, this one included."""
+    """The result of a think call. `in_a_row`: how many replies in a row called nothing but think,
+    including this one.
+    """
     signal = should_continue(call)
     text = RECORDED
     if isinstance(call.arguments, str):

@@ -1,16 +1,16 @@
-"""A tool: a name, a description, a JSON schema and a Python function.
+"""Tool: a name, a description, a JSON schema and a Python function.
 
-Rule 1: `@tool` reads the signature once, at declaration (schema.py).
-Rule 2: arguments are validated before the function is called, by pydantic: `"13"` becomes 13 where
-        an int is asked, nonsense becomes an error that names the field and what was expected.
-Rule 3: the model's mistakes and a tool's exceptions come back as an error *result* (`error: …`, no
-        traceback), for the model to read. KeyboardInterrupt and SystemExit are raised.
+Rule 1: `@tool` reads the signature once, when the tool is declared (`schema.py`).
+Rule 2: pydantic validates the arguments before the function is called. `"13"` becomes 13 if the
+        parameter is an int. Nonsense becomes an error that names the field and what was expected.
+Rule 3: a mistake of the model or an exception of a tool becomes an error *result* (`error: …`, no
+        traceback), which the model reads. KeyboardInterrupt and SystemExit are raised.
 Rule 4: a tool that changes something and did not return may have done it. Its result says so
-        (`in_doubt`), unless it raised NothingDone.
+        (`in_doubt`), unless the tool raised NothingDone.
 
-Limitations: whether a call may run at all is decided by policies, before it gets here. A value that
-a tool makes anew each time (an id, the clock) is made anew when it runs. What a tool does behind
-its own signature is its author's business.
+Limitations: policies decide whether a call may run, before it gets here. A value that a tool makes
+new each time (an id, the time) is made again when the tool runs. What a tool does inside its
+function is up to its author.
 """
 
 import inspect
@@ -34,16 +34,19 @@ from .waiting import Settled, TookTooLong, asettle, settle
 TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # what every provider accepts
 STARTED_BEFORE = "It was started before and may have happened."
 MAY_HAVE_HAPPENED = "It may have happened: check before you repeat it."
-# What an audit wants to know of a tool.
+# What an audit needs to know about a tool.
 GUARDS = ("think_first", "read_only", "idempotent", "takes_key", "timeout")
 
 
 class NothingDone(Exception):
-    """A tool raises it when it knows that nothing happened, so the same call may be made again."""
+    """A tool raises this if it knows that nothing happened. The same call may then be made again.
+
+    The text is what the model reads.
+    """
 
 
 class ModelMistake(Exception):
-    """The model called a tool wrongly, or missed a form. The text is what it gets to read."""
+    """The model called a tool wrongly, or its answer has the wrong form. It reads this message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,21 +54,22 @@ class Tool:
     """Something a model can call.
 
     `parameters` is a JSON schema of type object. `function` takes the arguments by keyword and may
-    be async; without one the tool can be shown to a model but not called. `arguments_model`
-    validates before the call; a tool made from a ready schema has none, and its function gets the
-    arguments as the model sent them, with the defaults of that schema.
+    be async. A tool without a function can be shown to a model, but not called. `arguments_model`
+    validates the arguments before the call. A tool that was made from a ready schema has none: its
+    function gets the arguments as the model sent them, with the defaults of the schema.
 
-    - `think_first`: it runs only behind a thought (`policies.gate`).
-    - `carries`: it is shown with a parameter for its thought (`Agent(carry=True)`).
-    - `read_only`: it changes nothing. It may be repeated, and may run from a call that was written
-      as text; an audit does not count it as a decision.
-    - `idempotent`: it changes something, and twice is as good as once: after a crash it is simply
-      run again. `takes_key`: its function has a parameter `idempotency_key`, which the kit fills
-      in: stable across resumes, and hidden from the model.
-    - `needs_approval`: a person is asked first, always or when the predicate says so of the
-      validated arguments (`policies.approval`).
-    - `timeout`: seconds after which the model gets an error instead of a result. A sync function
-      cannot be stopped: it goes on in its thread, and what it returns is dropped.
+    - `think_first`: it runs only behind a thought (`policies/gate.py`).
+    - `carries`: the model sees it with a parameter for the thought (`Agent(carry=True)`).
+    - `read_only`: it changes nothing. It may be repeated. It may run even if its call was written
+      as text. An audit does not count it as a decision.
+    - `idempotent`: it changes something, but to run it twice is as good as once. After a crash it
+      is simply run again.
+    - `takes_key`: its function has a parameter `idempotency_key`. The kit fills in the key, which
+      is the same after a resume. The model does not see it.
+    - `needs_approval`: a person is asked first. With a function of the validated arguments, the
+      person is asked only if that returns True (`policies/approval.py`).
+    - `timeout`: after this many seconds the model gets an error instead of a result. A sync
+      function cannot be stopped: it goes on in its thread, and what it returns is dropped.
     """
 
     name: str
@@ -95,28 +99,28 @@ class Tool:
             raise ValueError(f"tool {self.name}: rename {CARRIED!r}: a parameter of the kit's own")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the function behind the tool directly, as if it had never been decorated."""
+        """Call the function of the tool directly, as if it had no decorator."""
         return self.get_function()(*args, **kwargs)
 
     def get_function(self) -> Callable[..., Any]:
-        """The function. Raises TypeError where there is none."""
+        """The function. Raises TypeError if there is none."""
         if self.function is None:
             raise TypeError(f"tool {self.name} has no function; pass Tool(..., function=...)")
         return self.function
 
     @property
     def may_repeat(self) -> bool:
-        """Is running it twice as good as once, whatever came of the first time?"""
+        """Is it as good to run it twice as to run it once, whatever happened the first time?"""
         return self.read_only or self.idempotent
 
     @property
     def records_start(self) -> bool:
-        """Is it written down before it runs? A start without a result may have happened."""
+        """Is the start of a call recorded? A call with a start but no result may have happened."""
         return self.takes_key or not self.may_repeat
 
 
 class ToolOptions(TypedDict, total=False):
-    """What `@tool(...)` takes. `name` and `description` replace the function's own."""
+    """The options of `@tool(...)`. `name` and `description` replace those of the function."""
 
     name: str
     description: str
@@ -134,14 +138,15 @@ def tool(**options: Unpack[ToolOptions]) -> Callable[[Callable[..., Any]], Tool]
 def tool(
     function: Callable[..., Any] | None = None, /, **options: Unpack[ToolOptions]
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
-    """Make a Tool of a typed function, sync or async; also `@tool(think_first=True)` and the like.
+    """Make a Tool from a typed function, sync or async: `@tool`, or `@tool(think_first=True)` and
+    the like.
 
-    The description is the docstring, and without one there is a warning. A parameter is described
-    by its line under `Args:` or by `Annotated[int, "age in days"]`. Raises TypeError for parameters
-    without a type or of a type that has no schema.
+    The description is the docstring. If there is none, you get a warning. A parameter is described
+    by its line under `Args:` or by `Annotated[int, "age in days"]`. Raises TypeError if a parameter
+    has no type, or a type that has no schema.
     """
 
-    if function is None:  # `@tool(...)`, which is called again with the function
+    if function is None:  # `@tool(...)`: Python calls the result with the function
         return partial(tool, **options)
     name = options.get("name") or function.__name__
     text, notes = read_docstring(inspect.getdoc(function) or "")
@@ -160,8 +165,8 @@ def tool(
 
 
 def index(tools: Iterable[Tool]) -> dict[str, Tool]:
-    """Tools by name. Raises ValueError for a name that is taken twice or reserved, TypeError for
-    what is no Tool or has no function.
+    """Tools by name. Raises ValueError if two tools have the same name, or one has a reserved name.
+    Raises TypeError if something is not a Tool or has no function.
     """
     if isinstance(tools, Tool):
         raise TypeError(f"tools: pass a list, such as [{tools.name}]")
@@ -174,7 +179,7 @@ def index(tools: Iterable[Tool]) -> dict[str, Tool]:
             raise ValueError(f"the tool name {THINK_NAME!r} is reserved for the kit's own tool")
         if item.name in by_name:
             raise ValueError(f"two tools are named {item.name!r}; rename one with @tool(name=...)")
-        item.get_function()  # one without is refused here, not when the model tries
+        item.get_function()  # raises here if there is none, not when the model calls it
         by_name[item.name] = item
     return by_name
 
@@ -186,8 +191,8 @@ def call(
     key: str = "",
     max_chars: float = inf,
 ) -> ToolResult:
-    """Perform one call. An async function is run to its end here. `key` is for a tool that takes an
-    idempotency key. A result of more than `max_chars` characters is cut.
+    """Perform one call. It waits for an async function to end. `key` is the idempotency key, for a
+    tool that takes one. A result of more than `max_chars` characters is cut.
     """
     try:
         function = _bound(tools, asked, key)
@@ -214,17 +219,17 @@ async def acall(
 
 
 def as_received(tools: Mapping[str, Tool], request: ToolCall) -> Json:
-    """The arguments as the function will get them, in JSON: validated, `"580"` an int where one is
-    asked, defaults filled in, excluded fields and secrets as they are. Raises ModelMistake for a
-    call that cannot be run.
+    """The arguments as the function will get them, in JSON. They are validated: `"580"` is 580 if
+    the parameter is an int, and defaults are filled in. Excluded fields and secrets are shown.
+    Raises ModelMistake if the call cannot be run.
     """
     values = validated(tools, request)
     return {name: dumped(value) for name, value in values.items()}
 
 
 def validated(tools: Mapping[str, Tool], request: ToolCall) -> Json:
-    """The arguments of a call as the function gets them. They are a copy: what the model wrote
-    stays as it is, whatever a function does. Raises ModelMistake.
+    """The arguments of a call as the function gets them. They are a copy, so a function cannot
+    change what the model wrote. Raises ModelMistake if they do not fit.
     """
     tool = tools.get(request.name)
     if tool is None:
@@ -241,14 +246,14 @@ def validated(tools: Mapping[str, Tool], request: ToolCall) -> Json:
         return named(tool.arguments_model.model_validate(arguments))
     except pydantic.ValidationError as error:
         problem = problems(error)
-    except Exception as error:  # a validator of the user's
+    except Exception as error:  # from a validator in the tool's own types
         problem = f"{type(error).__name__}: {error}"
     text = f"bad arguments for {tool.name}: {problem}. Correct them and call again."
     raise ModelMistake(text)
 
 
 def _defaults(tool: Tool) -> Json:
-    """What a tool with a ready schema takes for arguments that are left out."""
+    """The defaults in a ready schema, for arguments that the model left out."""
     defaults = {}
     for name, schema in tool.parameters.get("properties", {}).items():
         if "default" in schema:
@@ -257,7 +262,7 @@ def _defaults(tool: Tool) -> Json:
 
 
 def _bound(tools: Mapping[str, Tool], request: ToolCall, key: str) -> Callable[[], Any]:
-    """The call, ready to be made. Raises ModelMistake."""
+    """The call, ready to be made. Raises ModelMistake if it cannot be made."""
     arguments = validated(tools, request)
     tool = tools[request.name]
     if tool.takes_key:
@@ -290,7 +295,7 @@ def _problem(error: BaseException) -> str:
 
 
 def _as_text(value: Any) -> str:
-    """A result as text. It happened, whatever it returned: so this never fails."""
+    """A result as text. This never fails, because the call has already happened."""
     if type(value) is str:
         return value or "(empty)"
     try:
@@ -308,7 +313,7 @@ def _cut(text: str, max_chars: float) -> str:
 
 
 def signature(call: ToolCall) -> str:
-    """A call as one would write it, on one line: `lookup_order(order_id="ORD-001")`."""
+    """A call on one line, as in Python: `lookup_order(order_id="ORD-001")`."""
     name = _quoted(call.name)
     if isinstance(call.arguments, str):
         return f"{name}({call.arguments})"
@@ -320,7 +325,7 @@ def signature(call: ToolCall) -> str:
 
 
 def _quoted(name: str) -> str:
-    """A name of the usual form as it is, any other as JSON: a model may write what it likes."""
+    """A name: as it is if it has the usual form, else as JSON. A model may write anything."""
     if TOOL_NAME.fullmatch(name):
         return name
     return json_text(name)

@@ -1,14 +1,14 @@
-"""A transcript on disk: append-only JSONL, one message a line, readable by `jq` and by the next
-process.
+"""A transcript on disk: an append-only file of JSON lines, one message a line.
 
-Rule 1: a line is written when the message is there, so a killed process loses nothing; `flush` puts
-        it on the disk, so that a power cut does not either.
-Rule 2: the first line is a header: version, an id, and what the model was told. When that has
-        changed, a new header stands before the next message. No key is ever in it.
-Rule 3: a torn last line is cut off on open, for nothing was built on it. Any other line that cannot
-        be read is an error that names the line; nothing is skipped, and the file is not touched.
-Rule 4: one process at a time: the file is locked while it is open.
-Rule 5: a write that fails leaves the file as it was before.
+Rule 1: a line is written as soon as there is a message, so a killed process loses nothing. `flush`
+        puts the lines on the disk, so a power cut loses nothing either.
+Rule 2: the first line is a header: the version, an id, and what the model was told. If that has
+        changed, a new header is written before the next message. A header never holds an API key.
+Rule 3: if the last line was only half written, it is cut off when the file is opened: nothing was
+        done after it. Any other line that cannot be read is an error that names the line. Then
+        nothing is skipped, and the file is not changed.
+Rule 4: only one process at a time uses the file: it is locked while it is open.
+Rule 5: if a write fails, the file stays as it was before.
 
     {"type": "transcript", "version": 3, "id": "…", "created": "…", "model": "…", "tools": […], …}
     {"type": "user", "text": "I want a refund on ORD-001", "at": "2026-11-21T23:37:47.120+00:00"}
@@ -30,21 +30,21 @@ from .errors import TranscriptError
 from .messages import Json, Message, from_json, to_json
 
 VERSION = 3
-HEADER = b'{"type":"transcript"'  # how the first line begins
+HEADER = b'{"type":"transcript"'  # the beginning of the first line
 
 
 def utc_now() -> str:
-    """The time as it is stamped on messages: ISO, in UTC, to the millisecond."""
+    """The time stamp for a message: ISO, in UTC, with milliseconds."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 class Transcript:
-    """The messages of a file, open until `close` or the end of a `with` block. It can be gone
-    through, and changed by `append` alone, which writes before it returns. `notices`: what
-    somebody who goes on with the file should know.
+    """The messages of a file. The file is open until `close` or the end of a `with` block. You can
+    iterate over the messages. Only `append` changes them, and it writes before it returns.
+    `notices`: what somebody who goes on with the file should know.
 
-    `made_of` says what the model is told; it goes into the header of a new file and is compared
-    with that of an old one. Raises TranscriptError for a file that cannot be used.
+    `made_of` says what the model is told. It goes into the header of a new file, and is compared
+    with the header of an old one. Raises TranscriptError if the file cannot be used.
     """
 
     def __init__(self, path: str | os.PathLike[str], made_of: Json, *, now: str) -> None:
@@ -63,7 +63,7 @@ class Transcript:
 
     def _begin(self, made_of: Json, now: str) -> None:
         header = self._load()
-        with contextlib.suppress(OSError):  # a file that was there keeps its mode otherwise
+        with contextlib.suppress(OSError):  # without this, an old file would keep its mode
             os.fchmod(self._file.fileno(), 0o600)
         new_header = {"type": "transcript", "version": VERSION, "id": os.urandom(16).hex()}
         new_header |= {"created": now, **made_of}
@@ -79,9 +79,9 @@ class Transcript:
         return iter(self._messages)
 
     def append(self, message: Message) -> None:
-        """Write, then remember."""
+        """Write the message to the file, then add it to the messages in memory."""
         record = to_json(message)
-        from_json(record)  # raises ValueError for what could not be read again
+        from_json(record)  # raises ValueError if it could not be read again
         if self._header is not None:
             self._write(self._header)
             self._header = None
@@ -89,14 +89,14 @@ class Transcript:
         self._messages.append(message)
 
     def flush(self) -> None:
-        """Returns when all that was written is on the disk."""
+        """Return when all that was written is on the disk."""
         try:
             os.fsync(self._file)
         except OSError as error:
             raise self._unwritable(error) from error
 
     def close(self) -> None:
-        """Free the file for others. A forked child closes its copy alone."""
+        """Free the file for others. In a forked child, this closes only the child's copy."""
         if os.getpid() == self._pid:
             _unlock(self._file)
         self._file.close()
@@ -108,7 +108,7 @@ class Transcript:
         self.close()
 
     def _load(self) -> Json | None:
-        """Read the file; its last header, or None when there is nothing in it yet."""
+        """Read the file. Returns its last header, or None if there is nothing in it yet."""
         self._file.seek(0)
         data = self._file.readall()
         lines = data.splitlines(keepends=True)
@@ -118,7 +118,7 @@ class Transcript:
         header = self._read(lines)
         if header is None and not HEADER.startswith(torn[: len(HEADER)]):
             raise self._foreign()
-        try:  # only now that all of it could be read
+        try:  # the file is changed only now, after all of it could be read
             if torn:
                 self._file.truncate(len(data) - len(torn))
                 self.notices.append(f"{self.path}: a torn last line was cut off.")
@@ -129,7 +129,7 @@ class Transcript:
         return header
 
     def _read(self, lines: list[bytes]) -> Json | None:
-        """Take the messages in; the last header, or None where there is none."""
+        """Read the messages. Returns the last header, or None if there is none."""
         header: Json | None = None
         for number, line in enumerate(lines, 1):
             try:
@@ -159,10 +159,10 @@ class Transcript:
         return TranscriptError(f"{self.path}: cannot be written ({problem}); the run stops here")
 
     def _write(self, record: Json) -> None:
-        # ASCII alone: a lone surrogate in a model's words must not make the line unwritable.
+        # Only ASCII: else a line with a lone surrogate in a model's text could not be written.
         try:
             line = json.dumps(record, separators=(",", ":")).encode() + b"\n"
-        except RecursionError as error:  # no reader could make a message of it again
+        except RecursionError as error:  # then nobody could read the message again
             raise self._unwritable("it is nested too deeply") from error
         size = os.fstat(self._file.fileno()).st_size
         try:

@@ -2,19 +2,19 @@
 
     turn = Turn.of(transcript)      # or message by message: turn.add(message)
     turn.pending                    # the calls that have no result yet
-    turn.thought_behind(call)       # the thought that covers it
+    turn.thought_behind(call)       # the thought that covers a call
 
-A turn is all that follows one message of a person. A Turn is made of a whole transcript, and is
-about its last turn.
+A turn begins with a message from a person and lasts until that person writes again. A Turn is read
+from a whole transcript, and is about its last turn.
 
-Rule 1: it is a reading, never a state of its own: `add` message by message gives what `of` gives,
-        and a transcript that was saved is read as the one in memory was.
-Rule 2: it is the only reading. The loop, the policies, the audit, telemetry and the evaluation take
-        their facts from here; none goes through the messages again.
-Rule 3: facts are grouped by how long they live, and a group ends by being replaced with a new one:
-        `history` lasts for the whole conversation, the Turn until a person speaks, `answers` until
-        the next reply, `notes` until the next result.
-Rule 4: adding a message costs the same however long the transcript is.
+Rule 1: a Turn holds only facts that were read from the transcript. `add`, message by message, gives
+        the same Turn as `of`. A saved transcript gives the same Turn as the one in memory.
+Rule 2: the messages are read only here. The loop, the policies, the audit, telemetry and the
+        evaluation take their facts from the Turn; none of them goes through the messages again.
+Rule 3: facts are grouped by how long they last, and a new group replaces an old one. `history`
+        lasts for the whole conversation, the Turn until a person speaks, `answers` until the next
+        reply, `notes` until the next result.
+Rule 4: to add a message costs the same, however long the transcript is.
 """
 
 from collections import Counter, deque
@@ -46,13 +46,14 @@ from .text import canonical, is_blank
 from .think import bare, should_continue, thought
 
 What = tuple[str, str, str]  # an action as a value: its name, arguments and result
-# Why a model call is the last one, without tools. For silence: the answer is asked for in its form.
+# Why a model call is the last one, without tools. "silence": the model has answered in plain words,
+# and this call asks for the answer in the right form.
 WayOut = Literal["signal", "silence", "limit", "budget"]
 
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """A tool call as it was run, with the thought behind it (None: there was none)."""
+    """A tool call as it was run, with the thought behind it (None: there was no thought)."""
 
     call: ToolCall
     result: ToolResult
@@ -62,24 +63,24 @@ class Action:
 
 @dataclass(slots=True)
 class Answers:
-    """What became of the calls of the last reply so far."""
+    """What has happened so far to the calls of the last reply."""
 
     open_calls: OpenCalls = field(default_factory=OpenCalls)
     signal: bool | None = None  # `should_continue` of the reply's last thought
     refused: bool = False  # was one of the reply's calls refused?
-    refused_before: Counter[str] = field(default_factory=Counter)  # `Turn.refusals` before it
+    refused_before: Counter[str] = field(default_factory=Counter)  # `refusals` before the reply
 
     @property
     def says_done(self) -> bool:
-        """Does the reply say that all is done? Not beside a refused call: the model has not read
-        that refusal yet.
+        """Does the reply say that all is done? This does not count if one of its calls was refused,
+        because the model has not read the refusal yet.
         """
         return self.signal is False and not self.refused
 
 
 @dataclass(slots=True)
 class Turn:
-    """The reading of a transcript; all but `history` is about what a person last asked."""
+    """The facts of a transcript. All of them, except `history`, are about the last turn."""
 
     history: History = field(default_factory=History)
     request: User | None = None
@@ -88,46 +89,46 @@ class Turn:
     last: Spoken | None = None
     reply: Assistant | None = None  # the last one
     replied_to: list[str] = field(default_factory=list)  # the kit's questions that `reply` answers
-    closed_by: WayOut | None = None  # why `reply` had to be the last one; None: it had not
-    closing: WayOut | None = None  # why the next reply has to be, until a result or a check
+    closed_by: WayOut | None = None  # why `reply` had to be the last one; None if it did not
+    closing: WayOut | None = None  # why the next reply has to be the last one; None if it does not
     answers: Answers = field(default_factory=Answers)  # to the calls of `reply`
-    cover: Cover = field(default_factory=Cover)  # which thought covers the call that is next
-    notes: list[Started | Verdict] = field(default_factory=list)  # records about the next call
-    stop: Verdict | None = None  # by which a person ended the turn
+    cover: Cover = field(default_factory=Cover)  # which thought covers the next call
+    notes: list[Started | Verdict] = field(default_factory=list)  # about the next call
+    stop: Verdict | None = None  # the verdict with which a person ended the turn
     ended: Ended | None = None
 
     # What was done in it.
     replies: list[Assistant] = field(default_factory=list)
     thoughts: list[Thought] = field(default_factory=list)
     actions: list[Action] = field(default_factory=list)
-    asked: Counter[str] = field(default_factory=Counter)  # how often the kit did, by `User.kind`
+    asked: Counter[str] = field(default_factory=Counter)  # the kit's messages, by `User.kind`
     usage: Usage = field(default_factory=Usage)
     usage_of: dict[str, Usage] = field(default_factory=dict)  # by the name of the model
     clock: float | None = None  # the last time stamp, in seconds since 1970
-    seconds: float = 0.0  # of work, by the time stamps; waiting for a person is none
+    seconds: float = 0.0  # of work, by the time stamps; to wait for a person is not work
 
     # What was checked (`policies/done_when.py`).
     checks: list[Checked] = field(default_factory=list)
     checked: dict[str, Checked] = field(default_factory=dict)  # since the last action, by name
-    told_missing: bool = False  # the model was told what is missing, and did nothing since
+    told_missing: bool = False  # the model was told what is missing, and has done nothing since
 
     # What was done in a row.
     thoughts_in_a_row: int = 0  # replies that called nothing but think
     malformed_in_a_row: int = 0
-    failed_in_a_row: int = 0  # calls that failed, since one worked or a person said to go on
-    refusals: Counter[str] = field(default_factory=Counter)  # replies with one refused, by its code
-    wants_thought: bool = False  # the gate refused a call, and nothing was thought since
-    owes_thought: bool = True  # no think call, blank or not, since a person or another call
+    failed_in_a_row: int = 0  # calls that failed since a call worked or a person said to go on
+    refusals: Counter[str] = field(default_factory=Counter)  # refused replies in a row, by code
+    wants_thought: bool = False  # the gate refused a call, and there was no thought since
+    owes_thought: bool = True  # there was no think call since a person spoke or a tool was called
     what: What = ("", "", "")  # the last action, as a value: the same one again is a repeat
-    same_in_a_row: int = 0  # how often it was done without another action in between
-    repeats: Counter[What] = field(default_factory=Counter)  # how often each was done
+    same_in_a_row: int = 0  # how often it was done, with no other action in between
+    repeats: Counter[What] = field(default_factory=Counter)  # how often each action was done
     pointed_out: dict[What, int] = field(default_factory=dict)  # `repeats` when the model was told
 
-    _questions: list[str] = field(default_factory=list)  # of the kit, since the last reply
+    _questions: list[str] = field(default_factory=list)  # from the kit, since the last reply
 
     @classmethod
     def of(cls, transcript: "Turn | Iterable[Message]") -> "Turn":
-        """The reading of a transcript; a Turn is returned as it is."""
+        """The Turn of a transcript. A Turn is returned as it is."""
         if isinstance(transcript, Turn):
             return transcript
         turn = cls()
@@ -146,7 +147,7 @@ class Turn:
         return turns
 
     def add(self, message: Message) -> None:
-        """Go on with the next message."""
+        """Read the next message."""
         self.ended = None
         match message:
             case User(kind="person"):
@@ -179,7 +180,7 @@ class Turn:
 
     @property
     def started(self) -> Started | None:
-        """With what the call that is next was started, where it was; the last time counts."""
+        """The last start of the next call; None if it was not started."""
         for note in reversed(self.notes):
             if isinstance(note, Started):
                 return note
@@ -187,7 +188,7 @@ class Turn:
 
     @property
     def verdict(self) -> Verdict | None:
-        """What a person decided about the call that is next; the last time counts."""
+        """The last decision of a person about the next call; None if there is none."""
         for note in reversed(self.notes):
             if isinstance(note, Verdict):
                 return note
@@ -207,7 +208,7 @@ class Turn:
 
     @property
     def last_words(self) -> str:
-        """What the last reply says to the user; empty where there is none."""
+        """What the last reply says to the user; empty if there is no reply."""
         return self.reply.words if self.reply else ""
 
     @property
@@ -216,14 +217,15 @@ class Turn:
         return [check for check in self.checked.values() if check.missing is not None]
 
     def thought_behind(self, call: ToolCall, guarded: Set[str] | None = None) -> Thought | None:
-        """The thought that covers `call`, which has no result yet. Where `guarded` is given, a call
-        of any other tool before it in its reply uncovers it (`cover.py`).
+        """The thought that covers `call`, which has no result yet. If `guarded` is given, and a
+        tool that is not in it was called earlier in the same reply, no thought covers the call
+        (`cover.py`).
         """
         return self.cover.of(call, guarded)
 
     def as_decided(self, call: ToolCall) -> ToolCall:
-        """The call that is next as it is to be run: without a thought that it carries, and with the
-        arguments that a person put in.
+        """The next call in the form in which it will run: without a thought that it carries, and
+        with the arguments that a person put in.
         """
         edited: Json | None = None
         started = False
@@ -231,21 +233,21 @@ class Turn:
             if isinstance(note, Started):
                 started = True
             elif note.arguments is not None or not started:
-                # The last verdict counts. After a start, a plain yes keeps what was started.
+                # The last verdict counts. After a start, a plain yes keeps the started arguments.
                 edited = note.arguments
         if edited is None:
             return bare(call)
         return replace(bare(call), arguments=edited)
 
     def doubt(self, call: ToolCall) -> Doubt | None:
-        """What is known of the call that is next if it may have happened already, in this process
-        or an earlier one.
+        """What is known about the next call, if it may already have happened, in this process or in
+        an earlier one.
         """
         return self.history.doubt(self.as_decided(call))
 
     def _begin(self, request: User) -> None:
-        """A person speaks: a new turn of the same conversation. Its facts take the place of the old
-        ones in this object, for others hold it.
+        """A person speaks: this begins a new turn of the same conversation. The new facts replace
+        the old ones in this object, because others hold it.
         """
         self.history.starts.append(len(self.history.spoken))
         fresh = Turn(self.history, request)
@@ -259,7 +261,7 @@ class Turn:
         match message.kind:
             case "limit" | "budget" as kind:
                 self.closing = kind
-            case "answer":  # one was given, but not in the form that was asked
+            case "answer":  # the model gave an answer, but not in the right form
                 if self.closed_by is None and self.closing in (None, "signal"):
                     self.closing = "silence"
             case "check":
@@ -273,7 +275,7 @@ class Turn:
         self.closed_by = self.closing
         self.replied_to = self._questions
         self._questions = []
-        # Before `_count_in_a_row`, which begins new refusals.
+        # Before `_count_in_a_row`, which resets the refusals.
         self.answers = Answers(OpenCalls(deque(reply.tool_calls)), refused_before=self.refusals)
         self.notes = []
         self.cover.begin_reply()
@@ -312,7 +314,7 @@ class Turn:
             started = self.started is not None  # results come in the order of the calls
             self.history.settle(self.as_decided(call), result, started=started)
             self._add_tool_result(call, result)
-            if started:  # also where it is refused now: it may have run before a crash
+            if started:  # even if it is refused now: it may have run before a crash
                 self.cover.acted = True
         elif not result.is_error:
             self._add_thought(call)
@@ -330,7 +332,7 @@ class Turn:
         self.thoughts.append(new_thought)
         self.answers.signal = new_thought.should_continue
         self.owes_thought = False
-        # From here on: does it cover a call?
+        # The rest decides whether it covers the calls after it.
         if not self.reply.is_usable or isinstance(call.arguments, str):
             return
         if not is_blank(new_thought.text):
@@ -382,7 +384,7 @@ class Turn:
 
     def _add_verdict(self, verdict: Verdict) -> None:
         ends_run = verdict.decision == "quit"
-        if not verdict.call_id:  # it is about going on
+        if not verdict.call_id:  # it says whether to go on
             self.failed_in_a_row = 0
             ends_run = verdict.decision != "yes"
         elif self._is_about_next(verdict):
@@ -394,7 +396,7 @@ class Turn:
         return bool(self.pending) and self.pending[0].id == note.call_id
 
     def restart_clock(self, now: str) -> None:
-        """Another process takes the turn up: `seconds` are its own, and the pause is not work."""
+        """Another process goes on with the turn. `seconds` begin at 0; the pause is not work."""
         self.seconds = 0.0
         self.clock = _timestamp(now)
 
@@ -404,12 +406,12 @@ class Turn:
             return
         waited_for_person = isinstance(message, Verdict)
         if self.clock is not None and not waited_for_person:
-            self.seconds += max(0.0, now - self.clock)  # clocks step back
+            self.seconds += max(0.0, now - self.clock)  # a clock may step back
         self.clock = now
 
 
 def _timestamp(at: str) -> float | None:
-    """The seconds since 1970 of a time stamp; None where it is none."""
+    """A time stamp in seconds since 1970; None if it is not a time stamp."""
     try:
         moment = datetime.fromisoformat(at)
     except ValueError:

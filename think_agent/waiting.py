@@ -1,12 +1,12 @@
-"""User code, run to its end: a tool's function or a check, sync or async, within its timeout.
+"""Waiting: a tool's function or a check is run to its end, sync or async, within its timeout.
 
-Rule 1: `settle` and `asettle` give what a function returned or raised, as a value: `(value, None)`
-        or `(None, error)`. What they raise themselves is about whoever waits: Ctrl-C, an exit, the
+Rule 1: `settle` and `asettle` return what a function returned or raised, as a value: `(value,
+        None)` or `(None, error)`. They raise only what concerns the caller: Ctrl-C, an exit, the
         cancellation of a task.
-Rule 2: sync code cannot be stopped. With a timeout it runs in a thread of its own, which is left
-        alone when it takes too long; what it returns then is dropped.
-Rule 3: async code that is called from sync code runs on one event loop in the background, which
-        lives as long as the process, so a client that is shared between calls stays usable.
+Rule 2: sync code cannot be stopped. With a timeout it runs in its own thread. If it takes too long,
+        the thread goes on, and what it returns is dropped.
+Rule 3: if async code is called from sync code, it runs on one event loop in the background. That
+        loop lives as long as the process, so a client that several calls share stays usable.
 """
 
 import contextvars
@@ -29,7 +29,7 @@ class TookTooLong(Exception):
 
 
 def settle(function: Function, timeout: float | None = None) -> Settled:
-    """What comes of `function`, or of the awaitable that it returns. `timeout` is in seconds."""
+    """The result of `function`, or of the awaitable that it returns. `timeout` is in seconds."""
     if timeout is not None or inspect.iscoroutinefunction(function):
         return _settle_in_background(_outcome(function), timeout)
     try:
@@ -43,7 +43,7 @@ def settle(function: Function, timeout: float | None = None) -> Settled:
 
 async def asettle(function: Function, timeout: float | None = None) -> Settled:
     """`settle` without blocking the event loop: a sync function runs in a thread, an async one on
-    the loop. Cancelling whoever waits here cancels an async function, too.
+    the loop. If the task that waits here is cancelled, an async function is cancelled, too.
     """
     return _raise_exit(await _within(_outcome(function), timeout))
 
@@ -55,7 +55,7 @@ def _settle_in_background(work: Coroutine[Any, Any, Settled], timeout: float | N
     try:
         settled = task.result()
     finally:
-        task.cancel()  # after Ctrl-C; else it is done
+        task.cancel()  # this matters after Ctrl-C; else the task is done already
     return _raise_exit(settled)
 
 
@@ -88,7 +88,7 @@ async def _outcome(function: Function) -> Settled:
 
 
 async def _awaited(awaitable: Awaitable[Any]) -> Settled:
-    """What comes of it, as a value: an event loop does not survive an exit in one of its tasks."""
+    """The result as a value, because an event loop does not survive an exit in one of its tasks."""
     try:
         return await awaitable, None
     except BaseException as error:
@@ -103,8 +103,10 @@ def _raise_exit(settled: Settled) -> Settled:
 
 
 def _in_a_thread(function: Function) -> "Future[Settled]":
-    """What comes of `function` in a thread of its own. (A pool would be waited for at the end.)"""
-    from concurrent.futures import Future  # with logging behind it: a tenth of an import
+    """The result of `function`, which runs in its own thread. (At its exit, Python would wait for
+    the threads of a pool.)
+    """
+    from concurrent.futures import Future  # imported late: it is slow, because it imports logging
 
     future: Future[Settled] = Future()
     future.set_running_or_notify_cancel()
@@ -125,7 +127,7 @@ _lock = threading.Lock()
 
 
 def _background_loop() -> "AbstractEventLoop":
-    """The event loop of rule 3. A forked child has no such thread, so it gets one of its own."""
+    """The event loop of rule 3. A forked child does not have its thread, so it gets a new one."""
     import asyncio
 
     global _background

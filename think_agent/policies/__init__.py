@@ -1,12 +1,12 @@
-"""Policies: what the loop plans, amended. Each is a function `(step, turn) -> step`, and none is in
-the loop.
+"""Policies change what the loop plans. Each is a function `(step, turn) -> step`; none is in the
+loop.
 
-Rule 1: a policy reads facts from the turn and keeps nothing, so a resumed run decides as the first
-        one did.
-Rule 2: a policy changes only the steps it is about, and hands on the others as they are.
-Rule 3: factories take settings and give policies: `max_model_calls(30)` is a policy.
+Rule 1: a policy reads facts from the turn and keeps nothing. So a resumed run decides as it would
+        have without the pause.
+Rule 2: a policy changes only the steps that it is about, and returns the others as they are.
+Rule 3: a policy with settings is made by a function: `patience(3)` gives a policy.
 
-In which order an agent applies them, and why, stands in `Agent.policies`.
+`Agent.policies` shows the order in which an agent applies them, and why.
 """
 
 from .forcing import Forcing as Forcing

@@ -1,15 +1,17 @@
-"""A final answer of a type: `Agent(..., answer=Refund)`, or any other type that pydantic can
-validate, such as `list[Refund]`.
+"""An answer with a type: `Agent(..., answer=Refund)`.
 
-Rule 1: it uses the final call that the pattern has anyway. That call asks for structured output by
-        the provider's own means; no tool is misused for it.
-Rule 2: the answer is the whole text, one fence around it aside: a JSON object among words may be
-        but quoted. A type that is no object is asked for as `{"answer": …}`, and read with or
-        without that. So is one that holds itself.
-Rule 3: an answer that does not fit goes back once, with what was wrong; then the turn is
-        Done("invalid_answer"). A model that ended in silence answered in plain words, and is asked
-        for the form first.
-Rule 4: the words of a limit, a refusal or a broken-off reply are left as they are.
+The type may be any that pydantic can validate, such as `list[Refund]`.
+
+Rule 1: after the signal there is a last model call anyway. It asks for structured output in the
+        provider's own way; no tool is misused for that.
+Rule 2: the answer must be the whole text, without any other words: a JSON object between words
+        might only be a quotation. One code fence around it is allowed. A type that is not an object
+        is asked for as `{"answer": …}`, and is read with or without that. The same holds for a type
+        that contains itself.
+Rule 3: if the answer does not fit, the model is told once what was wrong. After that the turn is
+        Done("invalid_answer"). If the turn ended in silence, the answer was in plain words, so the
+        model is first asked for the right form.
+Rule 4: the last reply at a limit, a refusal and a reply that broke off are left as they are.
 """
 
 import inspect
@@ -30,14 +32,14 @@ from ..turn import Turn
 
 ASK = "Now give that answer as one JSON object in the form that is asked, and nothing else."
 FENCED = re.compile(r"```(?:[a-zA-Z][\w-]*\s)?(.*?)(?:```)?", re.DOTALL)
-WRAPPED = "answer"  # the key of an answer that is no object
+WRAPPED = "answer"  # the key for an answer that is not an object
 
 
 class TypedAnswer:
-    """What the answer has to be. `ask_for_answer` holds a run to it, `read` makes the object.
+    """The type of the answer. `ask_for_answer` is the policy, `read` makes the object.
 
-    `schema` is the JSON schema, in the keywords that every provider takes. Raises TypeError for a
-    type that pydantic cannot validate.
+    `schema` is the JSON schema, with only the keywords that every provider accepts. Raises
+    TypeError if pydantic cannot validate the type.
     """
 
     def __init__(self, kind: Any) -> None:
@@ -54,13 +56,13 @@ class TypedAnswer:
                 self._adapter = pydantic.TypeAdapter(pydantic.create_model("Answer", **fields))
                 schema = self._adapter.json_schema()
             self.schema = reduced(schema, strict=True)
-        except Exception as error:  # pydantic raises many kinds
+        except Exception as error:  # pydantic raises many kinds of errors
             why = shorten(str(error))
             raise TypeError(f"answer={kind!r}: pydantic cannot validate it ({why})") from None
 
     def read(self, text: str) -> Any:
-        """The object in an answer, coerced as the arguments of a tool are. Raises ModelMistake with
-        what is wrong, in the model's terms.
+        """The object in an answer, validated like the arguments of a tool. Raises ModelMistake,
+        which tells the model what is wrong.
         """
         try:
             value = pydantic_core.from_json(unfenced(text), allow_inf_nan=False)
@@ -78,17 +80,17 @@ class TypedAnswer:
         try:
             return self._adapter.validate_json(json_text(value))
         except pydantic.ValidationError as error:
-            # Where every property is required, one that may be left out is null.
+            # The schema requires every property, so the model wrote null for an optional one.
             nulls = [item["loc"] for item in error.errors() if item["input"] is None]
             taken_out = [_take_out(value, place) for place in nulls]
             if any(taken_out):
                 return self._validated(value)
             raise ModelMistake(problems(error)) from error
-        except Exception as error:  # of a validator that is the user's own
+        except Exception as error:  # from a validator in the type itself
             raise ModelMistake(f"{type(error).__name__}: {shorten(str(error))}") from error
 
     def ask_for_answer(self, step: Step, turn: Turn) -> Step:
-        """Ends a turn only with an answer that fits."""
+        """The policy: a turn ends only with an answer that fits."""
         if not isinstance(step, Done) or step.exit not in ("signal", "silence"):
             return step
         try:
@@ -101,7 +103,7 @@ class TypedAnswer:
         after_silence = step.exit == "silence"
         if after_silence and not times_asked:
             return CallModel("none", say=User(ASK, kind="answer"))
-        most = 2 if after_silence else 1  # silence was asked for the form first
+        most = 2 if after_silence else 1  # after silence, the first question was for the form
         if times_asked >= most:
             return Done("invalid_answer", step.answer)
         correct = f"Your answer does not fit: {problem}. Correct that. {ASK}"
@@ -109,8 +111,8 @@ class TypedAnswer:
 
 
 def unfenced(text: str) -> str:
-    """A text without the whitespace around it, and without one fence around all of it. (Its end may
-    be missing: some servers take it for a stop word.)
+    """A text without the whitespace around it, and without one code fence around all of it. (The
+    end of the fence may be missing: some servers take it for a stop word.)
     """
     body = text.strip()
     fenced = FENCED.fullmatch(body)
@@ -120,11 +122,11 @@ def unfenced(text: str) -> str:
 
 
 def _take_out(value: Any, place: Sequence[Any]) -> bool:
-    """Take the null at `place` out of the object that holds it. Was it there?"""
+    """Take the null at `place` out of the object that holds it. Returns False if there was none."""
     holder = value
     key = None
     for step in place:
-        with suppress(LookupError, TypeError):  # it may be the name of a union's branch
+        with suppress(LookupError, TypeError):  # `step` may be the name of a union's branch
             inner = value[step]
             holder = value
             key = step

@@ -1,13 +1,15 @@
-"""What a person decides: calls that need approval.
+"""Approval: a person decides about calls that need it.
 
-Rule 1: no verdict, no run. The question is a step (AskHuman), the verdict a message of the
-        transcript, so a run can pause for days and go on by it.
-Rule 2: a call whose arguments do not validate is refused with that error. Nobody is asked about it.
-Rule 3: the person and the predicate see the arguments as the function will get them, validated once
-        for the question. A predicate that raises means yes, and the question says so.
-Rule 4: a yes is to the arguments as the model wrote them, or as the person edited them, so it is
-        asked once, whatever a validator or a default does later.
-Rule 5: "no" is an answer for the model, with the person's reason; "quit" ends the run.
+Rule 1: without a verdict the call does not run. The question is a step (AskHuman), and the verdict
+        is a message in the transcript. So a run can pause for days and then go on.
+Rule 2: if the arguments of a call do not validate, the call is refused with that error. Nobody is
+        asked about it.
+Rule 3: the person, and the function in `needs_approval`, see the arguments as the tool will get
+        them. They are validated once for the question. If that function raises, the person is
+        asked, and the question says so.
+Rule 4: a yes is for the arguments that the model wrote, or for those that the person put in. The
+        person is asked only once, whatever a validator or a default does later.
+Rule 5: after "no" the model reads the person's reason. "quit" ends the run.
 """
 
 from collections.abc import Mapping
@@ -22,11 +24,11 @@ from ..tools import STARTED_BEFORE, ModelMistake, Tool, as_received, signature
 from ..turn import Turn
 from .text import is_text_that_changes
 
-MOST_EDITS = 3  # of one call, before edits that do not fit refuse it
+MOST_EDITS = 3  # of one call; if the edits never fit, it is then refused
 
 
 def same_call(step: Step, turn: Turn) -> Step:
-    """Whatever a policy of the user made of a call, it is the one that is next: its id stays."""
+    """If one of the user's policies replaced the next call, it keeps the id of that call."""
     match step:
         case CallTool(call) | Refuse(call) | AskHuman(call=ToolCall() as call):
             if turn.pending and call.id != turn.pending[0].id:
@@ -35,8 +37,9 @@ def same_call(step: Step, turn: Turn) -> Step:
 
 
 def validation(tools: Mapping[str, Tool]) -> Policy:
-    """Refuses a call whose arguments do not fit; any other goes on with what its function will get.
-    What a person said yes to is not validated again before it runs, but for an edit.
+    """Refuses a call if its arguments do not fit. Any other call goes on, with the arguments that
+    its function will get. After a person's yes a call is not validated again here, unless the
+    person edited it.
     """
 
     def validate(step: Step, turn: Turn) -> Step:
@@ -56,7 +59,7 @@ def validation(tools: Mapping[str, Tool]) -> Policy:
 
 
 def _ask_again(step: CallTool, turn: Turn, mistake: ModelMistake) -> Step:
-    """The question once more, about the call as it was planned, after an edit that does not fit."""
+    """Asks again, about the planned call, after an edit that does not fit."""
     edits = sum(isinstance(note, Verdict) for note in turn.notes)
     if edits >= MOST_EDITS:
         return Refuse(step.call, "person", f"not run: it was edited, and {mistake}")
@@ -65,7 +68,7 @@ def _ask_again(step: CallTool, turn: Turn, mistake: ModelMistake) -> Step:
 
 
 def approval(tools: Mapping[str, Tool]) -> Policy:
-    """Calls that need a person wait for a verdict."""
+    """Calls that need approval wait for a verdict."""
 
     def ask_for_approval(step: Step, turn: Turn) -> Step:
         if not isinstance(step, CallTool) or step.call.name == THINK_NAME:
@@ -119,8 +122,8 @@ def _thought(step: CallTool, turn: Turn) -> str:
 
 
 def verdict(answer: Verdict | bool, asked: AskHuman) -> Verdict:
-    """What a person answered, as a message about the call it was about. Raises TypeError for an
-    answer about another call.
+    """The person's answer as a message, with the id of the call. Raises TypeError if the answer is
+    about another call.
     """
     call_id = asked.call.id if asked.call else ""
     if isinstance(answer, bool):
@@ -133,7 +136,7 @@ def verdict(answer: Verdict | bool, asked: AskHuman) -> Verdict:
 
 
 def declined(step: Step, turn: Turn) -> Step:
-    """A person who quits, or says no to going on, ends the run, whatever was planned."""
+    """If a person quits, or does not want to go on, the run ends, whatever was planned."""
     if turn.stop is None or isinstance(step, Done):
         return step
     by = turn.stop.by or "a person"
@@ -141,7 +144,7 @@ def declined(step: Step, turn: Turn) -> Step:
 
 
 def pause_for_a_person(step: Step, turn: Turn) -> Step:
-    """Where there is no one to ask, the run pauses with the question."""
+    """If there is nobody to ask, the run pauses with the question."""
     if isinstance(step, AskHuman):
         return Done("needs_human", step.question)
     return step

@@ -1,17 +1,17 @@
-"""What is said is checked: `Agent(..., done_when=[check])`.
+"""Done when: checks that run when the model says that it is done.
 
-A check is a function `(turn) -> str | None`, sync or async, that says what is missing, in words for
-the model. It may look at the world (a database, a file, an exit code) and changes nothing.
+They are given as `Agent(..., done_when=[check])`. A check is a function `(turn) -> str | None`,
+sync or async. It tells the model what is missing; None means that nothing is. It may look at the
+world (a database, a file, an exit code), but changes nothing.
 
 Rule 1: when the model says that it is done, by signal or by silence, the checks run (the step
-        `Check`), and each leaves a `Checked` message. One that raises or takes too long is missing:
-        its error.
-Rule 2: with nothing missing, the run goes on as always, with no further message and no further
-        call.
-Rule 3: otherwise the model is told what is missing: do it, or say why it cannot be done. That is
-        asked at most twice a turn, and not again where nothing was done since: the model has said
-        why. Then the turn ends as `"unmet"`.
-Rule 4: a check is not run again before another action has run.
+        `Check`). Each adds a `Checked` message. If a check raises or takes too long, its error
+        counts as missing.
+Rule 2: if nothing is missing, the run goes on as usual, with no other message or model call.
+Rule 3: if something is missing, the model is told what: it must do it, or say why it cannot be
+        done. It is told at most twice a turn. If it did nothing after that, it has said why, and is
+        not told again. Then the turn ends as `"unmet"`.
+Rule 4: a check does not run again before another action has run.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -24,11 +24,11 @@ from ..waiting import Settled, TookTooLong
 
 CheckFunction = Callable[[Turn], str | Awaitable[str | None] | None]
 
-MOST_QUESTIONS = 2  # a turn; to repeat until a check passes would be to search for a lucky pass
+MOST_QUESTIONS = 2  # in a turn; with many tries a check might pass by luck
 
 
 def done_when(names: Sequence[str]) -> Policy:
-    """Holds a turn that ends by signal or silence against the checks of these names."""
+    """The policy: before a turn ends by signal or silence, the checks with these names run."""
 
     def check_what_is_said(step: Step, turn: Turn) -> Step:
         if not _says_done(step, turn):
@@ -68,18 +68,18 @@ def unchecked(names: Sequence[str], turn: Turn) -> tuple[str, ...]:
 
 
 def question(turn: Turn) -> str:
-    """What the model is told when something is missing."""
+    """What the model is told if something is missing."""
     return f"Not everything is done.\n{missing(turn)}\nDo it, or say why it cannot be done."
 
 
 def missing(turn: Turn) -> str:
-    """What the last checks found missing, a line each."""
+    """What the last checks found missing, one line each."""
     return "\n".join(f"- {check.missing}" for check in turn.missing)
 
 
 def checks_by_name(checks: Iterable[CheckFunction]) -> dict[str, CheckFunction]:
-    """The checks by their `__name__`. Raises ValueError for a name that is taken twice, TypeError
-    for what is no function.
+    """The checks by their `__name__`. Raises ValueError if two have the same name, and TypeError if
+    something is not a function.
     """
     by_name: dict[str, CheckFunction] = {}
     for check in checks:
@@ -93,7 +93,7 @@ def checks_by_name(checks: Iterable[CheckFunction]) -> dict[str, CheckFunction]:
 
 
 def as_checked(name: str, settled: Settled) -> Checked:
-    """What came of a check, as a message."""
+    """The result of a check, as a message."""
     value, error = settled
     if isinstance(error, TookTooLong):
         return Checked(name, f"the check {name} gave no result in time")

@@ -1,13 +1,13 @@
-"""One rule for doubt: a call that changes something and did not return may have happened.
+"""Doubt: a call that changes something and did not return may have happened.
 
-It crashed, was killed, timed out or raised: what is known of it stands in `turn.history.doubts`.
+It crashed, was killed, timed out or raised. `turn.history.doubts` lists these calls.
 
-Rule 1: a tool that is `read_only`, `idempotent` or takes an idempotency key is simply run again;
-        the key stays the same until the call returns a result.
-Rule 2: for any other tool a person is asked. Where none is there, a repeat is refused, and a call
-        that a crash stopped pauses the run.
-Rule 3: in a later turn a repeat asks, also with a key, for "try again" and "next month's rent" look
-        alike.
+Rule 1: if its tool is `read_only` or `idempotent`, or takes an idempotency key, it is simply run
+        again. The key stays the same until the call returns a result.
+Rule 2: for any other tool a person is asked. If there is nobody to ask, a repeat is refused; if a
+        crash stopped the call, the run pauses.
+Rule 3: in a later turn a person is asked even if there is a key, because "try again" and "next
+        month's rent" look the same.
 """
 
 from collections.abc import Mapping
@@ -27,15 +27,15 @@ DECLARE = "a tool that changes nothing should say so: @tool(read_only=True)"
 
 
 def doubt(tools: Mapping[str, Tool], *, ask: bool) -> Policy:
-    """The policy. `ask`: there is a person who can be asked."""
+    """The policy. `ask`: is there a person who can be asked?"""
 
     def ask_before_repeating(step: Step, turn: Turn) -> Step:
         if not isinstance(step, CallTool):
             return step
-        doubt = turn.doubt(turn.pending[0])  # as it was written, whatever a policy made of it
+        doubt = turn.doubt(turn.pending[0])  # the call as the model wrote it
         if doubt is None or _may_repeat(tools.get(step.call.name), doubt, turn):
             return step
-        decided = bool(turn.notes) and isinstance(turn.notes[-1], Verdict)  # since it was started
+        decided = bool(turn.notes) and isinstance(turn.notes[-1], Verdict)  # since its last start
         if decided:
             return step
         if ask or turn.started:
@@ -48,7 +48,7 @@ def doubt(tools: Mapping[str, Tool], *, ask: bool) -> Policy:
 
 
 def _may_repeat(tool: Tool | None, doubt: Doubt, turn: Turn) -> bool:
-    if tool is None or tool.may_repeat:  # one that is not there is not run
+    if tool is None or tool.may_repeat:  # a tool that does not exist is not run anyway
         return True
     if not tool.takes_key or not doubt.key:
         return False

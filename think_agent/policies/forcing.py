@@ -1,8 +1,9 @@
-"""When a thought is forced.
+"""Forcing: when the model is forced to think.
 
-Forcing is a hint to the provider, decided call by call: forcing `think` on *every* call would never
-end, and a choice that is ignored is not asked for again and again. (The gate forces one, too, after
-it has refused a call; what a provider refuses is asked for more weakly in `providers/base.py`.)
+The kit forces a thought by the tool choice, which is only a hint to the provider. It decides for
+each model call: if `think` were forced on *every* call, the turn would never end. It does not go on
+to ask for a choice that is ignored. (After it has refused a call, the gate forces a thought, too.
+If a provider refuses a tool choice, a weaker one is tried: `relax` in `wire/outgoing.py`.)
 """
 
 from dataclasses import replace
@@ -16,13 +17,13 @@ Forcing = Literal["never", "first", "always"]
 
 
 def force(when: Forcing) -> Policy:
-    """When `think` is forced by tool choice.
+    """The policy: when the tool choice forces `think`.
 
-    - `"first"`: on the first call after a person spoke; afterwards the model is free.
-    - `"always"`: a thought is owed at the start and after every action (`Force("think")`),
-      otherwise some tool is (`"required"`). Silence is impossible then, so the exit signal is the
-      way out.
-    - `"never"`: the model is free throughout.
+    - `"first"`: in the first model call after a person spoke. After that the model is free.
+    - `"always"`: the model must think at the start and after every action (`Force("think")`). In
+      the other calls it must call some tool (`"required"`). So silence is impossible, and the exit
+      signal is the only way out.
+    - `"never"`: the model is always free.
     """
     match when:
         case "first":
@@ -55,7 +56,7 @@ def force_always(step: Step, turn: Turn) -> Step:
 
 
 def stop_asking(step: Step, turn: Turn) -> Step:
-    """A tool choice that was ignored twice is not asked for any more: it costs and does nothing."""
+    """After two ignored tool choices, no more are asked for: they cost and do nothing."""
     if not isinstance(step, CallModel) or step.tool_choice in ("auto", "none"):
         return step
     if turn.history.ignored < 2:
@@ -77,7 +78,9 @@ def honored(choice: ToolChoice, reply: Assistant) -> bool:
 
 
 def not_honored(choice: ToolChoice, reply: Assistant, before: int) -> str:
-    """What a watcher should know of that. `before`: how many replies had ignored theirs."""
+    """What a watcher should know about a reply that did not do what its tool choice asked.
+    `before`: how many replies before it ignored theirs.
+    """
     if choice == "none":
         return f"{reply.model} called tools in its final reply; they were not run."
     asked = "call a tool"

@@ -1,20 +1,25 @@
-"""Think first: no guarded tool runs without a thought behind it, whatever the provider can force.
+"""The gate: no guarded tool runs without a thought behind it, whatever the provider can force.
 
-    covered(call):
-        a thought of its own (carried, not blank)                                  -> covered
-        last = the last non-blank thought before it, in a reply that was neither malformed nor cut;
-               none                                                                -> not covered
-        an unguarded action stands before it in its own reply, whatever came of it -> not covered
-        every action that ran between `last` and it is guarded and in its own reply -> covered
-        otherwise                                                                  -> not covered
+    last = the last thought before the call that is not blank, in a complete and readable reply
+    covered(call), by the first line that fits:
+        the call carries a thought that is not blank                    -> covered
+        there is no `last`                                              -> not covered
+        an unguarded tool was called before it in the same reply        -> not covered
+        an action ran between `last` and it, in an earlier reply        -> not covered
+        otherwise                                                       -> covered
 
-So `[think, pay, pay]` is covered twice; `[think] → [look, pay]`, `[look, think, pay]` and
-`[think] → [look] → [pay]` are refused, for the payment was decided before the look was read.
+(`think` itself does not count as an unguarded tool.)
 
-`cover.py` carries the rule out, call by call, as the transcript is read.
+So both payments in `[think, pay, pay]` are covered. `[think] → [look, pay]`, `[look, think, pay]`
+and `[think] → [look] → [pay]` are refused, because the model decided to pay before it read the
+result of `look`.
 
-It costs nothing when the model behaves, and it is the one of the ways to think first that holds
-everywhere. Not protected: tools that are not guarded, and what a thought says.
+`cover.py` applies the rule, call by call, as the transcript is read.
+
+The gate costs nothing if the model thinks by itself. Of all the ways to think first, it is the only
+one that works everywhere.
+
+Limitations: tools that are not guarded are not protected. What a thought says is not judged.
 """
 
 from collections.abc import Set
@@ -26,15 +31,15 @@ from ..think import CARRY_FIRST, THINK_FIRST
 from ..turn import Turn
 from .limits import is_free
 
-PATIENCE = 3  # refused replies in a row, before the run gives up
+PATIENCE = 3  # after this many refused replies in a row, the run gives up
 
 
 def gate(guarded: Set[str], *, can_think: bool = True) -> Policy:
-    """Think first: a call of a `guarded` tool that no thought covers is refused, not run.
+    """The policy: a call of a `guarded` tool is refused if no thought covers it.
 
-    The model is told to think and to try again, and the next call forces a thought where that is
-    possible (`can_think`: there is a think tool). A model that thinks by itself never notices.
-    After three refused replies in a row the run gives up.
+    The model is told to think and to try again. If there is a think tool (`can_think`), the next
+    model call forces a thought. A model that thinks by itself never notices the gate. After three
+    refused replies in a row the run gives up.
     """
 
     def think_first(step: Step, turn: Turn) -> Step:
@@ -54,6 +59,6 @@ def _after_refusal(step: CallModel, turn: Turn, can_think: bool) -> Step:
     if not can_think or not turn.wants_thought or step.tool_choice != "auto":
         return step
     question = step.say or turn.last
-    if isinstance(question, User) and question.kind != "repeat":  # it comes first
+    if isinstance(question, User) and question.kind != "repeat":  # the question comes first
         return step
     return replace(step, tool_choice=Force(THINK_NAME))

@@ -1,13 +1,13 @@
-"""Where a turn ends at the latest. The first limit that is reached closes it.
+"""Limits: a turn ends at the first limit that it reaches.
 
-Rule 1: at a limit the checks run (`done_when.py`), the tools are taken away, and one last model
-        call says what was done and what is open. What that call itself uses comes on top (but for
-        model calls, where it is the last of them).
-Rule 2: then the turn is Done("limit"), or Done("budget") for tokens and money, whatever the model
-        says or does not say.
-Rule 3: everything is counted from the transcript, seconds from the time stamps of its messages.
-        Waiting for a person, and the pause between two processes, are no seconds of work.
-Rule 4: there are no prices in here: they change. The caller brings the table.
+Rule 1: at a limit the checks run (`done_when.py`), and no tool can be called any more. One last
+        model call says what was done and what is open. The limit of model calls includes this call.
+        For the other limits, what it uses comes on top.
+Rule 2: then the turn is Done("limit"), or Done("budget") for tokens and money, whatever the last
+        reply says.
+Rule 3: everything is counted from the transcript, and seconds from the time stamps of its messages.
+        The time that a person takes to decide, and the pause between two processes, do not count.
+Rule 4: prices change, so there are none in here. The caller gives the table.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,8 +26,9 @@ Kind = Literal["limit", "budget"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """What a model costs, per million tokens, in whatever currency the limit is in. `cached_input`
-    is read from a cache, `written_input` written to one; None: as much as other input.
+    """What a model costs for a million tokens, in the currency of the limit. `cached_input` is for
+    tokens that were read from a cache, `written_input` for tokens that were written to one. None
+    means the same price as other input.
     """
 
     input: float
@@ -42,7 +43,7 @@ class Price:
                 raise ValueError(f"price {name}={value!r}: use a number from 0")
 
     def of(self, usage: Usage) -> float:
-        """The cost of a usage."""
+        """The cost of these tokens."""
         cached = self.cached_input
         if cached is None:
             cached = self.input
@@ -57,8 +58,8 @@ class Price:
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """The limits of a turn; infinity for none. `model`: the one that is asked, for its price.
-    `checks`: their names.
+    """The limits of a turn; infinity means no limit. `model`: the name of the model, to find its
+    price. `checks`: the names of the checks.
     """
 
     model: str = ""
@@ -75,8 +76,8 @@ class Limits:
             raise ValueError(f"no price for the model {self.model!r}; add it to prices=")
 
     def reached(self, turn: Turn) -> tuple[Kind, str] | None:
-        """The limit that a turn has reached: the exit it leads to, and the limit in words."""
-        if len(turn.replies) >= self.model_calls - 1:  # the last one is for the closing words
+        """The limit that a turn has reached, or None: the exit for it, and the limit in words."""
+        if len(turn.replies) >= self.model_calls - 1:  # one is kept for the last reply
             return "limit", f"{self.model_calls} model calls"
         if len(turn.actions) >= self.actions:
             return "limit", f"{self.actions} actions"
@@ -90,7 +91,7 @@ class Limits:
         return None
 
     def close(self, step: Step, turn: Turn) -> Step:
-        """The policy: at a limit no tool is called any more, and a last model call is made."""
+        """The policy: at a limit no tool is called any more, and the last model call is made."""
         if isinstance(step, CallTool):
             return self._refuse_beyond(step, turn)
         if not isinstance(step, CallModel):
@@ -101,7 +102,7 @@ class Limits:
         if step.tool_choice == "none" or reached is None:
             return step
         kind, limit = reached
-        if step.say and step.say.kind == "silence":  # no call is left to ask with
+        if step.say and step.say.kind == "silence":  # no model call is left for that question
             return Done(kind, turn.last_words)
         due = unchecked(self.checks, turn)
         if due:
@@ -109,15 +110,15 @@ class Limits:
         return CallModel("none", say=User(_closing_question(limit, turn), kind=kind))
 
     def _refuse_beyond(self, step: CallTool, turn: Turn) -> Step:
-        """Thoughts are no actions."""
+        """Refuse a call beyond the limit of actions. Thoughts are not actions."""
         if len(turn.actions) < self.actions or step.call.name == THINK_NAME:
             return step
         reason = f"not run: the limit of {self.actions} actions is reached."
         return Refuse(step.call, "limit", reason)
 
     def name_limit(self, step: Step, turn: Turn) -> Step:
-        """The policy: a turn that a limit has cut off, or left without closing words, ends by it,
-        with as much as there is.
+        """The policy: if a limit has cut off the last reply or left it empty, the exit names that
+        limit, and the answer is what there is.
         """
         if not isinstance(step, Done) or step.exit not in ("empty", "truncated"):
             return step
@@ -131,8 +132,8 @@ class Limits:
         return step
 
     def cost_of(self, turn: Turn) -> float | None:
-        """What a turn cost; None where there is no price. Servers call a model as they like: one
-        that is not in the table has the price of the model that was asked for.
+        """What a turn cost; None if there is no price. A server may name a model differently. A
+        model that is not in the table has the price of the model that was asked for.
         """
         asked_for = self.prices.get(self.model)
         if asked_for is None:
@@ -149,7 +150,7 @@ def is_free(step: Step) -> bool:
 
 
 def bound(name: str, value: float | None) -> float:
-    """A limit as a number; infinity for None. Raises ValueError for what is not above 0."""
+    """A limit as a number; infinity for None. Raises ValueError if it is not above 0."""
     if value is None:
         return inf
     if not value > 0:
@@ -158,10 +159,10 @@ def bound(name: str, value: float | None) -> float:
 
 
 def _end_without_call(step: CallModel, turn: Turn) -> Step:
-    """No model call is left, not even for the closing words."""
+    """The end if no model call is left, not even for the last reply."""
     if step.say and step.say.kind == "answer":
         return Done("invalid_answer", turn.last_words)
-    if step.tool_choice == "none":  # the closing call was the last, whatever came of it
+    if step.tool_choice == "none":  # the last model call was made already
         return Done("empty")
     return Done("limit", report(turn))
 

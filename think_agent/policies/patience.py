@@ -1,8 +1,10 @@
-"""How much goes wrong before the run stops: failures, repeats, replies that cannot be read.
+"""Patience: how often something may go wrong before the run gives up.
 
-Rule 1: the model is told first; only what goes on after that ends the run.
-Rule 2: after failures, a person who is there is asked before the run gives up. Repeats and replies
-        that cannot be read are no question for a person: they end it.
+It counts failures, repeats, and replies that cannot be read.
+
+Rule 1: the model is told first. The run ends only if the model goes on like that.
+Rule 2: after failures a person is asked, if there is one, before the run gives up. Repeats and
+        replies that cannot be read end the run; nobody is asked about them.
 """
 
 from collections.abc import Mapping
@@ -23,10 +25,10 @@ MOST_UNREADABLE = 3  # replies in a row
 def patience(
     limit: int = 3, *, on_tool_error: OnToolError = "tell_model", ask: bool = False
 ) -> Policy:
-    """After `limit` failed calls, without one that worked in between, a person is asked whether to
-    go on (`ask`), or the run gives up, with a summary of what was tried. A call that did not fit
-    its tool failed, too. `on_tool_error="fail_fast"` gives up at the first, and the calls that
-    stand beside it are not run.
+    """The policy: after `limit` failed calls in a row a person is asked whether to go on (`ask`),
+    or the run gives up, with a summary of what was tried. A call that does not fit its tool counts
+    as failed, too. `on_tool_error="fail_fast"` gives up at the first failed call, and does not run
+    the calls after it in the same reply.
     """
     most = bound("patience", limit)
     if on_tool_error not in ("tell_model", "fail_fast"):
@@ -46,7 +48,7 @@ def patience(
 
 
 def fail_fast(step: Step, turn: Turn) -> Step:
-    """The first failed call ends the run, and no call after it is run."""
+    """The policy: the first failed call ends the run, and no call after it is run."""
     if not turn.failed_in_a_row:
         return step
     if isinstance(step, CallTool) and step.call.name != THINK_NAME:
@@ -57,9 +59,10 @@ def fail_fast(step: Step, turn: Turn) -> Step:
 
 
 def no_repeats(tools: Mapping[str, Tool], limit: int = 3) -> Policy:
-    """The same action with the same arguments and the same result, `limit` times in a turn, is
-    pointed out to the model; once more, and the run gives up. What was thought does not matter.
-    To read again after another action is no repeat: a tool that is `read_only` counts in a row.
+    """The policy: if the same action had the same arguments and the same result `limit` times in a
+    turn, the model is told. If it happens once more, the run gives up. Thoughts in between do not
+    matter. To read again after another action is not a repeat, so a `read_only` tool counts only in
+    a row.
     """
     most = bound("max_repeats", limit)
 
@@ -90,8 +93,8 @@ def _point_out(name: str, times: int) -> str:
 
 
 def ask_for_format(step: Step, turn: Turn) -> Step:
-    """A reply that could not be read goes back to the model with what was expected; after three in
-    a row the run gives up.
+    """The policy: if a reply could not be read, the model is told what was expected. After three
+    such replies in a row the run gives up.
     """
     reply = turn.reply
     if reply is None:

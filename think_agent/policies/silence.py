@@ -1,32 +1,33 @@
-"""Silence is confirmed: a model that stops although it said that it would go on is asked, once.
+"""Silence: if the last thought said "more to do" but the model stops, it is asked once.
 
-Its own words are held against it, and nothing is guessed from them: the last thought of its turn
-said `should_continue` "true", and then it called no tool. Mostly it has announced its next step and
-forgotten to take it; sometimes it waits for the user, so the question says that, too.
+The last thought of the turn said `should_continue` "true", and then the model called no tool. No
+text is interpreted. Mostly the model has announced its next step and forgotten to take it.
+Sometimes it waits for the user, so the question mentions that, too. Then:
 
-    it calls think with "false", and nothing else -> its earlier text is the answer, exit "silence"
-    it calls something else                       -> the loop goes on
-    it says something again                       -> that is the answer
+    it calls only think, with "false" -> its earlier text is the answer, exit "silence"
+    it calls something else           -> the loop goes on
+    it writes another text            -> that is the answer
 
-A reply that its provider marks as commentary alone, or as not done, is asked about in the same way,
-thought or not.
+The model is also asked, with or without a thought, if the provider says that the model is not done,
+or if the reply has only commentary and no text.
 
-Limitations: it is never asked twice, nor after a question of the kit's own about the answer or the
-end, nor in a dialect (its end is typed); then what was said is the answer.
+Limitations: the model is asked at most once a turn. It is not asked after the kit has asked about
+the answer or the end. It is not asked in a dialect, which marks the end by its form. In these cases
+its text is the answer.
 """
 
 from ..loop import CallModel, Done, Policy, Step
 from ..messages import THINK_NAME, Assistant, User
 from ..turn import Turn
 
-WITHIN = {"format", "repeat"}  # questions about the way, after which a turn goes on as before
+WITHIN = {"format", "repeat"}  # the kit's messages after which a turn goes on as before
 ASK = "You stopped without calling a tool. Is everything done, or are you waiting for the user? "
 CONFIRM = 'Then call think with should_continue "false": your text above is the answer. Else go on.'
 ANSWER = "Then give the final answer. Else go on with the next step."
 
 
 def confirm_silence(*, can_think: bool) -> Policy:
-    """The policy; `can_think`: the model has a think tool with the exit signal to confirm by."""
+    """The policy. `can_think`: does the model have a think tool with the exit signal?"""
     question = User(ASK + (CONFIRM if can_think else ANSWER), kind="silence")
 
     def ask_about_silence(step: Step, turn: Turn) -> Step:
@@ -47,7 +48,9 @@ def confirm_silence(*, can_think: bool) -> Policy:
 
 
 def _confirms(reply: Assistant, turn: Turn) -> bool:
-    """Does the reply to the question say that all is done, by a thought alone or by nothing?"""
+    """Does the reply to the question say that all is done? A thought alone does, and so does an
+    empty reply.
+    """
     if not reply.is_usable or turn.pending:
         return False
     if any(call.name != THINK_NAME for call in reply.tool_calls):

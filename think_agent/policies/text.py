@@ -1,11 +1,11 @@
-"""Text is not a call: a call that was found in the text of a reply runs only if its tool is
-`read_only`.
+"""Text is not a call: a call in the text of a reply runs only if its tool is `read_only`.
 
-A model that writes its calls as text means some of them and quotes others, and no comparison of
+If a model writes its calls as text, it means some of them and only quotes others. No comparison of
 words can tell which. So a tool that changes something never runs from text; the model is told to
-call it. Where a person can be asked, the person decides (`policies/approval.py`).
+call it. If a person can be asked, that person decides (`policies/approval.py`).
 
-Limitations: in the dialects `json` and `react` the form is the call, so nothing there is text.
+Limitations: the dialects `json` and `react` have a strict form for calls. What is in that form is a
+call, not text.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from ..messages import THINK_NAME, ToolCall
 from ..tools import Tool
 from ..turn import Turn
 
-PATIENCE = 3  # refused replies in a row, before the run gives up
+PATIENCE = 3  # after this many refused replies in a row, the run gives up
 NOT_RUN = "not run: it was written as text. Call the tool instead."
 GIVE_UP = (
     f"I gave up: the model wrote its calls as text {PATIENCE} times in a row. "
@@ -24,7 +24,7 @@ GIVE_UP = (
 
 
 def text(tools: Mapping[str, Tool], *, ask: bool) -> Policy:
-    """The policy. `ask`: there is a person who can be asked instead."""
+    """The policy. `ask`: is there a person who can be asked instead?"""
 
     def refuse_text(step: Step, turn: Turn) -> Step:
         match step:
