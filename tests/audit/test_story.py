@@ -22,7 +22,7 @@ from think_agent.testing import call, think
 
 PLAIN = {"force": "never", "silence": "accept"}
 CRASHED = "the run was stopped inside it: it may have happened"
-AGAIN = "RUN AGAIN, though it was started once before and did not return"
+AGAIN = "RUN AGAIN, though it was started before and did not return"
 
 
 def in_each_form(messages, **options):
@@ -105,7 +105,7 @@ def test_a_repeat_under_the_same_key_is_told_too(tmp_path):
     replies = [(think("due"), call("pay", cents=58000)), "Paid."]
     _, forms = in_each_form(crashing(tmp_path, pay, replies, ["", ""]).transcript)
     [key] = set(paid)
-    again = f"RUN AGAIN under the same idempotency key {key}, though it was started once before"
+    again = f"RUN AGAIN under the idempotency key {key}, though it was started before"
     for text in forms:
         in_order(text, f"started under the idempotency key {key}", CRASHED, again)
 

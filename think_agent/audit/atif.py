@@ -8,14 +8,23 @@ Source: the RFC of Harbor (github.com/harbor-framework/harbor, rfcs/0001), versi
 package `atif`, whose models the tests hold a trajectory against.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict
-from datetime import datetime
 
 from .. import __version__
-from ..messages import MESSAGES, Assistant, Json, Message, ToolResult, User, from_json, to_json
+from ..messages import (
+    MESSAGES,
+    Assistant,
+    Json,
+    Message,
+    ToolResult,
+    Usage,
+    User,
+    from_json,
+    to_json,
+)
 from ..text import json_text
-from .reading import Entry
+from .reading import Entry, Unreadable
 
 VERSION = "ATIF-v1.8"
 OURS = "think_agent"  # in the `extra` of a step or of a trajectory
@@ -24,68 +33,50 @@ OURS = "think_agent"  # in the `extra` of a step or of a trajectory
 def to_atif(entries: Iterable[Entry], header: Json) -> Json:
     """The trajectory of a transcript, as JSON."""
     steps: list[Json] = []
-    if isinstance(header.get("instructions"), str):
+    if "instructions" in header:
         steps.append({"source": "system", "message": header["instructions"], "extra": {OURS: []}})
     for group in _groups(entries):
         steps.append(_step(group))
     for number, step in enumerate(steps, 1):
         step["step_id"] = number
 
-    agent: Json = {"name": "think-agent", "version": __version__}
-    if isinstance(header.get("model"), str):
-        agent["model_name"] = header["model"]
-    tools = header.get("tools")
-    if isinstance(tools, list):
-        agent["tool_definitions"] = [tool for tool in tools if isinstance(tool, dict)]
-    trajectory = {"schema_version": VERSION, "agent": agent, "steps": steps}
-    return {**trajectory, "extra": {OURS: {"header": header}}}
+    agent = {
+        "name": "think-agent",
+        "version": __version__,
+        "model_name": header.get("model"),
+        "tool_definitions": header.get("tools"),
+    }
+    extra = {OURS: {"header": header}}
+    return {"schema_version": VERSION, "agent": agent, "steps": steps, "extra": extra}
 
 
-def of_ours(steps: Sequence[object]) -> list[Message] | None:
-    """The messages that steps were made of; None for steps that another program wrote. Raises
-    ValueError for a message that is none.
-    """
+def of_ours(steps: Iterable[Json]) -> list[Message]:
+    """The messages that steps of ours were made of. Raises ValueError for one that is none."""
     messages: list[Message] = []
     for step in steps:
-        match step:
-            case {"extra": {"think_agent": list(kept)}}:
-                messages += [from_json(message) for message in kept]
-            case _:
-                return None
+        messages += [from_json(message) for message in step["extra"][OURS]]
     return messages
 
 
-def _groups(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
-    """The entries of each step: a reply with all that is about its calls; anything else alone."""
-    group: list[Entry] = []
-    ids: set[str] = set()
+def _groups(entries: Iterable[Entry]) -> list[list[Entry]]:
+    """The entries of each step: what somebody says, with all that follows from it."""
+    groups: list[list[Entry]] = []
     for entry in entries:
-        about = getattr(entry, "call_id", None)
-        if group and about not in ids:
-            yield group
-            group = []
-            ids = set()
-        if isinstance(entry, Assistant):
-            ids = {call.id for call in entry.tool_calls}
-        group.append(entry)
-    if group:
-        yield group
+        if not groups or isinstance(entry, User | Assistant | Unreadable):
+            groups.append([])
+        groups[-1].append(entry)
+    return groups
 
 
 def _step(group: list[Entry]) -> Json:
     first = group[0]
     kept = [to_json(entry) for entry in group if isinstance(entry, MESSAGES)]
     step: Json = {"source": "system", "extra": {OURS: kept}}
-    results = [_result(entry) for entry in group if isinstance(entry, ToolResult)]
-    if results:
-        step["observation"] = {"results": results}
-    at = getattr(first, "at", None)
-    if _is_time(at):
-        step["timestamp"] = at
-
+    if not isinstance(first, Unreadable):
+        step["timestamp"] = first.at or None
     match first:
         case Assistant():
-            step |= _reply(first)
+            step |= _reply(first, group)
         case User(text=text):
             step |= {"source": "user", "message": text}
         case _:
@@ -93,37 +84,33 @@ def _step(group: list[Entry]) -> Json:
     return step
 
 
-def _reply(reply: Assistant) -> Json:
-    usage = reply.usage
-    step: Json = {"source": "agent", "message": reply.words}
-    if reply.model:
-        step["model_name"] = reply.model
-    if reply.thinking:
-        step["reasoning_content"] = reply.thinking
-    if usage.input_tokens or usage.output_tokens:
-        step["metrics"] = {
-            "prompt_tokens": usage.input_tokens,
-            "completion_tokens": usage.output_tokens,
-            "cached_tokens": usage.cached_tokens,
-        }
+def _reply(reply: Assistant, group: Iterable[Entry]) -> Json:
     calls: list[Json] = []
     for call in reply.tool_calls:
         arguments = call.arguments
         if isinstance(arguments, str):
             arguments = {"text": arguments}  # ATIF has objects alone
         calls.append({"tool_call_id": call.id, "function_name": call.name, "arguments": arguments})
-    if calls:
-        step["tool_calls"] = calls
+
+    ids = {call.id for call in reply.tool_calls}
+    results: list[Json] = []
+    for entry in group:
+        if isinstance(entry, ToolResult) and entry.call_id in ids:
+            extra = {"is_error": entry.is_error}
+            result = {"source_call_id": entry.call_id, "content": entry.content, "extra": extra}
+            results.append(result)
+    step: Json = {
+        "source": "agent",
+        "message": reply.words,
+        "model_name": reply.model,
+        "reasoning_content": reply.thinking,
+        "tool_calls": calls,
+        "observation": {"results": results},
+    }
+    if reply.usage != Usage():
+        step["metrics"] = {
+            "prompt_tokens": reply.usage.input_tokens,
+            "completion_tokens": reply.usage.output_tokens,
+            "cached_tokens": reply.usage.cached_tokens,
+        }
     return step
-
-
-def _result(result: ToolResult) -> Json:
-    extra = {"is_error": result.is_error}
-    return {"source_call_id": result.call_id, "content": result.content, "extra": extra}
-
-
-def _is_time(at: str | None) -> bool:
-    try:
-        return at is not None and bool(datetime.fromisoformat(at))
-    except ValueError:
-        return False

@@ -182,7 +182,7 @@ def tokens(usage: Usage) -> str:
 
 def duration(seconds: float | None) -> str:
     """A time span as a person says it; empty when it is unknown."""
-    if seconds is None:
+    if not seconds:
         return ""
     if seconds < 0.05:
         return f"{seconds * 1000:.0f} ms"
@@ -221,7 +221,7 @@ def cause(reply: Assistant | None) -> str:
 
 def figures(exit: str | None, turn: Turn, seconds: float | None) -> str:
     """The last line of a run: `✓ done · 3 actions, each behind a thought · 6 model calls · …`."""
-    calls = _number(len(turn.replies), "model call")
+    calls = counted(len(turn.replies), "model call")
     missing = [f"missing: {check.missing}" for check in turn.missing]
     actions = thought_of(turn.actions)
     return joined(ended(exit), *missing, actions, calls, tokens(turn.usage), duration(seconds))
@@ -231,7 +231,7 @@ def thought_of(actions: Collection[Action]) -> str:
     """How many actions there were, how many of them failed, and how many stand behind a thought."""
     if not actions:
         return "no action"
-    text = _number(len(actions), "action")
+    text = counted(len(actions), "action")
     failed = [action for action in actions if action.result.is_error]
     if failed:
         text += f", {len(failed)} failed"
@@ -242,5 +242,6 @@ def thought_of(actions: Collection[Action]) -> str:
     return f"{text}, {each}behind a thought"
 
 
-def _number(number: int, noun: str) -> str:
+def counted(number: int, noun: str) -> str:
+    """A number of things: `1 run`, `2 runs`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
