@@ -129,7 +129,7 @@ def _runs(values: Iterable[tuple[int, Any]]) -> Iterator[tuple[Rows, Json]]:
     """
     alone: dict[Any, Rows] = {}
     for number, value in values:
-        agent = False
+        agent: Any = False
         if isinstance(value, list):
             yield from _runs(enumerate(value, 1))
             continue

@@ -17,7 +17,7 @@ from ..transcript import VERSION
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """A line of the file that is no message: its number, what stands there, what is wrong with it."""
+    """A line of the file that is no message: its number, its text and what is wrong with it."""
 
     line: int
     raw: str
@@ -37,7 +37,9 @@ class Record:
 
 
 def read(path: str | Path) -> Record:
-    """Read a transcript, whatever its state. Raises TranscriptError when there is no such file."""
+    """Read a transcript, whatever its state. Raises TranscriptError when there is no such file, or
+    nothing in it can be read.
+    """
     try:
         lines = Path(path).read_bytes().split(b"\n")
     except OSError as error:
@@ -47,6 +49,7 @@ def read(path: str | Path) -> Record:
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
+        found: Json | Entry
         try:
             found = parse(line)
         except (ValueError, RecursionError) as error:
@@ -56,6 +59,8 @@ def read(path: str | Path) -> Record:
         else:
             entries.append(found)
 
+    if not header and all(isinstance(entry, Unreadable) for entry in entries):
+        raise TranscriptError(f"{path}: no line of it is a message; choose the transcript of a run")
     warnings: list[str] = []
     if header.get("version") != VERSION:
         version = header.get("version", "unknown")

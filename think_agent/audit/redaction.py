@@ -85,7 +85,7 @@ class Redaction:
                 return {self._masked(str(key)): self._item(key, value[key]) for key in value}
             case list() | tuple():
                 return type(value)(self._hidden(item) for item in value)
-        if is_dataclass(value):
+        if is_dataclass(value) and not isinstance(value, type):
             return replace(value, **dict(self._changed(value)))
         return value
 

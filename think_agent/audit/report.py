@@ -18,6 +18,7 @@ from itertools import count
 from typing import Any, TypeAlias
 
 from .. import think
+from ..cover import Thought
 from ..loop import Done, next_step
 from ..messages import (
     MESSAGES,
@@ -36,7 +37,7 @@ from ..messages import (
 )
 from ..policies.forcing import honored, not_honored
 from ..text import json_text
-from ..turn import Action, Thought
+from ..turn import Action
 from ..turn import Turn as Reading
 from . import words
 from .reading import Entry, Unreadable
