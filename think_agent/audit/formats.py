@@ -5,8 +5,9 @@ Rule 1: a row is read by its own shape, never by the name of its format. So a lo
 Rule 2: what has no known shape is noted as unread, with its reason. Nothing is left out in silence.
 Rule 3: a log that is known but not read here is refused by its name.
 
-Limitations: tokens are not read. Left out on purpose: Claude Code's own bookkeeping (BOOKKEEPING),
-where a sub-agent's progress is a copy of what stands in that agent's own file.
+Limitations: tokens, times and the names of models are not read. Left out on purpose: Claude Code's
+own bookkeeping (BOOKKEEPING), where a sub-agent's progress is a copy of what stands in that agent's
+own file.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,7 +15,7 @@ from typing import Any, Literal
 
 from ..messages import Assistant, Json, ToolCall, ToolResult, User
 from ..text import json_object, json_text
-from .runs import Builder
+from .runs import Run
 
 # The formats that are read, and the marks of their rows: a field that only they have, or the type
 # of a row or of a part of its content. The first format with a mark in a log is the log's; without
@@ -97,7 +98,7 @@ def other_format(value: Any) -> str:
 # From a row to what it says.
 
 
-def read_row(row: Any, run: Builder) -> None:
+def read_row(row: Any, run: Run) -> None:
     """Add what a row says to its run."""
     match row:
         case {"step_id": _, "source": str()}:
@@ -114,14 +115,14 @@ def read_row(row: Any, run: Builder) -> None:
         case {"role": "tool" | "function"}:
             _read_result(row, row.get("tool_call_id"), row.get("content"), None, run)
         case {"role": role}:
-            run.unread(f"a row of the role {role!r}")
+            run.leave_out(f"a row of the role {role!r}")
         case {"type": _}:  # an item of the Responses API is a part of its own
             _read_parts(row, [row], run)
         case _:
-            run.unread("a row that is no message")
+            run.leave_out("a row that is no message")
 
 
-def _read_parts(row: Json, parts: Sequence[Json], run: Builder) -> None:
+def _read_parts(row: Json, parts: Sequence[Json], run: Run) -> None:
     """Add what these parts of a row say: the other parts, then its text."""
     text = ""
     for part in parts:
@@ -134,12 +135,12 @@ def _read_parts(row: Json, parts: Sequence[Json], run: Builder) -> None:
     if role == "user":
         answers = any(part.get("type") in RESULTS for part in parts)
         if text or not answers:
-            run.add_user(User(text, _speaker(row), _plain(row.get("timestamp"))))
+            run.add_user(User(text, _speaker(row)))
     elif role or text:
         _add_reply(row, run, text=text)
 
 
-def _read_part(row: Json, part: Json, run: Builder) -> None:
+def _read_part(row: Json, part: Json, run: Run) -> None:
     """Add what a part says that is no text."""
     kind = part.get("type")
     if kind in REASONING:
@@ -152,14 +153,12 @@ def _read_part(row: Json, part: Json, run: Builder) -> None:
         id, content, failed = RESULTS[kind]
         _read_result(row, part.get(id), part.get(content), part.get("is_error", failed), run)
     else:
-        run.unread(f"a part of the type {kind!r}")
+        run.leave_out(f"a part of the type {kind!r}")
 
 
-def _add_reply(row: Json, run: Builder, **said: Any) -> None:
+def _add_reply(row: Json, run: Run, **said: Any) -> None:
     """Add a part of the reply that a row belongs to."""
-    model = _plain(row.get("model"))
-    message = Assistant(**said, model=model, at=_plain(row.get("timestamp")))
-    run.add_reply(message, _plain(row.get("reply")))
+    run.add_reply(_plain(row.get("reply")), Assistant(**said))
 
 
 def _speaker(row: Json) -> Literal["person", "nudge"]:
@@ -188,13 +187,13 @@ def _beside(row: Json) -> Iterator[Json]:
                 yield call
 
 
-def _read_step(row: Json, run: Builder) -> None:
+def _read_step(row: Json, run: Run) -> None:
     """Add a step of ATIF: a row like others, and the results of its calls."""
     if row.get("is_copied_context"):
-        run.unread("a step that was copied from another trajectory")
+        run.leave_out("a step that was copied from another trajectory")
         return
     role = {"agent": "assistant"}.get(row["source"], row["source"])
-    step = {"role": role, "content": row.get("message"), "model": row.get("model_name")}
+    step = {"role": role, "content": row.get("message")}
     read_row({**row, **step, "reply": f"step {row['step_id']}", "source": None}, run)
 
     calls = _parts(row.get("tool_calls"))
@@ -208,7 +207,7 @@ def _read_step(row: Json, run: Builder) -> None:
         _read_result(row, id, result.get("content"), failed, run)
 
 
-def _read_result(row: Json, id: Any, content: Any, failed: bool | None, run: Builder) -> None:
+def _read_result(row: Json, id: Any, content: Any, failed: bool | None, run: Run) -> None:
     """Add what a call gave, as text."""
     if isinstance(content, dict):
         content = json_text(content)
@@ -217,10 +216,9 @@ def _read_result(row: Json, id: Any, content: Any, failed: bool | None, run: Bui
         if isinstance(part.get("text"), str):
             text += part["text"]
         else:
-            run.unread(f"a part of the type {part.get('type')!r} in a result")
+            run.leave_out(f"a part of the type {part.get('type')!r} in a result")
     name = row.get("tool_name", row.get("name"))
-    at = _plain(row.get("timestamp"))
-    run.add_result(ToolResult(_plain(id), _plain(name), text, at=at), failed)
+    run.add_result(ToolResult(_plain(id), _plain(name), text), failed)
 
 
 def _call(id: Any, name: Any, arguments: Any) -> ToolCall:

@@ -27,7 +27,7 @@ from ..messages import Json
 from .atif import of_ours
 from .formats import FORMATS, format_of, other_format, read_row
 from .reading import parse
-from .runs import Builder, Run
+from .runs import Run
 
 __all__ = ["Log", "Run", "is_transcript", "read_log"]
 
@@ -181,10 +181,13 @@ def _run(rows: Rows, facts: Json, thinks: Sequence[str]) -> Run:
         if name:
             raise ValueError(f"it is a log of {name}; {ATIF}")
 
+    run = Run(facts, thinks)
     match facts:
         case {"extra": {"think_agent": {"header": header}}}:
-            return Run(of_ours(rows.values()), header, facts)
-    builder = Builder(facts, thinks)
-    for builder.row, row in rows.items():
-        read_row(row, builder)
-    return builder.end()
+            run.header = header
+            run.messages = of_ours(rows.values())
+            return run
+    for run.row, row in rows.items():
+        read_row(row, run)
+    run.end()
+    return run

@@ -49,12 +49,21 @@ Answer: TypeAlias = ToolResult | Started | Verdict  # what is about a call
 @dataclass(slots=True)
 class Event:
     """What happened to a call, in words. `entry` is the message that says so; a crash left none.
-    `is_loud`: the call may have happened, or happened twice.
+    `is_warning`: the call may have happened, or happened twice.
     """
 
     text: str
     entry: Answer | None = None
-    is_loud: bool = False
+    is_warning: bool = False
+
+
+@dataclass(slots=True)
+class Note:
+    """Anything between the steps, in words. `is_warning`: it is bad news."""
+
+    text: str
+    entry: Entry
+    is_warning: bool = False
 
 
 @dataclass(slots=True)
@@ -116,7 +125,7 @@ class Step:
         """The events that nobody should miss."""
         for call in self.calls:
             for event in call.events:
-                if event.is_loud:
+                if event.is_warning:
                     yield f"{call.call.name}: {event.text}"
 
 
@@ -132,15 +141,6 @@ def _warnings(call: Call) -> Iterator[str]:
             yield advice
     elif call.status == "not run":
         yield f"{name}: not run."
-
-
-@dataclass(slots=True)
-class Note:
-    """Anything between the steps, in words. `is_warning`: it is bad news."""
-
-    text: str
-    entry: Entry
-    is_warning: bool = False
 
 
 @dataclass(slots=True)
@@ -349,7 +349,7 @@ class _Builder:
         if doubt is None or doubt.starts == 1:
             return Event(f"started{under}", started)
         text = f"RUN AGAIN{under}, though it was started before and did not return"
-        return Event(text, started, is_loud=True)
+        return Event(text, started, is_warning=True)
 
     def _result(self, call: Call, result: ToolResult, took: float | None) -> Event:
         """A call has its result."""
@@ -367,7 +367,7 @@ class _Builder:
 
         call.seconds = took
         if result.in_doubt:
-            return Event("it did not return: it may have happened", result, is_loud=True)
+            return Event("it did not return: it may have happened", result, is_warning=True)
         return Event(call.status, result)
 
     def _leave_open(self) -> None:
@@ -381,7 +381,7 @@ class _Builder:
         """Something else follows: a call that was started last has not returned."""
         if call.events and isinstance(call.events[-1].entry, Started):
             text = "the run was stopped inside it: it may have happened"
-            call.events.append(Event(text, is_loud=True))
+            call.events.append(Event(text, is_warning=True))
 
     def end(self, exit: str | None) -> None:
         """Nothing follows in this turn; `exit` is how it ended, where the caller knows."""

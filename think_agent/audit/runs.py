@@ -11,144 +11,95 @@ Rule 4: what could not be read is noted, with its row: also calls without a resu
 """
 
 from collections import defaultdict, deque
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import count
+from typing import TypeAlias
 
 from ..messages import THINK_NAME, Assistant, Json, Message, ToolCall, ToolResult, User
 from ..text import json_text
 
+Parts: TypeAlias = list[tuple[int, Assistant]]  # of a reply, each with its row
+Result: TypeAlias = tuple[int, ToolResult, bool | None]  # its row, and the log's word for failure
 
-@dataclass(slots=True)
+
 class Run:
-    """One run of a log.
+    """One run of a log. `row` is the number of the row that is read, `thinks` are the tools whose
+    calls are thoughts.
 
     `header` is what the model was told, as in a transcript of ours, `facts` what else the log says.
     `unread`: what could not be read, each with its row. `guessed`: the ids of the calls of which
     the log itself does not say whether they failed.
     """
 
-    messages: list[Message] = field(default_factory=list)
-    header: Json = field(default_factory=dict)
-    facts: Json = field(default_factory=dict)
-    unread: list[tuple[int, str]] = field(default_factory=list)
-    guessed: set[str] = field(default_factory=set)
-
-
-@dataclass(slots=True)
-class _Reply:
-    """A reply, and the row of each of its calls."""
-
-    message: Assistant = field(default_factory=Assistant)
-    rows: list[int] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
-class _Result:
-    """The result of a call, its row, and the log's own word for whether the call failed."""
-
-    message: ToolResult
-    row: int
-    failed: bool | None
-
-
-class Builder:
-    """Takes what the rows say. `row` is the number of the row that is read."""
-
-    def __init__(self, facts: Json, thinks: Sequence[str]) -> None:
+    def __init__(self, facts: Json, thinks: Sequence[str] = ()) -> None:
+        self.facts = facts
+        self.header: Json = {}
+        self.messages: list[Message] = []
+        self.unread: list[tuple[int, str]] = []
+        self.guessed: set[str] = set()
         self.row = 0
-        self._run = Run(facts=facts)
         self._thinks = thinks
-        self._said: list[User | _Reply] = []
-        self._replies: dict[str, _Reply] = {}  # by the id that the log gives them
-        self._current: _Reply | None = None  # what else is said without an id belongs to it
-        self._results: dict[str, deque[_Result]] = defaultdict(deque)  # by id, or name
-        self._calls = 0
+        self._said: list[User | Parts] = []
+        self._replies: dict[str, Parts] = {}  # by their id; the last one without an id by ""
+        self._results: dict[str, deque[Result]] = defaultdict(deque)  # by id of the call, or name
+        self._numbers = count(1)
 
-    def unread(self, what: str) -> None:
+    def leave_out(self, what: str) -> None:
         """Something could not be read."""
-        self._run.unread.append((self.row, what))
+        self.unread.append((self.row, what))
 
     def add_instructions(self, text: str) -> None:
         """What the model was told before it began."""
-        header = self._run.header
-        header["instructions"] = _joined(header.get("instructions", ""), text)
+        before = self.header.get("instructions", "")
+        self.header["instructions"] = _joined([before, text])
 
     def add_user(self, message: User) -> None:
         """Somebody speaks to the model."""
         self._said.append(message)
-        self._current = None
+        self._replies.pop("", None)
 
-    def add_reply(self, part: Assistant, id: str) -> None:
+    def add_reply(self, id: str, part: Assistant) -> None:
         """A part of a reply; `id` is that of the reply, where the log gives it one."""
-        reply = self._current
-        if id:
-            reply = self._replies.get(id)
-        if reply is None:
-            reply = _Reply()
-            self._said.append(reply)
-        if id:
-            self._replies[id] = reply
-        self._current = reply
+        if id not in self._replies:
+            self._replies[id] = []
+            self._said.append(self._replies[id])
+        self._replies[id].append((self.row, part))
 
-        message = reply.message
-        reply.message = replace(
-            part,
-            text=_joined(message.text, part.text),
-            thinking=_joined(message.thinking, part.thinking),
-            tool_calls=message.tool_calls + part.tool_calls,
-        )
-        reply.rows += [self.row] * len(part.tool_calls)
-
-    def add_result(self, message: ToolResult, failed: bool | None) -> None:
+    def add_result(self, result: ToolResult, failed: bool | None) -> None:
         """What a call gave. `failed` is the log's own word for it; None where it has none."""
-        key = message.call_id or message.name
-        self._results[key].append(_Result(message, self.row, failed))
-        self._current = None
+        self._results[result.call_id or result.name].append((self.row, result, failed))
+        self._replies.pop("", None)
 
-    def end(self) -> Run:
-        """The run, when all rows are read."""
-        run = self._run
+    def end(self) -> None:
+        """All rows are read: make the messages of them."""
         for said in self._said:
             if isinstance(said, User):
-                run.messages.append(said)
+                self.messages.append(said)
             else:
                 self._end_reply(said)
         for results in self._results.values():
-            for result in results:
-                self.row = result.row
-                self.unread(f"a result without a call: {result.message.call_id!r}")
-        run.unread.sort()
-        return run
+            for self.row, result, _ in results:
+                self.leave_out(f"a result without a call: {result.call_id!r}")
+        self.unread.sort()
 
-    def _end_reply(self, reply: _Reply) -> None:
+    def _end_reply(self, parts: Parts) -> None:
         """A reply, and the results of its calls in their order."""
         calls: list[ToolCall] = []
         results: list[Message] = []
-        for call, self.row in zip(reply.message.tool_calls, reply.rows, strict=True):
-            result = self._result_of(call)
-            call = self._as_ours(call)
-            calls.append(call)
-            if result is None:
-                self.unread(f"a call without a result: {call.name}")
-            else:
-                results.append(self._answer(call, result))
-        stop_reason = "end_turn"
-        if calls:
-            stop_reason = "tool_use"
-        message = replace(reply.message, tool_calls=tuple(calls), stop_reason=stop_reason)
-        self._run.messages += [message, *results]
-
-    def _result_of(self, call: ToolCall) -> _Result | None:
-        for key in (call.id, call.name, ""):
-            if self._results[key]:
-                return self._results[key].popleft()
-        return None
+        for self.row, part in parts:
+            for call in part.tool_calls:
+                calls.append(self._as_ours(call))
+                results += self._results_of(call, calls[-1])
+        text = _joined(part.text for _, part in parts)
+        thinking = _joined(part.thinking for _, part in parts)
+        stop_reason = "tool_use" if calls else "end_turn"
+        self.messages += [Assistant(text, thinking, tuple(calls), stop_reason), *results]
 
     def _as_ours(self, call: ToolCall) -> ToolCall:
         """A call with an id; a call that is a thought, in the form of ours."""
-        self._calls += 1
         if not call.id:
-            call = replace(call, id=f"call_{self._calls}")
+            call = replace(call, id=f"call_{next(self._numbers)}")
         if call.name not in self._thinks:
             return call
         arguments = call.arguments
@@ -156,15 +107,18 @@ class Builder:
             arguments = {"thought": json_text(arguments)}
         return replace(call, name=THINK_NAME, arguments=arguments)
 
-    def _answer(self, call: ToolCall, result: _Result) -> ToolResult:
-        failed = result.failed
-        if failed is None:
-            failed = result.message.content.lstrip().lower().startswith("error")
-            self._run.guessed.add(call.id)
-        return replace(result.message, call_id=call.id, name=call.name, is_error=failed)
+    def _results_of(self, call: ToolCall, ours: ToolCall) -> list[ToolResult]:
+        """The result of a call, where there is one; `ours` is that call as it is read."""
+        for key in (call.id, call.name, ""):
+            if self._results[key]:
+                _, result, failed = self._results[key].popleft()
+                if failed is None:
+                    failed = result.content.lstrip().lower().startswith("error")
+                    self.guessed.add(ours.id)
+                return [replace(result, call_id=ours.id, name=ours.name, is_error=failed)]
+        self.leave_out(f"a call without a result: {call.name}")
+        return []
 
 
-def _joined(first: str, then: str) -> str:
-    if first and then:
-        return f"{first}\n\n{then}"
-    return first + then
+def _joined(texts: Iterable[str]) -> str:
+    return "\n\n".join(text for text in texts if text)
