@@ -65,6 +65,7 @@ RESULTS = {  # where the id of the call stands, where the result does; whether i
     "tool_result": ("tool_use_id", "content", False),
     "function_call_output": ("call_id", "output", None),
     "custom_tool_call_output": ("call_id", "output", None),
+    "tool": ("tool_call_id", "content", None),
 }
 SAYING = ("text", "refusal", "thinking", "summary", "content")  # fields of a part that hold text
 HIDDEN = "(reasoning that the log does not show)"
@@ -98,67 +99,52 @@ def other_format(value: Any) -> str:
 # From a row to what it says.
 
 
-def read_row(row: Any, run: Run) -> None:
-    """Add what a row says to its run."""
+def read_row(row: Any, run: Run, reply: str = "") -> None:
+    """Add what a row says to its run; `reply` is the id of its reply, where the log gives it one."""
     match row:
         case {"step_id": _, "source": str()}:
             _read_step(row, run)
         case {"type": "user" | "assistant" as role, "message": dict(message)}:  # of Claude Code
-            said = {**row, **message, "role": role, "reply": message.get("id"), "message": None}
-            read_row(said, run)
+            said = {**row, **message, "role": role, "message": None}
+            read_row(said, run, _plain(message.get("id")))
         case {"type": str(kind)} if kind in BOOKKEEPING:
             return
-        case {"role": "system" | "developer", "content": content}:
-            run.add_instructions(_text(content))
+        case {"role": "system" | "developer"}:
+            run.add_instructions(_text(row.get("content")))
         case {"role": "user" | "assistant"}:
-            _read_parts(row, [*_parts(row.get("content")), *_beside(row)], run)
+            _read_parts(row, [*_parts(row.get("content")), *_beside(row)], run, reply)
         case {"role": "tool" | "function"}:
-            _read_result(row, row.get("tool_call_id"), row.get("content"), None, run)
+            _read_result(row, *RESULTS["tool"], run)
         case {"role": role}:
             run.leave_out(f"a row of the role {role!r}")
         case {"type": _}:  # an item of the Responses API is a part of its own
-            _read_parts(row, [row], run)
+            _read_parts(row, [row], run, reply)
         case _:
             run.leave_out("a row that is no message")
 
 
-def _read_parts(row: Json, parts: Sequence[Json], run: Run) -> None:
+def _read_parts(row: Json, parts: Sequence[Json], run: Run, reply: str) -> None:
     """Add what these parts of a row say: the other parts, then its text."""
     text = ""
     for part in parts:
-        if part.get("type") in TEXTS:
+        kind = part.get("type")
+        if kind in TEXTS:
             text += _text(part)
+        elif kind in REASONING:
+            run.add_reply(reply, Assistant(thinking=_text(part) or HIDDEN))
+        elif kind in CALLS:
+            run.add_reply(reply, Assistant(tool_calls=(_call(part, *CALLS[kind]),)))
+        elif kind in RESULTS:
+            _read_result(part, *RESULTS[kind], run)
         else:
-            _read_part(row, part, run)
+            run.leave_out(f"a part of the type {kind!r}")
 
     role = row.get("role")
-    if role == "user":
-        answers = any(part.get("type") in RESULTS for part in parts)
-        if text or not answers:
-            run.add_user(User(text, _speaker(row)))
-    elif role or text:
-        _add_reply(row, run, text=text)
-
-
-def _read_part(row: Json, part: Json, run: Run) -> None:
-    """Add what a part says that is no text."""
-    kind = part.get("type")
-    if kind in REASONING:
-        _add_reply(row, run, thinking=_text(part) or HIDDEN)
-    elif kind in CALLS:
-        id, arguments = CALLS[kind]
-        call = _call(part.get(id), part.get("name"), part.get(arguments))
-        _add_reply(row, run, tool_calls=(call,))
-    elif kind in RESULTS:
-        id, content, failed = RESULTS[kind]
-        _read_result(row, part.get(id), part.get(content), part.get("is_error", failed), run)
-    else:
-        run.leave_out(f"a part of the type {kind!r}")
-
-
-def _add_reply(row: Json, run: Run, **said: Any) -> None:
-    """Add a part of the reply that a row belongs to."""
-    run.add_reply(_plain(row.get("reply")), Assistant(**said))
+    only_results = parts and not text and parts[0].get("type") in RESULTS
+    if role == "user" and not only_results:
+        run.add_user(User(text, _speaker(row)))
+    elif role == "assistant" or text:
+        run.add_reply(reply, Assistant(text))
 
 
 def _speaker(row: Json) -> Literal["person", "nudge"]:
@@ -193,8 +179,8 @@ def _read_step(row: Json, run: Run) -> None:
         run.leave_out("a step that was copied from another trajectory")
         return
     role = {"agent": "assistant"}.get(row["source"], row["source"])
-    step = {"role": role, "content": row.get("message")}
-    read_row({**row, **step, "reply": f"step {row['step_id']}", "source": None}, run)
+    said = {**row, "role": role, "content": row.get("message"), "source": None}
+    read_row(said, run, f"step {row['step_id']}")
 
     calls = _parts(row.get("tool_calls"))
     observation = row.get("observation") or {}
@@ -203,33 +189,35 @@ def _read_step(row: Json, run: Run) -> None:
         if id is None and len(calls) == 1:
             id = calls[0].get("tool_call_id")
         extra = result.get("extra") or {}
-        failed = extra.get("is_error", extra.get("tool_result_is_error"))
-        _read_result(row, id, result.get("content"), failed, run)
+        _read_result({**result, **extra, "tool_call_id": id}, *RESULTS["tool"], run)
 
 
-def _read_result(row: Json, id: Any, content: Any, failed: bool | None, run: Run) -> None:
-    """Add what a call gave, as text."""
-    if isinstance(content, dict):
-        content = json_text(content)
+def _read_result(part: Json, id: str, content: str, failed: bool | None, run: Run) -> None:
+    """Add what a call gave, as text; `id` and `content` are the fields in which these stand."""
+    given = part.get(content)
+    if isinstance(given, dict):
+        given = json_text(given)
     text = ""
-    for part in _parts(content):
-        if isinstance(part.get("text"), str):
-            text += part["text"]
+    for piece in _parts(given):
+        if isinstance(piece.get("text"), str):
+            text += piece["text"]
         else:
-            run.leave_out(f"a part of the type {part.get('type')!r} in a result")
-    name = row.get("tool_name", row.get("name"))
-    run.add_result(ToolResult(_plain(id), _plain(name), text), failed)
+            run.leave_out(f"a part of the type {piece.get('type')!r} in a result")
+    name = part.get("tool_name", part.get("name"))
+    result = ToolResult(_plain(part.get(id)), _plain(name), text)
+    run.add_result(result, part.get("is_error", failed))
 
 
-def _call(id: Any, name: Any, arguments: Any) -> ToolCall:
-    """A call with its arguments as an object, or as the text that is none."""
-    if arguments in (None, "", "null"):
-        arguments = {}
-    if not isinstance(arguments, dict | str):
-        arguments = json_text(arguments)
-    if isinstance(arguments, str):
-        arguments = json_object(arguments)
-    return ToolCall(_plain(id), _plain(name), arguments)
+def _call(part: Json, id: str, arguments: str) -> ToolCall:
+    """A call, with its arguments as an object, or as the text that is none."""
+    given = part.get(arguments)
+    if given in (None, "", "null"):
+        given = {}
+    if not isinstance(given, dict | str):
+        given = json_text(given)
+    if isinstance(given, str):
+        given = json_object(given)
+    return ToolCall(_plain(part.get(id)), _plain(part.get("name")), given)
 
 
 def _parts(content: Any) -> list[Json]:
