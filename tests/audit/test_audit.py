@@ -152,7 +152,7 @@ def test_a_person_s_decision_stands_with_its_call():
     assert [e.entry for e in made.turns[0].entries if isinstance(e, Note)] == [Verdict("quit")]
     assert "approved with other arguments by Dana: fine" in to_text(made)
     page = text_in(to_html(made))
-    said = "approved with other arguments by Dana after 3 min 03 s: fine"
+    said = "approved with other arguments by Dana: fine"
     assert f"pay 2 cents → ok {said}" in page  # what was done
     assert f"cents 1 What happened {said} done run with other arguments cents 2" in page
 
@@ -248,9 +248,9 @@ def test_seconds_come_from_times_that_make_sense(at):
     asked, later = "2026-11-22T09:00:00", "2026-11-22T09:00:02Z"  # without a zone it is UTC
     said = [User("pay", at=asked), replace(ASKS, at=later), ToolResult("c", "pay", "ok", at=at)]
     made = report(said)
-    seconds = 1 if at.endswith("+01:00") else None
+    seconds = 1 if at.endswith("+01:00") else 0
     assert [steps(made)[0].seconds, actions(made)[0].seconds] == [2, seconds]
-    assert made.turns[0].figures.endswith(f" · {2 + (seconds or 0)}.0 s")
+    assert made.turns[0].figures.endswith(f" · {2 + seconds}.0 s")
 
 
 # The file, in whatever state.

@@ -15,16 +15,14 @@ import base64
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..messages import MESSAGES, THINK_NAME, Json, to_json
+from ..messages import to_json
 from ..text import json_value, sanitize, shorten
 from . import words
-from .reading import Entry
-from .report import Call, Note, Report, Step, Turn
+from .report import Note, Report, Step, Turn
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -32,27 +30,15 @@ if TYPE_CHECKING:
 HERE = Path(__file__).parent
 
 
-@dataclass(slots=True)
-class Chapter:
-    """Decisions, and the entries that led to them since those before. The last may have none."""
-
-    entries: list[Step | Note] = field(default_factory=list)
-    decisions: list[Call] = field(default_factory=list)
-    look_ups: int = 0
-
-
-def chapters(turn: Turn) -> list[Chapter]:
-    """The entries of a turn, by the decisions that they led to."""
-    found = [Chapter()]
+def chapters(turn: Turn) -> list[list[Step | Note]]:
+    """The entries of a turn, by the decisions that they led to: these are of the last step in each.
+    The last chapter may have none.
+    """
+    found: list[list[Step | Note]] = [[]]
     for entry in turn.entries:
-        if found[-1].decisions:
-            found.append(Chapter())
-        chapter = found[-1]
-        chapter.entries.append(entry)
-        if isinstance(entry, Step):
-            chapter.decisions = [call for call in entry.calls if call.decision]
-            others = [call for call in entry.calls if not call.decision]
-            chapter.look_ups += sum(call.call.name != THINK_NAME for call in others)
+        found[-1].append(entry)
+        if isinstance(entry, Step) and entry.decisions:
+            found.append([])
     return found
 
 
@@ -89,7 +75,7 @@ def _templates() -> "Environment":
         "chapters": chapters,
         "json": _json,
         "json_value": json_value,
-        "raw": _raw,
+        "raw": to_json,
         "shorten": shorten,
     }
     return templates
@@ -98,10 +84,6 @@ def _templates() -> "Environment":
 def _finalize(value: object) -> object:
     """What `{{ value }}` shows, before it is escaped; markup is what the template itself made."""
     return value if hasattr(value, "__html__") else sanitize(str(value))
-
-
-def _raw(entry: Entry) -> Json:
-    return to_json(entry) if isinstance(entry, MESSAGES) else asdict(entry)
 
 
 def _json(value: object) -> str:

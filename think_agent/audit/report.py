@@ -75,7 +75,7 @@ class Call:
     stands behind, and `how` that one came is a key of `words.HOW`. `decision`: it changes
     something, or somebody judged it; a look-up is none. `arguments` are those that it was run with.
     `status` is a key of `words.STATUS`, `events` stand in their order. `seconds` is the time that
-    it took.
+    it took, zero where that is not known.
     """
 
     call: ToolCall
@@ -88,7 +88,7 @@ class Call:
     status: str = "not run"
     result: str = ""
     events: list[Event] = field(default_factory=list)
-    seconds: float | None = None
+    seconds: float = 0.0
 
 
 @dataclass(slots=True)
@@ -99,13 +99,18 @@ class Step:
 
     number: int
     reply: Assistant
-    seconds: float | None = None
+    seconds: float = 0.0
     calls: list[Call] = field(default_factory=list)
 
     @property
     def events(self) -> list[Event]:
         """What happened to its calls, in their order."""
         return [event for call in self.calls for event in call.events]
+
+    @property
+    def decisions(self) -> list[Call]:
+        """The calls in it that are decisions."""
+        return [call for call in self.calls if call.decision]
 
     @property
     def warnings(self) -> Iterator[str]:
@@ -277,17 +282,13 @@ class _Builder:
             text = f"The run ended here, and was taken up again: {words.ended(ended.exit)}"
             self.turns[-1].entries.append(Note(text, ended))
 
-    def _read(self, entry: Entry) -> float | None:
-        """Read a message; how long it took to come, where that is known."""
+    def _read(self, entry: Entry) -> float:
+        """Read a message; how long the run worked for it. Without times that is zero."""
         if not isinstance(entry, MESSAGES):
-            return None
-        before = len(self._reading.times)
+            return 0.0
+        before = self._reading.seconds
         self._reading.add(entry)
-        times = self._reading.times
-        if len(times) in (0, 1, before):
-            return None
-        took = times[-1][0] - times[-2][0]
-        return took if took > 0 else None  # clocks step back
+        return self._reading.seconds - before
 
     def _call(self, call: ToolCall) -> Call:
         """A call of which nothing is known yet but what the model wrote."""
@@ -325,7 +326,7 @@ class _Builder:
                 call.decision = True
                 if edited is not None:
                     call.arguments = edited
-                call.events.append(Event(words.decided(answer, took), answer))
+                call.events.append(Event(words.decided(answer), answer))
             case Started():
                 call.status = "started"
                 call.events.append(self._start(call.call, answer))
@@ -351,7 +352,7 @@ class _Builder:
         text = f"RUN AGAIN{under}, though it was started before and did not return"
         return Event(text, started, is_warning=True)
 
-    def _result(self, call: Call, result: ToolResult, took: float | None) -> Event:
+    def _result(self, call: Call, result: ToolResult, took: float) -> Event:
         """A call has its result."""
         call.status = words.status(result)
         call.result = result.content

@@ -90,17 +90,13 @@ def asked(source: Assistant | CallModel) -> str:
     return ASKED.get(choice, choice)
 
 
-def decided(verdict: Verdict, waited: float | None = None) -> str:
-    """A decision, who or what made it (a rule is not a person, so it goes by its own name), and how
-    long that was `waited` for.
-    """
+def decided(verdict: Verdict) -> str:
+    """A decision, and who or what made it (a rule is not a person, so it goes by its own name)."""
     text = DECIDED.get(verdict.decision, verdict.decision)
     if verdict.arguments is not None:
         text += " with other arguments"
     if verdict.by:
         text += f" by {verdict.by}"
-    if waited and waited >= 1:
-        text += f" after {duration(waited)}"
     if verdict.reason:
         text += f": {verdict.reason}"
     return text
