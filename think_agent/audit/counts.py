@@ -141,8 +141,7 @@ def usual_fact(runs: Sequence[Run]) -> str:
     """The fact by which runs are grouped where nothing else is asked: the reward, if there is one
     of few values.
     """
-    has_reward = any(REWARD in run.facts for run in runs)
-    if has_reward and len(groups(runs, REWARD)) <= MOST_GROUPS:
+    if any(REWARD in run.facts for run in runs) and len(groups(runs, REWARD)) <= MOST_GROUPS:
         return REWARD
     return ""
 

@@ -100,7 +100,7 @@ def other_format(value: Any) -> str:
 
 
 def read_row(row: Any, run: Run, reply: str = "") -> None:
-    """Add what a row says to its run; `reply` is the id of its reply, where the log gives it one."""
+    """Add what a row says to its run; `reply` is the id of its reply, where the log has one."""
     match row:
         case {"step_id": _, "source": str()}:
             _read_step(row, run)

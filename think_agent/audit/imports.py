@@ -4,8 +4,8 @@
     log.runs[0].messages
 
 Rule 1: a file is JSON or JSON lines, as it is or as .gz: a list of rows, an object that holds one
-        (RUN_FIELDS), or a list or lines of these. What else such an object holds (a reward, a task)
-        is carried along as it stands, and never computed.
+        (`steps`, `messages`, `traj`, `input`), or a list or lines of these. What else such an
+        object holds (a reward, a task) is carried along as it stands, and never computed.
 Rule 2: what could not be read is said, with its run and row.
 
 Limitations: a log does not tell what was forced, so thoughts count as volunteered, but for those
@@ -31,12 +31,6 @@ from .runs import Run
 
 __all__ = ["Log", "Run", "is_transcript", "read_log"]
 
-RUN_FIELDS = {  # the first that is there holds the rows of a run; and where the last reply stands
-    "steps": "response",
-    "messages": "response",
-    "traj": "response",
-    "input": "output",
-}
 ATIF = "convert it to ATIF, as Harbor and other tools do, and read that"
 Rows: TypeAlias = dict[int, Any]  # by number: of the line, or in their list
 load = partial(json.loads, parse_constant=str)  # NaN is no JSON, but other programs write it
@@ -84,17 +78,17 @@ def read_log(path: str | Path, format: str = "", thinks: Sequence[str] = ()) -> 
 
 
 def is_transcript(path: str | Path) -> bool:
-    """Is this a transcript of this kit? Then its first line that is JSON says so."""
+    """Is this a transcript of this kit? Then one of its lines says so."""
     with Path(path).open("rb") as file:
-        for line in file:
-            try:
-                parse(line)
-            except (json.JSONDecodeError, UnicodeDecodeError, RecursionError):
-                continue
-            except ValueError:
-                return False
-            return True
-    return False
+        return any(_is_ours(line) for line in file)
+
+
+def _is_ours(line: bytes) -> bool:
+    try:
+        parse(line)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 # From a file to rows.
@@ -130,29 +124,32 @@ def _runs(values: Iterable[tuple[int, Any]]) -> Iterator[tuple[Rows, Json]]:
     alone: dict[Any, Rows] = {}
     for number, value in values:
         agent: Any = False
-        if isinstance(value, list):
-            yield from _runs(enumerate(value, 1))
-            continue
-        if isinstance(value, dict):
-            agent = value.get("agentId", value.get("isSidechain", False))
-            is_row = "role" in value or "type" in value
-            if not is_row and RUN_FIELDS.keys() & value.keys():
-                yield from _logged(value)
+        match value:
+            case list():
+                yield from _runs(enumerate(value, 1))
+                continue
+            case {"agentId": agent} | {"isSidechain": agent}:
+                pass
+            case {"role": _} | {"type": _}:
+                pass
+            case (
+                {"steps": said, **facts}
+                | {"messages": said, **facts}
+                | {"traj": said, **facts}
+                | {"input": said, **facts}
+            ):
+                yield from _logged(said, facts)
                 continue
         alone.setdefault(agent, {})[number] = value
     for agent, rows in alone.items():
-        facts: Json = {}
-        if agent:
-            facts["agent"] = agent
-        yield rows, facts
+        yield rows, {"agent": agent} if agent else {}
 
 
-def _logged(run: Json) -> Iterator[tuple[Rows, Json]]:
-    """A run that is an object, and the runs of its sub-agents."""
-    facts = dict(run)
-    name = next(name for name in RUN_FIELDS if name in facts)
-    rows = _rows(facts.pop(name), "user")
-    rows += _rows(facts.pop(RUN_FIELDS[name], None), "assistant")
+def _logged(said: Any, facts: dict[Any, Any]) -> Iterator[tuple[Rows, Json]]:
+    """A run that is an object, its response with it, and the runs of its sub-agents."""
+    rows = _rows(said, "user")
+    for name in ("output", "response"):
+        rows += _rows(facts.pop(name, None), "assistant")
     others = facts.pop("subagent_trajectories", None) or ()
     yield dict(enumerate(rows, 1)), facts
     yield from _runs(enumerate(others, 1))
