@@ -80,6 +80,44 @@ def test_the_200_runs_of_tau_bench_as_they_were_counted_by_hand(log, key):
         assert f"| {cell}" in text
 
 
+# final_results/tool-calling-none-0.1_range_0-100_user-none-llm_06232025.json (f2ad25a, MIT) in
+# github.com/avaljotsingh/tau-bench; the file lies beside the clone, not in it.
+RETAIL = PATH.with_name("tau-retail-agentverify.json.gz")
+RETAIL_WRITES = ["cancel_*", "exchange_*", "modify_*", "return_*"]
+
+
+@pytest.mark.skipif(
+    not RETAIL.is_file(), reason="the recorded runs (../shared/traces) are not here"
+)
+def test_the_100_runs_of_a_second_set_as_plain_python_counts_them():
+    writes = behind = near = thinking = 0
+    for logged in json.loads(gzip.decompress(RETAIL.read_bytes())):
+        thought = of_this_turn = any_thought = False
+        for row in logged["traj"]:
+            if row["role"] == "user":
+                of_this_turn = False
+            for called in row.get("tool_calls") or ():
+                if called["function"]["name"] == "think":
+                    thought = of_this_turn = any_thought = True
+                    continue
+                if called["function"]["name"].startswith(
+                    ("cancel", "exchange", "modify", "return")
+                ):
+                    writes += 1
+                    behind += of_this_turn
+                    near += thought
+                thought = of_this_turn = False
+        thinking += any_thought
+    assert (writes, behind, near, thinking) == (148, 4, 12, 28)  # the README says so
+    log = read_log(RETAIL)
+    found = count(log.runs, RETAIL_WRITES)
+    assert found["writes behind a thought of their own turn"] == (behind, writes)
+    assert found["writes with one since the last action, in any turn"] == (near, writes)
+    assert found["runs with a thought in them"] == (thinking, 100)
+    assert found["actions whose result begins with 'error'"] == (34, 753)
+    assert (log.format, log.unread) == ("openai", [])
+
+
 def acted(name, result, **arguments):
     call = ToolCall(f"{name}-{len(arguments)}-{result}", name, arguments)
     return [Assistant(tool_calls=(call,)), ToolResult(call.id, name, result, "Error" in result)]
