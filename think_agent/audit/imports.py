@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from ..errors import FileError
 from ..messages import Json
@@ -32,7 +32,7 @@ from .runs import Run
 __all__ = ["Log", "Run", "is_transcript", "read_log"]
 
 ATIF = "convert it to ATIF, as Harbor and other tools do, and read that"
-Rows: TypeAlias = dict[int, Any]  # by number: of the line, or in their list
+Rows = dict[int, Any]  # by number: of the line, or in their list
 load = partial(json.loads, parse_constant=str)  # NaN is no JSON, but other programs write it
 
 

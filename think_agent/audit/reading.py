@@ -8,7 +8,6 @@ Rule 1: whatever can be shown is shown. A line that cannot be read is an entry o
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
 
 from ..errors import TranscriptError
 from ..messages import Json, Message, from_json
@@ -24,7 +23,7 @@ class Unreadable:
     problem: str
 
 
-Entry: TypeAlias = Message | Unreadable
+Entry = Message | Unreadable
 
 
 @dataclass(frozen=True, slots=True)

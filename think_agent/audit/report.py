@@ -11,14 +11,12 @@ Limitations: what the transcript does not say. Without times (`at`) there are no
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from fnmatch import fnmatchcase
 from itertools import count
-from typing import Any, TypeAlias
 
 from .. import think
-from ..cover import Thought
 from ..loop import Done, next_step
 from ..messages import (
     MESSAGES,
@@ -37,13 +35,12 @@ from ..messages import (
 )
 from ..policies.forcing import honored, not_honored
 from ..text import json_text
-from ..turn import Action
 from ..turn import Turn as Reading
 from . import words
 from .reading import Entry, Unreadable
 from .redaction import Redaction
 
-Answer: TypeAlias = ToolResult | Started | Verdict  # what is about a call
+Answer = ToolResult | Started | Verdict  # what is about a call
 
 
 @dataclass(slots=True)
@@ -89,6 +86,11 @@ class Call:
     result: str = ""
     events: list[Event] = field(default_factory=list)
     seconds: float = 0.0
+
+    @property
+    def is_action(self) -> bool:
+        """Did it run, and is it no thought?"""
+        return self.call.name != THINK_NAME and self.status in ("done", "failed", "in doubt")
 
 
 @dataclass(slots=True)
@@ -203,9 +205,9 @@ def to_json_report(report: Report) -> Json:
 
 
 def report(
-    entries: Iterable[Entry],
+    entries: Sequence[Entry],
     *,
-    header: Mapping[str, Any] | None = None,
+    header: Json | None = None,
     exit: str | None = None,
     warnings: Iterable[str] = (),
     redact: Iterable[str] = (),
@@ -217,15 +219,14 @@ def report(
     `redact` names the fields to hide (`redaction.py`). `guarded` are patterns of the tools
     whose calls are decisions (`"book_*"`); without them the header says which tools only read.
     """
-    entries = list(entries)
-    header = dict(header or {})
+    header = header or {}
     builder = _Builder(header, entries, guarded)
     for entry in entries:
         builder.add(entry)
     builder.end(exit)
 
     redaction = Redaction(redact, entries)
-    made = redaction.hide(Report(header, builder.figures(), [], builder.turns))
+    made = redaction.hide(Report(header, _figures(builder.turns), [], builder.turns))
     made.problems = [*warnings, *redaction.warnings()]
     return made
 
@@ -241,9 +242,6 @@ class _Builder:
         self._changes = {t["name"]: not t.get("read_only") for t in header.get("tools", [])}
         self._started = {entry.name for entry in entries if isinstance(entry, Started)}
         self._reading = Reading()
-        self._replies: list[Assistant] = []
-        self._thoughts: list[Thought] = []
-        self._actions: list[Action] = []
         self._number_of: dict[int, int | None] = {}  # of the thoughts that were read, by identity
         self._steps = count(1)
         self._numbers = count(1)
@@ -319,13 +317,14 @@ class _Builder:
         """Go on with what is said about a call."""
         self._stand(call)
         took = self._read(answer)
+        match answer:
+            case Verdict(arguments=dict(edited)) | ToolResult(arguments=dict(edited)):
+                call.arguments = edited
         if not isinstance(answer, ToolResult) or answer.refused:
             self._leave(call)
         match answer:
-            case Verdict(arguments=edited):
+            case Verdict():
                 call.decision = True
-                if edited is not None:
-                    call.arguments = edited
                 call.events.append(Event(words.decided(answer), answer))
             case Started():
                 call.status = "started"
@@ -356,8 +355,6 @@ class _Builder:
         """A call has its result."""
         call.status = words.status(result)
         call.result = result.content
-        if result.arguments is not None:
-            call.arguments = result.arguments
         if call.call.name == THINK_NAME and not result.is_error:
             thought = self._reading.thoughts[-1]
             call.how = thought.how
@@ -398,24 +395,25 @@ class _Builder:
             turn.answer = step.answer
         turn.cause = words.cause(reading.reply)
         turn.figures = words.figures(turn.exit, reading, reading.seconds)
-        self._replies += reading.replies
-        self._thoughts += reading.thoughts
-        self._actions += reading.actions
 
-    def figures(self) -> Json:
-        """What all turns come to."""
-        models = [f"{reply.provider}:{reply.model}".strip(":") for reply in self._replies]
-        came_about = Counter(action.how or "none" for action in self._actions)
-        return {
-            "models": [name for name in dict.fromkeys(models) if name],
-            "model_calls": len(self._replies),
-            "thoughts": len(self._thoughts),
-            "actions": len(self._actions),
-            "failed": sum(action.result.is_error for action in self._actions),
-            "behind_a_thought": len(self._actions) - came_about["none"],
-            "came_about": dict(came_about),
-            "usage": asdict(sum((reply.usage for reply in self._replies), Usage())),
-        }
+
+def _figures(turns: Iterable[Turn]) -> Json:
+    """What all turns come to."""
+    steps = [step for turn in turns for step in turn.steps]
+    calls = [call for step in steps for call in step.calls]
+    actions = [call for call in calls if call.is_action]
+    models = [f"{step.reply.provider}:{step.reply.model}".strip(":") for step in steps]
+    came_about = Counter(action.how or "none" for action in actions)
+    return {
+        "models": [name for name in dict.fromkeys(models) if name],
+        "model_calls": len(steps),
+        "thoughts": sum(call.text is not None for call in calls),
+        "actions": len(actions),
+        "failed": sum(action.status != "done" for action in actions),
+        "behind_a_thought": len(actions) - came_about["none"],
+        "came_about": dict(came_about),
+        "usage": asdict(sum((step.reply.usage for step in steps), Usage())),
+    }
 
 
 def _in_words(entry: Entry) -> Note:

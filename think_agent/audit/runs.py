@@ -14,13 +14,12 @@ from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import count
-from typing import TypeAlias
 
 from ..messages import THINK_NAME, Assistant, Json, Message, ToolCall, ToolResult, User
 from ..text import json_text
 
-Parts: TypeAlias = list[tuple[int, Assistant]]  # of a reply, each with its row
-Result: TypeAlias = tuple[int, ToolResult, bool | None]  # its row, and the log's word for failure
+Parts = list[tuple[int, Assistant]]  # of a reply, each with its row
+Result = tuple[int, ToolResult, bool | None]  # its row, and the log's word for failure
 
 
 class Run:
