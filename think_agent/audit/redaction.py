@@ -52,9 +52,9 @@ class Redaction:
 
     def __init__(self, fields: Iterable[str], entries: Iterable[Entry]) -> None:
         self._fields = {_plain(name): name for name in fields}
-        self._found: set[str] = set()  # fields
+        self._missing = dict(self._fields)  # not found yet
         self._left_out: set[str] = set()  # what could not be looked into
-        self._values: dict[int, set[str]] = defaultdict(set)  # by their length, in lower case
+        self._values: dict[int, set[str]] = defaultdict(set)  # in lower case, by their length
         self._starts: set[str] = set()  # the letters with which they begin
         spellings = "|".join(r"[\s_-]?".join(map(re.escape, name)) for name in self._fields)
         self._named = re.compile(rf"(?i)(?<![a-z0-9])({spellings})[\\\"'\s]*[:=>]\s*")
@@ -63,9 +63,8 @@ class Redaction:
 
     def warnings(self) -> Iterator[str]:
         """What could not be done: fields that hid nothing, and what was left out."""
-        for plain, name in sorted(self._fields.items()):
-            if plain not in self._found:
-                yield f"There is no field {name} to redact, so nothing was hidden by that name."
+        for name in self._missing.values():
+            yield f"There is no field {name} to redact, so nothing was hidden by that name."
         for what in sorted(self._left_out):
             yield f"Left out whole, for hidden values cannot be looked for in it: {what}."
 
@@ -112,7 +111,7 @@ class Redaction:
 
     def _add(self, field: str, value: Any) -> None:
         """Note all values inside the value of a hidden field."""
-        self._found.add(field)
+        self._missing.pop(field, None)
         if isinstance(value, dict):
             value = list(value.values())
         if isinstance(value, list):
@@ -121,7 +120,7 @@ class Redaction:
         elif value not in (True, False, None):
             for spelling in _spellings(str(value).strip()):
                 if len(spelling) >= SHORTEST_VALUE:
-                    self._values[len(spelling)].add(spelling)
+                    self._values[len(spelling)].add(spelling.lower())
                     self._starts.add(spelling[0])
 
     def _masked(self, text: str) -> str:
@@ -142,7 +141,7 @@ class Redaction:
             if found:
                 self._add(field, found[0])
                 return found[1]
-            self._found.add(field)
+            self._missing.pop(field, None)
             self._left_out.add("broken JSON, from the name of a hidden field on")
             return len(value.string)
         if value["bare"]:
@@ -154,14 +153,13 @@ class Redaction:
     def _without_values(self, text: str) -> str:
         if not self._starts:
             return text
-        lower = _lower(text)
         lengths = sorted(self._values, reverse=True)
         pieces: list[str] = []
         last = 0
-        for start in re.finditer(f"[{re.escape(''.join(self._starts))}]", lower):
+        for start in re.finditer(f"(?i)[{re.escape(''.join(self._starts))}]", text):
             at = start.start()
             for length in lengths:
-                if at >= last and lower[at : at + length] in self._values[length]:
+                if at >= last and text[at : at + length].lower() in self._values[length]:
                     pieces += [text[last:at], REDACTED]
                     last = at + length
         return "".join([*pieces, text[last:]])
@@ -172,14 +170,8 @@ def _plain(name: str) -> str:
     return re.sub(r"[\s_-]", "", name).lower()
 
 
-def _lower(text: str) -> str:
-    """`text` in lower case, with each letter in its place."""
-    return "".join(letter.lower()[:1] for letter in text)
-
-
 def _spellings(text: str) -> set[str]:
     """A value as texts may hold it: as it is, and as JSON, HTML and URLs escape it."""
     escaped = json.dumps(text)[1:-1]
     twice = json.dumps(escaped)[1:-1]
-    written = (text, escaped, twice, json_text(text)[1:-1], html.escape(text), quote(text))
-    return {_lower(spelling) for spelling in written}
+    return {text, escaped, twice, json_text(text)[1:-1], html.escape(text), quote(text)}
