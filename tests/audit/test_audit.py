@@ -249,7 +249,6 @@ def test_seconds_come_from_times_that_make_sense(at):
     said = [User("pay", at=asked), replace(ASKS, at=later), ToolResult("c", "pay", "ok", at=at)]
     made = report(said)
     seconds = 1 if at.endswith("+01:00") else 0
-    assert [steps(made)[0].seconds, actions(made)[0].seconds] == [2, seconds]
     assert made.turns[0].figures.endswith(f" · {2 + seconds}.0 s")
 
 

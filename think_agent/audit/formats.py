@@ -11,7 +11,7 @@ own file.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from ..messages import Assistant, Json, ToolCall, ToolResult, User
 from ..text import json_object, json_text
@@ -104,7 +104,12 @@ def read_row(row: Any, run: Run, reply: str = "") -> None:
     match row:
         case {"step_id": _, "source": str()}:
             _read_step(row, run)
-        case {"type": "user" | "assistant" as role, "message": dict(message)}:  # of Claude Code
+        case (  # Claude Code speaks in the user's role, too
+            {"isMeta": True, "message": {"content": content}}
+            | {"isCompactSummary": True, "message": {"content": content}}
+        ):
+            run.add_user(User(_text(content), "nudge"))
+        case {"type": "user" | "assistant" as role, "message": dict(message)}:
             said = {**row, **message, "role": role, "message": None}
             read_row(said, run, _plain(message.get("id")))
         case {"type": str(kind)} if kind in BOOKKEEPING:
@@ -142,16 +147,9 @@ def _read_parts(row: Json, parts: Sequence[Json], run: Run, reply: str) -> None:
     role = row.get("role")
     only_results = parts and not text and parts[0].get("type") in RESULTS
     if role == "user" and not only_results:
-        run.add_user(User(text, _speaker(row)))
+        run.add_user(User(text))
     elif role == "assistant" or text:
         run.add_reply(reply, Assistant(text))
-
-
-def _speaker(row: Json) -> Literal["person", "nudge"]:
-    """Who speaks in the user's role: Claude Code itself does, too."""
-    if row.get("isMeta") or row.get("isCompactSummary"):
-        return "nudge"
-    return "person"
 
 
 def _beside(row: Json) -> Iterator[Json]:

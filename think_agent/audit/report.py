@@ -7,7 +7,8 @@ Rule 3: nothing is left out. Every start, crash, repeat, verdict, check and refu
         place, and so does what could not be read; each step holds its messages.
 Rule 4: a report is redacted as a whole, when it is made. No way of showing it can forget that.
 
-Limitations: what the transcript does not say. Without times (`at`) there are no seconds.
+Limitations: what the transcript does not say. How long a turn took stands in its figures; how long
+a single step did, only the times of its messages tell.
 """
 
 from collections import Counter
@@ -28,7 +29,6 @@ from ..messages import (
     Started,
     ToolCall,
     ToolResult,
-    Usage,
     User,
     Verdict,
     to_json,
@@ -71,8 +71,7 @@ class Call:
     `thought` is its number, counted through the report, else that of the thought which the call
     stands behind, and `how` that one came is a key of `words.HOW`. `decision`: it changes
     something, or somebody judged it; a look-up is none. `arguments` are those that it was run with.
-    `status` is a key of `words.STATUS`, `events` stand in their order. `seconds` is the time that
-    it took, zero where that is not known.
+    `status` is a key of `words.STATUS`, `events` stand in their order.
     """
 
     call: ToolCall
@@ -85,7 +84,6 @@ class Call:
     status: str = "not run"
     result: str = ""
     events: list[Event] = field(default_factory=list)
-    seconds: float = 0.0
 
     @property
     def is_action(self) -> bool:
@@ -95,14 +93,11 @@ class Call:
 
 @dataclass(slots=True)
 class Step:
-    """One model call and what came of it: its reply, and what was made of the calls in it.
-    `seconds` is how long the reply took.
-    """
+    """One model call and what came of it: its reply, and what was made of the calls in it."""
 
     number: int
     reply: Assistant
-    seconds: float = 0.0
-    calls: list[Call] = field(default_factory=list)
+    calls: list[Call]
 
     @property
     def events(self) -> list[Event]:
@@ -258,14 +253,15 @@ class _Builder:
 
         if isinstance(entry, Assistant):
             self._leave_open()
-        took = self._read(entry)
+        if isinstance(entry, MESSAGES):
+            self._reading.add(entry)
         turn = self.turns[-1]
         match entry:
             case User(kind="person"):
                 turn.request = entry
             case Assistant(tool_calls=calls):
                 self._open = [self._call(call) for call in calls]
-                turn.entries.append(Step(next(self._steps), entry, took, list(self._open)))
+                turn.entries.append(Step(next(self._steps), entry, list(self._open)))
             case _ if not isinstance(entry, Ended):
                 turn.entries.append(_in_words(entry))
 
@@ -279,14 +275,6 @@ class _Builder:
         elif ended and isinstance(entry, MESSAGES):
             text = f"The run ended here, and was taken up again: {words.ended(ended.exit)}"
             self.turns[-1].entries.append(Note(text, ended))
-
-    def _read(self, entry: Entry) -> float:
-        """Read a message; how long the run worked for it. Without times that is zero."""
-        if not isinstance(entry, MESSAGES):
-            return 0.0
-        before = self._reading.seconds
-        self._reading.add(entry)
-        return self._reading.seconds - before
 
     def _call(self, call: ToolCall) -> Call:
         """A call of which nothing is known yet but what the model wrote."""
@@ -316,7 +304,7 @@ class _Builder:
     def _answer(self, call: Call, answer: Answer) -> None:
         """Go on with what is said about a call."""
         self._stand(call)
-        took = self._read(answer)
+        self._reading.add(answer)
         match answer:
             case Verdict(arguments=dict(edited)) | ToolResult(arguments=dict(edited)):
                 call.arguments = edited
@@ -331,7 +319,7 @@ class _Builder:
                 call.events.append(self._start(call.call, answer))
             case ToolResult():
                 self._open.remove(call)
-                call.events.append(self._result(call, answer, took))
+                call.events.append(self._result(call, answer))
 
     def _stand(self, call: Call) -> None:
         """Say behind which thought a call stands that is next."""
@@ -351,7 +339,7 @@ class _Builder:
         text = f"RUN AGAIN{under}, though it was started before and did not return"
         return Event(text, started, is_warning=True)
 
-    def _result(self, call: Call, result: ToolResult, took: float) -> Event:
+    def _result(self, call: Call, result: ToolResult) -> Event:
         """A call has its result."""
         call.status = words.status(result)
         call.result = result.content
@@ -362,8 +350,6 @@ class _Builder:
         if result.refused:
             call.decision = True
             return Event(words.refusal(result.refused), result)
-
-        call.seconds = took
         if result.in_doubt:
             return Event("it did not return: it may have happened", result, is_warning=True)
         return Event(call.status, result)
@@ -406,13 +392,10 @@ def _figures(turns: Iterable[Turn]) -> Json:
     came_about = Counter(action.how or "none" for action in actions)
     return {
         "models": [name for name in dict.fromkeys(models) if name],
-        "model_calls": len(steps),
-        "thoughts": sum(call.text is not None for call in calls),
         "actions": len(actions),
         "failed": sum(action.status != "done" for action in actions),
         "behind_a_thought": len(actions) - came_about["none"],
         "came_about": dict(came_about),
-        "usage": asdict(sum((step.reply.usage for step in steps), Usage())),
     }
 
 
