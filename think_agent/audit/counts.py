@@ -72,13 +72,14 @@ def count(runs: Sequence[Run], guarded: Sequence[str] = ()) -> dict[str, tuple[i
     if not guarded:
         writes, guarded = "actions", ["*"]
     writing = fitting(tools_of(runs), guarded)
-    parts: Counter[str] = Counter()
-    wholes: Counter[str] = Counter()
+    tally: Counter[tuple[str, bool]] = Counter()
     for run in runs:
-        for what, is_so in _of_run(run, writing):
-            parts[what] += is_so
-            wholes[what] += 1
-    return {row.format(writes=writes): (parts[key], wholes[key]) for key, row in ROWS.items()}
+        tally.update(_of_run(run, writing))
+    found: dict[str, tuple[int, int]] = {}
+    for key, row in ROWS.items():
+        part = tally[key, True]
+        found[row.format(writes=writes)] = (part, part + tally[key, False])
+    return found
 
 
 def _of_run(run: Run, writing: set[str]) -> Iterator[tuple[str, bool]]:

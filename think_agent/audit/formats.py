@@ -180,14 +180,11 @@ def _read_step(row: Json, run: Run) -> None:
     said = {**row, "role": role, "content": row.get("message"), "source": None}
     read_row(said, run, f"step {row['step_id']}")
 
-    calls = _parts(row.get("tool_calls"))
     observation = row.get("observation") or {}
     for result in _parts(observation.get("results")):
-        id = result.get("source_call_id")
-        if id is None and len(calls) == 1:
-            id = calls[0].get("tool_call_id")
         extra = result.get("extra") or {}
-        _read_result({**result, **extra, "tool_call_id": id}, *RESULTS["tool"], run)
+        failed = extra.get("is_error", extra.get("tool_result_is_error"))
+        _read_result(result, "source_call_id", "content", failed, run)
 
 
 def _read_result(part: Json, id: str, content: str, failed: bool | None, run: Run) -> None:
