@@ -72,8 +72,7 @@ def _step(group: list[Entry]) -> Json:
     first = group[0]
     kept = [to_json(entry) for entry in group if isinstance(entry, MESSAGES)]
     step: Json = {"source": "system", "extra": {OURS: kept}}
-    if not isinstance(first, Unreadable):
-        step["timestamp"] = first.at or None
+    step["timestamp"] = getattr(first, "at", None)
     match first:
         case Assistant():
             step |= _reply(first, group)

@@ -128,7 +128,7 @@ def _runs(values: Iterable[tuple[int, Any]]) -> Iterator[tuple[Rows, Json]]:
             case list():
                 yield from _runs(enumerate(value, 1))
                 continue
-            case {"agentId": agent} | {"isSidechain": agent}:
+            case {"type": _, "agentId": agent} | {"type": _, "isSidechain": agent}:
                 pass
             case {"role": _} | {"type": _}:
                 pass

@@ -3,16 +3,14 @@
 Rule 1: text becomes markup in the templates alone, where jinja2 escapes all of it, after `sanitize`
         has written control characters out (`_finalize`): no text of a model or a tool can be
         anything but text. Nothing here makes markup.
-Rule 2: the page says so itself: its content security policy allows its own style sheet, by hash,
-        and nothing else.
+Rule 2: the page says so itself: its content security policy allows its own style sheet, and no
+        script, image or request.
 Rule 3: what is shown by place or color is also said in words, for screen readers and for paper.
 Rule 4: the story stands first: a line for each decision. What led to it is one click away.
 
 The look is in page.css, the structure in the templates; this module prepares what they show.
 """
 
-import base64
-import hashlib
 import json
 from collections.abc import Sequence
 from functools import cache
@@ -26,8 +24,6 @@ from .report import Note, Report, Step, Turn
 
 if TYPE_CHECKING:
     from jinja2 import Environment
-
-HERE = Path(__file__).parent
 
 
 def chapters(turn: Turn) -> list[list[Step | Note]]:
@@ -55,19 +51,14 @@ def runs_to_html(
 
 
 def _page(file: str, **shown: Any) -> str:
-    from markupsafe import Markup
-
-    style = (HERE / "page.css").read_text(encoding="utf-8")
-    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    template = _templates().get_template(file)
-    return template.render(words=words, style=Markup(style), digest=digest, **shown).lstrip()
+    return _templates().get_template(file).render(words=words, **shown).lstrip()
 
 
 @cache
 def _templates() -> "Environment":
     from jinja2 import Environment, FileSystemLoader, StrictUndefined  # only a page needs them
 
-    files = FileSystemLoader(HERE)
+    files = FileSystemLoader(Path(__file__).parent)
     templates = Environment(
         autoescape=True, finalize=_finalize, loader=files, undefined=StrictUndefined
     )
