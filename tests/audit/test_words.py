@@ -122,7 +122,7 @@ def test_tokens(usage, said):
         ),
         ('{"lines": [{"sku": "A", "price": {"cents": 5}}]}', None, "lines: A · price: 5 cents"),
         ('{"note": "", "none": null}', None, '{"note": "", "none": null}'),
-        ("[1, 2]", None, "[1, 2]"),
+        ('[1, {"id": 2}, []]', None, "1, id: 2, []"),
     ],
 )
 def test_what_matters_of_a_result(result, arguments, said):

@@ -111,9 +111,9 @@ def checked(check: Checked) -> str:
 
 def how(code: str | None) -> str:
     """How a thought came, as in "a … thought"."""
-    if code in HOW:
-        return HOW[code][0]
-    return code or ""
+    if code is None:
+        return ""
+    return HOW.get(code, (code, ""))[0]
 
 
 def behind(came_about: Mapping[str, int]) -> str:
@@ -140,8 +140,10 @@ def brief(data: object, known: Collection[object] = ()) -> str:
     """
     if isinstance(data, str):
         return shorten(data)
+    if isinstance(data, list) and data:
+        return shorten(", ".join(brief(item) for item in data))
     if not isinstance(data, dict):
-        return shorten(json_text(data))
+        return json_text(data)
     facts = [_fact(key.replace("_", " "), value, known) for key, value in data.items()]
     return joined(*facts) or shorten(json_text(data))
 
@@ -153,18 +155,9 @@ def _fact(name: str, value: object, known: Collection[object]) -> str:
         return ""
     if isinstance(value, str):
         return shorten(value, 80)
-    text = shorten(_flat(value), 60)
+    text = shorten(brief(value), 60)
     is_count = isinstance(value, int) and name.endswith("s") and " " not in name
     return f"{text} {name}" if is_count else f"{name}: {text}"  # 13 days
-
-
-def _flat(value: object) -> str:
-    """What stands in a value, however nested, without the signs of JSON."""
-    if isinstance(value, dict):
-        return brief(value)
-    if isinstance(value, list):
-        return ", ".join(_flat(item) for item in value)
-    return value if isinstance(value, str) else json_text(value)
 
 
 def tokens(usage: Usage) -> str:
