@@ -10,7 +10,7 @@ own bookkeeping (BOOKKEEPING), where a sub-agent's progress is a copy of what st
 own file.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ..messages import Assistant, Json, ToolCall, ToolResult, User
@@ -128,28 +128,34 @@ def read_row(row: Any, run: Run, reply: str = "") -> None:
             run.leave_out("a row that is no message")
 
 
-def _read_parts(row: Json, parts: Sequence[Json], run: Run, reply: str) -> None:
+def _read_parts(row: Json, parts: Iterable[Json], run: Run, reply: str) -> None:
     """Add what these parts of a row say: the other parts, then its text."""
     text = ""
     for part in parts:
-        kind = part.get("type")
-        if kind in TEXTS:
+        if part.get("type") in TEXTS:
             text += _text(part)
-        elif kind in REASONING:
-            run.add_reply(reply, Assistant(thinking=_text(part) or HIDDEN))
-        elif kind in CALLS:
-            run.add_reply(reply, Assistant(tool_calls=(_call(part, *CALLS[kind]),)))
-        elif kind in RESULTS:
-            _read_result(part, *RESULTS[kind], run)
         else:
-            run.leave_out(f"a part of the type {kind!r}")
-
+            _read_part(part, run, reply)
     role = row.get("role")
-    only_results = parts and not text and parts[0].get("type") in RESULTS
-    if role == "user" and not only_results:
-        run.add_user(User(text))
+    if role == "user":
+        has_results = any(part.get("type") in RESULTS for part in parts)
+        if text or not has_results:
+            run.add_user(User(text))
     elif role == "assistant" or text:
         run.add_reply(reply, Assistant(text))
+
+
+def _read_part(part: Json, run: Run, reply: str) -> None:
+    """Add what a part says that is no text."""
+    kind = part.get("type")
+    if kind in REASONING:
+        run.add_reply(reply, Assistant(thinking=_text(part) or HIDDEN))
+    elif kind in CALLS:
+        run.add_reply(reply, Assistant(tool_calls=(_call(part, *CALLS[kind]),)))
+    elif kind in RESULTS:
+        _read_result(part, *RESULTS[kind], run)
+    else:
+        run.leave_out(f"a part of the type {kind!r}")
 
 
 def _beside(row: Json) -> Iterator[Json]:

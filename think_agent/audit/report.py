@@ -85,11 +85,6 @@ class Call:
     result: str = ""
     events: list[Event] = field(default_factory=list)
 
-    @property
-    def is_action(self) -> bool:
-        """Did it run, and is it no thought?"""
-        return self.call.name != THINK_NAME and self.status in ("done", "failed", "in doubt")
-
 
 @dataclass(slots=True)
 class Step:
@@ -103,6 +98,12 @@ class Step:
     def events(self) -> list[Event]:
         """What happened to its calls, in their order."""
         return [event for call in self.calls for event in call.events]
+
+    @property
+    def actions(self) -> list[Call]:
+        """The calls in it that ran, and are no thoughts."""
+        ran = [call for call in self.calls if call.status in ("done", "failed", "in doubt")]
+        return [call for call in ran if call.call.name != THINK_NAME]
 
     @property
     def decisions(self) -> list[Call]:
@@ -385,13 +386,16 @@ class _Builder:
 
 def _figures(turns: Iterable[Turn]) -> Json:
     """What all turns come to."""
-    steps = [step for turn in turns for step in turn.steps]
-    calls = [call for step in steps for call in step.calls]
-    actions = [call for call in calls if call.is_action]
-    models = [f"{step.reply.provider}:{step.reply.model}".strip(":") for step in steps]
+    models: dict[str, None] = {}  # a set that keeps its order
+    actions: list[Call] = []
+    for turn in turns:
+        for step in turn.steps:
+            models[f"{step.reply.provider}:{step.reply.model}".strip(":")] = None
+            actions += step.actions
+    models.pop("", None)
     came_about = Counter(action.how or "none" for action in actions)
     return {
-        "models": [name for name in dict.fromkeys(models) if name],
+        "models": list(models),
         "actions": len(actions),
         "failed": sum(action.status != "done" for action in actions),
         "behind_a_thought": len(actions) - came_about["none"],
