@@ -42,10 +42,7 @@ def _explained(agent: Agent, transcript: Iterable[Message]) -> Iterator[Explaine
     turn = Turn()
     policies = agent.policies()
     for recorded in _by_step(transcript):
-        came: list[Message] = []
-        for message in recorded:
-            if not isinstance(message, Started) and not _is_request(message):
-                came.append(message)
+        came = [m for m in recorded if not isinstance(m, Started) and not _is_request(m)]
         is_step = came or not turn.ended  # nothing is planned for a turn that is over
         if turn.last and is_step:
             step = next_step(turn)
