@@ -14,7 +14,7 @@ from contextlib import aclosing, closing
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial
-from typing import Any, Generic, Literal, TypeAlias
+from typing import Any, Generic, Literal
 
 from . import tools as toolbox
 from .effects import Asked, Perform, RunCheck, Settings
@@ -39,15 +39,15 @@ from .policies import (
 from .policies.answer import TypedAnswer
 from .policies.done_when import CheckFunction, as_checked, checks_by_name
 from .running import Event, Run
-from .think import THINK, THOUGHT, has_signal
+from .think import THINK, THOUGHT
 from .tools import Tool
 from .transcript import Transcript, utc_now
 from .turn import Turn
-from .waiting import asettle, await_thread, settle
+from .waiting import asettle, settle
 
-Approve: TypeAlias = Callable[[AskHuman], Verdict | bool | Awaitable[Verdict | bool]]
-Saved: TypeAlias = Iterable[Message] | str | os.PathLike[str]  # in memory, or the path of a file
-OnEvent: TypeAlias = Callable[[Event], None] | None
+Approve = Callable[[AskHuman], Verdict | bool | Awaitable[Verdict | bool]]
+Saved = Iterable[Message] | str | os.PathLike[str]  # in memory, or the path of a file
+OnEvent = Callable[[Event], None] | None
 
 
 class Agent(Generic[Data]):
@@ -101,26 +101,21 @@ class Agent(Generic[Data]):
         max_cost: float | None = None,
         prices: Mapping[str, Price] | None = None,
         max_thoughts_in_a_row: int = 3,
-        max_result_chars: int = toolbox.MAX_RESULT_CHARS,
+        max_result_chars: int = 20_000,
         patience: int = 3,
         on_tool_error: patience.OnToolError = "tell_model",
         max_repeats: int = 3,
         keep_turns: int | None = None,
         now: Callable[[], str] | None = None,
     ) -> None:
-        _check_types(model, instructions, approve, think)
-        _check_choices(force, silence, think)
-        limits.check_whole("max_thoughts_in_a_row", max_thoughts_in_a_row)
-        limits.check_whole("max_result_chars", max_result_chars)
-        limits.check_amount("check_timeout", check_timeout)
-        if keep_turns is not None:
-            limits.check_whole("keep_turns", keep_turns)
-
+        _check_types(model, approve, think)
+        if silence not in ("confirm", "accept"):
+            raise ValueError(f"silence={silence!r}: use 'confirm' or 'accept'")
         self.model = model
-        self.tools = toolbox.index(tools, reserved=THINK_NAME)
+        self.tools = toolbox.index(tools)
         self.now = now or utc_now
         self._checks = checks_by_name(done_when)
-        self._check_timeout = check_timeout
+        self._check_timeout = limits.bound("check_timeout", check_timeout)
         self._guarded = {name for name in self.tools if self.tools[name].think_first}
         can_give_thoughts = think is not None or carry
         if self._guarded and not can_give_thoughts:
@@ -131,16 +126,14 @@ class Agent(Generic[Data]):
             typed_answer = TypedAnswer(answer)
         own_limits = limits.Limits(
             model=model.model,
-            model_calls=max_model_calls,
-            actions=max_actions,
-            seconds=max_seconds,
-            tokens=max_tokens,
-            cost=max_cost,
             prices=prices or {},
             checks=tuple(self._checks),
+            model_calls=limits.bound("max_model_calls", max_model_calls),
+            actions=limits.bound("max_actions", max_actions),
+            seconds=limits.bound("max_seconds", max_seconds),
+            tokens=limits.bound("max_tokens", max_tokens),
+            cost=limits.bound("max_cost", max_cost),
         )
-        if max_cost is not None:
-            own_limits.price(model.model)  # a model without one is refused here
         self.settings = Settings(
             instructions=instructions,
             think=think,
@@ -148,10 +141,12 @@ class Agent(Generic[Data]):
             shown=_shown(think, self.tools.values(), carry),
             limits=own_limits,
             answer=typed_answer,
-            keep_turns=keep_turns,
-            max_thoughts_in_a_row=max_thoughts_in_a_row,
+            keep_turns=limits.bound("keep_turns", keep_turns),
+            max_thoughts_in_a_row=limits.bound("max_thoughts_in_a_row", max_thoughts_in_a_row),
         )
-        self._max_chars = max_result_chars
+        if force == "always" and not self.settings.can_signal:
+            raise ValueError("force='always' needs think=THINK: its signal is the only way out")
+        self._max_chars = limits.bound("max_result_chars", max_result_chars)
         self._approve = approve
         self._force = force
         self._confirms = silence == "confirm" and force != "always"
@@ -161,26 +156,24 @@ class Agent(Generic[Data]):
         self._policies = tuple(policies)
         self.policies()  # settings that cannot work are refused here, too
 
-    def policies(self, *, taken_up: limits.TakenUp | None = None) -> list[Policy]:
-        """All policies, in order: each judges what the ones before it made of the step. `taken_up`:
-        from where on seconds count, instead of the start of the turn.
-        """
+    def policies(self) -> list[Policy]:
+        """All policies, in order: each judges what the ones before it made of the step."""
         can_ask = self._approve is not None
         settings = self.settings
         can_think = settings.think is not None
         tools = self.tools
-        policies = [
+        return [
             # Is the turn over at all, truly, and by an answer that fits?
             _only_if(self._confirms, silence.confirm_silence(can_think=settings.can_signal)),
-            _only_if(bool(self._checks), done_when.done_when(settings.limits.checks)),
-            settings.answer.ask_for_answer if settings.answer else as_planned,
+            done_when.done_when(settings.limits.checks),
+            settings.answer.ask_for_answer if settings.answer else forcing.as_planned,
             patience.ask_for_format,  # a reply that cannot be read is no reply to judge
             forcing.force(self._force if can_think else "never"),
             gate.gate(self._guarded, can_think=can_think),  # it forces after a refusal, too
             forcing.stop_asking,  # for what the two before it force
             patience.patience(self._patience, on_tool_error=self._on_tool_error, ask=can_ask),
             patience.no_repeats(tools, self._max_repeats),
-            *settings.limits.policies(taken_up),  # they close a turn, whatever was planned
+            settings.limits.close,  # it closes a turn, whatever was planned
             text.text(tools, ask=can_ask),
             *self._policies,
             approval.same_call,  # whatever those made of it
@@ -188,10 +181,9 @@ class Agent(Generic[Data]):
             doubt.doubt(tools, ask=can_ask),  # may it have happened already?
             approval.approval(tools),  # last, so that what is approved is what will be run
             approval.declined,  # from here on a turn is only ended
-            limits.closing_words,
+            settings.limits.name_limit,
             _only_if(not can_ask, approval.pause_for_a_person),
         ]
-        return [policy for policy in policies if policy is not as_planned]
 
     def run(
         self, text: str, *, transcript: Saved | None = None, on_event: OnEvent = None
@@ -296,8 +288,10 @@ class Agent(Generic[Data]):
     async def _aevents(
         self, text: str | None, transcript: Saved | None, streamed: bool
     ) -> AsyncGenerator[Event, None]:
-        open_run = partial(self._opened, text, transcript, streamed)
-        with closing(await await_thread(open_run, leave=Run.close)) as opened:
+        import asyncio
+
+        # Cancelled meanwhile, nobody holds the file, and so it is closed.
+        with closing(await asyncio.to_thread(self._opened, text, transcript, streamed)) as opened:
             for event in opened.begin():
                 yield event
             try:
@@ -334,25 +328,15 @@ class Agent(Generic[Data]):
         }
 
 
-def _check_types(model: object, instructions: object, approve: object, think: object) -> None:
+def _check_types(model: object, approve: object, think: object) -> None:
     if not isinstance(model, Model):
         raise TypeError(f"model={model!r}: pass a Model, such as connect('ollama')")
-    if not isinstance(instructions, str):
-        raise TypeError(f"instructions={instructions!r}: pass a text")
     if approve is not None and not callable(approve):
         raise TypeError(f"approve={approve!r}: pass a function that gets an AskHuman")
     if think is None:
         return
     if not isinstance(think, Tool) or think.name != THINK_NAME:
         raise TypeError(f"think={think!r}: pass THINK, None, or another tool named 'think'")
-
-
-def _check_choices(force: str, silence: str, think: Tool | None) -> None:
-    can_signal = think is not None and has_signal(think)
-    if force == "always" and not can_signal:
-        raise ValueError("force='always' needs think=THINK: its signal is the only way out")
-    if silence not in ("confirm", "accept"):
-        raise ValueError(f"silence={silence!r}: use 'confirm' or 'accept'")
 
 
 def _last(events: Generator[Event, None, None], on_event: OnEvent) -> Outcome:
@@ -374,12 +358,7 @@ async def _alast(events: AsyncGenerator[Event, None], on_event: OnEvent) -> Outc
 
 
 def _only_if(condition: bool, policy: Policy) -> Policy:
-    return policy if condition else as_planned
-
-
-def as_planned(step: Step, turn: Turn) -> Step:
-    """The policy that changes nothing."""
-    return step
+    return policy if condition else forcing.as_planned
 
 
 def _watch(on_event: Callable[[Event], object], event: Event) -> None:

@@ -16,12 +16,12 @@ blocks the guarded calls behind it in the same reply: the model has not read the
 
 from collections.abc import Set
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Literal
 
 from .messages import ToolCall
 from .think import carried
 
-How: TypeAlias = Literal["forced", "schema", "carried", "gated", "volunteered"]
+How = Literal["forced", "schema", "carried", "gated", "volunteered"]
 
 
 @dataclass(frozen=True, slots=True)

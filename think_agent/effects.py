@@ -7,7 +7,7 @@ Rule 2: `Started` and a flush stand before a call that must not be lost, the flu
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from math import inf
 
 from . import think as thinking
 from .loop import AskHuman, CallModel, CallTool, Check, Done, Refuse, Step
@@ -49,8 +49,8 @@ class Flush:
     """What was recorded has to be on the disk before anything else is done."""
 
 
-Asked: TypeAlias = Request | Perform | RunCheck | AskHuman  # of the world outside
-Effect: TypeAlias = Message | Notice | Asked | Flush | Done
+Asked = Request | Perform | RunCheck | AskHuman  # of the world outside
+Effect = Message | Notice | Asked | Flush | Done
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,8 +65,8 @@ class Settings:
     shown: tuple[Tool, ...]
     limits: Limits
     answer: TypedAnswer | None
-    keep_turns: int | None
-    max_thoughts_in_a_row: int
+    keep_turns: float
+    max_thoughts_in_a_row: float
 
     @property
     def can_signal(self) -> bool:
@@ -115,15 +115,17 @@ def _ask_model(settings: Settings, step: CallModel, turn: Turn) -> list[Effect]:
     return [*asked, request]
 
 
-def _most_tokens(limit: int | None, step: CallModel, turn: Turn) -> int | None:
+def _most_tokens(limit: float, step: CallModel, turn: Turn) -> int | None:
     """How many tokens the reply may have; None for any number."""
-    at_a_limit = closes_at_a_limit(turn) or (step.say is not None and step.say.kind in LIMITS)
-    if limit is None:
-        return CLOSING_TOKENS if at_a_limit else None
+    asks_now = step.say is not None and step.say.kind in LIMITS
+    if asks_now or closes_at_a_limit(turn):
+        return CLOSING_TOKENS
     left = limit - turn.tokens
-    if at_a_limit or step.tool_choice == "none":
-        return max(left, CLOSING_TOKENS)
-    return left
+    if step.tool_choice == "none":
+        left = max(left, CLOSING_TOKENS)
+    if left == inf:
+        return None
+    return int(left)
 
 
 def closes_at_a_limit(turn: Turn) -> bool:

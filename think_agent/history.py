@@ -36,16 +36,16 @@ class History:
     signed: int = 0  # in which turn a reply was first signed over all before it; 0: in none
     doubts: dict[tuple[str, str], Doubt] = field(default_factory=dict)
 
-    def recent(self, turns: int | None) -> tuple[Spoken, ...]:
-        """The messages of the last `turns`, as a request shows them; None for all. Signed history
+    def recent(self, turns: float) -> tuple[Spoken, ...]:
+        """The messages of the last `turns`, as a request shows them. Signed history
         is never shortened: some providers check the signature against everything before it.
         """
         begun = len(self.starts)
         if self.signed:
             begun = self.signed
-        if turns is None or begun <= turns:
+        if begun <= turns:
             return tuple(self.spoken)
-        return tuple(self.spoken[self.starts[begun - turns] :])
+        return tuple(self.spoken[self.starts[begun - int(turns)] :])
 
     def doubt(self, call: ToolCall) -> Doubt | None:
         """What is known of a call that may have happened; None where it has not."""

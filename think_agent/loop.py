@@ -13,14 +13,15 @@ Rule 4: a driver plans a step, performs what it asks for, one thing after anothe
 Rule 5: whether a turn is over is read from its `Ended` message, and never planned again.
 
 There are two ways out that a model takes. *Signal*: a thought said `should_continue` false; all
-calls of that reply are still answered, then one last model call without tools gives the answer.
-*Silence*: the model called no tool; its text is the answer. A policy may take a third: a limit asks
-for closing words, in such a last call (`Turn.closing` has all four reasons for one).
+calls of that reply are still answered, then one last model call without tools gives the answer. (If
+one of those calls was refused, the signal does not count.) *Silence*: the model called no tool; its
+words are the answer. A policy may take a third: a limit asks for closing words, in such a last
+model call.
 """
 
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TypeAlias, TypeVar
+from typing import Any
 
 from .messages import BROKEN_OFF, MESSAGES, Exit, Json, Message, ToolCall, ToolChoice, User
 from .turn import Turn
@@ -36,8 +37,9 @@ class CallModel:
 
 @dataclass(frozen=True, slots=True)
 class CallTool:
-    """Perform this call. `received`: the arguments as its function will get them, once they were
-    validated (`policies/approval.py`).
+    """Perform this call: a call of think gets its answer, for any other the tool's function runs.
+    `received`: the arguments as that function will get them, once they were validated
+    (`policies/approval.py`).
     """
 
     call: ToolCall
@@ -83,8 +85,8 @@ class Done:
     answer: str = ""
 
 
-Step: TypeAlias = CallModel | CallTool | Refuse | AskHuman | Check | Done
-Policy: TypeAlias = Callable[[Step, Turn], Step]
+Step = CallModel | CallTool | Refuse | AskHuman | Check | Done
+Policy = Callable[[Step, Turn], Step]
 
 NUDGE = User(
     "Your last reply was empty. Go on, or give the final answer in plain words.", kind="nudge"
@@ -99,9 +101,11 @@ def next_step(transcript: Turn | Iterable[Message]) -> Step:
         return Done(turn.ended.exit, turn.answer)
     if reply is None or isinstance(turn.last, User):  # nothing replied yet, to person or kit
         return _call_model(turn)
-    if reply.stop_reason in BROKEN_OFF:  # patience.py handles a malformed one
-        return Done(BROKEN_OFF[reply.stop_reason], reply.words)
-    if turn.closed_by or not reply.tool_calls:  # calls that stray into a last reply are not run
+    # For a malformed reply the policy `ask_for_format` always plans another step.
+    if not reply.is_usable and reply.stop_reason != "malformed":
+        return Done(BROKEN_OFF.get(reply.stop_reason, "truncated"), reply.words)
+    # Calls that stray into a last reply are not run, and no later request shows them.
+    if turn.closed_by or not reply.tool_calls:
         return _end(turn, reply.words)
     if turn.pending:
         return CallTool(turn.pending[0])
@@ -135,53 +139,41 @@ def plan(transcript: Turn | Iterable[Message], policies: Iterable[Policy] = ()) 
     return step
 
 
-Effect = TypeVar("Effect")
-Event = TypeVar("Event")
-
-
 def run(
     turn: Turn,
     plan: Callable[[Turn], Step],
-    effects: Callable[[Step, Turn], Iterable[Effect]],
-    perform: Callable[[Effect], Iterable[Event]],
-) -> Iterator[Event]:
+    effects: Callable[[Step, Turn], Iterable[Any]],
+    perform: Callable[[Any], Iterable[Any]],
+) -> Iterator[Any]:
     """Plan a step, perform its effects one after another, add each message that comes of them to
     the turn, and plan the next one; until a step is Done, whose effects are the last.
+
+    `effects` (`effects.py`) lists what a step asks of the world: the answer to a call of think, a
+    tool to be run, and for Done the message Ended. `perform` (`Run.do` in `running.py`) does one of
+    them: `Agent.perform` asks the model and runs the tool.
     """
     step: Step | None = None
     while not isinstance(step, Done):
         step = plan(turn)
-        messages = 0
         for effect in effects(step, turn):
             for event in perform(effect):
                 if isinstance(event, MESSAGES):
                     turn.add(event)
-                    messages += 1
                 yield event
-        _check_progress(step, messages)
 
 
 async def arun(
     turn: Turn,
     plan: Callable[[Turn], Step],
-    effects: Callable[[Step, Turn], Iterable[Effect]],
-    perform: Callable[[Effect], AsyncIterable[Event]],
-) -> AsyncIterator[Event]:
+    effects: Callable[[Step, Turn], Iterable[Any]],
+    perform: Callable[[Any], AsyncIterable[Any]],
+) -> AsyncIterator[Any]:
     """`run`, for a `perform` that waits."""
     step: Step | None = None
     while not isinstance(step, Done):
         step = plan(turn)
-        messages = 0
         for effect in effects(step, turn):
             async for event in perform(effect):
                 if isinstance(event, MESSAGES):
                     turn.add(event)
-                    messages += 1
                 yield event
-        _check_progress(step, messages)
-
-
-def _check_progress(step: Step, messages: int) -> None:
-    """A step that adds no message would be planned for ever."""
-    if not messages and not isinstance(step, Done):
-        raise RuntimeError(f"nothing came of {step}; a model must give an Assistant")

@@ -16,14 +16,14 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Any, Literal
 
 import pydantic
 
-Json: TypeAlias = dict[str, Any]
-Count: TypeAlias = Annotated[int, pydantic.Field(ge=0)]  # a file may hold any number
+Json = dict[str, Any]
 THINK_NAME = "think"  # the tool itself is in think.py
-CARRIED = "thought"  # the argument of any tool that holds a thought; no tool has another so named
+# With `carry=True`, a guarded tool gets this argument, for the thought behind its call.
+CARRIED = "thought"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +33,9 @@ class Force:
     name: str
 
 
-ToolChoice: TypeAlias = Literal["auto", "required", "none"] | Force
-Enforced: TypeAlias = Literal["tool_choice", "schema", "prompt", "ignored"] | None
-Exit: TypeAlias = Literal[
+ToolChoice = Literal["auto", "required", "none"] | Force
+Enforced = Literal["tool_choice", "schema", "prompt", "ignored"] | None
+Exit = Literal[
     "signal",  # a thought said should_continue false, and a last call without tools gave the answer
     "silence",  # the model called no tool
     "unmet",  # the model said that it is done, and a check says that something is missing
@@ -44,7 +44,7 @@ Exit: TypeAlias = Literal[
     "gave_up",  # too many failures or repeats in a row
     "declined",  # a person stopped the run; a "no" to one call does not
     "needs_human",  # a person has to decide, and none is there
-    "refused",  # the model or its provider refused
+    "refused",  # the model or its provider refused to answer
     "truncated",  # a reply broke off; its calls were not run
     "empty",  # no words even after a nudge
     "invalid_answer",  # the final answer does not fit the asked schema
@@ -70,12 +70,12 @@ class Usage:
     `estimated`: the server gave no counts, so they are made from the number of characters.
     """
 
-    input_tokens: Count = 0
-    output_tokens: Count = 0
-    cached_tokens: Count = 0
-    reasoning_tokens: Count = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    reasoning_tokens: int = 0
     estimated: bool = False
-    written_tokens: Count = 0
+    written_tokens: int = 0
 
     def __add__(self, other: "Usage") -> "Usage":
         return Usage(
@@ -110,22 +110,23 @@ class User:
 class Assistant:
     """One reply of a model.
 
-    What it says. `text` is for the user. `thinking` (the provider's native reasoning, where it
-    shows any) and `commentary` (what it marks as said on the way) are no part of the answer.
+    What it says. `text` is for the user. `thinking` is the provider's native reasoning, where it
+    shows any; it is no part of the answer. `commentary` is what it marks as said on the way; it is
+    the answer where there is no text (`words`).
     What it asks for: `tool_calls`.
     Why it ended. `stop_reason`: `"end_turn"`, `"tool_use"`, `"stop_sequence"`; `"malformed"`, it
-    could not be read (`mistake` says why, for the model); or one of BROKEN_OFF (`cause` says why,
-    for a person).
+    could not be read (`mistake` says why, for the model). Any other means that it was broken off
+    (`cause` says why, for a person).
     `not_done`: its provider says that the model has more to do, whatever the reply looks like.
     Who said it: `provider`, `model`, `usage` (its tokens) and `dialect`, the way in which it was
     asked for tools (empty: native tool calling).
     What goes back to the same `host`. `native`: the provider's own message as JSON, verbatim, for
     it may hold what no field here does. `signed`: some providers sign their thinking over
     everything before it, so nothing before it may be left out.
-    What was asked of it. `tool_choice`: which tool it had to call. `enforced`: who saw to that:
-    `"tool_choice"`, the provider; `"schema"`, the server's sampler, which could write nothing else;
-    `"prompt"`, nobody, it was only asked in words; `"ignored"`, nobody, though the provider had
-    taken the choice; None, nothing had to be called.
+    What was asked of it. `tool_choice`: whether it had to call a tool, and which. `enforced`: who
+    saw to that: `"tool_choice"`, the provider; `"schema"`, the server's sampler, which could write
+    nothing else; `"prompt"`, nobody, it was only asked in words; `"ignored"`, nobody, though the
+    provider had taken the choice; None, nothing had to be called.
     `notice`: what whoever watches the run should know of it.
     """
 
@@ -161,16 +162,16 @@ class Assistant:
     @property
     def is_usable(self) -> bool:
         """Did it come whole, and can it be read? Nothing is acted on in one that is not."""
-        return self.stop_reason not in UNUSABLE
+        return self.stop_reason in WHOLE
 
 
+WHOLE = ("end_turn", "tool_use", "stop_sequence")
 BROKEN_OFF: dict[str, Literal["truncated", "refused"]] = {  # a stop reason, and the exit it means
     "max_tokens": "truncated",
     "pause_turn": "truncated",
     "incomplete": "truncated",  # the server, or a limit of ours, ended it in the middle
     "refusal": "refused",
 }
-UNUSABLE = (*BROKEN_OFF, "malformed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +242,7 @@ class Checked:
 @dataclass(frozen=True, slots=True)
 class Ended:
     """The turn is over. An empty `answer` means the words of the last reply. Any message after it
-    opens the turn again.
+    opens the turn again, but that of a person, which begins a new one.
     """
 
     exit: Exit
@@ -249,8 +250,8 @@ class Ended:
     at: str | None = field(default=None, compare=False)
 
 
-Spoken: TypeAlias = User | Assistant | ToolResult  # what a model gets to see
-Message: TypeAlias = Spoken | Started | Verdict | Checked | Ended
+Spoken = User | Assistant | ToolResult  # what a model gets to see
+Message = Spoken | Started | Verdict | Checked | Ended
 MESSAGES = (User, Assistant, ToolResult, Started, Verdict, Checked, Ended)
 for kind in (*MESSAGES, ToolCall, Usage, Force):  # pydantic: refuse field names that are not ours
     setattr(kind, "__pydantic_config__", {"extra": "forbid"})  # noqa: B010
@@ -277,25 +278,20 @@ def from_json(data: Json) -> Message:
     except pydantic.ValidationError as error:
         problem = error.errors(include_url=False)[0]
         place = ".".join(str(part) for part in problem["loc"])
-        if not place:
-            place = data["type"]
         raise ValueError(f"{place}: {problem['msg']}") from None
 
 
 @cache
-def validator_of(kind: type) -> pydantic.TypeAdapter[Message]:
+def validator_of(kind: type) -> "pydantic.TypeAdapter[Message]":
     """The validator of a message's fields."""
     return pydantic.TypeAdapter(kind)
 
 
+@dataclass(slots=True)
 class OpenCalls:
-    """The calls of one reply that have no result yet, in order (`waiting`)."""
+    """The calls of one reply that have no result yet, in order."""
 
-    def __init__(self, calls: Iterable[ToolCall] = ()) -> None:
-        self.waiting = deque(calls)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, OpenCalls) and self.waiting == other.waiting
+    waiting: deque[ToolCall] = field(default_factory=deque)
 
     def answer(self, result: ToolResult) -> ToolCall | None:
         """The call that `result` answers, which is open no more; None where there is none."""
@@ -312,7 +308,7 @@ def pairs(messages: Iterable[Message]) -> Iterator[tuple[Message, ToolCall | Non
     for message in messages:
         call = None
         if isinstance(message, Assistant):
-            open_calls = OpenCalls(message.tool_calls)
+            open_calls = OpenCalls(deque(message.tool_calls))
         elif isinstance(message, ToolResult):
             call = open_calls.answer(message)
         yield message, call

@@ -18,10 +18,12 @@ from .tools import Tool
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One question to a model. `output_schema` asks for an answer that is JSON of that schema. A
-    reply that is still under way at the `deadline` (seconds of `time.monotonic`) is cut there, and
-    one that reaches `max_output_tokens`, too; what the model was made with stays the upper bound.
-    `left_out`: what stands before the messages and is not shown (`keep_turns`).
+    """One question to a model: the messages, and the tools that it may call.
+
+    `output_schema` asks for an answer that is JSON of that schema. A reply is cut at the `deadline`
+    (seconds of `time.monotonic`) and at `max_output_tokens`. A request can lower the model's own
+    bound, not raise it. `left_out`: what stands before the messages and is not shown
+    (`keep_turns`); the dialect `auto` looks at it.
     """
 
     messages: Sequence[Message]
@@ -45,7 +47,6 @@ class Capabilities:
 
     tools: bool = True
     forcing: Literal["tool", "any", "none"] = "tool"
-    structured_output: bool = True
 
 
 class Model:
@@ -70,7 +71,7 @@ class Model:
         return await asyncio.to_thread(self.complete, request)
 
     def check(self) -> None:
-        """Raise the ModelError that a run would meet at once, where that can be told in advance."""
+        """Raise the ModelError that a run would meet at once: no server, no key, no such model."""
 
     def stream(self, request: Request) -> Iterator[Delta | Assistant]:
         """The reply as it forms: Deltas, and at last what `complete` would have returned."""

@@ -8,18 +8,14 @@ Rule 2: what a model or a tool gave is recorded at once, in memory and in the fi
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
-from datetime import datetime
 from functools import partial
-from typing import Protocol, TypeAlias, TypeVar
+from math import inf
+from typing import Protocol, TypeVar
 
-from . import think as thinking
 from .effects import Asked, Effect, Flush, Perform, RunCheck, Settings, closes_at_a_limit, effects
 from .errors import TranscriptError
 from .loop import AskHuman, Done, Policy, Step, plan
 from .messages import (
-    BROKEN_OFF,
-    THINK_NAME,
-    UNUSABLE,
     Assistant,
     Enforced,
     Message,
@@ -34,7 +30,6 @@ from .messages import (
 from .model import Request
 from .outcome import Outcome
 from .policies.forcing import honored, not_honored
-from .policies.limits import TakenUp, seconds
 from .streaming import Delta, Notice
 from .text import well_formed
 from .tools import MAY_HAVE_HAPPENED, ModelMistake, signature
@@ -48,7 +43,7 @@ GO_ON = User("Your last reply was cut off, and none of its calls was run. Go on.
 CHECKABLE = ("signal", "silence", "unmet")  # exits whose answer the model meant as one
 
 
-Event: TypeAlias = Delta | Notice | Message | Outcome
+Event = Delta | Notice | Message | Outcome
 M = TypeVar("M", bound=Message)
 
 
@@ -57,7 +52,7 @@ class Performer(Protocol):
 
     settings: Settings
 
-    def policies(self, *, taken_up: TakenUp | None = None) -> list[Policy]: ...
+    def policies(self) -> list[Policy]: ...
     def now(self) -> str: ...
     def mint_key(self) -> str: ...
     def perform(self, effect: Asked, *, streamed: bool) -> Iterator[Event]: ...
@@ -84,16 +79,8 @@ class Run:
         self._text = text
         self._streamed = streamed
         self._messages_before = len(messages)
-        self._taken_up = self._take_up()
-        policies = performer.policies(taken_up=self._taken_up)
-        self.plan: Callable[[Turn], Step] = partial(plan, policies=policies)
+        self.plan: Callable[[Turn], Step] = partial(plan, policies=performer.policies())
         self.effects = partial(effects, self._settings)
-
-    def _take_up(self) -> TakenUp | None:
-        if self._text is not None:  # a new turn
-            return None
-        now = datetime.fromisoformat(self._performer.now()).timestamp()
-        return TakenUp(len(self.turn.times), now)
 
     def close(self) -> None:
         """Free the file."""
@@ -103,9 +90,10 @@ class Run:
     def begin(self) -> Iterator[Event]:
         """Take the person's message in; without one, go on with what is there."""
         if self._file is not None:
-            for notice in self._file.notices():
+            for notice in self._file.notices:
                 yield Notice(notice)
         if self._text is None:
+            self.turn.restart_clock(self._performer.now())
             opening = self._reopen()
         else:
             opening = [*self._broken_off(), User(well_formed(self._text))]
@@ -134,12 +122,10 @@ class Run:
             return []
         results: list[Spoken] = []
         for call in turn.pending:
+            content = STOPPED_BEFORE_IT
+            result = ToolResult(call.id, call.name, content, is_error=True, refused="stopped")
             if turn.started and not results:
-                content = STOPPED_IN_IT
-                result = ToolResult(call.id, call.name, content, is_error=True, in_doubt=True)
-            else:
-                content = STOPPED_BEFORE_IT
-                result = ToolResult(call.id, call.name, content, is_error=True, refused="stopped")
+                result = replace(result, content=STOPPED_IN_IT, refused="", in_doubt=True)
             results.append(result)
         return results
 
@@ -150,6 +136,7 @@ class Run:
                 bound = self._with_key_and_deadline(effect)
                 for event in self._performer.perform(bound, streamed=self._streamed):
                     yield from self._recorded(event, effect)
+                self._check_reply(effect)
             case Flush():
                 if self._file is not None:
                     self._file.flush()
@@ -168,6 +155,7 @@ class Run:
                 async for event in self._performer.aperform(bound, streamed=self._streamed):
                     for taken in self._recorded(event, effect):
                         yield taken
+                self._check_reply(effect)
             case Flush():
                 if self._file is not None:
                     import asyncio
@@ -184,20 +172,17 @@ class Run:
         if isinstance(effect, Perform) and self.turn.started:
             return replace(effect, key=self.turn.started.key)
         if isinstance(effect, Request):
-            deadline = self._deadline(effect)
-            if deadline is not None:
-                return replace(effect, deadline=deadline)
+            return replace(effect, deadline=self._deadline(effect))
         return effect
 
     def _deadline(self, request: Request) -> float | None:
-        limit = self._settings.limits.seconds
+        left = self._settings.limits.seconds - self.turn.seconds
         if closes_at_a_limit(self.turn):
-            return time.monotonic() + CLOSING_SECONDS
-        if limit is None:
-            return None
-        left = limit - seconds(self.turn, self._taken_up)
-        if request.tool_choice == "none":
+            left = CLOSING_SECONDS
+        elif request.tool_choice == "none":
             left = max(left, CLOSING_SECONDS)
+        if left == inf:
+            return None
         return time.monotonic() + left
 
     def _recorded(self, event: Event, effect: Asked) -> Iterator[Event]:
@@ -217,6 +202,11 @@ class Run:
                 yield event
             case message, _:
                 yield self._record(message)
+
+    def _check_reply(self, effect: Asked) -> None:
+        """Without a reply the model would be asked for ever."""
+        if isinstance(effect, Request) and not isinstance(self.messages[-1], Assistant):
+            raise RuntimeError("the model gave no Assistant")
 
     def _bind_yes(self, verdict: Verdict, call: ToolCall) -> Verdict:
         """A yes is to the arguments that were asked about, also where a policy had changed them."""
@@ -271,10 +261,6 @@ def received(reply: Assistant, choice: ToolChoice, settings: Settings, turn: Tur
     """What the model sent, as it goes into the transcript: with ids, and held against the tool
     choice that was asked.
     """
-    if reply.stop_reason not in ("end_turn", "tool_use", "stop_sequence", *UNUSABLE):
-        raise TypeError(f"stop_reason={reply.stop_reason!r} of {reply.model}: see Assistant")
-    if settings.think and not settings.can_signal:
-        reply = without_signal(reply)
     calls = with_ids(reply.tool_calls, turn)
     enforced = _enforced(reply, choice)
     return replace(reply, tool_calls=calls, tool_choice=choice, enforced=enforced)
@@ -282,23 +268,13 @@ def received(reply: Assistant, choice: ToolChoice, settings: Settings, turn: Tur
 
 def _enforced(reply: Assistant, choice: ToolChoice) -> Enforced:
     """Who saw to the tool choice, by what the reply does."""
-    # A dialect that cannot be read was not kept to. Any other unusable reply tells nothing.
-    tells_nothing = BROKEN_OFF if reply.dialect else UNUSABLE
-    if choice == "auto" or reply.stop_reason in tells_nothing or reply.enforced == "prompt":
+    ignores_form = reply.dialect and reply.stop_reason == "malformed"  # a dialect is a form
+    tells = reply.is_usable or ignores_form
+    if choice == "auto" or not tells or reply.enforced == "prompt":
         return reply.enforced
     if honored(choice, reply):
         return reply.enforced or "tool_choice"
     return "ignored"
-
-
-def without_signal(reply: Assistant) -> Assistant:
-    """`reply` without the exit signal that a model invented for a tool that has none."""
-    calls = []
-    for call in reply.tool_calls:
-        if call.name == THINK_NAME:
-            call = thinking.without(call, "should_continue")
-        calls.append(call)
-    return replace(reply, tool_calls=tuple(calls))
 
 
 def with_ids(calls: tuple[ToolCall, ...], turn: Turn) -> tuple[ToolCall, ...]:

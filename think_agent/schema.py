@@ -11,27 +11,30 @@ Rule 4: `transformed` is the one that walks through a schema; what is done to ea
 
 import inspect
 import re
+import textwrap
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import is_dataclass
-from typing import Annotated, Any, TypeAlias, get_type_hints
+from typing import Annotated, Any, get_type_hints
 
 import pydantic
 import pydantic_core
-from pydantic.fields import FieldInfo
 
 from .messages import Json
 from .text import json_text, shorten
 
-Change: TypeAlias = Callable[[Json], Json]
+Change = Callable[[Json], Json]
 NULL: Json = {"type": "null"}
-NO_SCHEMA = (pydantic.errors.PydanticUserError, pydantic_core.SchemaError, TypeError)
 BY_NAME = ("properties", "patternProperties")  # keywords whose value has schemas by their names
 SEVERAL = ("anyOf", "oneOf", "allOf", "prefixItems")  # a list of schemas
 SINGLE = ("items", "not", "additionalProperties")  # one schema
 PLAIN_KEYS = ("type", "enum", "items")
 PLAIN = {"missing": "this field is required", "extra_forbidden": "there is no such field"}
-ENTRY = re.compile(r"(?P<name>\w+)(\s*\([^)]*\))?:\s*(?P<note>.*)")  # amount (int): in cents
+ARGS = re.compile(r"^Args:\n((?:[ \t]+\S.*\n?|\s*\n)*)", re.MULTILINE)  # and all that is indented
+# amount (int): in cents, and lines that are indented more
+ENTRY = re.compile(
+    r"^(?P<name>\w+)(?: *\([^)\n]*\))?:(?P<note>.*(?:\n(?:[ \t].*)?)*)", re.MULTILINE
+)
 KEY = "idempotency_key"  # a parameter of this name is the kit's: no model gets to see it
 
 
@@ -43,7 +46,7 @@ def arguments_model(
     """
     try:
         hints = get_type_hints(function, include_extras=True)
-    except (NameError, SyntaxError, AttributeError, TypeError) as error:
+    except Exception as error:  # whatever stands in an annotation
         raise TypeError(f"tool {name}: a type annotation cannot be resolved: {error}") from error
 
     model_fields: dict[str, Any] = {}
@@ -56,36 +59,34 @@ def arguments_model(
         kind = _with_description(hints[parameter.name], notes.get(parameter.name))
         # The field's own name is neutral: a parameter may be called `json` or `model_config`.
         model_fields[f"argument_{len(model_fields)}"] = (kind, _field(parameter))
-    try:
-        model: type[pydantic.BaseModel] = pydantic.create_model(
-            # Not even "NaN" is a number: it would pass every limit that it is compared with.
-            name,
-            __config__=pydantic.ConfigDict(extra="forbid", allow_inf_nan=False),
-            **model_fields,
-        )
-        schema = inline_refs(model.model_json_schema(schema_generator=_described()))
-    except NO_SCHEMA as error:
-        parameter_name = _without_schema(model_fields)
-        problem = str(error).splitlines()[0]
-        raise TypeError(
-            f"tool {name}: the type of parameter {parameter_name} has no JSON schema: {problem}"
-        ) from error
-    for field_name, described_as in schema.get("properties", {}).items():
-        if not described_as.keys() - {"title", "description", "default"}:
-            raise TypeError(f"tool {name}: parameter {field_name} needs a type other than Any")
-    return model, schema
+    model: type[pydantic.BaseModel] = pydantic.create_model(
+        # Not even "NaN" is a number: it would pass every limit that it is compared with.
+        name,
+        __config__=pydantic.ConfigDict(extra="forbid", allow_inf_nan=False),
+        **model_fields,
+    )
+    return model, inline_refs(model.model_json_schema())
 
 
 def _problem_of(parameter: inspect.Parameter, hints: Mapping[str, Any]) -> str:
     """Why a parameter cannot be one of a tool; empty where it can."""
+    from pydantic.fields import FieldInfo  # loaded when a tool is made, not at import
+
+    name = parameter.name
     if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
         return f"{parameter} cannot be passed by its name"
     if isinstance(parameter.default, FieldInfo):
-        return f"{parameter.name}: Field belongs in Annotated"
-    if parameter.name == "self":
+        return f"{name}: Field belongs in Annotated"
+    if name == "self":
         return "self: make a tool of the bound method, tool(desk.add)"
-    if parameter.name not in hints:
-        return f"{parameter.name} has no type annotation"
+    if name not in hints:
+        return f"{name} has no type annotation"
+    try:
+        schema = pydantic.TypeAdapter(hints[name]).json_schema()
+    except (pydantic.PydanticUserError, pydantic_core.SchemaError, TypeError) as error:
+        return f"{name}: its type has no JSON schema: {str(error).splitlines()[0]}"
+    if not schema.keys() - {"title", "description", "default"}:
+        return f"{name} needs a type other than Any"
     return ""
 
 
@@ -103,28 +104,8 @@ def _with_description(kind: Any, note: str | None) -> Any:
 
 def _field(parameter: inspect.Parameter) -> Any:
     if parameter.default is parameter.empty:
-        return pydantic.Field(alias=parameter.name, exclude=False)
-    return pydantic.Field(parameter.default, alias=parameter.name, exclude=True)
-
-
-def _without_schema(model_fields: Mapping[str, Any]) -> str:
-    """The first parameter whose type has no schema."""
-    for kind, field in model_fields.values():
-        try:
-            pydantic.TypeAdapter(kind).json_schema(schema_generator=_described())
-        except NO_SCHEMA:
-            return repr(field.alias)
-    return "of this tool"
-
-
-def _described() -> "type[pydantic.json_schema.GenerateJsonSchema]":
-    from pydantic.json_schema import GenerateJsonSchema  # a fifth of the start-up time
-
-    class Described(GenerateJsonSchema):
-        def complex_schema(self, schema: Any) -> Json:  # pydantic would call it a string
-            return self.handle_invalid_for_json_schema(schema, "a complex number")
-
-    return Described
+        return pydantic.Field(alias=parameter.name)
+    return pydantic.Field(parameter.default, alias=parameter.name)
 
 
 def transformed(schema: Json, change: Change, *, recursive: Json | None = None) -> Json:
@@ -167,12 +148,10 @@ def transformed(schema: Json, change: Change, *, recursive: Json | None = None) 
 
 def _resolved(ref: str, root: Json) -> Json:
     """What a reference such as `#/$defs/Address` stands for."""
-    node: Any = root
-    for key in ref.removeprefix("#").strip("/").split("/"):
-        node = node[key.replace("~1", "/").replace("~0", "~")]
-    if isinstance(node, dict):
-        return node
-    return {}
+    node = root
+    for key in ref.split("/")[1:]:
+        node = node[key]
+    return node
 
 
 def inline_refs(schema: Json) -> Json:
@@ -230,15 +209,10 @@ def _nullable(schema: Json) -> Json:
     return {"anyOf": branches}
 
 
-def named(model: pydantic.BaseModel, *, defaults: bool = True) -> Json:
-    """The values in a model, by the names under which they are given. Without `defaults` those that
-    were left out are left to the function, where it has one of its own (`exclude`).
-    """
+def named(model: "pydantic.BaseModel") -> Json:
+    """The values in a model, by the names under which they are given."""
     values = dict(model.model_extra or {})
     for name, field in type(model).model_fields.items():
-        is_given = name in model.model_fields_set
-        if not (defaults or is_given) and field.exclude:
-            continue
         if isinstance(field.validation_alias, str):
             values[field.validation_alias] = getattr(model, name)
         else:
@@ -268,13 +242,13 @@ def dumped(value: Any) -> Any:
     return pydantic_core.to_jsonable_python(value, fallback=repr, inf_nan_mode="strings")
 
 
-def problems(error: pydantic.ValidationError) -> str:
+def problems(error: "pydantic.ValidationError") -> str:
     """What a value was refused for, in words for the model that wrote it."""
     items = error.errors(include_url=False, include_context=False)
     return "; ".join(_problem(item) for item in items)
 
 
-def _problem(item: pydantic_core.ErrorDetails) -> str:
+def _problem(item: "pydantic_core.ErrorDetails") -> str:
     where = ".".join(str(part) for part in item["loc"]) or "arguments"
     plain = PLAIN.get(item["type"])
     if plain:
@@ -283,25 +257,12 @@ def _problem(item: pydantic_core.ErrorDetails) -> str:
 
 
 def read_docstring(text: str) -> tuple[str, dict[str, str]]:
-    """A docstring's text without its `Args:` section (Google style), and that by parameter. A line
-    that is indented as the first one begins an entry; any deeper one goes on with it.
-    """
-    head, found, rest = text.partition("\nArgs:\n")
-    if not found:
+    """A docstring's text without its `Args:` section (Google style), and that by parameter."""
+    section = ARGS.search(text)
+    if section is None:
         return text, {}
-    lines = rest.split("\n")
-    indent = len(lines[0]) - len(lines[0].lstrip())
-    notes: dict[str, str] = {}
-    name = ""
-    for number, line in enumerate(lines):
-        depth = len(line) - len(line.lstrip())
-        if line and depth == 0:
-            tail = "\n".join(lines[number:])
-            return f"{head.strip()}\n{tail.strip()}", notes
-        entry = ENTRY.fullmatch(line.strip())
-        if entry and depth == indent:
-            name = entry["name"]
-            notes[name] = entry["note"]
-        elif name:
-            notes[name] = f"{notes[name]} {line.strip()}".strip()
-    return head.strip(), notes
+    notes = {}
+    for entry in ENTRY.finditer(textwrap.dedent(section[1])):
+        notes[entry["name"]] = " ".join(entry["note"].split())
+    around = text[: section.start()].strip(), text[section.end() :].strip()
+    return "\n".join(part for part in around if part), notes

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from .messages import THINK_NAME, Assistant
+from .messages import CARRIED, THINK_NAME, Assistant
 from .text import json_text
 
 WORDS = re.compile(r"\s*\S+\s*|\s+")
@@ -43,10 +43,7 @@ class Notice:
 def whole_call(name: str, arguments: Any, index: int = 0) -> list[Delta]:
     """The Deltas of a call that arrived in one piece."""
     if name == THINK_NAME and isinstance(arguments, dict):
-        thought = arguments.get("thought")
-        if not isinstance(thought, str) or not thought:
-            return []
-        return [Delta("thought", thought, name, index)]
+        return [Delta("thought", str(arguments.get(CARRIED, "")), name, index)]
     if not isinstance(arguments, str):
         arguments = json_text(arguments)
     return [Delta("call", arguments, name, index)]

@@ -114,7 +114,7 @@ def should_continue(call: ToolCall) -> bool | None:
     return {"true": True, "false": False}.get(text)
 
 
-def acknowledge(call: ToolCall, tool: Tool, *, in_a_row: int, cap: int) -> str:
+def acknowledge(call: ToolCall, tool: Tool, *, in_a_row: int, cap: float) -> str:
     """The result of a think call. `in_a_row`: replies that only thought, this one included."""
     signal = should_continue(call)
     text = RECORDED

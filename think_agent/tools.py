@@ -17,10 +17,10 @@ import inspect
 import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import partial
+from math import inf
 from typing import Any, TypedDict, Unpack, overload
 
 import pydantic
@@ -28,11 +28,10 @@ import pydantic_core
 
 from .messages import CARRIED, THINK_NAME, Json, ToolCall, ToolResult
 from .schema import KEY, arguments_model, dumped, named, problems, read_docstring
-from .text import MAX_DEPTH, is_deeper, json_text, well_formed
+from .text import json_text, well_formed
 from .waiting import Settled, TookTooLong, asettle, settle
 
 TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # what every provider accepts
-MAX_RESULT_CHARS = 20_000
 STARTED_BEFORE = "It was started before and may have happened."
 MAY_HAVE_HAPPENED = "It may have happened: check before you repeat it."
 # What an audit wants to know of a tool.
@@ -85,24 +84,10 @@ class Tool:
     def __post_init__(self) -> None:
         if not TOOL_NAME.fullmatch(self.name):
             raise ValueError(f"tool name {self.name!r}: use 1 to 64 letters, digits, '_' or '-'")
-        for option in ("think_first", "read_only", "idempotent"):
-            if not isinstance(getattr(self, option), bool):
-                raise TypeError(f"tool {self.name}: {option} is True or False")
-        if not isinstance(self.needs_approval, bool) and not callable(self.needs_approval):
-            raise TypeError(f"tool {self.name}: needs_approval is True, False or a function")
         if self.read_only and self.takes_key:
             raise ValueError(f"tool {self.name}: it is read_only, so it has no use for {KEY}")
-        self._check_timeout()
-        self._check_parameters()
-
-    def _check_timeout(self) -> None:
-        if self.timeout is None:
-            return
-        is_number = type(self.timeout) in (int, float)
-        if not is_number or not self.timeout > 0:
+        if self.timeout is not None and not self.timeout > 0:
             raise ValueError(f"tool {self.name}: timeout={self.timeout!r}: use seconds above 0")
-
-    def _check_parameters(self) -> None:
         if self.parameters.get("type") != "object":
             raise ValueError(f"tool {self.name}: parameters must be a JSON schema of type object")
         is_ours = self.carries or self.name == THINK_NAME
@@ -156,32 +141,25 @@ def tool(
     without a type or of a type that has no schema.
     """
 
-    level = 2
-    if function is not None:  # `@tool` and not `@tool(...)`: one call deeper
-        level = 3
-
-    def make(function: Callable[..., Any]) -> Tool:
-        name = options.get("name") or function.__name__
-        text, notes = read_docstring(inspect.getdoc(function) or "")
-        takes_key = KEY in inspect.signature(function).parameters
-        model, schema = arguments_model(name, function, notes)
-        if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
-            raise TypeError(f"tool {name}: a generator does nothing by itself; return a result")
-        description = options.get("description") or text
-        if not description:
-            text = f"tool {name}: no docstring, so a model knows nothing of it but its name"
-            warnings.warn(text, stacklevel=level)
-        empty = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
-        own = {"name": name, "description": description, "parameters": empty | schema}
-        rest: Any = options | own
-        return Tool(function=function, arguments_model=model, takes_key=takes_key, **rest)
-
-    if function is None:
-        return make
-    return make(function)
+    if function is None:  # `@tool(...)`, which is called again with the function
+        return partial(tool, **options)
+    name = options.get("name") or function.__name__
+    text, notes = read_docstring(inspect.getdoc(function) or "")
+    takes_key = KEY in inspect.signature(function).parameters
+    model, schema = arguments_model(name, function, notes)
+    if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
+        raise TypeError(f"tool {name}: a generator does nothing by itself; return a result")
+    description = options.get("description") or text
+    if not description:
+        text = f"tool {name}: no docstring, so a model knows nothing of it but its name"
+        warnings.warn(text, stacklevel=2)
+    empty = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
+    own = {"name": name, "description": description, "parameters": empty | schema}
+    rest: Any = options | own
+    return Tool(function=function, arguments_model=model, takes_key=takes_key, **rest)
 
 
-def index(tools: Iterable[Tool], *, reserved: str | None = None) -> dict[str, Tool]:
+def index(tools: Iterable[Tool]) -> dict[str, Tool]:
     """Tools by name. Raises ValueError for a name that is taken twice or reserved, TypeError for
     what is no Tool or has no function.
     """
@@ -192,8 +170,8 @@ def index(tools: Iterable[Tool], *, reserved: str | None = None) -> dict[str, To
         if not isinstance(item, Tool):
             advice = "decorate the function with @tool, or pass tool(desk.add) for a method"
             raise TypeError(f"{item!r} is not a Tool; {advice}")
-        if item.name == reserved:
-            raise ValueError(f"the tool name {reserved!r} is reserved for the kit's own tool")
+        if item.name == THINK_NAME:
+            raise ValueError(f"the tool name {THINK_NAME!r} is reserved for the kit's own tool")
         if item.name in by_name:
             raise ValueError(f"two tools are named {item.name!r}; rename one with @tool(name=...)")
         item.get_function()  # one without is refused here, not when the model tries
@@ -202,7 +180,11 @@ def index(tools: Iterable[Tool], *, reserved: str | None = None) -> dict[str, To
 
 
 def call(
-    tools: Mapping[str, Tool], asked: ToolCall, *, key: str = "", max_chars: int = MAX_RESULT_CHARS
+    tools: Mapping[str, Tool],
+    asked: ToolCall,
+    *,
+    key: str = "",
+    max_chars: float = inf,
 ) -> ToolResult:
     """Perform one call. An async function is run to its end here. `key` is for a tool that takes an
     idempotency key. A result of more than `max_chars` characters is cut.
@@ -216,7 +198,11 @@ def call(
 
 
 async def acall(
-    tools: Mapping[str, Tool], asked: ToolCall, *, key: str = "", max_chars: int = MAX_RESULT_CHARS
+    tools: Mapping[str, Tool],
+    asked: ToolCall,
+    *,
+    key: str = "",
+    max_chars: float = inf,
 ) -> ToolResult:
     """`call` without blocking: a sync function runs in a thread, an async one on the loop."""
     try:
@@ -232,13 +218,13 @@ def as_received(tools: Mapping[str, Tool], request: ToolCall) -> Json:
     asked, defaults filled in, excluded fields and secrets as they are. Raises ModelMistake for a
     call that cannot be run.
     """
-    values = validated(tools, request, defaults=True)
+    values = validated(tools, request)
     return {name: dumped(value) for name, value in values.items()}
 
 
-def validated(tools: Mapping[str, Tool], request: ToolCall, *, defaults: bool = False) -> Json:
-    """The arguments of a call as the function gets them (`defaults`: those of its own, too). They
-    are a copy: what the model wrote stays as it is, whatever a function does. Raises ModelMistake.
+def validated(tools: Mapping[str, Tool], request: ToolCall) -> Json:
+    """The arguments of a call as the function gets them. They are a copy: what the model wrote
+    stays as it is, whatever a function does. Raises ModelMistake.
     """
     tool = tools.get(request.name)
     if tool is None:
@@ -246,15 +232,13 @@ def validated(tools: Mapping[str, Tool], request: ToolCall, *, defaults: bool = 
         raise ModelMistake(f"there is no tool {request.name!r}. Tools: {known}.")
     if isinstance(request.arguments, str):
         raise ModelMistake(f"the arguments of {tool.name} are not a JSON object. Send one: {{}}.")
-    if is_deeper(request.arguments, MAX_DEPTH):
-        raise ModelMistake(f"the arguments of {tool.name} are nested too deeply.")
 
     arguments = deepcopy(request.arguments)
     arguments.pop(CARRIED, None)  # it is for the kit
     if tool.arguments_model is None:
         return _defaults(tool) | arguments
     try:
-        return named(tool.arguments_model.model_validate(arguments), defaults=defaults)
+        return named(tool.arguments_model.model_validate(arguments))
     except pydantic.ValidationError as error:
         problem = problems(error)
     except Exception as error:  # a validator of the user's
@@ -266,12 +250,6 @@ def validated(tools: Mapping[str, Tool], request: ToolCall, *, defaults: bool = 
 def _defaults(tool: Tool) -> Json:
     """What a tool with a ready schema takes for arguments that are left out."""
     defaults = {}
-    parameters: Mapping[str, inspect.Parameter] = {}
-    with suppress(ValueError):  # a class in C does not tell
-        parameters = inspect.signature(tool.get_function()).parameters
-    for name, parameter in parameters.items():
-        if parameter.default is not parameter.empty and name != KEY:
-            defaults[name] = parameter.default
     for name, schema in tool.parameters.get("properties", {}).items():
         if "default" in schema:
             defaults[name] = deepcopy(schema["default"])
@@ -292,7 +270,7 @@ def _invalid(request: ToolCall, mistake: ModelMistake) -> ToolResult:
     return ToolResult(request.id, request.name, content, is_error=True, refused="invalid")
 
 
-def _result(tool: Tool, request: ToolCall, settled: Settled, max_chars: int) -> ToolResult:
+def _result(tool: Tool, request: ToolCall, settled: Settled, max_chars: float) -> ToolResult:
     value, error = settled
     if error is None:
         return ToolResult(request.id, request.name, _cut(_as_text(value), max_chars))
@@ -306,10 +284,9 @@ def _result(tool: Tool, request: ToolCall, settled: Settled, max_chars: int) -> 
 def _problem(error: BaseException) -> str:
     if isinstance(error, TookTooLong):
         return "no result in time."
-    message = _as_str(error)
     if isinstance(error, NothingDone):
-        return message or "nothing was done."
-    return f"{type(error).__name__}: {message}".rstrip(": ")
+        return str(error) or "nothing was done."
+    return f"{type(error).__name__}: {error}".rstrip(": ")
 
 
 def _as_text(value: Any) -> str:
@@ -317,26 +294,17 @@ def _as_text(value: Any) -> str:
     if type(value) is str:
         return value or "(empty)"
     try:
-        return json_text(pydantic_core.to_jsonable_python(value), compact=True)
-    except (KeyboardInterrupt, SystemExit):
-        raise
-    except BaseException:  # pydantic panics over a value that changes
-        return f"(done; the result is no JSON, so it is shown as text) {_as_str(value)}"
+        return pydantic_core.to_json(value).decode()
+    except Exception:
+        return f"(done; the result is no JSON, so it is shown as text) {value}"
 
 
-def _as_str(value: object) -> str:
-    try:
-        return str(value)
-    except Exception:  # of its own `__str__`
-        return f"a {type(value).__name__}"
-
-
-def _cut(text: str, max_chars: int) -> str:
+def _cut(text: str, max_chars: float) -> str:
     text = well_formed(text)  # `os.listdir` may give lone surrogates
     if len(text) <= max_chars:
         return text
-    left_out = len(text) - max_chars
-    return f"{text[:max_chars]}\n[cut: {left_out:,} of {len(text):,} characters left out]"
+    left_out = len(text) - int(max_chars)
+    return f"{text[: int(max_chars)]}\n[cut: {left_out:,} of {len(text):,} characters left out]"
 
 
 def signature(call: ToolCall) -> str:

@@ -21,7 +21,7 @@ from collections import Counter, deque
 from collections.abc import Iterable, Set
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
-from typing import Literal, TypeAlias
+from typing import Literal
 
 from .cover import Cover, How, Thought
 from .history import Doubt, History
@@ -45,8 +45,9 @@ from .messages import (
 from .text import canonical, is_blank
 from .think import bare, should_continue, thought
 
-What: TypeAlias = tuple[str, str, str]  # an action as a value: its name, arguments and result
-WayOut: TypeAlias = Literal["signal", "silence", "limit", "budget"]  # of a last call without tools
+What = tuple[str, str, str]  # an action as a value: its name, arguments and result
+# Why a model call is the last one, without tools. For silence: the answer is asked for in its form.
+WayOut = Literal["signal", "silence", "limit", "budget"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +65,15 @@ class Answers:
     """What became of the calls of the last reply so far."""
 
     open_calls: OpenCalls = field(default_factory=OpenCalls)
-    signal: bool | None = None  # of its last thought
-    refused: bool = False  # was one of them refused?
-    refused_before: Counter[str] = field(default_factory=Counter)  # `Turn.refusals` until then
+    signal: bool | None = None  # `should_continue` of the reply's last thought
+    refused: bool = False  # was one of the reply's calls refused?
+    refused_before: Counter[str] = field(default_factory=Counter)  # `Turn.refusals` before it
 
     @property
-    def say_done(self) -> bool:
-        """A signal beside a refused call does not count: the model has not read the refusal yet."""
+    def says_done(self) -> bool:
+        """Does the reply say that all is done? Not beside a refused call: the model has not read
+        that refusal yet.
+        """
         return self.signal is False and not self.refused
 
 
@@ -86,10 +89,10 @@ class Turn:
     reply: Assistant | None = None  # the last one
     replied_to: list[str] = field(default_factory=list)  # the kit's questions that `reply` answers
     closed_by: WayOut | None = None  # why `reply` had to be the last one; None: it had not
-    closing: WayOut | None = None  # why the next one has to be
+    closing: WayOut | None = None  # why the next reply has to be, until a result or a check
     answers: Answers = field(default_factory=Answers)  # to the calls of `reply`
     cover: Cover = field(default_factory=Cover)  # which thought covers the call that is next
-    notes: list[Started | Verdict] = field(default_factory=list)  # about the call that is next
+    notes: list[Started | Verdict] = field(default_factory=list)  # records about the next call
     stop: Verdict | None = None  # by which a person ended the turn
     ended: Ended | None = None
 
@@ -100,7 +103,8 @@ class Turn:
     asked: Counter[str] = field(default_factory=Counter)  # how often the kit did, by `User.kind`
     usage: Usage = field(default_factory=Usage)
     usage_of: dict[str, Usage] = field(default_factory=dict)  # by the name of the model
-    times: list[tuple[float, float]] = field(default_factory=list)  # when, and the seconds worked
+    clock: float | None = None  # the last time stamp, in seconds since 1970
+    seconds: float = 0.0  # of work, by the time stamps; waiting for a person is none
 
     # What was checked (`policies/done_when.py`).
     checks: list[Checked] = field(default_factory=list)
@@ -113,18 +117,17 @@ class Turn:
     failed_in_a_row: int = 0  # calls that failed, since one worked or a person said to go on
     refusals: Counter[str] = field(default_factory=Counter)  # replies with one refused, by its code
     wants_thought: bool = False  # the gate refused a call, and nothing was thought since
-    owes_thought: bool = True  # no think call, blank or not, since a person or an action
+    owes_thought: bool = True  # no think call, blank or not, since a person or another call
     what: What = ("", "", "")  # the last action, as a value: the same one again is a repeat
     same_in_a_row: int = 0  # how often it was done without another action in between
     repeats: Counter[What] = field(default_factory=Counter)  # how often each was done
-    pointed_out: dict[What, int] = field(default_factory=dict)  # how often, when the model was told
+    pointed_out: dict[What, int] = field(default_factory=dict)  # `repeats` when the model was told
 
     _questions: list[str] = field(default_factory=list)  # of the kit, since the last reply
-    _clock: float | None = None  # of the last message
 
     @classmethod
     def of(cls, transcript: "Turn | Iterable[Message]") -> "Turn":
-        """The reading of a transcript; a Turn is its own."""
+        """The reading of a transcript; a Turn is returned as it is."""
         if isinstance(transcript, Turn):
             return transcript
         turn = cls()
@@ -191,13 +194,6 @@ class Turn:
         return None
 
     @property
-    def seconds(self) -> float:
-        """How long the turn worked, by the time stamps of its messages; waiting for a person is no
-        work.
-        """
-        return self.times[-1][1] if self.times else 0.0
-
-    @property
     def tokens(self) -> int:
         """The tokens of the turn, input and output together."""
         return self.usage.input_tokens + self.usage.output_tokens
@@ -220,14 +216,14 @@ class Turn:
         return [check for check in self.checked.values() if check.missing is not None]
 
     def thought_behind(self, call: ToolCall, guarded: Set[str] | None = None) -> Thought | None:
-        """The thought that covers `call`, which has no result yet; as a call of one of the
-        `guarded` tools where these are given.
+        """The thought that covers `call`, which has no result yet. Where `guarded` is given, a call
+        of any other tool before it in its reply uncovers it (`cover.py`).
         """
         return self.cover.of(call, guarded)
 
     def as_decided(self, call: ToolCall) -> ToolCall:
         """The call that is next as it is to be run: without a thought that it carries, and with the
-        arguments that a person put in. What was started is not changed by a later plain yes.
+        arguments that a person put in.
         """
         edited: Json | None = None
         started = False
@@ -235,6 +231,7 @@ class Turn:
             if isinstance(note, Started):
                 started = True
             elif note.arguments is not None or not started:
+                # The last verdict counts. After a start, a plain yes keeps what was started.
                 edited = note.arguments
         if edited is None:
             return bare(call)
@@ -276,7 +273,8 @@ class Turn:
         self.closed_by = self.closing
         self.replied_to = self._questions
         self._questions = []
-        self.answers = Answers(OpenCalls(reply.tool_calls), refused_before=self.refusals)
+        # Before `_count_in_a_row`, which begins new refusals.
+        self.answers = Answers(OpenCalls(deque(reply.tool_calls)), refused_before=self.refusals)
         self.notes = []
         self.cover.begin_reply()
 
@@ -291,7 +289,7 @@ class Turn:
         if reply.enforced == "ignored" and reply.tool_choice != "none":
             history.ignored += 1
         if reply.signed and not history.signed:
-            history.signed = max(1, len(history.starts))
+            history.signed = max(1, len(history.starts))  # the number of this turn
 
     def _count_in_a_row(self, reply: Assistant) -> None:
         if reply.stop_reason == "malformed":
@@ -311,10 +309,10 @@ class Turn:
         if call is None:
             return
         if call.name != THINK_NAME:
-            started = self.started is not None
+            started = self.started is not None  # results come in the order of the calls
             self.history.settle(self.as_decided(call), result, started=started)
-            self._add_action(call, result)
-            if started:  # a call that is refused now may have run before a crash
+            self._add_tool_result(call, result)
+            if started:  # also where it is refused now: it may have run before a crash
                 self.cover.acted = True
         elif not result.is_error:
             self._add_thought(call)
@@ -322,7 +320,7 @@ class Turn:
         if result.refused:
             self.answers.refused = True
         self.closing = None
-        if self.answers.say_done:
+        if self.answers.says_done:
             self.closing = "signal"
 
     def _add_thought(self, call: ToolCall) -> None:
@@ -332,13 +330,14 @@ class Turn:
         self.thoughts.append(new_thought)
         self.answers.signal = new_thought.should_continue
         self.owes_thought = False
+        # From here on: does it cover a call?
         if not self.reply.is_usable or isinstance(call.arguments, str):
             return
         if not is_blank(new_thought.text):
             self.cover.think(new_thought)
             self.wants_thought = False
 
-    def _add_action(self, call: ToolCall, result: ToolResult) -> None:
+    def _add_tool_result(self, call: ToolCall, result: ToolResult) -> None:
         self.owes_thought = True
         behind = self.thought_behind(call)
         self.cover.called.add(call.name)
@@ -369,7 +368,7 @@ class Turn:
         self.repeats[what] += 1
 
     def _add_refusal(self, code: str) -> None:
-        """Replies are counted here, not calls."""
+        """`refusals` counts a reply once, however many of its calls were refused."""
         self.refusals[code] = self.answers.refused_before[code] + 1
         if code == "gate":
             self.wants_thought = True
@@ -394,21 +393,30 @@ class Turn:
     def _is_about_next(self, note: Started | Verdict) -> bool:
         return bool(self.pending) and self.pending[0].id == note.call_id
 
-    def _add_time(self, message: Message, at: str) -> None:
-        try:
-            moment = datetime.fromisoformat(at)
-        except ValueError:
-            return
-        if moment.tzinfo is None:
-            moment = moment.replace(tzinfo=UTC)
-        now = moment.timestamp()
+    def restart_clock(self, now: str) -> None:
+        """Another process takes the turn up: `seconds` are its own, and the pause is not work."""
+        self.seconds = 0.0
+        self.clock = _timestamp(now)
 
-        worked = self.seconds
+    def _add_time(self, message: Message, at: str) -> None:
+        now = _timestamp(at)
+        if now is None:
+            return
         waited_for_person = isinstance(message, Verdict)
-        if self._clock is not None and not waited_for_person:
-            worked += max(0.0, now - self._clock)  # clocks step back
-        self._clock = now
-        self.times.append((now, worked))
+        if self.clock is not None and not waited_for_person:
+            self.seconds += max(0.0, now - self.clock)  # clocks step back
+        self.clock = now
+
+
+def _timestamp(at: str) -> float | None:
+    """The seconds since 1970 of a time stamp; None where it is none."""
+    try:
+        moment = datetime.fromisoformat(at)
+    except ValueError:
+        return None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return moment.timestamp()
 
 
 def _how(reply: Assistant, gated: bool) -> How:

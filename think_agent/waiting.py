@@ -12,15 +12,15 @@ Rule 3: async code that is called from sync code runs on one event loop in the b
 import contextvars
 import inspect
 import threading
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
     from concurrent.futures import Future
 
-Function: TypeAlias = Callable[[], Any]
-Settled: TypeAlias = tuple[Any, BaseException | None]  # what a function returned, or raised
+Function = Callable[[], Any]
+Settled = tuple[Any, BaseException | None]  # what a function returned, or raised
 GRACE = 1.0  # seconds that async code may take to clean up after its timeout
 
 
@@ -30,33 +30,39 @@ class TookTooLong(Exception):
 
 def settle(function: Function, timeout: float | None = None) -> Settled:
     """What comes of `function`, or of the awaitable that it returns. `timeout` is in seconds."""
-    if timeout is None or inspect.iscoroutinefunction(function):
-        value, error = _call(function)
-    else:
-        value, error = _wait(_in_a_thread(function), timeout)
-    if error is not None or not inspect.isawaitable(value):
-        return value, error
-
-    import asyncio
-
-    task = asyncio.run_coroutine_threadsafe(_awaited(value), _background_loop())
+    if timeout is not None or inspect.iscoroutinefunction(function):
+        return _settle_in_background(_outcome(function), timeout)
     try:
-        settled = _wait(task, timeout)
-    finally:
-        task.cancel()  # after a timeout or Ctrl-C; else it is done
-    return settled
+        value = function()
+    except Exception as error:
+        return None, error
+    if inspect.isawaitable(value):
+        return _settle_in_background(_awaited(value), timeout)
+    return value, None
 
 
 async def asettle(function: Function, timeout: float | None = None) -> Settled:
     """`settle` without blocking the event loop: a sync function runs in a thread, an async one on
     the loop. Cancelling whoever waits here cancels an async function, too.
     """
+    return _raise_exit(await _within(_outcome(function), timeout))
+
+
+def _settle_in_background(work: Coroutine[Any, Any, Settled], timeout: float | None) -> Settled:
     import asyncio
 
-    if inspect.iscoroutinefunction(function):
-        task = asyncio.create_task(_awaited(function()))
-    else:
-        task = asyncio.create_task(_from_a_thread(function))
+    task = asyncio.run_coroutine_threadsafe(_within(work, timeout), _background_loop())
+    try:
+        settled = task.result()
+    finally:
+        task.cancel()  # after Ctrl-C; else it is done
+    return _raise_exit(settled)
+
+
+async def _within(work: Coroutine[Any, Any, Settled], timeout: float | None) -> Settled:
+    import asyncio
+
+    task = asyncio.create_task(work)
     try:
         _, late = await asyncio.wait({task}, timeout=timeout)
     except BaseException:
@@ -66,43 +72,19 @@ async def asettle(function: Function, timeout: float | None = None) -> Settled:
         task.cancel()
         await asyncio.wait({task}, timeout=GRACE)
         return None, TookTooLong()
-    return _raise_exit(task.result())
+    return task.result()
 
 
-async def await_thread(function: Function, *, leave: Callable[[Any], object]) -> Any:
-    """What `function` returns, from a thread of its own. A thread cannot be stopped: whoever waits
-    here and is cancelled waits for its end, and `leave` gets what it returns.
-    """
+async def _outcome(function: Function) -> Settled:
+    if inspect.iscoroutinefunction(function):
+        return await _awaited(function())
+
     import asyncio
 
-    def leave_behind(done: "Future[Settled]") -> None:
-        value, error = done.result()
-        if error is None:
-            leave(value)
-
-    future = _in_a_thread(function)
-    thread = asyncio.wrap_future(future)
-    try:
-        await asyncio.wait({thread})
-    except asyncio.CancelledError:
-        try:
-            await asyncio.wait({thread})
-        finally:  # also where it is cancelled again
-            future.add_done_callback(leave_behind)
-        raise
-    value, error = thread.result()
-    if error is not None:
-        raise error
-    return value
-
-
-def _call(function: Function) -> Settled:
-    try:
-        return function(), None
-    except (KeyboardInterrupt, SystemExit):
-        raise
-    except BaseException as error:  # a panic of pydantic's is no Exception
-        return None, error
+    value, error = await asyncio.wrap_future(_in_a_thread(function))
+    if inspect.isawaitable(value):
+        return await _awaited(value)
+    return value, error
 
 
 async def _awaited(awaitable: Awaitable[Any]) -> Settled:
@@ -113,31 +95,11 @@ async def _awaited(awaitable: Awaitable[Any]) -> Settled:
         return None, error
 
 
-async def _from_a_thread(function: Function) -> Settled:
-    import asyncio
-
-    value, error = await asyncio.wrap_future(_in_a_thread(function))
-    if error is None and inspect.isawaitable(value):
-        return await _awaited(value)
-    return value, error
-
-
 def _raise_exit(settled: Settled) -> Settled:
     _, error = settled
     if isinstance(error, (KeyboardInterrupt, SystemExit)):
         raise error
     return settled
-
-
-def _wait(future: "Future[Settled]", timeout: float | None) -> Settled:
-    from concurrent.futures import wait
-
-    if timeout is not None:
-        timeout = min(timeout, threading.TIMEOUT_MAX)
-    _, late = wait([future], timeout)
-    if late:
-        return None, TookTooLong()
-    return _raise_exit(future.result())
 
 
 def _in_a_thread(function: Function) -> "Future[Settled]":

@@ -20,9 +20,9 @@ from demos.refund.offline import LABEL, calling, order_numbers
 from demos.refund.offline import reply as by_the_policy
 from think_agent import Assistant, Force, Message, Request, ToolCall, ToolResult, Turn, User
 from think_agent.dialects.base import wants_to_leave
-from think_agent.running import without_signal
+from think_agent.messages import THINK_NAME
 from think_agent.scripted import Script
-from think_agent.think import has_signal, should_continue
+from think_agent.think import has_signal, should_continue, without
 
 BOAST = "I worked on {}. I will say that all is done."
 
@@ -35,6 +35,16 @@ def careful(request: Request) -> Assistant:
     if wants_to_leave(said) and request.tool_choice == "auto":
         return by_the_policy(replace(request, tool_choice="none"))
     return without_signal(said)
+
+
+def without_signal(reply: Assistant) -> Assistant:
+    """`reply` for a think tool that has no exit signal."""
+    calls = []
+    for call in reply.tool_calls:
+        if call.name == THINK_NAME:
+            call = without(call, "should_continue")
+        calls.append(call)
+    return replace(reply, tool_calls=tuple(calls))
 
 
 def hasty(request: Request) -> Assistant:

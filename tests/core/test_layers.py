@@ -17,9 +17,9 @@ MAY = {  # a room: the rooms that it may import, besides itself
     "wire": {"root"},
     "providers": {"root", "wire"},
     "dialects": CORE | {"wire"},  # translators, too: they share its readers
-    "audit": CORE,
+    "audit": CORE | {"wire"},  # it reads what others wrote
     "evaluation": CORE | {"providers", "dialects"},  # a dialect is an arm
-    "probe": CORE | {"providers", "dialects"},
+    "probe": CORE | {"wire", "providers", "dialects"},
     "integrations": CORE,
 }
 DOORS = {  # single files that may import more

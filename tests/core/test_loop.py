@@ -2,7 +2,6 @@
 those of `think_agent/README.md`.
 """
 
-import itertools
 from dataclasses import replace
 
 import pytest
@@ -152,11 +151,3 @@ def test_a_turn_that_is_over_asks_of_the_world_what_its_end_needs_and_no_more():
     steps = lambda step, turn: [step]  # noqa: E731
     assert not [*run(turn, next_step, steps, lambda e: done.append(e) or ())]
     assert done == [Done("silence", "Hi.")]
-
-
-def test_a_model_that_says_nothing_at_all_is_an_error():
-    """As with a `complete` that forgot its return, or a stream without its Assistant."""
-    turn = Turn.of([ASK])
-    silent = run(turn, next_step, lambda step, turn: [step], lambda e: ["a delta"])
-    with pytest.raises(RuntimeError, match="nothing came of"):
-        list(itertools.islice(silent, 5))

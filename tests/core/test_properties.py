@@ -132,7 +132,7 @@ class World:
         return item
 
     def _approve(self, asked: AskHuman) -> Verdict:
-        if "was started and has no result" in asked.question:
+        if "was tried before and may have happened" in asked.question:
             return Verdict("yes", by="a person")
         decisions = [
             Verdict("yes", by="a person"),

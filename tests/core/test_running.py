@@ -19,7 +19,7 @@ from pydantic import Field
 
 from tests.support.agents import NOTHING
 from tests.support.turns import transcripts
-from think_agent import Agent, Request, ScriptedModel, Turn, tool
+from think_agent import Agent, Delta, Model, Request, ScriptedModel, Turn, tool
 from think_agent.audit import explain
 from think_agent.effects import effects
 from think_agent.loop import CallModel, CallTool, Done, Refuse, plan
@@ -328,10 +328,10 @@ def test_what_no_file_could_hold_is_not_written(tmp_path):
 
 
 @pytest.mark.parametrize("reason", ["length", "", None, "cancelled"])
-def test_a_reason_to_stop_that_is_unknown_is_our_mistake_and_nothing_is_run(reason):
+def test_a_reason_to_stop_that_is_unknown_is_taken_for_a_broken_reply(reason):
     half = Assistant("", tool_calls=(ToolCall("c", "look", {"item": "A"}),), stop_reason=reason)
-    with pytest.raises(TypeError, match="stop_reason"):
-        agent(half).run("Hm?")
+    outcome = agent(half).run("Hm?")
+    assert (outcome.exit, outcome.actions) == ("truncated", ())
 
 
 def test_a_tool_that_takes_a_key_only_since_the_crash_is_asked_about():
@@ -415,3 +415,16 @@ def test_a_child_that_leaves_a_tool_does_not_free_the_file_of_its_parent(tmp_pat
     env = os.environ | {"PYTHONPATH": os.getcwd()}
     said = subprocess.check_output([sys.executable, "-c", script], cwd=tmp_path, env=env, text=True)
     assert "BlockingIOError" in said
+
+
+class Unfinished(Model):
+    """A stream without its Assistant."""
+
+    def stream(self, request):
+        yield Delta("answer", "Hel")
+
+
+def test_a_stream_without_a_reply_is_an_error():
+    """It would be asked for ever."""
+    with pytest.raises(RuntimeError, match="the model gave no Assistant"):
+        list(Agent(Unfinished()).stream("Hi"))

@@ -258,17 +258,6 @@ def test_a_bound_method_is_a_tool():
     assert ask(pay, cents="3").content == "5"
 
 
-def test_a_default_that_is_left_out_stays_the_functions_own():
-    marker = ["not", "JSON", object()]
-
-    def echo(value: Annotated[list[str], "words"] = marker):
-        return str(value is marker)
-
-    with pytest.warns(pydantic.json_schema.PydanticJsonSchemaWarning):
-        made = tool(echo)
-    assert ask(made).content == "True"
-
-
 def test_a_ready_schema_may_be_given():
     seen = {}
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
@@ -289,7 +278,6 @@ class Node:
 
 
 NO_SCHEMA = [Any, object, T, Unknown, list[Unknown], Unknown | None, Callable[[], int], 5, Node]
-NO_SCHEMA += [complex, list[complex]]
 
 
 @pytest.mark.parametrize("kind", [*NO_SCHEMA, "Undefined", "list[Undefined]", "int |", "json.x"])
@@ -363,11 +351,6 @@ def endless():
     return items
 
 
-class Unspeakable(Exception):
-    def __str__(self) -> str:
-        raise IndexError
-
-
 class Gone(Exception):
     """An error that counts as nothing."""
 
@@ -381,7 +364,6 @@ class Gone(Exception):
         (object, "<object object at "),
         (endless, "[[...]]"),
         (generator, "<generator object generator at "),
-        (Unspeakable, "a Unspeakable"),
     ],
 )
 def test_a_result_that_is_no_json_is_shown_as_text_and_is_no_failure(give, shown):
@@ -402,7 +384,6 @@ def test_a_result_that_is_no_json_is_shown_as_text_and_is_no_failure(give, shown
         (KeyError("ORD-1"), "error: KeyError: 'ORD-1'"),
         (RuntimeError(), "error: RuntimeError"),
         (StopIteration(), "error: StopIteration"),  # of a `next(...)`: the commonest slip in a tool
-        (Unspeakable(), "error: Unspeakable: a Unspeakable"),
         (Gone(), "error: Gone"),
     ],
 )
@@ -509,13 +490,10 @@ def test_a_tool_without_a_docstring_is_pointed_out_where_it_stands(options):
         tool(made.function, description="Says nothing.")
 
 
-def test_a_guard_that_is_misspelled_or_of_another_type_is_refused():
-    for name in ("think_first", "needs_approval", "idempotent"):
-        with pytest.raises(TypeError, match="tool double"):
-            tool(**{name: "yes"})(double)
+def test_a_guard_that_is_misspelled_is_refused():
     with pytest.raises(TypeError, match="unexpected keyword argument 'think_frist'"):
         tool(think_frist=True)(double)
-    for timeout in ("5", 0, -1, True, float("nan")):
+    for timeout in (0, -1, float("nan")):
         with pytest.raises(ValueError, match="use seconds above 0"):
             tool(timeout=timeout)(double)
 
@@ -819,5 +797,5 @@ def test_a_type_without_a_schema_names_its_parameter():
         """Pay."""
 
     pay.__annotations__ = {"cents": int, "to": Opaque}
-    with pytest.raises(TypeError, match=r"tool pay: the type of parameter 'to' has no JSON schema"):
+    with pytest.raises(TypeError, match=r"tool pay: parameter to: its type has no JSON schema"):
         tool(pay)

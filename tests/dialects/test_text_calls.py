@@ -26,7 +26,7 @@ from think_agent import (
     tool,
 )
 from think_agent.dialects.text_calls import SHORT, read_calls, recovered
-from think_agent.messages import UNUSABLE
+from think_agent.messages import BROKEN_OFF
 from think_agent.testing import call
 
 
@@ -279,7 +279,7 @@ def test_plain_words_stream_as_they_come(text):
 @pytest.mark.parametrize(
     ("reply", "request_"),
     [
-        *((Assistant(LOOK, stop_reason=reason), asked()) for reason in UNUSABLE),
+        *((Assistant(LOOK, stop_reason=reason), asked()) for reason in (*BROKEN_OFF, "malformed")),
         (Assistant(text=LOOK), asked(tools=())),
         (Assistant(text=LOOK), asked(output_schema={"type": "object"})),
     ],

@@ -10,7 +10,6 @@ import time
 import uuid
 from dataclasses import replace
 from decimal import Decimal
-from functools import reduce
 from typing import Annotated
 
 import pydantic
@@ -145,14 +144,7 @@ def test_what_a_policy_changed_is_on_the_record():
     assert "A policy changed this call to pay(cents=10)" in ten.result.content
 
 
-TOO_DEEP = reduce(lambda inner, _: [inner], range(3000), 1)
-UNUSABLE = {
-    "none": None,
-    "of another call": Verdict("yes", "another"),
-    "too long": Verdict("yes", arguments={"cents": 10**5000}),
-    "no number": Verdict("yes", arguments={"cents": float("nan")}),
-    "too deep": Verdict("yes", arguments={"cents": TOO_DEEP}),
-}
+UNUSABLE = {"none": None, "of another call": Verdict("yes", "another")}
 
 
 @pytest.mark.parametrize("answer", UNUSABLE.values(), ids=UNUSABLE)
@@ -179,13 +171,14 @@ def test_a_no_stays_a_no_whatever_the_predicate_says_by_then():
     assert desk.paid == []
 
 
-def test_a_ready_schema_is_judged_with_its_defaults_and_those_of_its_function():
+def test_a_ready_schema_is_judged_with_its_defaults():
     seen, paid, asked = [], [], []
 
-    def pay(order: str, cents: int = 58_000, **more: str) -> None:
+    def pay(order: str, cents: int, **more: str) -> None:
         paid.append((cents, more))
 
-    schema = {"type": "object", "properties": {"order": {}, "by": {"default": "post"}}}
+    fields = {"order": {}, "cents": {"default": 58_000}, "by": {"default": "post"}}
+    schema = {"type": "object", "properties": fields}
     above_100 = lambda arguments: seen.append(arguments) or arguments["cents"] > 100  # noqa: E731
     guarded = Tool(
         name="pay", description="", parameters=schema, function=pay, needs_approval=above_100

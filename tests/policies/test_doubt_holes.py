@@ -44,7 +44,7 @@ def test_so_it_is_after_a_crash():
     settings = {"tools": [failing_desk(paid)], "policies": [three_at_least]}
     outcome = agent("So.", **settings).resume(crashed)
     assert (paid, outcome.exit) == ([], "needs_human")
-    assert "pay(cents=3) was started" in outcome.answer
+    assert "pay(cents=3) was tried before" in outcome.answer
 
 
 def test_a_started_call_that_does_not_validate_any_more_stays_in_doubt():

@@ -11,7 +11,7 @@ from think_agent import Agent, ScriptedModel, tool
 from think_agent.loop import NUDGE, CallModel, CallTool, Done, next_step, plan
 from think_agent.messages import Assistant, Force, ToolCall, ToolResult, User
 from think_agent.policies.forcing import force
-from think_agent.policies.limits import max_model_calls
+from think_agent.policies.limits import Limits
 from think_agent.testing import call
 
 ASK = User("Refund ORD-001")
@@ -92,7 +92,7 @@ def test_forcing_changes_the_tool_choice_of_a_free_call_and_nothing_else(transcr
 
 
 def limited(limit, *transcript):
-    return plan(transcript, [max_model_calls(limit)])
+    return plan(transcript, [Limits(model_calls=limit).close])
 
 
 def test_the_last_call_is_announced_where_it_is_not_final_anyway_and_then_the_turn_is_over():
@@ -108,7 +108,9 @@ def test_the_last_call_is_announced_where_it_is_not_final_anyway_and_then_the_tu
 
 def test_policies_keep_nothing():
     """The same policy object serves any number of runs, in any order."""
-    policies = [force("always"), max_model_calls(3)]
+    policies = [force("always"), Limits(model_calls=3).close]
     for paths in itertools.permutations([[ASK], ACTED, THOUGHT_OF, LEFT]):
         for path in paths:
-            assert plan(path, policies) == plan(path, [force("always"), max_model_calls(3)])
+            assert plan(path, policies) == plan(
+                path, [force("always"), Limits(model_calls=3).close]
+            )

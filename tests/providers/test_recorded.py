@@ -35,7 +35,7 @@ from think_agent import (
     User,
 )
 from think_agent.running import with_ids
-from think_agent.text import json_object
+from think_agent.wire.json_reading import json_object
 
 ERRORS: dict[str, dict[str, tuple[type[ModelError], str]]] = {
     "anthropic": {

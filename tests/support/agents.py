@@ -9,7 +9,7 @@ from think_agent import Agent, Outcome, Request, ScriptedModel, Tool
 from think_agent.messages import Assistant, Message, ToolResult, User
 from think_agent.scripted import Reply
 
-NOTHING = ["", " \n", "...", "\u200b", "\u00ad", "\u3164", "\u2800", "\0", "\U000e0041"]
+NOTHING = ["", " \n", "...", "\u200b", "\u00ad", "\u2800", "\0", "\U000e0041"]
 """Texts of a thought that says nothing."""
 
 

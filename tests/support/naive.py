@@ -430,7 +430,7 @@ def facts(messages: Sequence[Message]) -> dict[str, Any]:
             name: sum((one.usage for one in said if one.model == name), Usage())
             for name in {one.model for one in said}
         },
-        "times": worked,
+        "clock": worked[-1][0] if worked else None,
         "seconds": worked[-1][1] if worked else 0.0,
         "thoughts_in_a_row": in_a_row(
             [all(call.name == "think" for call in turn[at].tool_calls) for at in calling]

@@ -14,7 +14,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ..messages import Assistant, Json, ToolCall, ToolResult, User
-from ..text import json_object, json_text
+from ..text import json_text
+from ..wire.json_reading import json_object
 from .runs import Run
 
 # The formats that are read, and the marks of their rows: a field that only they have, or the type

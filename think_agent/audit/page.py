@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..messages import to_json
-from ..text import json_value, sanitize, shorten
+from ..text import sanitize, shorten
+from ..wire.json_reading import json_value
 from . import words
 from .report import Note, Report, Step, Turn
 

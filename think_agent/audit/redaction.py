@@ -23,7 +23,8 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 from ..messages import MESSAGES, ToolCall
-from ..text import json_at, json_text, json_value
+from ..text import json_text
+from ..wire.json_reading import json_at, json_value
 from .reading import Entry
 
 REDACTED = "[redacted]"

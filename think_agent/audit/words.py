@@ -9,8 +9,9 @@ from collections.abc import Collection, Mapping
 
 from ..loop import CallModel
 from ..messages import Assistant, Checked, Force, Json, ToolResult, Usage, Verdict
-from ..text import json_text, json_value, shorten
+from ..text import json_text, shorten
 from ..turn import Action, Turn
+from ..wire.json_reading import json_value
 
 EXITS = {  # how a turn ended: in short, and as a sentence
     "signal": ("✓ done", "A thought said that all was done; a last call without tools answered."),

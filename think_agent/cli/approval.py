@@ -13,8 +13,9 @@ from dataclasses import replace
 
 from ..loop import AskHuman
 from ..messages import CARRIED, Assistant, Json, Verdict
-from ..text import json_text, json_value, sanitize
+from ..text import json_text, sanitize
 from ..tools import signature
+from ..wire.json_reading import json_value
 from .console import RunView
 from .screen import Screen, forget_typing, read_line
 

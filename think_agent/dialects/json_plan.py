@@ -36,8 +36,9 @@ from ..model import Model, Request
 from ..policies.answer import unfenced
 from ..schema import problems, reduced
 from ..streaming import Delta
-from ..text import json_objects, json_text, json_value
+from ..text import json_text
 from ..tools import ModelMistake, Tool
+from ..wire.json_reading import json_objects, json_value
 from ..wire.pieces import JsonReader
 from .base import NO_REPLY, Reader, joined, wants_to_leave
 from .written import (

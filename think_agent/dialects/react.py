@@ -57,9 +57,10 @@ from ..model import Model, Request
 from ..policies.answer import unfenced
 from ..scripted import ScriptedModel
 from ..streaming import Delta
-from ..text import json_at, json_text, json_value
+from ..text import json_text
 from ..think import thought
 from ..tools import ModelMistake, Tool
+from ..wire.json_reading import json_at, json_value
 from ..wire.pieces import marks
 from .base import Reader, Trimmer, Wrapper, is_final, joined
 from .tags import without_leading_thinking

@@ -39,8 +39,8 @@ from itertools import islice
 from ..messages import Assistant, Json, ToolCall
 from ..model import Request
 from ..streaming import Delta
-from ..text import json_at, json_value
 from ..tools import Tool
+from ..wire.json_reading import json_at, json_value
 from ..wire.pieces import marks
 from .base import NO_REPLY, Dialect, Reader, Trimmer, joined
 

@@ -19,11 +19,12 @@ from contextlib import suppress
 from typing import Any
 
 import pydantic
+import pydantic_core
 
 from ..loop import CallModel, Done, Step
 from ..messages import User
 from ..schema import problems, reduced
-from ..text import json_at, json_text, shorten
+from ..text import json_text, shorten
 from ..tools import ModelMistake
 from ..turn import Turn
 
@@ -61,11 +62,10 @@ class TypedAnswer:
         """The object in an answer, coerced as the arguments of a tool are. Raises ModelMistake with
         what is wrong, in the model's terms.
         """
-        body = unfenced(text)
-        found = json_at(body)
-        if found is None or found[1] < len(body):
-            raise ModelMistake("it is not JSON alone")
-        value = found[0]
+        try:
+            value = pydantic_core.from_json(unfenced(text), allow_inf_nan=False)
+        except ValueError:
+            raise ModelMistake("it is not JSON alone") from None
         if not self._is_wrapped:
             return self._validated(value)
 

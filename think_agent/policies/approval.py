@@ -15,8 +15,8 @@ from copy import deepcopy
 from dataclasses import replace
 
 from ..loop import AskHuman, CallTool, Done, Policy, Refuse, Step
-from ..messages import THINK_NAME, ToolCall, Verdict, from_json, to_json
-from ..text import json_text, json_value, well_formed
+from ..messages import THINK_NAME, ToolCall, Verdict
+from ..text import well_formed
 from ..think import bare
 from ..tools import STARTED_BEFORE, ModelMistake, Tool, as_received, signature
 from ..turn import Turn
@@ -119,8 +119,8 @@ def _thought(step: CallTool, turn: Turn) -> str:
 
 
 def verdict(answer: Verdict | bool, asked: AskHuman) -> Verdict:
-    """What a person answered, as a message about the call it was about: a copy. Raises TypeError
-    for an answer about another call, and for one that no file could hold.
+    """What a person answered, as a message about the call it was about. Raises TypeError for an
+    answer about another call.
     """
     call_id = asked.call.id if asked.call else ""
     if isinstance(answer, bool):
@@ -128,13 +128,8 @@ def verdict(answer: Verdict | bool, asked: AskHuman) -> Verdict:
     if not isinstance(answer, Verdict) or answer.call_id not in ("", call_id):
         problem = f"approve= gave {type(answer).__name__}"
         raise TypeError(f"{problem}: use a bool or a Verdict of this call")
-    try:
-        record = json_value(well_formed(json_text(to_json(replace(answer, call_id=call_id)))))
-        copy = from_json(record)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise TypeError(f"approve= gave a Verdict that no file can hold: {error}") from error
-    assert isinstance(copy, Verdict)
-    return copy
+    arguments = deepcopy(answer.arguments)
+    return replace(answer, call_id=call_id, reason=well_formed(answer.reason), arguments=arguments)
 
 
 def declined(step: Step, turn: Turn) -> Step:

@@ -15,7 +15,6 @@ Rule 4: a check is not run again before another action has run.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import TypeAlias
 
 from ..loop import CallModel, Check, Done, Policy, Step
 from ..messages import Checked, User
@@ -23,7 +22,7 @@ from ..text import well_formed
 from ..turn import Turn
 from ..waiting import Settled, TookTooLong
 
-CheckFunction: TypeAlias = Callable[[Turn], str | Awaitable[str | None] | None]
+CheckFunction = Callable[[Turn], str | Awaitable[str | None] | None]
 
 MOST_QUESTIONS = 2  # a turn; to repeat until a check passes would be to search for a lucky pass
 

@@ -38,11 +38,8 @@ def doubt(tools: Mapping[str, Tool], *, ask: bool) -> Policy:
         decided = bool(turn.notes) and isinstance(turn.notes[-1], Verdict)  # since it was started
         if decided:
             return step
-        call = shown_call(step, turn)
-        if turn.started:
-            question = f"{call} was started and has no result: it may have happened. Run it again?"
-            return ask_about(step, turn, question)
-        if ask:
+        if ask or turn.started:
+            call = shown_call(step, turn)
             question = f"{call} was tried before and may have happened. Run it again?"
             return ask_about(step, turn, question)
         return Refuse(step.call, "doubt", NOT_REPEATED)

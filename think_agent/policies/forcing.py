@@ -6,13 +6,13 @@ it has refused a call; what a provider refuses is asked for more weakly in `prov
 """
 
 from dataclasses import replace
-from typing import Literal, TypeAlias
+from typing import Literal
 
 from ..loop import CallModel, Policy, Step
 from ..messages import THINK_NAME, Assistant, Force, ToolChoice
 from ..turn import Turn
 
-Forcing: TypeAlias = Literal["never", "first", "always"]
+Forcing = Literal["never", "first", "always"]
 
 
 def force(when: Forcing) -> Policy:
@@ -30,11 +30,12 @@ def force(when: Forcing) -> Policy:
         case "always":
             return force_always
         case "never":
-            return force_never
+            return as_planned
     raise ValueError(f"force={when!r}: use 'never', 'first' or 'always'")
 
 
-def force_never(step: Step, turn: Turn) -> Step:
+def as_planned(step: Step, turn: Turn) -> Step:
+    """The policy that changes nothing."""
     return step
 
 
@@ -79,10 +80,12 @@ def not_honored(choice: ToolChoice, reply: Assistant, before: int) -> str:
     """What a watcher should know of that. `before`: how many replies had ignored theirs."""
     if choice == "none":
         return f"{reply.model} called tools in its final reply; they were not run."
-    asked = f"call {choice.name}" if isinstance(choice, Force) else "call a tool"
-    if reply.enforced == "prompt" and reply.dialect:  # that says it in words
-        return f"{reply.model} cannot be forced, was asked to {asked}, and did not."
+    asked = "call a tool"
+    if isinstance(choice, Force):
+        asked = f"call {choice.name}"
     if reply.enforced == "prompt":
-        return f"{reply.model} cannot be forced to {asked}, and did not."
-    again = " From now on it is not asked any more." if before == 1 else ""
+        return f"{reply.model} cannot be forced, was asked to {asked}, and did not."
+    again = ""
+    if before == 1:
+        again = " From now on it is not asked any more."
     return f"{reply.model} was forced to {asked} and did not: the choice was ignored.{again}"

@@ -1,5 +1,4 @@
-"""Where a turn ends at the latest. Each limit is a policy of its own; several compose, and the
-smallest wins.
+"""Where a turn ends at the latest. The first limit that is reached closes it.
 
 Rule 1: at a limit the checks run (`done_when.py`), the tools are taken away, and one last model
         call says what was done and what is open. What that call itself uses comes on top (but for
@@ -7,22 +6,22 @@ Rule 1: at a limit the checks run (`done_when.py`), the tools are taken away, an
 Rule 2: then the turn is Done("limit"), or Done("budget") for tokens and money, whatever the model
         says or does not say.
 Rule 3: everything is counted from the transcript, seconds from the time stamps of its messages.
+        Waiting for a person, and the pause between two processes, are no seconds of work.
 Rule 4: there are no prices in here: they change. The caller brings the table.
 """
 
-import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import inf
+from typing import Literal
 
-from ..loop import CallModel, CallTool, Check, Done, Policy, Refuse, Step
+from ..loop import CallModel, CallTool, Check, Done, Refuse, Step
 from ..messages import THINK_NAME, Usage, User
 from ..outcome import report
 from ..turn import Turn
 from .done_when import missing, unchecked
 
-Kind: TypeAlias = Literal["limit", "budget"]
-Reached: TypeAlias = Callable[[Turn], bool]
+Kind = Literal["limit", "budget"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,14 +34,6 @@ class Price:
     output: float
     cached_input: float | None = None
     written_input: float | None = None
-
-    def __post_init__(self) -> None:
-        _check_price("input", self.input)
-        _check_price("output", self.output)
-        if self.cached_input is not None:
-            _check_price("cached_input", self.cached_input)
-        if self.written_input is not None:
-            _check_price("written_input", self.written_input)
 
     def of(self, usage: Usage) -> float:
         """The cost of a usage."""
@@ -58,171 +49,92 @@ class Price:
         return cost / 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class TakenUp:
-    """Where a process took up a turn: so many of its messages were stamped, at this moment (in
-    seconds since 1970). What was before, and the pause, is no work of this process.
-    """
-
-    stamps: int
-    moment: float
-
-
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """The limits of a turn; None for none. `model`: the one that is asked, for its price. `checks`:
-    their names.
+    """The limits of a turn; infinity for none. `model`: the one that is asked, for its price.
+    `checks`: their names.
     """
 
-    model: str
-    model_calls: int
-    actions: int | None = None
-    seconds: float | None = None
-    tokens: int | None = None
-    cost: float | None = None
-    prices: Mapping[str, Price]
+    model: str = ""
+    prices: Mapping[str, Price] = field(default_factory=dict)
     checks: Sequence[str] = ()
+    model_calls: float = inf
+    actions: float = inf
+    seconds: float = inf
+    tokens: float = inf
+    cost: float = inf
 
-    def policies(self, taken_up: TakenUp | None = None) -> list[Policy]:
-        """Those that are set."""
-        policies = [max_model_calls(self.model_calls, self.checks)]
-        if self.actions is not None:
-            policies.append(max_actions(self.actions, self.checks))
-        if self.seconds is not None:
-            policies += max_seconds(self.seconds, self.checks, taken_up=taken_up)
-        if self.tokens is not None:
-            policies += max_tokens(self.tokens, self.checks)
-        if self.cost is not None:
-            policies.append(max_cost(self.cost, self.spent, self.checks))
-        return policies
+    def __post_init__(self) -> None:
+        if self.cost < inf and self.model not in self.prices:
+            raise ValueError(f"no price for the model {self.model!r}; add it to prices=")
 
-    def spent(self, turn: Turn) -> float:
-        """What a turn cost. Raises ValueError for a model without a price."""
-        costs = (self.price(name).of(usage) for name, usage in turn.usage_of.items())
-        return sum(costs)
+    def reached(self, turn: Turn) -> tuple[Kind, str] | None:
+        """The limit that a turn has reached: the exit it leads to, and the limit in words."""
+        if len(turn.replies) >= self.model_calls - 1:  # the last one is for the closing words
+            return "limit", f"{self.model_calls} model calls"
+        if len(turn.actions) >= self.actions:
+            return "limit", f"{self.actions} actions"
+        if turn.seconds >= self.seconds:
+            return "limit", f"{self.seconds:g} seconds"
+        if turn.tokens >= self.tokens:
+            return "budget", f"{self.tokens} tokens"
+        cost = self.cost_of(turn)
+        if cost is not None and cost >= self.cost:
+            return "budget", f"{self.cost:g} in costs"
+        return None
+
+    def close(self, step: Step, turn: Turn) -> Step:
+        """The policy: at a limit no tool is called any more, and a last model call is made."""
+        if isinstance(step, CallTool):
+            return self._refuse_beyond(step, turn)
+        if not isinstance(step, CallModel):
+            return step
+        if len(turn.replies) >= self.model_calls:
+            return _end_without_call(step, turn)
+        reached = self.reached(turn)
+        if step.tool_choice == "none" or reached is None:
+            return step
+        kind, limit = reached
+        if step.say and step.say.kind == "silence":  # no call is left to ask with
+            return Done(kind, turn.last_words)
+        due = unchecked(self.checks, turn)
+        if due:
+            return Check(due)
+        return CallModel("none", say=User(_closing_question(limit, turn), kind=kind))
+
+    def _refuse_beyond(self, step: CallTool, turn: Turn) -> Step:
+        """Thoughts are no actions."""
+        if len(turn.actions) < self.actions or step.call.name == THINK_NAME:
+            return step
+        reason = f"not run: the limit of {self.actions} actions is reached."
+        return Refuse(step.call, "limit", reason)
+
+    def name_limit(self, step: Step, turn: Turn) -> Step:
+        """The policy: a turn that a limit has cut off, or left without closing words, ends by it,
+        with as much as there is.
+        """
+        if not isinstance(step, Done) or step.exit not in ("empty", "truncated"):
+            return step
+        was_cut = step.exit == "truncated"
+        answer = step.answer or report(turn)
+        if turn.asked["budget"] or (was_cut and turn.tokens >= self.tokens):
+            return Done("budget", answer)
+        was_late = turn.reply is not None and turn.reply.cause == "deadline"
+        if turn.asked["limit"] or was_late:
+            return Done("limit", answer)
+        return step
 
     def cost_of(self, turn: Turn) -> float | None:
-        """What a turn cost; None where there is no price."""
-        if self.model not in self.prices:
-            return None
-        return self.spent(turn)
-
-    def price(self, name: str) -> Price:
-        """The price of a model that served a reply. Servers call it as they like: one that is not
-        in the table has the price of the model that was asked for.
+        """What a turn cost; None where there is no price. Servers call a model as they like: one
+        that is not in the table has the price of the model that was asked for.
         """
-        if name in self.prices:
-            return self.prices[name]
-        if self.model not in self.prices:
-            raise ValueError(f"no price for the model {self.model!r}; add it to prices=")
-        return self.prices[self.model]
-
-
-def max_model_calls(limit: int, checks: Sequence[str] = ()) -> Policy:
-    """At most `limit` model calls a turn, the closing one included."""
-    check_whole("max_model_calls", limit)
-
-    def one_left(turn: Turn) -> bool:
-        return len(turn.replies) >= limit - 1
-
-    close = _close("limit", f"{limit} model calls", one_left, checks)
-
-    def limit_model_calls(step: Step, turn: Turn) -> Step:
-        if not isinstance(step, CallModel) or len(turn.replies) < limit:
-            return close(step, turn)
-        if step.say and step.say.kind == "answer":
-            return Done("invalid_answer", turn.last_words)
-        if step.tool_choice == "none":  # the closing call was the last, whatever came of it
-            return Done("empty")
-        return Done("limit", report(turn))
-
-    return limit_model_calls
-
-
-def max_actions(limit: int, checks: Sequence[str] = ()) -> Policy:
-    """At most `limit` actions a turn. Thoughts are no actions: they have a budget of their own."""
-    check_whole("max_actions", limit)
-
-    def reached(turn: Turn) -> bool:
-        return len(turn.actions) >= limit
-
-    close = _close("limit", f"{limit} actions", reached, checks)
-
-    def limit_actions(step: Step, turn: Turn) -> Step:
-        if isinstance(step, CallTool) and step.call.name != THINK_NAME and reached(turn):
-            reason = f"not run: the limit of {limit} actions is reached."
-            return Refuse(step.call, "limit", reason)
-        return close(step, turn)
-
-    return limit_actions
-
-
-def max_seconds(
-    limit: float, checks: Sequence[str] = (), *, taken_up: TakenUp | None = None
-) -> list[Policy]:
-    """At most `limit` seconds of work, looked at before each model call; a reply that was cut at
-    the deadline ends the turn with as much as there is. Waiting for a person does not count.
-    """
-    check_amount("max_seconds", limit)
-
-    def reached(turn: Turn) -> bool:
-        return seconds(turn, taken_up) >= limit
-
-    def cut_or_reached(turn: Turn) -> bool:
-        was_cut = turn.reply is not None and turn.reply.cause == "deadline"
-        return was_cut or reached(turn)
-
-    close = _close("limit", f"{limit:g} seconds", reached, checks)
-    return [_end_cut_reply("limit", cut_or_reached), close]
-
-
-def seconds(turn: Turn, taken_up: TakenUp | None = None) -> float:
-    """How long a turn worked, in this process."""
-    if taken_up is None or taken_up.stamps == 0:
-        return turn.seconds
-    if len(turn.times) <= taken_up.stamps:
-        return 0.0
-    _, before = turn.times[taken_up.stamps - 1]
-    moment, worked = turn.times[taken_up.stamps]  # of the first message since
-    # The gap before that message is mostly the pause between two processes. It is zero for a
-    # person's verdict, and where the clock was set back. Of it, the lead is this process's own.
-    gap = worked - before
-    lead = max(0.0, min(gap, moment - taken_up.moment))
-    return turn.seconds - worked + lead
-
-
-def max_tokens(limit: int, checks: Sequence[str] = ()) -> list[Policy]:
-    """At most `limit` tokens a turn, input and output together; a reply that was cut there ends the
-    turn with as much as there is.
-    """
-    check_whole("max_tokens", limit)
-
-    def reached(turn: Turn) -> bool:
-        return turn.tokens >= limit
-
-    close = _close("budget", f"{limit} tokens", reached, checks)
-    return [_end_cut_reply("budget", reached), close]
-
-
-def max_cost(limit: float, spent: Callable[[Turn], float], checks: Sequence[str] = ()) -> Policy:
-    """At most `limit` spent a turn, as `spent` counts it."""
-    check_amount("max_cost", limit)
-
-    def reached(turn: Turn) -> bool:
-        return spent(turn) >= limit
-
-    return _close("budget", f"{limit:g} in costs", reached, checks)
-
-
-def closing_words(step: Step, turn: Turn) -> Step:
-    """A turn that was closed by a limit ends by it, with or without closing words."""
-    if not isinstance(step, Done) or step.exit not in ("empty", "truncated"):
-        return step
-    if turn.asked["budget"]:
-        return Done("budget", step.answer or report(turn))
-    if turn.asked["limit"]:
-        return Done("limit", step.answer or report(turn))
-    return step
+        asked_for = self.prices.get(self.model)
+        if asked_for is None:
+            return None
+        cost = 0.0
+        for name, usage in turn.usage_of.items():
+            cost += self.prices.get(name, asked_for).of(usage)
+        return cost
 
 
 def is_free(step: Step) -> bool:
@@ -230,22 +142,22 @@ def is_free(step: Step) -> bool:
     return isinstance(step, CallModel) and step.tool_choice != "none"
 
 
-def _close(kind: Kind, limit: str, reached: Reached, checks: Sequence[str]) -> Policy:
-    """Where the `limit` (in words) is reached, the tools are taken away and a last call is made."""
+def bound(name: str, value: float | None) -> float:
+    """A limit as a number; infinity for None. Raises ValueError for what is not above 0."""
+    if value is None:
+        return inf
+    if not value > 0:
+        raise ValueError(f"{name}={value!r}: use a number above 0")
+    return value
 
-    def close_at_the_limit(step: Step, turn: Turn) -> Step:
-        if not isinstance(step, CallModel) or step.tool_choice == "none":
-            return step
-        if not reached(turn):
-            return step
-        if step.say and step.say.kind == "silence":  # no call is left to ask with
-            return Done(kind, turn.last_words)
-        due = unchecked(checks, turn)
-        if due:
-            return Check(due)
-        return CallModel("none", say=User(_closing_question(limit, turn), kind=kind))
 
-    return close_at_the_limit
+def _end_without_call(step: CallModel, turn: Turn) -> Step:
+    """No model call is left, not even for the closing words."""
+    if step.say and step.say.kind == "answer":
+        return Done("invalid_answer", turn.last_words)
+    if step.tool_choice == "none":  # the closing call was the last, whatever came of it
+        return Done("empty")
+    return Done("limit", report(turn))
 
 
 def _closing_question(limit: str, turn: Turn) -> str:
@@ -257,40 +169,3 @@ def _closing_question(limit: str, turn: Turn) -> str:
         lines.append(f"What is missing:\n{missing(turn)}")
     lines.append("Tell the user what was done and decided, and what is open.")
     return "\n".join(lines)
-
-
-def _end_cut_reply(kind: Kind, reached: Reached) -> Policy:
-    """A reply that was cut off where the limit is `reached` ends the turn by it."""
-
-    def end_cut_reply(step: Step, turn: Turn) -> Step:
-        if not isinstance(step, Done) or step.exit != "truncated":
-            return step
-        if reached(turn):
-            return Done(kind, step.answer or report(turn))
-        return step
-
-    return end_cut_reply
-
-
-def _check_price(name: str, value: object) -> None:
-    if not 0 <= _number(value) < math.inf:
-        raise ValueError(f"price {name}={value!r}: use a number from 0")
-
-
-def check_whole(name: str, value: object) -> None:
-    """Raises ValueError for what is no number to count with, which a bool is not."""
-    if type(value) is not int or value < 1:
-        raise ValueError(f"{name}={value!r}: use a whole number from 1")
-
-
-def check_amount(name: str, value: object) -> None:
-    """Raises ValueError for what is no number above 0, which a bool is not."""
-    if not _number(value) > 0:
-        raise ValueError(f"{name}={value!r}: use a number above 0")
-
-
-def _number(value: object) -> float:
-    """`value` as a number; NaN, which is in no range, where it is none."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return math.nan
-    return value

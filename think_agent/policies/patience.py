@@ -7,16 +7,16 @@ Rule 2: after failures, a person who is there is asked before the run gives up. 
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Literal, TypeAlias
+from typing import Literal
 
 from ..loop import AskHuman, CallModel, CallTool, Done, Policy, Refuse, Step
 from ..messages import THINK_NAME, User
 from ..outcome import report
 from ..tools import Tool
 from ..turn import Turn
-from .limits import check_whole, is_free
+from .limits import bound, is_free
 
-OnToolError: TypeAlias = Literal["tell_model", "fail_fast"]
+OnToolError = Literal["tell_model", "fail_fast"]
 MOST_UNREADABLE = 3  # replies in a row
 
 
@@ -28,12 +28,12 @@ def patience(
     its tool failed, too. `on_tool_error="fail_fast"` gives up at the first, and the calls that
     stand beside it are not run.
     """
-    check_whole("patience", limit)
+    most = bound("patience", limit)
     if on_tool_error not in ("tell_model", "fail_fast"):
         raise ValueError(f"on_tool_error={on_tool_error!r}: use 'tell_model' or 'fail_fast'")
 
     def give_up_after_failures(step: Step, turn: Turn) -> Step:
-        if not is_free(step) or turn.failed_in_a_row < limit:
+        if not is_free(step) or turn.failed_in_a_row < most:
             return step
         tried = f"{turn.failed_in_a_row} calls in a row failed:\n{report(turn)}"
         if ask:
@@ -61,7 +61,7 @@ def no_repeats(tools: Mapping[str, Tool], limit: int = 3) -> Policy:
     pointed out to the model; once more, and the run gives up. What was thought does not matter.
     To read again after another action is no repeat: a tool that is `read_only` counts in a row.
     """
-    check_whole("max_repeats", limit)
+    most = bound("max_repeats", limit)
 
     def stop_repeating(step: Step, turn: Turn) -> Step:
         if not isinstance(step, CallModel) or not is_free(step):
@@ -72,7 +72,7 @@ def no_repeats(tools: Mapping[str, Tool], limit: int = 3) -> Policy:
         times_that_count = times
         if tool and tool.read_only:
             times_that_count = turn.same_in_a_row
-        if times_that_count < limit:
+        if times_that_count < most:
             return step
         pointed_out = turn.pointed_out.get(turn.what)
         if pointed_out is None:

@@ -16,7 +16,7 @@ end, nor in a dialect (its end is typed); then what was said is the answer.
 """
 
 from ..loop import CallModel, Done, Policy, Step
-from ..messages import BROKEN_OFF, THINK_NAME, Assistant, User
+from ..messages import THINK_NAME, Assistant, User
 from ..turn import Turn
 
 WITHIN = {"format", "repeat"}  # questions about the way, after which a turn goes on as before
@@ -48,7 +48,7 @@ def confirm_silence(*, can_think: bool) -> Policy:
 
 def _confirms(reply: Assistant, turn: Turn) -> bool:
     """Does the reply to the question say that all is done, by a thought alone or by nothing?"""
-    if reply.stop_reason in BROKEN_OFF or turn.pending:
+    if not reply.is_usable or turn.pending:
         return False
     if any(call.name != THINK_NAME for call in reply.tool_calls):
         return False

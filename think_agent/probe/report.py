@@ -20,9 +20,9 @@ from ..model import Request
 from ..policies import Forcing
 from ..policies.forcing import honored
 from ..schema import problems, reduced
-from ..text import json_value
 from ..think import THINK
 from ..tools import tool
+from ..wire.json_reading import json_value
 
 
 class Thought(BaseModel, extra="forbid"):

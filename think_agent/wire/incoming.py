@@ -13,7 +13,8 @@ from typing import Any
 
 from ..messages import Assistant, Json, ToolCall
 from ..streaming import Delta, whole_call
-from ..text import MAX_DEPTH, is_deeper, json_object, json_text, well_formed
+from ..text import json_text, well_formed
+from .json_reading import MAX_DEPTH, is_deeper, json_object
 
 TEXTS = ("text", "thinking", "commentary", "stop_reason", "model", "mistake", "cause")
 ASKS_FOR_TOOLS = ("tool_calls", "function_call", "tool_use")  # as reasons to end

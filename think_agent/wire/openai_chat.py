@@ -14,9 +14,10 @@ from typing import Any
 from ..messages import Assistant, Force, Json, ToolCall, ToolChoice
 from ..model import Request
 from ..streaming import Delta
-from ..text import json_object, json_text
+from ..text import json_text
 from .chat import chat_messages, function_calls, joined, text_of
 from .incoming import ErrorAnswer, deltas_of, ended, first_choice, worse
+from .json_reading import json_object
 from .outgoing import arguments_text, openai_function
 from .pieces import CallReader
 from .settings import Settings
