@@ -262,6 +262,8 @@ SERVER_TOOL = [
             "row 2: a part of the type 'tool-result' in a result",
         ),
         ([USER, {"type": "web_search_call", "id": "w"}], "a part of the type 'web_search_call'"),
+        ([USER, {"type": []}], "row 2: a row of a broken form"),
+        ([USER, {"role": "user", "content": [{"type": {}}]}], "row 2: a row of a broken form"),
     ],
 )
 def test_what_cannot_be_read_is_said_with_its_row(log, rows, said):

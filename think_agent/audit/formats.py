@@ -15,7 +15,7 @@ from typing import Any
 
 from ..messages import Assistant, Json, ToolCall, ToolResult, User
 from ..text import json_text
-from ..wire.json_reading import json_object
+from ..wire.incoming import arguments_of
 from .runs import Run
 
 # The formats that are read, and the marks of their rows: a field that only they have, or the type
@@ -152,7 +152,10 @@ def _read_part(part: Json, run: Run, reply: str) -> None:
     if kind in REASONING:
         run.add_reply(reply, Assistant(thinking=_text(part) or HIDDEN))
     elif kind in CALLS:
-        run.add_reply(reply, Assistant(tool_calls=(_call(part, *CALLS[kind]),)))
+        id, arguments = CALLS[kind]
+        given = arguments_of(part.get(arguments))
+        call = ToolCall(_plain(part.get(id)), _plain(part.get("name")), given)
+        run.add_reply(reply, Assistant(tool_calls=(call,)))
     elif kind in RESULTS:
         _read_result(part, *RESULTS[kind], run)
     else:
@@ -208,18 +211,6 @@ def _read_result(part: Json, id: str, content: str, failed: bool | None, run: Ru
     name = part.get("tool_name", part.get("name"))
     result = ToolResult(_plain(part.get(id)), _plain(name), text)
     run.add_result(result, part.get("is_error", failed))
-
-
-def _call(part: Json, id: str, arguments: str) -> ToolCall:
-    """A call, with its arguments as an object, or as the text that is none."""
-    given = part.get(arguments)
-    if given in (None, "", "null"):
-        given = {}
-    if not isinstance(given, dict | str):
-        given = json_text(given)
-    if isinstance(given, str):
-        given = json_object(given)
-    return ToolCall(_plain(part.get(id)), _plain(part.get("name")), given)
 
 
 def _parts(content: Any) -> list[Json]:

@@ -32,6 +32,7 @@ from .runs import Run
 __all__ = ["Log", "Run", "is_transcript", "read_log"]
 
 ATIF = "convert it to ATIF, as Harbor and other tools do, and read that"
+BROKEN = (OSError, EOFError, zlib.error, LookupError, TypeError, ValueError, RecursionError)
 Rows = dict[int, Any]  # by number: of the line, or in their list
 load = partial(json.loads, parse_constant=str)  # NaN is no JSON, but other programs write it
 
@@ -65,7 +66,15 @@ def read_log(path: str | Path, format: str = "", thinks: Sequence[str] = ()) -> 
         values, torn = _values(Path(path).read_bytes())
         logged = list(_runs(values.items()))
         runs = [_run(rows, facts, thinks) for rows, facts in logged]
-    except (OSError, EOFError, zlib.error, ValueError, RecursionError) as error:
+    except (
+        OSError,
+        EOFError,
+        zlib.error,
+        LookupError,
+        TypeError,
+        ValueError,
+        RecursionError,
+    ) as error:
         raise FileError(f"{path}: it cannot be read: {error}") from error
 
     found = format_of(chain.from_iterable(rows.values() for rows, _ in logged))
@@ -185,6 +194,9 @@ def _run(rows: Rows, facts: Json, thinks: Sequence[str]) -> Run:
             run.messages = of_ours(rows.values())
             return run
     for run.row, row in rows.items():
-        read_row(row, run)
+        try:
+            read_row(row, run)
+        except (AttributeError, KeyError, TypeError):  # whatever stands where something else should
+            run.leave_out("a row of a broken form")
     run.end()
     return run
