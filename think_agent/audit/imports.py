@@ -66,15 +66,7 @@ def read_log(path: str | Path, format: str = "", thinks: Sequence[str] = ()) -> 
         values, torn = _values(Path(path).read_bytes())
         logged = list(_runs(values.items()))
         runs = [_run(rows, facts, thinks) for rows, facts in logged]
-    except (
-        OSError,
-        EOFError,
-        zlib.error,
-        LookupError,
-        TypeError,
-        ValueError,
-        RecursionError,
-    ) as error:
+    except BROKEN as error:
         raise FileError(f"{path}: it cannot be read: {error}") from error
 
     found = format_of(chain.from_iterable(rows.values() for rows, _ in logged))
