@@ -172,13 +172,9 @@ def _beside(row: Json) -> Iterator[Json]:
     if row.get("function_call"):  # OpenAI's first protocol had one
         calls.append({"function": row["function_call"]})
     for call in calls:
-        match call:
-            case {"function": dict(function)}:
-                yield {"type": "function_call", "call_id": call.get("id"), **function}
-            case {"function_name": name, "tool_call_id": id}:  # ATIF
-                yield {**call, "type": "function_call", "call_id": id, "name": name}
-            case _:
-                yield call
+        id = call.get("id", call.get("tool_call_id"))  # the second, and `function_name`, are ATIF's
+        named = {"type": "function_call", "call_id": id, "name": call.get("function_name")}
+        yield {**named, **call.get("function", call)}
 
 
 def _read_step(row: Json, run: Run) -> None:
