@@ -88,8 +88,8 @@ def test_nothing_else_has_to_be_set_up(capsys, monkeypatch):
     assert "The thought behind it: Broken, so pay." in plain
 
 
-@pytest.mark.parametrize(("provider", "times"), [("ollama", 1), ("offline", 0)])
-def test_a_pause_says_once_that_ollama_may_unload_the_model(capsys, monkeypatch, provider, times):
+@pytest.mark.parametrize(("provider", "times"), [("ollama", 2), ("offline", 0)])
+def test_a_pause_says_that_ollama_may_unload_the_model(capsys, monkeypatch, provider, times):
     monkeypatch.setattr("sys.stdin", Typed("y", "q"))
     calls = [think("Pay both."), *(call("pay", order_id="A", dollars=n) for n in (1, 2))]
     model = ScriptedModel([calls], name=provider)
@@ -125,7 +125,7 @@ def test_a_stop_is_said_once_above_its_figures_and_by_the_answer_where_there_is_
 
 def test_a_key_that_means_nothing_is_asked_again_and_a_no_has_its_reason():
     screen, verdicts = asked("maybe", "n too late", "n", "still", "q")
-    assert "Answer with one of y, n, e" in screen
+    assert "Answer with one of the letters" in screen
     assert [(v.decision, v.reason) for v in verdicts][:2] == [("no", "too late"), ("no", "still")]
 
 
@@ -160,7 +160,7 @@ def test_ctrl_c_says_what_was_decided_before_and_what_waited_for_it(decided):
     *_, last = shown.partition("Stopped. ")
     done, _, waits = last.partition("\nNot done, for it waited for your answer; nothing")
     assert (done == "Nothing was done.", done.count("✓ pay(")) == (not decided, len(decided))
-    wrapped = waits[waits.index("? pay(") :].splitlines()[1:]
+    wrapped = waits[waits.index("? ") :].splitlines()[1:]
     assert wrapped
     assert all(line.startswith("   ") for line in wrapped)
     assert max(map(len, last.splitlines())) <= 60
@@ -182,7 +182,7 @@ def test_what_was_stopped_at_the_prompt_goes_on_by_the_words_it_says(tmp_path):
     screen, code, _ = in_a_terminal(words, "another day")
     screen = text_of(screen)
     assert code == 130
-    assert "? process_refund(order_id=" in screen
+    assert "? Run process_refund(order_id=" in screen
     advice = screen[screen.index("python -m demos.refund") :].replace("\\\n", " ")
     again = shlex.split(advice.splitlines()[0])
     assert again[1:5] == ["-m", "demos.refund", "--resume", str(kept)]
@@ -205,12 +205,12 @@ def test_an_edit_in_a_terminal_begins_with_the_present_value(tmp_path):
     assert "and so I said" in " ".join(answer.split())
 
 
-def test_ctrl_c_clears_a_line_and_leaves_when_there_is_none_and_help_hangs_beside_its_commands():
+def test_ctrl_c_clears_a_line_and_leaves_at_the_second_and_help_hangs_beside_its_commands():
     keys = ["/help", ("\n> ", "half"), ("half", "\x03"), ("> ", "/hel\x15/thoughts\r")]
     keys += [("or /", "\x03")]
     keys += [("again leaves", "\x03")]
     screen, code, _ = in_a_terminal(["-m", "demos.refund", "--provider", "offline"], keys=keys)
     assert code == 0
-    assert screen.count("again leaves") == 1
+    assert screen.count("again leaves") == 2
     assert "/thoughts on, or /thoughts off" in screen
     assert re.search(r"or the *\n {20}answers alone", text_of(screen))

@@ -1,10 +1,10 @@
 """What a person sees: complete and plain in a pipe, live in a terminal, never raw."""
 
 import io
+import json
 import re
 import subprocess
 import sys
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -13,10 +13,12 @@ from rich.console import Console
 
 from tests.support.commands import in_a_terminal, text_of
 from tests.support.sizes import ROOT
-from think_agent import Agent, Assistant, ScriptedModel, ToolCall, ToolResult, User, tool
+from think_agent import Agent, Assistant, Request, ScriptedModel, ToolCall, tool
 from think_agent.cli import watch
 from think_agent.cli.console import RunView
 from think_agent.cli.screen import say
+from think_agent.dialects import in_dialect
+from think_agent.dialects.base import Wrapper
 from think_agent.testing import call, think
 from think_agent.text import sanitize
 
@@ -131,6 +133,43 @@ def test_each_kind_of_event_has_its_line():
         assert line in text
 
 
+@pytest.mark.parametrize(
+    ("text", "thought", "goes_on", "lines"),
+    [
+        ("I look.", "Plan.", True, ["💭 Plan.", "💬 I look."]),
+        ("I look.", "Plan. I look.", True, ["💭 Plan. I look."]),
+        ("It is done.", "All is well.", False, ["💭 All is well."]),
+        ("I am done.", "All is well.", False, ["💭 All is well.", "💬 I am done."]),
+    ],
+)
+@pytest.mark.parametrize("terminal", [False, True])
+def test_the_words_beside_a_thought_are_shown_once(terminal, text, thought, goes_on, lines):
+    reply = Assistant(text, tool_calls=(think(thought, goes_on),))
+    shown = watched(reply, "It is done.", terminal=terminal).replace("⠋ 0 s", "").splitlines()
+    assert [line.rstrip() for line in shown if line][:-1] == [*lines, "It is done."]
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_the_words_of_a_plan_in_json_are_shown_once(streams):
+    def plan(request: Request) -> Assistant:
+        keys = request.output_schema["properties"]
+        acts = len(request.messages) < 4
+        values = {"understanding": "", "reasoning": f"Step {len(request.messages)}."}
+        values |= {"task_complete": not acts, "response": "I look." if acts else "It is done."}
+        values["actions"] = [{"tool": "look", "arguments": {"order_id": "A"}}] if acts else []
+        return Assistant(json.dumps({key: values[key] for key in keys}))
+
+    model = in_dialect(ScriptedModel(plan), "json")
+    if not streams:
+        model = Wrapper(model)
+    out = io.StringIO()
+    with RunView(screen(out)) as view:
+        Agent(model, [look]).run("go", on_event=view)
+    lines = [line for line in out.getvalue().splitlines() if line][:-1]
+    act = ["💬 I look.", '🔧 look(order_id="A")', "  ↳ found A"]
+    assert lines == ["💭 Step 1.", "💭 Step 3.", *act, "💭 Step 5.", "It is done."]
+
+
 def test_a_result_is_one_line_of_what_matters_or_all_of_it():
     replies = call("order", order_id="ORD-001"), "ok"
     short = "  ↳ $89.00 · 13 days · final sale: no · lines: "
@@ -176,30 +215,13 @@ def test_each_check_is_shown_with_what_is_missing():
     assert [line for line in lines if "Now it is." in line] == ["Now it is."]
 
 
-def test_a_call_that_may_have_happened_is_loud_and_so_is_its_repeat():
+def test_a_call_that_may_have_happened_is_loud():
     pays = call("pay", order_id="1")
     shown = shown_run(pays, pays, "ok", approve=lambda _: True)
     assert "It may have happened" in shown
-    _, again, last = shown.split('🔧 pay(order_id="1")')[0:3]
-    assert "run again" not in again
-    assert "! run again: it was made before, and may have happened\n  ↳ paid" in last
 
 
-A, B = call("look", order_id="A"), call("look", order_id="B")
-PAIR = (replace(A, id="1"), replace(think("B next?"), id="2"), replace(B, id="3"))
-FOUND = [ToolResult("1", "look", "found A"), ToolResult("3", "look", "found B")]
-
-
-@given(st.permutations([FOUND[0], ToolResult("2", "think", "Thought recorded."), FOUND[1]]))
-def test_a_result_stands_under_its_call_in_whatever_order_a_file_has_them(results):
-    out = io.StringIO()
-    view = RunView(screen(out))
-    for message in (User("go"), Assistant(tool_calls=PAIR), *results):
-        view(message)
-    lines = [line.strip() for line in out.getvalue().splitlines()]
-    for name in ("A", "B"):
-        assert lines[lines.index(f"↳ found {name}") - 1] == f'🔧 look(order_id="{name}")'
-    assert "💭 B next?" in lines
+A = call("look", order_id="A")
 
 
 def test_ctrl_c_says_what_was_done_under_what_ran_and_nothing_of_what_was_never_next(capsys):
@@ -216,14 +238,16 @@ def test_ctrl_c_says_what_was_done_under_what_ran_and_nothing_of_what_was_never_
     )
 
 
-def test_thoughts_are_loud_and_results_are_dim():
+def test_thoughts_are_loud_and_results_and_commentary_are_dim():
     out = io.StringIO()
     console = Console(file=out, force_terminal=True, width=60, color_system="standard")
     with RunView(console) as view:
-        agent_of((think("plan"), A), "ok").run("go", on_event=view)
+        comment = Assistant(commentary="on it", tool_calls=(think("plan"), A))
+        agent_of(comment, "ok").run("go", on_event=view)
     lines = {text_of(line).strip()[:6]: line for line in out.getvalue().splitlines()}
     assert "\x1b[1;36m" in lines["💭 plan"]
     assert "\x1b[2m" in lines["↳ foun"]
+    assert "\x1b[2m" in lines["💬 on i"]
     assert "\x1b[2m" not in lines["– ende"]
 
 

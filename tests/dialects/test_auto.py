@@ -3,6 +3,8 @@ show a model less than was sent.
 """
 
 import asyncio
+import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -28,7 +30,14 @@ from think_agent import (
     tool,
 )
 from think_agent.dialects import in_dialect
-from think_agent.dialects.auto import WITH_TOOLS, WITHOUT_TOOLS, shows_tools, tools_are_shown
+from think_agent.dialects.auto import (
+    LEAST,
+    WHOLE,
+    WITH_TOOLS,
+    WITHOUT_TOOLS,
+    shows_tools,
+    tools_are_shown,
+)
 from think_agent.errors import ToolsUnsupported
 
 FOUR = "Please refund ORD-001, ORD-002, ORD-003 and ORD-004"
@@ -100,6 +109,12 @@ def test_native_is_obeyed_with_a_warning():
     assert "hides the tools behind a tool result; use the json dialect" in first
 
 
+def test_a_native_run_whose_counts_rise_asks_nothing():
+    with serve(OllamaServer(template=TEMPLATES["qwen3.5"]), on_sight) as running:
+        outcome = desk(connect("ollama:rising", base_url=running.url), Shop()).run(FOUR)
+        assert len(running.requests) == outcome.model_calls
+
+
 def test_a_server_that_counts_only_what_is_new_is_no_suspect():
     """Its counts fall, and the question clears it."""
 
@@ -150,7 +165,16 @@ def test_what_was_estimated_says_nothing():
 
 def test_the_two_prompts_differ_in_the_tools_alone():
     assert replace(WITH_TOOLS, tools=()) == WITHOUT_TOOLS
-    assert isinstance(WITH_TOOLS.messages[-1], ToolResult)
+    question, _, result = WITH_TOOLS.messages
+    assert isinstance(question, User)
+    assert isinstance(result, ToolResult)
+    assert words(question.text, result.content) >= WHOLE
+    shown = [f"{tool.description} {json.dumps(tool.parameters)}" for tool in WITH_TOOLS.tools]
+    assert words(*shown) >= 2 * LEAST
+
+
+def words(*texts: str) -> int:
+    return len(re.findall(r"\w+", " ".join(texts)))
 
 
 @tool(read_only=True)
@@ -209,8 +233,18 @@ def test_the_change_is_said_once():
 
 
 class NoTools(ScriptedModel):
+    checked = 0
+
     def check(self) -> None:
+        self.checked += 1
         raise ToolsUnsupported("script has no tool calling")
+
+
+def test_a_model_that_has_replied_can_call():
+    inner = NoTools([PLAN])
+    request = Request((ASKED, NATIVE, RESULT), (THINK, look))
+    assert in_dialect(inner, "auto").complete(request).dialect == ""
+    assert inner.checked == 0
 
 
 def test_a_model_without_tool_calling():

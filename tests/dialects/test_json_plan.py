@@ -119,7 +119,7 @@ ASKED_FOR = [  # a tool choice; the keys of the turn, the tools that it may name
 @pytest.mark.parametrize(("tools", "choice", "keys", "names", "least"), ASKED_FOR)
 def test_a_tool_choice_is_a_narrower_schema(tools, choice, keys, names, least):
     for most in (None, 1):
-        schema = plan_schema(tools, choice, most)
+        schema = plan_schema(Request(ASKED, tools, tool_choice=choice), is_bounded=bool(most))
         assert list(schema["properties"]) == schema["required"] == keys
         actions = schema["properties"].get("actions", {"items": {"anyOf": []}})
         assert actions.get("minItems", 0) == least
@@ -131,9 +131,12 @@ def test_a_tool_choice_is_a_narrower_schema(tools, choice, keys, names, least):
 def test_what_is_required_is_an_action_or_the_exit_signal():
     said = answer(plan(actions=[]), "required")
     assert said.stop_reason == "malformed"
-    assert "set task_complete to true" in said.mistake
+    assert "actions: this turn asks for one" in said.mistake
     assert answer(plan(actions=[], task_complete=True), "required").stop_reason == "tool_use"
     assert answer(plan(actions=...), "required", tools=(THINK,)).stop_reason == "tool_use"
+    done = plan(actions=[], task_complete=True)
+    for choice, tools in (("required", MINIMAL), (Force("wait"), TOOLS)):
+        assert answer(done, choice, tools=tools).stop_reason == "malformed"
 
 
 @pytest.mark.parametrize("text", ['{"response": "Seen."}', "Seen. It is {blue}.", "", "  Done\n"])
@@ -148,13 +151,18 @@ def test_a_broken_plan_is_no_answer(text):
     assert answer(text, "none").stop_reason == "malformed"
 
 
-@pytest.mark.parametrize("choice", [Force("think"), "none"])
-def test_keys_without_a_use_are_passed_over_but_never_an_action(choice):
-    whole = plan(response="Seen.")
-    assert answer({**whole, "actions": []}, choice).stop_reason != "malformed"
-    said = answer(whole, choice)
+def test_keys_without_a_use_are_passed_over_but_never_an_action():
+    whole = plan(response="Seen.", actions=[])
+    assert answer(whole, Force("think")).stop_reason == "tool_use"
+    assert answer(whole, "none").text == "Seen."
+    said = answer({**whole, "actions": [act("look", id=7)]}, Force("think"))
     assert said.stop_reason == "malformed"
-    assert "actions: there is no such field in this turn" in said.mistake
+    assert "actions.0.tool: not 'look' now" in said.mistake
+
+
+def test_a_call_that_strays_into_the_answer_is_dropped_and_its_words_count():
+    said = answer(plan(response="Seen."), "none")
+    assert (said.text, said.tool_calls, said.stop_reason) == ("Seen.", (), "end_turn")
 
 
 # What is no plan.
@@ -175,7 +183,7 @@ def test_keys_without_a_use_are_passed_over_but_never_an_action(choice):
         (plan(actions={}), "actions: Input should be a valid list, got {}"),
         (plan(actions=["look"]), "actions.0: "),
         (plan(actions=[{"tool": "look"}]), "actions.0.arguments: this field is required"),
-        (plan(actions=[act("think")]), "actions.0.tool: use one of look, wait, not 'think'"),
+        (plan(actions=[act("think")]), "actions.0.tool: not 'think' now; possible: [look, wait]"),
         (plan(actions=[{"tool": "look", "arguments": "7"}]), "actions.0.arguments: Input should"),
         (plan(actions=[act("wait")] * 2), "it must hold at most 1, not 2"),
         (plan(reasoning=" \n"), "reasoning is blank"),
@@ -243,7 +251,7 @@ def test_beside_other_words_a_plan_changes_nothing(around, is_alone):
 
 def test_leading_marked_thinking_is_thinking_and_a_plan_may_speak_of_tags():
     said = answer(f"<think>Hm.</think>{json.dumps(plan(actions=[act('wait')]))}", thinking="Oh.")
-    assert said.thinking == "Oh.\nHm."
+    assert said.thinking == "Oh.\n\nHm."
     for text in ("<think>a</think>", "a</think>b"):
         assert calls(answer(plan(actions=[act("wait", text=text)])))[1] == ("wait", {"text": text})
 
@@ -302,7 +310,8 @@ def turns(draw):
     forced = [Force(tool.name) for tool in tools]
     choice = draw(st.sampled_from(["auto", "required", "none", *forced]))
     several = draw(st.booleans())
-    schema = plan_schema(tools, choice, None if several else 1)
+    request = Request(ASKED, tools, tool_choice=choice)
+    schema = plan_schema(request, is_bounded=not several)
     actions = [
         st.fixed_dictionaries({"tool": st.just(tool.name), "arguments": values})
         for tool, (_, values) in zip(own, made, strict=True)
@@ -385,7 +394,7 @@ def test_references_are_written_out_and_a_type_inside_itself_stays_open():
 
 
 def test_bounds_are_left_to_the_tool():
-    assert "minimum" not in json.dumps(plan_schema(TOOLS, "auto", 1))
+    assert "minimum" not in json.dumps(plan_schema(Request(ASKED, TOOLS), is_bounded=True))
     assert calls(answer(plan(actions=[act("look", id=-1)])))[1] == ("look", {"id": -1})
 
 
@@ -411,10 +420,13 @@ def test_a_null_that_is_a_value_is_kept_and_one_that_means_left_out_is_not():
 # What the model inside sees.
 
 
-@pytest.mark.parametrize(("provider", "most"), [("anthropic", None), ("openai", 1)])
-def test_a_turn_is_asked_for_under_its_schema_and_max_items_only_where_it_is_taken(provider, most):
-    _, inner = overheard("", Request(ASKED, TOOLS, tool_choice="required"), provider)
-    assert inner.output_schema == plan_schema(TOOLS, "required", most)
+@pytest.mark.parametrize(("provider", "bounded"), [("anthropic", False), ("openai", True)])
+def test_a_turn_is_asked_for_under_its_schema_and_max_items_only_where_it_is_taken(
+    provider, bounded
+):
+    request = Request(ASKED, TOOLS, tool_choice="required")
+    _, inner = overheard("", request, provider)
+    assert inner.output_schema == plan_schema(request, is_bounded=bounded)
     assert (inner.messages, '"actions": a list of {"tool": name' in inner.system) == (ASKED, True)
 
 
@@ -461,6 +473,11 @@ def test_a_stream_shows_what_the_reply_then_says(turn, size):
     told = [(e.index, e.name, json.loads(e.text)) for e in events[:-1] if e.kind == "call"]
     made = [(n, call.name, call.arguments) for n, call in enumerate(said.tool_calls)]
     assert told == [call for call in made if call[1] != "think"]
+
+
+def test_a_broken_plan_is_not_told_as_the_answer():
+    events = streamed('{"response": "Se', "none")
+    assert (shown(events, "answer"), events[-1].stop_reason) == ("Se", "malformed")
 
 
 def test_deltas_come_as_early_as_the_format_allows():

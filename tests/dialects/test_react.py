@@ -22,13 +22,12 @@ from think_agent import (
     Force,
     Request,
     ScriptedModel,
-    Tool,
     ToolResult,
     Usage,
     User,
     tool,
 )
-from think_agent.dialects.react import react, split
+from think_agent.dialects.react import SectionReader, react
 
 
 @tool(read_only=True)
@@ -86,6 +85,8 @@ LOOKED, COUNTED = [("look", ORDER)], [("count", {})]
 HM = [thought("hm")]
 GONE = [thought("done", leaving=True)]
 
+DEEP = '{"order_id": ' + "[" * 5000 + "]" * 5000 + "}"
+
 READ = {
     "a thought": ("Thought: hm", HM),
     "a thought of several lines": ("Thought: a\nb\n\n- c", [thought("a\nb\n\n- c")]),
@@ -103,26 +104,24 @@ READ = {
     "half of a surrogate pair": (act("look", r'{"order_id": "a\ud800b"}'),
                                  [("look", {"order_id": "a\ufffdb"})]),
     "fenced JSON": (act("look", f"\n```json\n{JSON}\n```"), LOOKED),
-    "a bare value": (act("look", "ORD-001"), LOOKED),
-    "a quoted value": (act("look", '"ORD-001"'), LOOKED),
-    "a fenced value": (act("look", "```\nORD-001\n```"), LOOKED),
     "no input where none is needed": ("Action: count", COUNTED),
-    "None where none is needed": (act("count", "None"), COUNTED),
     "a name in backticks": ("Action: `count`", COUNTED),
     "a name in brackets": ("Action: [count]", COUNTED),
     "a name with a dash": (act("pay-out", json.dumps(PAY)), [("pay-out", PAY)]),
     "a name with dots, undeclared": (act("shop.orders.look", "{}"), [("shop.orders.look", {})]),
-    "undeclared, with a bare value": (act("destroy", "x"), [("destroy", "x")]),
-    "several actions": (f"Thought: hm\n{act('look', 'ORD-001')}\nThought: hm\n{act('count')}",
-                        HM + LOOKED + HM + COUNTED),
+    "several actions": (f"Thought: hm\n{act('look', JSON)}\nThought: hm\n{act('count')}",
+                        [thought("hm\n\nhm"), *LOOKED, *COUNTED]),
+    "an input alone": ("Thought: hm\nAction Input: {}", HM),
+    "no input": ("Thought: hm\nAction: look", [*HM, ("look", {})]),
+    "no object": (act("look", "ORD-001"), [("look", "ORD-001")]),
+    "half an object": (act("look", '{"order_id": '), [("look", '{"order_id":')]),
+    "not a number": (act("pay-out", '{"cents": NaN}'), [("pay-out", '{"cents": NaN}')]),
+    "a number beyond all": (act("pay-out", '{"cents": 1e999}'), [("pay-out", '{"cents": 1e999}')]),
+    "bottomless JSON": (act("look", DEEP), [("look", DEEP)]),
     "an invented observation": (f"{act('look', JSON)}\nObservation: 99 days\nThought: too old\n"
                                 "Action: pay-out\nFinal Answer: No.", LOOKED),
-    "an answer before its result": (f"{act('look', 'ORD-001')}\nFinal Answer: It is old.", LOOKED),
-    "no action": (f"Thought: hm\n{act('None', 'None')}", HM),
-    "no action, in words": ("Thought: hm\nAction: None needed.", HM),
+    "an answer before its result": (f"{act('look', JSON)}\nFinal Answer: It is old.", LOOKED),
     "think as an action": (act("think", '{"thought": "done", "should_continue": "false"}'), GONE),
-    "think as an action, plain": (act("think", "hm"), HM),
-    "think as an action, said before": ("Thought: hm\nAction: think", HM),
     "the way out": ("Thought: done\nFinal Answer: Yes.", GONE),
     "the way out without a thought": ("Final Answer: Yes.", [thought("", leaving=True)]),
     "an answer with labels in it": (f"Thought: done\nFinal Answer: Next:\n{act('wait', '{}')}",
@@ -138,27 +137,21 @@ def test_every_way_to_write_a_reply_is_read(case):
     assert (reply.stop_reason, reply.text, reply.mistake) == ("tool_use", "", "")
 
 
-DEEP = '{"order_id": ' + "[" * 5000 + "]" * 5000 + "}"
 MALFORMED = {
-    "not a number": (act("pay-out", '{"cents": NaN}'), "can be read"),
-    "a number beyond all": (act("pay-out", '{"cents": 1e999}'), "can be read"),
-    "bottomless JSON": (act("look", DEEP), "can be read"),
     "plain words": ("It is 13 days old.", "no label"),
     "nothing": ("", "no label"),
     "only an invented observation": ("Observation: 13 days\nFinal Answer: x", "no label"),
-    "no input where one is needed": ("Thought: hm\nAction: look", "look has no Action Input"),
-    "prose for an input": ("Action: look to see the order", "look has no Action Input"),
-    "an input beside the name": ("Action: look[ORD-001]", "look has no Action Input"),
-    "an object beside the name": (f"Action: look {JSON}", "look has no Action Input"),
     "a label in a quotation": ('> Action: look\n> Action Input: "7"', "no label"),
     "a label that is indented": ('    Action: look\n    Action Input: "7"', "no label"),
     "a label in code": ("`Action: count`", "no label"),
-    "arguments beside a name that needs none": ("Action: count(by=5)", "but words"),
-    "another label for the input": ('Action: count\nInput: {"by": 5}', "but words"),
-    "broken JSON": (act("look", '{"order_id": '), "can be read"),
-    "a bare value for two parameters": (act("pay-out", "8900"), "order_id, cents"),
-    "one good action and a bad one": ("Action: count\nAction: pay-out", "order_id, cents"),
-    "an input alone": ("Thought: hm\nAction Input: {}", "without an Action"),
+    "no name": ("Action: ", "'' is not the name of a tool alone"),
+    "no action, in words": ("Thought: hm\nAction: None needed.", "'None needed'"),
+    "prose beside the name": ("Action: look to see the order", "'look to see the order'"),
+    "an input beside the name": ("Action: look[ORD-001]", "'look[ORD-001'"),
+    "an object beside the name": (f"Action: look {JSON}", "'look {"),
+    "arguments beside a name that needs none": ("Action: count(by=5)", "'count(by=5'"),
+    "another label for the input": ('Action: count\nInput: {"by": 5}', "Input"),
+    "one good action and a bad one": ("Action: count\nAction: look it up", "'look it up'"),
 }
 
 
@@ -174,7 +167,7 @@ def test_what_cannot_be_read_goes_back_with_what_was_expected(case):
 @pytest.mark.parametrize("stop_reason", ["max_tokens", "refusal"])
 def test_of_half_a_reply_nothing_is_read(stop_reason):
     reply = reply_to("Thought: hm\nAction: count\nAction Input: {", stop_reason=stop_reason)
-    assert (reply.stop_reason, reply.tool_calls, reply.text) == (stop_reason, (), "")
+    assert (reply.stop_reason, reply.tool_calls) == (stop_reason, ())
     assert reply_to("Half a sen", stop_reason=stop_reason).text == "Half a sen"
 
 
@@ -188,22 +181,8 @@ def test_without_an_exit_signal_a_final_answer_is_silence():
         assert calls(reply) == [("think", {"thought": "hm"})] * len(think) + [("count", {})]
 
 
-def test_a_final_answer_beside_a_thought_that_was_asked_for_alone_waits_for_its_turn():
-    """Without the exit signal a thought is no way out, so the forced one is kept as what it is."""
-    forced = request(tools=(THINK_MINIMAL, count), tool_choice=Force("think"))
-    heard = asked(forced, "scripted").messages[-1].text
-    assert heard.endswith("Now write a Thought, and no Action or Final Answer yet.")
-    reply = reply_to("Thought: rule 5\nFinal Answer: Yes.", forced)
-    assert calls(reply) == [("think", {"thought": "rule 5"})]
-    reply = reply_to("Final Answer: Yes.", forced)  # there is no thought to keep
-    assert (reply.text, reply.tool_calls) == ("Yes.", ())
-
-
-def test_a_bare_value_gets_the_type_that_is_declared():
-    schema = {"type": "object", "properties": {"n": {"type": "array"}}}
-    add = Tool(name="add", description="", parameters=schema)
-    (call,) = reply_to("Action: add\nAction Input: [1, 2]", request(tools=(add,))).tool_calls
-    assert call.arguments == {"n": [1, 2]}
+def test_a_thought_that_is_written_as_an_action_changes_nothing():
+    assert calls(reply_to(f"So.\n{READ['think as an action'][0]}")) == GONE
 
 
 def test_words_before_the_first_label_stand_beside_the_calls():
@@ -219,14 +198,33 @@ FINAL = {
     "Yes.\nObservation: thanks": "Yes.",
     "A thought ends with </think>.": "A thought ends with </think>.",
     "Thought: one more\nAction: count": "",  # the loop asks once more
+    "Action: count\nFinal Answer: Yes.": "Yes.",  # the call is dropped
 }
 
 
 @pytest.mark.parametrize("text", FINAL)
 def test_in_the_final_call_plain_words_are_the_answer(text):
-    for final in (request(tool_choice="none"), request(tools=())):
-        reply = reply_to(text, final)
-        assert (reply.text, reply.tool_calls, reply.stop_reason) == (FINAL[text], (), "end_turn")
+    reply = reply_to(text, request(tool_choice="none"))
+    assert (reply.text, reply.tool_calls, reply.stop_reason) == (FINAL[text], (), "end_turn")
+
+
+def test_without_tools_a_text_is_what_it_is():
+    text = "Thought: so be it\nFinal Answer: {}"
+    reply, deltas = four_ways(in_pieces(text, 4), request(tools=()))
+    assert reply.text == told(deltas, "answer") == text
+
+
+def test_a_typed_answer_may_stand_behind_its_label():
+    """Servers for which this dialect is there know no schema."""
+
+    def clerk(asked_request):
+        if asked_request.output_schema:
+            return Assistant('Final Answer: {"answer": [7]}')
+        return Assistant("Thought: done\nFinal Answer: It is 7.")
+
+    model = react(ScriptedModel(clerk))
+    outcome = Agent(model, [count], answer=list[int]).run("Which?")
+    assert (outcome.exit, outcome.data) == ("signal", [7])
 
 
 # What the model inside gets to see.
@@ -362,21 +360,15 @@ def test_an_action_that_changes_something_is_the_end_of_a_reply_and_stands_alone
     assert (("pay-out", PAY) in calls(reply)) == (runs and is_plain)
     if not (runs and is_plain):
         assert (reply.stop_reason, reply.text) == ("malformed", text)
-        assert "pay-out was not run" in reply.mistake
+        why = "pay-out was not run" if is_plain else "is not the name of a tool alone"
+        assert why in reply.mistake
 
 
-@pytest.mark.parametrize(
-    ("given", "runs"),
-    [("7", True), ('"7"', True), ("7\nI will not!", False), ("x7\nI will not!", False)],
-)
-def test_a_bare_value_is_one_line_where_it_changes_something(given, runs):
-    @tool
-    def close(order_id: str) -> str:
-        """Close an order."""
-        return "closed"
-
-    reply = reply_to(act("close", given), request(tools=(THINK, close)))
-    assert calls(reply) == ([("close", {"order_id": "7"})] if runs else [])
+def test_what_is_no_object_is_refused_by_the_loop_as_in_any_call():
+    texts = ["Action: pay-out\nAction Input: 7\nI will not!", "Final Answer: No.", "No."]
+    outcome = Agent(react(ScriptedModel(texts)), [pay_out], force="never").run("Pay!")
+    (result,) = [m for m in outcome.transcript if getattr(m, "name", "") == "pay-out"]
+    assert (outcome.actions, result.refused) == ((), "invalid")
 
 
 @pytest.mark.parametrize(
@@ -396,7 +388,7 @@ def test_a_bare_value_is_one_line_where_it_changes_something(given, runs):
 )
 def test_hostile_texts_take_linear_time(piece):
     start = time.process_time()
-    assert split(piece * (100_000 // len(piece)))
+    assert SectionReader(request()).whole(piece * (100_000 // len(piece))) is not None
     reply_to(piece * (100_000 // len(piece)))
     assert time.process_time() - start < 2
 

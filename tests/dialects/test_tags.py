@@ -42,8 +42,8 @@ READ = [
     # outside of all tags
     ("", ("", ""), ("", "")),
     ("\n plain \n", ("\n plain \n", ""), ("", "\n plain \n")),
-    ("x <answer>b</answer> y", ("x  y", "b"), ("", "x b y")),
-    ("x <thinking>a</thinking> y", ("x a", "y"), ("a", "x  y")),
+    ("x <answer>b</answer> y", ("x\n\ny", "b"), ("", "x b y")),
+    ("x <thinking>a</thinking> y", ("x a", "y"), ("a", "x\n\ny")),
     (" \n<think>a</think>b", ("a", "b"), ("a", "b")),
     # never closed
     ("<thinking>a <answer>b", ("a <answer>b", ""), ("a <answer>b", "")),
@@ -58,13 +58,13 @@ READ = [
     ("<think>write <thinking> and <answer>b</answer></think>d",)
     + 2 * (("write <thinking> and <answer>b</answer>", "d"),),
     ("<think>a</thinking>b</think>c", ("a</thinking>b", "c"), ("a</thinking>b", "c")),
-    ("<answer>b <thinking>a</thinking> c</answer>", ("a", "b  c"), ("a", "b  c")),
+    ("<answer>b <thinking>a</thinking> c</answer>", ("a", "b\n\nc"), ...),
     ("<answer>a<answer>b</answer>c</answer>", ("c", "ab"), ("", "abc")),
     # several of a kind
-    ("<think>a</think>b<think>c</think>d", ("a\nc", "b\nd"), ("a\nc", "b\nd")),
-    ("<think>a </think>b <think>c</think> d", ("a c", "b  d"), ("a c", "b  d")),
-    ("<answer>42</answer><answer>43</answer>", ("", "42\n43"), ("", "4243")),
-    ("It is **<answer>42</answer>**.", ("It is **\n**.", "42"), ("", "It is **42**.")),
+    ("<think>a</think>b<think>c</think>d", ("a\n\nc", "b\n\nd"), ...),
+    ("<think>a </think>b <think>c</think> d", ("a\n\nc", "b\n\nd"), ...),
+    ("<answer>42</answer><answer>43</answer>", ("", "42\n\n43"), ("", "4243")),
+    ("It is **<answer>42</answer>**.", ("It is **\n\n**.", "42"), ("", "It is **42**.")),
     # spelling
     ("<THINKING>a</Thinking><Answer>b</ANSWER>", ("a", "b"), ("a", "b")),
     ("< thinking >a</ thinking >< answer>b< / answer >", ("a", "b"), ("a", "b")),
@@ -80,7 +80,7 @@ READ = [
     ("<answer>`<think>` and `</answer>`!</answer>", ("", "`<think>` and `</answer>`!"), ...),
     ("<answer>```\n<think>a</think>\n```\nb</answer>", ("", "```\n<think>a</think>\n```\nb"), ...),
     ("<answer>call `f`</answer> x", ("x", "call `f`"), ("", "call `f` x")),
-    ("<answer>it`s\n<think>a</think>b</answer>", ("a", "it`s\nb"), ...),
+    ("<answer>it`s\n<think>a</think>b</answer>", ("a", "it`s\n\nb"), ...),
     ("<answer>``` ` ``` <think>a", ("a", "``` ` ```"), ...),
     ("<answer>```\ncut </answer>", ("", "```\ncut </answer>"), ...),
     ("<think>```\na</think>b", ("```\na", "b"), ...),
@@ -161,7 +161,7 @@ def test_reading_takes_linear_time(unit, size, plain):
 
 def test_names_are_free():
     tags = Tags(thinking=["Überlegung", "r-1"], answer=["o.ut"])
-    assert split_tags("<ÜBERLEGUNG>a</überlegung>< r-1>b</r-1 ><o.ut>c", tags) == ("a\nb", "c")
+    assert split_tags("<ÜBERLEGUNG>a</überlegung>< r-1>b</r-1 ><o.ut>c", tags) == ("a\n\nb", "c")
     assert split_tags("<think>a</think>", tags) == ("<think>a</think>", "")
     assert split_tags("<answer>a", Tags(plain="answer", answer=())) == ("", "<answer>a")
 
@@ -190,7 +190,7 @@ def test_all_four_ways_to_ask_agree(text, reply, native, tags):
     own = replace(reply, text=text, thinking=native)
     said, events = four_ways(tagged(InPieces(own, 3), tags), REQUEST)
     thinking, answer = split_tags(text, tags)
-    both = "\n".join(part for part in (native, thinking) if part)
+    both = "\n\n".join(part for part in (native, thinking) if part)
     provider, model = reply.provider or "scripted", reply.model or "script"
     assert said == replace(reply, text=answer, thinking=both, provider=provider, model=model)
     assert told(events, "call") == ""  # its calls are its own, and not told a second time

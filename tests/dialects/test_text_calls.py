@@ -25,7 +25,7 @@ from think_agent import (
     connect,
     tool,
 )
-from think_agent.dialects.text_calls import SHORT, read_calls, recovered
+from think_agent.dialects.text_calls import read_calls, recovered
 from think_agent.messages import BROKEN_OFF
 from think_agent.testing import call
 
@@ -54,11 +54,12 @@ def read(text):
 
 
 ONE = ("look", {"order_id": "ORD-001"})
-TWO = ("look", {"order_id": "ORD-001", "days": 2})
+TWO = ("look", {"order_id": "ORD-001", "days": "2"})
 ALL = ("list-all", {})
 
 HERMES = f"<tool_call>\n{LOOK}\n</tool_call>"
 NOTES = {"thought": "a\nb", "should_continue": "true"}
+EXPLAINED = "An order is found by its number. " * 10
 WRITTEN = {
     "hermes": (HERMES, [ONE]),
     "hermes, not closed": (f"<tool_call>{LOOK}", [ONE]),
@@ -82,6 +83,13 @@ WRITTEN = {
     "fenced, after words": (f"I will look it up first.\n\n```json\n{LOOK}\n```\n", [ONE]),
     "fenced, twice": (f"```json\n{LOOK}\n```\n```json\n{LOOK}\n```", [ONE, ONE]),
     "fenced markup": (f"```xml\n{HERMES}\n```", [ONE]),
+    "fenced, after many words": (f"{EXPLAINED}\n\n```json\n{LOOK}\n```", [ONE]),
+    "bare, after many words": (f"{EXPLAINED}\n\n{LOOK}", [ONE]),
+    "another call begun": (f"{HERMES}\n<tool_call>\n", [ONE]),
+    "another list begun": (f"[TOOL_CALLS] [{LOOK}]\n[TOOL_CALLS]", [ONE]),
+    "another object begun": (f"{LOOK},\n", [ONE]),
+    "another fence begun": (f"{LOOK}\n```json\n", [ONE]),
+    "an unknown end": (f"{HERMES}<|the_end|>", [ONE]),
     "bare": (LOOK, [ONE]),
     "bare, pretty": (json.dumps(json.loads(LOOK), indent=2), [ONE]),
     "bare, after words": (f"Let me see.\n{LOOK}", [ONE]),
@@ -117,7 +125,7 @@ def test_wherever_a_reply_was_cut_no_half_call_is_read(case):
 
 
 prose = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="`<[{"), max_size=80)
-EXPLAINED = "An order is found by its number. " * 10
+
 
 NO_CALLS = {
     "words": "Your order is 13 days old.",
@@ -129,25 +137,16 @@ NO_CALLS = {
     "markup in the middle": f"Send <tool_call>{LOOK}</tool_call> to look an order up.",
     "a call in code": f"Send `<tool_call>{LOOK}</tool_call>`",
     "JSON in a line": f"The call was {LOOK}",
-    "a long text, then a fence": f"{EXPLAINED}\n\n```json\n{LOOK}\n```",
-    "a long text, then JSON": f"{EXPLAINED}\n\n{LOOK}",
-    "a long text, then fenced markup": f"{EXPLAINED}\n```\n<tool_call>{LOOK}</tool_call>\n```",
     "the description of a tool": '{"name": "look", "description": "…", "parameters": {}}',
     "a record with such keys": '{"name": "look", "arguments": {}, "result": "13 days"}',
     "no object": '<tool_call>{"name": "look", "arguments": [1]}</tool_call>',
     "arguments missing": '<tool_call>{"name": "look"}</tool_call>',
-    "another call begun": f"{HERMES}\n<tool_call>\n",
-    "another list begun": f"[TOOL_CALLS] [{LOOK}]\n[TOOL_CALLS]",
-    "another object begun": f"{LOOK},\n",
-    "another fence begun": f"```json\n{LOOK}\n```\n```",
-    "another fence of a format begun": f"{LOOK}\n```json\n",
     "a parameter that may go on": "<function=look>\n<parameter=order_id>\nORD-0",
     "parameters that may go on": "<function=look>\n<parameter=order_id>\nORD-001\n</parameter>\n",
     "a function that is not closed": "<function=list-all>\n",
     "words of a fence": f"```{LOOK}\n```json refused",
     "a word behind a fence": f"```json\n{LOOK}\n```refused",
     "other letters behind a fence": f"```\n{LOOK}\n```拒否",
-    "another end": f"{HERMES}<|not_run|>",
     "words behind an end": f"{HERMES}<|im_end|>\nI did not.",
     "half a call": '<tool_call>{"name": "look", "arguments": {"order_id": "OR',
     "the name alone": "Call it with <function=list-all>",
@@ -173,21 +172,16 @@ def test_parameters_in_tags_are_whole_or_no_call(arguments, data):
     assert read_calls(cut, [edit]) == ((), cut)
 
 
-def test_parameters_in_tags_get_the_type_that_is_declared():
-    maybe = {"anyOf": [{"type": "boolean"}, {"type": "null"}]}
-    kinds = {"code": {"type": "string"}, "count": {"type": "integer"}, "tags": {"type": "array"}}
-    schema = {"type": "object", "properties": {**kinds, "maybe": maybe}}
-    edit = Tool(name="edit", description="", parameters=schema)
+def test_parameters_in_tags_are_text_that_the_tool_validates():
     text = (
-        "<function=edit><parameter=code>\n7\n\n  x < 3\n</parameter><parameter=count>7</parameter>"
-        "<parameter=maybe>null</parameter><parameter=tags>[1]</parameter>"
-        "<parameter=other>7</parameter></function>"
+        "<function=look><parameter=order_id>\n7\n\n  x < 3\n</parameter>"
+        "<parameter=days>7</parameter></function>"
     )
-    (call,), _ = read_calls(text, [edit])
-    wanted = {"code": "7\n\n  x < 3", "count": 7, "maybe": None, "tags": [1], "other": "7"}
-    assert call.arguments == wanted
-    (call,), _ = read_calls("<function=edit><parameter=count>many</parameter></function>", [edit])
-    assert call.arguments == {"count": "many"}  # for the tool's own validation to refuse
+    (call,), _ = read_calls(text, [look])
+    assert call.arguments == {"order_id": "7\n\n  x < 3", "days": "7"}
+    model = recovered(ScriptedModel([WRITTEN["qwen3-coder"][0], "It is."]))
+    outcome = Agent(model, [look], force="never").run("How old?")
+    assert outcome.actions[0].result.content == "ORD-001: 13 days, 2"
 
 
 # Properties.
@@ -281,7 +275,7 @@ def test_plain_words_stream_as_they_come(text):
     [
         *((Assistant(LOOK, stop_reason=reason), asked()) for reason in (*BROKEN_OFF, "malformed")),
         (Assistant(text=LOOK), asked(tools=())),
-        (Assistant(text=LOOK), asked(output_schema={"type": "object"})),
+        (Assistant(text=LOOK), asked(output_schema={"type": "object"}, tool_choice="none")),
     ],
 )
 def test_where_no_call_can_be_meant_none_is_looked_for(reply, request_):
@@ -318,7 +312,6 @@ NOTICED = {
     "an example": f"You can write\n\n```json\n{LOOK}\n```\n\nand I will look it up.",
     "in a line": f"I could send {LOOK} now.",
     "before words": f"<tool_call>{LOOK}</tool_call>.",
-    "behind a long text": f"{EXPLAINED}\n\n{LOOK}",
     "half a call": f"<tool_call>{LOOK[:-9]}",
     "half a function": "<function=look><parameter=order_id>ORD-0",
     "half a list": "[TOOL_CALLS]look[ARGS]{",
@@ -442,11 +435,6 @@ def test_a_run_on_calls_written_as_text_goes_through_a_real_server():
 def test_what_could_not_be_sent_again_is_not_let_in(arguments, read_as):
     calls, _ = read(f'{{"name": "look", "arguments": {arguments}}}')
     assert calls == ([("look", read_as)] if read_as else [])
-
-
-def test_a_lead_in_is_short_up_to_its_limit():
-    for length, found in ((SHORT, 1), (SHORT + 1, 0)):
-        assert len(read("a" * length + "\n" + LOOK)[0]) == found
 
 
 def test_many_calls_in_one_reply_take_linear_time():

@@ -2,12 +2,10 @@
 
 Rule 1: an error or Ctrl-C ends the turn, not the conversation. What was said and done in it is not
         forgotten: the next request comes after it.
-Rule 2: Ctrl-C clears a line. On an empty one, twice, it leaves.
+Rule 2: Ctrl-C clears the line. Twice in a row, it leaves.
 """
 
-import re
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from typing import ClassVar
 
 from ..agent import Agent
@@ -16,10 +14,7 @@ from ..messages import Message
 from ..outcome import Outcome
 from .console import RunView
 from .screen import Screen, read_line, write_block
-from .why import explained, of_last_turn
-
-# A line of `explained`: its mark, and what wraps beside that.
-MARKED = re.compile(r"( *(?:\d+\.|->|!!)?) (.*)", re.DOTALL)
+from .why import marked, of_last_turn
 
 
 def chat(agent: Agent) -> None:
@@ -35,7 +30,7 @@ def chat(agent: Agent) -> None:
 class Chat:
     """The prompt. A subclass may add commands (`help` and `obey`), and run turns its own way."""
 
-    help: ClassVar[Mapping[str, str]] = {
+    help: ClassVar[dict[str, str]] = {
         "/help": "this list",
         "/explain": "why each step of the last turn was taken, and which policy changed it",
         "/reset": "forget the conversation",
@@ -51,7 +46,7 @@ class Chat:
         """Until the person leaves; gives an exit code."""
         while True:
             text = self.read()
-            if text is None or text == "/quit":
+            if text == "/quit":
                 return 0
             if text.startswith("/"):
                 command, _, rest = text.partition(" ")
@@ -66,6 +61,7 @@ class Chat:
         self.view.messages.clear()
         try:
             self.transcript = self.work(text).transcript
+            return None
         except (ModelError, FileError) as error:
             self.view.stop()
             self.view.print(f"error: {error}", "red")
@@ -73,7 +69,6 @@ class Chat:
         except KeyboardInterrupt:
             self.view.stopped()
             return self.broken_off(130)
-        return None
 
     def work(self, text: str) -> Outcome:
         """The run of one turn."""
@@ -106,35 +101,22 @@ class Chat:
         if not transcript:
             self.view.print("  none was")
             return
-        for line in explained(of_last_turn(self.agent, transcript)):
-            mark, text = MARKED.fullmatch(line).groups()  # type: ignore[union-attr]
-            write_block(self.view.console, mark, text)
+        for mark, text in marked(of_last_turn(self.agent, transcript)):
+            write_block(self.view.console, mark, "", text)
 
-    def read(self) -> str | None:
-        """What the person types; None to leave."""
-        interrupts = 0
-        while interrupts < 2:
+    def read(self) -> str:
+        """What the person types; "/quit", too, where the input is over, or at the second Ctrl-C."""
+        is_leaving = False
+        while True:
             try:
                 text = read_line("\n> ").strip()
             except EOFError:
-                return None
+                return "/quit"
             except KeyboardInterrupt:
-                interrupts += 1
-                if _line_so_far():
-                    interrupts = 0
-                self.view.print("")
-                if interrupts == 1:
-                    self.view.print("(Ctrl-C again leaves.)", "dim")
+                if is_leaving:
+                    return "/quit"
+                is_leaving = True
+                self.view.print("\n(Ctrl-C again leaves.)", "dim")
                 continue
             if text:
                 return text
-        return None
-
-
-def _line_so_far() -> str:
-    """What stands on the line that is being typed, where the platform tells."""
-    with suppress(ImportError):
-        import readline
-
-        return readline.get_line_buffer()
-    return ""

@@ -11,49 +11,53 @@ from typing import Any, get_args
 
 import click
 from click import Context
+from click.decorators import FC
 
 from ..dialects.auto import innermost
 from ..errors import ModelError, ToolsUnsupported
 from ..model import Model
-from ..probe.asking import HasWindow
 from ..providers import PROVIDERS, connect
 from ..scripted import Script
 from ..wire.settings import Reasoning
-from .options import Command, Decorated, flags, given, is_of_another, positive, prices_of, whole
+from .options import Command, flags, given, positive, prices_of, whole
 from .screen import say
 
-LEVELS = get_args(Reasoning)
-ERRORS = ("tell_model", "fail_fast")
 
-
-def model_flags(*, default: str) -> Callable[[Decorated], Decorated]:
+def model_flags(*, default: str) -> Callable[[FC], FC]:
     """Which model, where, and how it is asked: see `chosen_model`."""
     names = ", ".join(PROVIDERS)
-    auto = "auto (Ollama where it runs, else a script), " if default == "auto" else ""
+    if default == "auto":
+        names = f"auto (Ollama where it runs, else a script), {names}"
     return flags(
         "model",
-        ("--provider", "P[:MODEL]", str, default, auto + names),
-        ("--model", "M", str, None, "another model than the provider's default"),
-        ("--base-url", "U", str, None, "another server that speaks the provider's protocol"),
-        ("--timeout", "S", positive, None, "seconds of silence before it is given up"),
-        ("--num-ctx", "N", whole, None, "Ollama's context window, in tokens"),
-        ("--reasoning", "R", LEVELS, None, f"how much to reason: {', '.join(LEVELS)}"),
-        ("--max-output-tokens", "N", whole, None, "tokens a reply"),
-        ("--temperature", "T", float, None, "0 for the likeliest words"),
-        ("--seed", "N", int, None, "for the same words again, where a server can"),
+        ("--provider", "P[:MODEL]", str, default, names),
+        ("--model", "M", str, "another model than the provider's default"),
+        ("--base-url", "U", str, "another server that speaks the provider's protocol"),
+        ("--timeout", "S", positive, "seconds of silence before it is given up"),
+        ("--num-ctx", "N", whole, "Ollama's context window, in tokens"),
+        ("--reasoning", None, get_args(Reasoning), "how much to reason"),
+        ("--max-output-tokens", "N", whole, "tokens a reply"),
+        ("--temperature", "T", float, "0 for the likeliest words"),
+        ("--seed", "N", int, "for the same words again, where a server can"),
     )
 
 
 limit_flags = flags(
     "limits",
     ("--max-model-calls", "N", whole, 30, "model calls a turn"),
-    ("--max-actions", "N", whole, None, "tool calls a turn, thoughts not counted"),
-    ("--max-tokens", "N", whole, None, "tokens a turn, input and output"),
-    ("--max-seconds", "S", positive, None, "seconds a turn"),
-    ("--max-cost", "X", positive, None, "cost a turn; needs prices in --config"),
+    ("--max-actions", "N", whole, "tool calls a turn, thoughts not counted"),
+    ("--max-tokens", "N", whole, "tokens a turn, input and output"),
+    ("--max-seconds", "S", positive, "seconds a turn"),
+    ("--max-cost", "X", positive, "cost a turn; needs prices in --config"),
     ("--patience", "N", whole, 3, "failed actions in a row"),
-    ("--keep-turns", "N", whole, None, "turns of the conversation that a request shows"),
-    ("--on-tool-error", "E", ERRORS, ERRORS[0], "what a failed tool means: tell_model, fail_fast"),
+    ("--keep-turns", "N", whole, "turns of the conversation that a request shows"),
+    (
+        "--on-tool-error",
+        None,
+        ("tell_model", "fail_fast"),
+        "tell_model",
+        "what a failed tool means",
+    ),
 )
 """The limits of a turn: see `limits`."""
 
@@ -67,9 +71,9 @@ class ModelCommand(Command):
         if provider not in ("auto", "ollama"):
             return
         try:
-            server = innermost(chosen_model(ctx))
-            if isinstance(server, HasWindow):
-                yield f"{'context window':18} {server.window()}"
+            window = getattr(innermost(chosen_model(ctx)), "window", None)
+            if window:
+                yield f"{'context window':18} {window()}"
         except (ModelError, ValueError, click.UsageError) as error:
             yield f"{'context window':18} not known ({error})"
 
@@ -84,16 +88,11 @@ def limits(ctx: Context) -> dict[str, Any]:
 
 
 def chosen_model(ctx: Context, **stand_ins: Any) -> Model:
-    """The model that the flags name. `--model` wins over `--provider P:MODEL`, unless that was said
-    nearer: on the command line, when the other is in the environment.
-    """
+    """The model that the flags name; `--model` wins over `--provider P:MODEL`."""
     options = given(ctx, "model")
     spec = options.pop("provider")
-    model = options.pop("model", None)
-    is_overruled = ":" in spec and is_of_another(ctx, "model")
-    if model and not is_overruled:
-        provider = spec.partition(":")[0]
-        spec = f"{provider}:{model}"
+    if "model" in options:
+        spec = f"{spec.partition(':')[0]}:{options.pop('model')}"
     return named_model(spec, options, **stand_ins)
 
 
@@ -113,16 +112,16 @@ def named_model(
 
     if provider == "auto":
         found = _on_this_machine(model)
-        if found:
-            return connect(f"ollama:{found}", **options)
-        return named_model("offline", scripts=scripts, pace=pace)
-    if provider == "offline":
-        name = model or "stand-in"
-        if scripts and name not in scripts:
-            names = ", offline:".join(scripts)
-            raise click.UsageError(f"--provider: there is no {spec}; use one of offline:{names}")
-        return connect(spec, **options, script=scripts.get(name), pace=pace)
-    return connect(spec, **options)
+        if not found:
+            return named_model("offline", scripts=scripts, pace=pace)
+        spec = f"ollama:{found}"
+    if provider != "offline":
+        return connect(spec, **options)
+    name = model or "stand-in"
+    if scripts and name not in scripts:
+        names = ", offline:".join(scripts)
+        raise click.UsageError(f"--provider: there is no {spec}; use one of offline:{names}")
+    return connect(spec, **options, script=scripts.get(name), pace=pace)
 
 
 def _on_this_machine(model: str) -> str:
@@ -132,18 +131,15 @@ def _on_this_machine(model: str) -> str:
     usual = PROVIDERS["ollama"].default_model
     installed: list[str] = []
     try:
-        connect("ollama")  # says so where the package is not there to be imported
-        from ..providers.ollama import Ollama
-
-        server = Ollama(model or usual, timeout=2.0)
+        server: Any = innermost(connect(f"ollama:{model or usual}", timeout=2.0))
         installed = server.installed()
-        if not model:
-            model = server.pick()
-            if model != usual:
-                say(f"{usual} is not installed: taking {model}, which is.")
+        if model:
+            with suppress(ToolsUnsupported):  # then it may speak a dialect
+                server.check()
             return model
-        with suppress(ToolsUnsupported):  # then it may speak a dialect
-            server.check()
+        model = server.pick()
+        if model != usual:
+            say(f"{usual} is not installed: taking {model}, which is.")
         return model
     except ModelError as error:
         say(str(error))

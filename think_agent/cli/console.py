@@ -5,32 +5,29 @@ Rule 1: what is printed comes from the messages. Deltas only feed a preview that
         message is there, so live, plain and piped output are the same text.
 Rule 2: one call is one step, so a call is shown when it is next, and its result stands under it.
         The one that runs, or waits for a person, is on the screen; one that was never next is not.
-Rule 3: a preview is shown only inside the `with` block of a view, whose end cleans up behind it.
+Rule 3: the words of a reply are shown once: behind its thought, unless they stand in that, or are
+        the answer.
+Rule 4: a preview is shown only inside the `with` block of a view, whose end cleans up behind it.
 """
 
 import os
 import time
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
-from typing import Any, ClassVar
+from dataclasses import KW_ONLY, dataclass
+from typing import ClassVar
 
 from rich.console import Console, Group
 from rich.live import Live
 from rich.segment import SegmentLines
 from rich.text import Text
 
-from .. import think
 from ..agent import Agent, Saved
 from ..audit import words
 from ..errors import FileError, ModelError
-from ..loop import AskHuman
 from ..messages import (
-    MESSAGES,
+    THINK_NAME,
     Assistant,
     Checked,
-    Ended,
     Message,
-    Started,
     ToolCall,
     ToolResult,
     User,
@@ -39,11 +36,10 @@ from ..messages import (
 from ..outcome import Data, Outcome, report
 from ..running import Event
 from ..streaming import Delta, Notice
+from ..think import thought
 from ..tools import signature
 from ..turn import Turn
-from .screen import Screen, block, hide_typing, say, show_typing, write, write_block, write_table
-
-__all__ = ["STAND_IN", "RunView", "Screen", "say", "watch"]
+from .screen import Screen, block, show_typing, write, write_block
 
 STAND_IN = "scripted stand-in: no language model is at work"
 LOOK = {  # an icon and a style
@@ -52,8 +48,6 @@ LOOK = {  # an icon and a style
     "call": ("🔧", "yellow"),
     "result": ("  ↳", "dim"),
     "error": ("  ↳", "red"),
-    "doubt": ("  ↳", "bold red"),
-    "again": ("!", "bold red"),
     "answer": ("💬", "default"),
     "commentary": ("💬", "dim"),
     "question": ("→", "magenta"),
@@ -77,7 +71,8 @@ def watch(agent: Agent[Data], text: str, *, transcript: Saved | None = None) -> 
             raise SystemExit(f"error: {error}") from error
 
 
-class RunView(AbstractContextManager["RunView", None]):
+@dataclass(eq=False)
+class RunView:
     """Prints the events of runs to `console`; pass it as `on_event`. Use it in a `with` block:
     it says what had been done where Ctrl-C ends it.
 
@@ -86,35 +81,31 @@ class RunView(AbstractContextManager["RunView", None]):
     is kept in a file, so it can be gone on with another day.
     """
 
+    console: Console
+    _: KW_ONLY
+    thoughts: bool = True
+    quiet: bool = False
+    verbose: bool = False
+    is_kept: bool = False
+
     in_front: ClassVar["RunView | None"] = None
     """The view that has the terminal: there is one terminal, so there is one such view."""
 
-    def __init__(
-        self,
-        console: Console,
-        *,
-        thoughts: bool = True,
-        quiet: bool = False,
-        verbose: bool = False,
-        is_kept: bool = False,
-    ) -> None:
-        self.console = console
-        self.thoughts = thoughts and not quiet
-        self.quiet = quiet
-        self.verbose = verbose
-        self.is_kept = is_kept
+    def __post_init__(self) -> None:
+        if self.quiet:
+            self.thoughts = False
         self.messages: list[Message] = []
         """What was said and done since the run began: all there is of a run that was stopped."""
-        self.asking: AskHuman | None = None
+        self.turn = Turn()
+        """The reading of them."""
+        self.asking = ""
         """The question that waits for a person, while it does."""
         self.on_screen: ToolCall | None = None
         """The call that was shown last, until its result is."""
-        self._turn = Turn()  # the reading of what is shown
         self._started = time.monotonic()
-        self._held = ""  # the text of a reply without calls: most often it is the answer
-        self._pieces: dict[tuple[str, int], list[str]] = {}  # of the reply that is on its way
+        self._held = ""  # words of a reply: most often they are the answer
+        self._forming: dict[tuple[str, int], str] = {}  # the reply that is on its way
         self._live: Live | None = None
-        self._typing: list[Any] | None = None  # how the terminal showed it before
 
     def __enter__(self) -> "RunView":
         RunView.in_front = self
@@ -136,26 +127,25 @@ class RunView(AbstractContextManager["RunView", None]):
                 self.end(event.exit, event.answer, words.cause(event.turn.reply), figures)
             case User(kind="person"):
                 self._begin(event)
-            case Ended():
-                self._read(event)
+            case Notice(text=text):
+                if self.thoughts:
+                    self._line("notice", text)
             case _:
-                self._pieces = {}
-                self._show(event)
+                self._read(event)
+                if self.thoughts and not self.turn.ended:
+                    self._show(event)
 
     def end(self, exit: str | None, answer: str, cause: str, figures: str) -> None:
         """The answer, or why there is none (`cause`: why a reply broke off), and the figures."""
         answer = answer.strip()
         if exit == "declined" and self.thoughts:
             answer = ""  # it has been shown by the verdict that ended it
+        self._hold(answer)
+        self._held = ""
 
-        if self._held.strip() == answer:
-            self._held = ""
-        self._show_held()
-
-        if exit not in words.REGULAR:
-            why = words.why_ended(exit, cause)
-            if why:
-                answer = f"{answer}\n({why})".strip()
+        why = words.why_ended(exit, cause)
+        if why and exit not in words.REGULAR:
+            answer = f"{answer}\n({why})".strip()
         if self.quiet:
             self.print(answer)
         else:
@@ -164,45 +154,32 @@ class RunView(AbstractContextManager["RunView", None]):
     def stopped(self) -> None:
         """Say what had been done when a person stopped the run, and what had not been."""
         self.stop()
-        done = report(self._turn)
+        done = report(self.turn)
         self.print("")  # the line of a prompt may not be over
         if done:
             self.print(f"Stopped. Done so far:\n{done}", "yellow")
         else:
             self.print("Stopped. Nothing was done.", "yellow")
-        question = self.asking
-        if question:
+        if self.asking:
             self.print("Not done, for it waited for your answer; nothing was written:", "yellow")
-            waiting = question.question
-            if question.call:
-                waiting = signature(question.call)
-            write_block(self.console, "?", waiting, "yellow")
+            write_block(self.console, "?", "yellow", self.asking)
 
     def print(self, text: str, style: str = "") -> None:
         """Text that a terminal wraps at words, and a pipe does not wrap at all."""
         write(self.console, text, style)
 
-    def table(self, rows: Mapping[str, str]) -> None:
-        """A line each: a name, and what it means."""
-        write_table(self.console, rows)
-
-    def ask(self, question: AskHuman) -> None:
-        """A person is asked: the preview and a prompt cannot share the screen."""
-        self.stop()
-        self.asking = question
-
-    def answered(self) -> None:
-        """The person has answered."""
-        self.asking = None
-        self.start()
+    def table(self, rows: dict[str, str]) -> None:
+        """A line each: a name, and what it means. What is too long goes on under itself."""
+        width = max(len(name) for name in rows) + 1
+        for name, meaning in rows.items():
+            write_block(self.console, name.ljust(width), "", meaning)
 
     def start(self) -> None:
         """Show the preview of the reply on its way, where a terminal can wipe it again."""
-        self._pieces = {}
-        is_in_front = RunView.in_front is self
-        if is_in_front and self._live is None and self.console.is_interactive:
+        self.asking = ""
+        if RunView.in_front is self and self.console.is_interactive:
             self._live = Live(console=self.console, transient=True, get_renderable=self._preview)
-            self._typing = hide_typing()
+            show_typing(False)
             self._live.start()
 
     def stop(self) -> None:
@@ -210,131 +187,102 @@ class RunView(AbstractContextManager["RunView", None]):
         if self._live:
             self._live.stop()
             self._live = None
-            show_typing(self._typing)
+            show_typing(True)
 
     def _read(self, message: Message) -> None:
+        self._forming = {}
         self.messages.append(message)
-        self._turn.add(message)
+        self.turn.add(message)
 
     def _begin(self, request: User) -> None:
         """A person speaks: a new run. What may have happened in earlier ones is not forgotten."""
         self.messages.clear()
         self._read(request)
         self._held = ""
-        self.asking = None
-        self.on_screen = None
         self._started = time.monotonic()
         self.start()
 
-    def _show(self, event: Event) -> None:
-        """What there is to see of an event inside a run."""
-        call = self._call_of(event)
-        is_in_doubt = call is not None and self._turn.doubt(call) is not None
-        if isinstance(event, MESSAGES):
-            self._read(event)
-        if not self.thoughts:
-            return
-
-        is_met = isinstance(event, Checked) and event.missing is None
-        if not is_met:  # else the text before it may still be the answer
-            self._show_held()
-        match event:
+    def _show(self, message: Message) -> None:
+        """What there is to see of a message inside a run."""
+        match message:
             case Assistant():
-                self._show_reply(event)
+                self._show_reply(message)
             case ToolResult():
-                self._show_result(event, call)
-            case Started() if is_in_doubt:
-                self._line("again", "run again: it was made before, and may have happened")
-            case User() | Verdict() | Checked() | Notice():
-                self._show_note(event)
-        if self._turn.pending:
-            self._show_call(self._turn.pending[0])
-
-    def _call_of(self, event: Event) -> ToolCall | None:
-        """The call that a start or a result is about, while it has no result yet."""
-        if isinstance(event, (Started, ToolResult)):
-            for call in self._turn.pending:
-                if call.id == event.call_id:
-                    return call
-        return None
-
-    def _show_note(self, note: User | Verdict | Checked | Notice) -> None:
-        match note:
+                self._show_result(message)
             case User(text=text):
                 self._line("question", text)
             case Verdict():
-                self._line("verdict", words.decided(note))
+                self._line("verdict", words.decided(message))
             case Checked(name=name, missing=None):
                 self._line("met", name.replace("_", " "))
             case Checked(missing=str(missing)):
                 self._line("unmet", missing)
-            case Notice(text=text):
-                self._line("notice", text)
+        if self.turn.pending:
+            self._show_call(self.turn.pending[0])
 
     def _show_reply(self, reply: Assistant) -> None:
         self._line("thinking", reply.thinking)
-        text = reply.text if reply.tool_calls else reply.words
-        if reply.commentary != text:
+        if reply.tool_calls or reply.text.strip():
             self._line("commentary", reply.commentary)
-        if reply.tool_calls:
-            self._line("answer", text)
+            self._hold(reply.text)
         else:
-            self._held = text
+            self._hold(reply.commentary)
 
     def _show_call(self, call: ToolCall) -> None:
         """A call, or the thought that it is, where it is not on the screen yet."""
         if call is self.on_screen:
             return
         self.on_screen = call
-        if call.name == think.THINK.name:
-            self._line("thought", think.thought(call).strip() or "(an empty thought)")
-        else:
+        if call.name != THINK_NAME:
             self._line("call", signature(call))
-
-    def _show_result(self, result: ToolResult, call: ToolCall | None) -> None:
-        if call:
-            self._show_call(call)  # out of turn, as it may be in a file
-        self.on_screen = None
-        if result.name == think.THINK.name:
             return
-        if result.in_doubt:
-            self._line("doubt", result.content)
+        notes = thought(call).strip()
+        if self._held in notes:  # a small model says all in the same words
+            self._held = ""
+        self._line("thought", notes or "(an empty thought)")
+
+    def _show_result(self, result: ToolResult) -> None:
+        call = self.on_screen
+        self.on_screen = None
+        if result.name == THINK_NAME:
+            if not self.turn.closing:  # else its words may be the answer
+                self._hold("")
         elif result.is_error:
             self._line("error", result.content)
-        elif self.verbose:
+        elif self.verbose or call is None:
             self._line("result", result.content)
         else:
-            self._line("result", words.gave(result.content, call.arguments if call else None))
+            self._line("result", words.gave(result.content, call.arguments))
 
-    def _show_held(self) -> None:
-        self._line("answer", self._held)
-        self._held = ""
+    def _hold(self, text: str) -> None:
+        """The words of a reply wait for the line after its thought: the answer may be the same, and
+        is shown once.
+        """
+        text = text.strip()
+        if self._held != text:
+            write_block(self.console, *LOOK["answer"], self._held)
+        self._held = text
 
     def _line(self, kind: str, text: str) -> None:
-        icon, style = LOOK[kind]
-        write_block(self.console, icon, text, style)
+        if text.strip() and kind not in ("thought", "met"):
+            self._hold("")
+        write_block(self.console, *LOOK[kind], text)
 
     def _grow(self, delta: Delta) -> None:
         """A piece of the reply that is on its way."""
-        if self._live is None or not (self.thoughts or delta.kind == "answer"):
+        if not self.thoughts and delta.kind != "answer":
             return
+        begun = ""
+        if delta.kind == "call":
+            begun = f"{delta.name} "
         place = (delta.kind, delta.index)
-        if place not in self._pieces:
-            self._pieces[place] = []
-            if delta.kind == "call":
-                self._pieces[place].append(f"{delta.name} ")
-        self._pieces[place].append(delta.text)
+        self._forming[place] = self._forming.get(place, begun) + delta.text
 
     def _preview(self) -> Group:
         """What has arrived of the reply that is on its way, and how long the run has taken."""
-        room = self.console.width * self.console.height  # characters; more is never on the screen
-        blocks = []
-        for (kind, _), pieces in list(self._pieces.items()):  # they go on forming meanwhile
-            icon, style = LOOK[kind]
-            blocks.append(block(icon, "".join(pieces)[-room:], style))
-
+        forming = list(self._forming.items())  # which goes on meanwhile
+        blocks = [block(*LOOK[kind], text) for (kind, _), text in forming]
         # Only the tail fits: a live region taller than the screen cannot be wiped.
-        lines = self.console.render_lines(Group(*blocks))
-        tail = SegmentLines(lines[-max(1, self.console.height - 3) :], new_lines=True)
+        lines = self.console.render_lines(Group(*blocks))[3 - self.console.height :]
         seconds = int(time.monotonic() - self._started)
-        return Group(tail, Text(f"⠋ {seconds} s", "dim"))
+        return Group(SegmentLines(lines, new_lines=True), Text(f"⠋ {seconds} s", "dim"))

@@ -4,7 +4,6 @@ Rule 1: the table goes to stdout, everything else to stderr.
 Rule 2: what an evaluation does is in `evaluation/command.py`; here are its flags and its words.
 """
 
-import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,11 +15,20 @@ from ..evaluation.command import Evaluation
 from ..evaluation.inputs import settings_of
 from ..evaluation.report import count, power, report
 from ..evaluation.scores import VARIED, Setting, named
-from .console import STAND_IN, Screen, say
-from .options import Command, File, config_flags, flags, positive, prices_of, several, whole
+from .console import STAND_IN
+from .options import (
+    Command,
+    File,
+    config_flags,
+    flags,
+    given,
+    positive,
+    prices_of,
+    several,
+    whole,
+)
+from .screen import Screen, say
 
-RUNS = ("suite", "trials", "shard", "concurrency", "base_url", "timeout")
-FOLDERS = File(makes_folders=True)
 EXIT_CODES = (
     "exit codes: 0 there is a table, 1 a model or file is out of reach, 2 a flag or a case is "
     "wrong, 130 stopped: the same command goes on"
@@ -28,7 +36,7 @@ EXIT_CODES = (
 
 
 @click.command(cls=Command, no_args_is_help=True, epilog=EXIT_CODES)
-@click.argument("cases", type=File(exists=True))
+@click.argument("cases", type=File(exists=True), is_eager=True)
 @flags(
     "what is compared: each combination of",
     ("--provider", "P[:MODEL],...", several, "ollama", "models; offline:NAME is a script"),
@@ -41,63 +49,68 @@ EXIT_CODES = (
     ("--reasoning", "R,...", several, "default", "default, off, low, medium, high: its own"),
     ("--dialect", "D,...", several, "native", "native, json, react, auto"),
     ("--enforce", "E,...", several, "off", "off, on: a world that refuses gives answers away"),
+    ("--max-output-tokens", "N", whole, "tokens a reply, the same in all of them"),
     ("--four-rows", "", bool, False, "or the rows of Anthropic's article, and what each adds"),
 )
 @flags(
     "runs",
-    ("--base-url", "U", str, None, "another server, for all of the providers"),
+    ("--base-url", "U", str, "another server, for all of the providers"),
     ("--timeout", "S", positive, 120.0, "seconds of silence before a model is given up"),
-    ("--max-output-tokens", "N", whole, None, "tokens a reply"),
     ("--trials", "K", whole, 1, "runs of each case"),
-    ("--concurrency", "N", whole, None, "runs at the same time; 4, on Ollama 1"),
+    ("--concurrency", "N", whole, "runs at the same time; 4, on Ollama 1"),
     ("--shard", "I/N", str, "1/1", "run the I-th of every N trials; merge the files with cat"),
 )
 @flags(
     "files",
-    ("--suite", "MODULE", str, None, "default: the suite.py beside the cases"),
-    ("--out", "PATH", FOLDERS, "runs/eval.jsonl", "results; a run goes on where the file ends"),
+    ("--suite", "MODULE", str, "default: the suite.py beside the cases"),
+    (
+        "--out",
+        "PATH",
+        File(makes_folders=True),
+        "runs/eval.jsonl",
+        "results; a run goes on where the file ends",
+    ),
 )
 @config_flags
 @click.pass_context
-def command(ctx: click.Context, /, **given: Any) -> None:
+def command(ctx: click.Context, /, out: str, **settings: Any) -> None:
     """Run cases x models x settings x trials, and say what is a finding."""
     known = prices_of(ctx)
-    arms = {}
-    for name in VARIED:
-        value = given[name]
-        if value is not None:
-            arms[name] = value if isinstance(value, tuple) else (value,)
-    wanted = settings_of(four_rows=given["four_rows"], **arms)
-    runs = {name: given[name] for name in RUNS}
-    evaluation = Evaluation(Path(given["cases"]), wanted, out=Path(given["out"]), **runs)
+    settings["max_output_tokens"] = [settings["max_output_tokens"]]
+    arms = {name: settings[name] for name in VARIED}
+    wanted = settings_of(four_rows=settings["four_rows"], **arms)
+    evaluation = Evaluation(
+        Path(settings["cases"]),
+        wanted,
+        out=Path(out),
+        suite=settings["suite"],
+        **given(ctx, "runs"),
+    )
     evaluation.try_models()
-    _announce(evaluation, wanted, given["trials"])
-    _run(evaluation, given["out"])
+    _announce(evaluation, wanted, settings["trials"])
+    _run(evaluation, out)
     prices = {}
     for setting, model in evaluation.models.items():
         if model.model in known:
             prices[setting] = known[model.model]
     tables.show(report(evaluation.found(), prices, evaluation.comparisons), Screen())
     if evaluation.missing:
-        say(f"{count(evaluation.missing, 'run')} of this plan are missing in {given['out']}")
+        say(f"{count(evaluation.missing, 'run')} of this plan are missing in {out}")
 
 
 def _announce(evaluation: Evaluation, wanted: list[Setting], trials: int) -> None:
     """What will be run and compared, before anything is paid."""
     names = named(wanted)
-    scripted = {setting.provider: setting for setting in wanted if setting.is_scripted}
-    for provider in scripted:
-        say(f"{provider} is a {STAND_IN}")
     for setting in wanted:
         if setting in evaluation.impossible:
             say(f"skipped {names[setting]}: {evaluation.impossible[setting]}")
-        elif not setting.is_scripted:
+        elif setting.is_scripted:
+            say(f"to run: {names[setting]}, a {STAND_IN}")
+        else:
             say(f"to run: {names[setting]}")
-    tested = []
-    for comparison in evaluation.comparisons:
-        if comparison.is_tested:
-            tested.append(comparison)
-            say(f"to compare: {names[comparison.setting]} and {names[comparison.against]}")
+    tested = [comparison for comparison in evaluation.comparisons if comparison.is_tested]
+    for comparison in tested:
+        say(f"to compare: {names[comparison.setting]} and {names[comparison.against]}")
     if tested:
         say(power(len(evaluation.cases), trials, len(tested)))
 
@@ -108,11 +121,9 @@ def _run(evaluation: Evaluation, out: str) -> None:
     waiting = len(evaluation.waiting)
     if waiting < jobs:
         say(f"{jobs - waiting} of {jobs} runs are done already, in {out}")
-    # asyncio cancels its tasks on SIGINT alone, so SIGTERM becomes one
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
-    is_seen = waiting and Screen(stderr=True).is_terminal
+    is_hidden = not sys.stderr.isatty()
     try:
-        with click.progressbar(length=waiting, file=sys.stderr, hidden=not is_seen) as bar:
+        with click.progressbar(length=waiting, file=sys.stderr, hidden=is_hidden) as bar:
             evaluation.run(lambda result: bar.update(1))
     except KeyboardInterrupt:
         done = f"{jobs - len(evaluation.waiting)} of {jobs} runs are done"

@@ -2,22 +2,22 @@
 
 Rule 1: an error that a user can meet is one line on stderr that says what to do, never a traceback.
 Rule 2: the exit code tells how it ended (`EXIT_CODES`).
-Rule 3: a subcommand is the `command` of the module of its name here, imported when it is asked for.
 """
 
-import importlib
 import io
 import os
 import signal
 import sys
 import warnings
-from collections.abc import Sequence
 
 import click
 
 from .. import __version__
 from ..errors import FileError, ModelError
 from ..messages import Exit
+from .audit import command as audit
+from .eval import command as evaluate
+from .probe import command as probe
 from .screen import accept_any_text, say
 
 EXIT_CODES = (
@@ -28,21 +28,9 @@ EXIT_CODES = (
 )
 
 READER_GONE = 141  # what a shell says of a program that SIGPIPE ended
-COMMANDS = ("audit", "eval", "probe")
 
 
-class Commands(click.Group):
-    """The commands by their names, each imported when it is asked for."""
-
-    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        if name not in self.commands:
-            return None
-        module = importlib.import_module(f".{name}", __package__)
-        command: click.Command = module.command
-        return command
-
-
-@click.command(cls=Commands, commands=dict.fromkeys(COMMANDS), no_args_is_help=True)
+@click.group(commands={"audit": audit, "eval": evaluate, "probe": probe}, no_args_is_help=True)
 @click.version_option(__version__, message="%(version)s")
 def think_agent() -> None:
     """Ask an endpoint what it does, measure whether thinking helps, read what a run did."""
@@ -53,7 +41,7 @@ def main() -> int:
     return run(think_agent, "think-agent")
 
 
-def run(command: click.Command, prog: str, words: Sequence[str] | None = None) -> int:
+def run(command: click.Command, prog: str, words: list[str] | None = None) -> int:
     """Run a command line, that of this process where no `words` are given; the exit code."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # it ends a run as Ctrl-C does
     warnings.showwarning = lambda message, *_: say(str(message))
@@ -62,13 +50,13 @@ def run(command: click.Command, prog: str, words: Sequence[str] | None = None) -
     if sys.stdout is None:
         say("error: stdout is closed, so nothing could be shown")
         return 1
-    if isinstance(sys.stdin, io.TextIOWrapper):
-        sys.stdin.reconfigure(errors="replace")
-    accept_any_text(sys.stdout)
-    accept_any_text(sys.stderr)
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
+        accept_any_text(stream)
 
     try:
-        code = _run(command, prog, list(sys.argv[1:] if words is None else words))
+        if words is None:
+            words = sys.argv[1:]
+        code = _run(command, prog, words)
         sys.stdout.flush()
         return code
     except OSError as error:
@@ -76,7 +64,7 @@ def run(command: click.Command, prog: str, words: Sequence[str] | None = None) -
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if isinstance(error, BrokenPipeError):
             return READER_GONE  # nothing more can be said to it
-        say(f"error: {error}")  # the disk is full
+        say(f"error: {error}")  # the disk is full, say
         return 1
 
 
@@ -88,7 +76,9 @@ def _run(command: click.Command, prog: str, words: list[str]) -> int:
         return done.exit_code
     except click.exceptions.NoArgsIsHelpError as error:
         print(error.message)
-        return 0 if isinstance(error.ctx.command, click.Group) else 2
+        if isinstance(error.ctx.command, click.Group):
+            return 0
+        return 2
     except (ModelError, FileError) as error:
         return _failed(str(error), 1)
     except click.ClickException as error:
@@ -101,8 +91,7 @@ def _run(command: click.Command, prog: str, words: list[str]) -> int:
 
 
 def _failed(text: str, code: int) -> int:
-    line = " ".join(text.split())  # a path may have a line break in it
-    say(f"error: {line}")
+    say(f"error: {' '.join(text.split())}")  # a path may have a line break in it
     return code
 
 

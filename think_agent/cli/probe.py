@@ -4,12 +4,10 @@ from dataclasses import asdict
 from json import dumps
 
 import click
-from rich.text import Text
 
 from ..evaluation.tables import Section, show
 from ..probe.asking import planned, probe
 from ..probe.report import IGNORED
-from ..text import sanitize
 from .choosing import ModelCommand, chosen_model, model_flags
 from .options import config_flags, flags
 from .screen import Screen, say
@@ -27,15 +25,14 @@ def command(ctx: click.Context, /, json: bool, **_: object) -> None:
     if ctx.params["provider"].partition(":")[0] in ("auto", "offline"):
         raise click.UsageError("--provider: name a real one, there is nothing else to probe")
     model = chosen_model(ctx)
-    spec = sanitize(f"{model.name}:{model.model}")
+    spec = f"{model.name}:{model.model}"
     calls = len(planned(model))
     say(f"probe: {calls} calls to {spec}, one of about 5,000 tokens; a refusal is asked twice")
-    with Screen(stderr=True).status(Text(f"asking {spec}")):
-        found = probe(model)
+    found = probe(model)
     if json:
         print(dumps(asdict(found)))
         return
-    rows = [("what", "result"), *((row.name, row.text) for row in found.rows)]
+    rows = [("what", "result"), *[(row.name, row.text) for row in found.rows]]
     best = found.recommended
     advice = f"recommended: --force {best.force} --dialect {best.dialect} ({best.because})"
     if any(row.result == "silently ignored" for row in found.rows):

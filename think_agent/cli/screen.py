@@ -1,6 +1,6 @@
 """The terminal, or whatever else the output goes to.
 
-Rule 1: no output ends a run. What its encoding cannot write is written as ASCII.
+Rule 1: no output ends a run. What its encoding cannot write is escaped (`\\u2713`).
 Rule 2: nothing of a model or a tool reaches the terminal raw: control characters are shown, not
         sent.
 Rule 3: a pipe gets plain, complete lines; NO_COLOR is honored (by rich).
@@ -8,35 +8,17 @@ Rule 4: keys that are typed while something is shown wait for the next prompt. T
         question that was not on the screen yet.
 """
 
-import codecs
 import io
 import os
 import sys
-from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, TextIO
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from ..text import sanitize
-
-ASCII = {  # for our own signs, each as wide as the sign
-    "🧠": ". ",
-    "💭": "* ",
-    "🔧": "> ",
-    "💬": '" ',
-    "↳": "-",
-    "→": ">",
-    "⚑": "!",
-    "✓": "+",
-    "✗": "x",
-    "–": "-",
-    "·": "-",
-    "…": ".",
-    "⠋": "~",
-}
 
 
 class Screen(Console):
@@ -54,19 +36,9 @@ class Screen(Console):
 
 
 def accept_any_text(stream: object) -> None:
-    """From now on, what the stream cannot encode is written as ASCII instead of raising."""
+    """From now on, what the stream cannot encode or decode is escaped instead of raising."""
     if isinstance(stream, io.TextIOWrapper):
-        codecs.register_error("think-agent", as_ascii)
-        stream.reconfigure(errors="think-agent")
-
-
-def as_ascii(error: UnicodeError) -> tuple[str, int]:
-    """Characters that an encoding lacks: our signs by a table, all others as escapes."""
-    assert isinstance(error, UnicodeEncodeError)
-    written = ""
-    for char in error.object[error.start : error.end]:
-        written += ASCII.get(char) or char.encode("ascii", "backslashreplace").decode()
-    return written, error.end
+        stream.reconfigure(errors="backslashreplace")
 
 
 def write(console: Console, text: str, style: str = "") -> None:
@@ -74,32 +46,25 @@ def write(console: Console, text: str, style: str = "") -> None:
     console.print(Text(sanitize(text), style), soft_wrap=not console.is_terminal)
 
 
-def write_block(console: Console, icon: str, text: str, style: str = "") -> None:
+def write_block(console: Console, icon: str, style: str, text: str) -> None:
     """An icon or a name, and a text that a terminal wraps beside it. No line for a blank text."""
     text = text.strip()
     if not text:
         return
     if console.is_terminal:
-        text = text.replace(',"', ', "')  # JSON without a space could not be wrapped
-        console.print(block(icon, text, style))
+        console.print(block(icon, style, text))
     else:
         write(console, f"{icon} {text}", style)
 
 
-def write_table(console: Console, rows: Mapping[str, str]) -> None:
-    """A line each: a name, and what it means. What is too long goes on under itself."""
-    width = max(len(name) for name in rows) + 1
-    for name, meaning in rows.items():
-        write_block(console, name.ljust(width), meaning)
-
-
-def block(icon: str, text: str, style: str = "") -> Table:
+def block(icon: str, style: str, text: str) -> Table:
     """An icon or a name, and a text that wraps beside it."""
     grid = Table.grid(padding=(0, 1))
     grid.add_column(no_wrap=True)
     grid.add_column(ratio=1, overflow="fold")
-    indent = " " * (2 - Text(icon).cell_len)
-    grid.add_row(Text(indent + icon), Text(sanitize(text), style, tab_size=4))
+    indent = " " * (2 - cell_len(icon))
+    shown = sanitize(text).replace(',"', ', "')  # JSON without a space could not be wrapped
+    grid.add_row(Text(indent + icon), Text(shown, style))
     return grid
 
 
@@ -112,61 +77,36 @@ def read_line(prompt: str, present: str = "") -> str:
     """A line from stdin, a terminal or not, with `present` filled in where it can be edited. Raises
     EOFError where the input is over.
     """
-    can_edit = False
     with suppress(ImportError):  # there is none on Windows
-        import readline
+        import readline  # with it, prompts have a history
 
-        can_edit = sys.stdin.isatty()
+        if present and sys.stdin.isatty():
+            readline.set_startup_hook(lambda: readline.insert_text(present))
+            try:
+                return input(prompt)
+            finally:
+                readline.set_startup_hook()
     if not present:
         return input(prompt)
-    if not can_edit:
-        return input(f"{prompt}[{present}] ") or present
-    readline.set_startup_hook(lambda: readline.insert_text(present))
-    try:
-        return input(prompt)
-    finally:
-        readline.set_startup_hook()
+    return input(f"{prompt}[{present}] ") or present
 
 
-def hide_typing() -> list[Any] | None:
-    """Keep typed keys out of a preview; gives what `show_typing` takes. The terminal has to be
-    ours: a background job that changes it would be stopped.
+def show_typing(is_shown: bool, *, forget: bool = False) -> None:
+    """Keep typed keys out of a preview, or show them again. They wait for the next prompt;
+    `forget` drops those that were typed before a question was on the screen.
     """
-    terminal = _own_terminal()
-    if terminal is None:
-        return None
+    if sys.platform == "win32" or not sys.stdin.isatty():
+        return
     import termios
 
-    before = termios.tcgetattr(terminal)
-    hidden = list(before)
-    hidden[3] &= ~termios.ECHO
-    termios.tcsetattr(terminal, termios.TCSANOW, hidden)
-    return before
-
-
-def show_typing(before: list[Any] | None) -> None:
-    """Put the terminal back into the state that `hide_typing` found."""
-    terminal = _own_terminal()
-    if terminal and before:
-        import termios
-
-        termios.tcsetattr(terminal, termios.TCSANOW, before)
-
-
-def forget_typing() -> None:
-    """Drop the keys that were typed before a question was on the screen."""
-    terminal = _own_terminal()
-    if terminal:
-        import termios
-
-        termios.tcflush(terminal, termios.TCIFLUSH)
-
-
-def _own_terminal() -> TextIO | None:
-    """Stdin, where it is a terminal in which this process is in front."""
-    if sys.platform == "win32" or sys.stdin is None or not sys.stdin.isatty():
-        return None
     with suppress(OSError):  # it is not the terminal of this session
-        if os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp():
-            return sys.stdin
-    return None
+        if os.tcgetpgrp(sys.stdin.fileno()) != os.getpgrp():
+            return  # a background job that changes it would be stopped
+        mode = termios.tcgetattr(sys.stdin)
+        mode[3] &= ~termios.ECHO
+        if is_shown:
+            mode[3] |= termios.ECHO
+        when = termios.TCSANOW
+        if forget:
+            when = termios.TCSAFLUSH
+        termios.tcsetattr(sys.stdin, when, mode)

@@ -23,34 +23,39 @@ def of_last_turn(agent: Agent, transcript: Sequence[Message]) -> list[Explained]
     for place, message in enumerate(transcript):
         if isinstance(message, User) and message.kind == "person":
             begins = place
-    steps = explain(agent, transcript)
-    if begins == 0:
-        return steps
-    return steps[len(explain(agent, transcript[:begins])) :]
+    before = explain(agent, transcript[:begins])
+    return explain(agent, transcript)[len(before) :]
 
 
 def explained(steps: Iterable[Explained]) -> Iterator[str]:
-    """Why each step of a run was taken: what `next_step` planned, which policies changed it to
-    what, and what came of it.
+    """Why each step of a run was taken, a line each: what `next_step` planned, which policies
+    changed it to what, and what came of it.
     """
+    for mark, text in marked(steps):
+        yield f"{mark} {text}"
+
+
+def marked(steps: Iterable[Explained]) -> Iterator[tuple[str, str]]:
+    """The same lines: the mark of each, and what wraps beside it."""
     for number, step in enumerate(steps, 1):
-        start = f"{number:>3}. "
+        mark = f"{number:>3}."
         for who, what in step.planned:
-            yield f"{start}{who}: {planned(what)}"
-            start = "     "
+            yield mark, f"{who}: {planned(what)}"
+            mark = "    "
         for message in step.came:
             for line in came(message):
-                yield f"       -> {line}"
+                yield "       ->", line
         if not step.as_recorded:
-            yield "       !! as recorded; with these settings it would differ"
+            yield "       !!", "as recorded; with these settings it would differ"
 
 
 def planned(step: Step) -> str:
     """What the loop is to do next."""
     match step:
-        case CallModel(say=say):
-            question = f", with a {say.kind} question" if say else ""
-            return f"the model is {words.asked(step)}{question}"
+        case CallModel(say=User(kind=kind)):
+            return f"the model is {words.asked(step)}, with a {kind} question"
+        case CallModel():
+            return f"the model is {words.asked(step)}"
         case CallTool(call):
             return f"run {call.name}"
         case Refuse(call, code):
@@ -82,6 +87,7 @@ def came(message: Message) -> Iterator[str]:
 def _called(call: ToolCall) -> str:
     if call.name != THINK.name:
         return shorten(signature(call), 100)
-    wants_out = should_continue(call) is False
-    leaving = ', should_continue "false"' if wants_out else ""
-    return f"{call.name}{leaving}: {shorten(thought(call), 100)}"
+    name = call.name
+    if should_continue(call) is False:
+        name += ', should_continue "false"'
+    return f"{name}: {shorten(thought(call), 100)}"

@@ -17,20 +17,16 @@ that ends behind a tool result, or in `check`. The answer is kept for the proces
 Limitations: a server that does not count whole prompts is believed.
 """
 
-import asyncio
-import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from ..errors import ModelError, ToolsUnsupported
 from ..messages import Assistant, ToolCall, ToolResult, User
 from ..model import Model, Request
-from ..streaming import Delta
-from ..text import json_text
 from ..think import THINK
 from ..tools import tool
-from .base import Wrapper
+from .base import Dialect, Wrapper, noticed
 from .json_plan import json_plan
 from .text_calls import Recovering
 
@@ -61,40 +57,24 @@ WITHOUT_TOOLS = Request(
 WITH_TOOLS = replace(WITHOUT_TOOLS, tools=(THINK, look_up))
 """Two prompts that differ in nothing but the tools, and end behind a tool result."""
 
-WORD = re.compile(r"\w+")
+# Tokens. A word is one or more of them.
+WHOLE = 60  # the two prompts have more words in common
+LEAST = 90  # half as many as the words of the tools
 
 
 def tools_are_shown(without: Assistant, with_tools: Assistant) -> bool | None:
     """What the counts of the two prompts say; None where they are no counts of whole prompts.
 
-    A word is a token or more. A template that shows the tools adds all of their words; one that
-    hides them may still add a line of its own (Llama 3.1: 49 tokens).
+    A template that shows the tools adds all of their words; one that hides them may still add a
+    line of its own (Llama 3.1: 49 tokens).
     """
     before = without.usage
     after = with_tools.usage
     if before.estimated or after.estimated:
         return None
-    if before.input_tokens < _words_said():
+    if before.input_tokens < WHOLE:
         return None
-    return after.input_tokens - before.input_tokens >= _words_of_tools() / 2
-
-
-def _words_said() -> int:
-    """The words of the two prompts that stand there with tools and without."""
-    words = 0
-    for message in WITHOUT_TOOLS.messages:
-        match message:
-            case User(text=text) | ToolResult(content=text):
-                words += len(WORD.findall(text))
-    return words
-
-
-def _words_of_tools() -> int:
-    words = 0
-    for declared in WITH_TOOLS.tools:
-        words += len(WORD.findall(declared.description))
-        words += len(WORD.findall(json_text(declared.parameters)))
-    return words
+    return after.input_tokens - before.input_tokens >= LEAST
 
 
 def innermost(model: Model) -> Model:
@@ -106,11 +86,11 @@ def innermost(model: Model) -> Model:
 
 def is_local(model: Model) -> bool:
     """Is it on a server of one's own? `connect` reads the calls in the texts of just these."""
+    is_read = False
     while isinstance(model, Wrapper):
-        if isinstance(model, Recovering):
-            return hasattr(innermost(model), "url")
+        is_read |= isinstance(model, Recovering)
         model = model.inner
-    return False
+    return is_read and hasattr(model, "url")
 
 
 # Of `shows_tools`, by the server's address and the model.
@@ -137,76 +117,29 @@ def shows_tools(model: Model, deadline: float | None = None) -> bool:
     return _ANSWERS[key]
 
 
-class Looking(Wrapper):
-    """A wrapper that may ask its server something before and after a request. Where the caller is
-    async, that waits in a thread.
-    """
-
-    def before(self, request: Request) -> Model:
-        """Who is asked."""
-        return self.inner
-
-    def after(self, reply: Assistant, request: Request) -> Assistant:
-        return reply
-
-    def complete(self, request: Request) -> Assistant:
-        reply = self.before(request).complete(request)
-        return self.after(reply, request)
-
-    async def acomplete(self, request: Request) -> Assistant:
-        model = await asyncio.to_thread(self.before, request)
-        reply = await model.acomplete(request)
-        return await asyncio.to_thread(self.after, reply, request)
-
-    def stream(self, request: Request) -> Iterator[Delta | Assistant]:
-        for event in self.before(request).stream(request):
-            if isinstance(event, Assistant):
-                event = self.after(event, request)
-            yield event
-
-    async def astream(self, request: Request) -> AsyncIterator[Delta | Assistant]:
-        model = await asyncio.to_thread(self.before, request)
-        async for event in model.astream(request):
-            if isinstance(event, Assistant):
-                event = await asyncio.to_thread(self.after, event, request)
-            yield event
-
-
-class Watched(Looking):
-    """`watched(model)`: where a prompt has fewer tokens than the one before it, though it says
-    more, the server is asked whether it shows the tools. If not, a notice of the reply says so.
+class Watched(Dialect):
+    """`watched(model)`: where a prompt has fewer tokens than the one before it, the server is asked
+    whether it shows the tools. If not, a notice of the reply says so.
 
     (A shorter count alone says nothing: older servers count only what they have to evaluate anew.)
     """
 
-    def after(self, reply: Assistant, request: Request) -> Assistant:
-        if not _fell(reply, request) or shows_tools(self.inner):
+    def read(self, reply: Assistant, request: Request) -> Assistant:
+        replies = _replies(request)
+        if not request.tools or request.tool_choice == "none":
             return reply
-        warning = f"{self.model}: {HIDES}; use the json dialect, or auto"
-        return _with_notice(reply, warning)
+        if not replies:
+            return reply
+        fell = reply.usage.input_tokens < replies[-1].usage.input_tokens
+        if not fell or shows_tools(self.inner):
+            return reply
+        return noticed(reply, f"{self.model}: {HIDES}; use the json dialect, or auto")
 
 
 watched = Watched
 
 
-def _fell(reply: Assistant, request: Request) -> bool:
-    """Has the prompt of `reply` fewer tokens than that of the reply before, though it says more?"""
-    if not request.tools or request.tool_choice == "none" or request.left_out:
-        return False
-    replies = _replies(request)
-    if not replies:
-        return False
-    before = replies[-1]
-    if (before.model, before.dialect) != (reply.model, reply.dialect):
-        return False
-    if before.tool_choice == "none":  # it was shown no tools
-        return False
-    if before.usage.estimated or reply.usage.estimated:
-        return False
-    return reply.usage.input_tokens < before.usage.input_tokens
-
-
-class Auto(Looking):
+class Auto(Dialect):
     """`in_dialect(model, "auto")`."""
 
     def __init__(self, inner: Model) -> None:
@@ -221,31 +154,32 @@ class Auto(Looking):
             return
         shows_tools(self.inner)
 
-    def before(self, request: Request) -> Model:
+    def ask(self, request: Request) -> tuple[Model, Request]:
         if _speaks_json(request) or self._why(request):
-            return self._in_json
-        return self.inner
+            return self._in_json, request
+        return self.inner, request
 
-    def after(self, reply: Assistant, request: Request) -> Assistant:
+    def read(self, reply: Assistant, request: Request) -> Assistant:
         if reply.dialect != "json" or _speaks_json(request):
             return reply
         notice = f"{self.model}: speaking json from here on: {self._why(request)}."
-        return _with_notice(reply, notice)
+        return noticed(reply, notice)
 
     def _why(self, request: Request) -> str:
         """Why the dialect changes at this request; empty where it does not."""
-        if not request.tools:
-            return ""
         replies = _replies(request)
-        if any(reply.signed for reply in replies):
+        is_signed = any(reply.signed for reply in replies)
+        if is_signed or not request.tools:
             return ""
 
         own = [reply for reply in replies if self._is_own(reply)]
-        for reply in own:
-            slip = _slip_in(reply)
-            if slip:
-                return slip
-        if not own and not self._can_call():
+        slip = _slip_in(own)
+        if slip:
+            return slip
+        return self._why_by_its_server(request, is_new=not own)
+
+    def _why_by_its_server(self, request: Request, *, is_new: bool) -> str:
+        if is_new and not self._can_call():
             return "it has no tool calling"
         is_behind = isinstance(request.messages[-1], ToolResult) and request.tool_choice != "none"
         if is_behind and not shows_tools(self.inner, request.deadline):
@@ -271,12 +205,13 @@ class Auto(Looking):
         return True
 
 
-def _slip_in(reply: Assistant) -> str:
+def _slip_in(replies: Sequence[Assistant]) -> str:
     """What a model that is native to tool calling would not have done; empty for nothing."""
-    if any(call.recovered for call in reply.tool_calls):
-        return "it wrote a call as text"
-    if reply.stop_reason == "malformed" and not reply.tool_calls:
-        return "its server could not read a call of it"
+    for reply in replies:
+        if any(call.recovered for call in reply.tool_calls):
+            return "it wrote a call as text"
+        if reply.stop_reason == "malformed" and not reply.tool_calls:
+            return "its server could not read a call of it"
     return ""
 
 
@@ -288,7 +223,3 @@ def _replies(request: Request) -> list[Assistant]:
 
 def _speaks_json(request: Request) -> bool:
     return any(reply.dialect == "json" for reply in _replies(request))
-
-
-def _with_notice(reply: Assistant, notice: str) -> Assistant:
-    return replace(reply, notice=f"{notice} {reply.notice}".strip())

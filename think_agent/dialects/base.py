@@ -6,9 +6,14 @@ Rule 1: a subclass of `Dialect` says who is asked what (`ask`), what the reply a
 Rule 2: native thinking passes through as it is.
 Rule 3: thoughts and the answer are told as they form. A call that is written as text is told whole,
         once the reply has been read: only then is it known to be one.
+Rule 4: `ask` and `read` may ask the server something, so an async caller has them in a thread.
 """
 
+import asyncio
+from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Literal, TypeAlias
 
 from ..messages import THINK_NAME, Assistant
 from ..model import Capabilities, Model, Request
@@ -45,8 +50,9 @@ class Wrapper(Model):
         return self.read(model.complete(asked), request)
 
     async def acomplete(self, request: Request) -> Assistant:
-        model, asked = self.ask(request)
-        return self.read(await model.acomplete(asked), request)
+        model, asked = await asyncio.to_thread(self.ask, request)
+        reply = await model.acomplete(asked)
+        return await asyncio.to_thread(self.read, reply, request)
 
     def check(self) -> None:
         self.inner.check()
@@ -54,6 +60,7 @@ class Wrapper(Model):
 
 NO_REPLY = Assistant()
 NO_MARKS = marks(none=[["(?!)"]])
+Kind: TypeAlias = Literal["thinking", "thought", "answer"]
 
 
 class Reader:
@@ -64,22 +71,43 @@ class Reader:
 
     def __init__(self, known: Marks = NO_MARKS) -> None:
         self._splitter = Splitter(known)
+        self.texts: defaultdict[Kind, Trimmer] = defaultdict(Trimmer)
 
-    def read(self, kind: str, part: str) -> Iterable[Delta]:
-        """The Deltas of a part; `kind` is that of a mark, or "" for other text."""
+    def read(self, mark: str, part: str) -> Iterable[Delta]:
+        """The Deltas of a part; `mark` is the kind of a mark, or "" for other text."""
         return [Delta("answer", part)]
 
-    def feed(self, text: str) -> list[Delta]:
+    def feed(self, text: str) -> Iterable[Delta]:
         return self._deltas(self._splitter.feed(text))
 
     def close(self, reply: Assistant = NO_REPLY) -> Iterable[Delta]:
         """The Deltas of what was held back; `reply` is what the text amounts to."""
         return self._deltas(self._splitter.close())
 
+    def whole(self, text: str) -> list[Delta]:
+        """The Deltas of a whole text."""
+        return [*self.feed(text), *self.close()]
+
+    def tell(self, kind: Kind, piece: str, part: object = 0) -> list[Delta]:
+        """The Deltas of a piece of text; `part` as for a Trimmer."""
+        text = self.texts[kind].feed(piece, part)
+        if not text:
+            return []
+        if kind == "thought":
+            return [Delta(kind, text, THINK_NAME)]
+        return [Delta(kind, text)]
+
+    def rest(self, reply: Assistant) -> list[Delta]:
+        """What is left to tell of the answer in `reply`."""
+        text = reply.text[self.texts["answer"].told :]
+        if not text:
+            return []
+        return [Delta("answer", text)]
+
     def _deltas(self, parts: Sequence[Part]) -> list[Delta]:
         deltas: list[Delta] = []
-        for kind, part in parts:
-            deltas += self.read(kind, part)
+        for mark, part in parts:
+            deltas += self.read(mark, part)
         return deltas
 
 
@@ -93,58 +121,72 @@ class Dialect(Wrapper):
         model, asked = self.ask(request)
         reader = self.reader(request)
         for event in model.stream(asked):
-            yield from self._translated(event, request, reader)
+            if isinstance(event, Assistant):
+                yield from _ending(event, self.read(event, request), reader)
+            elif event.kind == "answer":
+                yield from reader.feed(event.text)
+            else:
+                yield event
 
     async def astream(self, request: Request) -> AsyncIterator[Delta | Assistant]:
-        model, asked = self.ask(request)
+        model, asked = await asyncio.to_thread(self.ask, request)
         reader = self.reader(request)
         async for event in model.astream(asked):
-            for translated in self._translated(event, request, reader):
-                yield translated
+            events: Iterable[Delta | Assistant] = [event]
+            if isinstance(event, Assistant):
+                reply = await asyncio.to_thread(self.read, event, request)
+                events = _ending(event, reply, reader)
+            elif event.kind == "answer":
+                events = reader.feed(event.text)
+            for each in events:
+                yield each
 
-    def _translated(
-        self, event: Delta | Assistant, request: Request, reader: Reader
-    ) -> Iterable[Delta | Assistant]:
-        if isinstance(event, Assistant):
-            return self._ending(event, request, reader)
-        if event.kind == "answer":
-            return reader.feed(event.text)
-        return [event]
 
-    def _ending(
-        self, written: Assistant, request: Request, reader: Reader
-    ) -> Iterator[Delta | Assistant]:
-        """What is left to tell, and the reply."""
-        reply = self.read(written, request)
-        yield from reader.close(reply)
+def _ending(written: Assistant, reply: Assistant, reader: Reader) -> Iterable[Delta | Assistant]:
+    """What is left to tell of the reply that was `written`, and what it amounts to."""
+    yield from reader.close(reply)
 
-        if reply.tool_calls != written.tool_calls:  # else they were told by the model inside
-            for number, call in enumerate(reply.tool_calls):
-                if call.recovered or call.name != THINK_NAME:  # a reader has told other thoughts
-                    yield from whole_call(call.name, call.arguments, number)
-        yield reply
+    if reply.tool_calls != written.tool_calls:  # else they were told by the model inside
+        for number, call in enumerate(reply.tool_calls):
+            if call.recovered or call.name != THINK_NAME:  # a reader has told other thoughts
+                yield from whole_call(call.name, call.arguments, number)
+    yield reply
 
 
 class Trimmer:
-    """A text as it arrives, without the whitespace around it: at its end that waits for more."""
+    """A text as it arrives. The whitespace at its end waits for more. Each `part` that it is given
+    begins two lines below the one before, and loses the whitespace around it; 0 is none.
+    """
 
     def __init__(self) -> None:
-        self.begun = False
-        self.space: list[str] = []  # that waits
+        self.told = 0  # characters
+        self.space = ""  # that waits
+        self._part: object = 0
+        self._begins = False  # a part
 
-    def feed(self, text: str, *, strip: bool = True) -> str:
-        """What is certain now. `strip`: also at the start."""
+    def feed(self, text: str, part: object = 0) -> str:
+        """What is certain now."""
+        if part != self._part:
+            self._part = part
+            self._begins = True
+            self.space = "\n\n" if self.told else ""
+        if self._begins:
+            text = text.lstrip()
         body = text.rstrip()
         if not body:
-            self.space.append(text)
+            self.space += text
             return ""
 
-        certain = "".join(self.space) + body
-        self.space = [text[len(body) :]]
-        if strip and not self.begun:
-            certain = certain.lstrip()
-        self.begun = True
+        certain = self.space + body
+        self.space = text[len(body) :]
+        self.told += len(certain)
+        self._begins = False
         return certain
+
+
+def told(deltas: Iterable[Delta], *kinds: Kind) -> str:
+    """The text of all Deltas of these kinds."""
+    return "".join([delta.text for delta in deltas if delta.kind in kinds])
 
 
 def joined(texts: Iterable[str], apart: str = "\n\n") -> str:
@@ -152,8 +194,15 @@ def joined(texts: Iterable[str], apart: str = "\n\n") -> str:
     return apart.join([text for text in texts if text])
 
 
-def is_final(request: Request) -> bool:
-    return request.tool_choice == "none" or not request.tools
+def may_call(request: Request) -> bool:
+    """Not without tools, nor under a schema of the answer's own."""
+    has_own_form = request.tool_choice == "none" and request.output_schema is not None
+    return bool(request.tools) and not has_own_form
+
+
+def noticed(reply: Assistant, notice: str) -> Assistant:
+    """`reply` with one more notice."""
+    return replace(reply, notice=joined([reply.notice, notice], "; "))
 
 
 def wants_to_leave(reply: Assistant) -> bool:

@@ -13,9 +13,10 @@ Rule 2: the system prompt describes the format and the tools, and is the same by
         (prompt caches). What a single turn may hold is said by its schema alone.
 Rule 3: a server may ignore the schema, so what comes back is read as strictly as it was asked.
         The plan is the whole reply, one fence and leading marked thinking aside. Where it changes
-        nothing, text around it is forgiven, as are keys without a use in this turn (but never an
-        action) and plain words where an answer is due. All else is `"malformed"`, with the mistake
-        in words for the model.
+        nothing, text around it is forgiven, as are keys without a use in this turn and plain words
+        where an answer is due. An action is never passed over, but beside the final answer, where
+        it is dropped as any call. All else is `"malformed"`, with the mistake in words for the
+        model.
 Rule 4: two things that no schema carries are checked on reading: who acts gives a reasoning that is
         not blank; and where `"required"` leaves the exit signal as a way out, a plan acts or takes
         it. The arguments of an action are its tool's to check, as in any call.
@@ -31,35 +32,27 @@ from typing import Any
 
 import pydantic
 
-from ..messages import CARRIED, THINK_NAME, Assistant, Force, Json, ToolCall, ToolChoice
+from ..messages import THINK_NAME, Assistant, Force, Json, ToolCall
 from ..model import Model, Request
 from ..policies.answer import unfenced
 from ..schema import problems, reduced
 from ..streaming import Delta
 from ..text import json_text
+from ..think import thought
 from ..tools import ModelMistake, Tool
 from ..wire.json_reading import json_objects, json_value
 from ..wire.pieces import JsonReader
-from .base import NO_REPLY, Reader, joined, wants_to_leave
-from .written import (
-    Written,
-    acting,
-    has_think,
-    in_silence,
-    note,
-    others,
-    signals,
-    think_call,
-    thoughts_and_acts,
-)
+from .base import NO_REPLY, Kind, Reader, joined, may_call, wants_to_leave
+from .written import Meaning, Written, kind_of_notes, others, signals
 
-KEYS = ("understanding", "reasoning", "task_complete", "actions", "response")
-
-
-SIGNAL_IN_WORDS = (
-    ' Where you are told to use the tool think, write "reasoning"; its should_continue "false" is '
-    "task_complete true."
-)
+BLANK = {
+    "understanding": "",
+    "reasoning": "",
+    "task_complete": False,
+    "actions": [],
+    "response": "",
+}
+KEYS = tuple(BLANK)
 
 
 class Action(pydantic.BaseModel, extra="forbid", strict=True):
@@ -72,11 +65,11 @@ class Action(pydantic.BaseModel, extra="forbid", strict=True):
 class Plan(pydantic.BaseModel, extra="forbid", strict=True):
     """What one turn may hold; `_keys` says what of it."""
 
-    understanding: str = ""
-    reasoning: str = ""
-    task_complete: bool = False
-    actions: list[Action] = []
-    response: str = ""
+    understanding: str
+    reasoning: str
+    task_complete: bool
+    actions: list[Action]
+    response: str
 
 
 class JsonPlan(Written):
@@ -86,71 +79,88 @@ class JsonPlan(Written):
     key = "json_plan"
     enforced = "schema"
     forcing = "tool"
+    expected = f"Reply with one JSON object and nothing else; its keys: {', '.join(KEYS)}."
 
     def __init__(self, inner: Model, *, several: bool = False) -> None:
         super().__init__(inner)
         self.several = several
 
-    def schema(self, request: Request) -> Json | None:
-        if not _wants_plan(request):
-            return request.output_schema
+    def schema(self, request: Request) -> Json:
         # Anthropic answers 400 to maxItems: there, it is asked in words, and checked on reading.
         is_bounded = not self.several and self.name != "anthropic"
-        return plan_schema(request.tools, request.tool_choice, 1 if is_bounded else None)
+        return plan_schema(request, is_bounded=is_bounded)
 
     def instructions(self, tools: Sequence[Tool]) -> dict[str, str]:
         parts = {
             "amount": "at most one",
             "response": "while you work",
-            "think": "",
-            "tools": "\n".join([_described(tool) for tool in _possible(tools, "auto")]),
+            "signal": "",
+            "tools": "",
         }
+        for tool in others(tools):
+            described = {"name": tool.name, "description": tool.description}
+            parts["tools"] += json_text(described | {"parameters": tool.parameters}) + "\n"
         if self.several:
             parts["amount"] = "in the order to do them"
-        if has_think(tools):
-            parts["think"] = ' Where you are told to use the tool think, write "reasoning".'
         if signals(tools):
-            parts["think"] = SIGNAL_IN_WORDS
+            parts["signal"] = '; its should_continue "false" is task_complete true'
             parts["response"] = "until you are asked for the answer"
-        if not parts["tools"]:
-            parts["tools"] = "None."
         return parts
 
     def write(self, reply: Assistant) -> str:
         """The plan that would have led to a reply which was not written in this dialect."""
         if not reply.tool_calls:
             return reply.text
-        thoughts, acts = thoughts_and_acts(reply.tool_calls)
+        notes = []
+        actions = []
+        for call in reply.tool_calls:
+            if call.name == THINK_NAME:
+                notes.append(thought(call))
+            else:
+                actions.append({"tool": call.name, "arguments": call.arguments})
         plan = {
-            "understanding": "",
-            "reasoning": joined(thoughts),
+            "reasoning": joined(notes),
             "task_complete": wants_to_leave(reply),
-            "actions": [{"tool": call.name, "arguments": call.arguments} for call in acts],
+            "actions": actions,
             "response": reply.text,
         }
-        return json_text(plan)
+        return json_text(BLANK | plan)
 
     def report(self, call: ToolCall, content: str) -> str:
         if call.name == THINK_NAME:  # to the model it is no tool
             return content
         return f"Result of {call.name} ({call.id}):\n{content}"
 
-    def understand(self, reply: Assistant, request: Request) -> Assistant:
-        if not _wants_plan(request) or not reply.is_usable:
-            return reply
-        plan = _plan(reply.text, request, self.several)
-        return _acted(plan, reply, request)
+    def understand(self, text: str, request: Request) -> Meaning:
+        if not may_call(request):
+            return Meaning(text)
+        plan = _plan(text, request)
+        answer = plan.response.strip()
+        if request.tool_choice == "none":
+            return Meaning(answer)
 
-    def is_strict(self, text: str) -> bool:
-        return isinstance(json_value(unfenced(text)), dict)
+        tools = _possible(request)
+        calls = [_call(action, number, tools) for number, action in enumerate(plan.actions)]
+        if tools:
+            self._check_amount(plan, request)
+        notes = joined([plan.understanding.strip(), plan.reasoning.strip()])
+        is_alone = isinstance(json_value(unfenced(text)), dict)
+        return Meaning(answer, notes, calls, plan.task_complete, is_alone)
 
-    def mistake(self, problem: ModelMistake, request: Request) -> str:
-        keys = ", ".join(_keys(request.tools, request.tool_choice))
-        expected = f"Reply with one JSON object and nothing else; its keys: {keys}."
-        return f"Your reply could not be read: {problem}. {expected}"
+    def _check_amount(self, plan: Plan, request: Request) -> None:
+        """Raises ModelMistake for too few actions, too many, and any without a reasoning."""
+        if plan.actions:
+            if len(plan.actions) > 1 and not self.several:
+                raise ModelMistake(f"actions: it must hold at most 1, not {len(plan.actions)}")
+            if not plan.reasoning.strip():
+                raise ModelMistake("reasoning is blank; write down why, then act")
+            return
+        may_leave = plan.task_complete and not _must_act(request)
+        if request.tool_choice != "auto" and not may_leave:
+            raise ModelMistake("actions: this turn asks for one")
 
     def reader(self, request: Request) -> Reader:
-        if _wants_plan(request):
+        if may_call(request):
             return PlanReader(request)
         return Reader()
 
@@ -158,192 +168,125 @@ class JsonPlan(Written):
 json_plan = JsonPlan
 
 
-def _wants_plan(request: Request) -> bool:
-    """Not without tools, and not where an answer is due under a schema of its own."""
-    final = request.tool_choice == "none" and request.output_schema is not None
-    return bool(request.tools) and not final
-
-
 # Asking: the schema of a turn.
 
 
-def plan_schema(tools: Sequence[Tool], choice: ToolChoice, most: int | None) -> Json:
-    """The JSON schema of one turn, with this many actions at `most`."""
+def plan_schema(request: Request, *, is_bounded: bool) -> Json:
+    """The JSON schema of one turn; `is_bounded`: to one action."""
     branches = []
-    for tool in _possible(tools, choice):
+    for tool in _possible(request):
         name = {"type": "string", "enum": [tool.name]}  # not by `const`, which Gemini does not know
         branches.append(_closed(tool=name, arguments=reduced(tool.parameters, strict=True)))
     actions: Json = {"type": "array", "items": {"anyOf": branches}}
-    if _must_act(tools, choice):
+    if _must_act(request):
         actions["minItems"] = 1
-    if most:
-        actions["maxItems"] = most
+    if is_bounded:
+        actions["maxItems"] = 1
     kinds = {"task_complete": {"type": "boolean"}, "actions": actions}
-    parts = {key: kinds.get(key, {"type": "string"}) for key in _keys(tools, choice)}
+    parts = {key: kinds.get(key, {"type": "string"}) for key in _keys(request)}
     return _closed(**parts)
 
 
 def _closed(**properties: Json) -> Json:
     """The schema of an object with these properties, all of them and no others."""
-    parts = {"properties": properties, "required": list(properties)}
-    return {"type": "object", **parts, "additionalProperties": False}
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
 
 
-def _keys(tools: Sequence[Tool], choice: ToolChoice) -> Sequence[str]:
+def _keys(request: Request) -> Sequence[str]:
     """The keys of a turn, in the order of writing."""
-    if choice == "none":
+    if request.tool_choice == "none":
         return ("response",)
-    if choice == Force(THINK_NAME):
-        return KEYS[:3] if signals(tools) else KEYS[:2]
-    if _possible(tools, choice):
+    if request.tool_choice == Force(THINK_NAME):
+        return KEYS[:3] if signals(request.tools) else KEYS[:2]
+    if _possible(request):
         return KEYS
     return [key for key in KEYS if key != "actions"]
 
 
-def _possible(tools: Sequence[Tool], choice: ToolChoice) -> list[Tool]:
+def _possible(request: Request) -> list[Tool]:
     """The tools that a plan may name. The think tool is not one: it has keys of its own."""
-    if isinstance(choice, Force):
-        return [tool for tool in others(tools) if tool.name == choice.name]
-    return others(tools)
+    tools = others(request.tools)
+    if isinstance(request.tool_choice, Force):
+        return [tool for tool in tools if tool.name == request.tool_choice.name]
+    return tools
 
 
-def _described(tool: Tool) -> str:
-    shown = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
-    return json_text(shown)
-
-
-def _must_act(tools: Sequence[Tool], choice: ToolChoice) -> bool:
+def _must_act(request: Request) -> bool:
     """Is an action the only way on?"""
-    if choice == "required":
-        return not signals(tools)  # the exit signal is a way out
-    return isinstance(choice, Force)
+    if request.tool_choice == "required":
+        return not signals(request.tools)  # the exit signal is a way out
+    return isinstance(request.tool_choice, Force)
 
 
-# Reading: text -> Plan -> Assistant.
+# Reading: text -> Plan -> calls.
 
 
-def _plan(text: str, request: Request, several: bool) -> Plan:
-    """The plan in `text`, without the nulls that mean "left out". Raises ModelMistake."""
-    found = _first_plan(text, or_words=request.tool_choice == "none")
-    keys = _keys(request.tools, request.tool_choice)
-    if "actions" not in keys and found.get("actions"):
-        raise ModelMistake("actions: there is no such field in this turn")
-
-    plan = _validated(found, keys)
-    if "actions" in keys:
-        _check_amount(plan, request, several)
-    for number, action in enumerate(plan.actions):
-        tool = _tool_of(action, number, _possible(request.tools, request.tool_choice))
-        schema = reduced(tool.parameters, strict=False)
-        action.arguments = without_nulls(action.arguments, schema)
-    return plan
-
-
-def _validated(found: Json, keys: Sequence[str]) -> Plan:
-    """The plan that `found` is, without keys that have no use in this turn. Raises ModelMistake."""
-    unused = set(KEYS).difference(keys)
+def _plan(text: str, request: Request) -> Plan:
+    """The plan in `text`. What has no use in this turn is let pass. Raises ModelMistake."""
+    found = _first_object(text, request)
+    for key in set(KEYS).difference(_keys(request)):
+        found.setdefault(key, BLANK[key])
     try:
-        plan = Plan.model_validate({k: v for k, v in found.items() if k not in unused})
+        return Plan.model_validate(found)
     except pydantic.ValidationError as error:
         raise ModelMistake(problems(error)) from error
-    for key in keys:
-        if key not in plan.model_fields_set:
-            raise ModelMistake(f"{key}: this field is required")
-    return plan
 
 
-def _tool_of(action: Action, number: int, tools: Sequence[Tool]) -> Tool:
-    """The tool that an action names. Raises ModelMistake."""
+def _call(action: Action, number: int, tools: Sequence[Tool]) -> ToolCall:
+    """The call that an action is, without the nulls that mean "left out". Raises ModelMistake."""
     for tool in tools:
         if tool.name == action.tool:
-            return tool
+            schema = reduced(tool.parameters, strict=False)
+            return ToolCall("", tool.name, without_nulls(action.arguments, schema))
     names = ", ".join([tool.name for tool in tools])
-    raise ModelMistake(f"actions.{number}.tool: use one of {names}, not {action.tool!r}")
+    raise ModelMistake(f"actions.{number}.tool: not {action.tool!r} now; possible: [{names}]")
 
 
-def _check_amount(plan: Plan, request: Request, several: bool) -> None:
-    """Raises ModelMistake for too few actions, too many, and any without a reasoning."""
-    if plan.actions:
-        if len(plan.actions) > 1 and not several:
-            raise ModelMistake(f"actions: it must hold at most 1, not {len(plan.actions)}")
-        if not plan.reasoning.strip():
-            raise ModelMistake("reasoning is blank; write down why, then act")
-        return
-
-    if _must_act(request.tools, request.tool_choice):
-        raise ModelMistake("actions: it must hold an action")
-    if request.tool_choice == "required" and not plan.task_complete:
-        raise ModelMistake("it holds no action; act, or set task_complete to true")
-
-
-def _first_plan(text: str, *, or_words: bool) -> Json:
-    """The first JSON object in `text` with a key of a plan; or else the words as the response."""
+def _first_object(text: str, request: Request) -> Json:
+    """The first JSON object in `text` with a key of a plan; without one, plain words are the
+    response, where that is due. Raises ModelMistake.
+    """
     for value in json_objects(text):
-        if not value.keys().isdisjoint(KEYS):
+        if not value.keys().isdisjoint(KEYS):  # else it stands in a broken plan
             return value
     is_attempt = text.lstrip().startswith(("{", "`"))
-    if or_words and not is_attempt:
-        return {"response": text.strip()}
+    if request.tool_choice == "none" and not is_attempt:
+        return {"response": text}
     raise ModelMistake("there is no JSON object in it, or none that can be read")
 
 
-def _acted(plan: Plan, reply: Assistant, request: Request) -> Assistant:
-    """`reply` with what the plan says, in the fields where the loop looks for it."""
-    if request.tool_choice == "none":
-        return acting(reply, plan.response, [])
-
-    notes = joined([plan.understanding, plan.reasoning])
-    calls = [think_call({CARRIED: notes}, request.tools, leaving=plan.task_complete)]
-    calls += [ToolCall("", action.tool, action.arguments) for action in plan.actions]
-    acted = acting(reply, plan.response, calls)
-
-    # Without the exit signal, the way out is silence: a plan that is complete and does nothing.
-    if plan.task_complete and not plan.actions and not signals(request.tools):
-        return in_silence(acted)
-    return acted
-
-
-def without_nulls(value: Any, schema: Json) -> Any:
+def without_nulls(value: Any, schema: Any) -> Any:
     """`value`, of a reduced schema, without the nulls of properties that may be left out."""
+    if not schema:  # nothing is known of it
+        return value
+    branch = _branch(schema, value)
     if isinstance(value, list):
-        items = _items(schema)
-        return [without_nulls(item, items) for item in value]
+        return [without_nulls(item, branch.get("items")) for item in value]
     if not isinstance(value, dict):
         return value
 
-    branch = _branch(schema, value)
     properties = branch.get("properties", {})
-    required = branch.get("required", ())
     unnamed = branch.get("additionalProperties")
-    if not isinstance(unnamed, dict):
-        unnamed = {}
     kept = {}
     for key, item in value.items():
-        may_be_left_out = key in properties and key not in required
+        may_be_left_out = key in properties and key not in branch["required"]
         if item is not None or not may_be_left_out:
             kept[key] = without_nulls(item, properties.get(key, unnamed))
     return kept
 
 
-def _branches(schema: Json) -> list[Json]:
+def _branch(schema: Json, value: Any) -> Json:
+    """The branch of a schema that is of a list, or knows all keys of an object; else the first."""
     branches: list[Json] = schema.get("anyOf", [schema])
-    return branches
-
-
-def _items(schema: Json) -> Json:
-    """The schema of the items of a list of this schema."""
-    for branch in _branches(schema):
-        if "items" in branch:
-            items: Json = branch["items"]
-            return items
-    return {}
-
-
-def _branch(schema: Json, value: Json) -> Json:
-    """The branch of a schema that knows all keys of an object; else the first one."""
-    branches = _branches(schema)
     for branch in branches:
-        if value.keys() <= branch.get("properties", {}).keys():
+        if isinstance(value, list) and "items" in branch:
+            return branch
+        if isinstance(value, dict) and value.keys() <= branch.get("properties", {}).keys():
             return branch
     return branches[0]
 
@@ -358,23 +301,21 @@ class PlanReader(Reader):
 
     def __init__(self, request: Request) -> None:
         super().__init__()
-        self._thinks = has_think(request.tools)
         self._json = JsonReader()
-        self._notes = ""  # the key whose notes came last
-        self._answered = False
+        notes = kind_of_notes(request)
+        self._kinds: dict[str, Kind] = {
+            "understanding": notes,
+            "reasoning": notes,
+            "response": "answer",
+        }
 
-    def read(self, kind: str, part: str) -> Iterator[Delta]:
-        for path, _, piece in self._json.feed(part):
+    def feed(self, text: str) -> Iterator[Delta]:
+        for path, _, piece in self._json.feed(text):
             match path:
-                case ["understanding" | "reasoning" as key] if piece:
-                    if self._notes not in ("", key):
-                        piece = "\n\n" + piece
-                    self._notes = key
-                    yield note(piece, as_thought=self._thinks)
-                case ["response"] if piece:
-                    self._answered = True
-                    yield Delta("answer", piece)
+                case [str(key)] if key in self._kinds:
+                    yield from self.tell(self._kinds[key], piece, key)
 
-    def close(self, reply: Assistant = NO_REPLY) -> Iterator[Delta]:
-        if reply.stop_reason == "end_turn" and reply.text and not self._answered:
-            yield Delta("answer", reply.text)
+    def close(self, reply: Assistant = NO_REPLY) -> list[Delta]:
+        if not reply.is_usable:
+            return []
+        return self.rest(reply)

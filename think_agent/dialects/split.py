@@ -41,7 +41,6 @@ def _shown_to(model: Model, message: Message) -> Message:
     if not isinstance(message, Assistant):
         return message
     # Providers report a model by its name, or by its name with a date behind it.
-    is_own = message.provider == model.name and message.model.startswith(model.model)
-    if is_own:
+    if message.provider == model.name and message.model.startswith(model.model):
         return message
     return replace(message, native=None)

@@ -18,9 +18,9 @@ Rule 4: a tag is `<name>` or `</name>` in any case, with at most one space after
         forgot to close must not swallow the answer.
 Rule 5: text is passed on as soon as it is certain. Held back are only an end that may yet become
         a tag or a fence, and whitespace that may yet turn out to be the end.
-Rule 6: a text without tags is passed on unchanged. With one, whitespace at the end of thinking
-        and of answer is dropped, and at their start when a tag came before it; two pieces of a kind
-        that would touch where the kind changed are set a line apart (42 and 43 are not 4243).
+Rule 6: a text without tags is passed on unchanged. Where the kind changes, a part begins: it loses
+        the whitespace around it, and a blank line stands between two parts of a kind (42 and 43 are
+        not 4243).
 Rule 7: the joined Deltas are the same wherever a text is cut into pieces.
 
 Limitations: some chat templates open `<think>` themselves, so a reply begins with reasoning and its
@@ -33,15 +33,12 @@ and in this one case the joined answer Deltas of a tagged model are not its text
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
 
 from ..messages import Assistant
 from ..model import Model, Request
 from ..streaming import Delta
 from ..wire.pieces import marks
-from .base import NO_REPLY, Dialect, Reader, Trimmer, joined
-
-Kind: TypeAlias = Literal["thinking", "answer"]
+from .base import NO_REPLY, Dialect, Kind, Reader, joined, told
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,19 +74,18 @@ class TagParser(Reader):
             written.append(["<", " ?", "(?:/ ?)?", *letters, " ?", ">"])
         super().__init__(marks(re.IGNORECASE, tag=written, code=["```", "`"]))
         self.unopened = ""
-        self.tags = tags
-        self._tagged = False  # was there a tag?
+        self._plain = tags.plain
+        self._answers = [name.casefold() for name in tags.answer]
+        self._part = 0  # of the text; 0 before all tags
         self._open: list[str] = []  # the thinking tags that are open, all of one name
-        self._outside = tags.plain  # the kind of text when none is open
+        self._outside = self._plain  # the kind of text when none is open
         self._code = ""  # the backticks that opened the code we are in
-        self._texts = {"thinking": Trimmer(), "answer": Trimmer()}
-        self._apart: set[Kind] = set()  # the kinds whose next text begins a line of its own
 
     def close(self, reply: Assistant = NO_REPLY) -> list[Delta]:
         """The Deltas of what was held back, as no more text comes."""
         deltas = list(super().close(reply))
-        space = "".join(self._texts[self._kind].space)
-        if space and not self._tagged:
+        space = self.texts[self._kind].space
+        if space and not self._part:
             deltas.append(Delta(self._kind, space))
         return deltas
 
@@ -102,17 +98,17 @@ class TagParser(Reader):
 
     def read(self, mark: str, part: str) -> Iterable[Delta]:
         """Obey a tag; anything else is text."""
-        before = self._kind
-        if mark == "tag" and self._counts(_name(part)):
-            self._obey(_name(part), closing="/" in part)
-            self._tagged = True
-            if self._kind != before:
-                self._apart.add(self._kind)
+        name = re.sub("[</ >]", "", part).casefold()
+        kind = self._kind
+        if mark == "tag" and self._counts(name):
+            self._obey(name, closing="/" in part)
+            if self._kind != kind or not self.texts[kind].told:
+                self._part += 1
             return []
 
-        if before == "answer":
+        if kind == "answer":
             self._follow_code(mark, part)
-        return self._told(before, part)
+        return self.tell(kind, part, self._part)
 
     def _counts(self, name: str) -> bool:
         """Is a tag obeyed here? In code none is, and in thinking only the name that opened it."""
@@ -121,8 +117,8 @@ class TagParser(Reader):
         return not self._open or name == self._open[0]
 
     def _obey(self, name: str, *, closing: bool) -> None:
-        if name in [known.casefold() for known in self.tags.answer]:
-            self._outside = self.tags.plain if closing else "answer"
+        if name in self._answers:
+            self._outside = self._plain if closing else "answer"
             return
         if not closing:
             self._open.append(name)
@@ -130,7 +126,7 @@ class TagParser(Reader):
 
         if self._open:
             self._open.pop()
-        elif not self._tagged and self._outside == "answer":
+        elif not self._part and self._outside == "answer":
             self.unopened = name
         self._outside = "answer"
 
@@ -143,34 +139,14 @@ class TagParser(Reader):
         elif self._code == "`" and "\n" in part:
             self._code = ""  # it ends with its line at the latest
 
-    def _told(self, kind: Kind, part: str) -> list[Delta]:
-        trimmer = self._texts[kind]
-        was_begun = trimmer.begun
-        text = trimmer.feed(part, strip=self._tagged)
-        if not text:
-            return []
-
-        if was_begun and kind in self._apart and not text[0].isspace():
-            text = "\n" + text
-        self._apart.discard(kind)
-        return [Delta(kind, text)]
-
-
-def _name(tag: str) -> str:
-    return re.sub("[</ >]", "", tag).casefold()
-
 
 def split_tags(text: str, tags: Tags = TAGS) -> tuple[str, str]:
     """The thinking and the answer of a whole text."""
     parser = TagParser(tags)
-    deltas = parser.feed(text) + parser.close()
+    deltas = parser.whole(text)
     if parser.unopened:
         return split_tags(f"<{parser.unopened}>{text}", tags)
-
-    parts: dict[str, list[str]] = {"thinking": [], "answer": []}
-    for delta in deltas:
-        parts[delta.kind].append(delta.text)
-    return "".join(parts["thinking"]), "".join(parts["answer"])
+    return told(deltas, "thinking"), told(deltas, "answer")
 
 
 def without_leading_thinking(reply: Assistant) -> Assistant:
@@ -187,8 +163,8 @@ class Tagged(Dialect):
     """`tagged(model, Tags(plain="answer"))`: its text is read with its tags, and the thinking and
     the answer that it marks told apart.
 
-    - Native thinking stays first, marked thinking follows on a new line. (Their Deltas come without
-      that newline.)
+    - Native thinking stays first, marked thinking follows behind a blank line. (Their Deltas come
+      without that line.)
     - Calls and the rest of the reply stay as they are, and so does `native`: it is the provider's
       own message, whose chat template knows its own tags, and a changed one would miss the prompt
       cache. So that provider is handed its own reasoning back; no other one is.
@@ -216,4 +192,4 @@ tagged = Tagged
 
 def _with(reply: Assistant, thinking: str, answer: str) -> Assistant:
     """The reply with this thinking behind its own, and this text."""
-    return replace(reply, thinking=joined([reply.thinking, thinking], "\n"), text=answer)
+    return replace(reply, thinking=joined([reply.thinking, thinking]), text=answer)

@@ -10,38 +10,58 @@ Rule 3: the form is the call, so the form is strict. Where anything else stands 
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
-from functools import cache
+from dataclasses import dataclass, replace
 from pathlib import Path
 from string import Template
 from typing import Literal
 
 from .. import messages
-from ..messages import CARRIED, THINK_NAME, Assistant, Json, ToolCall, ToolChoice, ToolResult, User
+from ..messages import (
+    CARRIED,
+    THINK_NAME,
+    Assistant,
+    Enforced,
+    Json,
+    ToolCall,
+    ToolChoice,
+    ToolResult,
+    User,
+)
 from ..model import Capabilities, Model, Request
-from ..streaming import Delta
-from ..think import has_signal, thought
+from ..think import has_signal
 from ..tools import ModelMistake, Tool
 from ..wire.outgoing import sendable
-from .base import Dialect, is_final, joined
+from .base import Dialect, Kind, joined, may_call
 from .tags import without_leading_thinking
 
-NOT_ALONE = "{} was not run, for something else stands beside it; if you mean it, write it alone"
+
+@dataclass(frozen=True)
+class Meaning:
+    """What a text means: notes, calls of tools but think, and words for the user. `is_leaving`: it
+    says that all is done. `is_alone`: it is the form and nothing else.
+    """
+
+    text: str
+    notes: str = ""
+    calls: Sequence[ToolCall] = ()
+    is_leaving: bool = False
+    is_alone: bool = True
 
 
 class Written(Dialect):
     """A model that is shown no tools and writes its calls as text.
 
     A subclass says in words a tool choice (`choice`), a reply from elsewhere (`write`) and a result
-    (`report`), and fills in the system prompt (`instructions`); then what a reply means
-    (`understand`), or what was expected instead (`mistake`). `key` is where `native` holds the
-    model's own reply, and the name of the system prompt.
+    (`report`), and fills in the system prompt (`instructions`); then what a text means
+    (`understand`), and what was `expected`. `key` is where `native` holds the model's own reply,
+    and the name of the system prompt.
     """
 
     dialect: str
     key: str
-    enforced: Literal["schema", "prompt"]
+    enforced: Enforced
     forcing: Literal["tool", "none"]
+    expected: str
 
     @property
     def capabilities(self) -> Capabilities:  # type: ignore[override]
@@ -49,12 +69,10 @@ class Written(Dialect):
         return replace(self.inner.capabilities, tools=True, forcing=self.forcing)
 
     def schema(self, request: Request) -> Json | None:
-        """What the reply is asked for under: that of the request, where an answer is due."""
-        if is_final(request):
-            return request.output_schema
+        """What a reply in this dialect is asked for under."""
         return None
 
-    def choice(self, choice: ToolChoice, tools: Sequence[Tool]) -> str:
+    def choice(self, choice: ToolChoice) -> str:
         return ""
 
     def write(self, reply: Assistant) -> str:
@@ -63,67 +81,69 @@ class Written(Dialect):
     def report(self, call: ToolCall, content: str) -> str:
         raise NotImplementedError
 
-    def understand(self, reply: Assistant, request: Request) -> Assistant:
-        """`reply` with what its text means in the fields where the loop looks for it. Raises
-        ModelMistake.
-        """
+    def understand(self, text: str, request: Request) -> Meaning:
+        """Raises ModelMistake."""
         raise NotImplementedError
-
-    def is_strict(self, text: str) -> bool:
-        """Is this text the form and nothing else? (Only asked of one that was understood.)"""
-        raise NotImplementedError
-
-    def mistake(self, problem: ModelMistake, request: Request) -> str:
-        raise NotImplementedError
-
-    def ask(self, request: Request) -> tuple[Model, Request]:
-        conversation = self.conversation(request)
-        system = request.system
-        if request.tools:
-            say(conversation, self.choice(request.tool_choice, request.tools))
-            format_and_tools = _prompt(f"{self.key}.md").substitute(
-                self.instructions(request.tools)
-            )
-            system = f"{system}\n\n{format_and_tools}".strip()
-        return self.inner, replace(
-            request,
-            messages=tuple(conversation),
-            system=system,
-            output_schema=self.schema(request),
-            tools=(),
-            tool_choice="auto",
-        )
 
     def instructions(self, tools: Sequence[Tool]) -> dict[str, str]:
         """What is filled into the part of the system prompt that describes format and tools."""
         raise NotImplementedError
 
+    def ask(self, request: Request) -> tuple[Model, Request]:
+        conversation = self.conversation(request)
+        system = request.system
+        schema = request.output_schema
+        if may_call(request):
+            schema = self.schema(request)
+        if request.tools:
+            say(conversation, self.choice(request.tool_choice))
+            path = Path(__file__).with_name(f"{self.key}.md")
+            prompt = Template(path.read_text(encoding="utf-8"))
+            filled = prompt.substitute(self.instructions(request.tools))
+            system = f"{system}\n\n{filled}".strip()
+        return self.inner, replace(
+            request,
+            messages=tuple(conversation),
+            system=system,
+            output_schema=schema,
+            tools=(),
+            tool_choice="auto",
+        )
+
     def read(self, reply: Assistant, request: Request) -> Assistant:
+        if reply.native == {self.key: {}}:  # the transcript knew it already
+            return reply
         if reply.tool_calls:  # it was shown no tools
             reply = replace(reply, tool_calls=(), native=None)
         enforced = None if request.tool_choice == "auto" else self.enforced
         native = {self.key: messages.to_json(reply)}
         reply = replace(reply, native=native, dialect=self.dialect, enforced=enforced)
+        if not reply.is_usable or not request.tools:
+            return reply
         try:
-            understood = self._strictly_understood(reply, request)
+            return self._understood(reply, request)
         except ModelMistake as problem:
-            mistake = self.mistake(problem, request)
+            mistake = f"Your reply could not be read: {problem}. {self.expected}"
             return replace(reply, stop_reason="malformed", mistake=mistake)
 
-        if understood.tool_calls and not has_think(request.tools):
-            return in_silence(understood)
-        return understood
-
-    def _strictly_understood(self, reply: Assistant, request: Request) -> Assistant:
-        """What the reply means, where the model may mean it (rule 3). Raises ModelMistake."""
-        if not is_final(request):
+    def _understood(self, reply: Assistant, request: Request) -> Assistant:
+        """`reply` with what its text means in the fields where the loop looks for it. Raises
+        ModelMistake.
+        """
+        if request.tool_choice != "none":
             reply = without_leading_thinking(reply)
-        understood = self.understand(reply, request)
-        changing = [tool.name for tool in others(request.tools) if not tool.read_only]
-        for call in understood.tool_calls:
-            if call.name in changing and not self.is_strict(reply.text):
-                raise ModelMistake(NOT_ALONE.format(call.name))
-        return understood
+        meaning = self.understand(reply.text, request)
+        if not meaning.is_alone:
+            _check_harmless(meaning.calls, request.tools)
+
+        calls = list(meaning.calls)
+        is_silent = meaning.is_leaving and not calls and not signals(request.tools)
+        if is_silent or kind_of_notes(request) == "thinking":
+            reply = replace(reply, thinking=joined([reply.thinking, meaning.notes]))
+        elif meaning.notes or not calls:
+            calls.insert(0, _think_call(meaning, request.tools))
+        reason = "tool_use" if calls else "end_turn"
+        return replace(reply, text=meaning.text, tool_calls=tuple(calls), stop_reason=reason)
 
     def conversation(self, request: Request) -> list[User | Assistant]:
         """The messages in plain words. The model's own replies are as it wrote them, behind the
@@ -131,44 +151,29 @@ class Written(Dialect):
         dialect, and results reported.
         """
         conversation: list[User | Assistant] = []
-        calls: dict[str, ToolCall] = {}
-        for message in sendable(request.messages, self.name, self.dialect):
+        for message, call in messages.pairs(sendable(request.messages, self.name, self.dialect)):
             match message:
                 case User(text=text):
                     say(conversation, text)
-                case ToolResult(call_id=id, name=name, content=content):
-                    call = calls.get(id, ToolCall(id, name))
+                case ToolResult(content=content) if call:
                     say(conversation, self.report(call, content))
+                case Assistant(native={self.key: own}) if own:
+                    say(conversation, self.choice(message.tool_choice))
+                    conversation.append(own_words(own))
+                case Assistant(native={self.key: _}):  # not asked: it had said that before
+                    pass
                 case Assistant():
-                    calls |= {call.id: call for call in message.tool_calls}
-                    self._add_reply(conversation, message, request.tools)
+                    words = self.write(message)
+                    reply = replace(message, text=words, tool_calls=(), native=None, dialect="")
+                    conversation.append(reply)
         return conversation
 
-    def _add_reply(
-        self, conversation: list[User | Assistant], reply: Assistant, tools: Sequence[Tool]
-    ) -> None:
-        match reply.native:
-            case {self.key: own} if own:
-                say(conversation, self.choice(reply.tool_choice, tools))
-                conversation.append(own_words(own))
-            case {self.key: _}:  # the model was not asked: it had said that before
-                pass
-            case _:
-                plain = replace(reply, text=self.write(reply), tool_calls=(), native=None)
-                conversation.append(replace(plain, dialect=""))
 
-
-@cache
-def _prompt(name: str) -> Template:
-    return Template(Path(__file__).with_name(name).read_text(encoding="utf-8").strip())
-
-
-def own_words(data: object) -> Assistant:
+def own_words(native: Json) -> Assistant:
     """The model's own reply, out of `native`."""
-    assert isinstance(data, dict)
-    message = messages.from_json(data)
-    assert isinstance(message, Assistant)
-    return message
+    reply = messages.from_json(native)
+    assert isinstance(reply, Assistant)
+    return reply
 
 
 def say(conversation: list[User | Assistant], text: str) -> None:
@@ -180,8 +185,12 @@ def say(conversation: list[User | Assistant], text: str) -> None:
     conversation.append(User(text))
 
 
-def has_think(tools: Sequence[Tool]) -> bool:
-    return any(tool.name == THINK_NAME for tool in tools)
+def kind_of_notes(request: Request) -> Kind:
+    """What the notes of a reply are: a thought, or else thinking."""
+    names = [tool.name for tool in request.tools]
+    if THINK_NAME in names and request.tool_choice != "none":
+        return "thought"
+    return "thinking"
 
 
 def signals(tools: Sequence[Tool]) -> bool:
@@ -194,40 +203,19 @@ def others(tools: Sequence[Tool]) -> list[Tool]:
     return [tool for tool in tools if tool.name != THINK_NAME]
 
 
-def thoughts_and_acts(calls: Sequence[ToolCall]) -> tuple[list[str], list[ToolCall]]:
-    thoughts: list[str] = []
-    acts: list[ToolCall] = []
-    for call in calls:
-        if call.name == THINK_NAME:
-            thoughts.append(thought(call))
-        else:
-            acts.append(call)
-    return thoughts, acts
-
-
-def think_call(arguments: Json, tools: Sequence[Tool], *, leaving: bool = False) -> ToolCall:
-    """A think call, with the exit signal where its tool has one and `arguments` have none."""
-    defaults = {CARRIED: ""}
+def _think_call(meaning: Meaning, tools: Sequence[Tool]) -> ToolCall:
+    arguments = {CARRIED: meaning.notes}
     if signals(tools):
-        defaults["should_continue"] = "false" if leaving else "true"
-    return ToolCall("", THINK_NAME, defaults | arguments)
+        arguments["should_continue"] = "false" if meaning.is_leaving else "true"
+    return ToolCall("", THINK_NAME, arguments)
 
 
-def note(text: str, index: int = 0, *, as_thought: bool) -> Delta:
-    """A Delta of notes: of the think call at `index`, or of thinking without a think tool."""
-    if as_thought:
-        return Delta("thought", text, THINK_NAME, index)
-    return Delta("thinking", text)
-
-
-def acting(reply: Assistant, text: str, calls: Sequence[ToolCall]) -> Assistant:
-    """`reply` with these words and calls for its own."""
-    reason = "tool_use" if calls else "end_turn"
-    return replace(reply, text=text, tool_calls=tuple(calls), stop_reason=reason)
-
-
-def in_silence(reply: Assistant) -> Assistant:
-    """`reply` without think calls: its thoughts are thinking."""
-    thoughts, acts = thoughts_and_acts(reply.tool_calls)
-    reply = replace(reply, thinking=joined([reply.thinking, *thoughts]))
-    return acting(reply, reply.text, acts)
+def _check_harmless(calls: Sequence[ToolCall], tools: Sequence[Tool]) -> None:
+    """Raises ModelMistake for a call of a tool that changes something."""
+    changing = [tool.name for tool in others(tools) if not tool.read_only]
+    for call in calls:
+        if call.name in changing:
+            raise ModelMistake(
+                f"{call.name} was not run, for something else stands beside it; if you mean it, "
+                "write it alone"
+            )

@@ -35,6 +35,12 @@ class Price:
     cached_input: float | None = None
     written_input: float | None = None
 
+    def __post_init__(self) -> None:
+        for name in self.__slots__:
+            value = getattr(self, name)
+            if value is not None and not 0 <= value < inf:
+                raise ValueError(f"price {name}={value!r}: use a number from 0")
+
     def of(self, usage: Usage) -> float:
         """The cost of a usage."""
         cached = self.cached_input

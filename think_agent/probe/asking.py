@@ -13,22 +13,12 @@ Limitations: one try a row. What a small model did once it may do otherwise the 
 """
 
 from dataclasses import replace
-from typing import Protocol, runtime_checkable
 
 from ..dialects.auto import innermost
 from ..errors import ModelError
 from ..messages import Assistant
 from ..model import Model
-from ..providers.base import Provider
-from ..streaming import Delta
 from .report import QUESTIONS, Report, Row, Seen, judge, recommend
-
-
-@runtime_checkable
-class HasWindow(Protocol):
-    """A model whose server tells how long its context window is (`Ollama.window`)."""
-
-    def window(self) -> object: ...
 
 
 def probe(model: Model) -> Report:
@@ -37,9 +27,9 @@ def probe(model: Model) -> Report:
     """
     rows = judge(observe(model))
     advice = recommend(rows)
-    server = innermost(model)
-    if isinstance(server, HasWindow):
-        rows.append(Row("context window", "yes", str(server.window())))
+    window = getattr(innermost(model), "window", None)
+    if window:
+        rows.append(Row("context window", "yes", str(window())))
     return Report(model.name, model.model, rows, advice)
 
 
@@ -49,11 +39,12 @@ def planned(model: Model) -> list[str]:
 
 
 def observe(model: Model) -> dict[str, Seen]:
-    """What came of each question."""
+    """What came of each question that was asked."""
     refusals = _refusals(model)
-    known = {kind: words for kind, words in refusals.items() if not words}
-    seen = {kind: Seen() for kind in known}
-    for name in planned(model):
+    asked = planned(model)
+    known = dict.fromkeys(QUESTIONS.keys() - asked, "")
+    seen = {}
+    for name in asked:
         refusals.clear()
         refusals.update(known)
         try:
@@ -70,16 +61,14 @@ def observe(model: Model) -> dict[str, Seen]:
 
 
 def _ask(model: Model, name: str) -> Seen:
-    asked = QUESTIONS[name]
     if name != "stream":
-        return Seen(model.complete(asked))
-    *events, reply = model.stream(asked)
+        return Seen(model.complete(QUESTIONS[name]))
+    *pieces, reply = model.stream(QUESTIONS[name])
     assert isinstance(reply, Assistant)
-    pieces = [event for event in events if isinstance(event, Delta) and event.kind == "answer"]
     return Seen(reply, pieces=len(pieces))
 
 
 def _refusals(model: Model) -> dict[str, str]:
     """The provider's own memory of refused choices (`Provider.refused`); other models have none."""
-    server = innermost(model)
-    return server.refused if isinstance(server, Provider) else {}
+    refused: dict[str, str] = getattr(innermost(model), "refused", {})
+    return refused

@@ -10,7 +10,7 @@ Rule 3: an error is a finding, and becomes the text of its row.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from pydantic import BaseModel, ValidationError
 
@@ -22,14 +22,6 @@ from ..policies.forcing import honored
 from ..schema import problems, reduced
 from ..think import THINK
 from ..tools import tool
-from ..wire.json_reading import json_value
-
-
-class Thought(BaseModel, extra="forbid"):
-    """The arguments of the think tool."""
-
-    thought: str
-    should_continue: Literal["true", "false"]
 
 
 @tool
@@ -46,7 +38,6 @@ class Capital(BaseModel, extra="forbid"):
 
 MARKER = "HERON-42"
 _TOOLS = (THINK, weather)
-_ARGUMENTS: Mapping[str, Any] = {THINK.name: Thought, weather.name: weather.arguments_model}
 _CAPITAL = "Which city is the capital of Norway? "
 _BOTH = User("What is the weather in Paris and in Oslo, in celsius? Ask for both at once.")
 _OSLO = User("What is the weather in Oslo, in celsius?")
@@ -72,17 +63,17 @@ QUESTIONS: dict[str, Request] = {  # of tool choices, by the names in `Provider.
     "bare": WITHOUT_TOOLS,
     "behind": WITH_TOOLS,
 }
-SIGHT = ("bare", "behind")  # asked for their counts of tokens alone
+NOTHING = Assistant()
 BEHIND = "tools shown behind a result"
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
     """What came of one question: a reply or an `error`; both where its tool choice was refused and
-    it was asked without, neither where it was not even sent. `pieces`: in how many it streamed.
+    it was asked without. `pieces`: in how many it streamed.
     """
 
-    reply: Assistant | None = None
+    reply: Assistant = NOTHING
     error: str = ""
     pieces: int = 0
 
@@ -130,11 +121,7 @@ class Report:
 
 def judge(seen: Sight) -> list[Row]:
     """The table: one row for each thing that was looked for."""
-    rows = []
-    for name, (question, look) in ROWS.items():
-        result, detail = _found(question, look, seen)
-        rows.append(Row(name, result, detail))
-    return rows
+    return [Row(name, *_found(question, look, seen)) for name, (question, look) in ROWS.items()]
 
 
 def recommend(rows: Sequence[Row]) -> Advice:
@@ -165,16 +152,18 @@ YES: Finding = ("yes", "")
 
 
 def _found(question: str, look: Look, seen: Sight) -> Finding:
-    """What the reply to a question says, or why there is no reply to look at."""
-    asked = seen[question]
-    if asked.error:
-        return "error", asked.error
-    if not asked.reply:
+    """What the reply to a question says, or why there is nothing to look at."""
+    if question not in seen:
         return "no", "not sent: it is known not to be taken"
-    result, detail = look(asked.reply, seen)
-    if result == "silently ignored" and asked.reply.stop_reason == "max_tokens":
-        return "no", "the reply reached its token limit first"
-    return result, detail
+    reply = seen[question].reply
+    finding = look(reply, seen)
+    if not honored(QUESTIONS[question].tool_choice, reply):
+        finding = "silently ignored", _did(reply)
+    if finding[0] == "silently ignored" and reply.stop_reason == "max_tokens":
+        finding = "no", "the reply reached its token limit first"
+    if seen[question].error:
+        finding = "error", seen[question].error
+    return finding
 
 
 def _words(reply: Assistant, seen: Sight) -> Finding:
@@ -198,65 +187,48 @@ def _parallel(reply: Assistant, seen: Sight) -> Finding:
     return "no", f"{count} of 2 calls"
 
 
-def _choice(kind: str) -> Look:
-    def look(reply: Assistant, seen: Sight) -> Finding:
-        if honored(QUESTIONS[kind].tool_choice, reply):
-            return YES
-        return "silently ignored", _did(reply)
-
-    return look
-
-
 def _while_thinking(reply: Assistant, seen: Sight) -> Finding:
     if not any(_thinks(asked.reply) for asked in seen.values()):
         return "unknown", "the model showed no native thinking"
-    finding = _choice("named")(reply, seen)
-    if finding == YES and not _thinks(reply):
-        return "no", "when it is forced it does not think"
-    return finding
+    if _thinks(reply):
+        return YES
+    return "no", "when it is forced it does not think"
 
 
 def _arguments(reply: Assistant, seen: Sight) -> Finding:
-    found = False
-    for question in QUESTIONS:
-        answer = seen[question].reply
-        if question in SIGHT or not answer or answer.stop_reason == "max_tokens":
+    assert weather.arguments_model
+    finding: Finding = ("unknown", "no call was made")
+    for asked in seen.values():
+        if not asked.reply.is_usable:
             continue
-        for call in answer.tool_calls:
-            found = True
-            if call.name not in _ARGUMENTS:
-                return "no", f"there is no tool {call.name!r}"
-            wrong = misfit(call.arguments, _ARGUMENTS[call.name])
-            if wrong:
-                return "no", f"{call.name}: {wrong}"
-    if found:
-        return YES
-    return "unknown", "no call was made"
+        for call in asked.reply.tool_calls:
+            try:
+                if call.name == weather.name:
+                    weather.arguments_model.model_validate(call.arguments)
+                    finding = YES
+            except ValidationError as error:
+                return "no", f"{call.name}: {problems(error)}"
+    return finding
 
 
 def _structured(reply: Assistant, seen: Sight) -> Finding:
-    value = json_value(reply.text)
-    if value is None:
-        return "silently ignored", _did(reply)
-    wrong = misfit(value, Capital)
-    if wrong:
-        return "silently ignored", wrong
+    try:
+        Capital.model_validate_json(reply.text)
+    except ValidationError as error:
+        return "silently ignored", problems(error).removeprefix("arguments: ")
     return YES
 
 
 def _streaming(reply: Assistant, seen: Sight) -> Finding:
     if seen["stream"].pieces > 1:
         return YES
-    if not reply.text.strip():
-        return "no", "an empty reply"
     return "no", "it came in one piece"
 
 
 def _usage(reply: Assistant, seen: Sight) -> Finding:
     if reply.usage.estimated:
         return "no", ""
-    streamed = seen["stream"].reply
-    if streamed and streamed.usage.estimated:
+    if seen["stream"].reply.usage.estimated:
         return "no", "not when it streams"
     return YES
 
@@ -268,8 +240,7 @@ def _start_seen(reply: Assistant, seen: Sight) -> Finding:
 
 
 def _behind(reply: Assistant, seen: Sight) -> Finding:
-    bare = seen["bare"].reply
-    shown = tools_are_shown(bare, reply) if bare else None
+    shown = tools_are_shown(seen["bare"].reply, reply)
     if shown is None:
         return "unknown", "this server does not count whole prompts"
     if shown:
@@ -282,9 +253,9 @@ ROWS: dict[str, tuple[str, Look]] = {
     "plain answer": ("plain", _words),
     "tool call": ("calls", _tool_call),
     "parallel calls": ("calls", _parallel),
-    "named forcing": ("named", _choice("named")),
-    "required": ("required", _choice("required")),
-    "none": ("none", _choice("none")),
+    "named forcing": ("named", _words),
+    "required": ("required", _words),
+    "none": ("none", _words),
     "forcing while thinking": ("named", _while_thinking),
     "arguments obey the schema": ("plain", _arguments),
     "structured output": ("schema", _structured),
@@ -296,15 +267,6 @@ ROWS: dict[str, tuple[str, Look]] = {
 }
 
 
-def misfit(value: object, model: type[BaseModel]) -> str:
-    """What is wrong with `value` as one of these objects; `""` when nothing is."""
-    try:
-        model.model_validate(value)
-    except ValidationError as error:
-        return problems(error)
-    return ""
-
-
 def _did(reply: Assistant) -> str:
     if not reply.tool_calls:
         return "it answered in words"
@@ -312,7 +274,5 @@ def _did(reply: Assistant) -> str:
     return f"it called {', '.join(names)}"
 
 
-def _thinks(reply: Assistant | None) -> bool:
-    if reply is None:
-        return False
+def _thinks(reply: Assistant) -> bool:
     return bool(reply.thinking or reply.usage.reasoning_tokens)
