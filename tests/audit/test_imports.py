@@ -430,6 +430,12 @@ def test_the_forms_of_a_file(tmp_path, text, facts, packed):
     assert all(run.messages == found.runs[0].messages for run in found.runs)
 
 
+def test_a_run_without_rows_is_a_run(log):
+    found = log([KEPT, {"traj": [], "reward": 0.0}])
+    assert [len(run.messages) > 0 for run in found.runs] == [True, False]
+    assert found.unread == []
+
+
 def test_a_torn_line_does_not_refuse_the_rest(tmp_path):
     (tmp_path / "runs").write_text(json.dumps(KEPT) + "\n" + json.dumps(KEPT)[:-9])
     found = read_log(tmp_path / "runs")

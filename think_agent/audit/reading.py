@@ -60,11 +60,11 @@ def read(path: str | Path) -> Record:
 
     if not header and all(isinstance(entry, Unreadable) for entry in entries):
         raise TranscriptError(f"{path}: no line of it is a message; choose the transcript of a run")
-    warnings: list[str] = []
-    if header.get("version") != VERSION:
-        version = header.get("version", "unknown")
-        warnings.append(f"The file is of version {version}; this reads version {VERSION}.")
-    return Record(header, tuple(entries), tuple(warnings))
+    version = header.get("version", "unknown")
+    warnings: tuple[str, ...] = ()
+    if version != VERSION:
+        warnings = (f"The file is of version {version}; this reads version {VERSION}.",)
+    return Record(header, tuple(entries), warnings)
 
 
 def parse(line: bytes) -> Json | Message:
