@@ -314,13 +314,14 @@ class _Builder:
         match answer:
             case Verdict():
                 call.decision = True
-                call.events.append(Event(words.decided(answer), answer))
+                event = Event(words.decided(answer), answer)
             case Started():
                 call.status = "started"
-                call.events.append(self._start(call.call, answer))
+                event = self._start(call.call, answer)
             case ToolResult():
                 self._open.remove(call)
-                call.events.append(self._result(call, answer))
+                event = self._result(call, answer)
+        call.events.append(event)
 
     def _stand(self, call: Call) -> None:
         """Say behind which thought a call stands that is next."""
