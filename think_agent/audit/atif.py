@@ -16,11 +16,9 @@ from ..messages import (
     MESSAGES,
     Assistant,
     Json,
-    Message,
     ToolResult,
     Usage,
     User,
-    from_json,
     to_json,
 )
 from ..text import json_text
@@ -48,14 +46,6 @@ def to_atif(entries: Iterable[Entry], header: Json) -> Json:
     }
     extra = {OURS: {"header": header}}
     return {"schema_version": VERSION, "agent": agent, "steps": steps, "extra": extra}
-
-
-def of_ours(steps: Iterable[Json]) -> list[Message]:
-    """The messages that steps of ours were made of. Raises ValueError for one that is none."""
-    messages: list[Message] = []
-    for step in steps:
-        messages += [from_json(message) for message in step["extra"][OURS]]
-    return messages
 
 
 def _groups(entries: Iterable[Entry]) -> list[list[Entry]]:

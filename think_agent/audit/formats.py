@@ -13,7 +13,7 @@ own file.
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ..messages import Assistant, Json, ToolCall, ToolResult, User
+from ..messages import Assistant, Json, ToolCall, ToolResult, User, from_json
 from ..text import json_text
 from ..wire.incoming import arguments_of
 from .runs import Run
@@ -103,6 +103,8 @@ def other_format(value: Any) -> str:
 def read_row(row: Any, run: Run, reply: str = "") -> None:
     """Add what a row says to its run; `reply` is the id of its reply, where the log has one."""
     match row:
+        case {"extra": {"think_agent": list(kept)}}:  # a step of our own ATIF has its messages
+            run.messages += [from_json(message) for message in kept]
         case {"step_id": _, "source": str()}:
             _read_step(row, run)
         case (  # Claude Code speaks in the user's role, too

@@ -24,7 +24,6 @@ from typing import Any
 
 from ..errors import FileError
 from ..messages import Json
-from .atif import of_ours
 from .formats import FORMATS, format_of, other_format, read_row
 from .reading import parse
 from .runs import Run
@@ -181,10 +180,8 @@ def _run(rows: Rows, facts: Json, thinks: Sequence[str]) -> Run:
 
     run = Run(facts, thinks)
     match facts:
-        case {"extra": {"think_agent": {"header": header}}}:
+        case {"extra": {"think_agent": {"header": header}}}:  # our own ATIF
             run.header = header
-            run.messages = of_ours(rows.values())
-            return run
     for run.row, row in rows.items():
         try:
             read_row(row, run)
