@@ -33,8 +33,13 @@ def to_atif(entries: Iterable[Entry], header: Json) -> Json:
     steps: list[Json] = []
     if "instructions" in header:
         steps.append({"source": "system", "message": header["instructions"], "extra": {OURS: []}})
-    for group in _groups(entries):
-        steps.append(_step(group))
+    for entry in entries:
+        if not steps or isinstance(entry, User | Assistant | Unreadable):
+            steps.append(_step(entry))
+        if isinstance(entry, MESSAGES):
+            steps[-1]["extra"][OURS].append(to_json(entry))
+        if isinstance(entry, ToolResult):
+            _add_result(steps[-1], entry)
     for number, step in enumerate(steps, 1):
         step["step_id"] = number
 
@@ -48,53 +53,42 @@ def to_atif(entries: Iterable[Entry], header: Json) -> Json:
     return {"schema_version": VERSION, "agent": agent, "steps": steps, "extra": extra}
 
 
-def _groups(entries: Iterable[Entry]) -> list[list[Entry]]:
-    """The entries of each step: what somebody says, with all that follows from it."""
-    groups: list[list[Entry]] = []
-    for entry in entries:
-        if not groups or isinstance(entry, User | Assistant | Unreadable):
-            groups.append([])
-        groups[-1].append(entry)
-    return groups
-
-
-def _step(group: list[Entry]) -> Json:
-    first = group[0]
-    kept = [to_json(entry) for entry in group if isinstance(entry, MESSAGES)]
-    step: Json = {"source": "system", "extra": {OURS: kept}}
-    step["timestamp"] = getattr(first, "at", None)
+def _step(first: Entry) -> Json:
+    """The step that begins with this entry. What follows from it belongs to it, too."""
+    step: Json = {"timestamp": getattr(first, "at", None), "extra": {OURS: []}}
     match first:
         case Assistant():
-            step |= _reply(first, group)
+            step |= _reply(first)
         case User(text=text):
             step |= {"source": "user", "message": text}
         case _:
-            step["message"] = json_text(asdict(first))
+            step |= {"source": "system", "message": json_text(asdict(first))}
     return step
 
 
-def _reply(reply: Assistant, group: Iterable[Entry]) -> Json:
+def _add_result(step: Json, result: ToolResult) -> None:
+    for call in step.get("tool_calls", []):
+        if call["tool_call_id"] == result.call_id:
+            extra = {"is_error": result.is_error}
+            given = {"source_call_id": result.call_id, "content": result.content, "extra": extra}
+            step["observation"]["results"].append(given)
+            return
+
+
+def _reply(reply: Assistant) -> Json:
     calls: list[Json] = []
     for call in reply.tool_calls:
         arguments = call.arguments
         if isinstance(arguments, str):
             arguments = {"text": arguments}  # ATIF has objects alone
         calls.append({"tool_call_id": call.id, "function_name": call.name, "arguments": arguments})
-
-    ids = {call.id for call in reply.tool_calls}
-    results: list[Json] = []
-    for entry in group:
-        if isinstance(entry, ToolResult) and entry.call_id in ids:
-            extra = {"is_error": entry.is_error}
-            result = {"source_call_id": entry.call_id, "content": entry.content, "extra": extra}
-            results.append(result)
     step: Json = {
         "source": "agent",
         "message": reply.words,
         "model_name": reply.model,
         "reasoning_content": reply.thinking,
         "tool_calls": calls,
-        "observation": {"results": results},
+        "observation": {"results": []},
     }
     if reply.usage != Usage():
         step["metrics"] = {
