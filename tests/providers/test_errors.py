@@ -3,6 +3,7 @@
 import os
 import re
 import time
+from contextvars import copy_context
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from itertools import islice
@@ -68,7 +69,7 @@ TABLE: list[tuple[int, str, type[ModelError], bool, str]] = [
     (404, "no such path", BadRequest, False, "base_url"),
     (408, "Too slow.", Overloaded, True, "try again"),
     (409, "Conflict.", Overloaded, True, "try again"),
-    (413, "Too much.", BadRequest, False, "a shorter conversation"),
+    (413, "Too much.", BadRequest, False, "show fewer turns"),
     (422, "No.", BadRequest, False, ""),
     (429, "Slow down.", RateLimited, True, ""),
     (500, "Oh.", Overloaded, True, "try again later"),
@@ -80,7 +81,7 @@ TABLE: list[tuple[int, str, type[ModelError], bool, str]] = [
     (400, "request (2032 tokens) exceeds the available context size (1024 tokens)", BadRequest,
      False, "raise num_ctx"),
     (400, "The input token count exceeds the maximum of 1048576", BadRequest, False, "keep_turns"),
-    (500, "tools param requires --jinja flag", BadRequest, False, "start the server with --jinja"),
+    (500, "tools param requires --jinja flag", BadRequest, False, "how the server is started"),
 ]  # fmt: skip
 
 
@@ -230,6 +231,17 @@ def test_a_stream_that_goes_wrong(provider, way):
         for nothing in ([], [failed]):
             server.canned = [Reply(chunks=nothing, content_type=server.stream_type)]
             assert ASK[way](model, HELLO).text == "Hello."
+
+
+@every_provider
+def test_a_stream_goes_wrong_where_each_step_has_a_context_of_its_own(provider):
+    """As where a web server takes the steps of a generator in threads."""
+    with talking(provider) as (server, model):
+        chunks = [*beginning(provider), ERROR_EVENTS[provider]]
+        server.canned = [Reply(chunks=chunks, content_type=server.stream_type)]
+        events = model.stream(HELLO)
+        with pytest.raises(Overloaded):
+            list(iter(lambda: copy_context().run(next, events), None))
 
 
 @every_provider

@@ -9,16 +9,13 @@ with retries of its own would the SDK fetch another.
 """
 
 import re
-from typing import Any, Unpack
+from typing import Any
 from urllib.parse import quote
 
 import anthropic
 
 from ..messages import Json
 from ..wire import anthropic as wire
-from ..wire.settings import Reasoning
-from .address import NOT_NEEDED
-from .base import Where
 from .stainless import Stainless
 
 # These answer 400 to any forced tool use. A date may follow the name, but no digit right away:
@@ -27,7 +24,6 @@ REFUSES_FORCING = re.compile(r"claude-(fable-5-[12]|mythos-5-[12]|opus-5-5|sonne
 # What these write between two calls comes as thinking, which they leave empty unless asked.
 NOTES_IN_THINKING = re.compile(r"claude-(opus|sonnet)-5-5(?!\d)")
 SHOWN: Json = {"type": "adaptive", "display": "summarized"}  # as they think without being asked
-EFFORTS: tuple[Reasoning, ...] = ("low", "medium", "high")
 
 
 class Anthropic(Stainless):
@@ -44,7 +40,8 @@ class Anthropic(Stainless):
     main_key = "ANTHROPIC_API_KEY"
     keys = (main_key, "ANTHROPIC_AUTH_TOKEN")  # which the API takes alike
     extras = {"ANTHROPIC_CUSTOM_HEADERS": ("_custom_headers", {})}  # noqa: RUF012
-    address = ("ANTHROPIC_BASE_URL", "https://api.anthropic.com")
+    usual_url = "https://api.anthropic.com"
+    url_variable = "ANTHROPIC_BASE_URL"
     wire = wire
 
     def __init__(
@@ -54,71 +51,48 @@ class Anthropic(Stainless):
         thinking: Json | None = None,
         strict: bool = True,
         cache: bool = True,
-        **where: Unpack[Where],
+        **where: Any,
     ) -> None:
         options: Json = {"thinking": thinking, "strict": strict, "cache": cache}
         super().__init__(model, options, **where)
         self.settings.refuse("anthropic's API", "temperature", "seed")
-        self._says_how_to_think = thinking is not None
         is_usual = thinking is None and self.settings.reasoning is None
         if is_usual and NOTES_IN_THINKING.match(model):
             self.options["thinking"] = SHOWN
-        has_budget = thinking is not None and thinking.get("type") == "enabled"
-        if has_budget or REFUSES_FORCING.search(model):
+        if "budget_tokens" in str(thinking) or REFUSES_FORCING.search(model):
             self.refused = {"named": "", "required": ""}
-
-        if self.key:
-            self.arguments = {"base_url": self.url, "api_key": self.key}
-        elif self.base_url:
-            # Without a key the SDK looks for a profile, and goes where that says, not where we say.
-            self.arguments = {"base_url": self.url, "api_key": NOT_NEEDED}
-        else:
-            self.arguments = {}
-        self._check_credentials()
-
-    def _check_credentials(self) -> None:
-        """The SDK would find out at the first request, by a TypeError."""
+        if self.key or self.base_url:
+            return
+        # A profile has credentials, or else the SDK finds out at the first request, by a TypeError.
         try:
-            client = self.client
+            found = self.client.credentials
         except anthropic.AnthropicError as error:  # such as a profile that cannot be read
             raise self.missing_key(self.quote(str(error))) from None
-        if not any((client.api_key, client.auth_token, client.credentials)):
+        if not found:
             raise self.missing_key()
 
     def learn(self) -> None:
-        if self.settings.reasoning is None or self._says_how_to_think:
+        if self.settings.reasoning is None or self.options["thinking"]:
             return
-        capabilities = self._capabilities()
-        can_be_off = _supports(capabilities, "thinking", "types", "disabled")
-        levels: list[Reasoning] = []
-        if can_be_off or _supports(capabilities, "thinking", "types", "between_tools"):
-            levels.append("off")
-        if _supports(capabilities, "thinking", "types", "adaptive"):
-            levels += [level for level in EFFORTS if _supports(capabilities, "effort", level)]
-
-        self.refuse_reasoning(levels)
-        if self.settings.reasoning == "off" and not can_be_off:
-            self.options["thinking"] = {"type": "between_tools"}
-
-    def _capabilities(self) -> Any:
-        """What the API says that the model can do; None where it does not tell."""
         path = f"/v1/models/{quote(self.model, safe='')}"
         try:
-            found = self.client.get(path, cast_to=object)
+            capabilities = self.client.get(path, cast_to=object)["capabilities"]
+            types = capabilities["thinking"]["types"]
+            ways_off = _supported(types, "disabled", "between_tools")
+            levels = _supported(capabilities["effort"], "low", "medium", "high")
+            if not _supported(types, "adaptive"):
+                levels = []
         except Exception as error:
             if self.translate(error) is None:
                 raise
-            return None  # such as of a proxy; what is wrong, the request itself will say
-        if not isinstance(found, dict):
-            return None
-        return found.get("capabilities")
+            return  # it does not tell, such as a proxy; what is wrong, the request itself will say
+        if ways_off:
+            levels = ["off", *levels]
+        self.refuse_reasoning(levels)
+        if self.settings.reasoning == "off":
+            self.options["thinking"] = {"type": ways_off[0]}
 
 
-def _supports(capabilities: Any, *path: str) -> bool:
-    """Does the API say so? It does where nothing is said: what is unknown is tried."""
-    found = capabilities
-    for key in (*path, "supported"):
-        if not isinstance(found, dict):
-            return True
-        found = found.get(key)
-    return found is not False
+def _supported(capabilities: Json, *names: Any) -> list[Any]:
+    """Those of `names` that the model can do."""
+    return [name for name in names if capabilities[name]["supported"]]

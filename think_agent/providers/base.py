@@ -1,13 +1,13 @@
 """What the providers share: a provider is a wire protocol and a client.
 
 Rule 1: the protocol (`wire/`) says what is sent and what came back. The client is the SDK's: `post`
-        sends JSON by it, and `fault` reads off its exceptions what was said. What that means is
+        sends JSON by it, and `explained` reads off its exceptions what was said. What that means is
         decided in `errors.py`; what is done about it, in `exchange.py`.
 Rule 2: what a server has to be asked about its model is asked once, before the first request
         (`learn`).
 Rule 3: what a provider signed goes back to the host that signed it, and to no other.
 
-Sync and async stand here twice: the four ways to ask differ in `await` and in nothing else.
+Sync and async stand here twice: the two differ in `await` and in nothing else.
 """
 
 import asyncio
@@ -16,33 +16,23 @@ import re
 import time
 import warnings
 import weakref
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import closing
+from collections.abc import AsyncIterator, Iterator, Mapping
 from functools import cached_property
 from types import ModuleType
-from typing import Any, TypedDict, Unpack
+from typing import Any
 from urllib.parse import urlsplit
+from weakref import WeakKeyDictionary
 
 from ..errors import BadRequest, ConnectionFailed
 from ..messages import Assistant, Json
 from ..model import Capabilities, Request
 from ..streaming import Delta
-from ..text import shorten
 from ..wire.settings import Settings
-from .address import checked_url, find_key, is_left_out, pattern_of, secrets_in
-from .errors import BAD_PROXY, Translator
+from .address import BAD_PROXY, checked_url, find_key, is_left_out, secrets_in
+from .errors import Translator
 from .exchange import Exchange
-from .reasoning import Levels, refusal
-from .transport import TRIP, PerLoop, Trip
-
-
-class Where(TypedDict, total=False):
-    """What all providers take: where they are, and how they are asked."""
-
-    base_url: str | None
-    api_key: str | None
-    timeout: float
-    settings: Settings
+from .reasoning import Levels, check_level
+from .transport import TRIP, Trip, loop_client
 
 
 class Provider(Translator):
@@ -56,69 +46,77 @@ class Provider(Translator):
 
     wire: ModuleType
     keys: tuple[str, ...]  # the variables that may hold the key
-    address: tuple[str, str]  # the variable that may hold it, and where it is by default
+    usual_url: str
+    url_variable: str  # which may hold another one
     extras: Mapping[str, tuple[str, Any]] = {}  # variables that the SDK sends; what takes them out
     retries = 2
 
-    def __init__(self, model: str, options: Json, **where: Unpack[Where]) -> None:
+    def __init__(
+        self,
+        model: str,
+        options: Json,
+        *,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        timeout: float = 120.0,
+        settings: Settings = Settings(),  # noqa: B008 (it is frozen)
+    ) -> None:
         self.name = self.wire.NAME
         self.model = model
         self.options = options
-        self.timeout = where.get("timeout", 120.0)
-        self.settings = where.get("settings", Settings())
+        self.timeout = timeout
+        self.settings = settings
         self.refused: dict[str, str] = {}
-        self.base_url = where.get("base_url") or os.getenv(self.address[0]) or None
-        self.url = checked_url(self.base_url or self.address[1], self.name, self.http)
+        self.base_url = base_url or os.getenv(self.url_variable)
+        self.url = checked_url(self.base_url or self.usual_url, self.name)
         self.host = urlsplit(self.url).hostname or ""
-        self.key = find_key(where.get("api_key"), self.name, self.url, *self.keys)
+        self.key = find_key(api_key, self.name, self.url, *self.keys)
         is_left_out(self.name, self.url, *self.extras)
-        headers = [os.getenv(variable, "") for variable in self.extras]
-        self.secrets = pattern_of(secrets_in(self.key, self.url, *headers))
+        self.secrets = secrets_in(
+            self.key, self.url, *(os.getenv(variable, "") for variable in self.extras)
+        )
         self._has_learned = False
-        self._async_clients = PerLoop()
+        self._async_clients: WeakKeyDictionary[Any, list[Any]] = WeakKeyDictionary()
 
     @cached_property
     def client(self) -> Any:
         """The SDK's client, made when it is needed."""
-        client, close = self._connected(is_async=False)
-        weakref.finalize(self, close)
+        client = self._connected()
+        weakref.finalize(self, client.close)
         return client
 
-    def _connected(self, *, is_async: bool) -> tuple[Any, Callable[[], Any]]:
+    def _connected(self, *, is_async: bool = False) -> Any:
         """`connect`, where nothing but the proxy that the environment names can be wrong by now."""
         try:
             return self.connect(is_async=is_async)
-        except ImportError as error:  # such as the package for SOCKS proxies
-            problem = shorten(str(error))
-        except (ValueError, self.http.InvalidURL):  # their words may quote a password
-            problem = BAD_PROXY
-        raise ConnectionFailed(f"{self.name}: {problem}")
-
-    def _connected_async(self) -> tuple[Any, Callable[[], Any]]:
-        return self._connected(is_async=True)
+        except (ImportError, ValueError, self.http.InvalidURL):  # their words may quote a password
+            raise ConnectionFailed(f"{self.name}: {BAD_PROXY}") from None
 
     @property
     def capabilities(self) -> Capabilities:  # type: ignore[override]
         """What is known of the model so far."""
         if "named" not in self.refused:
             return Capabilities()
-        return Capabilities(forcing="none" if "required" in self.refused else "any")
+        if "required" not in self.refused:
+            return Capabilities(forcing="any")
+        return Capabilities(forcing="none")
 
     def to_wire(self, request: Request) -> Json:
         """The request as the provider's JSON."""
         settings = self.settings.bounded(request.max_output_tokens)
-        encode = self.wire.to_wire
-        body: Json = encode(request, self.model, settings, host=self.host, **self.options)
+        body: Json = self.wire.to_wire(
+            request, self.model, settings, host=self.host, **self.options
+        )
         return body
 
     def check(self) -> None:
         """Raise the ModelError that a run would meet at once, as far as the server tells."""
-        self._learn_once()
+        self._learn_once(Trip())
 
-    def _learn_once(self, deadline: float | None = None) -> None:
+    def _learn_once(self, trip: Trip) -> None:
         if self._has_learned:
             return
-        TRIP.set(Trip(deadline))
+        TRIP.set(trip)
         try:
             self.learn()
         finally:
@@ -127,47 +125,40 @@ class Provider(Translator):
 
     def refuse_reasoning(self, levels: Levels) -> None:
         """Raises BadRequest where the model, which can reason at `levels`, was asked otherwise."""
-        problem = refusal(self.model, self.settings.reasoning, levels)
-        if problem:
-            raise BadRequest(f"{self.name}: {problem}")
+        check_level(f"{self.name}: {self.model}", self.settings.reasoning, levels, BadRequest)
 
     def adapt(self, complaint: str, request: Request) -> bool:
         """Was `request` refused for something that can be said otherwise, and will be now?"""
         if self.options.get("cache") and "cache_control" in complaint:
             self.options["cache"] = False  # a compatible server may not know it
             return True
-        if self.options.get("strict") and request.tools:
-            return self._adapt_strict(complaint, request)
+        # A signature is over the tools, too: the conversation may have begun without.
+        about_schemas = re.search("strict|VALIDATED|signature", complaint)
+        if about_schemas and self.options.get("strict") and request.tools:
+            self.options["strict"] = False
+            warnings.warn(f"{self.name}: strict schemas are left out", stacklevel=4)
+            return True
         return False
 
-    def _adapt_strict(self, complaint: str, request: Request) -> bool:
-        # Tools stay the same for a whole conversation, and what is signed is signed over them.
-        has_begun = any(isinstance(message, Assistant) for message in request.messages)
-        if has_begun and "signature" in complaint:
-            reason = "this conversation began without"
-        elif not has_begun and re.search("strict|VALIDATED", complaint):
-            reason = f"{self.model} takes none"
-        else:
-            return False
-        self.options["strict"] = False
-        warnings.warn(f"{self.name}: strict schemas are left out: {reason}", stacklevel=4)
-        return True
+    # What each provider writes, besides `explained`.
 
-    # What each provider writes, besides `fault`.
-
-    def connect(self, *, is_async: bool) -> tuple[Any, Callable[[], Any]]:
-        """A client of the SDK, and what closes its connections."""
+    def connect(self, *, is_async: bool) -> Any:
+        """A client of the SDK; its `close` closes the connections."""
         raise NotImplementedError
 
-    def post(self, client: Any, body: Json, *, stream: bool = False) -> Any:
+    def post(self, client: Any, body: Json, *, stream: bool) -> Any:
         """Send `to_wire`'s JSON by one of these clients. What comes back is the response or, as a
-        `stream`, an iterator of events that can be closed; of an async client it is awaited.
+        `stream`, an iterator of events; of an async client it is awaited.
         """
         raise NotImplementedError
 
     def decoded(self, answer: Any) -> Any:
         """The JSON of a response or of an event, where the SDK hands over something else."""
         return answer
+
+    def fold(self) -> Any:
+        """What makes one response of the events of a stream."""
+        return self.wire.Fold()
 
     def learn(self) -> None:
         """Ask the server what the model can do, before the first request. Raises BadRequest for a
@@ -177,73 +168,65 @@ class Provider(Translator):
     # What is the same for all.
 
     def complete(self, request: Request) -> Assistant:
-        self._learn_once(request.deadline)
-        exchange = Exchange(self, request)
-        while exchange.is_open:
-            if exchange.wait:
-                time.sleep(exchange.wait)
-            body = exchange.begin()
-            try:
-                answer = self.post(self.client, body)
-                exchange.finish(self.decoded(answer))
-            except Exception as error:
-                exchange.recover(error)
-        return exchange.result()
+        reply: Assistant
+        [reply] = self._ask(request, stream=False)
+        return reply
 
     async def acomplete(self, request: Request) -> Assistant:
-        await self._alearn_once(request.deadline)
-        exchange = Exchange(self, request)
-        while exchange.is_open:
-            await asyncio.sleep(exchange.wait)
-            body = exchange.begin()
-            try:
-                async with self._async_clients.client(self._connected_async) as client:
-                    answer = await self.post(client, body)
-                    exchange.finish(self.decoded(answer))
-            except Exception as error:
-                exchange.recover(error)
-        return exchange.result()
+        reply: Assistant
+        [reply] = [reply async for reply in self._ask_async(request, stream=False)]
+        return reply
 
     def stream(self, request: Request) -> Iterator[Delta | Assistant]:
-        self._learn_once(request.deadline)
-        exchange = Exchange(self, request, streamed=True)
-        while exchange.is_open:
+        return self._ask(request, stream=True)
+
+    def astream(self, request: Request) -> AsyncIterator[Delta | Assistant]:
+        return self._ask_async(request, stream=True)
+
+    def _ask(self, request: Request, *, stream: bool) -> Iterator[Any]:
+        exchange = Exchange(self, request)
+        self._learn_once(exchange.trip)
+        while exchange.outcome is None:
             if exchange.wait:
                 time.sleep(exchange.wait)
-            body = exchange.begin()
             try:
-                with closing(self.post(self.client, body, stream=True)) as events:
-                    for event in events:
-                        yield from exchange.deltas(self.decoded(event))
-                        if exchange.has_ended:
-                            break
+                answer = self.post(self.client, exchange.begin(), stream=stream)
+                if not stream:
+                    exchange.outcome = exchange.read(self.decoded(answer))
+                    continue
+                for event in answer:
+                    yield from exchange.feed(self.decoded(event))
+                    if exchange.fold.ended:
+                        break
                 exchange.finish_stream()
             except Exception as error:
                 exchange.recover(error)
+            finally:
+                exchange.close()
         yield exchange.result()
 
-    async def astream(self, request: Request) -> AsyncIterator[Delta | Assistant]:
-        await self._alearn_once(request.deadline)
-        exchange = Exchange(self, request, streamed=True)
-        while exchange.is_open:
-            await asyncio.sleep(exchange.wait)
-            body = exchange.begin()
-            try:
-                async with self._async_clients.client(self._connected_async) as client:
-                    events = await self.post(client, body, stream=True)
-                    try:
-                        async for event in events:
-                            for delta in exchange.deltas(self.decoded(event)):
-                                yield delta
-                            if exchange.has_ended:
-                                break
-                    finally:
-                        await exchange.aclose(events)
-                exchange.finish_stream()
-            except Exception as error:
-                exchange.recover(error)
-        yield exchange.result()
-
-    async def _alearn_once(self, deadline: float | None) -> None:
+    async def _ask_async(self, request: Request, *, stream: bool) -> AsyncIterator[Any]:
+        exchange = Exchange(self, request)
         if not self._has_learned:
-            await asyncio.to_thread(self._learn_once, deadline)
+            await asyncio.to_thread(self._learn_once, exchange.trip)
+        while exchange.outcome is None:
+            await asyncio.sleep(exchange.wait)
+            try:
+                async with loop_client(
+                    self._async_clients, lambda: self._connected(is_async=True)
+                ) as client:
+                    answer = await self.post(client, exchange.begin(), stream=stream)
+                    if not stream:
+                        exchange.outcome = exchange.read(self.decoded(answer))
+                        continue
+                    async for event in answer:
+                        for delta in exchange.feed(self.decoded(event)):
+                            yield delta
+                        if exchange.fold.ended:
+                            break
+                    exchange.finish_stream()
+            except Exception as error:
+                exchange.recover(error)
+            finally:
+                await exchange.aclose()
+        yield exchange.result()

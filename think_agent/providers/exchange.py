@@ -20,7 +20,6 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
-from math import inf
 from typing import TYPE_CHECKING, Any
 
 from ..errors import BadRequest, BadResponse, ConnectionFailed, ModelError, TimedOut
@@ -30,7 +29,7 @@ from ..streaming import Delta
 from ..text import shorten
 from ..wire.incoming import ErrorAnswer, checked_delta, checked_reply
 from ..wire.outgoing import relax
-from .errors import RIGHT_KIND, SLIP, STUMBLES, EndlessJson, UnreadCall, refused_kinds
+from .errors import RIGHT_KIND, SLIP, STUMBLES, UnreadCall, refused_kinds
 from .transport import TRIP, Trip
 
 if TYPE_CHECKING:
@@ -41,75 +40,66 @@ PER_TOKEN = 4  # characters, roughly
 
 
 class Exchange:
-    """A request and what came of it. `wait`: the seconds before the next try."""
+    """A request and what came of it. `wait`: the seconds before the next try. `outcome`: the reply
+    or the error, once there is one.
+    """
 
-    def __init__(self, provider: "Provider", request: Request, *, streamed: bool = False) -> None:
+    def __init__(self, provider: "Provider", request: Request) -> None:
         self.provider = provider
         self.request = request
-        self.streamed = streamed
         self.wait = 0.0
+        self.outcome: Assistant | ModelError | None = None
+        self.trip = Trip()
+        if request.deadline is not None:
+            self.trip.deadline = request.deadline
         self._tries = 0
         self._is_shown = False  # has a part of the reply been shown?
-        self._reply: Assistant | None = None
-        self._failure: ModelError | None = None
-
-    @property
-    def is_open(self) -> bool:
-        """Is there neither a reply nor an error?"""
-        return self._reply is None and self._failure is None
-
-    @property
-    def has_ended(self) -> bool:
-        """Has the last event of the stream come?"""
-        ended: bool = self._fold.ended
-        return ended
 
     def begin(self) -> Json:
         """The body of the next try, with the strongest tool choice that the provider takes."""
         self.wait = 0.0
+        self.trip.response = None
+        TRIP.set(self.trip)
         self._asked = relax(self.request, self.provider.refused)
         self._body = self.provider.to_wire(self._asked)
-        if self.streamed:
-            self._fold = self.provider.wire.Fold()
-        self._trip = Trip(self.request.deadline)
-        TRIP.set(self._trip)
+        self.fold = self.provider.fold()
         return self._body
 
-    def deltas(self, event: Any) -> Iterator[Delta]:
+    def feed(self, event: Any) -> Iterator[Delta]:
         """What a watcher may see of an event."""
-        for delta in self._fold.feed(event):
+        for delta in self.fold.feed(event):
             checked = checked_delta(delta)
             self._is_shown = True
             yield checked
 
-    def finish(self, response: Any) -> None:
-        """The response has come: what it amounts to is the reply."""
-        self._close_trip()
-        self._reply = self._read(response)
-
     def finish_stream(self) -> None:
         """The stream is over: what it amounts to is the reply."""
-        self._close_trip()
-        reply = self._read(self._fold.result())
-        nothing_came = not self._is_shown and not self.has_ended
+        reply = self.read(self.fold.result())
+        nothing_came = not self._is_shown and not self.fold.ended
         if reply.stop_reason == "incomplete" and nothing_came:
-            said = f"the stream broke off before its end; try again, and {RIGHT_KIND}"
-            raise BadResponse(f"{self.provider.name}: {said}", retryable=True)
-        self._reply = reply
+            raise BadResponse(
+                f"{self.provider.name}: the stream broke off before its end; try again, and "
+                f"{RIGHT_KIND}",
+                retryable=True,
+            )
+        self.outcome = reply
 
-    async def aclose(self, events: Any) -> None:
-        """Close an async stream, and the response under it, which an SDK may leave open."""
-        close = events.close if hasattr(events, "close") else events.aclose
-        await close()
-        if self._trip.response is not None:
-            await self._trip.response.aclose()
+    def close(self) -> None:
+        """What is sent from here on has no deadline. The SDKs may leave a response open."""
+        TRIP.set(None)
+        if self.trip.response is not None:
+            self.trip.response.close()
 
-    def result(self) -> Assistant:
+    async def aclose(self) -> None:
+        TRIP.set(None)
+        if self.trip.response is not None:
+            await self.trip.response.aclose()
+
+    def result(self) -> Any:
         """The reply. Raises the error, here, where the SDK's is out of sight."""
-        if self._failure:
-            raise self._failure
-        assert self._reply
-        return self._reply
+        if isinstance(self.outcome, ModelError):
+            raise self.outcome
+        return self.outcome
 
     # What comes of an error.
 
@@ -117,50 +107,40 @@ class Exchange:
         """What came of it all the same is the reply; or there will be another try; or the error, in
         our terms, is what comes of the request. Raises `error` where it is a bug.
         """
-        self._close_trip()
-        provider = self.provider
-        problem = provider.translate(error, answered=self._trip.response is not None)
+        TRIP.set(self.trip)  # each step of a generator may have a context of its own
+        problem = self.provider.translate(error)
         if problem is None:
             raise error
         reply = self._reply_despite(problem)
         if reply:
-            self._reply = reply
+            self.outcome = reply
         elif isinstance(problem, BadRequest) and self._can_adapt(str(problem)):
             pass  # asked again at once, otherwise
         elif self._may_pass(problem):
             self._tries += 1
         else:
             problem.__context__ = problem.__cause__ = None
-            self._failure = problem
+            self.outcome = problem
 
     def _reply_despite(self, problem: ModelError) -> Assistant | None:
         """What came in spite of `problem`, where that is a reply that the run can go on from."""
-        if self._is_slip(problem):
+        # Without tools there is no call; then it counts only where the server says so itself.
+        if isinstance(problem, UnreadCall) and (self._asked.tools or problem.status):
             mistake = str(problem).removesuffix(f"; {SLIP}")
-            reply = replace(self._so_far(), stop_reason="malformed", mistake=mistake)
-            return self._malformed(_without_native(reply))
+            half = replace(self._so_far(), native=None, signed=False, cause="")
+            return self._malformed(replace(half, mistake=mistake))
 
-        timed_out = isinstance(problem, TimedOut)
-        if timed_out and time.monotonic() >= self._deadline:
-            return self._cut(timed_out, "deadline")
-        if self._is_shown and isinstance(problem, BadResponse | ConnectionFailed | TimedOut):
-            return self._cut(timed_out, str(problem))
-        return None
-
-    def _is_slip(self, problem: ModelError) -> bool:
-        """Was it the model's, so that it can be told? Without tools there is no call to tell it of;
-        what the server took for one is left out, where nothing was shown.
-        """
-        if isinstance(problem, UnreadCall | EndlessJson) and self._asked.tools:
-            return True
-        return isinstance(problem, UnreadCall) and not self._is_shown
-
-    def _cut(self, timed_out: bool, cause: str) -> Assistant:
-        """What had come before it broke off, or before nothing more came."""
+        is_silent = isinstance(problem, TimedOut)
+        is_broken = isinstance(problem, BadResponse | ConnectionFailed | TimedOut)
+        cause = str(problem)
+        if is_silent and time.monotonic() >= self.trip.deadline:
+            cause = "deadline"
+        elif not (is_broken and self._is_shown):
+            return None
         reply = self._so_far()
-        if timed_out and reply.stop_reason != "incomplete":
+        if is_silent and reply.stop_reason != "incomplete":
             return reply  # all of it had come
-        return self._unfinished(reply, cause)
+        return _unfinished(reply, cause)
 
     def _can_adapt(self, complaint: str) -> bool:
         """Can what was refused be said otherwise? The provider remembers it."""
@@ -180,78 +160,57 @@ class Exchange:
         if self._is_shown or not problem.retryable:
             return False
         is_last = self._tries >= self.provider.retries
-        if is_last or time.monotonic() + wait >= self._deadline:
+        if is_last or time.monotonic() + wait >= self.trip.deadline:
             return False
         self.wait = wait
         return True
 
-    @property
-    def _deadline(self) -> float:
-        if self.request.deadline is None:
-            return inf
-        return self.request.deadline
-
-    def _close_trip(self) -> None:
-        """What is sent from here on has no deadline."""
-        TRIP.set(None)
-
     # What a response amounts to.
 
-    def _read(self, response: Any) -> Assistant:
+    def read(self, response: Any) -> Assistant:
+        """A whole response as a reply."""
         provider = self.provider
-        if isinstance(response, dict) and response.get("error"):  # whatever stands beside it
+        if response.get("error"):  # whatever stands beside it
             raise ErrorAnswer(response["error"])
         reply = checked_reply(provider.wire.from_wire(response, provider.model))
         reply = replace(reply, host=provider.host)
         if reply.stop_reason == "malformed":
             reply = self._malformed(reply)
         elif reply.stop_reason == "incomplete":
-            reply = self._unfinished(reply, shorten(reply.cause))
+            reply = _unfinished(reply, shorten(reply.cause))
         return self._with_enforced(self._counted(reply))
 
     def _so_far(self) -> Assistant:
         """What had come, as a reply."""
-        if self.streamed:
-            with suppress(ErrorAnswer, *STUMBLES):
-                return self._read(self._fold.result())
-        provider = self.provider
-        return Assistant(model=provider.model, provider=provider.name, stop_reason="incomplete")
+        with suppress(ErrorAnswer, *STUMBLES):
+            return self.read(self.fold.result())
+        return Assistant(
+            model=self.provider.model, provider=self.provider.name, stop_reason="incomplete"
+        )
 
     def _malformed(self, reply: Assistant) -> Assistant:
-        """`reply` with words for the model about its call; or an empty one, where it had no tools
-        to call.
+        """`reply` with words for the model about its call; or a plain one, where it had no tools to
+        call.
         """
+        said = self.provider.quote(reply.mistake) or "nothing came"
         if not self._asked.tools or self._asked.tool_choice == "none":
-            notice = ""
-            if reply.mistake:
-                notice = f"What the model wrote could not be read: {reply.mistake}"
+            notice = f"What the model wrote could not be read: {said}"
             return replace(reply, stop_reason="end_turn", mistake="", notice=notice)
         names = ", ".join(tool.name for tool in self._asked.tools)
-        mistake = "Your tool call could not be read"
-        if reply.mistake:
-            mistake += f" ({self.provider.quote(reply.mistake)})"
-        return replace(reply, mistake=f"{mistake}. The tools are: {names}. Call one again.")
-
-    def _unfinished(self, reply: Assistant, cause: str) -> Assistant:
-        """`reply` as half of one."""
-        return replace(_without_native(reply), stop_reason="incomplete", cause=cause)
+        told = f"Your tool call could not be read ({said}). The tools are: {names}. Call one again."
+        return replace(reply, stop_reason="malformed", mistake=told)
 
     def _counted(self, reply: Assistant) -> Assistant:
         """`reply` with an estimate of its tokens, where the server has not counted them."""
         size = len(f"{reply.text}{reply.thinking}{reply.commentary}{reply.tool_calls or ''}")
         usage = reply.usage
-        input_tokens, output_tokens = usage.input_tokens, usage.output_tokens
-        if size and not input_tokens:
-            input_tokens = len(str(self._body)) // PER_TOKEN
         # Of half a reply the server may have counted the first piece alone.
-        is_counted = output_tokens > 0 and reply.stop_reason != "incomplete"
-        if size and not is_counted:
-            output_tokens = max(output_tokens, size // PER_TOKEN, 1)
-        if (input_tokens, output_tokens) == (usage.input_tokens, usage.output_tokens):
+        is_counted = usage.input_tokens and usage.output_tokens
+        if not size or (is_counted and reply.stop_reason != "incomplete"):
             return reply
-        usage = replace(
-            usage, input_tokens=input_tokens, output_tokens=output_tokens, estimated=True
-        )
+        sent = usage.input_tokens or len(str(self._body)) // PER_TOKEN
+        came = max(usage.output_tokens, size // PER_TOKEN, 1)
+        usage = replace(usage, input_tokens=sent, output_tokens=came, estimated=True)
         return replace(reply, usage=usage)
 
     def _with_enforced(self, reply: Assistant) -> Assistant:
@@ -263,6 +222,6 @@ class Exchange:
         return replace(reply, enforced="tool_choice")
 
 
-def _without_native(reply: Assistant) -> Assistant:
-    """`reply` without its native form, which may be half a block."""
-    return replace(reply, native=None, signed=False)
+def _unfinished(reply: Assistant, cause: str) -> Assistant:
+    """`reply` as half of one, without its native form, which may be half a block."""
+    return replace(reply, native=None, signed=False, stop_reason="incomplete", cause=cause)

@@ -9,18 +9,16 @@ Limitation: the Gemini API with a key, not Vertex.
 
 import json
 import re
-from collections.abc import Callable
-from typing import Any, Unpack
+from typing import Any, NamedTuple
 
 import httpx2
 from google import genai
 from google.genai import errors, types
 
-from ..errors import BadRequest
+from ..errors import ModelError
 from ..messages import Json
 from ..wire import gemini as wire
-from .base import Provider, Where
-from .errors import Fault
+from .base import Provider
 from .reasoning import GEMINI, check_reasoning
 from .transport import client_arguments
 
@@ -37,51 +35,58 @@ class Gemini(Provider):
     http = httpx2
     main_key = "GEMINI_API_KEY"
     keys = ("GOOGLE_API_KEY", main_key)
-    address = ("GOOGLE_GEMINI_BASE_URL", "https://generativelanguage.googleapis.com")
+    usual_url = "https://generativelanguage.googleapis.com"
+    url_variable = "GOOGLE_GEMINI_BASE_URL"
 
-    def __init__(self, model: str, *, strict: bool = True, **where: Unpack[Where]) -> None:
+    def __init__(self, model: str, *, strict: bool = True, **where: Any) -> None:
         super().__init__(model, {"strict": strict}, **where)
         if not self.key:
             raise self.missing_key()
-        known_as = model.removeprefix("models/")
-        check_reasoning(known_as, self.settings.reasoning, GEMINI)
+        check_reasoning(model.removeprefix("models/"), self.settings.reasoning, GEMINI)
 
-    def connect(self, *, is_async: bool) -> tuple[Any, Callable[[], Any]]:
+    def connect(self, *, is_async: bool) -> Any:
         # Left to itself the SDK picks one of three HTTP libraries, each with errors of its own, by
         # what is installed; and it closes only what it has made.
-        http = httpx2.Client(**client_arguments(httpx2, self.url))
-        http_async = httpx2.AsyncClient(**client_arguments(httpx2, self.url, is_async=True))
-        timeout = round(self.timeout * 1000)  # milliseconds
+        arguments = client_arguments(httpx2, self.url)
+        http = httpx2.Client(**arguments)
+        http_async = httpx2.AsyncClient(**arguments)
         options = types.HttpOptions(
-            base_url=self.url, timeout=timeout, httpx_client=http, httpx_async_client=http_async
+            base_url=self.url,
+            timeout=round(self.timeout * 1000),  # milliseconds
+            httpx_client=http,
+            httpx_async_client=http_async,
         )
         api = genai.Client(enterprise=False, api_key=self.key, http_options=options)._api_client
         if is_async:
-            return (api.async_request, api.async_request_streamed), http_async.aclose
-        return (api.request, api.request_streamed), http.close
+            return Door(api.async_request, api.async_request_streamed, http_async.aclose)
+        return Door(api.request, api.request_streamed, http.close)
 
-    def _path(self, method: str) -> str:
-        if re.search(r"\.\.|[?&#]|[^!-~]", self.model):  # it would be another path, or none
-            raise BadRequest(f"gemini: no model is called {self.model!r}; check the model's name")
-        folder = "" if self.model.startswith(("models/", "tunedModels/")) else "models/"
-        return f"{folder}{self.model}:{method}"
-
-    def post(self, client: Any, body: Json, *, stream: bool = False) -> Any:
-        request, request_streamed = client
+    def post(self, client: "Door", body: Json, *, stream: bool) -> Any:
+        path = f"models/{self.model.removeprefix('models/')}"
         if stream:
-            return request_streamed("post", self._path("streamGenerateContent?alt=sse"), body)
-        return request("post", self._path("generateContent"), body)
+            return client.stream("post", f"{path}:streamGenerateContent?alt=sse", body)
+        return client.request("post", f"{path}:generateContent", body)
 
     def decoded(self, answer: types.HttpResponse) -> Any:
         return json.loads(answer.body or "")
 
-    def fault(self, error: Exception) -> Fault | None:
+    def explained(self, error: Any) -> ModelError | None:
         if not isinstance(error, errors.APIError):
             return None
         details = str(error.details)
-        headers = dict(getattr(error.response, "headers", None) or {})
+        said = str(error.message or details)
+        if "PerDay" in details:  # a day's quota is not back in seconds
+            said += " (PerDay)"
+        problem = self.error(said, str(error.code))
         delay = RETRY_DELAY.search(details)
         if delay:
-            headers["retry-after"] = delay[1]
-        code = "PerDay" if "PerDay" in details else ""  # a day's quota is not back in seconds
-        return Fault(str(error.message or details), error.code, code, headers)
+            problem.retry_after = float(delay[1])
+        return problem
+
+
+class Door(NamedTuple):
+    """The raw door of one of the SDK's clients."""
+
+    request: Any
+    stream: Any
+    close: Any

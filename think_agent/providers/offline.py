@@ -30,7 +30,7 @@ class Offline(ScriptedModel):
         *,
         script: Script | None = None,
         pace: float = 0.0,
-        settings: Settings = Settings(),  # noqa: B008 (it is frozen)
+        settings: Settings,
         **where: Any,
     ) -> None:
         settings.refuse("offline", *asdict(settings))
@@ -51,7 +51,7 @@ def echo(request: Request) -> Assistant:
             said = message.text
 
     is_asked = isinstance(request.messages[-1], User) and request.tool_choice != "none"
-    if is_asked and any(tool.name == THINK_NAME for tool in request.tools):
+    if is_asked and THINK_NAME in [tool.name for tool in request.tools]:
         notes = think(f"A stand-in has no plan. The request was: {said}", should_continue=False)
         return Assistant(tool_calls=(notes,), stop_reason="tool_use")
     return Assistant(text=f"[scripted stand-in, no language model] You said: {said}")

@@ -5,19 +5,16 @@ Rule 1: the Responses API for the official host, Chat Completions for every othe
 Rule 2: a server of your own needs no key; the official host does.
 """
 
-from typing import Literal, Unpack
+from typing import Any, Literal
 
 import openai
 
 from ..model import Request
 from ..wire import openai_chat, openai_responses
-from .address import NOT_NEEDED
-from .base import Where
 from .reasoning import OPENAI, check_reasoning
 from .stainless import Stainless
 
 WIRES = {"chat": openai_chat, "responses": openai_responses}
-NEW_NAME = {"max_name": "max_completion_tokens"}
 
 
 class OpenAI(Stainless):
@@ -37,7 +34,8 @@ class OpenAI(Stainless):
         "OPENAI_ORG_ID": ("organization", None),
         "OPENAI_PROJECT_ID": ("project", None),
     }
-    address = ("OPENAI_BASE_URL", "https://api.openai.com/v1")
+    usual_url = "https://api.openai.com/v1"
+    url_variable = "OPENAI_BASE_URL"
     wire = openai_chat
 
     def __init__(
@@ -46,33 +44,28 @@ class OpenAI(Stainless):
         *,
         api: Literal["responses", "chat"] | None = None,
         strict: bool | None = None,
-        **where: Unpack[Where],
+        **where: Any,
     ) -> None:
         super().__init__(model, {}, **where)
         is_official = f".{self.host}".endswith(".api.openai.com")  # or a region of it
+        if is_official:
+            if not self.key:
+                raise self.missing_key()
+            check_reasoning(model.removeprefix("ft:"), self.settings.reasoning, OPENAI)
         if api is None:
             api = "responses" if is_official else "chat"
         if api not in WIRES:
             raise ValueError(f'unknown api {api!r}; use "responses" or "chat"')
-        if is_official and not self.key:
-            raise self.missing_key()
-
         self.wire = WIRES[api]
+        if api == "responses":
+            self.settings.refuse("openai's Responses API", "seed")
         if strict is None:
             strict = is_official
         self.options["strict"] = strict
-        if api == "responses":
-            self.settings.refuse("openai's Responses API", "seed")
-        elif is_official:
-            self.options |= NEW_NAME
-        if is_official:
-            check_reasoning(model.removeprefix("ft:"), self.settings.reasoning, OPENAI)
-        self.arguments = {"base_url": self.url, "api_key": self.key or NOT_NEEDED}
 
     def adapt(self, complaint: str, request: Request) -> bool:
-        if self.wire is openai_responses or NEW_NAME["max_name"] not in complaint:
-            return super().adapt(complaint, request)
-        if "max_name" in self.options:
-            return False
-        self.options |= NEW_NAME  # as all newer models of OpenAI have it, behind a proxy, too
-        return True
+        name = "max_completion_tokens"  # as all newer models of OpenAI have it
+        if self.wire is openai_chat and name in complaint and "max_name" not in self.options:
+            self.options["max_name"] = name
+            return True
+        return super().adapt(complaint, request)

@@ -13,12 +13,13 @@ from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
+from math import inf
 from time import monotonic
 from types import ModuleType
-from typing import Any, TypeAlias
+from typing import Any
 from weakref import WeakKeyDictionary
 
-from ..errors import BadResponse, ConnectionFailed
+from ..errors import BadResponse, TimedOut
 from ..messages import Json
 from .address import is_exposed, shown_address
 
@@ -32,13 +33,33 @@ class Trip:
     once one has come.
     """
 
-    deadline: float | None = None
+    deadline: float = inf
     response: Any = None
+
+    def check(self) -> float:
+        """The seconds that are left. Raises TimedOut where there are none."""
+        left = self.deadline - monotonic()
+        if left <= 0:
+            raise TimedOut("the deadline has passed")
+        return left
 
 
 # The trip of the request that is sent next in this context. The SDKs have no other way to hand it
 # down to the HTTP client.
 TRIP: ContextVar[Trip | None] = ContextVar("TRIP", default=None)
+
+
+def arrived() -> Any:
+    """The response to the request that was sent last in this context; None where none has come."""
+    trip = TRIP.get() or Trip()
+    return trip.response
+
+
+class Done:
+    """What the hooks return: sync clients drop it, async ones await it."""
+
+    def __await__(self) -> Iterator[None]:
+        return iter(())
 
 
 @cache
@@ -47,55 +68,36 @@ def certificates(http: ModuleType) -> Any:
     return http.create_ssl_context()
 
 
-def client_arguments(http: ModuleType, url: str, *, is_async: bool = False) -> Json:
+def client_arguments(http: ModuleType, url: str) -> Json:
     """The arguments that make a client of `http` (httpx or httpx2) keep the rules, for `url`."""
 
-    def outgoing(request: Any) -> None:
+    def outgoing(request: Any) -> Done:
         trip = TRIP.get()
-        if trip is None or trip.deadline is None:
-            return
-        left = trip.deadline - monotonic()
-        if left <= 0:
-            raise http.ReadTimeout("the deadline has passed")
+        if trip is None:
+            trip = Trip()
+            TRIP.set(trip)
+        request.extensions["trip"] = trip
+        left = trip.check()
         timeouts = request.extensions["timeout"]
         for step, timeout in timeouts.items():
-            timeouts[step] = left if timeout is None else min(timeout, left)
+            timeouts[step] = min(timeout, left)
+        return Done()
 
-    def incoming(response: Any) -> None:
-        trip = TRIP.get() or Trip()
+    def incoming(response: Any) -> Done:
+        trip = response.request.extensions["trip"]
         trip.response = response
-        _check_redirect(response)
-        response.stream = _bounded_stream(http)(response, trip.deadline)
+        response.stream = _bounded_stream(http)(response.stream, trip)
+        return Done()
 
-    async def async_outgoing(request: Any) -> None:
-        outgoing(request)
-
-    async def async_incoming(response: Any) -> None:
-        incoming(response)
-
-    hooks: Json = {"request": [outgoing], "response": [incoming]}
-    if is_async:
-        hooks = {"request": [async_outgoing], "response": [async_incoming]}
+    mounts = {}
+    if not is_exposed(url) and url.startswith("http:"):
+        mounts = {shown_address(url): None}  # the proxy of a company cannot reach this machine
     return {
-        "event_hooks": hooks,
+        "follow_redirects": False,
+        "event_hooks": {"request": [outgoing], "response": [incoming]},
         "verify": certificates(http),
-        "mounts": _direct_routes(url),
+        "mounts": mounts,
     }
-
-
-def _direct_routes(url: str) -> Json:
-    """A server on this machine is asked directly: the proxy of a company cannot reach it."""
-    if url.startswith("https:") or is_exposed(url):
-        return {}
-    return {shown_address(url): None}
-
-
-def _check_redirect(response: Any) -> None:
-    if not response.has_redirect_location:
-        return
-    target = str(response.request.url.join(response.headers["location"]))
-    said = f"{response.request.url.host} redirects to {shown_address(target)}"
-    raise ConnectionFailed(f"{said}; check base_url, or set it to that if you trust it")
 
 
 @cache
@@ -103,33 +105,25 @@ def _bounded_stream(http: ModuleType) -> Any:
     """The class of streams of `http` that end in time, and before they are too large."""
 
     class BoundedStream(http.SyncByteStream, http.AsyncByteStream):  # type: ignore[misc, name-defined]
-        def __init__(self, response: Any, deadline: float | None) -> None:
-            self.stream = response.stream
-            self.host = response.request.url.host
-            self.deadline = deadline
+        def __init__(self, stream: Any, trip: Trip) -> None:
+            self.stream = stream
+            self.trip = trip
             self.size = 0
 
-        def check(self, piece: bytes) -> None:
+        def check(self, piece: bytes) -> bytes:
             self.size += len(piece)
             if self.size > LARGEST_ANSWER:
-                size = f"{LARGEST_ANSWER >> 20} MB"
-                raise BadResponse(f"{self.host} sent more than {size}; check base_url")
-            if self.deadline is not None and monotonic() >= self.deadline:
-                raise http.ReadTimeout("the deadline has passed")
+                raise BadResponse(f"it sent more than {LARGEST_ANSWER >> 20} MB; check base_url")
+            self.trip.check()
+            return piece
 
         def __iter__(self) -> Iterator[bytes]:
             for piece in self.stream:
-                self.check(piece)
-                yield piece
+                yield self.check(piece)
 
-        def __aiter__(self) -> AsyncIterator[bytes]:
-            self.pieces = aiter(self.stream)
-            return self
-
-        async def __anext__(self) -> bytes:
-            piece: bytes = await anext(self.pieces)
-            self.check(piece)
-            return piece
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            async for piece in self.stream:
+                yield self.check(piece)
 
         def close(self) -> None:
             self.stream.close()
@@ -140,57 +134,31 @@ def _bounded_stream(http: ModuleType) -> Any:
     return BoundedStream
 
 
-Connect: TypeAlias = Callable[[], tuple[Any, Callable[[], Any]]]  # a client, and what closes it
-
-
-@dataclass
-class _Shared:
-    """An async client that serves several requests, and the generator that closes it."""
-
-    client: Any
-    life: AsyncIterator[Any]
-    requests: int = 0
-
-
-class PerLoop:
-    """The async clients of each event loop, each for up to `AT_ONCE` requests, made when needed.
+@asynccontextmanager
+async def loop_client(
+    clients: WeakKeyDictionary[Any, list[Any]], connect: Callable[[], Any]
+) -> AsyncIterator[Any]:
+    """A client of the running loop, for one request. `clients`: the free places of each loop;
+    `connect` makes a client, for up to `AT_ONCE` requests.
 
     A connection pool belongs to the loop it was opened on; a second `asyncio.run` would meet a
     dead one. And it looks at every connection it has for every request, so 200 requests at once
     are faster by far on a dozen clients than on one.
     """
+    free = clients.setdefault(asyncio.get_running_loop(), [])
+    if not free:
+        life = _life(connect())
+        free += [(await anext(life), life)] * AT_ONCE
+    place = free.pop()
+    try:
+        yield place[0]
+    finally:
+        free.append(place)
 
-    def __init__(self) -> None:
-        self._open: WeakKeyDictionary[Any, list[_Shared]] = WeakKeyDictionary()
 
-    @asynccontextmanager
-    async def client(self, connect: Connect) -> AsyncIterator[Any]:
-        """A client of the running loop, for one request. `connect` makes one. It is not kept: a
-        provider that its own clients hold would be closed late, by the garbage collector.
-        """
-        shared = await self._free_client(connect)
-        shared.requests += 1
-        try:
-            yield shared.client
-        finally:
-            shared.requests -= 1
-
-    async def _free_client(self, connect: Connect) -> _Shared:
-        loop = asyncio.get_running_loop()
-        clients = self._open.setdefault(loop, [])
-        for shared in clients:
-            if shared.requests < AT_ONCE:
-                return shared
-        life = self._life(loop, connect)
-        shared = _Shared(await anext(life), life)
-        clients.append(shared)
-        return shared
-
-    async def _life(self, loop: Any, connect: Connect) -> AsyncIterator[Any]:
-        """A client until its loop ends: `asyncio.run` closes the generators that are open then."""
-        client, close = connect()
-        try:
-            yield client
-        finally:
-            self._open.pop(loop, None)
-            await close()
+async def _life(client: Any) -> AsyncIterator[Any]:
+    """A client until its loop ends: `asyncio.run` closes the generators that are open then."""
+    try:
+        yield client
+    finally:
+        await client.close()
