@@ -100,12 +100,6 @@ class Step:
         return [event for call in self.calls for event in call.events]
 
     @property
-    def actions(self) -> list[Call]:
-        """The calls in it that ran, and are no thoughts."""
-        ran = [call for call in self.calls if call.status in ("done", "failed", "in doubt")]
-        return [call for call in ran if call.call.name != THINK_NAME]
-
-    @property
     def decisions(self) -> list[Call]:
         """The calls in it that are decisions."""
         return [call for call in self.calls if call.decision]
@@ -298,9 +292,8 @@ class _Builder:
             return False
         if self._guarded is not None:
             return any(fnmatchcase(name, pattern) for pattern in self._guarded)
-        if name in self._changes:
-            return self._changes[name]
-        return not self._started or name in self._started
+        may_change = not self._started or name in self._started
+        return self._changes.get(name, may_change)
 
     def _answer(self, call: Call, answer: Answer) -> None:
         """Go on with what is said about a call."""
@@ -392,7 +385,8 @@ def _figures(turns: Iterable[Turn]) -> Json:
     for turn in turns:
         for step in turn.steps:
             models[f"{step.reply.provider}:{step.reply.model}".strip(":")] = None
-            actions += step.actions
+            ran = [call for call in step.calls if call.status in ("done", "failed", "in doubt")]
+            actions += [call for call in ran if call.call.name != THINK_NAME]
     models.pop("", None)
     came_about = Counter(action.how or "none" for action in actions)
     return {

@@ -222,12 +222,12 @@ def thought_of(actions: Collection[Action]) -> str:
     if not actions:
         return "no action"
     text = counted(len(actions), "action")
-    failed = [action for action in actions if action.result.is_error]
+    failed = sum(action.result.is_error for action in actions)
     if failed:
-        text += f", {len(failed)} failed"
-    thoughtful = [action for action in actions if action.thought is not None]
-    if len(thoughtful) < len(actions):
-        return f"{text}, {len(thoughtful) or 'none'} of them behind a thought"
+        text += f", {failed} failed"
+    thoughtful = sum(action.thought is not None for action in actions)
+    if thoughtful < len(actions):
+        return f"{text}, {thoughtful or 'none'} of them behind a thought"
     each = "each " if len(actions) > 1 else ""
     return f"{text}, {each}behind a thought"
 
