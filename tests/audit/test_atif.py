@@ -1,6 +1,7 @@
 """ATIF: our runs, for other programs, and back; and the runs that other programs wrote in it."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -15,7 +16,6 @@ from think_agent.messages import (
     Assistant,
     ToolCall,
     ToolResult,
-    Usage,
     User,
     from_json,
     to_json,
@@ -35,9 +35,9 @@ def read_back(trajectory, folder):
 
 
 def without_ours(trajectory):
-    """As another program would write it: without the messages that a step was made of."""
+    """As another program would write it: without our header, and the messages of each step."""
     steps = [{k: v for k, v in step.items() if k != "extra"} for step in trajectory["steps"]]
-    return {**trajectory, "steps": steps}
+    return {**trajectory, "steps": steps, "extra": None}
 
 
 def test_a_run_goes_out_and_comes_back_as_the_same_run(tmp_path, capsys):
@@ -84,12 +84,13 @@ def test_any_transcript_comes_back(tmp_path_factory, messages):
 @settings(deadline=None, max_examples=60)
 def test_any_transcript_is_valid(messages):
     tools = [{"name": "pay", "parameters": {}}]
+    messages = [replace(message, at=None) for message in messages]  # times are the writer's
     assert is_valid(to_atif(messages, {"instructions": "x", "model": "m", "tools": tools}))
 
 
 def test_hostile_messages_are_valid_too():
-    entries = hostile("\x1b<script>")
-    assert is_valid(to_atif([e for e in entries if isinstance(e, MESSAGES)], {"tools": {}}))
+    entries = [e for e in hostile("\x1b<script>") if isinstance(e, MESSAGES)]
+    assert is_valid(to_atif([replace(entry, at=None) for entry in entries], {}))
 
 
 STEPS = [
@@ -138,13 +139,13 @@ def test_what_another_program_wrote_is_read(tmp_path):
     request, reply, *results, second, last = run.messages
     assert request == User("Pay")
     assert reply.tool_calls[1] == ToolCall("b", "pay", {"to": "Ann"})
-    assert (reply.thinking, reply.model, reply.usage) == ("hm", "m", Usage(10, 5, 2))
+    assert reply.thinking == "hm"
     assert [(m.name, m.content, m.is_error) for m in results] == [
         ("think", "ok", False),
         ("pay", "no", True),
     ]
     assert (second.tool_calls[0].name, last.content) == ("pay", "paid")
-    assert run.failed == [(True, True), (False, False)]
+    assert run.guessed == {"a", "c"}  # of b, the log says that it failed
     assert count([run])["actions behind a thought of their own turn"] == (1, 2)
 
 
@@ -152,7 +153,7 @@ def test_what_another_program_wrote_is_read(tmp_path):
     ("change", "said"),
     [
         ({"is_copied_context": True}, "row 5: a step that was copied from another trajectory"),
-        ({"tool_calls": []}, "row 5: a part that nobody knows"),
+        ({"tool_calls": []}, "row 5: a result without a call: ''"),
         ({"observation": None}, "row 5: a call without a result: pay"),
         ({"message": [{"type": "image", "source": {}}]}, "row 5: a part of the type 'image'"),
     ],
@@ -183,4 +184,5 @@ def test_a_failure_is_told_in_a_field(tmp_path):
     call = ToolCall("c", "pay", {})
     said = [User("Pay"), Assistant(tool_calls=(call,)), ToolResult("c", "pay", "no", is_error=True)]
     found = read_back(without_ours(to_atif(said, {})), tmp_path)
-    assert found.runs[0].failed == [(True, True)]
+    assert found.runs[0].messages[-1].is_error
+    assert found.runs[0].guessed == set()

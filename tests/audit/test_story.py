@@ -22,7 +22,7 @@ from think_agent.testing import call, think
 
 PLAIN = {"force": "never", "silence": "accept"}
 CRASHED = "the run was stopped inside it: it may have happened"
-AGAIN = "RUN AGAIN, though it was started once before and did not return"
+AGAIN = "RUN AGAIN, though it was started before and did not return"
 
 
 def in_each_form(messages, **options):
@@ -85,6 +85,9 @@ def test_a_double_payment_after_a_crash_is_the_loudest_thing(tmp_path):
     assert events(made, "pay") == [[*story, "done"]]
     for text in forms:
         in_order(text, *story)
+    lines = forms[1].splitlines()
+    said = ["! started", f"! {CRASHED}", f"! {AGAIN}"]
+    assert [sum(part in line for line in lines) for part in said] == [1, 1, 1]  # each once
     page = to_html(made)
     assert f'<p class="alarm again"><a href="#step-1"><strong>pay</strong>: {AGAIN}</a></p>' in page
     assert page.index("alarm again") < page.index('<li class="chapter">')
@@ -105,7 +108,7 @@ def test_a_repeat_under_the_same_key_is_told_too(tmp_path):
     replies = [(think("due"), call("pay", cents=58000)), "Paid."]
     _, forms = in_each_form(crashing(tmp_path, pay, replies, ["", ""]).transcript)
     [key] = set(paid)
-    again = f"RUN AGAIN under the same idempotency key {key}, though it was started once before"
+    again = f"RUN AGAIN under the idempotency key {key}, though it was started before"
     for text in forms:
         in_order(text, f"started under the idempotency key {key}", CRASHED, again)
 
@@ -162,6 +165,15 @@ def test_a_denial_an_edit_and_a_refusal_stand_with_who_and_why():
     for text in forms:
         in_order(text, "denied by Ada: not today", "approved with other arguments by Bob")
     assert "pay 2 cents → ok" in text_in(to_html(made))  # what ran, not what was asked for
+
+
+def test_a_refusal_of_a_call_that_was_started_says_the_crash_before_it():
+    said = [User("Pay"), Assistant(tool_calls=(ToolCall("a", "pay", {}),)), Started("a", "pay")]
+    refused = ToolResult("a", "pay", "error", True, "person", in_doubt=True)
+    made, forms = in_each_form([*said, refused])
+    assert events(made, "pay") == [["started", CRASHED, "refused: a person said no"]]
+    for text in forms:
+        in_order(text, "started", CRASHED)
 
 
 def test_an_end_with_a_check_unmet_is_loud_and_each_check_is_shown():

@@ -10,15 +10,18 @@ too narrow. A thought before an act is a claim, not a cause; and that thoughts g
 do not, says nothing as long as hard tasks make a model think more.
 """
 
+import fnmatch
 import json
-from collections.abc import Collection, Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
-from fnmatch import fnmatchcase
 
 from ..evaluation.intervals import wilson
 from ..evaluation.tables import Section
-from ..messages import THINK_NAME, Message, ToolCall, User, pairs
+from ..messages import THINK_NAME, Assistant, Message, User
+from ..think import should_continue
 from ..turn import Turn
+from . import words
 from .imports import Log, Run
 
 MOST_GROUPS = 8  # columns of a table that somebody can read
@@ -27,36 +30,37 @@ REMARK = (
     "share and its 95 % interval; a thought is a claim, not a cause; calls of one run are not "
     "independent of each other"
 )
-
-
-class _Tally:
-    """How many of how many, by what is counted."""
-
-    def __init__(self) -> None:
-        self.shares: dict[str, tuple[int, int]] = {}
-
-    def add(self, what: str, part: int, whole: int = 1) -> None:
-        parts, wholes = self.shares.get(what, (0, 0))
-        self.shares[what] = (parts + int(part), wholes + whole)
+ROWS = {
+    "behind": "{writes} behind a thought of their own turn",
+    "carried": "{writes} that carry that thought themselves",
+    "near": "{writes} with one since the last action, in any turn",
+    "reasoned": "{writes} with native reasoning in their reply",
+    "spoken": "{writes} with words in their reply",
+    "thought": "runs with a thought in them",
+    "after done": "actions after a thought that said done",
+    "promise": "turns that ended in words after a thought that said go on",
+    "repeat": "actions repeated, with the same result",
+    "failed": "actions that failed, by the log's own word",
+    "error": "actions whose result begins with 'error'",
+}
+UNREAD = "what could not be read"
 
 
 def tools_of(runs: Iterable[Run]) -> set[str]:
     """The names of the tools that were called, but for `think`."""
     names: set[str] = set()
     for run in runs:
-        for turn in Turn.all(run.messages):
-            for reply in turn.replies:
-                names.update(call.name for call in reply.tool_calls)
+        for message in run.messages:
+            if isinstance(message, Assistant):
+                names.update(call.name for call in message.tool_calls)
     return names - {THINK_NAME}
 
 
-def fitting(names: Collection[str], patterns: Sequence[str]) -> set[str]:
-    """The names that fit one of the patterns (`"book_*"`); all of them where none is given."""
-    if not patterns:
-        return set(names)
+def fitting(names: Collection[str], patterns: Iterable[str]) -> set[str]:
+    """The names that fit one of the patterns (`"book_*"`)."""
     found: set[str] = set()
     for pattern in patterns:
-        found.update(name for name in names if fnmatchcase(name, pattern))
+        found.update(fnmatch.filter(names, pattern))
     return found
 
 
@@ -64,72 +68,65 @@ def count(runs: Sequence[Run], guarded: Sequence[str] = ()) -> dict[str, tuple[i
     """What there is to count, in words: how many, and of how many. Writes are the calls that ran of
     `guarded` tools (patterns of their names); where none are given, all actions are counted.
     """
+    writes = "writes"
+    if not guarded:
+        writes, guarded = "actions", ["*"]
     writing = fitting(tools_of(runs), guarded)
-    writes = "writes" if guarded else "actions"
-    tally = _Tally()
-    for row in (
-        f"{writes} behind a thought of their own turn",
-        f"{writes} that carry that thought themselves",
-        f"{writes} with one since the last action, in any turn",
-        f"{writes} with native reasoning in their reply",
-        f"{writes} with words in their reply",
-    ):
-        tally.add(row, 0, 0)
-
+    tally: Counter[tuple[str, bool]] = Counter()
     for run in runs:
-        turns = Turn.all(run.messages)
-        tally.add("runs with a thought in them", any(turn.thoughts for turn in turns))
-        _count_writes(run.messages, writing, writes, tally)
-        for turn in turns:
-            _count_turn(turn, tally)
-        for failed, is_told in run.failed:
-            tally.add("actions that failed, by the log's own word", failed and is_told, is_told)
-            told_by_text = failed and not is_told
-            tally.add("actions whose result begins with 'error'", told_by_text, not is_told)
-    return tally.shares
+        tally.update(_of_run(run, writing))
+    found: dict[str, tuple[int, int]] = {}
+    for key, row in ROWS.items():
+        part = tally[key, True]
+        found[row.format(writes=writes)] = (part, part + tally[key, False])
+    return found
 
 
-def _count_turn(turn: Turn, tally: _Tally) -> None:
-    goes_on = bool(turn.thoughts) and turn.thoughts[-1].should_continue is True
-    ends_in_words = turn.reply is not None and not turn.reply.tool_calls
-    tally.add(
-        "turns that ended in words after a thought that said go on", goes_on and ends_in_words
-    )
-    repeated = turn.repeats.total() - len(turn.repeats)
-    tally.add("actions repeated, with the same result", repeated, len(turn.actions))
+def _of_run(run: Run, writing: set[str]) -> Iterator[tuple[str, bool]]:
+    """What is so in a run and what is not, by the keys of ROWS."""
+    turns = Turn.all(run.messages)
+    yield "thought", any(turn.thoughts for turn in turns)
+    for action in Turn.of(_unbroken(run.messages)).actions:
+        if action.call.name in writing:
+            yield "near", action.thought is not None
+    for turn in turns:
+        yield from _of_replies(turn, writing)
+        for action in turn.actions:
+            key = "failed"
+            if action.call.id in run.guessed:
+                key = "error"
+            yield key, action.result.is_error
+            if action.call.name in writing:
+                yield "behind", action.thought is not None
+                yield "carried", action.how == "carried"
+        for times in turn.repeats.values():
+            for place in range(times):
+                yield "repeat", place > 0
 
 
-def _count_writes(
-    messages: Iterable[Message], writing: set[str], writes: str, tally: _Tally
-) -> None:
-    """What stands behind each write, when it was answered."""
-    turn = Turn()
-    unbroken = Turn()  # the same run, as one single turn
-    for message, call in pairs(messages):
-        if call and call.name != THINK_NAME:
-            is_done = bool(turn.thoughts) and turn.thoughts[-1].should_continue is False
-            tally.add("actions after a thought that said done", is_done)
-        if call and call.name in writing:
-            _count_write(call, turn, unbroken, writing, writes, tally)
-        turn.add(message)
+def _unbroken(messages: Iterable[Message]) -> Iterator[Message]:
+    """The same run, as one single turn."""
+    for message in messages:
         if isinstance(message, User):
             message = replace(message, kind="nudge")
-        unbroken.add(message)
+        yield message
 
 
-def _count_write(
-    call: ToolCall, turn: Turn, unbroken: Turn, writing: set[str], writes: str, tally: _Tally
-) -> None:
-    thought = turn.thought_behind(call, writing)
-    near = unbroken.thought_behind(call, writing)
-    carried = thought is not None and thought.how == "carried"
-    tally.add(f"{writes} behind a thought of their own turn", thought is not None)
-    tally.add(f"{writes} that carry that thought themselves", carried)
-    tally.add(f"{writes} with one since the last action, in any turn", near is not None)
-    if turn.reply:
-        reasoned = bool(turn.reply.thinking.strip())
-        tally.add(f"{writes} with native reasoning in their reply", reasoned)
-        tally.add(f"{writes} with words in their reply", bool(turn.reply.words))
+def _of_replies(turn: Turn, writing: set[str]) -> Iterator[tuple[str, bool]]:
+    """What is so in the replies of a turn."""
+    ran = {action.call.id for action in turn.actions}
+    signal = None  # of the last thought
+    for reply in turn.replies:
+        for call in reply.tool_calls:
+            if call.name == THINK_NAME:
+                signal = should_continue(call)
+            elif call.id in ran:
+                yield "after done", signal is False
+                if call.name in writing:
+                    yield "reasoned", bool(reply.thinking.strip())
+                    yield "spoken", bool(reply.words)
+    ends_in_words = turn.reply is not None and not turn.reply.tool_calls
+    yield "promise", signal is True and ends_in_words
 
 
 def groups(runs: Sequence[Run], by: str = "") -> dict[str, list[Run]]:
@@ -145,29 +142,26 @@ def usual_fact(runs: Sequence[Run]) -> str:
     """The fact by which runs are grouped where nothing else is asked: the reward, if there is one
     of few values.
     """
-    has_reward = any(REWARD in run.facts for run in runs)
-    if has_reward and len(groups(runs, REWARD)) <= MOST_GROUPS:
+    if any(REWARD in run.facts for run in runs) and len(groups(runs, REWARD)) <= MOST_GROUPS:
         return REWARD
     return ""
 
 
 def table(log: Log, guarded: Sequence[str] = (), *, by: str = "") -> Section:
     """What is counted, with intervals: of all runs and, with `by`, of each group."""
-    found = groups(log.runs, by)
-    counted = [count(runs, guarded) for runs in found.values()]
-    header = ["what", *(f"{name}: {len(runs)} runs" for name, runs in found.items())]
+    header = ["what"]
+    cells: dict[str, list[str]] = defaultdict(list)
+    for name, runs in groups(log.runs, by).items():
+        header.append(f"{name}: {len(runs)} runs")
+        for what, share in count(runs, guarded).items():
+            cells[what].append(_share(*share))
+        cells[UNREAD].append(str(sum(len(run.unread) for run in runs)))
+    cells[UNREAD][0] = str(len(log.unread))  # of all, with the lines of no run
     rows = [header]
-    for what in counted[0]:
-        rows.append([what, *(_share(*shares.get(what, (0, 0))) for shares in counted)])
-    unread = ["what could not be read"]
-    for name, runs in found.items():
-        places = sum(len(run.unread) for run in runs)
-        if name == "all":
-            places += len(log.torn)
-        unread.append(str(places))
-    rows.append(unread)
-    number = "1 run" if len(log.runs) == 1 else f"{len(log.runs)} runs"
-    return Section(f"{number} ({log.format or 'plain messages'})", REMARK, rows)
+    for what, shares in cells.items():
+        rows.append([what, *shares])
+    title = f"{words.counted(len(log.runs), 'run')} ({log.format or 'plain messages'})"
+    return Section(title, REMARK, rows)
 
 
 def _share(part: int, whole: int) -> str:

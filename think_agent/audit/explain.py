@@ -5,15 +5,12 @@ differs from what was recorded, and that is said (`as_recorded`).
 """
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from ..agent import Agent, Saved
-from ..effects import Effect, Flush, Perform, RunCheck, effects
-from ..loop import AskHuman, Step, next_step
-from ..messages import Assistant, Checked, Message, Started, ToolResult, User, Verdict
-from ..model import Request
-from ..streaming import Notice
+from ..loop import AskHuman, CallModel, CallTool, Check, Done, Refuse, Step, next_step
+from ..messages import Assistant, Checked, Ended, Message, Started, ToolResult, User, Verdict
 from ..transcript import Transcript
 from ..turn import Turn
 
@@ -55,9 +52,8 @@ def _explained(agent: Agent, transcript: Iterable[Message]) -> Iterator[Explaine
                 if changed != step:
                     planned.append((policy.__name__, changed))
                 step = changed
-
-            due = effects(agent.settings, step, turn)
-            yield Explained(tuple(planned), tuple(came), _is_due(came, due))
+            as_recorded = not came or _fits(step, came[-1])
+            yield Explained(tuple(planned), tuple(came), as_recorded)
         for message in recorded:
             turn.add(message)
 
@@ -77,23 +73,15 @@ def _is_request(message: Message) -> bool:
     return isinstance(message, User) and message.kind == "person"
 
 
-def _is_due(came: Sequence[Message], due: Sequence[Effect]) -> bool:
-    """Are these the messages, or the first of them, that come of the effects?"""
-    recorded = [e for e in due if not isinstance(e, (Started, Flush, Notice))]
-    if len(came) > len(recorded):
-        return False
-    return all(_fits(effect, message) for effect, message in zip(recorded, came, strict=False))
-
-
-def _fits(effect: Effect, message: Message) -> bool:
-    """Is this the message, as far as it can be known, that comes of the effect?"""
-    match effect, message:
-        case Request(tool_choice=choice), Assistant(tool_choice=asked):
-            return choice == asked
-        case Perform(call=call), ToolResult(call_id=id, refused=""):
-            return id == call.id
-        case RunCheck(name=name), Checked(name=checked):
-            return name == checked
-        case AskHuman(), Verdict():
+def _fits(step: Step, message: Message) -> bool:
+    """Is this the message, as far as it can be known, that comes of the step?"""
+    match step, message:
+        case (
+            (CallModel(tool_choice=planned), Assistant(tool_choice=found))
+            | (Refuse(code=planned), ToolResult(refused=found))
+            | (Done(exit=planned), Ended(exit=found))
+        ):
+            return planned == found
+        case (CallTool(), ToolResult(refused="")) | (Check(), Checked()) | (AskHuman(), Verdict()):
             return True
-    return effect == message
+    return False

@@ -1,36 +1,37 @@
-"""What the logs of other programs look like: one table of formats, one reader for the rows of all.
+"""What the logs of other programs look like: tables of formats, one reader for the rows of all.
 
 Rule 1: a row is read by its own shape, never by the name of its format. So a log that was taken for
         another one is read all the same, and a log that mixes two is read, too.
-Rule 2: what has no known shape is an `Unread`, with its reason. Nothing is left out in silence.
+Rule 2: what has no known shape is noted as unread, with its reason. Nothing is left out in silence.
 Rule 3: a log that is known but not read here is refused by its name.
 
-Limitations: tokens are read from ATIF alone. Left out on purpose: Claude Code's own bookkeeping
-(BOOKKEEPING), where a sub-agent's progress is a copy of what stands in that agent's own file.
+Limitations: tokens, times and the names of models are not read. Left out on purpose: Claude Code's
+own bookkeeping (BOOKKEEPING), where a sub-agent's progress is a copy of what stands in that agent's
+own file.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any
 
-from ..messages import Assistant, Json, ToolCall, ToolResult, Usage, User
+from ..messages import Assistant, Json, ToolCall, ToolResult, User, from_json
 from ..text import json_text
-from ..wire.json_reading import json_object
+from ..wire.incoming import arguments_of
+from .runs import Run
 
-# The formats that are read, and the marks of their rows: a field that only they have, or `type=`,
-# `role=`, `part=` (the type of a part of the content) and `arguments=` (how those of a call are
-# written). The first format with a mark in a log is the log's; without marks, it may be any.
+# The formats that are read, and the marks of their rows: a field that only they have, or the type
+# of a row or of a part of its content. The first format with a mark in a log is the log's; without
+# marks, it may be any.
 FORMATS = {
     "atif": {"step_id"},
     "claude-code": {"parentUuid", "isSidechain", "sessionId", "session_id"},
     "responses": {
         *("type=function_call", "type=function_call_output", "type=reasoning"),
         *("type=custom_tool_call", "type=custom_tool_call_output"),
-        *("part=input_text", "part=output_text"),
+        *("type=input_text", "type=output_text"),
     },
-    "anthropic": {"part=tool_use", "part=tool_result", "part=thinking", "part=server_tool_use"},
-    "ollama": {"tool_name", "thinking", "arguments=object"},
-    "openai": {"tool_calls", "tool_call_id", "function_call", "role=function"},
+    "anthropic": {"type=tool_use", "type=tool_result", "type=thinking", "type=server_tool_use"},
+    "ollama": {"tool_name", "thinking"},
+    "openai": {"tool_calls", "tool_call_id", "function_call"},
 }
 OTHERS = (  # logs that are known by fields that stand together, and are refused
     ("Inspect", {"eval", "samples"}),
@@ -52,40 +53,23 @@ BOOKKEEPING = {  # types of rows in which Claude Code notes something for itself
     *("rate_limit_event", "result", "stream_event", "summary", "system", "tag"),
     "worktree-state",
 }
+
+# The types of parts that are read, in whatever format.
+TEXTS = {"text", "input_text", "output_text", "refusal"}
+REASONING = {"thinking", "redacted_thinking", "reasoning"}
+CALLS = {  # where the id of a call stands, and where its arguments do
+    "tool_use": ("id", "input"),
+    "function_call": ("call_id", "arguments"),
+    "custom_tool_call": ("call_id", "input"),
+}
+RESULTS = {  # where the id of the call stands, where the result does; whether it failed, if unsaid
+    "tool_result": ("tool_use_id", "content", False),
+    "function_call_output": ("call_id", "output", None),
+    "custom_tool_call_output": ("call_id", "output", None),
+    "tool": ("tool_call_id", "content", None),
+}
+SAYING = ("text", "refusal", "thinking", "summary", "content")  # fields of a part that hold text
 HIDDEN = "(reasoning that the log does not show)"
-
-
-@dataclass(frozen=True, slots=True)
-class Instructions:
-    """What the model was told before it began."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """A reply, or a part of one: parts with the same `id` belong together."""
-
-    message: Assistant
-    id: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """What a call gave. `failed` is the log's own word for it; None where it has none."""
-
-    message: ToolResult
-    failed: bool | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Unread:
-    """What could not be read."""
-
-    what: str
-
-
-Piece: TypeAlias = Instructions | User | Reply | Result | Unread
 
 
 # Which format is it?
@@ -96,7 +80,8 @@ def format_of(rows: Iterable[Any]) -> str:
     found: set[str] = set()
     for row in rows:
         if isinstance(row, dict):
-            found.update(_marks(row))
+            found.update(row)
+            found.update(f"type={part.get('type')}" for part in [row, *_parts(row.get("content"))])
     for name, marks in FORMATS.items():
         if marks & found:
             return name
@@ -105,258 +90,154 @@ def format_of(rows: Iterable[Any]) -> str:
 
 def other_format(value: Any) -> str:
     """The name of the program that wrote this, where it is known and not read here."""
-    if not isinstance(value, dict):
-        return ""
-    for name, fields in OTHERS:
-        if fields <= value.keys():
-            return name
+    if isinstance(value, dict):
+        for name, fields in OTHERS:
+            if fields <= value.keys():
+                return name
     return ""
 
 
-def _marks(row: Json) -> Iterator[str]:
-    for key, value in row.items():
-        if value is not None:
-            yield key
-    yield f"type={row.get('type')}"
-    yield f"role={row.get('role')}"
-    for part in _parts(row.get("content")):
-        yield f"part={part.get('type')}"
-    for call in _parts(row.get("tool_calls")):
-        match call:
-            case {"function": {"arguments": dict()}}:
-                yield "arguments=object"
+# From a row to what it says.
 
 
-# From a row to its pieces.
-
-
-@dataclass(slots=True)
-class _Contents:
-    """What stands in a row, sorted."""
-
-    texts: list[str] = field(default_factory=list)
-    thinking: list[str] = field(default_factory=list)
-    calls: list[ToolCall] = field(default_factory=list)
-    results: list[Result] = field(default_factory=list)
-    unread: list[Unread] = field(default_factory=list)
-
-    def add(self, part: Json) -> None:
-        """One part of any format: their shapes differ, so none is taken for another."""
-        text = _text_in(part)
-        thinking = _thinking_in(part)
-        call = _call_in(part)
-        if text is not None:
-            self.texts.append(text)
-        elif thinking is not None:
-            self.thinking.append(thinking)
-        elif call is not None:
-            self.calls.append(call)
-        else:
-            self._add_other(part)
-
-    def _add_other(self, part: Json) -> None:
-        """A result, or what nobody knows."""
-        match part:
-            case {"type": "tool_result", "tool_use_id": str(id)}:
-                self.add_result(id, "", part.get("content"), bool(part.get("is_error")))
-            case {"type": "function_call_output" | "custom_tool_call_output", "call_id": str(id)}:
-                self.add_result(id, "", part.get("output"), None)
-            case {"source_call_id": str(id)}:
-                extra = part.get("extra") or {}
-                failed = extra.get("is_error", extra.get("tool_result_is_error"))
-                self.add_result(id, "", part.get("content"), failed)
-            case {"type": kind}:
-                self.unread.append(Unread(f"a part of the type {kind!r}"))
-            case _:
-                self.unread.append(Unread("a part that nobody knows"))
-
-    def add_result(self, id: str, name: str, content: Any, failed: bool | None) -> None:
-        """What a call gave, as text."""
-        if isinstance(content, dict):
-            content = json_text(content)
-        texts: list[str] = []
-        for part in _parts(content):
-            if isinstance(part.get("text"), str):
-                texts.append(part["text"])
-            else:
-                what = f"a part of the type {part.get('type')!r} in a result"
-                self.unread.append(Unread(what))
-        self.results.append(Result(ToolResult(id, name, "".join(texts)), failed))
-
-
-def _text_in(part: Json) -> str | None:
-    match part:
-        case {"type": "text" | "input_text" | "output_text", "text": str(text)}:
-            return text
-        case {"type": "refusal", "refusal": str(text)}:
-            return text
-    return None
-
-
-def _thinking_in(part: Json) -> str | None:
-    match part:
-        case {"type": "thinking", "thinking": thinking}:  # a text; with Mistral, parts
-            return _text(thinking) or HIDDEN
-        case {"type": "redacted_thinking"}:
-            return HIDDEN
-        case {"type": "reasoning"}:
-            shown = [*_parts(part.get("summary")), *_parts(part.get("content"))]
-            return _text(shown) or HIDDEN
-    return None
-
-
-def _call_in(part: Json) -> ToolCall | None:
-    match part:
-        case {"type": "tool_use", "name": str(name)}:
-            return _call(part.get("id"), name, part.get("input"))
-        case {"function": {"name": str(name)}}:
-            return _call(part.get("id"), name, part["function"].get("arguments"))
-        case {"type": "function_call", "name": str(name)}:
-            return _call(part.get("call_id"), name, part.get("arguments"))
-        case {"type": "custom_tool_call", "name": str(name), "input": str(text)}:
-            return ToolCall(str(part.get("call_id") or ""), name, text)
-        case {"tool_call_id": str(id), "function_name": str(name)}:
-            return _call(id, name, part.get("arguments"))
-    return None
-
-
-def pieces(row: Any) -> Iterator[Piece]:
-    """What a row says, in our messages."""
+def read_row(row: Any, run: Run, reply: str = "") -> None:
+    """Add what a row says to its run; `reply` is the id of its reply, where the log has one."""
     match row:
+        case {"extra": {"think_agent": list(kept)}}:  # a step of our own ATIF has its messages
+            run.messages += [from_json(message) for message in kept]
         case {"step_id": _, "source": str()}:
-            yield from _step(row)
-        case {"type": "user" | "assistant", "message": dict()}:
-            yield from _claude_code(row)
+            _read_step(row, run)
+        case (  # Claude Code speaks in the user's role, too
+            {"isMeta": True, "message": {"content": content}}
+            | {"isCompactSummary": True, "message": {"content": content}}
+        ):
+            run.add_user(User(_text(content), "nudge"))
+        case {"type": "user" | "assistant" as role, "message": dict(message)}:
+            said = {**row, **message, "role": role, "message": None}
+            read_row(said, run, _plain(message.get("id")))
         case {"type": str(kind)} if kind in BOOKKEEPING:
             return
         case {"role": "system" | "developer"}:
-            yield Instructions(_text(row.get("content")))
-        case {"role": "user" | "assistant" as role}:
-            yield from _spoken(role, row, [*_parts(row.get("content")), *_calls(row)])
+            run.add_instructions(_text(row.get("content")))
+        case {"role": "user" | "assistant"}:
+            _read_parts(row, [*_parts(row.get("content")), *_beside(row)], run, reply)
         case {"role": "tool" | "function"}:
-            contents = _Contents()
-            name = str(row.get("tool_name") or row.get("name") or "")
-            contents.add_result(str(row.get("tool_call_id") or ""), name, row.get("content"), None)
-            yield from contents.results
-            yield from contents.unread
+            _read_result(row, *RESULTS["tool"], run)
         case {"role": role}:
-            yield Unread(f"a row of the role {role!r}")
+            run.leave_out(f"a row of the role {role!r}")
         case {"type": _}:  # an item of the Responses API is a part of its own
-            yield from _spoken("", row, [row])
+            _read_parts(row, [row], run, reply)
         case _:
-            yield Unread("a row that is no message")
+            run.leave_out("a row that is no message")
 
 
-def _spoken(role: str, row: Json, parts: Iterable[Json]) -> Iterator[Piece]:
-    """The pieces of a row, from its parts and from the fields in which some formats have more."""
-    contents = _Contents()
+def _read_parts(row: Json, parts: Iterable[Json], run: Run, reply: str) -> None:
+    """Add what these parts of a row say: the other parts, then its text."""
+    text = ""
     for part in parts:
-        contents.add(part)
-    for key in ("reasoning_content", "reasoning", "thinking"):
-        if isinstance(row.get(key), str) and not contents.thinking:
-            contents.thinking.append(row[key])
-    if isinstance(row.get("refusal"), str):
-        contents.texts.append(row["refusal"])
-
-    text = "".join(contents.texts)
-    reply = Assistant(text, "\n\n".join(contents.thinking), tuple(contents.calls))
-    if row.get("phase") == "commentary":
-        reply = replace(reply, text="", commentary=text)
-    says_nothing = reply == Assistant()
-    if role == "assistant" or not (role or says_nothing):
-        yield Reply(reply)
-    yield from contents.results
+        if part.get("type") in TEXTS:
+            text += _text(part)
+        else:
+            _read_part(part, run, reply)
+    role = row.get("role")
     if role == "user":
-        only_results = contents.results and not text
-        if not only_results:
-            yield User(text)
-    yield from contents.unread
+        has_results = any(part.get("type") in RESULTS for part in parts)
+        if text or not has_results:
+            run.add_user(User(text))
+    elif role == "assistant" or text:
+        run.add_reply(reply, Assistant(text))
 
 
-def _calls(row: Json) -> list[Json]:
-    """The calls that a reply has beside its content; OpenAI's first protocol had one."""
+def _read_part(part: Json, run: Run, reply: str) -> None:
+    """Add what a part says that is no text."""
+    kind = part.get("type")
+    if kind in REASONING:
+        run.add_reply(reply, Assistant(thinking=_text(part) or HIDDEN))
+    elif kind in CALLS:
+        id, arguments = CALLS[kind]
+        given = arguments_of(part.get(arguments))
+        call = ToolCall(_plain(part.get(id)), _plain(part.get("name")), given)
+        run.add_reply(reply, Assistant(tool_calls=(call,)))
+    elif kind in RESULTS:
+        _read_result(part, *RESULTS[kind], run)
+    else:
+        run.leave_out(f"a part of the type {kind!r}")
+
+
+def _beside(row: Json) -> Iterator[Json]:
+    """What stands beside the content of a row, as parts."""
+    yield from _parts(row.get("refusal"))
+    reasoning = row.get("reasoning_content", row.get("reasoning", row.get("thinking")))
+    if reasoning:
+        yield {"type": "reasoning", "content": reasoning}
     calls = _parts(row.get("tool_calls"))
-    if isinstance(row.get("function_call"), dict):
+    if row.get("function_call"):  # OpenAI's first protocol had one
         calls.append({"function": row["function_call"]})
-    return calls
+    for call in calls:
+        id = call.get("id", call.get("tool_call_id"))  # the second, and `function_name`, are ATIF's
+        named = {"type": "function_call", "call_id": id, "name": call.get("function_name")}
+        yield {**named, **call.get("function", call)}
+
+
+def _read_step(row: Json, run: Run) -> None:
+    """Add a step of ATIF: a row like others, and the results of its calls."""
+    if row.get("is_copied_context"):
+        run.leave_out("a step that was copied from another trajectory")
+        return
+    role = {"agent": "assistant"}.get(row["source"], row["source"])
+    said = {**row, "role": role, "content": row.get("message"), "source": None}
+    read_row(said, run, f"step {row['step_id']}")
+
+    observation = row.get("observation") or {}
+    for result in _parts(observation.get("results")):
+        extra = result.get("extra") or {}
+        failed = extra.get("is_error", extra.get("tool_result_is_error"))
+        _read_result(result, "source_call_id", "content", failed, run)
+
+
+def _read_result(part: Json, id: str, content: str, failed: bool | None, run: Run) -> None:
+    """Add what a call gave, as text; `id` and `content` are the fields in which these stand."""
+    given = part.get(content)
+    if isinstance(given, dict):
+        given = json_text(given)
+    text = ""
+    for piece in _parts(given):
+        if isinstance(piece.get("text"), str):
+            text += piece["text"]
+        else:
+            run.leave_out(f"a part of the type {piece.get('type')!r} in a result")
+    name = part.get("tool_name", part.get("name"))
+    result = ToolResult(_plain(part.get(id)), _plain(name), text)
+    run.add_result(result, part.get("is_error", failed))
 
 
 def _parts(content: Any) -> list[Json]:
     """A content as a list of parts; what is none becomes one that nobody knows."""
-    if content is None:
-        return []
-    if isinstance(content, str):
-        return [{"type": "text", "text": content}]
-    if not isinstance(content, list):
-        return [{"type": type(content).__name__}]
-    parts: list[Json] = []
-    for part in content:
-        parts += [part] if isinstance(part, dict) else _parts(str(part))
-    return parts
+    match content:
+        case None:
+            return []
+        case str():
+            return [{"type": "text", "text": content}]
+        case dict():
+            return [content]
+        case list():
+            return [part for item in content for part in _parts(item)]
+    return [{"type": type(content).__name__}]
 
 
 def _text(content: Any) -> str:
-    return "".join(str(part.get("text") or "") for part in _parts(content))
+    """All text in a content, whatever its shape."""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, dict):
+        content = [content.get(field) for field in SAYING]
+    if isinstance(content, list):
+        return "".join(_text(item) for item in content)
+    return ""
 
 
-def _call(id: Any, name: str, arguments: Any) -> ToolCall:
-    """A call with its arguments as an object, or as the text that is none."""
-    if arguments in (None, "", "null"):
-        arguments = {}
-    if not isinstance(arguments, dict):
-        text = arguments if isinstance(arguments, str) else json_text(arguments)
-        arguments = json_object(text)
-    return ToolCall(str(id or ""), name, arguments)
-
-
-def _claude_code(row: Json) -> Iterator[Piece]:
-    """A row of Claude Code's JSON lines: a message of Anthropic's protocol, or a part of one."""
-    message = {**row["message"], "role": row["type"]}
-    at = row.get("timestamp")
-    for piece in pieces(message):
-        match piece:
-            case Reply(message=reply):
-                reply = replace(reply, model=str(message.get("model") or ""), at=at)
-                yield Reply(reply, str(message.get("id") or ""))
-            case User() if row.get("isMeta") or row.get("isCompactSummary"):
-                yield replace(piece, kind="nudge", at=at)  # the program speaks, not the person
-            case User():
-                yield replace(piece, at=at)
-            case Result(message=result):
-                yield replace(piece, message=replace(result, at=at))
-            case _:
-                yield piece
-
-
-def _step(row: Json) -> Iterator[Piece]:
-    """A step of ATIF: a message, or a reply with the results of its calls."""
-    if row.get("is_copied_context"):
-        yield Unread("a step that was copied from another trajectory")
-        return
-    role = {"agent": "assistant", "user": "user"}.get(row["source"], "")
-    calls = _parts(row.get("tool_calls"))
-    parts = [*_parts(row.get("message")), *calls]
-    for result in (row.get("observation") or {}).get("results") or ():
-        if result.get("source_call_id") is None and len(calls) == 1:
-            result = {**result, "source_call_id": calls[0].get("tool_call_id")}
-        parts.append(result)
-    if not role and not row.get("observation"):
-        yield Instructions(_text(row.get("message")))
-        return
-
-    for piece in _spoken(role, row, parts):
-        if isinstance(piece, Reply):
-            reply = replace(piece.message, model=str(row.get("model_name") or ""))
-            reply = replace(reply, at=row.get("timestamp"), usage=_usage(row.get("metrics") or {}))
-            yield Reply(reply, f"step {row['step_id']}")
-        elif isinstance(piece, User):
-            yield replace(piece, at=row.get("timestamp"))
-        else:
-            yield piece
-
-
-def _usage(metrics: Json) -> Usage:
-    def count(name: str) -> int:
-        return metrics.get(name) or 0
-
-    return Usage(count("prompt_tokens"), count("completion_tokens"), count("cached_tokens"))
+def _plain(value: Any) -> str:
+    """A field that may be missing, as text."""
+    if value is None:
+        return ""
+    return str(value)

@@ -4,16 +4,9 @@
     log.runs[0].messages
 
 Rule 1: a file is JSON or JSON lines, as it is or as .gz: a list of rows, an object that holds one
-        (RUN_FIELDS), or a list or lines of these. What else such an object holds (a reward, a task)
-        is carried along as it stands, and never computed.
-Rule 2: results belong to calls by their id and are read in the order of the calls, wherever they
-        stand. Where there are no ids, a result answers the first open call of its name.
-Rule 3: rows of a reply that follow each other are one reply, unless the log gives them ids that
-        differ. (A model speaks again only when it has been answered.)
-Rule 4: what could not be read is said, with its run and row: unknown parts, calls without a result,
-        results without a call, rows of other roles.
-Rule 5: whether a call failed is the log's word, where it has one. Else it is read from the text: a
-        result that begins with "error" is one.
+        (`steps`, `messages`, `traj`, `input`), or a list or lines of these. What else such an
+        object holds (a reward, a task) is carried along as it stands, and never computed.
+Rule 2: what could not be read is said, with its run and row.
 
 Limitations: a log does not tell what was forced, so thoughts count as volunteered, but for those
 that a call carries.
@@ -23,46 +16,24 @@ import gzip
 import json
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from ..errors import FileError
-from ..messages import MESSAGES, THINK_NAME, Assistant, Json, Message, ToolCall, ToolResult, User
-from ..text import json_text
-from .atif import OURS, of_ours
-from .formats import (
-    FORMATS,
-    Instructions,
-    Piece,
-    Reply,
-    Result,
-    Unread,
-    format_of,
-    other_format,
-    pieces,
-)
+from ..messages import Json
+from .formats import FORMATS, format_of, other_format, read_row
+from .reading import parse
+from .runs import Run
 
-RUN_FIELDS = ("steps", "messages", "traj", "input", "output")  # the first that is there holds rows
-KINDS = ("transcript", *(kind.__name__.lower() for kind in MESSAGES))  # the lines of ours
+__all__ = ["Log", "Run", "is_transcript", "read_log"]
+
 ATIF = "convert it to ATIF, as Harbor and other tools do, and read that"
-Row: TypeAlias = tuple[int, Any]  # with its number: of the line, or in its list
-
-
-@dataclass(slots=True)
-class Run:
-    """One run of a log.
-
-    `header` is what the model was told, as in a transcript of ours, `facts` what else the log says.
-    `unread`: what could not be read, each with its row. `failed`: for each action with a result,
-    whether it failed, and whether the log says so itself.
-    """
-
-    messages: list[Message] = field(default_factory=list)
-    header: Json = field(default_factory=dict)
-    facts: Json = field(default_factory=dict)
-    unread: list[tuple[int, str]] = field(default_factory=list)
-    failed: list[tuple[bool, bool]] = field(default_factory=list)
+BROKEN = (OSError, EOFError, zlib.error, LookupError, TypeError, ValueError, RecursionError)
+Rows = dict[int, Any]  # by number: of the line, or in their list
+load = partial(json.loads, parse_constant=str)  # NaN is no JSON, but other programs write it
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,269 +63,129 @@ def read_log(path: str | Path, format: str = "", thinks: Sequence[str] = ()) -> 
     """
     try:
         values, torn = _values(Path(path).read_bytes())
-        runs = list(_runs(values))
-    except (OSError, EOFError, zlib.error, ValueError, RecursionError) as error:
+        logged = list(_runs(values.items()))
+        runs = [_run(rows, facts, thinks) for rows, facts in logged]
+    except BROKEN as error:
         raise FileError(f"{path}: it cannot be read: {error}") from error
 
-    numbered = [row for rows, _ in runs for row in rows]
-    found = format_of(row for _, row in numbered)
+    found = format_of(chain.from_iterable(rows.values() for rows, _ in logged))
     if found and format not in ("", found):
         raise FileError(f"{path}: its rows are of {found}, not of {format}; leave out --from")
-    log = Log(format or found, [_run(rows, facts, thinks) for rows, facts in runs], torn)
-    if not any(run.messages for run in log.runs):
+    if not any(run.messages for run in runs):
         known = ", ".join(FORMATS)
         raise FileError(f"{path}: there is no run in it that is known here ({known}); {ATIF}")
-    return log
+    return Log(format or found, runs, torn)
 
 
 def is_transcript(path: str | Path) -> bool:
-    """Is this a transcript of this kit? Then its first line that is JSON says so."""
+    """Is this a transcript of this kit? Then one of its lines says so."""
     with Path(path).open("rb") as file:
-        for line in file:
-            try:
-                value = json.loads(line)
-            except (ValueError, RecursionError):
-                continue
-            if not isinstance(value, dict) or "message" in value or "role" in value:
-                return False
-            return value.get("type") in KINDS
-    return False
+        return any(_is_ours(line) for line in file)
+
+
+def _is_ours(line: bytes) -> bool:
+    try:
+        parse(line)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 # From a file to rows.
 
 
-def _values(data: bytes) -> tuple[list[Row], list[int]]:
-    """The JSON of a file: one value, or one a line; and the lines that are none."""
+def _values(data: bytes) -> tuple[Rows, list[int]]:
+    """The JSON of a file, one value or one a line, by line; and the lines that are none."""
     if data.startswith(b"\x1f\x8b"):
         data = gzip.decompress(data)
+    text = data.decode("utf-8-sig")
     try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise ValueError("it is no text in UTF-8") from None
-    try:
-        return [(1, json.loads(text, parse_constant=str))], []
+        return {1: load(text)}, []
     except ValueError:
         pass
 
-    values: list[Row] = []
+    values: Rows = {}
     torn: list[int] = []
     for number, line in enumerate(text.split("\n"), 1):
-        try:
-            if line.strip():
-                values.append((number, json.loads(line, parse_constant=str)))
-        except ValueError:
-            torn.append(number)
+        if line.strip():
+            try:
+                values[number] = load(line)
+            except ValueError:
+                torn.append(number)
     if not values:
         raise ValueError("it is no JSON")
     return values, torn
 
 
-def _runs(values: Iterable[Row]) -> Iterator[tuple[list[Row], Json]]:
+def _runs(values: Iterable[tuple[int, Any]]) -> Iterator[tuple[Rows, Json]]:
     """Each run: its rows and what else is said of it. Rows that stand by themselves are one run,
     but for those of Claude Code's sub-agents, which are a run each.
     """
-    alone: dict[str, list[Row]] = {}
+    alone: dict[Any, Rows] = {}
     for number, value in values:
-        _refuse_others(value)
-        if _is_run(value):
-            yield from _runs_in(value)
-        elif isinstance(value, dict):
-            agent = value.get("agentId") or value.get("isSidechain") or ""
-            alone.setdefault(str(agent), []).append((number, value))
-        else:
-            alone.setdefault("", []).append((number, value))
+        agent: Any = False
+        match value:
+            case list():
+                yield from _runs(enumerate(value, 1))
+                continue
+            case {"type": _, "agentId": agent} | {"type": _, "isSidechain": agent}:
+                pass
+            case {"role": _} | {"type": _}:
+                pass
+            case (
+                {"steps": said, **facts}
+                | {"messages": said, **facts}
+                | {"traj": said, **facts}
+                | {"input": said, **facts}
+            ):
+                yield from _logged(said, facts)
+                continue
+        alone.setdefault(agent, {})[number] = value
     for agent, rows in alone.items():
         yield rows, {"agent": agent} if agent else {}
 
 
-def _runs_in(value: Any) -> Iterator[tuple[list[Row], Json]]:
-    """The runs in a value that is one, or a list of some."""
-    if isinstance(value, list):
-        yield from _runs(enumerate(value, 1))
-        return
-
-    facts = dict(value)
-    name = next(name for name in RUN_FIELDS if name in facts)
-    rows = _rows(facts.pop(name), "user")
-    if name == "input":
-        rows += _rows(facts.pop("output", None), "assistant")
-    rows += _answer(facts.pop("response", None))
-    for row in rows:
-        _refuse_others(row)
+def _logged(said: Any, facts: dict[Any, Any]) -> Iterator[tuple[Rows, Json]]:
+    """A run that is an object, its response with it, and the runs of its sub-agents."""
+    rows = _rows(said, "user")
+    for name in ("output", "response"):
+        rows += _rows(facts.pop(name, None), "assistant")
     others = facts.pop("subagent_trajectories", None) or ()
-
-    yield list(enumerate(rows, 1)), facts
-    for other in others:
-        yield from _runs_in(other)
-
-
-def _is_run(value: Any) -> bool:
-    if isinstance(value, list):
-        return True
-    if not isinstance(value, dict) or "role" in value or "type" in value:
-        return False
-    return any(name in value for name in RUN_FIELDS)
+    yield dict(enumerate(rows, 1)), facts
+    yield from _runs(enumerate(others, 1))
 
 
 def _rows(content: Any, role: str) -> list[Any]:
-    if content is None:
-        return []
-    if isinstance(content, str):
-        return [{"role": role, "content": content}]
-    return content if isinstance(content, list) else [content]
-
-
-def _answer(response: Any) -> list[Any]:
-    """The rows of a response that was logged beside its request."""
-    match response:
-        case {"choices": [{"message": dict(message)}, *_]} | {"message": dict(message)}:
+    """The rows in a field of a run: those of a conversation, or the response to it."""
+    match content:
+        case None:
+            return []
+        case list():
+            return list(content)
+        case str():
+            return [{"role": role, "content": content}]
+        case {"choices": [{"message": message}, *_]} | {"message": message}:
             return [message]
         case {"output": list(items)}:
             return items
-    return _rows(response, "assistant")
+    return [content]
 
 
-def _refuse_others(value: Any) -> None:
-    name = other_format(value)
-    if name:
-        raise ValueError(f"it is a log of {name}; {ATIF}")
+def _run(rows: Rows, facts: Json, thinks: Sequence[str]) -> Run:
+    """The run that these rows are. Raises ValueError for a program that is not read here."""
+    for value in (facts, *rows.values()):
+        name = other_format(value)
+        if name:
+            raise ValueError(f"it is a log of {name}; {ATIF}")
 
-
-# From rows to messages.
-
-
-@dataclass(slots=True)
-class _Reply:
-    """A reply that may come in several rows, and the results of its calls, by their place in it."""
-
-    id: str
-    parts: list[Assistant] = field(default_factory=list)
-    calls: list[Row] = field(default_factory=list)
-    results: dict[int, ToolResult] = field(default_factory=dict)
-
-    def messages(self) -> Iterator[Message]:
-        """The reply, and the results in the order of its calls."""
-        last = self.parts[-1]
-        calls = tuple(call for _, call in self.calls)
-        yield replace(
-            last,
-            text=self._text("text"),
-            thinking=self._text("thinking"),
-            commentary=self._text("commentary"),
-            tool_calls=calls,
-            stop_reason="tool_use" if calls else "end_turn",
-        )
-        for place in sorted(self.results):
-            yield self.results[place]
-
-    def _text(self, name: str) -> str:
-        return _joined(getattr(part, name) for part in self.parts)
-
-
-class _Builder:
-    """Takes piece after piece of a run."""
-
-    def __init__(self, facts: Json, thinks: Sequence[str]) -> None:
-        self.run = Run(facts=facts)
-        self._thinks = thinks
-        self._said: list[_Reply | User | ToolResult] = []
-        self._replies: dict[str, _Reply] = {}  # by the id that the log gives them
-        self._open: list[tuple[_Reply, int]] = []  # calls without a result: a reply, a place in it
-        self._calls = 0
-
-    def add(self, row: int, piece: Piece) -> None:
-        match piece:
-            case Unread(what):
-                self.run.unread.append((row, what))
-            case Instructions(text):
-                before = self.run.header.get("instructions", "")
-                self.run.header["instructions"] = _joined([before, text])
-            case User():
-                self._said.append(piece)
-            case Reply(message, id):
-                self._add_reply(row, message, id)
-            case Result(message, failed):
-                self._add_result(row, message, failed)
-
-    def _add_reply(self, row: int, message: Assistant, id: str) -> None:
-        reply = self._replies.get(id) if id else self._last_reply()
-        if reply is None:
-            reply = _Reply(id)
-            self._said.append(reply)
-            if id:
-                self._replies[id] = reply
-        reply.parts.append(message)
-        for call in message.tool_calls:
-            call = self._as_ours(call)
-            self._open.append((reply, len(reply.calls)))
-            reply.calls.append((row, call))
-
-    def _last_reply(self) -> _Reply | None:
-        """The reply that a row without an id goes on with."""
-        last = self._said[-1] if self._said else None
-        if isinstance(last, _Reply) and not last.results and not last.id:
-            return last
-        return None
-
-    def _as_ours(self, call: ToolCall) -> ToolCall:
-        """A call with an id; a call that is a thought, in the form of ours."""
-        self._calls += 1
-        if not call.id:
-            call = replace(call, id=f"call_{self._calls}")
-        if call.name not in self._thinks:
-            return call
-        arguments = call.arguments
-        if isinstance(arguments, dict) and "thought" not in arguments:
-            arguments = {"thought": json_text(arguments)}
-        return replace(call, name=THINK_NAME, arguments=arguments)
-
-    def _add_result(self, row: int, result: ToolResult, failed: bool | None) -> None:
-        for reply, place in self._open:
-            _, call = reply.calls[place]
-            is_its = result.call_id == call.id
-            if not result.call_id:
-                is_its = result.name in ("", call.name)
-            if is_its:
-                break
-        else:
-            self.run.unread.append((row, f"a result without a call: {result.call_id!r}"))
-            self._said.append(result)
-            return
-
-        self._open.remove((reply, place))
-        starts_so = result.content.lstrip().lower().startswith("error")
-        is_error = starts_so if failed is None else failed
-        reply.results[place] = replace(result, call_id=call.id, name=call.name, is_error=is_error)
-        if call.name != THINK_NAME:
-            self.run.failed.append((is_error, failed is not None))
-
-    def end(self) -> Run:
-        for reply, place in self._open:
-            row, call = reply.calls[place]
-            self.run.unread.append((row, f"a call without a result: {call.name}"))
-        for said in self._said:
-            if isinstance(said, _Reply):
-                self.run.messages += said.messages()
-            else:
-                self.run.messages.append(said)
-        self.run.unread.sort()
-        return self.run
-
-
-def _joined(texts: Iterable[str]) -> str:
-    return "\n\n".join(text for text in texts if text)
-
-
-def _run(rows: Sequence[Row], facts: Json, thinks: Sequence[str]) -> Run:
-    ours = of_ours([row for _, row in rows])
-    if ours is not None:
-        results = [message for message in ours if isinstance(message, ToolResult)]
-        failed = [(result.is_error, True) for result in results if result.name != THINK_NAME]
-        return Run(ours, facts["extra"][OURS]["header"], facts, failed=failed)
-
-    builder = _Builder(facts, thinks)
-    for number, row in rows:
-        for piece in pieces(row):
-            builder.add(number, piece)
-    return builder.end()
+    run = Run(facts, thinks)
+    match facts:
+        case {"extra": {"think_agent": {"header": header}}}:  # our own ATIF
+            run.header = header
+    for run.row, row in rows.items():
+        try:
+            read_row(row, run)
+        except (AttributeError, KeyError, TypeError):  # whatever stands where something else should
+            run.leave_out("a row of a broken form")
+    run.end()
+    return run

@@ -3,57 +3,39 @@
 Rule 1: text becomes markup in the templates alone, where jinja2 escapes all of it, after `sanitize`
         has written control characters out (`_finalize`): no text of a model or a tool can be
         anything but text. Nothing here makes markup.
-Rule 2: the page says so itself: its content security policy allows its own style sheet, by hash,
-        and nothing else.
+Rule 2: the page says so itself: its content security policy allows its own style sheet, and no
+        script, image or request.
 Rule 3: what is shown by place or color is also said in words, for screen readers and for paper.
 Rule 4: the story stands first: a line for each decision. What led to it is one click away.
 
 The look is in page.css, the structure in the templates; this module prepares what they show.
 """
 
-import base64
-import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..messages import MESSAGES, THINK_NAME, Json, to_json
+from ..messages import to_json
 from ..text import sanitize, shorten
 from ..wire.json_reading import json_value
 from . import words
-from .reading import Entry
-from .report import Call, Note, Report, Step, Turn
+from .report import Note, Report, Step, Turn
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-HERE = Path(__file__).parent
 
-
-@dataclass(slots=True)
-class Chapter:
-    """Decisions, and the entries that led to them since those before. The last may have none."""
-
-    entries: list[Step | Note] = field(default_factory=list)
-    decisions: list[Call] = field(default_factory=list)
-    look_ups: int = 0
-
-
-def chapters(turn: Turn) -> list[Chapter]:
-    """The entries of a turn, by the decisions that they led to."""
-    found = [Chapter()]
+def chapters(turn: Turn) -> list[list[Step | Note]]:
+    """The entries of a turn, by the decisions that they led to: these are of the last step in each.
+    The last chapter may have none.
+    """
+    found: list[list[Step | Note]] = [[]]
     for entry in turn.entries:
-        if found[-1].decisions:
-            found.append(Chapter())
-        chapter = found[-1]
-        chapter.entries.append(entry)
-        if isinstance(entry, Step):
-            chapter.decisions = [call for call in entry.calls if call.decision]
-            others = [call for call in entry.calls if not call.decision]
-            chapter.look_ups += sum(call.call.name != THINK_NAME for call in others)
+        found[-1].append(entry)
+        if isinstance(entry, Step) and entry.decisions:
+            found.append([])
     return found
 
 
@@ -70,19 +52,14 @@ def runs_to_html(
 
 
 def _page(file: str, **shown: Any) -> str:
-    from markupsafe import Markup
-
-    style = (HERE / "page.css").read_text(encoding="utf-8")
-    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    template = _templates().get_template(file)
-    return template.render(words=words, style=Markup(style), digest=digest, **shown).lstrip()
+    return _templates().get_template(file).render(words=words, **shown).lstrip()
 
 
 @cache
 def _templates() -> "Environment":
     from jinja2 import Environment, FileSystemLoader, StrictUndefined  # only a page needs them
 
-    files = FileSystemLoader(HERE)
+    files = FileSystemLoader(Path(__file__).parent)
     templates = Environment(
         autoescape=True, finalize=_finalize, loader=files, undefined=StrictUndefined
     )
@@ -90,7 +67,7 @@ def _templates() -> "Environment":
         "chapters": chapters,
         "json": _json,
         "json_value": json_value,
-        "raw": _raw,
+        "raw": to_json,
         "shorten": shorten,
     }
     return templates
@@ -99,10 +76,6 @@ def _templates() -> "Environment":
 def _finalize(value: object) -> object:
     """What `{{ value }}` shows, before it is escaped; markup is what the template itself made."""
     return value if hasattr(value, "__html__") else sanitize(str(value))
-
-
-def _raw(entry: Entry) -> Json:
-    return to_json(entry) if isinstance(entry, MESSAGES) else asdict(entry)
 
 
 def _json(value: object) -> str:

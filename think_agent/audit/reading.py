@@ -1,14 +1,13 @@
 """A transcript read to look at it, whatever state the file is in.
 
-Rule 1: whatever can be shown is shown. A torn last line is left out with a warning, any other line
-        that cannot be read is an entry of its own: an audit is made when something went wrong.
+Rule 1: whatever can be shown is shown. A line that cannot be read is an entry of its own, also the
+        last one, which may be torn: an audit is made when something went wrong.
         (The reader that goes on with a run, transcript.py, is strict.)
 """
 
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
 
 from ..errors import TranscriptError
 from ..messages import Json, Message, from_json
@@ -20,11 +19,11 @@ class Unreadable:
     """A line of the file that is no message: its number, its text and what is wrong with it."""
 
     line: int
-    text: str
+    raw: str
     problem: str
 
 
-Entry: TypeAlias = Message | Unreadable
+Entry = Message | Unreadable
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,35 +43,31 @@ def read(path: str | Path) -> Record:
         lines = Path(path).read_bytes().split(b"\n")
     except OSError as error:
         raise TranscriptError(f"{path}: {error.strerror}; choose another file") from error
-    places = [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
     header: Json = {}
     entries: list[Entry] = []
-    warnings: list[str] = []
-    for number, line in places:
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        found: Json | Entry
         try:
-            found = _line(line)
-        except json.JSONDecodeError as error:
-            if (number, line) == places[-1]:
-                warnings.append(f"The last line ({number}) is torn and was left out.")
-            else:
-                entries.append(_unreadable(number, line, error))
+            found = parse(line)
         except (ValueError, RecursionError) as error:
-            entries.append(_unreadable(number, line, error))
+            found = Unreadable(number, line.decode(errors="backslashreplace"), str(error))
+        if isinstance(found, dict):
+            header |= found  # a later one says what has changed
         else:
-            if isinstance(found, dict):
-                header |= found  # a later one says what has changed
-            else:
-                entries.append(found)
+            entries.append(found)
 
     if not header and all(isinstance(entry, Unreadable) for entry in entries):
         raise TranscriptError(f"{path}: no line of it is a message; choose the transcript of a run")
-    if header.get("version") != VERSION:
-        found_version = f"a header of version {header.get('version')}" if header else "no header"
-        warnings.insert(0, f"The file has {found_version}; this reads version {VERSION}.")
-    return Record(header, tuple(entries), tuple(warnings))
+    version = header.get("version", "unknown")
+    warnings: tuple[str, ...] = ()
+    if version != VERSION:
+        warnings = (f"The file is of version {version}; this reads version {VERSION}.",)
+    return Record(header, tuple(entries), warnings)
 
 
-def _line(line: bytes) -> Json | Message:
+def parse(line: bytes) -> Json | Message:
     """A header, as a dict, or a message. Raises ValueError for what is neither."""
     match json.loads(line):
         case {"type": "transcript"} as header:
@@ -80,8 +75,3 @@ def _line(line: bytes) -> Json | Message:
         case dict(record):
             return from_json(record)
     raise ValueError("not a JSON object")
-
-
-def _unreadable(number: int, line: bytes, error: Exception) -> Unreadable:
-    problem = " ".join(str(error).split())
-    return Unreadable(number, line.decode(errors="backslashreplace"), problem)

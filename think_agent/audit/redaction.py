@@ -16,6 +16,7 @@ in its field alone.
 import html
 import json
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar
@@ -24,7 +25,7 @@ from urllib.parse import quote
 from ..messages import MESSAGES, ToolCall
 from ..text import json_text
 from ..wire.json_reading import json_at, json_value
-from .reading import Entry, Unreadable
+from .reading import Entry
 
 REDACTED = "[redacted]"
 SHORTEST_VALUE = 3  # characters; removing every "1" and "ok" would remove the run
@@ -33,11 +34,13 @@ STRUCTURE = {  # fields of messages that cannot be hidden by their name; values 
     *("tool_choice", "enforced", "stop_reason", "provider", "dialect", "usage", "tool_calls"),
     *("refused", "recovered", "is_error", "in_doubt", "signed", "native"),
 }
+OPAQUE = {  # fields in which values cannot be looked for
+    "native": "what a provider keeps of a reply in its own form",
+    "raw": "a line that cannot be read",
+}
 VALUE = re.compile(
     r"""(?sx)
-    "(?P<quoted>(?:[^"\\]|\\.)*)"?
-    | '(?P<single>(?:[^'\\]|\\.)*)'?
-    | \\+["'](?P<escaped>.*?)(?:\\+["']|\Z)
+    (?P<quote>\\*["'])(?P<quoted>(?:\\.|.)*?)(?:(?P=quote)|\Z)
     | (?P<nested>[\[{])
     | (?P<bare>(?!null|true|false)[^\s"'<>,;&}\])][^\n"'<>,;&}\])]*)
     """
@@ -50,66 +53,58 @@ class Redaction:
 
     def __init__(self, fields: Iterable[str], entries: Iterable[Entry]) -> None:
         self._fields = {_plain(name): name for name in fields}
-        self._found: set[str] = set()  # fields
+        self._missing = dict(self._fields)  # not found yet
         self._left_out: set[str] = set()  # what could not be looked into
-        self._values: dict[int, set[str]] = {}  # by their length, in lower case
-        self._start = re.compile(r"(?!)")  # with what a value begins; nothing, until they are found
+        self._values: dict[int, set[str]] = defaultdict(set)  # in lower case, by their length
+        self._starts: set[str] = set()  # the letters with which they begin
         spellings = "|".join(r"[\s_-]?".join(map(re.escape, name)) for name in self._fields)
         self._named = re.compile(rf"(?i)(?<![a-z0-9])({spellings})[\\\"'\s]*[:=>]\s*")
         for entry in entries:
             self.hide(entry)
-        starts = {re.escape(value[0]) for values in self._values.values() for value in values}
-        if starts:
-            self._start = re.compile(f"[{''.join(starts)}]")
 
     def warnings(self) -> Iterator[str]:
         """What could not be done: fields that hid nothing, and what was left out."""
-        for plain, name in sorted(self._fields.items()):
-            if plain not in self._found:
-                yield f"There is no field {name} to redact, so nothing was hidden by that name."
+        for name in self._missing.values():
+            yield f"There is no field {name} to redact, so nothing was hidden by that name."
         for what in sorted(self._left_out):
             yield f"Left out whole, for hidden values cannot be looked for in it: {what}."
 
     def hide(self, value: T) -> T:
         """The same without what is to be hidden: of a text, a message, a report."""
-        return self._hidden(value) if self._fields else value
+        if self._fields:
+            value = self._hidden(value)
+        return value
 
     def _hidden(self, value: Any) -> Any:
         match value:
-            case bool():
-                return value
             case str():
                 return self._masked(value)
-            case int() | float():
-                is_hidden = str(value) in self._values.get(len(str(value)), ())
-                return REDACTED if is_hidden else value
+            case int() | float() if str(value) in self._values[len(str(value))]:
+                return REDACTED
             case dict():
                 return {self._masked(str(key)): self._item(key, value[key]) for key in value}
             case list() | tuple():
                 return type(value)(self._hidden(item) for item in value)
-            case Unreadable():
-                self._left_out.add("a line that cannot be read")
-                return replace(value, text=REDACTED, problem=self._masked(value.problem))
-        if not is_dataclass(value) or isinstance(value, type):
-            return value
-        return replace(value, **dict(self._changed(value)))
+        if is_dataclass(value) and not isinstance(value, type):
+            return replace(value, **dict(self._changed(value)))
+        return value
 
     def _changed(self, value: Any) -> Iterator[tuple[str, Any]]:
         """The fields of a message, or of the report, without what is to be hidden."""
         is_message = isinstance(value, (*MESSAGES, ToolCall))
         for each in fields(value):
             old = getattr(value, each.name)
-            if each.name == "native" and old is not None:
-                self._left_out.add("what a provider keeps of a reply in its own form")
+            if each.name in OPAQUE and old is not None:
+                self._left_out.add(OPAQUE[each.name])
                 yield each.name, REDACTED
             elif is_message and each.name not in STRUCTURE:
                 yield each.name, self._item(each.name, old)
             elif not isinstance(old, int | float):  # figures of the report, and tokens
                 yield each.name, self._hidden(old)
 
-    def _item(self, name: object, value: Any) -> Any:
+    def _item(self, name: str, value: Any) -> Any:
         """The value of a field, or of a key, without what is to be hidden."""
-        field = _plain(str(name))
+        field = _plain(name)
         if field not in self._fields or value in ("", None):
             return self._hidden(value)
         self._add(field, value)
@@ -117,16 +112,17 @@ class Redaction:
 
     def _add(self, field: str, value: Any) -> None:
         """Note all values inside the value of a hidden field."""
-        self._found.add(field)
+        self._missing.pop(field, None)
         if isinstance(value, dict):
             value = list(value.values())
         if isinstance(value, list):
             for item in value:
                 self._add(field, item)
-        elif isinstance(value, str | int | float) and not isinstance(value, bool):
+        elif value not in (True, False, None):
             for spelling in _spellings(str(value).strip()):
                 if len(spelling) >= SHORTEST_VALUE:
-                    self._values.setdefault(len(spelling), set()).add(spelling)
+                    self._values[len(spelling)].add(spelling.lower())
+                    self._starts.add(spelling[0])
 
     def _masked(self, text: str) -> str:
         """A text without the hidden fields that it names, and without hidden values."""
@@ -134,37 +130,37 @@ class Redaction:
         last = 0
         for name in self._named.finditer(text):
             value = VALUE.match(text, name.end())
-            if value is None or name.start() < last:
-                continue
-            pieces += [self._without_values(text[last : value.start()]), REDACTED]
-            last = self._add_named(_plain(name[1]), value)
+            if value and name.start() >= last:
+                pieces += [self._without_values(text[last : value.start()]), REDACTED]
+                last = self._add_named(_plain(name[1]), value)
         return "".join([*pieces, self._without_values(text[last:])])
 
     def _add_named(self, field: str, value: re.Match[str]) -> int:
         """Note the value of a field that a text names; where it ends."""
-        written = value[value.lastgroup or 0]
-        if value.lastgroup == "nested":
+        if value["nested"]:
             found = json_at(value.string, value.start())
             if found:
                 self._add(field, found[0])
                 return found[1]
-            self._found.add(field)
+            self._missing.pop(field, None)
             self._left_out.add("broken JSON, from the name of a hidden field on")
             return len(value.string)
-        self._add(field, [written, json_value(f'"{written}"')])
-        if value.lastgroup == "bare":
-            self._add(field, written.split()[0])
+        if value["bare"]:
+            self._add(field, [value["bare"], value["bare"].split()[0]])
+        else:
+            self._add(field, [value["quoted"], json_value(f'"{value["quoted"]}"')])
         return value.end()
 
     def _without_values(self, text: str) -> str:
-        lower = _lower(text)
+        if not self._starts:
+            return text
         lengths = sorted(self._values, reverse=True)
         pieces: list[str] = []
         last = 0
-        for start in self._start.finditer(lower):
+        for start in re.finditer(f"(?i)[{re.escape(''.join(self._starts))}]", text):
             at = start.start()
             for length in lengths:
-                if at >= last and lower[at : at + length] in self._values[length]:
+                if at >= last and text[at : at + length].lower() in self._values[length]:
                     pieces += [text[last:at], REDACTED]
                     last = at + length
         return "".join([*pieces, text[last:]])
@@ -175,13 +171,8 @@ def _plain(name: str) -> str:
     return re.sub(r"[\s_-]", "", name).lower()
 
 
-def _lower(text: str) -> str:
-    """`text` in lower case, with each letter in its place."""
-    return "".join(letter.lower()[:1] for letter in text)
-
-
 def _spellings(text: str) -> set[str]:
     """A value as texts may hold it: as it is, and as JSON, HTML and URLs escape it."""
     escaped = json.dumps(text)[1:-1]
-    spellings = (text, escaped, json.dumps(escaped)[1:-1], json_text(text)[1:-1])
-    return {_lower(spelling) for spelling in (*spellings, html.escape(text), quote(text))}
+    twice = json.dumps(escaped)[1:-1]
+    return {text, escaped, twice, json_text(text)[1:-1], html.escape(text), quote(text)}

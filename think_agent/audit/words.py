@@ -91,17 +91,13 @@ def asked(source: Assistant | CallModel) -> str:
     return ASKED.get(choice, choice)
 
 
-def decided(verdict: Verdict, waited: float | None = None) -> str:
-    """A decision, who or what made it (a rule is not a person, so it goes by its own name), and how
-    long that was `waited` for.
-    """
+def decided(verdict: Verdict) -> str:
+    """A decision, and who or what made it (a rule is not a person, so it goes by its own name)."""
     text = DECIDED.get(verdict.decision, verdict.decision)
     if verdict.arguments is not None:
         text += " with other arguments"
     if verdict.by:
         text += f" by {verdict.by}"
-    if waited and waited >= 1:
-        text += f" after {duration(waited)}"
     if verdict.reason:
         text += f": {verdict.reason}"
     return text
@@ -116,9 +112,9 @@ def checked(check: Checked) -> str:
 
 def how(code: str | None) -> str:
     """How a thought came, as in "a … thought"."""
-    if code in HOW:
-        return HOW[code][0]
-    return code or ""
+    if code is None:
+        return ""
+    return HOW.get(code, (code, ""))[0]
 
 
 def behind(came_about: Mapping[str, int]) -> str:
@@ -145,8 +141,10 @@ def brief(data: object, known: Collection[object] = ()) -> str:
     """
     if isinstance(data, str):
         return shorten(data)
+    if isinstance(data, list) and data:
+        return shorten(", ".join(brief(item) for item in data))
     if not isinstance(data, dict):
-        return shorten(json_text(data))
+        return json_text(data)
     facts = [_fact(key.replace("_", " "), value, known) for key, value in data.items()]
     return joined(*facts) or shorten(json_text(data))
 
@@ -158,18 +156,9 @@ def _fact(name: str, value: object, known: Collection[object]) -> str:
         return ""
     if isinstance(value, str):
         return shorten(value, 80)
-    text = shorten(_flat(value), 60)
+    text = shorten(brief(value), 60)
     is_count = isinstance(value, int) and name.endswith("s") and " " not in name
     return f"{text} {name}" if is_count else f"{name}: {text}"  # 13 days
-
-
-def _flat(value: object) -> str:
-    """What stands in a value, however nested, without the signs of JSON."""
-    if isinstance(value, dict):
-        return brief(value)
-    if isinstance(value, list):
-        return ", ".join(_flat(item) for item in value)
-    return value if isinstance(value, str) else json_text(value)
 
 
 def tokens(usage: Usage) -> str:
@@ -183,7 +172,7 @@ def tokens(usage: Usage) -> str:
 
 def duration(seconds: float | None) -> str:
     """A time span as a person says it; empty when it is unknown."""
-    if seconds is None:
+    if not seconds:
         return ""
     if seconds < 0.05:
         return f"{seconds * 1000:.0f} ms"
@@ -222,7 +211,7 @@ def cause(reply: Assistant | None) -> str:
 
 def figures(exit: str | None, turn: Turn, seconds: float | None) -> str:
     """The last line of a run: `✓ done · 3 actions, each behind a thought · 6 model calls · …`."""
-    calls = _number(len(turn.replies), "model call")
+    calls = counted(len(turn.replies), "model call")
     missing = [f"missing: {check.missing}" for check in turn.missing]
     actions = thought_of(turn.actions)
     return joined(ended(exit), *missing, actions, calls, tokens(turn.usage), duration(seconds))
@@ -232,16 +221,17 @@ def thought_of(actions: Collection[Action]) -> str:
     """How many actions there were, how many of them failed, and how many stand behind a thought."""
     if not actions:
         return "no action"
-    text = _number(len(actions), "action")
-    failed = [action for action in actions if action.result.is_error]
+    text = counted(len(actions), "action")
+    failed = sum(action.result.is_error for action in actions)
     if failed:
-        text += f", {len(failed)} failed"
-    thoughtful = [action for action in actions if action.thought is not None]
-    if len(thoughtful) < len(actions):
-        return f"{text}, {len(thoughtful) or 'none'} of them behind a thought"
+        text += f", {failed} failed"
+    thoughtful = sum(action.thought is not None for action in actions)
+    if thoughtful < len(actions):
+        return f"{text}, {thoughtful or 'none'} of them behind a thought"
     each = "each " if len(actions) > 1 else ""
     return f"{text}, {each}behind a thought"
 
 
-def _number(number: int, noun: str) -> str:
+def counted(number: int, noun: str) -> str:
+    """A number of things: `1 run`, `2 runs`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -1,0 +1,123 @@
+"""A run of another program, put together from what its rows say.
+
+Rule 1: results belong to calls by their id and are read in the order of the calls, wherever they
+        stand. Where there are no ids, a result answers the first call of its name without one.
+Rule 2: what rows say of a reply one after the other is one reply, unless the log gives them ids
+        that differ. (A model speaks again only when it has been answered.)
+Rule 3: whether a call failed is the log's word, where it has one. Else it is read from the text: a
+        result that begins with "error" is one.
+Rule 4: what could not be read is noted, with its row: also calls without a result, and results
+        without a call.
+"""
+
+from collections import defaultdict, deque
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import count
+
+from ..messages import THINK_NAME, Assistant, Json, Message, ToolCall, ToolResult, User
+from ..text import json_text
+
+Parts = list[tuple[int, Assistant]]  # of a reply, each with its row
+Result = tuple[int, ToolResult, bool | None]  # its row, and the log's word for failure
+
+
+class Run:
+    """One run of a log. `row` is the number of the row that is read, `thinks` are the tools whose
+    calls are thoughts.
+
+    `header` is what the model was told, as in a transcript of ours, `facts` what else the log says.
+    `unread`: what could not be read, each with its row. `guessed`: the ids of the calls of which
+    the log itself does not say whether they failed.
+    """
+
+    def __init__(self, facts: Json, thinks: Sequence[str] = ()) -> None:
+        self.facts = facts
+        self.header: Json = {}
+        self.messages: list[Message] = []
+        self.unread: list[tuple[int, str]] = []
+        self.guessed: set[str] = set()
+        self.row = 0
+        self._thinks = thinks
+        self._said: list[User | Parts] = []
+        self._replies: dict[str, Parts] = {}  # by their id; the last one without an id by ""
+        self._results: dict[str, deque[Result]] = defaultdict(deque)  # by id of the call, or name
+        self._numbers = count(1)
+
+    def leave_out(self, what: str) -> None:
+        """Something could not be read."""
+        self.unread.append((self.row, what))
+
+    def add_instructions(self, text: str) -> None:
+        """What the model was told before it began."""
+        before = self.header.get("instructions", "")
+        self.header["instructions"] = _joined([before, text])
+
+    def add_user(self, message: User) -> None:
+        """Somebody speaks to the model."""
+        self._said.append(message)
+        self._replies.pop("", None)
+
+    def add_reply(self, id: str, part: Assistant) -> None:
+        """A part of a reply; `id` is that of the reply, where the log gives it one."""
+        if id not in self._replies:
+            self._replies[id] = []
+            self._said.append(self._replies[id])
+        self._replies[id].append((self.row, part))
+
+    def add_result(self, result: ToolResult, failed: bool | None) -> None:
+        """What a call gave. `failed` is the log's own word for it; None where it has none."""
+        self._results[result.call_id or result.name].append((self.row, result, failed))
+        self._replies.pop("", None)
+
+    def end(self) -> None:
+        """All rows are read: make the messages of them."""
+        for said in self._said:
+            if isinstance(said, User):
+                self.messages.append(said)
+            else:
+                self._end_reply(said)
+        for results in self._results.values():
+            for self.row, result, _ in results:
+                self.leave_out(f"a result without a call: {result.call_id!r}")
+        self.unread.sort()
+
+    def _end_reply(self, parts: Parts) -> None:
+        """A reply, and the results of its calls in their order."""
+        calls: list[ToolCall] = []
+        results: list[Message] = []
+        for self.row, part in parts:
+            for call in part.tool_calls:
+                calls.append(self._as_ours(call))
+                results += self._results_of(call, calls[-1])
+        text = _joined(part.text for _, part in parts)
+        thinking = _joined(part.thinking for _, part in parts)
+        stop_reason = "tool_use" if calls else "end_turn"
+        self.messages += [Assistant(text, thinking, tuple(calls), stop_reason), *results]
+
+    def _as_ours(self, call: ToolCall) -> ToolCall:
+        """A call with an id; a call that is a thought, in the form of ours."""
+        if not call.id:
+            call = replace(call, id=f"call_{next(self._numbers)}")
+        if call.name not in self._thinks:
+            return call
+        arguments = call.arguments
+        if isinstance(arguments, dict) and "thought" not in arguments:
+            arguments = {"thought": json_text(arguments)}
+        return replace(call, name=THINK_NAME, arguments=arguments)
+
+    def _results_of(self, call: ToolCall, ours: ToolCall) -> list[ToolResult]:
+        """The result of a call, where there is one; `ours` is that call as it is read."""
+        for key in (call.id, call.name, ""):
+            if self._results[key]:
+                _, result, failed = self._results[key].popleft()
+                if failed is None:
+                    failed = result.content.lstrip().lower().startswith("error")
+                    self.guessed.add(ours.id)
+                return [replace(result, call_id=ours.id, name=ours.name, is_error=failed)]
+        self.leave_out(f"a call without a result: {call.name}")
+        return []
+
+
+def _joined(texts: Iterable[str]) -> str:
+    return "\n\n".join(text for text in texts if text)
