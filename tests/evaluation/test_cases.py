@@ -12,7 +12,7 @@ from demos.refund.suite import ADVICE, TASK, CaseShop, RefundCase, prepare
 from tests.support.simulated import LINES
 from think_agent import Agent, ScriptedModel, Turn
 from think_agent.evaluation.scores import Setting
-from think_agent.evaluation.trials import Case, Job, attempt, prepared
+from think_agent.evaluation.trials import Case, Job, Suite, attempt, prepared
 from think_agent.testing import call, think
 
 HARD = ("many", "conditions", "bundles", "outages", "argues")
@@ -261,8 +261,6 @@ CASE = Case.model_validate(LINES[0])
 
 
 def test_a_suite_without_advice_says_so():
-    class Bare:
-        prepare = staticmethod(prepare)
-
+    bare = Suite(prepare=prepare, STAND_INS={})
     with pytest.raises(ValueError, match="this suite has no ADVICE"):
-        prepared(Job(Setting("p", advice="on"), CASE, 1), ScriptedModel("x"), Bare)
+        prepared(Job(Setting("p", advice="on"), CASE, 1), ScriptedModel("x"), bare)

@@ -10,7 +10,7 @@ users'. A power is an approximation, on the cautious side.
 
 from collections import Counter
 from collections.abc import Sequence
-from math import ceil, comb, sqrt
+from math import comb, sqrt
 from statistics import NormalDist, fmean, pvariance
 
 CLEAR = 0.05  # a p-value below it is called a difference
@@ -73,11 +73,11 @@ def holm(p_values: Sequence[float]) -> list[float]:
     """
     raised = [1.0] * len(p_values)
     largest = 0.0
-    from_the_smallest = sorted(range(len(p_values)), key=lambda index: p_values[index])
-    for done, index in enumerate(from_the_smallest):
-        left = len(p_values) - done
-        largest = max(largest, min(1.0, left * p_values[index]))
+    left = len(p_values)
+    for p, index in sorted((p, index) for index, p in enumerate(p_values)):
+        largest = max(largest, min(1.0, left * p))
         raised[index] = largest
+        left -= 1
     return raised
 
 
@@ -89,7 +89,7 @@ def detectable(cases: int, trials: int, comparisons: int = 1) -> float:
     is for the steps in which an exact test moves.
     """
     normal = NormalDist()
-    errors = normal.inv_cdf(1 - CLEAR / (2 * max(1, comparisons))) + normal.inv_cdf(OFTEN)
+    errors = normal.inv_cdf(1 - CLEAR / (2 * comparisons)) + normal.inv_cdf(OFTEN)
     runs = cases * trials
     return min(1.0, errors * sqrt(0.5 / runs) + 1 / runs)
 
@@ -98,7 +98,7 @@ def trials_for(difference: float, cases: int, comparisons: int = 1) -> int:
     """How many trials a case it takes to find a difference two times in three."""
     trials = 1
     while detectable(cases, trials, comparisons) > difference:
-        trials += ceil(trials / 20)
+        trials += 1
     return trials
 
 

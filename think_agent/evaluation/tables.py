@@ -11,7 +11,7 @@ from io import StringIO
 
 from rich import box
 from rich.console import Console
-from rich.table import Column, Table
+from rich.table import Table
 from rich.text import Text
 
 from ..text import sanitize
@@ -34,8 +34,7 @@ def markdown(sections: Sequence[Section]) -> str:
     """For a file: each table whole, with columns that line up."""
     out = StringIO()
     _print(sections, Console(file=out, width=WIDE, color_system=None))
-    lines = [line.rstrip() for line in out.getvalue().splitlines()]
-    return "\n".join(lines).strip()
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines()).strip()
 
 
 def show(sections: Sequence[Section], console: Console) -> None:
@@ -43,7 +42,7 @@ def show(sections: Sequence[Section], console: Console) -> None:
     if console.is_terminal:
         _print(sections, console)
     else:
-        console.print(Text(markdown(sections)), soft_wrap=True)
+        print(markdown(sections), file=console.file)
 
 
 def _print(sections: Sequence[Section], console: Console) -> None:
@@ -58,12 +57,13 @@ def _print(sections: Sequence[Section], console: Console) -> None:
 
 def _grid(rows: Sequence[Sequence[str]]) -> Table:
     header, *others = rows
-    columns = [Column(_cell(text), overflow="fold") for text in header]
-    grid = Table(*columns, box=box.MARKDOWN, header_style="bold")
+    grid = Table(box=box.MARKDOWN, header_style="bold")
+    for text in header:
+        grid.add_column(_cell(text), overflow="fold")
     for row in others:
-        grid.add_row(*[_cell(text) for text in row])
+        grid.add_row(*(_cell(text) for text in row))
     return grid
 
 
 def _cell(text: str) -> Text:
-    return Text(sanitize(" ".join(text.split())).replace("|", "\\|"))
+    return Text(sanitize(text, keep="").replace("|", "\\|"))
