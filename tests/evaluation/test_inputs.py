@@ -65,7 +65,7 @@ CASE = LINES[0]
     [
         ("", "there are no cases in it"),
         ('{"id": "a"}', "line 1: no case (kind: this field is required; text: "),
-        ("\n{torn", "line 2: no case ("),
+        (f"{json.dumps(CASE)}\n{{torn", "line 2: no case ("),
         (f"{json.dumps(CASE)}\n{json.dumps(CASE)}", "line 2: the id 'plain-1' is taken"),
         (json.dumps({**CASE, "expected": {"ORD-1": "maybe"}}), "line 1: no case (expected.ORD-1: "),
         (json.dumps({**CASE, "tools": {"think": "gone"}}), "line 1: no case (tools.think."),

@@ -75,9 +75,10 @@ def test_a_known_model_gets_its_known_score(known, name):
 
 
 def test_the_known_scores_in_figures(known):
-    careful = Score([result for result in known["careful"] if result.kind not in HARD])
+    results = [result for result in known["careful"] if result.kind not in HARD]
+    careful = Score(results)
     assert (careful.right, len(careful.ran), careful.total("wrong_writes")) == (58, 60, 0)
-    assert careful.exits == {"signal": 60}
+    assert {result.exit for result in results} == {"signal"}
     assert careful.total("behind_a_thought") == careful.total("actions") > 60
     assert careful.total("honored") == careful.total("forced") == 60
     assert careful.total("false_success") == 2
@@ -166,9 +167,9 @@ def test_the_arms_of_cover_reach_the_agent(ran):
 def test_the_arms_of_silence_reach_the_agent(ran):
     """Who promises to go on and stops is asked, or believed."""
     evaluation = ran(provider=["offline:narrator"], silence=["confirm", "accept"])
-    confirm, accept = (Score(own) for own in found_by(evaluation).values())
-    assert confirm.right > accept.right
-    assert accept.exits["silence"] > confirm.exits["silence"]
+    confirm, accept = found_by(evaluation).values()
+    assert Score(confirm).right > Score(accept).right
+    assert {result.exit for result in accept if not result.right} >= {"silence"}
 
 
 def boaster(request):

@@ -54,8 +54,6 @@ def test_an_error_on_the_way_is_in_no_share_and_no_average():
     score = Score([fine, failed("b")], Price(input=2, output=10))
     assert (score.pass_k[0][0], score.ran, len(score.by_case)) == (1.0, [fine], 1)
     assert (score.total("model_calls"), score.mean("usage.input_tokens")) == (4, 1000)
-    assert score.exits == {"signal": 1, "error": 1}
-    assert score.errors == ["busy"]
     assert score.cost == pytest.approx(1000 * 2e-6 + 100 * 10e-6)
     assert Score([failed("b")]).pass_k == []
 

@@ -10,7 +10,8 @@ Rule 1: all that can be wrong with settings, cases and files is found before the
 Rule 2: settings take turns, trial by trial and case by case, so a server's bad hour hits all.
 Rule 3: a shard is every n-th trial of a case, under all settings, so what is compared was run by
         the same machine. The results of shards are merged by concatenation.
-Rule 4: the suite's floors are run beside the settings, once a case.
+Rule 4: the transcript of every trial is a file of its own, in the folder beside the results.
+Rule 5: the suite's floors are run beside the settings, once a case.
 """
 
 import asyncio
@@ -18,6 +19,7 @@ import re
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
+from typing import BinaryIO
 from urllib.parse import quote
 
 from ..errors import BadRequest
@@ -25,7 +27,7 @@ from ..messages import User
 from ..model import Model, Request
 from .comparisons import Comparison, planned
 from .inputs import floors_of, load_suite, model_of, read_cases
-from .results import Results
+from .results import RESULT, locked, read_results
 from .scores import Result, Setting, without_floors
 from .trials import Case, Job, attempt, digest
 
@@ -77,12 +79,15 @@ class Evaluation:
                 self.impossible[setting] = str(error)
         self._check_what_is_left()
 
-        is_local = any(setting.provider.startswith("ollama") for setting in settings)
-        usual = 1 if is_local else 4
-        self._concurrency = concurrency or usual
+        self._concurrency = 4
+        if any(setting.provider.startswith("ollama") for setting in settings):
+            self._concurrency = 1
+        if concurrency:
+            self._concurrency = concurrency
         self._trials = list(product(range(1, trials + 1), self.cases))
         self._own_trials = self._trials[int(part[1]) - 1 :: int(part[2])]
-        self._results = Results(out, self._asked)
+        self._out = out
+        self._results = read_results(out, self._asked)
 
     def _jobs(self, trials: list[tuple[int, Case]]) -> list[Job]:
         jobs = []
@@ -106,15 +111,18 @@ class Evaluation:
     @property
     def waiting(self) -> list[Job]:
         """What is still to be run, or failed on the way to the model."""
-        results = self._results.by_name.values()
-        done = {result.name for result in results if not result.error}
-        return [job for job in self.jobs if job.name not in done]
+        waiting = []
+        for job in self.jobs:
+            result = self._results.get(job.name)
+            if result is None or result.error:
+                waiting.append(job)
+        return waiting
 
     @property
     def missing(self) -> int:
         """How many trials have no result yet, those of other shards included."""
         every = {job.name for job in self._jobs(self._trials)}
-        return len(every - self._results.by_name.keys())
+        return len(every - self._results.keys())
 
     def try_models(self) -> None:
         """Find out which settings a model cannot take, before anything is paid: by its server, and
@@ -138,17 +146,21 @@ class Evaluation:
         on when it is run again. Raises ModelError where no further trial could be run, and
         FileError where another process writes to the results.
         """
-        with self._results.locked():
-            asyncio.run(self._run(done))
+        with locked(self._out) as file:
+            self._results = read_results(self._out, self._asked)  # others may have added to it
+            asyncio.run(self._run(file, done))
 
-    async def _run(self, done: Callable[[Result], None]) -> None:
+    async def _run(self, file: BinaryIO, done: Callable[[Result], None]) -> None:
+        folder = self._out.with_suffix(".transcripts")
         waiting = iter(self.waiting)  # shared by the workers, so each job is handed out once
 
         async def worker() -> None:
             for job in waiting:
-                transcript = self._results.transcript(job)
+                transcript = folder / f"{job.name}.jsonl"
+                transcript.unlink(missing_ok=True)  # of an earlier try
                 result = await attempt(job, self.models[job.setting], self._suite, transcript)
-                self._results.add(result)
+                file.write(RESULT.dump_json(result) + b"\n")
+                self._results[job.name] = result
                 done(result)
 
         # After an error, which all of them would meet, `asyncio.run` cancels the others.
@@ -159,8 +171,8 @@ class Evaluation:
         found: dict[Setting, list[Result]] = {}
         for job in self._jobs(self._trials):
             own = found.setdefault(job.setting, [])
-            if job.name in self._results.by_name:
-                own.append(self._results.by_name[job.name])
+            if job.name in self._results:
+                own.append(self._results[job.name])
         return found
 
     def _check_what_is_left(self) -> None:

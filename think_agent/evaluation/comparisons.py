@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import permutations
 from statistics import fmean
+from typing import NamedTuple
 
 from .intervals import CLEAR, holm, paired_interval, sign_flip
 from .scores import PLAIN, Score, Setting, varying, without_floors
@@ -29,8 +30,7 @@ QUESTIONS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(NamedTuple):
     """A setting, and the one that it is held against."""
 
     setting: Setting
@@ -72,10 +72,9 @@ def planned(settings: list[Setting]) -> list[Comparison]:
         asked = QUESTIONS.get((setting.row, against.row))
         if asked and differing <= PLAIN.keys():
             found.append(Comparison(setting, against, *asked))
-        elif not setting.row and len(differing) == 1:
-            [name] = differing
-            if getattr(against, name) == getattr(compared[0], name):
-                found.append(Comparison(setting, against))
+        is_usual = differing.isdisjoint(varying(against, compared[0]))
+        if is_usual and len(differing) == 1 and not setting.row:
+            found.append(Comparison(setting, against))
     return found
 
 
@@ -107,7 +106,7 @@ def _pairs(first: Score, second: Score) -> list[list[int]]:
     """
     pairs = []
     for case, trials in first.by_case.items():
-        others = second.by_case[case]
+        others = second.by_case.get(case, {})
         both = trials.keys() & others.keys()
         if both:
             pairs.append([trials[trial] - others[trial] for trial in both])

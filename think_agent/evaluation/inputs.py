@@ -32,8 +32,6 @@ def read_cases(path: Path, suite: Suite | None = None) -> list[Case]:
     """
     cases: dict[str, Case] = {}
     for number, line in enumerate(path.read_bytes().splitlines(), 1):
-        if not line.strip():
-            continue
         try:
             case = Case.model_validate_json(line)
             if suite:
@@ -52,7 +50,8 @@ def load_suite(name: str | None, cases: Path) -> Suite:
     """The suite module `name`, or the `suite.py` beside the cases file. It is the user's own code,
     and found as `python -m` finds it.
     """
-    name = name or "suite"
+    if name is None:
+        name = "suite"
     sys.path[:0] = [str(cases.resolve().parent), str(Path.cwd())]
     try:
         return Suite.model_validate(vars(importlib.import_module(name)))
@@ -66,15 +65,15 @@ def settings_of(*, four_rows: bool = False, **arms: Iterable[object]) -> list[Se
     each row of Anthropic's article, in place of what is given for the fields that it sets.
     """
     rows = FOUR_ROWS if four_rows else [{}]
-    wanted: dict[Setting, None] = {}  # each once
+    wanted = []
     try:
         for values in product(*arms.values()):
             given: Json = dict(zip(arms, values, strict=True))
             for row in rows:
-                wanted[Setting(**{**given, **row})] = None
+                wanted.append(Setting(**{**given, **row}))
     except ValidationError as error:
         raise ValueError(problems(error)) from error
-    return list(wanted)
+    return wanted
 
 
 def floors_of(suite: Suite, usual: Setting) -> list[Setting]:

@@ -13,7 +13,6 @@ from pathlib import Path
 from jinja2 import Template
 
 from ..policies import Price
-from ..text import shorten
 from .comparisons import Comparison, compare, planned
 from .intervals import detectable, trials_for, wilson
 from .scores import Result, Score, Setting, named, varying, without_floors
@@ -39,27 +38,18 @@ def report(
     settings = list(results)
     if comparisons is None:
         comparisons = planned(settings)
-    scores = {}
-    sizes = []
-    for setting, own in results.items():
-        scores[setting] = Score(own, prices.get(setting))
-        if not setting.is_scripted:
-            sizes.append(len(scores[setting].by_case))
-    findings = compare(scores, comparisons)
-    n = min(sizes, default=0)
+    scores = {setting: Score(own, prices.get(setting)) for setting, own in results.items()}
     usual, *others = without_floors(settings)
     common = varying(usual, Setting("")) - varying(usual, *others)
     words = Template(WORDS, trim_blocks=True, lstrip_blocks=True).make_module(
         {
-            "findings": findings,
-            "names": named(settings),
             "scores": scores,
+            "names": named(settings),
+            "findings": compare(scores, comparisons),
             "usual": usual,
             "common": sorted(common),
-            "n": n,
-            "margin": 100 * wilson(n / 2, n)[1] - 50,
             "count": count,
-            "shorten": shorten,
+            "wilson": wilson,
         }
     )
     return [

@@ -8,9 +8,8 @@ Rule 3: an error on the way to the model is an error and no wrong answer: it is 
         is in no share.
 """
 
-from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import field, fields
+from dataclasses import field
 from operator import attrgetter
 from typing import Literal, TypeAlias
 
@@ -62,10 +61,10 @@ class Setting:
     @property
     def is_scripted(self) -> bool:
         """Does one of the suite's scripts play the model?"""
-        return self.is_floor or self.provider.startswith("offline")
+        return self.provider.startswith(("offline", "floor:"))
 
 
-VARIED = [field.name for field in fields(Setting)][:-1]  # all but `row`
+VARIED = [*Setting.__annotations__][:-1]  # all but `row`
 PLAIN = {  # what all of the rows set
     "force": "never",
     "think": "none",
@@ -85,7 +84,7 @@ ROWS: dict[str, Json] = {
 FOUR_ROWS: list[Json] = [{**PLAIN, **fields, "row": row} for row, fields in ROWS.items()]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config={"extra": "forbid"})
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
     """What came of one trial, a line of the results file.
 
@@ -126,30 +125,19 @@ class Result:
 
 
 class Score:
-    """What the results of one setting add up to.
+    """What the `results` of one setting add up to.
 
-    `ran`: those without an error; `by_case` has of these which trials of a case were right, `kinds`
-    the same for all cases of a kind. `served`: the models that answered. `pass_k[k - 1]` is the
-    chance that `k` trials of a case are all right, for as many trials as every case has, with its
-    95 % Wilson interval; the first of them is the share of right trials. `cost` is that of one run.
+    `ran`: those without an error, of which `right` are right; `by_case` has which trials of a case
+    are. `cost` is that of one run.
     """
 
     def __init__(self, results: Sequence[Result], price: Price | None = None) -> None:
-        self.ran: list[Result] = []
-        self.errors: list[str] = []
-        self.served: set[str] = set()
-        self.exits = Counter(result.exit for result in results)
-        self.by_case: defaultdict[str, dict[int, bool]] = defaultdict(dict)
-        self.kinds: defaultdict[str, list[bool]] = defaultdict(list)
-        for result in results:
-            if result.error:
-                self.errors.append(result.error)
-                continue
-            self.ran.append(result)
-            self.served.update(result.served)
-            self.by_case[result.case][result.trial] = result.right
-            self.kinds[result.kind].append(result.right)
+        self.results = results
+        self.ran = [result for result in results if not result.error]
         self.right = self.total("right")
+        self.by_case: dict[str, dict[int, bool]] = {}
+        for result in self.ran:
+            self.by_case.setdefault(result.case, {})[result.trial] = result.right
         self.cost = None
         if price:
             usage = sum((result.usage for result in self.ran), Usage())
@@ -157,6 +145,9 @@ class Score:
 
     @property
     def pass_k(self) -> list[tuple[float, tuple[float, float]]]:
+        """`pass_k[k - 1]`: the chance that `k` trials of a case are all right, and its 95 % Wilson
+        interval, for as many trials as every case has. The first is the share of right trials.
+        """
         found = []
         cases = [[*trials.values()] for trials in self.by_case.values()]
         fewest = min((len(trials) for trials in cases), default=0)

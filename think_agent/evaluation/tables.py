@@ -5,9 +5,10 @@ Rule 2: a pipe or a file gets Markdown, however wide. A terminal gets no line th
         itself: cells are wrapped, so no table has more columns than 60 characters can hold.
 """
 
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from io import StringIO
+from typing import NamedTuple
 
 from rich import box
 from rich.console import Console
@@ -19,8 +20,7 @@ from ..text import sanitize
 WIDE = 100_000  # columns: no line is broken
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(NamedTuple):
     """A table, its name, and a remark on how to read it. `rows[0]` is the header; without rows the
     remark stands alone.
     """
@@ -34,7 +34,7 @@ def markdown(sections: Sequence[Section]) -> str:
     """For a file: each table whole, with columns that line up."""
     out = StringIO()
     _print(sections, Console(file=out, width=WIDE, color_system=None))
-    return "\n".join(line.rstrip() for line in out.getvalue().splitlines()).strip()
+    return re.sub(r" +\n", "\n", out.getvalue()).strip()
 
 
 def show(sections: Sequence[Section], console: Console) -> None:

@@ -17,9 +17,9 @@ default; nothing here makes it deterministic, which is what trials are for.
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from pydantic import BaseModel
 
@@ -39,8 +39,7 @@ from .scores import Result, Setting
 THINK_TOOLS = {"on": THINK, "minimal": THINK_MINIMAL, "none": None}
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(NamedTuple):
     """What became of the world of a case. `right`: it is as it should be. `wrong_writes`: how often
     the model wrote, or tried to write, what it should not. `found` is for a person to read.
     """
@@ -77,10 +76,10 @@ class Suite(BaseModel):
     STAND_INS: dict[str, Script]
     FLOORS: dict[str, Script] = {}
     ADVICE: str = ""
-    speaking: Callable[[Script, str], Script] | None = None
+    speaking: Callable[..., Script] | None = None
 
 
-class Case(BaseModel, extra="allow", frozen=True):
+class Case(BaseModel, extra="allow"):
     """A line of the cases file: what every case has, and whatever the suite needs. `then`: what the
     person says next, each in a turn of its own.
     """
@@ -91,8 +90,7 @@ class Case(BaseModel, extra="allow", frozen=True):
     then: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(NamedTuple):
     """One trial that is to be run. `name`: what its result is found by, and its transcript. It has
     the case, the trial, and a `digest` of what is asked.
     """
@@ -127,23 +125,20 @@ def prepared(job: Job, model: Model, suite: Suite) -> tuple[World, Agent]:
 
 
 def instructions_for(setting: Setting, world: World, suite: Suite) -> str:
-    """The task, with the suite's advice on thinking behind it where the setting has it."""
+    """The task, with the suite's advice on thinking behind it where the setting has it. It says
+    where to think: a prompt that asks for another thing than the model has tests that.
+    """
     if setting.advice == "off":
         return world.instructions
     if not suite.ADVICE:
         raise ValueError("this suite has no ADVICE on thinking")
-    advice = suite.ADVICE.strip()
-    return f"{world.instructions.strip()}\n\n{advice}\n\nDo this {where_to_think(setting)}."
-
-
-def where_to_think(setting: Setting) -> str:
-    """What the model has for its thoughts: a prompt that asks for another thing tests that."""
-    if setting.cover == "carry":
-        return "in the argument `thought` of the call"
-    if setting.think == "none":
-        return "for yourself, before you call a tool"
     written = {"json": "in `reasoning`", "react": "in a Thought"}
-    return written.get(setting.dialect, "in a call of the tool `think`")
+    where = written.get(setting.dialect, "in a call of the tool `think`")
+    if setting.think == "none":
+        where = "for yourself, before you call a tool"
+    if setting.cover == "carry":
+        where = "in the argument `thought` of the call"
+    return f"{world.instructions.strip()}\n\n{suite.ADVICE.strip()}\n\nDo this {where}."
 
 
 def digest(job: Job, model: Model, suite: Suite) -> str:
@@ -176,7 +171,7 @@ async def attempt(job: Job, model: Model, suite: Suite, transcript: Path | None 
     except ModelError as error:
         return replace(result, error=str(error))
     counted = _counted(Turn.all(outcome.transcript))
-    return replace(result, exit=outcome.exit, **counted, **asdict(world.check()))
+    return replace(result, exit=outcome.exit, **counted, **world.check()._asdict())
 
 
 def _counted(turns: list[Turn]) -> Json:
