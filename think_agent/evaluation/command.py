@@ -19,7 +19,6 @@ import re
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
-from typing import BinaryIO
 from urllib.parse import quote
 
 from ..errors import BadRequest
@@ -72,10 +71,10 @@ class Evaluation:
                     raise ValueError("without a think tool there is nothing to force")
                 model = model_of(setting, self._suite, base_url=base_url, timeout=timeout)
                 for case in self.cases:
-                    asked = digest(Job(setting, case, 1), model, self._suite)
-                    self._asked[setting, case.id] = asked
+                    job = Job(setting, case, 1)
+                    self._asked[setting, case.id] = digest(job, model, self._suite)
                 self.models[setting] = model
-            except (ValueError, TypeError, BadRequest) as error:
+            except ValueError as error:
                 self.impossible[setting] = str(error)
         self._check_what_is_left()
 
@@ -121,8 +120,8 @@ class Evaluation:
     @property
     def missing(self) -> int:
         """How many trials have no result yet, those of other shards included."""
-        every = {job.name for job in self._jobs(self._trials)}
-        return len(every - self._results.keys())
+        found = sum(len(own) for own in self.found().values())
+        return len(self._jobs(self._trials)) - found
 
     def try_models(self) -> None:
         """Find out which settings a model cannot take, before anything is paid: by its server, and
@@ -148,23 +147,22 @@ class Evaluation:
         """
         with locked(self._out) as file:
             self._results = read_results(self._out, self._asked)  # others may have added to it
-            asyncio.run(self._run(file, done))
+            waiting = iter(self.waiting)  # shared by the workers, so each job is handed out once
 
-    async def _run(self, file: BinaryIO, done: Callable[[Result], None]) -> None:
-        folder = self._out.with_suffix(".transcripts")
-        waiting = iter(self.waiting)  # shared by the workers, so each job is handed out once
+            async def worker() -> None:
+                for job in waiting:
+                    transcript = self._out.with_suffix(".transcripts") / f"{job.name}.jsonl"
+                    transcript.unlink(missing_ok=True)  # of an earlier try
+                    result = await attempt(job, self.models[job.setting], self._suite, transcript)
+                    file.write(RESULT.dump_json(result) + b"\n")
+                    self._results[job.name] = result
+                    done(result)
 
-        async def worker() -> None:
-            for job in waiting:
-                transcript = folder / f"{job.name}.jsonl"
-                transcript.unlink(missing_ok=True)  # of an earlier try
-                result = await attempt(job, self.models[job.setting], self._suite, transcript)
-                file.write(RESULT.dump_json(result) + b"\n")
-                self._results[job.name] = result
-                done(result)
+            async def workers() -> None:
+                # After an error, which all of them would meet, `asyncio.run` cancels the others.
+                await asyncio.gather(*(worker() for _ in range(self._concurrency)))
 
-        # After an error, which all of them would meet, `asyncio.run` cancels the others.
-        await asyncio.gather(*(worker() for _ in range(self._concurrency)))
+            asyncio.run(workers())
 
     def found(self) -> dict[Setting, list[Result]]:
         """All results that are in the file, of these settings, whichever shard they are of."""

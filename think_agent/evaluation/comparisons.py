@@ -10,7 +10,6 @@ Rule 3: what a script does is never tested, for chance has no part in it.
 Limitations: intervals are those of each comparison by itself.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import permutations
 from statistics import fmean
@@ -44,23 +43,22 @@ class Comparison(NamedTuple):
         return not (self.setting.is_scripted or self.against.is_scripted)
 
 
-@dataclass(slots=True)
+@dataclass
 class Finding:
     """What a comparison says: `difference` between the shares of right trials, with its 95 %
-    `interval`, on the `cases` that both have. `p` means nothing where
-    nothing is tested.
+    `interval`, on the `cases` that both have. `p` is 1 where nothing is tested.
     """
 
     comparison: Comparison
     cases: int
     difference: float
     interval: tuple[float, float]
-    p: float
+    p: float = 1.0
 
     @property
     def is_clear(self) -> bool:
         """Is it more than chance?"""
-        return self.comparison.is_tested and self.p < CLEAR
+        return self.p < CLEAR
 
 
 def planned(settings: list[Setting]) -> list[Comparison]:
@@ -78,7 +76,7 @@ def planned(settings: list[Setting]) -> list[Comparison]:
     return found
 
 
-def compare(scores: dict[Setting, Score], comparisons: Iterable[Comparison]) -> list[Finding]:
+def compare(scores: dict[Setting, Score], comparisons: list[Comparison]) -> list[Finding]:
     """What the comparisons say, in their order. Holm's method counts each that is tested."""
     findings = []
     tested = []
@@ -88,14 +86,13 @@ def compare(scores: dict[Setting, Score], comparisons: Iterable[Comparison]) -> 
         most = max((len(trials) for trials in pairs), default=1)
         difference = sum(means) / max(1, len(means))
         interval = paired_interval(means, 1 / most)
-        p = sign_flip([sum(trials) for trials in pairs])
-        finding = Finding(comparison, len(pairs), difference, interval, p)
+        finding = Finding(comparison, len(pairs), difference, interval)
         findings.append(finding)
         if comparison.is_tested:
+            finding.p = sign_flip([sum(trials) for trials in pairs])
             tested.append(finding)
 
-    raised = holm([finding.p for finding in tested])
-    for finding, p in zip(tested, raised, strict=True):
+    for finding, p in zip(tested, holm([finding.p for finding in tested]), strict=True):
         finding.p = p
     return findings
 

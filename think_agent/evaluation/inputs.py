@@ -32,14 +32,15 @@ def read_cases(path: Path, suite: Suite | None = None) -> list[Case]:
     """
     cases: dict[str, Case] = {}
     for number, line in enumerate(path.read_bytes().splitlines(), 1):
+        where = f"{path}, line {number}"
         try:
             case = Case.model_validate_json(line)
             if suite:
                 suite.prepare(case.model_dump(), enforce=False)
         except ValidationError as error:
-            raise ValueError(f"{path}, line {number}: no case ({problems(error)})") from error
+            raise ValueError(f"{where}: no case ({problems(error)})") from error
         if case.id in cases:
-            raise ValueError(f"{path}, line {number}: the id {case.id!r} is taken; choose another")
+            raise ValueError(f"{where}: the id {case.id!r} is taken; choose another")
         cases[case.id] = case
     if not cases:
         raise ValueError(f"{path}: there are no cases in it; write one JSON object a line")
@@ -89,10 +90,10 @@ def model_of(setting: Setting, suite: Suite, **options: Any) -> Model:
     if setting.is_scripted:
         model = _scripted(setting, suite)
     else:
+        options["max_output_tokens"] = setting.max_output_tokens
         if setting.reasoning != "default":
             options["reasoning"] = setting.reasoning
-        most = setting.max_output_tokens
-        model = connect(setting.provider, max_output_tokens=most, **options)
+        model = connect(setting.provider, **options)
     return in_dialect(model, setting.dialect)
 
 

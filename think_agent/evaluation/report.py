@@ -7,7 +7,7 @@ Rule 3: the last lines are sentences: one for each comparison that was named bef
         its size, its interval and its p-value; what is wrong with the results; and how little n is.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from jinja2 import Template
@@ -28,9 +28,9 @@ SMALL = 0.07  # what the tool alone did in Anthropic's article (airline): .332 t
 
 
 def report(
-    results: Mapping[Setting, Sequence[Result]],
+    results: Mapping[Setting, list[Result]],
     prices: Mapping[Setting, Price] = {},
-    comparisons: Sequence[Comparison] | None = None,
+    comparisons: list[Comparison] | None = None,
 ) -> list[Section]:
     """Decisions and what they took, how they came about, kinds of cases, and sentences. Without
     `comparisons` they are those that `planned` names.
@@ -62,11 +62,11 @@ def report(
 
 def power(cases: int, trials: int, comparisons: int) -> str:
     """What a run of this size can show, to be said before it is paid."""
-    seen = detectable(cases, trials, comparisons)
+    seen = 100 * detectable(cases, trials, comparisons)
     needed = trials_for(SMALL, cases, comparisons)
     return (
         f"With {count(cases, 'case')}, {count(trials, 'trial')} of each and "
-        f"{count(comparisons, 'comparison')}, a difference of {100 * seen:.0f} points is found two "
+        f"{count(comparisons, 'comparison')}, a difference of {seen:.0f} points is found two "
         f"times in three; one of {100 * SMALL:.0f} points takes {count(needed, 'trial')}."
     )
 

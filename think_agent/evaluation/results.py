@@ -39,8 +39,9 @@ def read_results(path: Path, asked: dict[tuple[Setting, str], str]) -> dict[str,
         try:
             result = RESULT.validate_json(line)
         except ValueError as error:
-            said = "is no result of this version of think-agent eval: choose another file"
-            raise ValueError(f"{where} {said}") from error
+            raise ValueError(
+                f"{where} is no result of this version of think-agent eval: choose another file"
+            ) from error
         if not result.name.endswith(asked.get((result.setting, result.case), "")):
             raise ValueError(
                 f"{where} is of another question: the case {result.case}, its tools or its "
@@ -60,18 +61,15 @@ def locked(path: Path) -> Iterator[BinaryIO]:
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("ab", buffering=0) as file:
-        _lock(file, path)
+        try:
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except ImportError:
+            pass  # Windows
+        except OSError as error:
+            raise FileError(
+                f"{path}: another evaluation writes to it; wait for its end, or choose another file"
+            ) from error
         file.truncate(path.read_bytes().rfind(b"\n") + 1)  # a torn line: its trial is run again
         yield file
-
-
-def _lock(file: BinaryIO, path: Path) -> None:
-    try:
-        import fcntl
-    except ImportError:
-        return
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        said = "another evaluation writes to it; wait for its end, or choose another file"
-        raise FileError(f"{path}: {said}") from error

@@ -8,7 +8,7 @@ Rule 3: an error on the way to the model is an error and no wrong answer: it is 
         is in no share.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import field
 from operator import attrgetter
 from typing import Literal, TypeAlias
@@ -74,17 +74,16 @@ PLAIN = {  # what all of the rows set
 }
 # Anthropic's article on the think tool compares four of these. The fifth, the prompt without the
 # tool, tells whether it was the tool. None of them forces or guards anything.
-ROWS: dict[str, Json] = {
-    "baseline": {},
-    "prompt": {"advice": "on"},
-    "think": {"think": "minimal"},
-    "think + prompt": {"think": "minimal", "advice": "on"},
-    "extended thinking": {"reasoning": "medium"},
-}
-FOUR_ROWS: list[Json] = [{**PLAIN, **fields, "row": row} for row, fields in ROWS.items()]
+FOUR_ROWS: list[Json] = [
+    {**PLAIN, "row": "baseline"},
+    {**PLAIN, "row": "prompt", "advice": "on"},
+    {**PLAIN, "row": "think", "think": "minimal"},
+    {**PLAIN, "row": "think + prompt", "think": "minimal", "advice": "on"},
+    {**PLAIN, "row": "extended thinking", "reasoning": "medium"},
+]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Result:
     """What came of one trial, a line of the results file.
 
@@ -131,7 +130,7 @@ class Score:
     are. `cost` is that of one run.
     """
 
-    def __init__(self, results: Sequence[Result], price: Price | None = None) -> None:
+    def __init__(self, results: list[Result], price: Price | None = None) -> None:
         self.results = results
         self.ran = [result for result in results if not result.error]
         self.right = self.total("right")
@@ -140,8 +139,8 @@ class Score:
             self.by_case.setdefault(result.case, {})[result.trial] = result.right
         self.cost = None
         if price:
-            usage = sum((result.usage for result in self.ran), Usage())
-            self.cost = price.of(usage) / max(1, len(self.ran))
+            costs = [price.of(result.usage) for result in self.ran]
+            self.cost = sum(costs) / max(1, len(costs))
 
     @property
     def pass_k(self) -> list[tuple[float, tuple[float, float]]]:
@@ -149,11 +148,12 @@ class Score:
         interval, for as many trials as every case has. The first is the share of right trials.
         """
         found = []
-        cases = [[*trials.values()] for trials in self.by_case.values()]
+        cases = self.by_case.values()
+        n = len(cases)
         fewest = min((len(trials) for trials in cases), default=0)
         for k in range(1, fewest + 1):
-            right = sum(pass_hat_k(sum(trials), len(trials), k) for trials in cases)
-            found.append((right / len(cases), wilson(right, len(cases))))
+            right = sum(pass_hat_k(sum(trials.values()), len(trials), k) for trials in cases)
+            found.append((right / n, wilson(right, n)))
         return found
 
     def total(self, name: str) -> int:
@@ -183,9 +183,10 @@ def varying(*settings: Setting) -> set[str]:
 def named(settings: list[Setting]) -> dict[Setting, str]:
     """Each setting by what sets it apart from the others: `force=never`; or by its row."""
     compared = without_floors(settings)
-    apart = sorted(varying(*compared)) or ["provider"]
+    differing = varying(*compared)
+    apart = sorted(differing) or ["provider"]
     if compared[0].row:
-        apart = ["row", *sorted(varying(*compared) - PLAIN.keys())]
+        apart = ["row", *sorted(differing - PLAIN.keys())]
     names = {}
     for setting in settings:
         words = ", ".join(f"{name}={getattr(setting, name)}" for name in apart)

@@ -17,8 +17,6 @@ from rich.text import Text
 
 from ..text import sanitize
 
-WIDE = 100_000  # columns: no line is broken
-
 
 class Section(NamedTuple):
     """A table, its name, and a remark on how to read it. `rows[0]` is the header; without rows the
@@ -33,7 +31,7 @@ class Section(NamedTuple):
 def markdown(sections: Sequence[Section]) -> str:
     """For a file: each table whole, with columns that line up."""
     out = StringIO()
-    _print(sections, Console(file=out, width=WIDE, color_system=None))
+    _print(sections, Console(file=out, width=100_000, color_system=None))  # no line is broken
     return re.sub(r" +\n", "\n", out.getvalue()).strip()
 
 
@@ -52,17 +50,13 @@ def _print(sections: Sequence[Section], console: Console) -> None:
             remark = f" ({remark})"
         console.print(Text.assemble((section.name, "bold"), sanitize(remark)))
         if section.rows:
-            console.print(_grid(section.rows))  # with empty lines around it
-
-
-def _grid(rows: Sequence[Sequence[str]]) -> Table:
-    header, *others = rows
-    grid = Table(box=box.MARKDOWN, header_style="bold")
-    for text in header:
-        grid.add_column(_cell(text), overflow="fold")
-    for row in others:
-        grid.add_row(*(_cell(text) for text in row))
-    return grid
+            header, *rows = section.rows
+            table = Table(box=box.MARKDOWN, header_style="bold")
+            for text in header:
+                table.add_column(_cell(text), overflow="fold")
+            for row in rows:
+                table.add_row(*(_cell(text) for text in row))
+            console.print(table)  # with empty lines around it
 
 
 def _cell(text: str) -> Text:

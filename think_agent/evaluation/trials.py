@@ -16,7 +16,7 @@ default; nothing here makes it deterministic, which is what trials are for.
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -55,7 +55,7 @@ class World(Protocol):
     """
 
     instructions: str
-    tools: Sequence[Tool]
+    tools: list[Tool]
 
     def check(self) -> Check:
         """Look at the world once the agent is done."""
@@ -87,7 +87,7 @@ class Case(BaseModel, extra="allow"):
     id: str
     kind: str
     text: str
-    then: tuple[str, ...] = ()
+    then: list[str] = []
 
 
 class Job(NamedTuple):
@@ -105,7 +105,7 @@ def prepared(job: Job, model: Model, suite: Suite) -> tuple[World, Agent]:
     """The world of a trial and its agent. Raises ValueError where the setting allows of none."""
     setting = job.setting
     world = suite.prepare(job.case.model_dump(), enforce=setting.enforce == "on")
-    tools = list(world.tools)
+    tools = world.tools
     if setting.cover == "none":
         tools = [replace(tool, think_first=False) for tool in tools]
     checks = getattr(world, "done_when", ())
@@ -146,14 +146,12 @@ def digest(job: Job, model: Model, suite: Suite) -> str:
     it, and the setting and version by which the kit puts that in words.
     """
     _, agent = prepared(job, model, suite)
-    told = agent.made_of()
-    del told["model"]  # what a script plays, and what served a result, is in the result
-    asked = canonical([__version__, asdict(job.setting), job.case.model_dump(), told])
-    return hashlib.sha256(asked.encode()).hexdigest()[:16]
+    asked = [__version__, asdict(job.setting), job.case.model_dump(), agent.made_of()]
+    return hashlib.sha256(canonical(asked).encode()).hexdigest()[:16]
 
 
-async def attempt(job: Job, model: Model, suite: Suite, transcript: Path | None = None) -> Result:
-    """Run one trial, kept in the file `transcript`, where there is one. Raises ModelError only
+async def attempt(job: Job, model: Model, suite: Suite, transcript: Saved = ()) -> Result:
+    """Run one trial, kept in the file `transcript`, where that is a Path. Raises ModelError only
     where no other trial could be run either.
     """
     case = job.case
@@ -161,11 +159,11 @@ async def attempt(job: Job, model: Model, suite: Suite, transcript: Path | None 
     result = Result(
         setting=job.setting, case=case.id, kind=case.kind, trial=job.trial, name=job.name
     )
-    so_far: Saved = transcript or ()
     try:
         for text in (case.text, *case.then):
-            outcome = await agent.arun(text, transcript=so_far)
-            so_far = transcript or outcome.transcript
+            outcome = await agent.arun(text, transcript=transcript)
+            if not isinstance(transcript, Path):
+                transcript = outcome.transcript
     except (AuthError, ModelNotFound, ConnectionFailed):  # no other case would fare better
         raise
     except ModelError as error:
