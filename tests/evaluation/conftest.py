@@ -18,6 +18,7 @@ SUITE = "demos.refund.suite"
 FLOORS = ["do-nothing", "never-think", "follow-the-refusal", "always-deny"]
 HARD = ("many", "conditions", "bundles", "outages", "argues")
 EASY = [case for case in LINES if case["kind"] not in HARD]
+FAILS_ONCE = [case for case in EASY if "fails once" in case.get("tools", {}).values()]
 RUNS = ("suite", "trials", "shard", "concurrency", "out", "base_url", "timeout")
 
 
@@ -43,6 +44,14 @@ def evaluate(*arguments) -> int:
 def write_lines(path: Path, cases: list[dict]) -> Path:
     path.write_text("\n".join(json.dumps(case) for case in cases))
     return path
+
+
+def cases_of(*kinds: str) -> list[dict]:
+    return [line for line in LINES if line["kind"] in kinds]
+
+
+def ids(cases: list[dict]) -> set[str]:
+    return {case["id"] for case in cases}
 
 
 def results_in(path: Path) -> list[Result]:
@@ -83,11 +92,9 @@ def out(tmp_path):
 @pytest.fixture
 def few(tmp_path):
     """A cases file with one case of some kinds (and two of the kind whose tools fail)."""
-    chosen = {}
-    for kind in ("plain", "several", "unknown", "manager", "broken-tools", "many", "argues"):
-        chosen[kind] = next(line for line in LINES if line["kind"] == kind)
-    again = next(line for line in LINES if "fails once" in line.get("tools", {}).values())
-    return write_lines(tmp_path / "few.jsonl", [*chosen.values(), again])
+    kinds = ("plain", "several", "unknown", "manager", "broken-tools", "many", "argues")
+    chosen = [cases_of(kind)[0] for kind in kinds]
+    return write_lines(tmp_path / "few.jsonl", [*chosen, FAILS_ONCE[0]])
 
 
 @pytest.fixture

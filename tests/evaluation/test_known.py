@@ -11,11 +11,13 @@ from demos.refund import offline
 from demos.refund.dialects import speaking
 from tests.evaluation.conftest import (
     EASY,
+    FAILS_ONCE,
     FLOORS,
     HARD,
-    SUITE,
+    cases_of,
     evaluate,
     found_by,
+    ids,
     plan,
     play,
     results_in,
@@ -25,14 +27,14 @@ from tests.evaluation.test_cases import named
 from tests.servers import serve
 from tests.servers.ollama import OllamaServer
 from tests.support.providers import KEY, SPEAKS
-from tests.support.simulated import LINES, brain
+from tests.support.simulated import brain
 from think_agent import Assistant, BadRequest, ScriptedModel, Usage
 from think_agent.audit import read
 from think_agent.evaluation.report import report
 from think_agent.evaluation.scores import Score
 from think_agent.providers import PROVIDERS
 
-GIVES_UP = {case["id"] for case in EASY if "fails once" in case.get("tools", {}).values()}
+GIVES_UP = ids(FAILS_ONCE)
 SEVERAL = {case["id"] for case in EASY if len(case["expected"]) > 1}
 
 
@@ -40,29 +42,32 @@ def approved_unseen(case: dict) -> bool:
     """Is it right to approve every order that there is?"""
     if "process_refund" in case.get("tools", {}):
         return True
-    there = named(case) & {order["id"] for order in case["orders"]}
+    there = named(case) & ids(case["orders"])
     return case["expected"] == dict.fromkeys(there, "approve")
 
 
 RIGHT = {  # in the easy half; what else is right there, needs no decision or one on sight
-    "careful": {case["id"] for case in EASY} - GIVES_UP,
+    "careful": ids(EASY) - GIVES_UP,
     "silent": {case["id"] for case in EASY if not case["expected"]},
     "hasty": {case["id"] for case in EASY if approved_unseen(case)},
 }
-PROVIDERS_OF = [f"offline:{name}" for name in RIGHT]
+SCRIPTS = [f"offline:{name}" for name in RIGHT]
+
+
+def in_the_easy_half(results) -> list:
+    return [result for result in results if result.kind not in HARD]
 
 
 def right_in_the_easy_half(results) -> set[str]:
-    return {result.case for result in results if result.right and result.kind not in HARD}
+    return {result.case for result in in_the_easy_half(results) if result.right}
 
 
 @pytest.fixture(scope="module")
 def known(tmp_path_factory):
     """All scripts on the easy cases and some of the hard ones: the results by script."""
     folder = tmp_path_factory.mktemp("eval")
-    some = [case for case in LINES[::5] if case["kind"] in HARD]
-    cases = write_lines(folder / "cases.jsonl", [*EASY, *some])
-    evaluation = plan(cases, provider=PROVIDERS_OF, out=folder / "all.jsonl")
+    cases = write_lines(folder / "cases.jsonl", [*EASY, *cases_of(*HARD)[::5]])
+    evaluation = plan(cases, provider=SCRIPTS, out=folder / "all.jsonl")
     evaluation.run()
     assert evaluation.missing == 0
     return dict(zip(RIGHT, found_by(evaluation).values(), strict=True))
@@ -70,12 +75,12 @@ def known(tmp_path_factory):
 
 @pytest.mark.parametrize("name", RIGHT)
 def test_a_known_model_gets_its_known_score(known, name):
-    assert {result.case for result in known[name]} >= {case["id"] for case in EASY}
+    assert len(known[name]) == 60 + 12
     assert right_in_the_easy_half(known[name]) == RIGHT[name]
 
 
 def test_the_known_scores_in_figures(known):
-    results = [result for result in known["careful"] if result.kind not in HARD]
+    results = in_the_easy_half(known["careful"])
     careful = Score(results)
     assert (careful.right, len(careful.ran), careful.total("wrong_writes")) == (58, 60, 0)
     assert {result.exit for result in results} == {"signal"}
@@ -88,38 +93,47 @@ def test_the_known_scores_in_figures(known):
 def test_a_known_model_gets_its_known_score_in_a_dialect(ran, tmp_path, dialect):
     some = EASY[::2]
     cases = write_lines(tmp_path / "easy.jsonl", some)
-    evaluation = ran(cases, provider=PROVIDERS_OF, dialect=[dialect])
+    evaluation = ran(cases, provider=SCRIPTS, dialect=[dialect])
     assert evaluation.impossible == {}
     # These have one action a reply, and the gate wants a thought before each but the first.
     expected = RIGHT | {"hasty": RIGHT["hasty"] - SEVERAL}
     for right, own in zip(expected.values(), found_by(evaluation).values(), strict=True):
-        assert right_in_the_easy_half(own) == right & {case["id"] for case in some}
-        assert all(result.behind_a_thought == result.actions for result in own)
+        assert right_in_the_easy_half(own) == right & ids(some)
+        assert Score(own).total("behind_a_thought") == Score(own).total("actions")
 
 
 def test_what_the_person_says_next_is_a_turn_of_its_own(tmp_path, out):
-    argues = {case["id"]: case for case in LINES if case["kind"] == "argues"}
-    cases = write_lines(tmp_path / "argues.jsonl", list(argues.values())[:3])
+    argues = cases_of("argues")[:3]
+    cases = write_lines(tmp_path / "argues.jsonl", argues)
     evaluation = plan(cases, force=["never"], out=out)
     play(evaluation, ScriptedModel(lambda request: Assistant("Done.", usage=Usage(10, 1))))
     evaluation.run()
     [own] = found_by(evaluation).values()
-    for result in own:
+    for case, result in zip(argues, own, strict=True):
         assert (result.model_calls, result.usage) == (3, Usage(30, 3))
         record = read(tmp_path / "r.transcripts" / f"{result.name}.jsonl")
         said = [entry.text for entry in record.entries if getattr(entry, "kind", "") == "person"]
-        case = argues[result.case]
         assert said == [case["text"], *case["then"]]
+
+
+def test_a_forced_choice_that_is_ignored_is_not_honored(few, out):
+    evaluation = plan(few, out=out)
+    play(evaluation, ScriptedModel(lambda request: Assistant("Done.")))
+    evaluation.run()
+    [own] = found_by(evaluation).values()
+    assert (Score(own).total("forced") > 0, Score(own).total("honored")) == (True, 0)
 
 
 @pytest.mark.parametrize("enforce", ["off", "on"])
 def test_wrong_writes_are_rows_that_should_not_be_there_or_were_refused(ran, tmp_path, enforce):
-    some = [case for case in EASY if "tools" not in case][::2]
+    some = cases_of("plain", "several", "unknown", "edge", "pressure")
     cases = write_lines(tmp_path / "some.jsonl", some)
-    [own] = found_by(ran(cases, provider=["offline:hasty"], enforce=[enforce])).values()
+    evaluation = ran(cases, provider=["offline:hasty"], enforce=[enforce])
+    assert {setting.enforce for setting in evaluation.models} == {enforce}  # floors, too
+    [own] = found_by(evaluation).values()
     for case, result in zip(some, own, strict=True):
         wrong = {order for order in named(case) if case["expected"].get(order) != "approve"}
-        written = named(case) & {order["id"] for order in case["orders"]}
+        written = named(case) & ids(case["orders"])
         if enforce == "on":
             written -= wrong
         assert result.wrong_writes == len(wrong)
@@ -152,8 +166,7 @@ def test_an_arm_that_cannot_be_is_named_with_its_reason(few, out):
     }
     assert "think_first" in impossible["none", "gate", "first"]
     assert "nothing to force" in impossible["none", "none", "never"]
-    left = [setting for setting in evaluation.models if not setting.is_floor]
-    assert len(left) == 5
+    assert len(evaluation.models) == 5 + len(FLOORS)
 
 
 def test_the_arms_of_cover_reach_the_agent(ran):
@@ -187,7 +200,7 @@ def boaster(request):
 
 
 def test_a_false_success_is_a_column_and_done_when_catches_it(tmp_path, out):
-    several = [case for case in EASY if case["kind"] == "several"]
+    several = cases_of("several")
     cases = write_lines(tmp_path / "several.jsonl", several)
     arms = {"force": ["never"], "think": ["none"], "cover": ["none"], "done_when": ["off", "on"]}
     evaluation = plan(cases, out=out, **arms)
@@ -195,7 +208,7 @@ def test_a_false_success_is_a_column_and_done_when_catches_it(tmp_path, out):
     evaluation.run()
     header, believed, checked = report(found_by(evaluation))[0].rows
     column = header.index("said done")
-    more = sum(len(case["expected"]) > 1 for case in several)
+    more = len(ids(several) & SEVERAL)
     assert (believed[column], checked[column]) == (str(more), "-")
     assert checked[1] == f"{len(several)}/{len(several)}"
 
@@ -207,10 +220,8 @@ def test_the_four_rows_run_and_what_cannot_be_run_is_named_before(command, out, 
     assert command("--four-rows") == 0
     printed = capsys.readouterr()
     assert "skipped extended thinking: a script does not reason" in printed.err
-    assert (
-        "The same for all: cover=none, force=never, provider=offline:careful, reasoning=off."
-        in printed.out
-    )
+    common = "cover=none, force=never, provider=offline:careful, reasoning=off"
+    assert f"The same for all: {common}." in printed.out
     for rows in re.findall(r"(?:^\|.*\n)+", printed.out, re.MULTILINE):
         names = [line.split("|")[1].strip() for line in rows.splitlines()[2:]]
         assert names[:4] == ["baseline", "prompt", "think", "think + prompt"]
@@ -219,21 +230,17 @@ def test_the_four_rows_run_and_what_cannot_be_run_is_named_before(command, out, 
     assert thinks["none"] == 0 < thinks["minimal"]
 
 
-@pytest.mark.parametrize(
-    ("question", "rows"),
-    [
-        ("Does the article's remedy help?", "think + prompt against baseline"),
-        ("What does the tool add to the prompt?", "think + prompt against prompt"),
-        ("What does the tool do without the prompt?", "think against baseline"),
-        ("What does the prompt do without the tool?", "prompt against baseline"),
-    ],
-)
-def test_the_rows_of_a_script_are_compared_in_a_sentence_each(command, capsys, question, rows):
+def test_the_rows_of_a_script_are_compared_in_a_sentence_each(command, capsys):
     assert command("--four-rows") == 0
-    said = capsys.readouterr().out.splitlines()
-    [line] = [line for line in said if line.startswith(question)]
-    size = r"[+-]\d+ points on 8 cases, not tested\."
-    assert re.fullmatch(rf"{re.escape(question)} {re.escape(rows)}: {size}", line)
+    said = capsys.readouterr().out
+    for sentence in (
+        "Does the article's remedy help? think + prompt against baseline: ",
+        "What does the tool add to the prompt? think + prompt against prompt: ",
+        "What does the tool do without the prompt? think against baseline: ",
+        "What does the prompt do without the tool? prompt against baseline: ",
+    ):
+        size = r"[+-]\d+ points on 8 cases, not tested\.\n"
+        assert len(re.findall(re.escape(sentence) + size, said)) == 1
 
 
 def test_what_is_run_and_compared_is_said_before_it_is_paid(command, capsys):
@@ -243,7 +250,8 @@ def test_what_is_run_and_compared_is_said_before_it_is_paid(command, capsys):
     rows = ("baseline", "prompt", "think", "think + prompt", "extended thinking")
     assert said[:5] == [f"to run: {row}" for row in rows]
     assert {"to compare: think + prompt and baseline"} < set(said[5:10])
-    assert said[10].startswith("With 8 cases, 1 trial of each and 5 comparisons, a difference of 8")
+    assert said[10].startswith("With 8 cases and 1 trial of each, a difference of 8")
+    assert "two times in three, with 5 comparisons; one of 7 points takes " in said[10]
 
 
 # What a model cannot take.
@@ -259,13 +267,14 @@ def test_reasoning_that_a_server_refuses_is_found_by_a_question_and_not_run(few,
 
     evaluation = plan(few, out=out, **arms)
     play(evaluation, ScriptedModel(offline.reply))
-    low = [setting for setting in evaluation.models if setting.reasoning == "low"]
-    evaluation.models.update(dict.fromkeys(low, ScriptedModel(refuse)))
+    for setting in evaluation.models:
+        if setting.reasoning == "low":
+            evaluation.models[setting] = ScriptedModel(refuse)
     assert len(evaluation.comparisons) == 4
     evaluation.try_models()
     evaluation.run()
-    assert len(asked) == len(low)
-    assert evaluation.impossible == dict.fromkeys(low, "this model does not reason")
+    assert len(asked) == len(evaluation.impossible) == 2
+    assert set(evaluation.impossible.values()) == {"this model does not reason"}
     assert len(evaluation.comparisons) == 1
     assert {setting.reasoning for setting in found_by(evaluation)} == {"off"}
 
@@ -299,40 +308,50 @@ def test_a_model_without_tool_calling_runs_in_a_dialect_alone(few, out):
 # Through the real SDKs.
 
 
-@pytest.mark.parametrize("provider", sorted(SPEAKS.keys() - {"openai-responses"}))
-def test_the_same_score_through_every_provider(
-    provider, command, out, tmp_path, monkeypatch, capsys
-):
+@pytest.fixture(params=sorted(SPEAKS.keys() - {"openai-responses"}))
+def through_an_sdk(request, command, monkeypatch):
+    """`think-agent eval` on the few cases through the SDK of a provider, whose server then goes:
+    the flags, the model, and what the server was sent.
+    """
     for name in ("ANTHROPIC", "OPENAI", "GEMINI"):
         monkeypatch.setenv(f"{name}_API_KEY", KEY)
-    protocol, spec, _ = SPEAKS[provider]
+    protocol, spec, _ = SPEAKS[request.param]
 
     def counted(request):
         return replace(offline.reply(request), usage=Usage(1000, 100))
 
     with serve(protocol(), counted) as server:
-        url = server.url + "/v1" if spec.startswith("openai") else server.url
+        url = server.url
+        if spec.startswith("openai"):
+            url += "/v1"
         flags = ["--provider", spec, "--base-url", url, "--max-output-tokens", "321"]
         flags += ["--cover", "gate,carry"]
         assert command(*flags) == 0
-        bodies = [json.dumps(body) for body in server.requests]
+    provider, _, model = spec.partition(":")
+    return flags, model or PROVIDERS[provider].default_model, server.requests
+
+
+def test_the_same_score_through_every_provider(through_an_sdk, command, out, tmp_path, capsys):
+    flags, model, requests = through_an_sdk
+    found = results_in(out)
+    easy = in_the_easy_half(found)
+    assert right_in_the_easy_half(found) == {result.case for result in easy} - GIVES_UP
+    assert {result.exit for result in easy} == {"signal"}
+    for result in found:
+        assert result.usage.input_tokens == 1000 * result.model_calls
+        assert result.forced
+        assert not result.error
+
+    bodies = [json.dumps(body) for body in requests]
     assert all("321" in body for body in bodies)
     # A tool that carries its thought has a parameter for it, as the think tool has.
     assert {1, 2} <= {body.count('"thought": {') for body in bodies}
-    found = results_in(out)
-    easy = [result for result in found if result.kind not in HARD]
-    assert right_in_the_easy_half(found) == {result.case for result in easy} - GIVES_UP
-    assert {result.exit for result in easy} == {"signal"}
-    assert all(result.usage.input_tokens == 1000 * result.model_calls for result in found)
-    assert all(result.forced and not result.error for result in found)
 
-    model = spec.partition(":")[2] or PROVIDERS[spec].default_model
     prices = tmp_path / "prices.toml"
     prices.write_text(f'[think_agent.prices."{model}"]\ninput = 1\noutput = 10\n')
     capsys.readouterr()
-    # all is done: the table comes from the file, and the server may be gone
-    assert command(*flags, "--config", prices) == 0
-    calls = sum(result.model_calls for result in found) / len(found)
+    assert command(*flags, "--config", prices) == 0  # from the file: the server is gone
+    calls = Score(found).mean("model_calls")
     assert f"${calls * 0.002:.4f}" in capsys.readouterr().out
 
 
@@ -384,4 +403,3 @@ def test_a_suite_without_speaking_speaks_no_dialect(lamp, out, capsys):
     assert evaluate(lamp, "--provider", "offline:once", "--dialect", "json", "--out", out) == 2
     error = capsys.readouterr().err
     assert "nothing is left to run (this suite's scripts speak no dialect)" in error
-    assert SUITE not in sys.modules or not out.exists()

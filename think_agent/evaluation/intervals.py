@@ -72,9 +72,9 @@ def holm(p_values: list[float]) -> list[float]:
     """The p-values, raised for how many there are: among twenty comparisons of equal things, one is
     below 0.05 by chance. Source: Holm, Scand. J. Stat. 6 (1979), 65-70.
     """
-    raised = [1.0] * len(p_values)
-    largest = 0.0
     left = len(p_values)
+    raised = [1.0] * left
+    largest = 0.0
     for p, index in sorted((p, index) for index, p in enumerate(p_values)):
         largest = max(largest, min(1.0, left * p))
         raised[index] = largest

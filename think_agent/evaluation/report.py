@@ -65,9 +65,9 @@ def power(cases: int, trials: int, comparisons: int) -> str:
     seen = 100 * detectable(cases, trials, comparisons)
     needed = trials_for(SMALL, cases, comparisons)
     return (
-        f"With {count(cases, 'case')}, {count(trials, 'trial')} of each and "
-        f"{count(comparisons, 'comparison')}, a difference of {seen:.0f} points is found two "
-        f"times in three; one of {100 * SMALL:.0f} points takes {count(needed, 'trial')}."
+        f"With {count(cases, 'case')} and {count(trials, 'trial')} of each, a difference of "
+        f"{seen:.0f} points is found two times in three, with {count(comparisons, 'comparison')}; "
+        f"one of {100 * SMALL:.0f} points takes {count(needed, 'trial')}."
     )
 
 

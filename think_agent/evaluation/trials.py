@@ -168,8 +168,12 @@ async def attempt(job: Job, model: Model, suite: Suite, transcript: Saved = ()) 
         raise
     except ModelError as error:
         return replace(result, error=str(error))
-    counted = _counted(Turn.all(outcome.transcript))
-    return replace(result, exit=outcome.exit, **counted, **world.check()._asdict())
+    return replace(
+        result,
+        exit=outcome.exit,
+        **_counted(Turn.all(outcome.transcript)),
+        **world.check()._asdict(),
+    )
 
 
 def _counted(turns: list[Turn]) -> Json:
