@@ -42,7 +42,7 @@ def evaluate(*arguments) -> int:
 
 
 def write_lines(path: Path, cases: list[dict]) -> Path:
-    path.write_text("\n".join(json.dumps(case) for case in cases))
+    path.write_text("".join(f"{json.dumps(case)}\n" for case in cases) + "\n")
     return path
 
 

@@ -63,7 +63,7 @@ CASE = LINES[0]
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "there are no cases in it"),
+        ("\n\n", "there are no cases in it"),
         ('{"id": "a"}', "line 1: no case (kind: this field is required; text: "),
         (f"{json.dumps(CASE)}\n{{torn", "line 2: no case ("),
         (f"{json.dumps(CASE)}\n{json.dumps(CASE)}", "line 2: the id 'plain-1' is taken"),

@@ -31,7 +31,7 @@ def read_cases(path: Path, suite: Suite | None = None) -> list[Case]:
     the suite cannot read.
     """
     cases: dict[str, Case] = {}
-    for number, line in enumerate(path.read_bytes().splitlines(), 1):
+    for number, line in enumerate(path.read_bytes().rstrip().splitlines(), 1):
         where = f"{path}, line {number}"
         try:
             case = Case.model_validate_json(line)

@@ -11,7 +11,7 @@ Rule 3: an error on the way to the model is an error and no wrong answer: it is 
 from collections.abc import Iterable
 from dataclasses import field
 from operator import attrgetter
-from typing import Literal, TypeAlias
+from typing import Literal
 
 from pydantic.dataclasses import dataclass
 
@@ -21,7 +21,7 @@ from ..policies import Forcing, Price
 from ..transcript import utc_now
 from .intervals import pass_hat_k, wilson
 
-Switch: TypeAlias = Literal["off", "on"]
+Switch = Literal["off", "on"]
 
 
 @dataclass(frozen=True, slots=True, config={"extra": "forbid"})
