@@ -239,6 +239,16 @@ def test_markdown_rows_have_as_many_cells_as_their_header():
     assert all(line == line.strip() for line in text.splitlines())
 
 
+def shown(sections, width: int) -> str:
+    out = io.StringIO()
+    show(sections, Console(file=out, force_terminal=True, width=width, color_system=None))
+    return out.getvalue()
+
+
+def test_a_word_that_is_wider_than_the_terminal_is_broken():
+    assert shown([Section("", "", [["a"], ["x" * 50]])], 20).count("x") == 50
+
+
 @pytest.mark.parametrize("width", [40, 60, 100, 140])
 @pytest.mark.parametrize("count", [1, 4])
 def test_a_terminal_gets_all_of_the_tables_and_no_line_wider_than_itself(width, count):
@@ -247,9 +257,7 @@ def test_a_terminal_gets_all_of_the_tables_and_no_line_wider_than_itself(width, 
         setting = Setting(f"provider-{number}", force=force)
         results[setting] = [result(case, True, setting=setting, exit="signal") for case in "ab"]
     sections = report(results)
-    out = io.StringIO()
-    show(sections, Console(file=out, force_terminal=True, width=width, color_system=None))
-    lines = out.getvalue().splitlines()
+    lines = shown(sections, width).splitlines()
     assert max(map(len, lines)) <= width
     words = " ".join(" ".join(lines).replace("|", " ").split())
     for section in sections:
