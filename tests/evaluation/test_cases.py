@@ -9,13 +9,12 @@ from demos.refund import suite
 from demos.refund.floors import FLOORS
 from demos.refund.shop import INSTRUCTIONS, allowed_decision
 from demos.refund.suite import ADVICE, TASK, CaseShop, RefundCase, prepare
+from tests.evaluation.conftest import EASY, HARD, cases_of, ids
 from tests.support.simulated import LINES
 from think_agent import Agent, ScriptedModel, Turn
 from think_agent.evaluation.scores import Setting
-from think_agent.evaluation.trials import Case, Job, attempt, prepared
+from think_agent.evaluation.trials import Case, Job, Suite, attempt, prepared
 from think_agent.testing import call, think
-
-HARD = ("many", "conditions", "bundles", "outages", "argues")
 
 
 def has_rule(case: dict, words: str) -> bool:
@@ -33,30 +32,31 @@ def by_policy(order: dict, case: dict) -> str:
         days = 7
     if faulty:
         days = 60
-    if order.get("refunded_days_ago") is not None:
+    final = order.get("final_sale") and not faulty
+    if final or order.get("refunded_days_ago") is not None or order["days_ago"] > days:
         return "deny"
-    if order.get("final_sale") and not faulty:
-        return "deny"
-    if order["days_ago"] > days:
-        return "deny"
-    return "escalate" if order["price_cents"] > 50000 else "approve"
+    if order["price_cents"] > 50000:
+        return "escalate"
+    return "approve"
+
+
+def in_one_set(orders: list[dict]) -> Counter:
+    """How many of these orders are of a set."""
+    notes = " ".join(order.get("note", "") for order in orders)
+    return Counter(re.findall(r"set \d+", notes))
 
 
 def by_all_rules(case: dict) -> dict[str, str]:
     """The decisions on the orders that are named, with the rules across orders."""
-    orders = {order["id"]: order for order in case["orders"] if order["id"] in named(case)}
-    right = {number: by_policy(order, case) for number, order in orders.items()}
-    if has_rule(case, "sold as one set"):
-        for number, order in orders.items():
-            same = re.search(r"set \d+", order.get("note", ""))
-            for other in orders:
-                is_set = same and same[0] in orders[other].get("note", "")
-                if is_set and by_policy(orders[other], case) == "deny":
-                    right[number] = "deny"
-    if has_rule(case, "added up"):
-        left = [number for number in orders if right[number] != "deny"]
-        if sum(orders[number]["price_cents"] for number in left) > 50000:
-            right |= dict.fromkeys(left, "escalate")
+    orders = [order for order in case["orders"] if order["id"] in named(case)]
+    right = {order["id"]: by_policy(order, case) for order in orders}
+    denied = in_one_set([order for order in orders if right[order["id"]] == "deny"])
+    for order in orders:
+        if has_rule(case, "sold as one set") and in_one_set([order]) & denied:
+            right[order["id"]] = "deny"
+    left = [order for order in orders if right[order["id"]] != "deny"]
+    if has_rule(case, "added up") and sum(order["price_cents"] for order in left) > 50000:
+        right |= dict.fromkeys([order["id"] for order in left], "escalate")
     return right
 
 
@@ -75,11 +75,14 @@ def test_there_are_120_cases_in_15_kinds_and_half_of_them_are_hard():
 @pytest.mark.parametrize("case", LINES, ids=lambda case: case["id"])
 def test_the_expected_rows_are_those_of_the_policy(case):
     RefundCase.model_validate(case)
-    states = {t: s for t, s in case.get("tools", {}).items() if s in ("fails", "gone")}
+    states = dict(case.get("tools", {}))
     is_hard = case["kind"] in HARD
-    assert is_hard == (case.get("tools", {}).get("check_refund_policy") == "gone")
-    states.pop("check_refund_policy", None) if is_hard else None
-    right = {} if states else by_all_rules(case)
+    assert is_hard == (states.get("check_refund_policy") == "gone")
+    if is_hard:
+        del states["check_refund_policy"]
+    right = by_all_rules(case)
+    if {"fails", "gone"} & set(states.values()):
+        right = {}
     assert case["expected"] == right
 
 
@@ -96,8 +99,10 @@ def test_the_shop_agrees_where_there_are_no_further_rules(case):
 def test_no_kind_is_all_of_one_decision():
     """Or a script that always says the same would be good at it."""
     for kind in HARD:
-        decisions = Counter(d for c in LINES if c["kind"] == kind for d in c["expected"].values())
-        assert decisions.most_common(1)[0][1] <= 0.6 * decisions.total()
+        decisions = Counter()
+        for case in cases_of(kind):
+            decisions.update(case["expected"].values())
+        assert max(decisions.values()) <= 0.6 * decisions.total()
 
 
 # The desk as a suite.
@@ -106,10 +111,11 @@ def test_no_kind_is_all_of_one_decision():
 def test_the_task_is_the_policy_without_a_word_about_thinking():
     policy = INSTRUCTIONS.read_text(encoding="utf-8").splitlines()
     task = TASK.splitlines()
-    left_out = [line for line in policy if line not in task]
-    assert 1 <= len(left_out) <= 3
-    assert all("`think`" in line or "think once more" in line for line in left_out)
-    assert [line for line in policy if line not in left_out] == task
+    assert 1 <= len(policy) - len(task) <= 3
+    for line in set(policy) - set(task):
+        assert re.search("`think`|think once more", line)
+        policy.remove(line)
+    assert policy == task
 
 
 def test_advice_names_no_tool_and_no_argument():
@@ -117,9 +123,11 @@ def test_advice_names_no_tool_and_no_argument():
     assert "should_continue" not in ADVICE
 
 
+BY_ID = {line["id"]: line for line in LINES}
+
+
 def world(kind: str, number: int = 1, *, enforce: bool = False):
-    line = next(line for line in LINES if line["id"] == f"{kind}-{number}")
-    return prepare(line, enforce=enforce)
+    return prepare(BY_ID[f"{kind}-{number}"], enforce=enforce)
 
 
 def test_further_rules_stand_in_the_task_with_their_numbers():
@@ -134,27 +142,24 @@ def tools_of(made) -> dict:
     return {tool.name: tool for tool in made.tools}
 
 
-def test_a_broken_tool_fails_as_often_as_the_case_says():
-    def outcomes(kind, number, tool, **arguments):
-        function = tools_of(world(kind, number))[tool].function
-        found = []
-        for _ in range(3):
-            try:
-                function(**arguments)
-                found.append("works")
-            except suite.Outage as error:
-                found.append("down" if "down for today" in str(error) else "once more")
-        return found
-
-    order = next(line for line in LINES if line["id"] == "outages-1")["orders"][0]["id"]
-    look = {"tool": "lookup_order", "order_id": order}
-    assert outcomes("outages", 1, **look) == ["once more", "works", "works"]
-    assert outcomes("outages", 2, "lookup_order", order_id="ORD-389") == [
-        "once more",
-        "once more",
-        "works",
-    ]
-    assert outcomes("outages", 8, "lookup_order", order_id="ORD-401") == ["down"] * 3
+@pytest.mark.parametrize(
+    ("case", "outcomes"),
+    [
+        ("outages-1", ["once more", "works", "works"]),
+        ("outages-2", ["once more", "once more", "works"]),
+        ("outages-8", ["down for today"] * 3),
+    ],
+)
+def test_a_broken_tool_fails_as_often_as_the_case_says(case, outcomes):
+    tools = tools_of(prepare(BY_ID[case], enforce=False))
+    order = BY_ID[case]["orders"][0]["id"]
+    for outcome in outcomes:
+        try:
+            tools["lookup_order"].function(order_id=order)
+            said = "works"
+        except suite.Outage as error:
+            said = str(error)
+        assert outcome in said
 
 
 def test_the_shop_trusts_the_model_unless_it_is_asked_to_enforce():
@@ -193,7 +198,7 @@ def test_the_check_of_done_when_names_orders_that_were_seen_and_not_decided():
     assert check(seen) == "ORD-111: no decision is recorded"
     hard = world("many", 1)
     [check] = hard.done_when
-    order = next(line for line in LINES if line["id"] == "many-1")["orders"][0]["id"]
+    order = BY_ID["many-1"]["orders"][0]["id"]
     replies = [think("Look."), [call("lookup_order", order_id=order.lower())], "Done."]
     seen = Agent(ScriptedModel(replies), hard.tools, silence="accept").run("Refund it").turn
     assert check(seen) == f"{order}: no decision is recorded"
@@ -203,7 +208,7 @@ def test_the_check_of_done_when_names_orders_that_were_seen_and_not_decided():
 
 
 @pytest.fixture(scope="module")
-def floors() -> dict[str, dict[str, bool]]:
+def floors() -> dict[tuple[str, str], set[str]]:
     """Which cases each floor gets right, with a shop that trusts it, and with one that does not."""
     import asyncio
 
@@ -211,58 +216,55 @@ def floors() -> dict[str, dict[str, bool]]:
     for name, enforce in [*((name, "off") for name in FLOORS), ("follow-the-refusal", "on")]:
         setting = Setting(f"offline:{name}", think="none", cover="none", enforce=enforce)
         model = ScriptedModel(FLOORS[name])
-        jobs = [Job(setting, Case.model_validate(line), 1) for line in LINES]
-        results = [asyncio.run(attempt(job, model, suite)) for job in jobs]
-        found[name, enforce] = {result.case: result.right for result in results}
+        right = found.setdefault((name, enforce), set())
+        for line in LINES:
+            job = Job(setting, Case.model_validate(line), 1)
+            if asyncio.run(attempt(job, model, suite)).right:
+                right.add(line["id"])
     return found
 
 
 @pytest.mark.parametrize("name", FLOORS)
 def test_no_floor_comes_near_where_the_shop_trusts_the_model(floors, name):
     right = floors[name, "off"]
-    hard = [is_right for case, is_right in right.items() if case.rpartition("-")[0] in HARD]
-    assert 0 < sum(right.values()) <= 0.3 * len(LINES)
-    assert sum(hard) <= 0.25 * len(hard)
+    assert 0 < len(right) <= 0.3 * 120
+    assert len(right - ids(EASY)) <= 0.25 * 60
 
 
 def test_a_shop_that_refuses_gives_the_answer_away(floors):
     """The reason for the default: who does what the refusal says, never having looked, is right."""
-    easy = [case for case in LINES if case["kind"] not in HARD]
-    right = floors["follow-the-refusal", "on"]
-    assert sum(right[case["id"]] for case in easy) >= 0.9 * len(easy)
-    trusted = floors["follow-the-refusal", "off"]
-    assert sum(trusted[case["id"]] for case in easy) <= 0.5 * len(easy)
+    assert len(floors["follow-the-refusal", "on"] & ids(EASY)) >= 0.9 * 60
+    assert len(floors["follow-the-refusal", "off"] & ids(EASY)) <= 0.5 * 60
 
 
 # Every prompt fits its tools.
 
 
-@pytest.mark.parametrize("dialect", ["native", "json", "react"])
-@pytest.mark.parametrize("cover", ["gate", "carry", "none"])
-@pytest.mark.parametrize("think", ["on", "minimal", "none"])
-def test_advice_asks_for_what_is_there(think, cover, dialect):
-    if think == "none" and cover == "gate":
-        return  # there is no such agent
-    setting = Setting("p", think=think, cover=cover, dialect=dialect, advice="on")
-    _, agent = prepared(Job(setting, CASE, 1), ScriptedModel("x"), suite)
-    told = agent.settings.instructions
-    task = prepare(LINES[0], enforce=False).instructions
-    assert told.startswith(f"{task.strip()}\n\n{ADVICE.strip()}")
-    where = told.splitlines()[-1]
-    shown = {tool.name: tool.parameters["properties"] for tool in agent.settings.shown}
-    assert ("`think`" in where) <= ("think" in shown)
-    assert ("argument `thought`" in where) == (cover == "carry")
-    assert "should_continue" not in told
-    if dialect != "native" and think != "none" and cover != "carry":
-        assert {"json": "`reasoning`", "react": "Thought"}[dialect] in where
-
-
 CASE = Case.model_validate(LINES[0])
 
 
-def test_a_suite_without_advice_says_so():
-    class Bare:
-        prepare = staticmethod(prepare)
+@pytest.mark.parametrize(
+    ("think", "cover", "dialect", "where"),
+    [
+        ("on", "gate", "native", "in a call of the tool `think`"),
+        ("minimal", "none", "native", "in a call of the tool `think`"),
+        ("on", "gate", "json", "in `reasoning`"),
+        ("minimal", "gate", "react", "in a Thought"),
+        ("on", "carry", "native", "in the argument `thought` of the call"),
+        ("none", "carry", "json", "in the argument `thought` of the call"),
+        ("none", "none", "native", "for yourself, before you call a tool"),
+        ("none", "none", "react", "for yourself, before you call a tool"),
+    ],
+)
+def test_advice_asks_for_what_is_there(think, cover, dialect, where):
+    setting = Setting("p", think=think, cover=cover, dialect=dialect, advice="on")
+    world, agent = prepared(Job(setting, CASE, 1), ScriptedModel("x"), suite)
+    told = f"{world.instructions.strip()}\n\n{ADVICE.strip()}\n\nDo this {where}."
+    assert agent.settings.instructions == told
+    assert (agent.settings.shown[0].name == "think") == (think != "none")
 
+
+def test_a_suite_without_advice_says_so():
+    bare = Suite(prepare=prepare, STAND_INS={})
     with pytest.raises(ValueError, match="this suite has no ADVICE"):
-        prepared(Job(Setting("p", advice="on"), CASE, 1), ScriptedModel("x"), Bare)
+        prepared(Job(Setting("p", advice="on"), CASE, 1), ScriptedModel("x"), bare)

@@ -66,14 +66,13 @@ def test_the_report_names_the_cause_that_is_there(tmp_path, effect):
     cases = write_cases(tmp_path / "cases.jsonl", 24)
     evaluation = evaluated(tmp_path, effect, 1, cases, share=0.5)
     assert cause(evaluation) == CAUSES[effect]
-    remedy, *others = sentences(evaluation)
-    assert remedy.startswith("Does the article's remedy help? ")
-    is_better = "think + prompt is better than baseline: +" in remedy
+    better = "Does the article's remedy help? think + prompt is better than baseline: +"
+    is_better = any(line.startswith(better) for line in sentences(evaluation))
     assert is_better == (effect in ("tool", "advice"))
-    assert others[0].startswith("Is it better than the model's own reasoning? ")
-    scores = [Score(own) for setting, own in evaluation.found().items() if setting.is_floor]
-    assert len(scores) == 4
-    assert max(score.right / 24 for score in scores) < 0.5
+    floors = [setting for setting in evaluation.models if setting.is_floor]
+    assert len(floors) == 4
+    for floor in floors:
+        assert Score(evaluation.found()[floor]).right < 12
 
 
 def main(chosen: list[str]) -> None:

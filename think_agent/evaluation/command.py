@@ -10,25 +10,24 @@ Rule 1: all that can be wrong with settings, cases and files is found before the
 Rule 2: settings take turns, trial by trial and case by case, so a server's bad hour hits all.
 Rule 3: a shard is every n-th trial of a case, under all settings, so what is compared was run by
         the same machine. The results of shards are merged by concatenation.
-Rule 4: the suite's floors are run beside the settings, once a case.
+Rule 4: the transcript of every trial is a file of its own, in the folder beside the results.
+Rule 5: the suite's floors are run beside the settings, once a case.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
-from datetime import UTC, datetime
+import re
+from collections.abc import Callable
 from itertools import product
 from pathlib import Path
+from urllib.parse import quote
 
-from .. import __version__
-from ..errors import BadRequest, ToolsUnsupported
+from ..errors import BadRequest
 from ..messages import User
 from ..model import Model, Request
-from ..providers.address import shown_address
 from .comparisons import Comparison, planned
-from .inputs import check_cases, floors_of, load_suite, models_for, read_cases
-from .results import Results
-from .scores import Key, Result, Setting, without_floors
+from .inputs import floors_of, load_suite, model_of, read_cases
+from .results import RESULT, locked, read_results
+from .scores import Result, Setting, without_floors
 from .trials import Case, Job, attempt, digest
 
 
@@ -39,14 +38,15 @@ class Evaluation:
     one and would only load more. `base_url` and `timeout` are for all models, as `connect` takes
     them.
 
-    `impossible`: the settings that cannot be run, each with the reason. Raises ValueError for what
-    is wrong, OSError for a file out of reach, ModelError for a provider that cannot be connected.
+    `models`: the model of each setting that can be run. `impossible`: those that cannot, each with
+    the reason. Raises ValueError for what is wrong, OSError for a file out of reach, ModelError for
+    a provider that cannot be connected.
     """
 
     def __init__(
         self,
         cases: Path,
-        settings: Sequence[Setting],
+        settings: list[Setting],
         *,
         suite: str | None = None,
         trials: int = 1,
@@ -56,69 +56,88 @@ class Evaluation:
         base_url: str | None = None,
         timeout: float = 120.0,
     ) -> None:
-        part, parts = _shard(shard)
-        self.cases = read_cases(cases)
+        part = re.fullmatch(r"([1-9]\d*)/([1-9]\d*)", shard)
+        if not part:
+            raise ValueError(f"shard {shard!r}: use a part of how many, such as 1/4")
         self._suite = load_suite(suite, cases)
-        check_cases(self.cases, self._suite)
-        self._address = ""
-        if base_url:
-            self._address = shown_address(base_url)
-        wanted = [*settings, *floors_of(self._suite, settings)]
-        self.models, self.impossible = models_for(
-            wanted, self._suite, self.cases[0], base_url=base_url, timeout=timeout
-        )
+        self.cases = read_cases(cases, self._suite)
+
+        self.models: dict[Setting, Model] = {}
+        self.impossible: dict[Setting, str] = {}
+        self._asked: dict[tuple[Setting, str], str] = {}
+        for setting in [*settings, *floors_of(self._suite, settings[0])]:
+            try:
+                if setting.think == "none" and setting.force != settings[0].force:
+                    raise ValueError("without a think tool there is nothing to force")
+                model = model_of(setting, self._suite, base_url=base_url, timeout=timeout)
+                for case in self.cases:
+                    job = Job(setting, case, 1)
+                    self._asked[setting, case.id] = digest(job, model, self._suite)
+                self.models[setting] = model
+            except ValueError as error:
+                self.impossible[setting] = str(error)
         self._check_what_is_left()
-        self._concurrency = concurrency or self._usual_concurrency()
 
-        self._all: dict[Key, Job] = {}
-        self.jobs: list[Job] = []
-        runs = product(range(1, trials + 1), self.cases)
-        for number, (trial, case) in enumerate(runs, 1):
-            for job in self._jobs(case, trial):
-                self._all[job.key] = job
-                if number % parts == part % parts:
-                    self.jobs.append(job)
-        self._digests: dict[tuple[Setting, str], str] = {}
-        self._results = Results(out, self._digest)
+        self._concurrency = 4
+        if any(setting.provider.startswith("ollama") for setting in settings):
+            self._concurrency = 1
+        if concurrency:
+            self._concurrency = concurrency
+        self._trials = list(product(range(1, trials + 1), self.cases))
+        self._own_trials = self._trials[int(part[1]) - 1 :: int(part[2])]
+        self._out = out
+        self._results = read_results(out, self._asked)
 
-    def _jobs(self, case: Case, trial: int) -> Iterator[Job]:
-        for setting in self.models:
-            if trial == 1 or not setting.is_floor:
-                yield Job(setting, case, trial)
+    def _jobs(self, trials: list[tuple[int, Case]]) -> list[Job]:
+        jobs = []
+        for trial, case in trials:
+            for setting in self.models:
+                if trial == 1 or not setting.is_floor:
+                    name = f"{quote(case.id, safe='')}.{trial}.{self._asked[setting, case.id]}"
+                    jobs.append(Job(setting, case, trial, name))
+        return jobs
+
+    @property
+    def jobs(self) -> list[Job]:
+        """What this shard runs."""
+        return self._jobs(self._own_trials)
 
     @property
     def comparisons(self) -> list[Comparison]:
         """What is compared: known before the run."""
-        return planned(self._possible())
+        return planned(list(self.models))
 
     @property
     def waiting(self) -> list[Job]:
         """What is still to be run, or failed on the way to the model."""
         waiting = []
         for job in self.jobs:
-            result = self._results.get(job)
-            is_open = result is None or result.error
-            if is_open and job.setting not in self.impossible:
+            result = self._results.get(job.name)
+            if result is None or result.error:
                 waiting.append(job)
         return waiting
 
     @property
     def missing(self) -> int:
         """How many trials have no result yet, those of other shards included."""
-        return sum(self._results.get(job) is None for job in self._all.values())
+        found = sum(len(own) for own in self.found().values())
+        return len(self._jobs(self._trials)) - found
 
     def try_models(self) -> None:
         """Find out which settings a model cannot take, before anything is paid: by its server, and
         by one short question where its own reasoning is asked for. Raises ValueError where none
         is left, ModelError for a server or a model that is not there.
         """
-        refused: dict[tuple[str, ...], str] = {}
-        for setting in dict.fromkeys(job.setting for job in self.waiting):
-            asked = (setting.provider, setting.reasoning, setting.dialect)
-            if asked not in refused:
-                refused[asked] = _refusal(self.models[setting], setting)
-            if refused[asked]:
-                self.impossible[setting] = refused[asked]
+        for setting in {job.setting for job in self.waiting}:
+            model = self.models[setting]
+            try:
+                if setting.dialect == "native":  # the others are for models without tools
+                    model.check()
+                if setting.reasoning != "default" and not setting.is_scripted:
+                    model.complete(Request((User("Reply with OK."),)))
+            except BadRequest as error:
+                self.impossible[setting] = str(error)
+                del self.models[setting]
         self._check_what_is_left()
 
     def run(self, done: Callable[[Result], None] = lambda result: None) -> None:
@@ -126,88 +145,35 @@ class Evaluation:
         on when it is run again. Raises ModelError where no further trial could be run, and
         FileError where another process writes to the results.
         """
-        with self._results.locked():
-            asyncio.run(self._run(done))
+        with locked(self._out) as file:
+            self._results = read_results(self._out, self._asked)  # others may have added to it
+            waiting = iter(self.waiting)  # shared by the workers, so each job is handed out once
 
-    async def _run(self, done: Callable[[Result], None]) -> None:
-        waiting = iter(self.waiting)  # shared by the workers, so each job is handed out once
+            async def worker() -> None:
+                for job in waiting:
+                    transcript = self._out.with_suffix(".transcripts") / f"{job.name}.jsonl"
+                    transcript.unlink(missing_ok=True)  # of an earlier try
+                    result = await attempt(job, self.models[job.setting], self._suite, transcript)
+                    file.write(RESULT.dump_json(result) + b"\n")
+                    self._results[job.name] = result
+                    done(result)
 
-        async def worker() -> None:
-            for job in waiting:
-                result = await self._attempt(job)
-                self._results.add(result)
-                done(result)
+            async def workers() -> None:
+                # After an error, which all of them would meet, `asyncio.run` cancels the others.
+                await asyncio.gather(*(worker() for _ in range(self._concurrency)))
 
-        # After an error, which all of them would meet, `asyncio.run` cancels the others.
-        await asyncio.gather(*(worker() for _ in range(self._concurrency)))
-
-    async def _attempt(self, job: Job) -> Result:
-        transcript = self._results.transcript(job)
-        address = "" if job.setting.is_scripted else self._address
-        result = await attempt(job, self.models[job.setting], self._suite, transcript)
-        return replace(
-            result,
-            asked=self._digest(job.key),
-            address=address,
-            kit=__version__,
-            at=datetime.now(UTC).isoformat(timespec="seconds"),
-            transcript=f"{transcript.parent.name}/{transcript.name}",
-        )
+            asyncio.run(workers())
 
     def found(self) -> dict[Setting, list[Result]]:
         """All results that are in the file, of these settings, whichever shard they are of."""
         found: dict[Setting, list[Result]] = {}
-        for setting in self.models:
-            for job in self._all.values():
-                result = self._results.get(job)
-                if result and job.setting == setting:
-                    found.setdefault(setting, []).append(result)
+        for job in self._jobs(self._trials):
+            own = found.setdefault(job.setting, [])
+            if job.name in self._results:
+                own.append(self._results[job.name])
         return found
 
     def _check_what_is_left(self) -> None:
-        if not without_floors(self._possible()):
+        if not without_floors(self.models):
             reasons = "; ".join(dict.fromkeys(self.impossible.values()))
-            raise ValueError(f"nothing is left to run ({reasons or 'no settings are given'})")
-
-    def _possible(self) -> list[Setting]:
-        return [setting for setting in self.models if setting not in self.impossible]
-
-    def _digest(self, key: Key) -> str:
-        """What is asked in a trial, the same for all trials of a case; "" for another plan's."""
-        if key not in self._all:
-            return ""
-        setting, case, _ = key
-        if (setting, case) not in self._digests:
-            digested = digest(self._all[key], self.models[setting], self._suite)
-            self._digests[setting, case] = digested
-        return self._digests[setting, case]
-
-    def _usual_concurrency(self) -> int:
-        if any(setting.provider.startswith("ollama") for setting in self.models):
-            return 1
-        return 4
-
-
-def _refusal(model: Model, setting: Setting) -> str:
-    """Why a model does not take a setting; empty where it does."""
-    try:
-        model.check()
-        if setting.reasoning != "default" and not setting.is_scripted:
-            model.complete(Request((User("Reply with OK."),)))
-    except ToolsUnsupported as error:
-        if setting.dialect == "native":  # the others are for such models
-            return str(error)
-    except BadRequest as error:
-        return str(error)
-    return ""
-
-
-def _shard(text: str) -> tuple[int, int]:
-    """`"1/4"` as numbers."""
-    first, _, last = text.partition("/")
-    if first.isdecimal() and last.isdecimal():
-        part = int(first)
-        parts = int(last)
-        if 1 <= part <= parts:
-            return part, parts
-    raise ValueError(f"shard {text!r}: use a part of how many, such as 1/4")
+            raise ValueError(f"nothing is left to run ({reasons})")

@@ -10,132 +10,101 @@ Rule 3: what a script does is never tested, for chance has no part in it.
 Limitations: intervals are those of each comparison by itself.
 """
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import permutations
 from statistics import fmean
+from typing import NamedTuple
 
 from .intervals import CLEAR, holm, paired_interval, sign_flip
-from .scores import PLAIN, Result, Setting, are_rows, varying, without_floors
+from .scores import PLAIN, Score, Setting, varying, without_floors
 
-REMEDY = "Does the article's remedy help?"
-TOOL_WITH_PROMPT = "What does the tool add to the prompt?"
-TOOL_ALONE = "What does the tool do without the prompt?"
-PROMPT_ALONE = "What does the prompt do without the tool?"
-QUESTIONS: Sequence[tuple[str, str, str]] = (  # a row, the one it is held against, and the question
-    ("think + prompt", "baseline", REMEDY),
-    ("think + prompt", "extended thinking", "Is it better than the model's own reasoning?"),
-    ("think + prompt", "prompt", TOOL_WITH_PROMPT),
-    ("think", "baseline", TOOL_ALONE),
-    ("prompt", "baseline", PROMPT_ALONE),
-)
+# A row and the one that it is held against: the question, and what a clear difference is put down
+# to.
+QUESTIONS = {
+    ("prompt", "baseline"): ("What does the prompt do without the tool?", "prompt"),
+    ("think", "baseline"): ("What does the tool do without the prompt?", "tool"),
+    ("think + prompt", "baseline"): ("Does the article's remedy help?", "both"),
+    ("think + prompt", "prompt"): ("What does the tool add to the prompt?", "tool"),
+    ("think + prompt", "extended thinking"): ("Is it better than the model's own reasoning?", ""),
+}
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(NamedTuple):
     """A setting, and the one that it is held against."""
 
     setting: Setting
     against: Setting
     question: str = ""
+    cause: str = ""
 
     @property
     def is_tested(self) -> bool:
         """Has chance a part in it?"""
-        return not self.setting.is_scripted and not self.against.is_scripted
+        return not (self.setting.is_scripted or self.against.is_scripted)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class Finding:
     """What a comparison says: `difference` between the shares of right trials, with its 95 %
-    `interval`, on the `cases` that both have. `p` is None where nothing is tested.
+    `interval`, on the `cases` that both have. `p` is 1 where nothing is tested.
     """
 
     comparison: Comparison
     cases: int
     difference: float
     interval: tuple[float, float]
-    p: float | None
+    p: float = 1.0
 
     @property
     def is_clear(self) -> bool:
         """Is it more than chance?"""
-        return self.p is not None and self.p < CLEAR
+        return self.p < CLEAR
 
 
-def planned(settings: Sequence[Setting]) -> list[Comparison]:
+def planned(settings: list[Setting]) -> list[Comparison]:
     """The comparisons between these settings, of which the first is the usual one."""
     compared = without_floors(settings)
-    if are_rows(compared):
-        return _planned_rows(compared)
     found = []
     for setting, against in permutations(compared, 2):
-        differing = varying((setting, against))
-        if len(differing) > 1:
-            continue
-        [name] = differing
-        if getattr(against, name) == getattr(compared[0], name):
+        differing = varying(setting, against)
+        asked = QUESTIONS.get((setting.row, against.row))
+        if asked and differing <= PLAIN.keys():
+            found.append(Comparison(setting, against, *asked))
+        is_usual = differing.isdisjoint(varying(against, compared[0]))
+        if is_usual and len(differing) == 1 and not setting.row:
             found.append(Comparison(setting, against))
     return found
 
 
-def _planned_rows(settings: Sequence[Setting]) -> list[Comparison]:
-    found = []
-    groups: defaultdict[Setting, dict[str, Setting]] = defaultdict(dict)
-    for setting in settings:
-        groups[without_row(setting)][setting.row] = setting
-    for rows in groups.values():
-        for row, against, question in QUESTIONS:
-            if row in rows and against in rows:
-                found.append(Comparison(rows[row], rows[against], question))
-    return found
-
-
-def without_row(setting: Setting) -> Setting:
-    """What is the same for the rows that belong together."""
-    return replace(setting, **PLAIN)
-
-
-def compare(
-    results: Mapping[Setting, Sequence[Result]], comparisons: Sequence[Comparison]
-) -> list[Finding]:
+def compare(scores: dict[Setting, Score], comparisons: list[Comparison]) -> list[Finding]:
     """What the comparisons say, in their order. Holm's method counts each that is tested."""
-    pairs = []
+    findings = []
     tested = []
     for comparison in comparisons:
-        pair = _pairs(results.get(comparison.setting, ()), results.get(comparison.against, ()))
-        pairs.append(pair)
+        pairs = _pairs(scores[comparison.setting], scores[comparison.against])
+        means = [fmean(trials) for trials in pairs]
+        most = max((len(trials) for trials in pairs), default=1)
+        difference = sum(means) / max(1, len(means))
+        interval = paired_interval(means, 1 / most)
+        finding = Finding(comparison, len(pairs), difference, interval)
+        findings.append(finding)
         if comparison.is_tested:
-            tested.append(sign_flip([sum(trials) for trials in pair]))
+            finding.p = sign_flip([sum(trials) for trials in pairs])
+            tested.append(finding)
 
-    raised = iter(holm(tested))
-    found = []
-    for comparison, pair in zip(comparisons, pairs, strict=True):
-        p = next(raised) if comparison.is_tested else None
-        found.append(_finding(comparison, pair, p))
-    return found
+    for finding, p in zip(tested, holm([finding.p for finding in tested]), strict=True):
+        finding.p = p
+    return findings
 
 
-def _finding(comparison: Comparison, pairs: list[list[int]], p: float | None) -> Finding:
-    if not pairs:
-        return Finding(comparison, 0, 0.0, (-1.0, 1.0), p)
-    means = [fmean(trials) for trials in pairs]
-    most = max(len(trials) for trials in pairs)
-    return Finding(comparison, len(pairs), fmean(means), paired_interval(means, 1 / most), p)
-
-
-def _pairs(first: Sequence[Result], second: Sequence[Result]) -> list[list[int]]:
+def _pairs(first: Score, second: Score) -> list[list[int]]:
     """For each case, its trials that both have: 1 where only the first is right, -1 where only the
     second is.
     """
-    others = {}
-    for other in second:
-        if not other.error:
-            others[other.case, other.trial] = other.right
-    by_case: defaultdict[str, list[int]] = defaultdict(list)
-    for result in first:
-        trial = (result.case, result.trial)
-        if trial in others and not result.error:
-            by_case[result.case].append(result.right - others[trial])
-    return list(by_case.values())
+    pairs = []
+    for case, trials in first.by_case.items():
+        others = second.by_case.get(case, {})
+        both = trials.keys() & others.keys()
+        if both:
+            pairs.append([trials[trial] - others[trial] for trial in both])
+    return pairs

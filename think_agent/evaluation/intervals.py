@@ -9,12 +9,12 @@ users'. A power is an approximation, on the cautious side.
 """
 
 from collections import Counter
-from collections.abc import Sequence
-from math import ceil, comb, sqrt
+from math import comb, sqrt
 from statistics import NormalDist, fmean, pvariance
 
 CLEAR = 0.05  # a p-value below it is called a difference
-Z = NormalDist().inv_cdf(0.975)  # 1.96: 95 % lie within so many standard errors
+quantile = NormalDist().inv_cdf
+Z = quantile(0.975)  # 1.96: 95 % lie within so many standard errors
 OFTEN = 2 / 3  # how often a difference is found, where nothing else is said
 
 
@@ -28,12 +28,13 @@ def wilson(right: float, n: int) -> tuple[float, float]:
     if n == 0:
         return 0.0, 1.0
     share = right / n
-    center = (share + Z**2 / (2 * n)) / (1 + Z**2 / n)
-    half = Z / (1 + Z**2 / n) * sqrt(share * (1 - share) / n + Z**2 / (4 * n**2))
+    z2 = Z**2 / n
+    center = (share + z2 / 2) / (1 + z2)
+    half = sqrt(z2 * (share * (1 - share) + z2 / 4)) / (1 + z2)
     return max(0.0, center - half), min(1.0, center + half)
 
 
-def paired_interval(differences: Sequence[float], step: float) -> tuple[float, float]:
+def paired_interval(differences: list[float], step: float) -> tuple[float, float]:
     """The 95 % interval of a mean difference between two settings on the same cases.
 
     `differences` has one number a case, from -1 to 1; `step` is the smallest difference that a case
@@ -47,7 +48,7 @@ def paired_interval(differences: Sequence[float], step: float) -> tuple[float, f
     return max(-1.0, center - half), min(1.0, center + half)
 
 
-def sign_flip(differences: Sequence[int]) -> float:
+def sign_flip(differences: list[int]) -> float:
     """How likely chance alone brings the sum of the differences at least this far from zero.
 
     `differences` has one whole number a case: on how many trials the first setting was right and
@@ -67,17 +68,17 @@ def sign_flip(differences: Sequence[int]) -> float:
     return as_far / (1 << len(differences))  # of 2 ** n choices
 
 
-def holm(p_values: Sequence[float]) -> list[float]:
+def holm(p_values: list[float]) -> list[float]:
     """The p-values, raised for how many there are: among twenty comparisons of equal things, one is
     below 0.05 by chance. Source: Holm, Scand. J. Stat. 6 (1979), 65-70.
     """
-    raised = [1.0] * len(p_values)
+    left = len(p_values)
+    raised = [1.0] * left
     largest = 0.0
-    from_the_smallest = sorted(range(len(p_values)), key=lambda index: p_values[index])
-    for done, index in enumerate(from_the_smallest):
-        left = len(p_values) - done
-        largest = max(largest, min(1.0, left * p_values[index]))
+    for p, index in sorted((p, index) for index, p in enumerate(p_values)):
+        largest = max(largest, min(1.0, left * p))
         raised[index] = largest
+        left -= 1
     return raised
 
 
@@ -88,8 +89,7 @@ def detectable(cases: int, trials: int, comparisons: int = 1) -> float:
     For shares near one half and cases of equal difficulty, where chance is greatest. The last term
     is for the steps in which an exact test moves.
     """
-    normal = NormalDist()
-    errors = normal.inv_cdf(1 - CLEAR / (2 * max(1, comparisons))) + normal.inv_cdf(OFTEN)
+    errors = quantile(1 - CLEAR / (2 * comparisons)) + quantile(OFTEN)
     runs = cases * trials
     return min(1.0, errors * sqrt(0.5 / runs) + 1 / runs)
 
@@ -98,7 +98,7 @@ def trials_for(difference: float, cases: int, comparisons: int = 1) -> int:
     """How many trials a case it takes to find a difference two times in three."""
     trials = 1
     while detectable(cases, trials, comparisons) > difference:
-        trials += ceil(trials / 20)
+        trials += 1
     return trials
 
 

@@ -6,22 +6,25 @@ Rule 2: the case is the unit of evidence. Repeated trials of a case say how stea
         how it does on other cases, so intervals count each case once.
 Rule 3: an error on the way to the model is an error and no wrong answer: it is counted apart, and
         is in no share.
-
-Limitations: seconds are wall time of a run beside its neighbors; several runs at a time make them
-longer on a busy local server.
 """
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, Literal, TypeAlias
+from collections.abc import Iterable
+from dataclasses import field
+from operator import attrgetter
+from typing import Literal
 
+from pydantic.dataclasses import dataclass
+
+from .. import __version__
 from ..messages import Json, Usage
 from ..policies import Forcing, Price
+from ..transcript import utc_now
 from .intervals import pass_hat_k, wilson
 
+Switch = Literal["off", "on"]
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, config={"extra": "forbid"})
 class Setting:
     """One way to run the cases.
 
@@ -33,10 +36,9 @@ class Setting:
     - `enforce`: whether the suite's world refuses what is wrong, which may give the answer away.
     - `max_output_tokens` of a reply, as `connect` takes it.
     - `row`: what it is called in a table. A name, not a thing that can differ.
-    - `is_floor`: one of the suite's scripts that do not think.
-    """
 
-    __pydantic_config__: ClassVar[Json] = {"extra": "forbid"}
+    `provider` is what `connect` takes, or a script of the suite: `offline:NAME`, `floor:NAME`.
+    """
 
     provider: str
     dialect: Literal["native", "json", "react", "auto"] = "native"
@@ -44,23 +46,26 @@ class Setting:
     think: Literal["on", "minimal", "none"] = "on"
     cover: Literal["gate", "carry", "none"] = "gate"
     silence: Literal["confirm", "accept"] = "confirm"
-    done_when: Literal["off", "on"] = "off"
-    advice: Literal["off", "on"] = "off"
+    done_when: Switch = "off"
+    advice: Switch = "off"
     reasoning: Literal["default", "off", "low", "medium", "high"] = "default"
-    enforce: Literal["off", "on"] = "off"
+    enforce: Switch = "off"
     max_output_tokens: int | None = None
-    row: str = field(default="", compare=False)
-    is_floor: bool = field(default=False, compare=False)
+    row: str = ""
+
+    @property
+    def is_floor(self) -> bool:
+        """Is it one of the suite's scripts that do not think?"""
+        return self.provider.startswith("floor:")
 
     @property
     def is_scripted(self) -> bool:
         """Does one of the suite's scripts play the model?"""
-        return _provider(self) == "offline"
+        return self.provider.startswith(("offline", "floor:"))
 
 
-Key: TypeAlias = tuple[Setting, str, int]  # a setting, the id of a case, and a trial
-VARIED = [field.name for field in fields(Setting) if field.compare]
-PLAIN: Mapping[str, Any] = {  # what the rows of FOUR_ROWS set
+VARIED = [*Setting.__annotations__][:-1]  # all but `row`
+PLAIN = {  # what all of the rows set
     "force": "never",
     "think": "none",
     "cover": "none",
@@ -69,34 +74,33 @@ PLAIN: Mapping[str, Any] = {  # what the rows of FOUR_ROWS set
 }
 # Anthropic's article on the think tool compares four of these. The fifth, the prompt without the
 # tool, tells whether it was the tool. None of them forces or guards anything.
-FOUR_ROWS: Sequence[Mapping[str, Any]] = (
+FOUR_ROWS: list[Json] = [
     {**PLAIN, "row": "baseline"},
     {**PLAIN, "row": "prompt", "advice": "on"},
     {**PLAIN, "row": "think", "think": "minimal"},
     {**PLAIN, "row": "think + prompt", "think": "minimal", "advice": "on"},
     {**PLAIN, "row": "extended thinking", "reasoning": "medium"},
-)
+]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Result:
     """What came of one trial, a line of the results file.
 
-    What it was: `setting`, `case` (its id), `kind` and `trial`. What came of it: `right`, `found`
+    What it was: `setting`, `case` (its id), `kind` and `trial`; `name` is what it is found by: see
+    `trials.Job`. What came of it: `right`, `found`
     (what the check saw, for a person to read) and `wrong_writes`; or only an `error`, where it
     failed on the way to the model. How: `exit`, `actions`, `forced` (calls with a forced tool
     choice), `honored` (those that did what it asked), and so on.
 
-    Where it is from: `asked`, a digest of what the model was asked; `served`, the models that said
-    they answered; `address`, their server where it was not the usual one; the version of the `kit`,
-    `at`, the time of its end, and `transcript`, the file that has all of it.
+    Where it is from: `served`, the models that said they answered; the version of the `kit`, and
+    `at`, the time.
     """
-
-    __pydantic_config__: ClassVar[Json] = {"extra": "forbid"}
 
     setting: Setting
     case: str
     trial: int
+    name: str = ""
     kind: str = ""
     right: bool = False
     found: tuple[str, ...] = ()
@@ -107,20 +111,11 @@ class Result:
     forced: int = 0
     honored: int = 0
     model_calls: int = 0
-    usage: Usage = Usage()  # noqa: RUF009 (it is frozen)
-    seconds: float = 0.0
+    usage: Usage = Usage()
     error: str = ""
-    asked: str = ""
     served: tuple[str, ...] = ()
-    address: str = ""
-    kit: str = ""
-    at: str = ""
-    transcript: str = ""
-
-    @property
-    def key(self) -> Key:
-        """What it is found by: see `trials.Job.key`."""
-        return self.setting, self.case, self.trial
+    kit: str = __version__
+    at: str = field(default_factory=utc_now)
 
     @property
     def false_success(self) -> bool:
@@ -129,36 +124,42 @@ class Result:
 
 
 class Score:
-    """What the results of one setting add up to.
+    """What the `results` of one setting add up to.
 
-    `ran`: those without an error, in which `cases` cases are. `pass_k[k - 1]` is the chance that
-    `k` trials of a case are all right, for as many trials as every case has, with its 95 % Wilson
-    interval; the first of them is the share of right trials. `cost` is that of one run.
+    `ran`: those without an error, of which `right` are right; `by_case` has which trials of a case
+    are. `cost` is that of one run.
     """
 
-    def __init__(self, results: Sequence[Result], price: Price | None = None) -> None:
+    def __init__(self, results: list[Result], price: Price | None = None) -> None:
+        self.results = results
         self.ran = [result for result in results if not result.error]
-        self.exits = Counter(result.exit for result in results)
-        self.right = sum(result.right for result in self.ran)
-        self.kinds = _by(self.ran, "kind")
-        self.usage = sum((result.usage for result in self.ran), Usage())
+        self.right = self.total("right")
+        self.by_case: dict[str, dict[int, bool]] = {}
+        for result in self.ran:
+            self.by_case.setdefault(result.case, {})[result.trial] = result.right
         self.cost = None
         if price:
-            self.cost = price.of(self.usage) / max(1, len(self.ran))
+            costs = [price.of(result.usage) for result in self.ran]
+            self.cost = sum(costs) / max(1, len(costs))
 
-        by_case = _by(self.ran, "case").values()
-        self.cases = len(by_case)
-        self.pass_k: list[tuple[float, tuple[float, float]]] = []
-        fewest = min((len(trials) for trials in by_case), default=0)
+    @property
+    def pass_k(self) -> list[tuple[float, tuple[float, float]]]:
+        """`pass_k[k - 1]`: the chance that `k` trials of a case are all right, and its 95 % Wilson
+        interval, for as many trials as every case has. The first is the share of right trials.
+        """
+        found = []
+        cases = self.by_case.values()
+        n = len(cases)
+        fewest = min((len(trials) for trials in cases), default=0)
         for k in range(1, fewest + 1):
-            right = sum(pass_hat_k(sum(trials), len(trials), k) for trials in by_case)
-            self.pass_k.append((right / self.cases, wilson(right, self.cases)))
+            right = sum(pass_hat_k(sum(trials.values()), len(trials), k) for trials in cases)
+            found.append((right / n, wilson(right, n)))
+        return found
 
-    def total(self, name: str) -> float:
-        """The sum of a field of Result, or of Usage, over the runs without an error."""
-        if hasattr(self.usage, name):
-            return float(getattr(self.usage, name))
-        return float(sum(getattr(result, name) for result in self.ran))
+    def total(self, name: str) -> int:
+        """The sum of `actions`, `usage.input_tokens` and so on over the runs without an error."""
+        value = attrgetter(name)
+        return sum(value(result) for result in self.ran)
 
     def mean(self, name: str) -> float:
         """The same, as the average of a run."""
@@ -170,54 +171,26 @@ def without_floors(settings: Iterable[Setting]) -> list[Setting]:
     return [setting for setting in settings if not setting.is_floor]
 
 
-def are_rows(settings: Sequence[Setting]) -> bool:
-    """Are they all rows of the article?"""
-    return bool(settings) and all(setting.row for setting in settings)
-
-
-def varying(settings: Iterable[Setting]) -> list[str]:
+def varying(*settings: Setting) -> set[str]:
     """The names of what is not the same in all of them."""
-    found = []
+    found = set()
     for name in VARIED:
         if len({getattr(setting, name) for setting in settings}) > 1:
-            found.append(name)
+            found.add(name)
     return found
 
 
-def named(settings: Sequence[Setting]) -> dict[Setting, str]:
+def named(settings: list[Setting]) -> dict[Setting, str]:
     """Each setting by what sets it apart from the others: `force=never`; or by its row."""
     compared = without_floors(settings)
-    apart = varying(compared) or ["provider"]
-    if are_rows(compared):
-        apart = ["row", *[name for name in apart if name not in PLAIN]]
-    is_one_provider = len({_provider(setting) for setting in compared}) == 1
-
+    differing = varying(*compared)
+    apart = sorted(differing) or ["provider"]
+    if compared[0].row:
+        apart = ["row", *sorted(differing - PLAIN.keys())]
     names = {}
     for setting in settings:
-        words = [_word(setting, name, is_one_provider) for name in apart]
-        names[setting] = ", ".join(words)
+        words = ", ".join(f"{name}={getattr(setting, name)}" for name in apart)
+        names[setting] = words.removeprefix("provider=").removeprefix("row=")
         if setting.is_floor:
-            names[setting] = f"floor: {setting.row}"
+            names[setting] = setting.provider
     return names
-
-
-def _provider(setting: Setting) -> str:
-    return setting.provider.partition(":")[0]
-
-
-def _word(setting: Setting, name: str, is_one_provider: bool) -> str:
-    if name == "row":
-        return setting.row
-    if name != "provider":
-        return f"{name}={getattr(setting, name)}"
-    if is_one_provider:
-        return setting.provider.removeprefix(f"{_provider(setting)}:")
-    return setting.provider
-
-
-def _by(results: Iterable[Result], name: str) -> dict[str, list[bool]]:
-    """Whether each trial was right, by case or by kind."""
-    found: defaultdict[str, list[bool]] = defaultdict(list)
-    for result in results:
-        found[getattr(result, name)].append(result.right)
-    return dict(found)

@@ -5,22 +5,20 @@ Rule 2: a pipe or a file gets Markdown, however wide. A terminal gets no line th
         itself: cells are wrapped, so no table has more columns than 60 characters can hold.
 """
 
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from io import StringIO
+from typing import NamedTuple
 
 from rich import box
 from rich.console import Console
-from rich.table import Column, Table
+from rich.table import Table
 from rich.text import Text
 
 from ..text import sanitize
 
-WIDE = 100_000  # columns: no line is broken
 
-
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(NamedTuple):
     """A table, its name, and a remark on how to read it. `rows[0]` is the header; without rows the
     remark stands alone.
     """
@@ -33,9 +31,8 @@ class Section:
 def markdown(sections: Sequence[Section]) -> str:
     """For a file: each table whole, with columns that line up."""
     out = StringIO()
-    _print(sections, Console(file=out, width=WIDE, color_system=None))
-    lines = [line.rstrip() for line in out.getvalue().splitlines()]
-    return "\n".join(lines).strip()
+    _print(sections, Console(file=out, width=100_000, color_system=None))  # no line is broken
+    return re.sub(r" +\n", "\n", out.getvalue()).strip()
 
 
 def show(sections: Sequence[Section], console: Console) -> None:
@@ -43,7 +40,7 @@ def show(sections: Sequence[Section], console: Console) -> None:
     if console.is_terminal:
         _print(sections, console)
     else:
-        console.print(Text(markdown(sections)), soft_wrap=True)
+        print(markdown(sections), file=console.file)
 
 
 def _print(sections: Sequence[Section], console: Console) -> None:
@@ -53,17 +50,14 @@ def _print(sections: Sequence[Section], console: Console) -> None:
             remark = f" ({remark})"
         console.print(Text.assemble((section.name, "bold"), sanitize(remark)))
         if section.rows:
-            console.print(_grid(section.rows))  # with empty lines around it
-
-
-def _grid(rows: Sequence[Sequence[str]]) -> Table:
-    header, *others = rows
-    columns = [Column(_cell(text), overflow="fold") for text in header]
-    grid = Table(*columns, box=box.MARKDOWN, header_style="bold")
-    for row in others:
-        grid.add_row(*[_cell(text) for text in row])
-    return grid
+            header, *rows = section.rows
+            table = Table(box=box.MARKDOWN, header_style="bold")
+            for text in header:
+                table.add_column(_cell(text), overflow="fold")
+            for row in rows:
+                table.add_row(*(_cell(text) for text in row))
+            console.print(table)  # with empty lines around it
 
 
 def _cell(text: str) -> Text:
-    return Text(sanitize(" ".join(text.split())).replace("|", "\\|"))
+    return Text(sanitize(text, keep="").replace("|", "\\|"))

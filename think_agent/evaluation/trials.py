@@ -7,43 +7,39 @@ Rule 2: every trial starts from a new world and an empty transcript; it shares o
 Rule 3: two settings differ in what they name and in nothing else. The task is the same in all of
         them; advice on thinking stands behind it, with a line on where to think that fits the
         tools.
-Rule 4: what a model is asked is known before it is asked (`digest`): the first request of each
-        trial, as the provider gets it. Results of something else are never mixed in.
+Rule 4: what a model is asked is known before it is asked (`digest`). Results of something else are
+        never mixed in.
 
 Limitations: `scores.py` has what the results add up to. A model's own sampling is its provider's
 default; nothing here makes it deterministic, which is what trials are for.
 """
 
 import hashlib
-import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import NamedTuple, Protocol
 
 from pydantic import BaseModel
 
+from .. import __version__
 from ..agent import Agent, Saved
-from ..dialects import in_dialect
-from ..dialects.base import Wrapper
 from ..errors import AuthError, ConnectionFailed, ModelError, ModelNotFound
-from ..messages import Assistant, Json, Usage, to_json
-from ..model import Model, Request
+from ..messages import Json, Usage
+from ..model import Model
 from ..policies.forcing import honored
 from ..scripted import Script
 from ..text import canonical
 from ..think import THINK, THINK_MINIMAL
 from ..tools import Tool
 from ..turn import Turn
-from .scores import Key, Result, Setting
+from .scores import Result, Setting
 
 THINK_TOOLS = {"on": THINK, "minimal": THINK_MINIMAL, "none": None}
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(NamedTuple):
     """What became of the world of a case. `right`: it is as it should be. `wrong_writes`: how often
     the model wrote, or tried to write, what it should not. `found` is for a person to read.
     """
@@ -59,30 +55,31 @@ class World(Protocol):
     """
 
     instructions: str
-    tools: Sequence[Tool]
+    tools: list[Tool]
 
     def check(self) -> Check:
         """Look at the world once the agent is done."""
 
 
-class Suite(Protocol):
-    """What a suite module has. `STAND_INS` are scripted models, the provider `offline:NAME`. On
-    top it may have
+class Suite(BaseModel):
+    """What a suite module has, and may have.
 
-    - `FLOORS`: scripts that do not think, which are run beside every evaluation;
-    - `ADVICE`: a text on how to think, which does not say with what;
-    - `speaking(script, dialect)`, which gives a script in a dialect.
+    - `prepare(case, enforce=…)` makes the world of a case. Where it is to enforce, it refuses what
+      is wrong, as a real one might. Raises ValueError for a case it cannot read.
+    - `STAND_INS`: scripted models, the provider `offline:NAME`.
+    - `FLOORS`: scripts that do not think, which are run beside every evaluation.
+    - `ADVICE`: a text on how to think, which does not say with what.
+    - `speaking(script, dialect)` gives a script in a dialect.
     """
 
-    STAND_INS: Mapping[str, Script]
+    prepare: Callable[..., World]
+    STAND_INS: dict[str, Script]
+    FLOORS: dict[str, Script] = {}
+    ADVICE: str = ""
+    speaking: Callable[..., Script] | None = None
 
-    def prepare(self, case: Json, *, enforce: bool) -> World:
-        """The world of a case. With `enforce` it refuses what is wrong, as a real one might.
-        Raises ValueError for a case it cannot read.
-        """
 
-
-class Case(BaseModel, extra="allow", frozen=True):
+class Case(BaseModel, extra="allow"):
     """A line of the cases file: what every case has, and whatever the suite needs. `then`: what the
     person says next, each in a turn of its own.
     """
@@ -90,33 +87,30 @@ class Case(BaseModel, extra="allow", frozen=True):
     id: str
     kind: str
     text: str
-    then: tuple[str, ...] = ()
+    then: list[str] = []
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
-    """One trial that is to be run."""
+class Job(NamedTuple):
+    """One trial that is to be run. `name`: what its result is found by, and its transcript. It has
+    the case, the trial, and a `digest` of what is asked.
+    """
 
     setting: Setting
     case: Case
     trial: int
-
-    @property
-    def key(self) -> Key:
-        """What its result is found by."""
-        return self.setting, self.case.id, self.trial
+    name: str = ""
 
 
 def prepared(job: Job, model: Model, suite: Suite) -> tuple[World, Agent]:
     """The world of a trial and its agent. Raises ValueError where the setting allows of none."""
     setting = job.setting
     world = suite.prepare(job.case.model_dump(), enforce=setting.enforce == "on")
-    tools = list(world.tools)
+    tools = world.tools
     if setting.cover == "none":
         tools = [replace(tool, think_first=False) for tool in tools]
-    options: dict[str, Any] = {}
-    if setting.done_when == "on":
-        options["done_when"] = getattr(world, "done_when", ())
+    checks = getattr(world, "done_when", ())
+    if setting.done_when == "off":
+        checks = ()
     agent = Agent(
         model,
         tools,
@@ -125,112 +119,76 @@ def prepared(job: Job, model: Model, suite: Suite) -> tuple[World, Agent]:
         think=THINK_TOOLS[setting.think],
         silence=setting.silence,
         carry=setting.cover == "carry",
-        **options,
+        done_when=checks,
     )
     return world, agent
 
 
 def instructions_for(setting: Setting, world: World, suite: Suite) -> str:
-    """The task, with the suite's advice on thinking behind it where the setting has it."""
+    """The task, with the suite's advice on thinking behind it where the setting has it. It says
+    where to think: a prompt that asks for another thing than the model has tests that.
+    """
     if setting.advice == "off":
         return world.instructions
-    advice = getattr(suite, "ADVICE", "")
-    if not advice:
+    if not suite.ADVICE:
         raise ValueError("this suite has no ADVICE on thinking")
-    return f"{world.instructions.strip()}\n\n{advice.strip()}\n\nDo this {where_to_think(setting)}."
-
-
-def where_to_think(setting: Setting) -> str:
-    """What the model has for its thoughts: a prompt that asks for another thing tests that."""
-    if setting.cover == "carry":
-        return "in the argument `thought` of the call"
+    written = {"json": "in `reasoning`", "react": "in a Thought"}
+    where = written.get(setting.dialect, "in a call of the tool `think`")
     if setting.think == "none":
-        return "for yourself, before you call a tool"
-    match setting.dialect:
-        case "json":
-            return "in `reasoning`"
-        case "react":
-            return "in a Thought"
-    return "in a call of the tool `think`"
-
-
-class Listener(Model):
-    """Hears the first request of a run, as the model would, and ends the run."""
-
-    def __init__(self, model: Model) -> None:
-        while isinstance(model, Wrapper):
-            model = model.inner
-        self.name = model.name
-        self.model = model.model
-        self.capabilities = model.capabilities
-        self.heard = Request(())
-
-    def complete(self, request: Request) -> Assistant:
-        self.heard = request
-        raise ModelError("the request was heard")
+        where = "for yourself, before you call a tool"
+    if setting.cover == "carry":
+        where = "in the argument `thought` of the call"
+    return f"{world.instructions.strip()}\n\n{suite.ADVICE.strip()}\n\nDo this {where}."
 
 
 def digest(job: Job, model: Model, suite: Suite) -> str:
-    """A digest of the case and of all that the model is asked in it, up to its first word."""
-    listener = Listener(model)
-    _, agent = prepared(job, in_dialect(listener, job.setting.dialect), suite)
-    with suppress(ModelError):
-        agent.run(job.case.text)
-    heard = listener.heard
-    messages = [to_json(replace(message, at=None)) for message in heard.messages]
-    tools = [(tool.name, tool.description, tool.parameters) for tool in heard.tools]
-    asked = [
-        job.case.model_dump(),
-        heard.system,
-        tools,
-        messages,
-        str(heard.tool_choice),
-        heard.output_schema,
-    ]
-    return hashlib.sha256(canonical(asked).encode()).hexdigest()
+    """A digest of all that the model is asked, up to its first word: the case, what the agent tells
+    it, and the setting and version by which the kit puts that in words.
+    """
+    _, agent = prepared(job, model, suite)
+    asked = [__version__, asdict(job.setting), job.case.model_dump(), agent.made_of()]
+    return hashlib.sha256(canonical(asked).encode()).hexdigest()[:16]
 
 
-async def attempt(job: Job, model: Model, suite: Suite, transcript: Path | None = None) -> Result:
-    """Run one trial, kept in the file `transcript`, where there is one. Raises ModelError only
+async def attempt(job: Job, model: Model, suite: Suite, transcript: Saved = ()) -> Result:
+    """Run one trial, kept in the file `transcript`, where that is a Path. Raises ModelError only
     where no other trial could be run either.
     """
+    case = job.case
     world, agent = prepared(job, model, suite)
-    trial = Result(setting=job.setting, case=job.case.id, kind=job.case.kind, trial=job.trial)
-    started = time.perf_counter()
-    turns: list[Turn] = []
-    so_far: Saved = transcript or ()
+    result = Result(
+        setting=job.setting, case=case.id, kind=case.kind, trial=job.trial, name=job.name
+    )
     try:
-        for text in (job.case.text, *job.case.then):
-            outcome = await agent.arun(text, transcript=so_far)
-            so_far = transcript or outcome.transcript
-            turns.append(outcome.turn)
+        for text in (case.text, *case.then):
+            outcome = await agent.arun(text, transcript=transcript)
+            if not isinstance(transcript, Path):
+                transcript = outcome.transcript
     except (AuthError, ModelNotFound, ConnectionFailed):  # no other case would fare better
         raise
     except ModelError as error:
-        return replace(trial, error=str(error))
-    seconds = round(time.perf_counter() - started, 3)
+        return replace(result, error=str(error))
     return replace(
-        trial,
+        result,
         exit=outcome.exit,
-        seconds=seconds,
-        **_counted(turns),
-        **asdict(world.check()),
+        **_counted(Turn.all(outcome.transcript)),
+        **world.check()._asdict(),
     )
 
 
-def _counted(turns: Iterable[Turn]) -> dict[str, Any]:
+def _counted(turns: list[Turn]) -> Json:
     """What was done in all turns of a trial."""
     found: Counter[str] = Counter()
     usage = Usage()
-    served = []
+    served = set()
     for turn in turns:
         usage += turn.usage
         found["actions"] += len(turn.actions)
         found["behind_a_thought"] += sum(action.thought is not None for action in turn.actions)
         for reply in turn.replies:
             found["model_calls"] += 1
-            served.append(reply.model)
+            served.add(reply.model)
             if reply.tool_choice not in ("auto", "none"):
                 found["forced"] += 1
                 found["honored"] += honored(reply.tool_choice, reply)
-    return {**found, "usage": usage, "served": tuple(dict.fromkeys(served))}
+    return {**found, "usage": usage, "served": tuple(served)}

@@ -1,0 +1,95 @@
+"""What a user can get wrong is one line, before anything is run."""
+
+import json
+import re
+
+import pytest
+
+from tests.evaluation.conftest import SUITE, evaluate, plan
+from tests.support.providers import KEY
+from tests.support.simulated import CASES, LINES
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"provider": ["offline:genius"]}, "this suite's scripts are careful, hasty, "),
+        ({"provider": ["nonsense"]}, "use one of: ollama"),
+        ({"force": ["sometimes"]}, "'never', 'first' or 'always'"),
+        ({"thinking": ["on"]}, "thinking: "),
+        ({"force": ["always"], "think": ["minimal"]}, "nothing is left to run"),
+        ({"reasoning": ["low"]}, "a script does not reason"),
+        ({"suite": "no.such.module"}, "No module named 'no'; name a module with prepare and"),
+        ({"suite": "demos.refund.shop"}, "prepare Field required"),
+        ({"suite": "./suite.py"}, "suite ./suite.py: .*; name a module with prepare and"),
+        ({"suite": None}, "suite suite: No module named 'suite'; .* put suite.py beside the cases"),
+        ({"shard": "0/4"}, "use a part of how many, such as 1/4"),
+        ({"shard": "a/b"}, "use a part of how many, such as 1/4"),
+    ],
+)
+def test_a_wrong_plan_is_refused_before_anything_is_run(few, out, given, said):
+    with pytest.raises(ValueError, match=said):
+        plan(few, **given, out=out)
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("flag", "value", "code", "said"),
+    [
+        ("--think", "maybe", 2, "'on', 'minimal' or 'none'"),
+        ("--trials", "0", 2, "--trials"),
+        ("--out", str(CASES), 1, "that is the file of the cases"),
+    ],
+)
+def test_what_is_wrong_is_one_line(tmp_path, monkeypatch, capsys, flag, value, code, said):
+    monkeypatch.chdir(tmp_path)
+    usual = ("--suite", SUITE, "--provider", "offline:careful")
+    assert evaluate(CASES, *usual, flag, value) == code
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: ")
+    assert said in line
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_server_that_is_not_there_is_one_line(command, monkeypatch, capsys):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    assert command("--provider", "openai:m", "--base-url", "http://127.0.0.1:9") == 1
+    assert capsys.readouterr().err.splitlines()[-1].startswith("error: openai: no server at ")
+
+
+CASE = LINES[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("\n\n", "there are no cases in it"),
+        ('{"id": "a"}', "line 1: no case (kind: this field is required; text: "),
+        (f"{json.dumps(CASE)}\n{{torn", "line 2: no case ("),
+        (f"{json.dumps(CASE)}\n{json.dumps(CASE)}", "line 2: the id 'plain-1' is taken"),
+        (json.dumps({**CASE, "expected": {"ORD-1": "maybe"}}), "line 1: no case (expected.ORD-1: "),
+        (json.dumps({**CASE, "tools": {"think": "gone"}}), "line 1: no case (tools.think."),
+    ],
+)
+def test_a_wrong_case_is_found_before_anything_is_run(few, out, text, said):
+    few.write_text(text)
+    with pytest.raises(ValueError, match=re.escape(said)):
+        plan(few, out=out)
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [("--config", "none.toml"), ("--out", "."), ("--out", "few.jsonl/r.jsonl")],
+)
+def test_files_out_of_reach_are_one_line(command, tmp_path, capsys, flags):
+    flag, path = flags
+    assert command(flag, tmp_path / path) == 1
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: ")
+
+
+def test_a_cases_file_that_is_not_there_is_one_line(tmp_path, capsys):
+    assert evaluate(tmp_path / "none.jsonl", "--suite", SUITE) == 1
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: ")

@@ -1,0 +1,165 @@
+"""The formulas: against scipy, against counting, and against models of known rates."""
+
+import itertools
+import math
+import random
+from statistics import NormalDist, fmean
+
+import numpy
+import pytest
+from scipy.stats import binomtest, permutation_test
+
+from think_agent.evaluation.intervals import (
+    detectable,
+    holm,
+    paired_interval,
+    pass_hat_k,
+    sign_flip,
+    trials_for,
+    wilson,
+)
+
+RUNS = 400
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 60, 1000])
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.3, 0.5, 1.0])
+def test_wilson_intervals_are_scipys(n, share):
+    right = round(share * n)
+    theirs = binomtest(right, n).proportion_ci(method="wilson")
+    assert wilson(right, n) == pytest.approx((theirs.low, theirs.high))
+
+
+def test_nothing_is_known_of_no_cases():
+    assert wilson(0, 0) == (0.0, 1.0)
+    assert paired_interval([], 1) == (-1.0, 1.0)
+    assert sign_flip([]) == 1.0
+    assert holm([]) == []
+
+
+@pytest.mark.parametrize(
+    ("better", "worse"), [(1, 0), (5, 1), (40, 6), (0, 44), (5, 5), (40, 44), (1, 6)]
+)
+def test_with_one_trial_a_sign_flip_is_mcnemars_exact_test(better, worse):
+    differences = [1] * better + [-1] * worse + [0] * 7
+    assert sign_flip(differences) == pytest.approx(binomtest(better, better + worse).pvalue)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_sign_flip_is_scipys_exact_permutation_test(seed):
+    differences = random.Random(seed).choices(range(-3, 5), k=9)
+    sample = (numpy.array(differences),)
+    theirs = permutation_test(sample, numpy.sum, permutation_type="samples", n_resamples=numpy.inf)
+    assert sign_flip(differences) == pytest.approx(theirs.pvalue)
+
+
+@pytest.mark.parametrize(
+    ("better", "worse", "n"), [(0, 0, 10), (3, 1, 20), (30, 10, 60), (9, 9, 18)]
+)
+def test_with_one_trial_a_paired_interval_is_that_of_bonett_and_price(better, worse, n):
+    first = (better + 1) / (n + 2)
+    second = (worse + 1) / (n + 2)
+    error = math.sqrt((first + second - (first - second) ** 2) / (n + 2))
+    half = NormalDist().inv_cdf(0.975) * error
+    differences = [1] * better + [-1] * worse + [0] * (n - better - worse)
+    low, high = paired_interval(differences, 1)
+    assert (low, high) == pytest.approx((first - second - half, first - second + half))
+
+
+def test_a_paired_interval_stays_within_its_bounds():
+    assert paired_interval([1], 1)[1] == 1.0
+    assert paired_interval([-1], 1)[0] == -1.0
+
+
+@pytest.mark.parametrize(
+    ("given", "raised"),
+    [
+        ([0.01], [0.01]),
+        ([0.01, 0.04, 0.03], [0.03, 0.06, 0.06]),
+        ([0.04, 0.02, 0.02], [0.06, 0.06, 0.06]),
+        ([0.5, 0.9, 0.001, 0.02], [1.0, 1.0, 0.004, 0.06]),
+    ],
+)
+def test_holm_by_hand(given, raised):
+    assert holm(given) == pytest.approx(raised)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_holm_is_the_closed_test(seed):
+    """The definition: one falls when each intersection that it is in falls, by Bonferroni."""
+    rng = random.Random(seed)
+    ps = [rng.random() ** 3 for _ in range(5)]
+    ps[3] = ps[1]
+    expected = [0.0] * 5
+    for size in range(1, 6):
+        for chosen in itertools.combinations(range(5), size):
+            bonferroni = min(1.0, size * min(ps[index] for index in chosen))
+            for index in chosen:
+                expected[index] = max(expected[index], bonferroni)
+    assert holm(ps) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("right", "trials"), [(0, 4), (3, 4), (4, 4), (2, 5)])
+def test_pass_hat_k_is_the_share_of_draws_that_are_all_right(right, trials):
+    outcomes = [True] * right + [False] * (trials - right)
+    for k in range(1, trials + 1):
+        all_right = [all(draw) for draw in itertools.combinations(outcomes, k)]
+        assert pass_hat_k(right, trials, k) == pytest.approx(fmean(all_right))
+
+
+def drawn(rng: random.Random, rate: float, cases: int) -> list[bool]:
+    return [rng.random() < rate for _ in range(cases)]
+
+
+@pytest.mark.parametrize(("cases", "trials", "comparisons"), [(73, 1, 1), (120, 1, 5), (60, 4, 3)])
+def test_a_difference_of_the_stated_size_is_found_two_times_in_three(cases, trials, comparisons):
+    """With shares near one half, and all that Holm's first step asks."""
+    half = detectable(cases, trials, comparisons) / 2
+    rng = random.Random(cases)
+    found = 0
+    for _ in range(RUNS):
+        differences = []
+        for _ in range(cases):
+            first = drawn(rng, 0.5 + half, trials)
+            second = drawn(rng, 0.5 - half, trials)
+            differences.append(sum(first) - sum(second))
+        found += sign_flip(differences) * comparisons < 0.05
+    assert 0.58 <= found / RUNS <= 0.78
+
+
+def test_the_stated_power_in_figures():
+    """73 cases were said to show 20 points with one trial, and the article's 7 with eight."""
+    assert detectable(73, 1, 1) == pytest.approx(0.21, abs=0.01)
+    assert detectable(1, 1, 1) == 1.0
+    needed = trials_for(0.07, 73, 1)
+    assert needed in (8, 9)
+    assert detectable(73, needed, 1) <= 0.07 < detectable(73, needed - 1, 1)
+
+
+def is_of_95_percent(times: int) -> bool:
+    """Is it, of RUNS, as far from 95 % as chance brings it?"""
+    return binomtest(times, RUNS, 0.95).pvalue > 0.001
+
+
+def test_an_interval_holds_the_known_rate_as_often_as_it_says():
+    rng = random.Random(7)
+    held = 0
+    for _ in range(RUNS):
+        low, high = wilson(sum(drawn(rng, 0.8, 40)), 40)
+        held += low <= 0.8 <= high
+    assert is_of_95_percent(held)
+
+
+@pytest.mark.parametrize("trials", [1, 4])
+def test_a_paired_interval_holds_the_known_difference_as_often_as_it_says(trials):
+    """Cases are easy or hard, the same for both; one setting is better by 13 points."""
+    rng = random.Random(5)
+    held = 0
+    for _ in range(RUNS):
+        differences = []
+        for rate in rng.choices([0.7, 0.2], [0.6, 0.4], k=80):
+            better = fmean(drawn(rng, rate + 0.13, trials))
+            differences.append(better - fmean(drawn(rng, rate, trials)))
+        low, high = paired_interval(differences, 1 / trials)
+        held += low <= 0.13 <= high
+    assert is_of_95_percent(held)

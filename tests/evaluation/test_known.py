@@ -1,0 +1,405 @@
+"""Known models get known scores, and each setting reaches the agent."""
+
+import json
+import re
+import sys
+from dataclasses import replace
+
+import pytest
+
+from demos.refund import offline
+from demos.refund.dialects import speaking
+from tests.evaluation.conftest import (
+    EASY,
+    FAILS_ONCE,
+    FLOORS,
+    HARD,
+    cases_of,
+    evaluate,
+    found_by,
+    ids,
+    plan,
+    play,
+    results_in,
+    write_lines,
+)
+from tests.evaluation.test_cases import named
+from tests.servers import serve
+from tests.servers.ollama import OllamaServer
+from tests.support.providers import KEY, SPEAKS
+from tests.support.simulated import brain
+from think_agent import Assistant, BadRequest, ScriptedModel, Usage
+from think_agent.audit import read
+from think_agent.evaluation.report import report
+from think_agent.evaluation.scores import Score
+from think_agent.providers import PROVIDERS
+
+GIVES_UP = ids(FAILS_ONCE)
+SEVERAL = {case["id"] for case in EASY if len(case["expected"]) > 1}
+
+
+def approved_unseen(case: dict) -> bool:
+    """Is it right to approve every order that there is?"""
+    if "process_refund" in case.get("tools", {}):
+        return True
+    there = named(case) & ids(case["orders"])
+    return case["expected"] == dict.fromkeys(there, "approve")
+
+
+RIGHT = {  # in the easy half; what else is right there, needs no decision or one on sight
+    "careful": ids(EASY) - GIVES_UP,
+    "silent": {case["id"] for case in EASY if not case["expected"]},
+    "hasty": {case["id"] for case in EASY if approved_unseen(case)},
+}
+SCRIPTS = [f"offline:{name}" for name in RIGHT]
+
+
+def in_the_easy_half(results) -> list:
+    return [result for result in results if result.kind not in HARD]
+
+
+def right_in_the_easy_half(results) -> set[str]:
+    return {result.case for result in in_the_easy_half(results) if result.right}
+
+
+@pytest.fixture(scope="module")
+def known(tmp_path_factory):
+    """All scripts on the easy cases and some of the hard ones: the results by script."""
+    folder = tmp_path_factory.mktemp("eval")
+    cases = write_lines(folder / "cases.jsonl", [*EASY, *cases_of(*HARD)[::5]])
+    evaluation = plan(cases, provider=SCRIPTS, out=folder / "all.jsonl")
+    evaluation.run()
+    assert evaluation.missing == 0
+    return dict(zip(RIGHT, found_by(evaluation).values(), strict=True))
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_a_known_model_gets_its_known_score(known, name):
+    assert len(known[name]) == 60 + 12
+    assert right_in_the_easy_half(known[name]) == RIGHT[name]
+
+
+def test_the_known_scores_in_figures(known):
+    results = in_the_easy_half(known["careful"])
+    careful = Score(results)
+    assert (careful.right, len(careful.ran), careful.total("wrong_writes")) == (58, 60, 0)
+    assert {result.exit for result in results} == {"signal"}
+    assert careful.total("behind_a_thought") == careful.total("actions") > 60
+    assert careful.total("honored") == careful.total("forced") == 60
+    assert careful.total("false_success") == 2
+
+
+@pytest.mark.parametrize("dialect", ["json", "react"])
+def test_a_known_model_gets_its_known_score_in_a_dialect(ran, tmp_path, dialect):
+    some = EASY[::2]
+    cases = write_lines(tmp_path / "easy.jsonl", some)
+    evaluation = ran(cases, provider=SCRIPTS, dialect=[dialect])
+    assert evaluation.impossible == {}
+    # These have one action a reply, and the gate wants a thought before each but the first.
+    expected = RIGHT | {"hasty": RIGHT["hasty"] - SEVERAL}
+    for right, own in zip(expected.values(), found_by(evaluation).values(), strict=True):
+        assert right_in_the_easy_half(own) == right & ids(some)
+        assert Score(own).total("behind_a_thought") == Score(own).total("actions")
+
+
+def test_what_the_person_says_next_is_a_turn_of_its_own(tmp_path, out):
+    argues = cases_of("argues")[:3]
+    cases = write_lines(tmp_path / "argues.jsonl", argues)
+    evaluation = plan(cases, force=["never"], out=out)
+    play(evaluation, ScriptedModel(lambda request: Assistant("Done.", usage=Usage(10, 1))))
+    evaluation.run()
+    [own] = found_by(evaluation).values()
+    for case, result in zip(argues, own, strict=True):
+        assert (result.model_calls, result.usage) == (3, Usage(30, 3))
+        record = read(tmp_path / "r.transcripts" / f"{result.name}.jsonl")
+        said = [entry.text for entry in record.entries if getattr(entry, "kind", "") == "person"]
+        assert said == [case["text"], *case["then"]]
+
+
+def test_a_forced_choice_that_is_ignored_is_not_honored(few, out):
+    evaluation = plan(few, out=out)
+    play(evaluation, ScriptedModel(lambda request: Assistant("Done.")))
+    evaluation.run()
+    [own] = found_by(evaluation).values()
+    assert (Score(own).total("forced") > 0, Score(own).total("honored")) == (True, 0)
+
+
+@pytest.mark.parametrize("enforce", ["off", "on"])
+def test_wrong_writes_are_rows_that_should_not_be_there_or_were_refused(ran, tmp_path, enforce):
+    some = cases_of("plain", "several", "unknown", "edge", "pressure")
+    cases = write_lines(tmp_path / "some.jsonl", some)
+    evaluation = ran(cases, provider=["offline:hasty"], enforce=[enforce])
+    assert {setting.enforce for setting in evaluation.models} == {enforce}  # floors, too
+    [own] = found_by(evaluation).values()
+    for case, result in zip(some, own, strict=True):
+        wrong = {order for order in named(case) if case["expected"].get(order) != "approve"}
+        written = named(case) & ids(case["orders"])
+        if enforce == "on":
+            written -= wrong
+        assert result.wrong_writes == len(wrong)
+        assert set(result.found) == {f"{order} approve" for order in written}
+
+
+# Each setting reaches the agent.
+
+
+def test_without_the_exit_signal_silence_is_the_way_out(ran):
+    evaluation = ran(think=["on", "minimal"], force=["never", "first", "always"])
+    [(setting, why)] = evaluation.impossible.items()
+    assert (setting.force, setting.think, "only way out" in why) == ("always", "minimal", True)
+    ends = set()
+    for setting, own in found_by(evaluation).items():
+        ends |= {(setting.think, result.exit) for result in own if result.right}
+    assert ends == {("on", "signal"), ("minimal", "silence")}
+
+
+def test_an_arm_that_cannot_be_is_named_with_its_reason(few, out):
+    arms = {"think": ["on", "none"], "cover": ["gate", "none"], "force": ["first", "never"]}
+    evaluation = plan(few, out=out, **arms)
+    impossible = {}
+    for setting, why in evaluation.impossible.items():
+        impossible[setting.think, setting.cover, setting.force] = why
+    assert impossible.keys() == {
+        ("none", "gate", "first"),
+        ("none", "gate", "never"),
+        ("none", "none", "never"),
+    }
+    assert "think_first" in impossible["none", "gate", "first"]
+    assert "nothing to force" in impossible["none", "none", "never"]
+    assert len(evaluation.models) == 5 + len(FLOORS)
+
+
+def test_the_arms_of_cover_reach_the_agent(ran):
+    """Who approves unseen forgets the thought: refused by the gate, let through without it."""
+    evaluation = ran(provider=["offline:hasty"], force=["never"], cover=["gate", "none"])
+    gate, none = (Score(own) for own in found_by(evaluation).values())
+    assert gate.total("behind_a_thought") == gate.total("actions")
+    assert none.total("behind_a_thought") < none.total("actions")
+
+
+def test_the_arms_of_silence_reach_the_agent(ran):
+    """Who promises to go on and stops is asked, or believed."""
+    evaluation = ran(provider=["offline:narrator"], silence=["confirm", "accept"])
+    confirm, accept = found_by(evaluation).values()
+    assert Score(confirm).right > Score(accept).right
+    assert {result.exit for result in accept if not result.right} >= {"silence"}
+
+
+def boaster(request):
+    """Looks up and checks all orders, decides the first of them, and says that all is done; asked
+    what is missing, it does the rest.
+    """
+    reply = offline.reply(request)
+    decisions = [call for call in reply.tool_calls if call.name == "process_refund"]
+    was_asked = any(getattr(message, "kind", "") == "check" for message in request.messages)
+    if was_asked or not decisions:
+        return reply
+    if any(getattr(message, "name", "") == "process_refund" for message in request.messages):
+        return replace(reply, tool_calls=(), text="All is done.", stop_reason="end_turn")
+    return replace(reply, tool_calls=(decisions[0],))
+
+
+def test_a_false_success_is_a_column_and_done_when_catches_it(tmp_path, out):
+    several = cases_of("several")
+    cases = write_lines(tmp_path / "several.jsonl", several)
+    arms = {"force": ["never"], "think": ["none"], "cover": ["none"], "done_when": ["off", "on"]}
+    evaluation = plan(cases, out=out, **arms)
+    play(evaluation, ScriptedModel(boaster))
+    evaluation.run()
+    header, believed, checked = report(found_by(evaluation))[0].rows
+    column = header.index("said done")
+    more = len(ids(several) & SEVERAL)
+    assert (believed[column], checked[column]) == (str(more), "-")
+    assert checked[1] == f"{len(several)}/{len(several)}"
+
+
+# The rows of the article.
+
+
+def test_the_four_rows_run_and_what_cannot_be_run_is_named_before(command, out, capsys):
+    assert command("--four-rows") == 0
+    printed = capsys.readouterr()
+    assert "skipped extended thinking: a script does not reason" in printed.err
+    common = "cover=none, force=never, provider=offline:careful, reasoning=off"
+    assert f"The same for all: {common}." in printed.out
+    for rows in re.findall(r"(?:^\|.*\n)+", printed.out, re.MULTILINE):
+        names = [line.split("|")[1].strip() for line in rows.splitlines()[2:]]
+        assert names[:4] == ["baseline", "prompt", "think", "think + prompt"]
+        assert names[4:] == [f"floor:{name}" for name in FLOORS]
+    thinks = {one.setting.think: one.behind_a_thought for one in results_in(out)}
+    assert thinks["none"] == 0 < thinks["minimal"]
+
+
+def test_the_rows_of_a_script_are_compared_in_a_sentence_each(command, capsys):
+    assert command("--four-rows") == 0
+    said = capsys.readouterr().out
+    for sentence in (
+        "Does the article's remedy help? think + prompt against baseline: ",
+        "What does the tool add to the prompt? think + prompt against prompt: ",
+        "What does the tool do without the prompt? think against baseline: ",
+        "What does the prompt do without the tool? prompt against baseline: ",
+    ):
+        size = r"[+-]\d+ points on 8 cases, not tested\.\n"
+        assert len(re.findall(re.escape(sentence) + size, said)) == 1
+
+
+def test_what_is_run_and_compared_is_said_before_it_is_paid(command, capsys):
+    with serve(OllamaServer(), brain("nothing", 1)) as server:
+        assert command("--provider", "ollama", "--base-url", server.url, "--four-rows") == 0
+    said = capsys.readouterr().err.splitlines()
+    rows = ("baseline", "prompt", "think", "think + prompt", "extended thinking")
+    assert said[:5] == [f"to run: {row}" for row in rows]
+    assert {"to compare: think + prompt and baseline"} < set(said[5:10])
+    assert said[10].startswith("With 8 cases and 1 trial of each, a difference of 8")
+    assert "two times in three, with 5 comparisons; one of 7 points takes " in said[10]
+
+
+# What a model cannot take.
+
+
+def test_reasoning_that_a_server_refuses_is_found_by_a_question_and_not_run(few, out):
+    arms = {"provider": ["ollama:m"], "reasoning": ["off", "low"], "force": ["first", "never"]}
+    asked = []
+
+    def refuse(request):
+        asked.append(request)
+        raise BadRequest("this model does not reason")
+
+    evaluation = plan(few, out=out, **arms)
+    play(evaluation, ScriptedModel(offline.reply))
+    for setting in evaluation.models:
+        if setting.reasoning == "low":
+            evaluation.models[setting] = ScriptedModel(refuse)
+    assert len(evaluation.comparisons) == 4
+    evaluation.try_models()
+    evaluation.run()
+    assert len(asked) == len(evaluation.impossible) == 2
+    assert set(evaluation.impossible.values()) == {"this model does not reason"}
+    assert len(evaluation.comparisons) == 1
+    assert {setting.reasoning for setting in found_by(evaluation)} == {"off"}
+
+
+def without_tools() -> OllamaServer:
+    return OllamaServer(capabilities=("completion",))
+
+
+def test_where_a_model_takes_no_setting_nothing_is_run(command, out, capsys):
+    with serve(without_tools(), offline.reply) as server:
+        assert command("--provider", "ollama:m", "--base-url", server.url) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: nothing is left to run (ollama: ")
+    assert not out.exists()
+
+
+def test_a_model_without_tool_calling_runs_in_a_dialect_alone(few, out):
+    with serve(without_tools(), speaking(offline.reply, "json")) as server:
+        arms = {"provider": ["ollama:m"], "dialect": ["native", "json"]}
+        evaluation = plan(few, out=out, base_url=server.url, **arms)
+        evaluation.try_models()
+        assert server.requests == []
+        evaluation.run()
+    [(setting, why)] = evaluation.impossible.items()
+    assert (setting.dialect, "does not support tools" in why) == ("native", True)
+    [(setting, own)] = found_by(evaluation).items()
+    assert setting.dialect == "json"
+    assert any(result.right for result in own)
+
+
+# Through the real SDKs.
+
+
+@pytest.fixture(params=sorted(SPEAKS.keys() - {"openai-responses"}))
+def through_an_sdk(request, command, monkeypatch):
+    """`think-agent eval` on the few cases through the SDK of a provider, whose server then goes:
+    the flags, the model, and what the server was sent.
+    """
+    for name in ("ANTHROPIC", "OPENAI", "GEMINI"):
+        monkeypatch.setenv(f"{name}_API_KEY", KEY)
+    protocol, spec, _ = SPEAKS[request.param]
+
+    def counted(request):
+        return replace(offline.reply(request), usage=Usage(1000, 100))
+
+    with serve(protocol(), counted) as server:
+        url = server.url
+        if spec.startswith("openai"):
+            url += "/v1"
+        flags = ["--provider", spec, "--base-url", url, "--max-output-tokens", "321"]
+        flags += ["--cover", "gate,carry"]
+        assert command(*flags) == 0
+    provider, _, model = spec.partition(":")
+    return flags, model or PROVIDERS[provider].default_model, server.requests
+
+
+def test_the_same_score_through_every_provider(through_an_sdk, command, out, tmp_path, capsys):
+    flags, model, requests = through_an_sdk
+    found = results_in(out)
+    easy = in_the_easy_half(found)
+    assert right_in_the_easy_half(found) == {result.case for result in easy} - GIVES_UP
+    assert {result.exit for result in easy} == {"signal"}
+    for result in found:
+        assert result.usage.input_tokens == 1000 * result.model_calls
+        assert result.forced
+        assert not result.error
+
+    bodies = [json.dumps(body) for body in requests]
+    assert all("321" in body for body in bodies)
+    # A tool that carries its thought has a parameter for it, as the think tool has.
+    assert {1, 2} <= {body.count('"thought": {') for body in bodies}
+
+    prices = tmp_path / "prices.toml"
+    prices.write_text(f'[think_agent.prices."{model}"]\ninput = 1\noutput = 10\n')
+    capsys.readouterr()
+    assert command(*flags, "--config", prices) == 0  # from the file: the server is gone
+    calls = Score(found).mean("model_calls")
+    assert f"${calls * 0.002:.4f}" in capsys.readouterr().out
+
+
+# Somebody else's suite: the evaluation knows nothing of refunds.
+
+SWITCH = """
+from types import SimpleNamespace
+
+from think_agent import Assistant, tool
+from think_agent.evaluation.trials import Check
+from think_agent.testing import call
+
+FLIP, DONE = Assistant(tool_calls=(call("flip"),)), Assistant(text="Done.")
+STAND_INS = {
+    "once": lambda request: DONE if request.messages[1:] else FLIP,
+    "never": lambda request: DONE,
+}
+
+def prepare(case, *, enforce):
+    flipped = []
+    flip = tool(lambda: flipped.append(1), name="flip", description="Flip the switch.")
+    check = lambda: Check(bool(flipped) == case["on"])
+    return SimpleNamespace(instructions="Work the lamp.", tools=[flip], check=check)
+"""
+
+
+@pytest.fixture
+def lamp(tmp_path, monkeypatch):
+    """A cases file with a suite beside it."""
+    monkeypatch.delitem(sys.modules, "suite", raising=False)
+    (tmp_path / "suite.py").write_text(SWITCH)
+    case = {"kind": "lamp", "text": "Light!"}
+    yield write_lines(
+        tmp_path / "lamp.jsonl",
+        [{"id": "a", "on": True, **case}, {"id": "b/c", "on": False, **case}],
+    )
+    monkeypatch.delitem(sys.modules, "suite", raising=False)
+
+
+def test_a_suite_is_the_module_beside_its_cases(lamp, out):
+    spec = "offline:once,offline:never"
+    assert evaluate(lamp, "--provider", spec, "--force", "never", "--out", out) == 0
+    right = {(one.setting.provider, one.case) for one in results_in(out) if one.right}
+    assert right == {("offline:once", "a"), ("offline:never", "b/c")}
+    assert len(list(out.with_suffix(".transcripts").iterdir())) == 4
+
+
+def test_a_suite_without_speaking_speaks_no_dialect(lamp, out, capsys):
+    assert evaluate(lamp, "--provider", "offline:once", "--dialect", "json", "--out", out) == 2
+    error = capsys.readouterr().err
+    assert "nothing is left to run (this suite's scripts speak no dialect)" in error

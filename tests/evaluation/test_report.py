@@ -1,0 +1,291 @@
+"""The report: every cell, every sentence."""
+
+import io
+import itertools
+import random
+import re
+
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+
+from tests.evaluation.values import FIRST, FLOOR, NEVER, ROWS, failed, result, results_of, scores_of
+from think_agent import Usage
+from think_agent.evaluation.comparisons import compare, planned
+from think_agent.evaluation.intervals import paired_interval, wilson
+from think_agent.evaluation.report import power, report
+from think_agent.evaluation.scores import FOUR_ROWS, Setting
+from think_agent.evaluation.tables import Section, markdown, show
+from think_agent.policies import Price
+
+
+def sentences(results) -> list[str]:
+    """The last lines of the report."""
+    return report(results)[-1].remark.splitlines()
+
+
+# The sentences.
+
+HASTY = Setting("ollama:hasty")
+CAREFUL = Setting("ollama:careful")
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+CLEARLY = {HASTY: LETTERS[:3], CAREFUL: LETTERS[1:]}
+
+
+def test_the_report_ends_with_what_is_a_finding_and_how_little_n_is():
+    verdict, little = sentences(results_of(CLEARLY, LETTERS))
+    low, high = paired_interval([-1] + [1] * 23 + [0] * 2, 1)
+    assert (round(100 * low), round(100 * high)) == (58, 99)
+    assert verdict == (
+        "ollama:careful is better than ollama:hasty: +85 points on 26 cases "
+        "(95\u00a0% interval +58 to +99; p = 3e-06)."
+    )
+    assert little == "n is 26 cases: a share near one half is known to ± 18 points."
+    low, high = wilson(13, 26)
+    assert round((high - low) / 2 * 100) == 18
+
+
+def test_the_other_way_round_it_is_worse():
+    backwards = dict(reversed(CLEARLY.items()))
+    verdict, _ = sentences(results_of(backwards, LETTERS))
+    assert verdict.startswith(
+        "ollama:hasty is worse than ollama:careful: -85 points on 26 cases (95\u00a0% interval -99 "
+    )
+
+
+def test_what_is_not_clear_is_no_difference():
+    verdict, _ = sentences(results_of({HASTY: "abd", CAREFUL: "abc"}, "abcd"))
+    assert verdict == (
+        "No difference is shown between ollama:careful and ollama:hasty: +0 points on 4 cases "
+        "(95\u00a0% interval -65 to +65; p = 1)."
+    )
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "points"), [("abcdefghi", "j", -80), ("abc", "abd", 0)]
+)
+def test_between_scripts_alone_nothing_is_tested(first, second, points):
+    """However clear it is, or however little: it would be the same the next time."""
+    good, bad = Setting("offline:careful"), Setting("offline:hasty")
+    verdict, last = sentences(results_of({good: first, bad: second}, "abcdefghij"))
+    assert verdict == (
+        f"offline:hasty against offline:careful: {points:+} points on 10 cases, not tested."
+    )
+    assert last.startswith("Nothing is tested for significance: ")
+
+
+def test_what_is_wrong_with_the_results_is_said():
+    one = [result(case, True, served=("m-1",)) for case in "abc"]
+    two = [result(case, True, setting=NEVER, served=(f"m-{case}",)) for case in "ba"]
+    said = sentences({FIRST: one, NEVER: [*two, failed("c", setting=NEVER, error="429 " * 99)]})
+    [error] = [line for line in said if "error" in line]
+    assert error.startswith("force=never: 1 of 3 runs ended in an error, not counted: 429 429 ")
+    assert error.endswith(" 429 429...")
+    assert "force=never: answered by several models: m-a, m-b." in said
+    assert not any(line.startswith("force=first: ") for line in said)
+
+
+def test_what_is_the_same_for_all_is_said_once():
+    usual = Setting("p", think="minimal")
+    other = Setting("p", think="minimal", force="never")
+    said = sentences(results_of({usual: "a", other: "", FLOOR: ""}, "ab"))
+    assert "The same for all: provider=p, think=minimal." in said
+    assert not any("same for all" in line for line in sentences(results_of(CLEARLY, LETTERS)))
+
+
+@pytest.mark.parametrize(
+    ("size", "said"),
+    [
+        (
+            (120, 1, 5),
+            "With 120 cases and 1 trial of each, a difference of 20 points is found two times in "
+            "three, with 5 comparisons; one of 7 points takes 8 trials.",
+        ),
+        (
+            (1000, 8, 1),
+            "With 1,000 cases and 8 trials of each, a difference of 2 points is found two times in "
+            "three, with 1 comparison; one of 7 points takes 1 trial.",
+        ),
+    ],
+)
+def test_the_power_is_said_in_a_sentence(size, said):
+    assert power(*size) == said
+
+
+# The rows of the article.
+
+CASES = [str(number) for number in range(40)]
+
+
+def results_of_rows(settings, right):
+    """Nested: whoever is right on more cases is right on those of the others, too."""
+    results = {}
+    for setting, count in zip(settings, right, strict=True):
+        results[setting] = [result(c, int(c) < count, setting=setting) for c in CASES]
+    return results
+
+
+@pytest.mark.parametrize(
+    ("right", "cause"),
+    [
+        ((20, 20, 20, 20, 20), "neither tool nor prompt, as far as this run can show"),
+        ((20, 20, 36, 36, 20), "the tool"),
+        ((20, 20, 20, 36, 20), "the tool"),
+        ((20, 36, 20, 36, 20), "the prompt"),
+        ((10, 24, 24, 38, 10), "the tool and the prompt"),
+        ((20, 26, 26, 32, 20), "tool and prompt together; which of them, is not shown"),
+    ],
+)
+def test_the_cause_is_named(right, cause):
+    said = sentences(results_of_rows(ROWS, right))
+    assert f"What made a difference: {cause}." in said
+    for line, comparison in zip(said, planned(ROWS), strict=False):
+        assert line.startswith(f"{comparison.question} ")
+    if cause == "the prompt":
+        assert "prompt is better than baseline: +40 points on 40 cases" in said[0]
+        assert said[3].startswith("What does the tool add to the prompt? No difference is shown")
+
+
+def test_each_model_has_a_cause_of_its_own():
+    other = [Setting("openai:n", **row) for row in FOUR_ROWS]
+    said = sentences(results_of_rows([*ROWS, *other], (20, 20, 36, 36, 20, 20, 20, 20, 20, 20)))
+    assert [line for line in said if line.startswith("What made a difference")] == [
+        "What made a difference: the tool.",
+        "What made a difference: neither tool nor prompt, as far as this run can show.",
+    ]
+
+
+def test_of_scripts_no_cause_is_named():
+    scripts = [Setting("offline:s", **row) for row in FOUR_ROWS]
+    said = sentences(results_of_rows(scripts, (20, 20, 36, 36, 20)))
+    assert not any(line.startswith("What made a difference") for line in said)
+
+
+# The tables.
+
+HOW = {"actions": 2, "forced": 1, "model_calls": 5, "usage": Usage(1100, 50, 600)}
+GOOD = {**HOW, "exit": "signal", "behind_a_thought": 2, "honored": 1}
+OWN = [
+    result("a", True, kind="k", **GOOD),
+    result("b", False, kind="k", exit="silence", wrong_writes=2, **HOW),
+    result("c", True, kind="l", **GOOD),
+    result("d", True, kind="l", **GOOD),
+]
+TABLES = {
+    "Decisions": {
+        "right": "3/4",
+        "pass^1": "75.0% (30.1 to 95.4)",
+        "said done": "1",
+        "wrong writes": "2",
+        "calls": "5.0",
+        "tokens": "1,100 + 50",
+        "cost": "$0.0016",
+    },
+    "How": {
+        "actions behind a thought": "6/8 (75%)",
+        "forced calls honored": "3/4 (75%)",
+        "exits": "signal 3, silence 1",
+        "cached": "600",
+    },
+    "Kinds of cases": {"right": "k 1/2, l 2/2"},
+}
+
+
+def test_every_cell_of_every_table_is_what_was_counted():
+    *sections, _ = report({FIRST: OWN}, {FIRST: Price(input=1, output=10)})
+    found = {}
+    for section in sections:
+        header, row = section.rows
+        assert (header[0], row[0]) == ("setting", "p")
+        found[section.name] = dict(zip(header[1:], row[1:], strict=True))
+    assert found == TABLES
+
+
+def test_a_column_is_left_out_only_where_nothing_was_counted():
+    found = {FIRST: [result("x", True)], NEVER: [result("x", False, setting=NEVER)]}
+    assert report(found)[0].rows[0] == ["setting", "right", "pass^1"]
+    found[NEVER] = [result("x", False, setting=NEVER, wrong_writes=1)]
+    assert report(found)[0].rows == [
+        ["setting", "right", "pass^1", "wrong writes"],
+        ["force=first", "1/1", "100.0% (20.7 to 100.0)", "-"],
+        ["force=never", "0/1", "0.0% (0.0 to 79.3)", "1"],
+    ]
+
+
+def test_settings_with_other_cases_keep_their_own_shares():
+    found = {FIRST: [result("x", True)], NEVER: [result("y", True, setting=NEVER)]}
+    header, *rows = report(found)[0].rows
+    assert header == ["setting", "right", "pass^1"]
+    assert [row[1] for row in rows] == ["1/1", "1/1"]
+    assert rows[0][2] == rows[1][2] == "100.0% (20.7 to 100.0)"
+
+
+def test_floors_stand_in_every_table_below_the_settings():
+    for section in report(results_of({FIRST: "a", NEVER: "a", FLOOR: ""}, "ab"))[:3]:
+        names = [row[0] for row in section.rows]
+        assert names == ["setting", "force=first", "force=never", "floor:f"]
+
+
+ODD = Section("Odd", "a\x1b[31m remark", [["a|b", "c"], ["d\ne", "模型\x1b[31m"], ["f", "g"]])
+
+
+def test_markdown_rows_have_as_many_cells_as_their_header():
+    text = markdown([ODD, *report({FIRST: OWN})])
+    for table in re.findall(r"(?:^\|.*\n?)+", text, re.MULTILINE):
+        lines = table.splitlines()
+        assert len({len(re.findall(r"(?<!\\)\|", line)) for line in lines}) == 1
+        assert len({cell_len(line) for line in lines}) == 1
+    assert "\x1b" not in text
+    assert all(line == line.strip() for line in text.splitlines())
+
+
+def shown(sections, width: int) -> str:
+    out = io.StringIO()
+    show(sections, Console(file=out, force_terminal=True, width=width, color_system=None))
+    return out.getvalue()
+
+
+def test_a_word_that_is_wider_than_the_terminal_is_broken():
+    assert shown([Section("", "", [["a"], ["x" * 50]])], 20).count("x") == 50
+
+
+@pytest.mark.parametrize("width", [40, 60, 100, 140])
+@pytest.mark.parametrize("count", [1, 4])
+def test_a_terminal_gets_all_of_the_tables_and_no_line_wider_than_itself(width, count):
+    results = {}
+    for number, force in itertools.product(range(count), ("never", "first", "always")):
+        setting = Setting(f"provider-{number}", force=force)
+        results[setting] = [result(case, True, setting=setting, exit="signal") for case in "ab"]
+    sections = report(results)
+    lines = shown(sections, width).splitlines()
+    assert max(map(len, lines)) <= width
+    words = " ".join(" ".join(lines).replace("|", " ").split())
+    for section in sections:
+        assert section.name in words
+        for cell in itertools.chain(*section.rows):
+            assert all(word in words for word in cell.split()), cell
+
+
+# Models of known rates.
+
+
+def drawn(rng: random.Random, settings, rates):
+    """Results on 40 cases of models that are right as often as their rates say."""
+    results = {}
+    for setting, rate in zip(settings, rates, strict=True):
+        results[setting] = [result(case, rng.random() < rate, setting=setting) for case in CASES]
+    return scores_of(results)
+
+
+def test_models_of_one_rate_are_told_apart_no_oftener_than_by_chance_and_others_are():
+    settings = [NEVER, FIRST, Setting("p", force="always")]
+    comparisons = planned(settings)
+    rng = random.Random(11)
+    same = different = 0
+    for _ in range(200):
+        equal = compare(drawn(rng, settings, (0.6, 0.6, 0.6)), comparisons)
+        same += any(finding.is_clear for finding in equal)
+        unequal = compare(drawn(rng, settings, (0.95, 0.6, 0.6)), comparisons)
+        different += unequal[0].is_clear
+    assert same / 200 <= 0.05
+    assert different / 200 > 0.9

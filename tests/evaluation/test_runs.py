@@ -1,0 +1,332 @@
+"""Nothing is run twice, and results are what they say."""
+
+import asyncio
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+import think_agent
+from demos.refund import offline
+from demos.refund import suite as refund
+from tests.evaluation.conftest import (
+    EASY,
+    FLOORS,
+    evaluate,
+    found_by,
+    plan,
+    play,
+    results_in,
+    write_lines,
+)
+from tests.readme import ROOT
+from tests.servers import Reply, serve
+from tests.servers.ollama import OllamaServer
+from tests.support.providers import KEY, SPEAKS
+from think_agent import THINK, AuthError, BadRequest, ScriptedModel
+from think_agent.audit import read
+from think_agent.evaluation import trials
+from think_agent.evaluation.report import report
+from think_agent.evaluation.results import RESULT
+from think_agent.evaluation.tables import markdown
+
+TWICE = ("--suite", "demos.refund.suite", "--provider", "offline:careful", "--trials", "2")
+
+
+@pytest.fixture
+def thirty(tmp_path):
+    return write_lines(tmp_path / "thirty.jsonl", EASY[:30])
+
+
+def names(path: Path) -> list[str]:
+    return [result.name for result in results_in(path)]
+
+
+def started(cases: Path, path: Path, wait_for: int) -> subprocess.Popen:
+    """An evaluation in a process of its own that has at least so many results."""
+    words = ["-m", "think_agent", "eval", cases, *TWICE, "--out", path]
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    process = subprocess.Popen([sys.executable, *words], cwd=ROOT, text=True, **streams)
+    deadline = time.monotonic() + 60
+    while not path.exists() or path.read_bytes().count(b"\n") <= wait_for:
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    return process
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sign", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+def test_a_stopped_evaluation_goes_on_where_it_was(thirty, out, capsys, sign):
+    process = started(thirty, out, 20)
+    process.send_signal(sign)
+    _, said = process.communicate(timeout=90)
+    every = 30 * (2 + len(FLOORS))  # a floor is run once
+    if sign != signal.SIGKILL:
+        assert process.returncode == 130
+        stopped = rf"\nstopped: \d+ of {every} runs are done; the same command goes on\n$"
+        assert re.search(stopped, said)
+    before = out.read_bytes().splitlines()
+    assert 20 <= len(before) < every
+    with out.open("a") as file:
+        file.write('{"setting": {"provider": "offl')  # what a torn write leaves
+    assert evaluate(thirty, *TWICE, "--out", out) == 0
+    after = out.read_bytes().splitlines()
+    assert after[: len(before)] == before
+    assert len(after) == every
+    assert len(names(out)) == len(set(names(out))) == 60
+    assert f"{len(before)} of {every} runs are done already" in capsys.readouterr().err
+    whole = out.read_bytes()
+    assert evaluate(thirty, *TWICE, "--out", out) == 0
+    assert out.read_bytes() == whole
+    assert "60/60" in capsys.readouterr().out
+
+
+def test_two_processes_do_not_write_to_one_file(thirty, out, capsys):
+    """The second one used to cut off what the first was writing."""
+    process = started(thirty, out, 5)
+    before = out.read_bytes()
+    assert evaluate(thirty, *TWICE, "--out", out) == 1
+    said = capsys.readouterr().err
+    assert f"error: {out}: another evaluation writes to it; wait for its end" in said
+    assert process.wait(90) == 0
+    process.communicate()
+    assert out.read_bytes().startswith(before)
+    assert len(names(out)) == len(set(names(out))) == 60
+
+
+def test_what_another_process_added_before_the_lock_is_not_run_again(few, out):
+    first, second = plan(few, out=out), plan(few, out=out)
+    first.run()
+    written = out.read_bytes()
+    second.run()
+    assert out.read_bytes() == written
+
+
+def test_a_torn_last_line_is_cut_off_and_its_trial_run_again(few, out, ran):
+    ran()
+    written = out.read_bytes()
+    out.write_bytes(written[:-9])
+    evaluation = plan(few, out=out)
+    assert (len(evaluation.waiting), evaluation.missing) == (1, 1)
+    ran()
+    assert len(out.read_bytes().splitlines()) == len(written.splitlines())
+    assert plan(few, out=out).missing == 0
+
+
+def test_more_trials_and_settings_add_to_what_is_there(ran, out):
+    ran()
+    evaluation = ran(provider=["offline:careful", "offline:silent"], trials=2)
+    done = out.read_text().splitlines()
+    assert len(done) == len(set(done)) == len(evaluation.jobs) == 8 * (2 * 2 + len(FLOORS))
+    assert "pass^2" in markdown(report(evaluation.found()))
+
+
+def test_shards_are_disjoint_and_merge_by_concatenation_wherever_they_ran(few, tmp_path):
+    """Also on servers at two addresses: these used not to merge."""
+    given = {"provider": ["openai:m"], "force": ["first", "never"], "trials": 2}
+    merged = b""
+    for part in (1, 2, 3):
+        path = tmp_path / f"{part}.jsonl"
+        with serve(SPEAKS["openai-chat"][0](), offline.reply) as server:
+            url = f"{server.url}/v1"
+            shard = plan(few, **given, shard=f"{part}/3", out=path, base_url=url)
+            shard.run()
+        done = Counter((result.case, result.trial) for result in results_in(path))
+        assert set(done.values()) == {2}  # both settings of a trial: they are compared
+        merged += path.read_bytes()
+        assert shard.missing == 8 * (2 * 2 + len(FLOORS)) - len(path.read_bytes().splitlines())
+    out = tmp_path / "merged.jsonl"
+    out.write_bytes(merged)
+    whole = plan(few, **given, out=out, base_url="http://127.0.0.1:9")  # nobody is asked
+    assert (whole.missing, whole.waiting) == (0, [])
+    assert len(merged.splitlines()) == len(whole.jobs)
+    assert {len(own) for own in found_by(whole).values()} == {2 * 8}
+    assert len(names(out)) == len(set(names(out)))
+
+
+def test_a_part_of_the_shards_is_said_to_be_a_part(command, capsys):
+    """`cat` of two of three used to say n = 37 without a word."""
+    for shard in ("1/3", "2/3"):
+        assert command("--shard", shard) == 0
+    said = capsys.readouterr().err
+    assert "10 runs of this plan are missing in" in said.splitlines()[-1]
+
+
+def test_a_failure_that_comes_later_in_a_merged_file_undoes_no_result(ran, out):
+    ran()
+    failed = replace(results_in(out)[0], right=False, error="busy")
+    with out.open("ab") as file:
+        file.write(RESULT.dump_json(failed) + b"\n")
+    written = out.read_bytes()
+    ran()
+    assert out.read_bytes() == written
+
+
+# Results are what they say.
+
+
+def test_a_result_says_where_it_is_from_and_its_transcript_is_kept(few, out, tmp_path):
+    with serve(OllamaServer(), offline.reply) as server:
+        url = server.url.replace("http://", "http://ann:se-cret@") + "/?key=abc"
+        evaluation = plan(few, provider=["ollama:m"], out=out, base_url=url)
+        evaluation.run()
+    for result in results_in(out):
+        assert result.served == ("m",)
+        assert result.kit == think_agent.__version__
+        assert datetime.fromisoformat(result.at).tzinfo
+        assert re.fullmatch(rf"{result.case}\.1\.[0-9a-f]{{16}}", result.name)
+        record = read(tmp_path / "r.transcripts" / f"{result.name}.jsonl")
+        assert record.header["model"] == "ollama:m"
+        replies = [m for m in record.entries if type(m).__name__ == "Assistant"]
+        assert len(replies) == result.model_calls
+    assert "cret" not in out.read_text()
+    assert len(list((tmp_path / "r.transcripts").iterdir())) == len(evaluation.jobs)
+
+
+OTHER_THINK = replace(THINK, description="Write down what you think.")
+
+
+@pytest.mark.parametrize("dialect", ["native", "json"])
+@pytest.mark.parametrize(
+    ("place", "name", "value"),
+    [
+        (trials, "THINK_TOOLS", {"on": OTHER_THINK, "none": None}),
+        (trials, "__version__", "9.9.9"),
+        (refund, "ADVICE", "Think twice."),
+        (refund, "TASK", refund.TASK + "\nBe kind."),
+    ],
+)
+def test_what_was_asked_otherwise_is_refused_by_name(ran, monkeypatch, dialect, place, name, value):
+    arms = {"provider": ["offline:silent"], "advice": ["on"], "dialect": [dialect]}
+    ran(**arms)
+    monkeypatch.setattr(place, name, value)
+    with pytest.raises(ValueError, match=r"line \d+ is of another question: the case"):
+        ran(**arms)
+
+
+def test_results_of_other_cases_are_not_mixed_in(ran, few):
+    ran()
+    few.write_text(few.read_text().replace("please", "now"))
+    with pytest.raises(ValueError, match=r"line \d+ is of another question: the case plain-1, "):
+        ran()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"evaluation": 1, "asked": ""}\n',
+        "not one of ours\n",
+        "no line break either",
+        "[]",
+        '{"torn',
+    ],
+)
+def test_a_file_of_something_else_is_left_as_it_is(ran, out, text):
+    out.write_text(text)
+    with pytest.raises(ValueError, match="line 1 is no result of this version"):
+        ran()
+    assert out.read_text() == text
+
+
+def test_results_of_other_settings_may_stand_in_the_file(ran):
+    ran(provider=["offline:silent"])
+    [(setting, own)] = found_by(ran(provider=["offline:hasty"])).items()
+    assert (setting.provider, len(own)) == ("offline:hasty", 8)
+
+
+# How jobs are handed out, and what becomes of errors.
+
+
+class Counting(ScriptedModel):
+    """Takes its time, and counts how many ask it at once."""
+
+    running = most = asked = 0
+
+    async def acomplete(self, request):
+        self.running += 1
+        self.asked += 1
+        self.most = max(self.most, self.running)
+        await asyncio.sleep(0.001)
+        self.running -= 1
+        return self.complete(request)
+
+
+@pytest.mark.parametrize(
+    ("provider", "given", "most"),
+    [
+        ("ollama:m", {}, 1),
+        ("ollama:m", {"concurrency": 3}, 3),
+        ("offline:careful", {}, 4),
+        ("offline:careful", {"concurrency": 3}, 3),
+    ],
+)
+def test_jobs_are_handed_out_once_and_so_many_at_a_time(few, out, provider, given, most):
+    evaluation = plan(few, provider=[provider], out=out, **given)
+    model = Counting(offline.reply)
+    evaluation.models.update(dict.fromkeys(evaluation.models, model))  # the floors, too
+    done = []
+    evaluation.run(lambda result: done.append(result.name))
+    assert sorted(done) == sorted(job.name for job in evaluation.jobs)
+    assert model.most == most
+
+
+def test_an_error_that_no_case_would_escape_ends_it_at_once(few, out):
+    def refuse(request):
+        raise AuthError("wrong key")
+
+    evaluation = plan(few, out=out, concurrency=3)
+    model = Counting(refuse)
+    play(evaluation, model)
+    with pytest.raises(AuthError, match="wrong key"):
+        evaluation.run()
+    assert model.asked <= 3
+
+
+def test_a_trial_that_failed_on_the_way_is_no_wrong_answer_and_run_again(few, out):
+    failing = ["content filter"]
+
+    def script(request):
+        if failing:
+            raise BadRequest(failing.pop())
+        return offline.reply(request)
+
+    evaluation = plan(few, out=out)
+    play(evaluation, ScriptedModel(script))
+    evaluation.run()
+    [found] = found_by(evaluation).values()
+    [failed] = [result for result in found if result.error]
+    assert (failed.error, failed.exit, failed.right) == ("content filter", "error", False)
+    sections = report(found_by(evaluation))
+    assert sections[0].rows[1][1].endswith(f"/{len(found) - 1}")
+    assert "error 1" in markdown(sections)
+    assert "1 of 8 runs ended in an error, not counted: content filter" in sections[-1].remark
+    assert [job.case.id for job in evaluation.waiting] == [failed.case]
+    evaluation.run()
+    assert evaluation.waiting == []
+    [found] = found_by(evaluation).values()
+    assert not any(result.error for result in found)
+
+
+def test_busy_signals_in_one_row_are_no_finding(tmp_path, out, monkeypatch):
+    """Twelve answers of HTTP 429 used to read "baseline beat extended thinking, p < 0.001"."""
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    cases = write_lines(tmp_path / "easy.jsonl", EASY[:12])
+    busy = {"error": {"message": "insufficient quota", "code": "insufficient_quota"}}
+    with serve(SPEAKS["openai-chat"][0](), offline.reply) as server:
+        given = {"provider": ["openai:m"], "out": out, "base_url": f"{server.url}/v1"}
+        plan(cases, **given, concurrency=1).run()
+        server.canned = [Reply(400, busy) for _ in range(12)]
+        evaluation = plan(cases, **given, force=["first", "never"], concurrency=1)
+        evaluation.run()
+    said = report(evaluation.found(), comparisons=evaluation.comparisons)[-1].remark
+    none = "No difference is shown between force=never and force=first: +0 points on 0 cases"
+    assert none in said
+    assert "force=never: 12 of 12 runs ended in an error, not counted" in said
