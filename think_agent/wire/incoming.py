@@ -32,11 +32,14 @@ def checked_delta(delta: Delta) -> Delta:
 def checked_reply(reply: Assistant) -> Assistant:
     """`reply` as `messages.py` promises it. AttributeError when a text in it is none. What a model
     may have written is repaired: lone surrogates, numbers that JSON does not have, and arguments
-    nested too deeply. A native form with such numbers, or nested as deeply, is dropped.
+    nested too deeply. A native form with any of these is dropped.
     """
     texts: Json = {name: well_formed(getattr(reply, name)) for name in TEXTS}
     calls = tuple([_checked_call(call) for call in reply.tool_calls])
-    native = json_value(json.dumps(reply.native))
+    written = json.dumps(reply.native)
+    native = json_value(written)
+    if json.dumps(native) != written:  # what was signed must not be changed
+        native = None
     return replace(reply, **texts, tool_calls=calls, native=native)
 
 
