@@ -146,8 +146,11 @@ class Auto(Dialect):
 
     def check(self) -> None:
         """As the model's own, and what a run would find out about its tools is found out here."""
-        if self._can_call():
-            shows_tools(self.inner)
+        try:
+            self.inner.check()
+        except ToolsUnsupported:
+            return
+        shows_tools(self.inner)
 
     def ask(self, request: Request) -> tuple[Model, Request]:
         if _speaks_json(request) or self._why(request):
@@ -177,8 +180,13 @@ class Auto(Dialect):
 
     def _slip_in(self, replies: Sequence[Assistant]) -> str:
         """What a model that is native to tool calling would not have done; empty for nothing."""
-        if not replies and not self._can_call():
-            return "it has no tool calling"
+        if not replies:
+            try:
+                self.inner.check()
+            except ToolsUnsupported:
+                return "it has no tool calling"
+            except ModelError:  # the request will meet it, and try again where that may help
+                pass
         for reply in replies:
             if any(call.recovered for call in reply.tool_calls):
                 return "it wrote a call as text"
@@ -194,14 +202,6 @@ class Auto(Dialect):
         if self.name == "ollama" or not reply.host:
             return reply.model == self.model
         return reply.host == getattr(innermost(self.inner), "host", "")
-
-    def _can_call(self) -> bool:
-        """Raises the ModelError that the request would meet."""
-        try:
-            self.inner.check()
-        except ToolsUnsupported:
-            return False
-        return True
 
 
 def _is_behind_a_result(request: Request) -> bool:
