@@ -288,7 +288,7 @@ def test_where_no_call_can_be_meant_none_is_looked_for(reply, request_):
     model = ScriptedModel(lambda request: reply)
     recovered_reply, deltas = four_ways(recovered(model), request_)
     assert recovered_reply == model.complete(request_)
-    assert told(deltas, "answer") == LOOK
+    assert told(deltas, "answer") == (LOOK if reply.is_usable else "")  # it broke off
 
 
 # Markup is never an answer.

@@ -75,14 +75,20 @@ class Reader:
 
     def read(self, mark: str, part: str) -> Iterable[Delta]:
         """The Deltas of a part; `mark` is the kind of a mark, or "" for other text."""
-        return [Delta("answer", part)]
+        return self.tell("answer", part, 0)
 
     def feed(self, text: str) -> Iterable[Delta]:
         return self._deltas(self._splitter.feed(text))
 
-    def close(self, reply: Assistant = NO_REPLY) -> Iterable[Delta]:
-        """The Deltas of what was held back; `reply` is what the text amounts to."""
-        return self._deltas(self._splitter.close())
+    def close(self, reply: Assistant = NO_REPLY) -> list[Delta]:
+        """The Deltas of what was held back, and of what is left to tell of the answer in `reply`,
+        which is what the text amounts to.
+        """
+        deltas = self._deltas(self._splitter.close())
+        text = reply.text[self.texts["answer"].told :]
+        if text and reply.is_usable:
+            deltas.append(Delta("answer", text))
+        return deltas
 
     def tell(self, kind: Kind, piece: str, part: object) -> list[Delta]:
         """The Deltas of a piece of text; `part` as for a Trimmer."""
@@ -92,13 +98,6 @@ class Reader:
         if kind == "thought":
             return [Delta(kind, text, THINK_NAME)]
         return [Delta(kind, text)]
-
-    def rest(self, reply: Assistant) -> list[Delta]:
-        """What is left to tell of the answer in `reply`."""
-        text = reply.text[self.texts["answer"].told :]
-        if not text:
-            return []
-        return [Delta("answer", text)]
 
     def _deltas(self, parts: Sequence[Part]) -> list[Delta]:
         deltas: list[Delta] = []
@@ -144,7 +143,7 @@ class Dialect(Wrapper):
         yield from reader.close(reply)
         if reply.tool_calls != event.tool_calls:  # else they were told by the model inside
             for number, call in enumerate(reply.tool_calls):
-                if call.recovered or call.name != THINK_NAME:  # a reader has told other thoughts
+                if call.name != THINK_NAME or not reader.texts["thought"].told:
                     yield from whole_call(call.name, call.arguments, number)
         yield reply
 

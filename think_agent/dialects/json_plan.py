@@ -42,7 +42,7 @@ from ..think import thought
 from ..tools import ModelMistake, Tool
 from ..wire.json_reading import json_objects, json_value
 from ..wire.pieces import JsonReader
-from .base import NO_REPLY, Reader, joined, may_call, wants_to_leave
+from .base import Reader, joined, may_call, wants_to_leave
 from .written import Meaning, Written, kind_of_notes, others, signals
 
 
@@ -279,8 +279,3 @@ class PlanReader(Reader):
                     yield from self.tell("answer", piece, "response")
                 case ["understanding" | "reasoning" as key]:
                     yield from self.tell(self._notes, piece, key)
-
-    def close(self, reply: Assistant = NO_REPLY) -> list[Delta]:
-        if not reply.is_usable:
-            return []
-        return self.rest(reply)

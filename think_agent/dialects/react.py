@@ -20,8 +20,7 @@ Rule 3: a reply without anything to act on, or with words beside the name in an 
         handed on as it stands, and is not run: arguments are their tool's to check, as in any call.
 Rule 4: a Final Answer is the exit signal, and its words are the final reply: the final call of the
         loop is answered with them, from the transcript, and the model is not asked a second time.
-        (In later turns it sees them twice.) With a think tool that has no exit signal, or without
-        one, a Final Answer is silence.
+        With a think tool that has no exit signal, or without one, a Final Answer is silence.
 Rule 5: a Final Answer after an Action in the same reply was written before there was a result. It
         is dropped.
 Rule 6: a tool choice is asked for in words, in the last message (`enforced="prompt"`); so the
@@ -148,8 +147,14 @@ def _answered_already(request: Request) -> Assistant | None:
         case [Assistant(native={"react": dict(own)}) as reply, ToolResult(name="think")]:
             _, answer = _parts(own_words(own).text)
             if answer:
-                words = f"Final Answer: {answer}"
-                return Assistant(words, model=reply.model, provider=reply.provider)
+                return Assistant(
+                    answer,
+                    model=reply.model,
+                    provider=reply.provider,
+                    native={"react": {}},
+                    enforced="prompt",
+                    dialect="react",
+                )
     return None
 
 

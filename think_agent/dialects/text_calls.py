@@ -42,7 +42,7 @@ from ..streaming import Delta
 from ..tools import Tool
 from ..wire.json_reading import json_at, json_value
 from ..wire.pieces import marks
-from .base import NO_REPLY, Dialect, Reader, may_call, noticed
+from .base import Dialect, Reader, may_call, noticed
 
 TRIES = 20  # places where calls may begin; a reply with more of them is hostile, and costs no more
 INDENT = r"^[ \t]{0,20}"
@@ -178,6 +178,3 @@ class CallTextReader(Reader):
         if self._waits:
             return []
         return self.tell("answer", part, 0)
-
-    def close(self, reply: Assistant = NO_REPLY) -> list[Delta]:
-        return self.rest(reply)

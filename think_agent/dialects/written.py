@@ -110,6 +110,8 @@ class Written(Dialect):
         )
 
     def read(self, reply: Assistant, request: Request) -> Assistant:
+        if reply.native == {self.key: {}}:  # the transcript knew it already
+            return reply
         if reply.tool_calls:  # it was shown no tools
             reply = replace(reply, tool_calls=(), native=None)
         enforced = None if request.tool_choice == "auto" else self.enforced
@@ -154,9 +156,11 @@ class Written(Dialect):
                     say(conversation, text)
                 case ToolResult(content=content) if call:
                     say(conversation, _reported(call, content))
-                case Assistant(native={self.key: own}):
+                case Assistant(native={self.key: own}) if own:
                     say(conversation, self.choice(message.tool_choice))
                     conversation.append(own_words(own))
+                case Assistant(native={self.key: _}):  # not asked: it had said that before
+                    pass
                 case Assistant():
                     words = self.write(message)
                     reply = replace(message, text=words, tool_calls=(), native=None, dialect="")
