@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.support.pieces import InPieces
 from think_agent import Assistant, Delta, Force, Request, ScriptedModel, Tool, User
-from think_agent.dialects.json_plan import KEYS, json_plan, plan_schema, without_nulls
+from think_agent.dialects.json_plan import KEYS, json_plan, without_nulls
 from think_agent.schema import reduced
 from think_agent.think import THINK, THINK_MINIMAL
 
@@ -60,6 +60,10 @@ def overheard(text, request, name="p"):
         return Assistant(text=text, native={"own": 1})
 
     return json_plan(ScriptedModel(see, name=name)).complete(request), heard[0]
+
+
+def schema_of(request, several=False, name="p"):
+    return json_plan(ScriptedModel([], name=name), several=several).schema(request)
 
 
 def calls(said):
@@ -119,7 +123,7 @@ ASKED_FOR = [  # a tool choice; the keys of the turn, the tools that it may name
 @pytest.mark.parametrize(("tools", "choice", "keys", "names", "least"), ASKED_FOR)
 def test_a_tool_choice_is_a_narrower_schema(tools, choice, keys, names, least):
     for most in (None, 1):
-        schema = plan_schema(Request(ASKED, tools, tool_choice=choice), is_bounded=bool(most))
+        schema = schema_of(Request(ASKED, tools, tool_choice=choice), several=not most)
         assert list(schema["properties"]) == schema["required"] == keys
         actions = schema["properties"].get("actions", {"items": {"anyOf": []}})
         assert actions.get("minItems", 0) == least
@@ -157,7 +161,7 @@ def test_keys_without_a_use_are_passed_over_but_never_an_action():
     assert answer(whole, "none").text == "Seen."
     said = answer({**whole, "actions": [act("look", id=7)]}, Force("think"))
     assert said.stop_reason == "malformed"
-    assert "actions.0.tool: not 'look' now" in said.mistake
+    assert "actions: no tool 'look' now" in said.mistake
 
 
 def test_a_call_that_strays_into_the_answer_is_dropped_and_its_words_count():
@@ -176,14 +180,14 @@ def test_a_call_that_strays_into_the_answer_is_dropped_and_its_words_count():
         ('{"reasoning": "so', "none that can be read"),
         (json.dumps(plan())[:-1], "none that can be read"),
         ([plan(response=5)], "response: Input should be a valid string, got 5"),
-        (plan(reasoning=...), "reasoning: this field is required"),
+        (plan(reasoning=...), "reasoning: Input should be a valid string, got None"),
         (plan(mood="good"), "mood: there is no such field"),
         (plan(task_complete="no"), "task_complete: Input should be a valid boolean, got 'no'"),
         (plan(task_complete=None), "task_complete: Input should be a valid boolean, got None"),
         (plan(actions={}), "actions: Input should be a valid list, got {}"),
         (plan(actions=["look"]), "actions.0: "),
         (plan(actions=[{"tool": "look"}]), "actions.0.arguments: this field is required"),
-        (plan(actions=[act("think")]), "actions.0.tool: not 'think' now; possible: [look, wait]"),
+        (plan(actions=[act("think")]), "actions: no tool 'think' now; possible: [look, wait]"),
         (plan(actions=[{"tool": "look", "arguments": "7"}]), "actions.0.arguments: Input should"),
         (plan(actions=[act("wait")] * 2), "it must hold at most 1, not 2"),
         (plan(reasoning=" \n"), "reasoning is blank"),
@@ -311,7 +315,7 @@ def turns(draw):
     choice = draw(st.sampled_from(["auto", "required", "none", *forced]))
     several = draw(st.booleans())
     request = Request(ASKED, tools, tool_choice=choice)
-    schema = plan_schema(request, is_bounded=not several)
+    schema = schema_of(request, several)
     actions = [
         st.fixed_dictionaries({"tool": st.just(tool.name), "arguments": values})
         for tool, (_, values) in zip(own, made, strict=True)
@@ -394,7 +398,7 @@ def test_references_are_written_out_and_a_type_inside_itself_stays_open():
 
 
 def test_bounds_are_left_to_the_tool():
-    assert "minimum" not in json.dumps(plan_schema(Request(ASKED, TOOLS), is_bounded=True))
+    assert "minimum" not in json.dumps(schema_of(Request(ASKED, TOOLS)))
     assert calls(answer(plan(actions=[act("look", id=-1)])))[1] == ("look", {"id": -1})
 
 
@@ -407,13 +411,12 @@ def test_a_null_that_is_a_value_is_kept_and_one_that_means_left_out_is_not():
         any={},
     )
     given, left = {"must": None, "may": None}, {"must": None}
-    value = {"list": [given], "either": given, "map": {"k": given}, "any": given, "more": None}
+    value = {"list": [given], "either": given, "map": {"k": given}, "any": given}
     assert without_nulls(value, reduced(parameters, strict=False)) == {
         "list": [left],
         "either": left,
         "map": {"k": left},
         "any": given,
-        "more": None,  # nothing is known of it: whoever gets it will say so
     }
 
 
@@ -426,7 +429,7 @@ def test_a_turn_is_asked_for_under_its_schema_and_max_items_only_where_it_is_tak
 ):
     request = Request(ASKED, TOOLS, tool_choice="required")
     _, inner = overheard("", request, provider)
-    assert inner.output_schema == plan_schema(request, is_bounded=bounded)
+    assert inner.output_schema == schema_of(request, several=not bounded)
     assert (inner.messages, '"actions": a list of {"tool": name' in inner.system) == (ASKED, True)
 
 

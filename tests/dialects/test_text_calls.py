@@ -172,13 +172,19 @@ def test_parameters_in_tags_are_whole_or_no_call(arguments, data):
     assert read_calls(cut, [edit]) == ((), cut)
 
 
-def test_parameters_in_tags_are_text_that_the_tool_validates():
+def test_parameters_in_tags_are_text_that_the_tool_validates_or_lists_and_objects():
     text = (
         "<function=look><parameter=order_id>\n7\n\n  x < 3\n</parameter>"
         "<parameter=days>7</parameter></function>"
     )
     (call,), _ = read_calls(text, [look])
     assert call.arguments == {"order_id": "7\n\n  x < 3", "days": "7"}
+    (call,), _ = read_calls(
+        '<function=look><parameter=tags>\n["a"]\n</parameter><parameter=near>{"x": 1}</parameter>'
+        "<parameter=order_id>[7</parameter></function>",
+        [look],
+    )
+    assert call.arguments == {"tags": ["a"], "near": {"x": 1}, "order_id": "[7"}
     model = recovered(ScriptedModel([WRITTEN["qwen3-coder"][0], "It is."]))
     outcome = Agent(model, [look], force="never").run("How old?")
     assert outcome.actions[0].result.content == "ORD-001: 13 days, 2"
@@ -282,7 +288,7 @@ def test_where_no_call_can_be_meant_none_is_looked_for(reply, request_):
     model = ScriptedModel(lambda request: reply)
     recovered_reply, deltas = four_ways(recovered(model), request_)
     assert recovered_reply == model.complete(request_)
-    assert told(deltas, "answer") == LOOK
+    assert told(deltas, "answer") == (LOOK if reply.is_usable else "")  # it broke off
 
 
 # Markup is never an answer.

@@ -56,11 +56,7 @@ DONE = {
     "json": json.dumps({**PLAN, "task_complete": True, "actions": []}),
     "react": "Thought: Seen.\nFinal Answer: Blue.",
 }
-HEARD = {
-    "json": "Thought recorded.\n\nResult of look (call_1):\nblue\n\nGo on.",
-    "react": "Observation (thought): Thought recorded.\n\n"
-    'Observation (look {"id": 7}): blue\n\nGo on.',
-}
+HEARD = 'Thought recorded.\n\nObservation (look {"id": 7}): blue\n\nGo on.'
 each = pytest.mark.parametrize("dialect", WRAP)
 
 
@@ -123,7 +119,7 @@ def test_its_own_words_come_back_to_the_model_and_results_as_text(dialect):
             User("Go on.", kind="nudge"),
         )
     )
-    assert heard[-1].messages == (User("Look at 7."), own, User(HEARD[dialect]))
+    assert heard[-1].messages == (User("Look at 7."), own, User(HEARD))
 
 
 @each

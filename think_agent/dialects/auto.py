@@ -118,22 +118,20 @@ def shows_tools(model: Model, deadline: float | None = None) -> bool:
 
 
 class Watched(Dialect):
-    """`watched(model)`: where a prompt has fewer tokens than the one before it, the server is asked
-    whether it shows the tools. If not, a notice of the reply says so.
+    """`watched(model)`: where a prompt behind a tool result has fewer tokens than the prompt before
+    it, the server is asked whether it shows the tools. If not, a notice of the reply says so.
 
     (A shorter count alone says nothing: older servers count only what they have to evaluate anew.)
     """
 
     def read(self, reply: Assistant, request: Request) -> Assistant:
-        replies = _replies(request)
-        if not request.tools or request.tool_choice == "none":
+        if not _is_behind_a_result(request):
             return reply
-        if not replies:
-            return reply
-        fell = reply.usage.input_tokens < replies[-1].usage.input_tokens
-        if not fell or shows_tools(self.inner):
-            return reply
-        return noticed(reply, f"{self.model}: {HIDES}; use the json dialect, or auto")
+        before = _replies(request)[-1]
+        fell = reply.usage.input_tokens < before.usage.input_tokens
+        if fell and not shows_tools(self.inner):
+            return noticed(reply, f"{self.model}: {HIDES}; use the json dialect, or auto")
+        return reply
 
 
 watched = Watched
@@ -173,17 +171,27 @@ class Auto(Dialect):
             return ""
 
         own = [reply for reply in replies if self._is_own(reply)]
-        slip = _slip_in(own)
+        slip = self._slip_in(own)
         if slip:
             return slip
-        return self._why_by_its_server(request, is_new=not own)
-
-    def _why_by_its_server(self, request: Request, *, is_new: bool) -> str:
-        if is_new and not self._can_call():
-            return "it has no tool calling"
-        is_behind = isinstance(request.messages[-1], ToolResult) and request.tool_choice != "none"
-        if is_behind and not shows_tools(self.inner, request.deadline):
+        if _is_behind_a_result(request) and not shows_tools(self.inner, request.deadline):
             return HIDES
+        return ""
+
+    def _slip_in(self, replies: Sequence[Assistant]) -> str:
+        """What a model that is native to tool calling would not have done; empty for nothing."""
+        if not replies:
+            try:
+                self.inner.check()
+            except ToolsUnsupported:
+                return "it has no tool calling"
+            except ModelError:  # the request will meet it, and try again where that may help
+                pass
+        for reply in replies:
+            if any(call.recovered for call in reply.tool_calls):
+                return "it wrote a call as text"
+            if reply.stop_reason == "malformed" and not reply.tool_calls:
+                return "its server could not read a call of it"
         return ""
 
     def _is_own(self, reply: Assistant) -> bool:
@@ -195,24 +203,10 @@ class Auto(Dialect):
             return reply.model == self.model
         return reply.host == getattr(innermost(self.inner), "host", "")
 
-    def _can_call(self) -> bool:
-        try:
-            self.inner.check()
-        except ToolsUnsupported:
-            return False
-        except ModelError:  # the request will meet it
-            pass
-        return True
 
-
-def _slip_in(replies: Sequence[Assistant]) -> str:
-    """What a model that is native to tool calling would not have done; empty for nothing."""
-    for reply in replies:
-        if any(call.recovered for call in reply.tool_calls):
-            return "it wrote a call as text"
-        if reply.stop_reason == "malformed" and not reply.tool_calls:
-            return "its server could not read a call of it"
-    return ""
+def _is_behind_a_result(request: Request) -> bool:
+    """Is it one in which some templates hide the tools? (The final call needs none.)"""
+    return isinstance(request.messages[-1], ToolResult) and request.tool_choice != "none"
 
 
 def _replies(request: Request) -> list[Assistant]:

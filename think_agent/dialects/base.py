@@ -4,8 +4,8 @@ Rule 1: a subclass of `Dialect` says who is asked what (`ask`), what the reply a
         and who makes Deltas of its text while it forms (`reader`). The four ways to ask a model are
         written here, once.
 Rule 2: native thinking passes through as it is.
-Rule 3: thoughts and the answer are told as they form. A call that is written as text is told whole,
-        once the reply has been read: only then is it known to be one.
+Rule 3: thoughts and the answer are told as they form (but for react). A call that is written as
+        text is told whole, once the reply has been read: only then is it known to be one.
 Rule 4: `ask` and `read` may ask the server something, so an async caller has them in a thread.
 """
 
@@ -75,20 +75,22 @@ class Reader:
 
     def read(self, mark: str, part: str) -> Iterable[Delta]:
         """The Deltas of a part; `mark` is the kind of a mark, or "" for other text."""
-        return [Delta("answer", part)]
+        return self.tell("answer", part, 0)
 
     def feed(self, text: str) -> Iterable[Delta]:
         return self._deltas(self._splitter.feed(text))
 
-    def close(self, reply: Assistant = NO_REPLY) -> Iterable[Delta]:
-        """The Deltas of what was held back; `reply` is what the text amounts to."""
-        return self._deltas(self._splitter.close())
+    def close(self, reply: Assistant = NO_REPLY) -> list[Delta]:
+        """The Deltas of what was held back, and of what is left to tell of the answer in `reply`,
+        which is what the text amounts to.
+        """
+        deltas = self._deltas(self._splitter.close())
+        text = reply.text[self.texts["answer"].told :]
+        if text and reply.is_usable:
+            deltas.append(Delta("answer", text))
+        return deltas
 
-    def whole(self, text: str) -> list[Delta]:
-        """The Deltas of a whole text."""
-        return [*self.feed(text), *self.close()]
-
-    def tell(self, kind: Kind, piece: str, part: object = 0) -> list[Delta]:
+    def tell(self, kind: Kind, piece: str, part: object) -> list[Delta]:
         """The Deltas of a piece of text; `part` as for a Trimmer."""
         text = self.texts[kind].feed(piece, part)
         if not text:
@@ -96,13 +98,6 @@ class Reader:
         if kind == "thought":
             return [Delta(kind, text, THINK_NAME)]
         return [Delta(kind, text)]
-
-    def rest(self, reply: Assistant) -> list[Delta]:
-        """What is left to tell of the answer in `reply`."""
-        text = reply.text[self.texts["answer"].told :]
-        if not text:
-            return []
-        return [Delta("answer", text)]
 
     def _deltas(self, parts: Sequence[Part]) -> list[Delta]:
         deltas: list[Delta] = []
@@ -121,36 +116,36 @@ class Dialect(Wrapper):
         model, asked = self.ask(request)
         reader = self.reader(request)
         for event in model.stream(asked):
-            if isinstance(event, Assistant):
-                yield from _ending(event, self.read(event, request), reader)
-            elif event.kind == "answer":
-                yield from reader.feed(event.text)
-            else:
-                yield event
+            yield from self._translated(event, request, reader)
 
     async def astream(self, request: Request) -> AsyncIterator[Delta | Assistant]:
         model, asked = await asyncio.to_thread(self.ask, request)
         reader = self.reader(request)
         async for event in model.astream(asked):
-            events: Iterable[Delta | Assistant] = [event]
+            events: Iterable[Delta | Assistant] = self._translated(event, request, reader)
             if isinstance(event, Assistant):
-                reply = await asyncio.to_thread(self.read, event, request)
-                events = _ending(event, reply, reader)
-            elif event.kind == "answer":
-                events = reader.feed(event.text)
+                events = await asyncio.to_thread(list, events)
             for each in events:
                 yield each
 
+    def _translated(
+        self, event: Delta | Assistant, request: Request, reader: Reader
+    ) -> Iterator[Delta | Assistant]:
+        """What an event of the model inside becomes."""
+        if not isinstance(event, Assistant):
+            if event.kind == "answer":
+                yield from reader.feed(event.text)
+            else:
+                yield event
+            return
 
-def _ending(written: Assistant, reply: Assistant, reader: Reader) -> Iterable[Delta | Assistant]:
-    """What is left to tell of the reply that was `written`, and what it amounts to."""
-    yield from reader.close(reply)
-
-    if reply.tool_calls != written.tool_calls:  # else they were told by the model inside
-        for number, call in enumerate(reply.tool_calls):
-            if call.recovered or call.name != THINK_NAME:  # a reader has told other thoughts
-                yield from whole_call(call.name, call.arguments, number)
-    yield reply
+        reply = self.read(event, request)
+        yield from reader.close(reply)
+        if reply.tool_calls != event.tool_calls:  # else they were told by the model inside
+            for number, call in enumerate(reply.tool_calls):
+                if call.name != THINK_NAME or not reader.texts["thought"].told:
+                    yield from whole_call(call.name, call.arguments, number)
+        yield reply
 
 
 class Trimmer:
@@ -162,31 +157,29 @@ class Trimmer:
         self.told = 0  # characters
         self.space = ""  # that waits
         self._part: object = 0
-        self._begins = False  # a part
 
-    def feed(self, text: str, part: object = 0) -> str:
+    def feed(self, text: str, part: object) -> str:
         """What is certain now."""
-        if part != self._part:
-            self._part = part
-            self._begins = True
-            self.space = "\n\n" if self.told else ""
-        if self._begins:
+        begins = part != self._part
+        if begins:
             text = text.lstrip()
         body = text.rstrip()
         if not body:
             self.space += text
             return ""
 
+        if begins:
+            self._part = part
+            self.space = "\n\n" if self.told else ""
         certain = self.space + body
         self.space = text[len(body) :]
         self.told += len(certain)
-        self._begins = False
         return certain
 
 
-def told(deltas: Iterable[Delta], *kinds: Kind) -> str:
-    """The text of all Deltas of these kinds."""
-    return "".join([delta.text for delta in deltas if delta.kind in kinds])
+def told(deltas: Iterable[Delta], kind: Kind) -> str:
+    """The text of all Deltas of a kind."""
+    return "".join([delta.text for delta in deltas if delta.kind == kind])
 
 
 def joined(texts: Iterable[str], apart: str = "\n\n") -> str:

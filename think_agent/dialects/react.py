@@ -3,7 +3,7 @@
     Thought: 13 days and $89, so rule 5.                     -> a think call
     Action: process_refund                                   -> a tool call
     Action Input: {"order_id": "ORD-001", …}
-    (the result comes back as)  Observation (process_refund {…}): …
+    (the result comes back as)  Observation (process_refund {"order_id": "ORD-001", …}): …
     Thought: All is recorded.
     Final Answer: Your refund is on its way.                 -> the exit signal
 
@@ -26,6 +26,7 @@ Rule 5: a Final Answer after an Action in the same reply was written before ther
 Rule 6: a tool choice is asked for in words, in the last message (`enforced="prompt"`); so the
         system prompt stays the same bytes for a whole run, and what was asked once stays asked.
 Rule 7: the transcript keeps the model's own words in `native`, and they are what it sees again.
+Rule 8: a reply is told once it has been read; only native thinking is told as it forms.
 
 Limitations: an undeclared tool is a call all the same, and the loop answers that there is none. A
 raw line break in a JSON string, followed by a label, ends the Action Input; JSON wants it escaped.
@@ -36,8 +37,6 @@ Action behind it still is one: this form has no other place for a call.
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from itertools import pairwise
 
 from ..messages import THINK_NAME, Assistant, Force, ToolCall, ToolChoice, ToolResult
 from ..model import Model, Request
@@ -48,21 +47,17 @@ from ..text import json_text
 from ..think import thought
 from ..tools import ModelMistake, Tool
 from ..wire.json_reading import json_at
-from ..wire.pieces import marks
-from .base import Kind, Reader, Wrapper, joined, may_call, told
-from .written import Meaning, Written, kind_of_notes, others, own_words, signals
+from .base import Reader, joined, may_call
+from .written import Meaning, Written, own_words, signals
 
-BEFORE = (r"^ {0,3}", r"(?:[#*_]{1,6} ?)?")
-AFTER = (r"[ \t\d*_]{0,12}", "[:：]", r"[*_]{0,3}", "")
-LABELS = marks(
-    re.IGNORECASE,
-    thought=[[*BEFORE, *"thought", *AFTER]],
-    action=[[*BEFORE, *"action", *AFTER]],
-    input=[[*BEFORE, *"action", "[ _]", *"input", *AFTER]],
-    observation=[[*BEFORE, *"observation", *AFTER]],
-    answer=[[*BEFORE, *"final", "[ _]", *"answer", *AFTER]],
-)
-FORM = re.compile(r"(thought )*action( input)?( observation)?")  # by its labels
+# At the start of a line, in any case, bold or numbered: "**Action 1:**".
+LABEL = r"(?im:^ {0,3}(?:[#*_]{1,6} ?)?(?:%s)[ \t\d*_]{0,12}[:：][*_]{0,3})"
+ANY = LABEL % "thought|action|action[ _]input"
+WORDS = rf"((?:(?!{ANY})[\s\S])*+)"  # up to the next label
+THOUGHT = LABEL % "thought" + WORDS
+ACTION = LABEL % "action" + WORDS + f"(?:{LABEL % 'action[ _]input'}{WORDS})?"
+# Thoughts, and one Action that ends the reply.
+FORM = rf"\s*(?:{THOUGHT})*{ACTION}"
 
 
 class React(Written):
@@ -81,19 +76,13 @@ class React(Written):
     def ask(self, request: Request) -> tuple[Model, Request]:
         known = _answered_already(request)
         if known:
-            return Wrapper(ScriptedModel([known])), request  # it has been streamed
+            return ScriptedModel([known]), request
         return super().ask(request)
 
     def instructions(self, tools: Sequence[Tool]) -> dict[str, str]:
-        lines = []
-        for tool in others(tools):
-            schema = json_text(tool.parameters)
-            lines.append(f"- {tool.name}: {tool.description}")
-            lines.append(f"  Action Input: JSON of the schema {schema}")
-        signal = ""
         if signals(tools):
-            signal = '; a Final Answer is its\nshould_continue "false"'
-        return {"signal": signal, "tools": "\n".join(lines)}
+            return {"signal": '; a Final Answer is its\nshould_continue "false"'}
+        return {"signal": ""}
 
     def choice(self, choice: ToolChoice) -> str:
         match choice:
@@ -118,39 +107,36 @@ class React(Written):
                 lines.append(f"Action: {call.name}\nAction Input: {json_text(call.arguments)}")
         return joined(lines, "\n")
 
-    def report(self, call: ToolCall, content: str) -> str:
-        if call.name == THINK_NAME:
-            return f"Observation (thought): {content}"
-        return f"Observation ({call.name} {json_text(call.arguments)}): {content}"
-
     def understand(self, text: str, request: Request) -> Meaning:
-        reader = SectionReader(request)
-        deltas = reader.whole(text)
-        notes = told(deltas, "thought", "thinking")
-        answer = told(deltas, "answer")
+        work, answer = _parts(text)
+        words = re.split(ANY, work)[0].strip()
+        notes = joined([note.strip() for note in re.findall(THOUGHT, work)])
         if request.tool_choice == "none":
-            return Meaning(answer, notes)
+            return Meaning(joined([words, answer]), notes)
 
-        lead, *sections = reader.sections
-        calls, rest = _calls(sections)
+        calls, beside = _calls(work)
         if not any([notes, answer, calls]):
             raise ModelMistake("it has no label with a text after it that could be acted on")
-
-        words = lead.text.strip()
-        labels = " ".join([section.label for section in sections])
-        is_form = FORM.fullmatch(labels) is not None and "```" not in notes
-        is_alone = is_form and words + rest == ""
+        is_form = re.fullmatch(FORM, work) is not None and "```" not in notes
+        is_alone = is_form and beside + answer == ""
+        if calls:
+            answer = ""  # it was written before there was a result
         if answer and not signals(request.tools):
             words = answer
         return Meaning(words, notes, calls, bool(answer), is_alone)
 
     def reader(self, request: Request) -> Reader:
-        if request.tools:
-            return SectionReader(request)
-        return Reader()
+        return Waiting()
 
 
 react = React
+
+
+class Waiting(Reader):
+    """Says nothing of a text as it arrives: its reply is told once it has been read."""
+
+    def feed(self, text: str) -> list[Delta]:
+        return []
 
 
 def _answered_already(request: Request) -> Assistant | None:
@@ -159,8 +145,7 @@ def _answered_already(request: Request) -> Assistant | None:
         return None
     match request.messages[-2:]:
         case [Assistant(native={"react": dict(own)}) as reply, ToolResult(name="think")]:
-            reader = SectionReader(replace(request, tool_choice="auto"))
-            answer = told(reader.whole(own_words(own).text), "answer")
+            _, answer = _parts(own_words(own).text)
             if answer:
                 return Assistant(
                     answer,
@@ -173,63 +158,25 @@ def _answered_already(request: Request) -> Assistant | None:
     return None
 
 
-# Reading: text -> sections, and their Deltas as they form.
+def _parts(text: str) -> tuple[str, str]:
+    """What stands before the Final Answer, and that."""
+    known = re.split(LABEL % "observation", text)[0]
+    work, *answer = re.split(LABEL % "final[ _]answer", known, maxsplit=1)
+    return work, joined(answer).strip()
 
 
-@dataclass
-class Section:
-    """A part of a reply: its label, empty for the text before all labels, and its text."""
-
-    label: str
-    text: str = ""
-
-
-class SectionReader(Reader):
-    """Splits a reply into its sections, and tells Thoughts and the answer."""
-
-    def __init__(self, request: Request) -> None:
-        super().__init__(LABELS)
-        self.sections = [Section("")]
-        self._is_final = request.tool_choice == "none"
-        self._kinds: dict[str, Kind] = {"thought": kind_of_notes(request), "answer": "answer"}
-        if self._is_final:
-            self._kinds[""] = "answer"
-
-    def read(self, mark: str, part: str) -> list[Delta]:
-        section = self.sections[-1]
-        if mark and opens(mark, section.label):
-            self.sections.append(Section(mark))
-            if mark == "action" and not self._is_final:
-                self._kinds.pop("answer", None)  # it is written before there is a result
-            return []
-
-        section.text += part
-        if section.label not in self._kinds:
-            return []
-        return self.tell(self._kinds[section.label], part, len(self.sections))
-
-
-def opens(kind: str, section: str) -> bool:
-    """Does a mark of this kind open a section of its own inside of `section`?"""
-    if section == "answer":
-        return kind == "observation"
-    return section != "observation"
-
-
-def _calls(sections: Sequence[Section]) -> tuple[list[ToolCall], str]:
+def _calls(work: str) -> tuple[list[ToolCall], str]:
     """The calls of the Actions, and the words behind their inputs. Raises ModelMistake."""
     calls = []
     beside = ""
-    for section, after in pairwise([*sections, Section("")]):
-        if section.label != "action":
-            continue
-        name = section.text.strip(" \t\n`*\"'[]()<>.")
+    for written, given in re.findall(ACTION, work):
+        name = written.strip(" \t\n`*\"'[]()<>.")
         if not re.fullmatch(r"[\w.-]+", name):
             raise ModelMistake(f"{name!r} is not the name of a tool alone")
 
-        given = "{}"
-        if after.label == "input" and after.text.strip():
-            given = unfenced(after.text)
+        given = unfenced(given)
+        if not given:
+            given = "{}"
         match json_at(given):
             case (dict(arguments), end):
                 calls.append(ToolCall("", name, arguments))

@@ -18,9 +18,8 @@ Rule 4: a tag is `<name>` or `</name>` in any case, with at most one space after
         forgot to close must not swallow the answer.
 Rule 5: text is passed on as soon as it is certain. Held back are only an end that may yet become
         a tag or a fence, and whitespace that may yet turn out to be the end.
-Rule 6: a text without tags is passed on unchanged. Where the kind changes, a part begins: it loses
-        the whitespace around it, and a blank line stands between two parts of a kind (42 and 43 are
-        not 4243).
+Rule 6: where the kind changes, a part begins. A part loses the whitespace around it, and a blank
+        line stands between two parts of a kind (42 and 43 are not 4243).
 Rule 7: the joined Deltas are the same wherever a text is cut into pieces.
 
 Limitations: some chat templates open `<think>` themselves, so a reply begins with reasoning and its
@@ -38,7 +37,7 @@ from ..messages import Assistant
 from ..model import Model, Request
 from ..streaming import Delta
 from ..wire.pieces import marks
-from .base import NO_REPLY, Dialect, Kind, Reader, joined, told
+from .base import Dialect, Kind, Reader, joined, told
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,18 +75,10 @@ class TagParser(Reader):
         self.unopened = ""
         self._plain = tags.plain
         self._answers = [name.casefold() for name in tags.answer]
-        self._part = 0  # of the text; 0 before all tags
+        self._part = 1  # the kind has not changed yet
         self._open: list[str] = []  # the thinking tags that are open, all of one name
         self._outside = self._plain  # the kind of text when none is open
         self._code = ""  # the backticks that opened the code we are in
-
-    def close(self, reply: Assistant = NO_REPLY) -> list[Delta]:
-        """The Deltas of what was held back, as no more text comes."""
-        deltas = list(super().close(reply))
-        space = self.texts[self._kind].space
-        if space and not self._part:
-            deltas.append(Delta(self._kind, space))
-        return deltas
 
     @property
     def _kind(self) -> Kind:
@@ -102,7 +93,7 @@ class TagParser(Reader):
         kind = self._kind
         if mark == "tag" and self._counts(name):
             self._obey(name, closing="/" in part)
-            if self._kind != kind or not self.texts[kind].told:
+            if self._kind != kind:
                 self._part += 1
             return []
 
@@ -126,7 +117,7 @@ class TagParser(Reader):
 
         if self._open:
             self._open.pop()
-        elif not self._part and self._outside == "answer":
+        elif self._part == 1 and self._outside == "answer":
             self.unopened = name
         self._outside = "answer"
 
@@ -143,7 +134,7 @@ class TagParser(Reader):
 def split_tags(text: str, tags: Tags = TAGS) -> tuple[str, str]:
     """The thinking and the answer of a whole text."""
     parser = TagParser(tags)
-    deltas = parser.whole(text)
+    deltas = [*parser.feed(text), *parser.close()]
     if parser.unopened:
         return split_tags(f"<{parser.unopened}>{text}", tags)
     return told(deltas, "thinking"), told(deltas, "answer")

@@ -22,7 +22,7 @@ Rule 3: JSON without a marker must begin a line.
 Rule 4: an invented `<tool_response>` and what follows it is cut off, if there are calls before it.
 Rule 5: half a call is none. JSON says itself where it ends, so the markup around it may be left
         open (servers take closing tags for stop words); parameters in tags end with `</function>`.
-        They are text, and their tool makes numbers of it.
+        Lists and objects among them are JSON. All else is text, and their tool makes numbers of it.
 Rule 6: markup that was read is taken out of the text, so it is never an answer. Those of a final
         reply are calls, too: the loop drops them, as any that stray into it. Beside real calls the
         markup makes none: servers leave in the text what they have read as a call.
@@ -34,16 +34,17 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from itertools import islice
+from typing import Any
 
 from ..messages import Assistant, ToolCall
 from ..model import Request
 from ..streaming import Delta
 from ..tools import Tool
-from ..wire.json_reading import json_at
+from ..wire.json_reading import json_at, json_value
 from ..wire.pieces import marks
-from .base import NO_REPLY, Dialect, Reader, may_call, noticed
+from .base import Dialect, Reader, may_call, noticed
 
-TRIES = 50  # places where calls may begin; a reply with more of them is hostile, and costs no more
+TRIES = 20  # places where calls may begin; a reply with more of them is hostile, and costs no more
 INDENT = r"^[ \t]{0,20}"
 FENCE = (INDENT, *"```", r"[\w-]{0,20}", r"\s{0,20}")
 JSON = (r"\[?", r"\s{0,20}", r"\{", r"\s{0,20}", '"')
@@ -67,77 +68,69 @@ def read_calls(text: str, tools: Sequence[Tool]) -> tuple[tuple[ToolCall, ...], 
     """
     known = [tool.name for tool in tools]
     written = text.partition("<tool_response>")[0]  # an invented one
-    read_to = -1
     for opener in islice(OPENERS[0].finditer(written), TRIES):
-        start = opener.start()
-        if start > read_to:  # else it would fail where the one before it did
-            calls, read_to = _calls_to_the_end(written, start, known)
-            if calls:
-                return tuple(calls), written[:start].rstrip()
+        calls = _calls_to_the_end(written, opener.start(), known)
+        if calls:
+            return tuple(calls), written[: opener.start()].rstrip()
     return (), text
 
 
-def _calls_to_the_end(text: str, at: int, known: Collection[str]) -> tuple[list[ToolCall], int]:
-    """The calls from `at` on. No calls, and the place, where anything else is found."""
+def _calls_to_the_end(text: str, at: int, known: Collection[str]) -> list[ToolCall]:
+    """The calls from `at` on; none where anything else is found."""
     calls: list[ToolCall] = []
     while True:
         at = MARKUP.match(text, at).end()  # type: ignore[union-attr]  # it matches anywhere
         if at == len(text):
-            return calls, at
-        found, at = _block(text, at, known)
-        if not found:
-            return [], at
-        calls += found
-
-
-def _block(text: str, at: int, known: Collection[str]) -> tuple[list[ToolCall], int]:
-    """The calls of the one function or JSON that begins at `at`, and where it ends; none when it is
-    no call.
-    """
-    head = HEAD.match(text, at)
-    if head:
-        arguments, end = _arguments(text, head.end())
-        return _calls_in({"name": head[1], "arguments": arguments}, known), end
-    found = json_at(text, at)
-    if found is None:
-        return [], at
-    return _calls_in(found[0], known), found[1]
-
-
-def _calls_in(value: object, known: Collection[str]) -> list[ToolCall]:
-    """The calls in a JSON object or list; none where any part of it is something else."""
-    match value:
-        case [*items]:
-            calls = []
-            for item in items:
-                found = _calls_in(item, known)
-                if not found:
-                    return []
-                calls += found
             return calls
+        block = _block(text, at)
+        if block is None:
+            return []
+        value, at = block
+        if not isinstance(value, list):
+            value = [value]
+        for item in value:
+            call = _call(item, known)
+            if call is None:
+                return []
+            calls.append(call)
+
+
+def _block(text: str, at: int) -> tuple[Any, int] | None:
+    """The JSON that begins at `at`, or a function in the same form, and where it ends."""
+    head = HEAD.match(text, at)
+    if head is None:
+        return json_at(text, at)
+    found = json_at(text, head.end())
+    if found:
+        arguments, end = found
+    else:  # parameters in tags; nothing but the end of the function says that the last one is whole
+        end = text.find("</function>", at)
+        if end < 0:
+            return None
+        given = PARAMETER.findall(text, at, end)
+        arguments = {name: _parameter(value) for name, value in given}
+    return {"name": head[1], "arguments": arguments}, end
+
+
+def _parameter(text: str) -> Any:
+    """A list or an object, or else the text as it stands."""
+    match json_value(text):
+        case list() | dict() as value:
+            return value
+    return text.strip()
+
+
+def _call(value: Any, known: Collection[str]) -> ToolCall | None:
+    """The call that a JSON value is, if it is one."""
+    match value:
         case {"name": str(name), "arguments": dict(arguments), **rest} | {
             "name": str(name),
             "parameters": dict(arguments),
             **rest,
         }:
             if name in known and rest.keys() <= BESIDE:
-                return [ToolCall("", name, arguments, recovered=True)]
-    return []
-
-
-def _arguments(text: str, at: int) -> tuple[object, int]:
-    """What follows `<function=name>` or `name[ARGS]`, and where it ends: JSON, or parameters in
-    tags up to the end of the function, for nothing else says that the last of them is whole. None
-    where it is neither.
-    """
-    found = json_at(text, at)
-    if found:
-        return found
-
-    end = text.find("</function>", at)
-    if end < 0:
-        return None, at
-    return {name: value.strip() for name, value in PARAMETER.findall(text, at, end)}, end
+                return ToolCall("", name, arguments, recovered=True)
+    return None
 
 
 class Recovering(Dialect):
@@ -184,7 +177,4 @@ class CallTextReader(Reader):
             self._waits = True
         if self._waits:
             return []
-        return self.tell("answer", part)
-
-    def close(self, reply: Assistant = NO_REPLY) -> list[Delta]:
-        return self.rest(reply)
+        return self.tell("answer", part, 0)

@@ -28,6 +28,7 @@ from ..messages import (
     User,
 )
 from ..model import Capabilities, Model, Request
+from ..text import json_text
 from ..think import has_signal
 from ..tools import ModelMistake, Tool
 from ..wire.outgoing import sendable
@@ -51,10 +52,10 @@ class Meaning:
 class Written(Dialect):
     """A model that is shown no tools and writes its calls as text.
 
-    A subclass says in words a tool choice (`choice`), a reply from elsewhere (`write`) and a result
-    (`report`), and fills in the system prompt (`instructions`); then what a text means
-    (`understand`), and what was `expected`. `key` is where `native` holds the model's own reply,
-    and the name of the system prompt.
+    A subclass says in words a tool choice (`choice`) and a reply from elsewhere (`write`), and
+    fills in the system prompt (`instructions`); then what a text means (`understand`), and what was
+    `expected`. `key` is where `native` holds the model's own reply, and the name of the system
+    prompt.
     """
 
     dialect: str
@@ -78,9 +79,6 @@ class Written(Dialect):
     def write(self, reply: Assistant) -> str:
         raise NotImplementedError
 
-    def report(self, call: ToolCall, content: str) -> str:
-        raise NotImplementedError
-
     def understand(self, text: str, request: Request) -> Meaning:
         """Raises ModelMistake."""
         raise NotImplementedError
@@ -99,7 +97,8 @@ class Written(Dialect):
             say(conversation, self.choice(request.tool_choice))
             path = Path(__file__).with_name(f"{self.key}.md")
             prompt = Template(path.read_text(encoding="utf-8"))
-            filled = prompt.substitute(self.instructions(request.tools))
+            tools = "\n".join([_described(tool) for tool in others(request.tools)])
+            filled = prompt.substitute(self.instructions(request.tools), tools=tools)
             system = f"{system}\n\n{filled}".strip()
         return self.inner, replace(
             request,
@@ -156,7 +155,7 @@ class Written(Dialect):
                 case User(text=text):
                     say(conversation, text)
                 case ToolResult(content=content) if call:
-                    say(conversation, self.report(call, content))
+                    say(conversation, _reported(call, content))
                 case Assistant(native={self.key: own}) if own:
                     say(conversation, self.choice(message.tool_choice))
                     conversation.append(own_words(own))
@@ -185,6 +184,18 @@ def say(conversation: list[User | Assistant], text: str) -> None:
     conversation.append(User(text))
 
 
+def _described(tool: Tool) -> str:
+    return json_text(
+        {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
+    )
+
+
+def _reported(call: ToolCall, content: str) -> str:
+    if call.name == THINK_NAME:  # to the model it is no tool
+        return content
+    return f"Observation ({call.name} {json_text(call.arguments)}): {content}"
+
+
 def kind_of_notes(request: Request) -> Kind:
     """What the notes of a reply are: a thought, or else thinking."""
     names = [tool.name for tool in request.tools]
@@ -195,7 +206,10 @@ def kind_of_notes(request: Request) -> Kind:
 
 def signals(tools: Sequence[Tool]) -> bool:
     """Is there a think tool with the exit signal?"""
-    return any(tool.name == THINK_NAME and has_signal(tool) for tool in tools)
+    for tool in tools:
+        if tool.name == THINK_NAME:
+            return has_signal(tool)
+    return False
 
 
 def others(tools: Sequence[Tool]) -> list[Tool]:
@@ -212,10 +226,10 @@ def _think_call(meaning: Meaning, tools: Sequence[Tool]) -> ToolCall:
 
 def _check_harmless(calls: Sequence[ToolCall], tools: Sequence[Tool]) -> None:
     """Raises ModelMistake for a call of a tool that changes something."""
-    changing = [tool.name for tool in others(tools) if not tool.read_only]
     for call in calls:
-        if call.name in changing:
-            raise ModelMistake(
-                f"{call.name} was not run, for something else stands beside it; if you mean it, "
-                "write it alone"
-            )
+        for tool in others(tools):
+            if tool.name == call.name and not tool.read_only:
+                raise ModelMistake(
+                    f"{tool.name} was not run, for something else stands beside it; if you mean "
+                    "it, write it alone"
+                )
