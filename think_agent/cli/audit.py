@@ -37,7 +37,7 @@ from ..evaluation import tables
 from ..messages import Checked, Json, Started, User, Verdict
 from ..streaming import Notice
 from .console import RunView
-from .options import Command, File, flags, several
+from .options import Command, flags, new_file, old_file, several
 from .screen import Screen, say
 
 EXIT_CODES = (
@@ -55,6 +55,7 @@ def write_html(path: str, made: Report) -> None:
 
 def _write(path: str, page: str) -> None:
     file = Path(path)
+    file.parent.mkdir(parents=True, exist_ok=True)
     file.touch(0o600)
     file.chmod(0o600)  # it may have been there
     file.write_text(page, encoding="utf-8")
@@ -96,26 +97,26 @@ def _show_entry(entry: Step | Note, view: RunView) -> None:
         view(Notice(text))
 
 
-@click.command(cls=Command, no_args_is_help=True, epilog=EXIT_CODES)
-@click.argument("transcript", metavar="RUN.jsonl", type=File(exists=True), is_eager=True)
+@click.command(cls=Command, epilog=EXIT_CODES)
+@click.argument("transcript", metavar="RUN.jsonl", type=old_file)
 @flags(
     "output",
-    ("--html", "PATH", File(), "write one self-contained HTML page there"),
-    ("--text", "", bool, False, "print it as text (the default)"),
-    ("--json", "", bool, False, "print one JSON object and nothing else"),
-    ("--to", "FORMAT", ("atif",), "print it as a trajectory of ATIF, for other programs"),
-    ("--redact", "FIELD[,FIELD]", several, "", "hide these fields, and their values everywhere"),
+    ("--html PATH", new_file, "write one self-contained HTML page there"),
+    ("--text", bool, "print it as text (the default)"),
+    ("--json", bool, "print one JSON object and nothing else"),
+    ("--to FORMAT", ("atif",), "print it as a trajectory of ATIF, for other programs"),
+    ("--redact FIELD[,FIELD]", several, "", "hide these fields, and their values everywhere"),
 )
 @flags(
     "runs of other programs",
-    ("--from", "FORMAT", tuple(FORMATS), "the format, where it is not to be recognized"),
-    ("--guarded", "PATTERN[,...]", several, "", "the tools that change the world: 'book_*'"),
-    ("--think", "NAME[,...]", several, "", "tools whose calls are thoughts, besides think"),
-    ("--by", "FACT", str, "", "count for each value of what else the log says (reward)"),
-    ("--strict", "", bool, False, "refuse a log of which something could not be read"),
+    ("--from FORMAT", tuple(FORMATS), "the format, where it is not to be recognized"),
+    ("--guarded PATTERN[,...]", several, "", "the tools that change the world: 'book_*'"),
+    ("--think NAME[,...]", several, "", "tools whose calls are thoughts, besides think"),
+    ("--by FACT", str, "", "count for each value of what else the log says (reward)"),
+    ("--strict", bool, "refuse a log of which something could not be read"),
 )
 def command(**options: Any) -> int:
-    """Show a transcript: as text, as JSON, as one HTML page, as ATIF. Of another program's runs,
+    """Show what a run did, or count many. Of one: text, JSON, one HTML page, ATIF. Of another program's runs,
     count what stands behind what; one alone is shown, too.
     """
     path = options["transcript"]

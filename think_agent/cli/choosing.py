@@ -30,34 +30,29 @@ def model_flags(*, default: str) -> Callable[[FC], FC]:
         names = f"auto (Ollama where it runs, else a script), {names}"
     return flags(
         "model",
-        ("--provider", "P[:MODEL]", str, default, names),
-        ("--model", "M", str, "another model than the provider's default"),
-        ("--base-url", "U", str, "another server that speaks the provider's protocol"),
-        ("--timeout", "S", positive, "seconds of silence before it is given up"),
-        ("--num-ctx", "N", whole, "Ollama's context window, in tokens"),
-        ("--reasoning", None, get_args(Reasoning), "how much to reason"),
-        ("--max-output-tokens", "N", whole, "tokens a reply"),
-        ("--temperature", "T", float, "0 for the likeliest words"),
-        ("--seed", "N", int, "for the same words again, where a server can"),
+        ("--provider P[:MODEL]", str, default, names),
+        ("--model M", str, "another model than the provider's default"),
+        ("--base-url U", str, "another server that speaks the provider's protocol"),
+        ("--timeout S", positive, "seconds of silence before it is given up"),
+        ("--num-ctx N", whole, "Ollama's context window, in tokens"),
+        ("--reasoning LEVEL", get_args(Reasoning), "how much to reason: off, low, medium or high"),
+        ("--max-output-tokens N", whole, "tokens a reply"),
+        ("--temperature T", float, "0 for the likeliest words"),
+        ("--seed N", int, "for the same words again, where a server can"),
     )
 
 
+ERRORS = ("tell_model", "fail_fast")
 limit_flags = flags(
     "limits",
-    ("--max-model-calls", "N", whole, 30, "model calls a turn"),
-    ("--max-actions", "N", whole, "tool calls a turn, thoughts not counted"),
-    ("--max-tokens", "N", whole, "tokens a turn, input and output"),
-    ("--max-seconds", "S", positive, "seconds a turn"),
-    ("--max-cost", "X", positive, "cost a turn; needs prices in --config"),
-    ("--patience", "N", whole, 3, "failed actions in a row"),
-    ("--keep-turns", "N", whole, "turns of the conversation that a request shows"),
-    (
-        "--on-tool-error",
-        None,
-        ("tell_model", "fail_fast"),
-        "tell_model",
-        "what a failed tool means",
-    ),
+    ("--max-model-calls N", whole, 30, "model calls a turn"),
+    ("--max-actions N", whole, "tool calls a turn, thoughts not counted"),
+    ("--max-tokens N", whole, "tokens a turn, input and output"),
+    ("--max-seconds S", positive, "seconds a turn"),
+    ("--max-cost X", positive, "cost a turn; needs prices in --config"),
+    ("--patience N", whole, 3, "failed actions in a row"),
+    ("--keep-turns N", whole, "turns of the conversation that a request shows"),
+    ("--on-tool-error E", ERRORS, ERRORS[0], f"a failed tool: {' or '.join(ERRORS)}"),
 )
 """The limits of a turn: see `limits`."""
 

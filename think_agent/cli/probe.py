@@ -17,11 +17,11 @@ EXIT_CODES = "exit codes: 0 there is a table, 1 no answer came, 2 a flag is wron
 
 @click.command(cls=ModelCommand, epilog=EXIT_CODES)
 @model_flags(default="ollama")
-@flags("output", ("--json", "", bool, False, "print one JSON object and nothing else"))
+@flags("output", ("--json", bool, "print one JSON object and nothing else"))
 @config_flags
 @click.pass_context
 def command(ctx: click.Context, /, json: bool, **_: object) -> None:
-    """Ask an endpoint what it really does: tools, forcing, schemas, streaming."""
+    """Ask an endpoint what it really does. That is: tools, forcing, schemas, streaming."""
     if ctx.params["provider"].partition(":")[0] in ("auto", "offline"):
         raise click.UsageError("--provider: name a real one, there is nothing else to probe")
     model = chosen_model(ctx)

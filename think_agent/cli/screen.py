@@ -30,10 +30,6 @@ class Screen(Console):
         if self.width < 1:  # COLUMNS=0
             self.width = 80
 
-    def on_broken_pipe(self) -> None:
-        """Leave it to whoever runs the command; rich's own would exit."""
-        raise BrokenPipeError
-
 
 def accept_any_text(stream: object) -> None:
     """From now on, what the stream cannot encode or decode is escaped instead of raising."""
