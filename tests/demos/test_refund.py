@@ -551,7 +551,10 @@ def test_settings_are_shown_without_the_password_of_an_address():
         ("--max-cost 1", "--max-cost needs prices"),
         ("--max-model-calls true", "'true' is not a valid whole number from 1"),
         ("--resume kept", "--resume goes on with a run"),
-        ("THINK_AGENT_MAX_COTS=1", "max_cots: there is no such setting, in file or variable; did you"),
+        (
+            "THINK_AGENT_MAX_COTS=1",
+            "max_cots: there is no such setting, in file or variable; did you",
+        ),
         ("THINK_AGENT_PATIENCE=no", "--patience (THINK_AGENT_PATIENCE): 'no' is not"),
         ("max_cots = 1", "did you mean max_cost?"),
         ("force = 'often'", "agent.toml): 'often' is not one of 'first', 'never'"),

@@ -116,8 +116,8 @@ def _show_entry(entry: Step | Note, view: RunView) -> None:
     ("--strict", bool, "refuse a log of which something could not be read"),
 )
 def command(**options: Any) -> int:
-    """Show what a run did, or count many. Of one: text, JSON, one HTML page, ATIF. Of another program's runs,
-    count what stands behind what; one alone is shown, too.
+    """Show what a run did, or count many. One is shown as text, as JSON, as one HTML page, as ATIF.
+    Of another program's runs, it is counted what stands behind what.
     """
     path = options["transcript"]
     if not options["from"] and is_transcript(path):

@@ -69,7 +69,9 @@ EXIT_CODES = (
 @config_flags
 @click.pass_context
 def command(ctx: click.Context, /, out: str, **settings: Any) -> None:
-    """Measure whether thinking helps. Run cases x models x settings x trials, and say what is a finding."""
+    """Measure whether thinking helps. It runs cases x models x settings x trials, and says what is
+    a finding.
+    """
     known = prices_of(ctx)
     settings["max_output_tokens"] = [settings["max_output_tokens"]]
     arms = {name: settings[name] for name in VARIED}
