@@ -6,8 +6,8 @@ from json import dumps
 import click
 
 from ..evaluation.tables import Section, show
-from ..probe.asking import planned, probe
-from ..probe.report import IGNORED
+from ..probe.asking import probe
+from ..probe.report import IGNORED, QUESTIONS
 from .choosing import ModelCommand, chosen_model, model_flags
 from .options import config_flags, flags
 from .screen import Screen, say
@@ -26,8 +26,10 @@ def command(ctx: click.Context, /, json: bool, **_: object) -> None:
         raise click.UsageError("--provider: name a real one, there is nothing else to probe")
     model = chosen_model(ctx)
     spec = f"{model.name}:{model.model}"
-    calls = len(planned(model))
-    say(f"probe: {calls} calls to {spec}, one of about 5,000 tokens; a refusal is asked twice")
+    calls = len(QUESTIONS)
+    say(
+        f"probe: up to {calls} calls to {spec}, one of about 5,000 tokens; a refusal is asked twice"
+    )
     found = probe(model)
     if json:
         print(dumps(asdict(found)))
