@@ -260,7 +260,7 @@ def verdict(row: str, **seen: Seen) -> str:
         ("none", "none", ONE, CALLED),
         ("forcing while thinking", "plain", REASONED, "no (when it is forced it does not think)"),
         ("forcing while thinking", "named", REASONED, "yes"),
-        ("arguments obey the schema", "none", PARIS_TODAY, f"no (weather: {EXTRA})"),
+        ("arguments obey the schema", "calls", PARIS_TODAY, f"no (weather: {EXTRA})"),
         ("structured output", "schema", CUT, AT_LIMIT),
         ("structured output", "schema", spoken("[1]"), f"silently ignored ({NO_OBJECT})"),
         ("structured output", "schema", HALF, f"silently ignored ({MISSING})"),
