@@ -244,7 +244,7 @@ def test_the_prompt_loop_remembers_and_takes_commands():
     assert screen.count("not a command") == screen.count("/provider P ") == 1
     assert "ORD-001 to ORD-011" in screen
     assert screen.count("Why each step was taken:") == 2
-    assert "Why each step was taken: none was" in screen
+    assert "Why each step was taken: >" in screen
     assert "11. next_step" in screen
 
 
@@ -528,7 +528,9 @@ def test_settings_come_from_file_environment_and_flag_the_later_over_the_earlier
     assert rows["patience"] == ["7", "THINK_AGENT_PATIENCE"]
     assert rows["max_actions"] == ["2", "flag"]
     assert rows["dialect"] == ["auto", "default"]
-    assert done.stdout.splitlines()[-1] == f"prices.m           input 1.0, output 2.0 {config}"
+    last = done.stdout.splitlines()[-1]
+    assert last.startswith("prices.m           Price(input=1.0, output=2.0")
+    assert last.endswith(str(config))
 
 
 def test_settings_are_shown_without_the_password_of_an_address():

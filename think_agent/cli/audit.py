@@ -31,10 +31,10 @@ from ..audit.formats import FORMATS
 from ..audit.imports import is_transcript
 from ..audit.page import runs_to_html
 from ..audit.redaction import Redaction
-from ..audit.report import Note, Step
+from ..audit.report import Event, Note, Step
 from ..errors import FileError
 from ..evaluation import tables
-from ..messages import Checked, Json, Started, User, Verdict
+from ..messages import Checked, Json, ToolResult, User, Verdict
 from ..streaming import Notice
 from .console import RunView
 from .options import Command, flags, new_file, old_file, several
@@ -45,7 +45,6 @@ EXIT_CODES = (
     "something in the log could not be read"
 )
 MOST_PLACES = 10  # of what could not be read, on the screen
-LARGEST_PAGE = 50  # megabytes of a transcript; a browser shows no larger page
 
 
 def write_html(path: str, made: Report) -> None:
@@ -82,19 +81,20 @@ def show(made: Report, view: RunView) -> None:
 
 def _show_entry(entry: Step | Note, view: RunView) -> None:
     if isinstance(entry, Note):
-        if isinstance(entry.entry, User | Verdict | Checked):
-            view(entry.entry)
-        else:
-            view(Notice(entry.text))
+        _show_event(entry, view)
         return
     view(entry.reply)
     for event in entry.events:
-        if event.entry is None or isinstance(event.entry, Started):
-            view(Notice(event.text))
-        else:
-            view(event.entry)
+        _show_event(event, view)
     for text in entry.warnings:
         view(Notice(text))
+
+
+def _show_event(event: Event | Note, view: RunView) -> None:
+    if isinstance(event.entry, Checked | ToolResult | User | Verdict):
+        view(event.entry)
+    else:
+        view(Notice(event.text))
 
 
 @click.command(cls=Command, epilog=EXIT_CODES)
@@ -153,10 +153,6 @@ def _show_run(record: Record, options: Json) -> None:
             say(warning)
         return
     html = options["html"]
-    megabytes = Path(options["transcript"]).stat().st_size // 1_000_000
-    if html and megabytes >= LARGEST_PAGE:
-        what = f"{megabytes} MB are too much for a page; take --text or --json"
-        raise FileError(f"{options['transcript']}: {what}")
     made = report(
         record.entries,
         header=record.header,
@@ -187,9 +183,7 @@ def _check_names(log: Log, options: Json) -> None:
     if patterns and not counts.fitting(tools, patterns):
         raise click.UsageError(f"--guarded: {known}")
 
-    facts: set[str] = set()
-    for run in log.runs:
-        facts.update(run.facts)
+    facts = set[str]().union(*[run.facts for run in log.runs])
     if options["by"] and options["by"] not in facts:
         raise click.UsageError(f"--by {options['by']}: the log has {', '.join(sorted(facts))}")
 
@@ -207,9 +201,8 @@ def _show_each(log: Log, options: Json) -> None:
 
 
 def _show_table(log: Log, options: Json) -> None:
-    for name in ("redact", "text"):
-        if options[name]:
-            raise click.UsageError(f"--{name}: of {len(log.runs)} runs there is only the table")
+    if options["redact"]:
+        raise click.UsageError(f"--redact: of {len(log.runs)} runs there is only the table")
     table = _table(log, options)
     html = options["html"]
     if html:

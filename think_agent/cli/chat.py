@@ -14,7 +14,7 @@ from ..messages import Message
 from ..outcome import Outcome
 from .console import RunView
 from .screen import Screen, read_line, write_block
-from .why import marked, of_last_turn
+from .why import explained, of_last_turn
 
 
 def chat(agent: Agent) -> None:
@@ -89,19 +89,15 @@ class Chat:
             case "/reset":
                 self.transcript = ()
                 self.view.print("The conversation is forgotten.", "dim")
-            case "/help":
-                self.view.table(self.help)
             case _:
-                self.view.print(f"not a command: {command}", "red")
+                if command != "/help":
+                    self.view.print(f"not a command: {command}", "red")
                 self.view.table(self.help)
 
     def explain(self, transcript: Sequence[Message]) -> None:
         """Why each step of the last turn was taken."""
         self.view.print("\nWhy each step was taken:")
-        if not transcript:
-            self.view.print("  none was")
-            return
-        for mark, text in marked(of_last_turn(self.agent, transcript)):
+        for mark, text in explained(of_last_turn(self.agent, transcript)):
             write_block(self.view.console, mark, "", text)
 
     def read(self) -> str:

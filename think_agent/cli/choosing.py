@@ -69,7 +69,7 @@ class ModelCommand(Command):
             window = getattr(innermost(chosen_model(ctx)), "window", None)
             if window:
                 yield f"{'context window':18} {window()}"
-        except (ModelError, ValueError, click.UsageError) as error:
+        except (ModelError, click.UsageError) as error:
             yield f"{'context window':18} not known ({error})"
 
 
@@ -101,11 +101,10 @@ def named_model(
     `offline:NAME` may name, at its `pace`; where there are none, any name echoes.
     """
     provider, _, model = spec.partition(":")
-    if "base_url" in options and provider in ("auto", "offline"):
-        hint = "name the provider whose protocol it speaks, such as --provider openai:MODEL"
-        raise click.UsageError(f"--base-url: {hint}")
-
     if provider == "auto":
+        if "base_url" in options:
+            hint = "name the provider whose protocol it speaks, such as --provider openai:MODEL"
+            raise click.UsageError(f"--base-url: {hint}")
         found = _on_this_machine(model)
         if not found:
             return named_model("offline", scripts=scripts, pace=pace)

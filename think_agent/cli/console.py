@@ -154,12 +154,10 @@ class RunView:
     def stopped(self) -> None:
         """Say what had been done when a person stopped the run, and what had not been."""
         self.stop()
-        done = report(self.turn)
-        self.print("")  # the line of a prompt may not be over
-        if done:
-            self.print(f"Stopped. Done so far:\n{done}", "yellow")
-        else:
-            self.print("Stopped. Nothing was done.", "yellow")
+        said = "Stopped. Nothing was done."
+        if self.turn.actions:
+            said = f"Stopped. Done so far:\n{report(self.turn)}"
+        self.print(f"\n{said}", "yellow")  # the line of a prompt may not be over
         if self.asking:
             self.print("Not done, for it waited for your answer; nothing was written:", "yellow")
             write_block(self.console, "?", "yellow", self.asking)
@@ -245,9 +243,8 @@ class RunView:
         call = self.on_screen
         self.on_screen = None
         if result.name == THINK_NAME:
-            if not self.turn.closing:  # else its words may be the answer
-                self._hold("")
-        elif result.is_error:
+            return
+        if result.is_error:
             self._line("error", result.content)
         elif self.verbose or call is None:
             self._line("result", result.content)

@@ -86,10 +86,8 @@ def command(ctx: click.Context, /, out: str, **settings: Any) -> None:
     evaluation.try_models()
     _announce(evaluation, wanted, settings["trials"])
     _run(evaluation, out)
-    prices = {}
-    for setting, model in evaluation.models.items():
-        if model.model in known:
-            prices[setting] = known[model.model]
+    models = evaluation.models.items()
+    prices = {setting: known[m.model] for setting, m in models if m.model in known}
     tables.show(report(evaluation.found(), prices, evaluation.comparisons), Screen())
     if evaluation.missing:
         say(f"{count(evaluation.missing, 'run')} of this plan are missing in {out}")
@@ -99,12 +97,12 @@ def _announce(evaluation: Evaluation, wanted: list[Setting], trials: int) -> Non
     """What will be run and compared, before anything is paid."""
     names = named(wanted)
     for setting in wanted:
+        text = f"to run: {names[setting]}"
         if setting in evaluation.impossible:
-            say(f"skipped {names[setting]}: {evaluation.impossible[setting]}")
+            text = f"skipped {names[setting]}: {evaluation.impossible[setting]}"
         elif setting.is_scripted:
-            say(f"to run: {names[setting]}, a {STAND_IN}")
-        else:
-            say(f"to run: {names[setting]}")
+            text += f", a {STAND_IN}"
+        say(text)
     tested = [comparison for comparison in evaluation.comparisons if comparison.is_tested]
     for comparison in tested:
         say(f"to compare: {names[comparison.setting]} and {names[comparison.against]}")
@@ -118,9 +116,8 @@ def _run(evaluation: Evaluation, out: str) -> None:
     waiting = len(evaluation.waiting)
     if waiting < jobs:
         say(f"{jobs - waiting} of {jobs} runs are done already, in {out}")
-    is_hidden = not sys.stderr.isatty()
     try:
-        with click.progressbar(length=waiting, file=sys.stderr, hidden=is_hidden) as bar:
+        with click.progressbar(length=waiting, file=sys.stderr, label="runs") as bar:
             evaluation.run(lambda result: bar.update(1))
     except KeyboardInterrupt:
         done = f"{jobs - len(evaluation.waiting)} of {jobs} runs are done"

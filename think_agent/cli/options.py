@@ -15,7 +15,6 @@ import difflib
 import os
 import tomllib
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +95,7 @@ class Command(click.Command):
 
         for group, records in groups.items():
             with formatter.section(group):
-                formatter.write_dl(records, col_max=24)
+                formatter.write_dl(records)
 
     def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
         rest = super().parse_args(ctx, args)
@@ -111,20 +110,12 @@ class Command(click.Command):
         """What `--show-config` prints: each setting, its value, and where that came from; prices
         included.
         """
-        for param in self.params:
-            name = param.name
-            if not isinstance(param, Flag) or name not in ctx.params:
-                continue
-            value = ctx.params[name]
-            if value is None:
-                value = "-"
-            elif name == "base_url":  # it may hold a key
+        for name, value in ctx.params.items():
+            if name == "base_url" and value:  # it may hold a key
                 value = shown_address(value)
             yield f"{name:18} {value!s:20} {source(ctx, name)}"
-
         for model, price in prices_of(ctx).items():
-            costs = [f"{kind} {cost}" for kind, cost in asdict(price).items() if cost is not None]
-            yield f"{'prices.' + model:18} {', '.join(costs):20} {ctx.params['config']}"
+            yield f"{'prices.' + model:18} {price!s:20} {ctx.params['config']}"
 
 
 def source(ctx: Context, name: str) -> str:
@@ -241,13 +232,9 @@ def _drop_what_is_of_another(ctx: Context) -> None:
     one's server is to get no key of this one.
     """
     for name in ("base_url", "model"):
-        if not ctx.params.get(name):
-            continue
-        its_source = ctx.get_parameter_source(name)
-        provider_source = ctx.get_parameter_source("provider")
-        assert its_source
-        assert provider_source
-        if its_source > provider_source:
+        its_source = ctx.get_parameter_source(name) or 0
+        provider_source = ctx.get_parameter_source("provider") or 0
+        if ctx.params.get(name) and its_source > provider_source:
             ctx.params[name] = None
             where = f"--{name.replace('_', '-')} ({source(ctx, name)})"
             say(f"{where}: left out, it was said of another provider than --provider")

@@ -70,21 +70,14 @@ def say(line: str) -> None:
 
 
 def read_line(prompt: str, present: str = "") -> str:
-    """A line from stdin, a terminal or not, with `present` filled in where it can be edited. Raises
-    EOFError where the input is over.
+    """A line from stdin, a terminal or not. `present` stands there to be edited where it can be;
+    an empty line keeps it. Raises EOFError where the input is over.
     """
     with suppress(ImportError):  # there is none on Windows
-        import readline  # with it, prompts have a history
+        import readline  # with it, prompts have a history, too
 
-        if present and sys.stdin.isatty():
-            readline.set_startup_hook(lambda: readline.insert_text(present))
-            try:
-                return input(prompt)
-            finally:
-                readline.set_startup_hook()
-    if not present:
-        return input(prompt)
-    return input(f"{prompt}[{present}] ") or present
+        readline.set_startup_hook(lambda: readline.insert_text(present))
+    return input(prompt) or present
 
 
 def show_typing(is_shown: bool, *, forget: bool = False) -> None:
