@@ -551,7 +551,7 @@ def test_settings_are_shown_without_the_password_of_an_address():
         ("--base-url http://h", "name the provider whose protocol"),
         ("--approve always-under \u00b2", "use ask, never, or always-under AMOUNT"),
         ("--max-cost 1", "--max-cost needs prices"),
-        ("--max-model-calls true", "'true' is not a valid whole number from 1"),
+        ("--max-model-calls true", "'true' is not a valid integer range"),
         ("--resume kept", "--resume goes on with a run"),
         (
             "THINK_AGENT_MAX_COTS=1",
@@ -560,9 +560,9 @@ def test_settings_are_shown_without_the_password_of_an_address():
         ("THINK_AGENT_PATIENCE=no", "--patience (THINK_AGENT_PATIENCE): 'no' is not"),
         ("max_cots = 1", "did you mean max_cost?"),
         ("force = 'often'", "agent.toml): 'often' is not one of 'first', 'never'"),
-        ("patience = true", "'True' is not a valid whole number from 1"),
-        ("max_cost = 1.5\nprices = 5", "write a table"),
-        ("prices.m = {input = -1, output = 1}", "(m: Value error, price input=-1.0: use a number"),
+        ("patience = true", "'True' is not a valid integer range"),
+        ("max_cost = 1.5\nprices = 5", "and tables of prices"),
+        ("prices.m = {input = -1, output = 1}", "price input=-1.0: use a number"),
         ("not toml", "not valid TOML"),
     ],
 )

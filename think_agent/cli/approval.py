@@ -30,7 +30,6 @@ def at_the_terminal(question: AskHuman) -> Verdict:
     """
     view = RunView.in_front or RunView(Screen())
     view.stop()  # a preview and a prompt cannot share the screen
-    view.asking = question.question
     _show_question(view, question)
     show_typing(True, forget=True)
     try:

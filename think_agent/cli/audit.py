@@ -47,12 +47,8 @@ EXIT_CODES = (
 MOST_PLACES = 10  # of what could not be read, on the screen
 
 
-def write_html(path: str, made: Report) -> None:
-    """Write the page of a report to a file that only its owner reads. Raises OSError."""
-    _write(path, to_html(made))
-
-
-def _write(path: str, page: str) -> None:
+def write_page(path: str, page: str) -> None:
+    """Write a page to a file that only its owner reads. Raises OSError."""
     file = Path(path)
     file.parent.mkdir(parents=True, exist_ok=True)
     file.touch(0o600)
@@ -130,10 +126,12 @@ def command(**options: Any) -> int:
         what = f"{unread[0]} ({len(unread)} in all); leave out --strict to see the rest"
         raise FileError(f"{path}: {what}")
     _check_names(log, options)
+    by = options["by"] or counts.usual_fact(log.runs)
+    table = counts.table(log, options["guarded"], by=by)
     if len(log.runs) == 1 or options["to"]:
-        _show_each(log, options)
+        _show_each(log, options, table)
     else:
-        _show_table(log, options)
+        _show_table(log, options, table)
     for place in unread[:MOST_PLACES]:
         say(f"not read: {place}")
     if len(unread) > MOST_PLACES:
@@ -161,7 +159,7 @@ def _show_run(record: Record, options: Json) -> None:
         guarded=options["guarded"] or None,
     )
     if html:
-        write_html(html, made)
+        write_page(html, to_html(made))
         say(f"wrote {html}")
     if options["json"]:
         print(dumps(to_json_report(made)))
@@ -188,25 +186,19 @@ def _check_names(log: Log, options: Json) -> None:
         raise click.UsageError(f"--by {options['by']}: the log has {', '.join(sorted(facts))}")
 
 
-def _table(log: Log, options: Json) -> tables.Section:
-    by = options["by"] or counts.usual_fact(log.runs)
-    return counts.table(log, options["guarded"], by=by)
-
-
-def _show_each(log: Log, options: Json) -> None:
+def _show_each(log: Log, options: Json, table: tables.Section) -> None:
     for run in log.runs:
         _show_run(Record(run.header, tuple(run.messages), ()), options)
     if not options["json"] and not options["to"]:
-        tables.show([_table(log, options)], Screen())
+        tables.show([table], Screen())
 
 
-def _show_table(log: Log, options: Json) -> None:
+def _show_table(log: Log, options: Json, table: tables.Section) -> None:
     if options["redact"]:
         raise click.UsageError(f"--redact: of {len(log.runs)} runs there is only the table")
-    table = _table(log, options)
     html = options["html"]
     if html:
-        _write(html, runs_to_html(table.name, table.remark, table.rows, log.unread))
+        write_page(html, runs_to_html(table.name, table.remark, table.rows, log.unread))
         say(f"wrote {html}")
     if options["json"]:
         header, *rows = table.rows

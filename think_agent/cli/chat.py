@@ -2,7 +2,7 @@
 
 Rule 1: an error or Ctrl-C ends the turn, not the conversation. What was said and done in it is not
         forgotten: the next request comes after it.
-Rule 2: Ctrl-C clears the line. Twice in a row, it leaves.
+Rule 2: Ctrl-C clears a half-typed line. Twice on an empty one, it leaves.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from ..errors import FileError, ModelError
 from ..messages import Message
 from ..outcome import Outcome
 from .console import RunView
-from .screen import Screen, read_line, write_block
+from .screen import Screen, half_typed, read_line, write_block
 from .why import explained, of_last_turn
 
 
@@ -109,10 +109,12 @@ class Chat:
             except EOFError:
                 return "/quit"
             except KeyboardInterrupt:
-                if is_leaving:
+                is_empty = half_typed() == ""
+                if is_leaving and is_empty:
                     return "/quit"
-                is_leaving = True
-                self.view.print("\n(Ctrl-C again leaves.)", "dim")
+                is_leaving = is_empty
+                if is_empty:
+                    self.view.print("\n(Ctrl-C again leaves.)", "dim")
                 continue
             if text:
                 return text

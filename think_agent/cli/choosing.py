@@ -25,9 +25,7 @@ from .screen import say
 
 def model_flags(*, default: str) -> Callable[[FC], FC]:
     """Which model, where, and how it is asked: see `chosen_model`."""
-    names = ", ".join(PROVIDERS)
-    if default == "auto":
-        names = f"auto (Ollama where it runs, else a script), {names}"
+    names = f"auto (Ollama where it runs, else a script), {', '.join(PROVIDERS)}"
     return flags(
         "model",
         ("--provider P[:MODEL]", str, default, names),

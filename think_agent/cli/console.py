@@ -98,8 +98,6 @@ class RunView:
         """What was said and done since the run began: all there is of a run that was stopped."""
         self.turn = Turn()
         """The reading of them."""
-        self.asking = ""
-        """The question that waits for a person, while it does."""
         self.on_screen: ToolCall | None = None
         """The call that was shown last, until its result is."""
         self._started = time.monotonic()
@@ -158,9 +156,6 @@ class RunView:
         if self.turn.actions:
             said = f"Stopped. Done so far:\n{report(self.turn)}"
         self.print(f"\n{said}", "yellow")  # the line of a prompt may not be over
-        if self.asking:
-            self.print("Not done, for it waited for your answer; nothing was written:", "yellow")
-            write_block(self.console, "?", "yellow", self.asking)
 
     def print(self, text: str, style: str = "") -> None:
         """Text that a terminal wraps at words, and a pipe does not wrap at all."""
@@ -174,7 +169,6 @@ class RunView:
 
     def start(self) -> None:
         """Show the preview of the reply on its way, where a terminal can wipe it again."""
-        self.asking = ""
         if RunView.in_front is self and self.console.is_interactive:
             self._live = Live(console=self.console, transient=True, get_renderable=self._preview)
             show_typing(False)
@@ -220,11 +214,8 @@ class RunView:
 
     def _show_reply(self, reply: Assistant) -> None:
         self._line("thinking", reply.thinking)
-        if reply.tool_calls or reply.text.strip():
-            self._line("commentary", reply.commentary)
-            self._hold(reply.text)
-        else:
-            self._hold(reply.commentary)
+        self._line("commentary", reply.commentary)
+        self._hold(reply.text)
 
     def _show_call(self, call: ToolCall) -> None:
         """A call, or the thought that it is, where it is not on the screen yet."""

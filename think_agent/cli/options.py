@@ -19,13 +19,12 @@ from pathlib import Path
 from typing import Any
 
 import click
-import pydantic
 from click import Context, ParameterSource
 from click.decorators import FC
+from pydantic import TypeAdapter
 
 from ..policies import Price
 from ..providers.address import shown_address
-from ..schema import problems
 from .screen import say
 
 PREFIX = "THINK_AGENT"
@@ -34,9 +33,7 @@ PRICES = "think_agent.prices"  # in `Context.meta`: those of the config file
 FILES = "think_agent.files"  # in `Context.meta`: the files that a flag has
 
 whole = click.IntRange(min=1)
-whole.name = "whole number from 1"  # as errors say it
 positive = click.FloatRange(min=0, min_open=True)
-positive.name = "number above 0"
 
 
 class Flag(click.Option):
@@ -132,12 +129,8 @@ def source(ctx: Context, name: str) -> str:
 
 def given(ctx: Context, group: str) -> dict[str, Any]:
     """The settings of a group of the help that have a value."""
-    found = {}
-    for param in ctx.command.params:
-        value = ctx.params.get(param.name)
-        if getattr(param, "group", "") == group and value is not None:
-            found[param.name] = value
-    return found
+    names = [param.name for param in ctx.command.params if getattr(param, "group", "") == group]
+    return {name: ctx.params[name] for name in names if ctx.params[name] is not None}
 
 
 def prices_of(ctx: Context) -> dict[str, Price]:
@@ -191,12 +184,9 @@ def config_file(text: str) -> str:
     try:
         section = tomllib.loads(Path(path).read_text(encoding="utf-8"))[SECTION]
         prices = section.pop("prices", {})
-        ctx.meta[PRICES] = pydantic.TypeAdapter(dict[str, Price]).validate_python(prices)
-    except pydantic.ValidationError as error:
-        advice = f'write a table ["MODEL"] with prices per million tokens ({problems(error)})'
-        raise click.UsageError(f"{path}: prices: {advice}") from error
+        ctx.meta[PRICES] = TypeAdapter(dict[str, Price]).validate_python(prices)
     except (ValueError, KeyError) as error:
-        expected = f"not valid TOML with a section [{SECTION}]"
+        expected = f"not valid TOML with a section [{SECTION}] and tables of prices"
         raise click.UsageError(f"{path}: {expected} ({error})") from error
     # As text, as it would have been typed: so that `true` is no whole number.
     ctx.default_map = {name: str(value) for name, value in section.items()}

@@ -7,7 +7,7 @@ import click
 
 from ..evaluation.tables import Section, show
 from ..probe.asking import probe
-from ..probe.report import IGNORED, QUESTIONS
+from ..probe.report import QUESTIONS
 from .choosing import ModelCommand, chosen_model, model_flags
 from .options import config_flags, flags
 from .screen import Screen, say
@@ -37,6 +37,5 @@ def command(ctx: click.Context, /, json: bool, **_: object) -> None:
     rows = [("what", "result"), *[(row.name, row.text) for row in found.rows]]
     best = found.recommended
     advice = f"recommended: --force {best.force} --dialect {best.dialect} ({best.because})"
-    if any(row.result == "silently ignored" for row in found.rows):
-        advice = f"{IGNORED}\n{advice}"
-    show([Section(spec, "one try each", rows), Section("", advice)], Screen())
+    remark = "one try each; silently ignored: taken without an error, and not done"
+    show([Section(spec, remark, rows), Section("", advice)], Screen())

@@ -80,6 +80,15 @@ def read_line(prompt: str, present: str = "") -> str:
     return input(prompt) or present
 
 
+def half_typed() -> str:
+    """What stands on the line that Ctrl-C ended."""
+    with suppress(ImportError):
+        import readline
+
+        return readline.get_line_buffer()
+    return ""
+
+
 def show_typing(is_shown: bool, *, forget: bool = False) -> None:
     """Keep typed keys out of a preview, or show them again. They wait for the next prompt;
     `forget` drops those that were typed before a question was on the screen.

@@ -139,13 +139,8 @@ def recommend(rows: Sequence[Row]) -> Advice:
         return Advice("first", "json", "behind a tool result the model cannot see its tools")
     if results["named forcing"] == "yes":
         return Advice("first", "native", "tool calls work, and so does a forced thought")
-    because = "forcing does nothing here; the gate still wants a thought before a guarded action"
-    if has_schemas:
-        because += "; --dialect json would force it"
-    return Advice("never", "native", because)
+    return Advice("never", "native", "forcing does nothing here; the gate still wants thoughts")
 
-
-IGNORED = "silently ignored: it was taken without an error, and not done."
 
 # What each row makes of what was seen.
 
