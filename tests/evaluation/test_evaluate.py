@@ -787,7 +787,7 @@ def test_a_wrong_plan_is_refused_before_anything_is_run(few, tmp_path, given, sa
     [
         (("--think", "maybe"), "'on', 'minimal' or 'none'"),
         (("--trials", "0"), "--trials"),
-        (("--out", str(CASES)), "that is the file of the cases"),
+        (("--out", str(CASES)), "another flag has that file"),
         (("--provider", "openai:m", "--base-url", "http://127.0.0.1:9"), "openai: no server at "),
     ],
 )
@@ -838,10 +838,10 @@ def test_results_of_other_cases_are_not_mixed_in(few, tmp_path):
 
 
 def test_files_out_of_reach_are_one_line(command, few, tmp_path, capsys):
-    assert evaluate(tmp_path / "none.jsonl", "--suite", SUITE) == 1
-    assert command("--config", tmp_path / "none.toml") == 1
-    assert command("--out", tmp_path) == 1
-    assert command("--out", few / "r.jsonl") == 1
+    assert evaluate(tmp_path / "none.jsonl", "--suite", SUITE) == 2
+    assert command("--config", tmp_path / "none.toml") == 2
+    assert command("--out", tmp_path) == 2
+    assert command("--out", few / "r.jsonl") == 2
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 4
     assert all(line.startswith("error: ") for line in lines)

@@ -125,9 +125,7 @@ def command(**options: Any) -> int:
     if options["strict"] and unread:
         what = f"{unread[0]} ({len(unread)} in all); leave out --strict to see the rest"
         raise FileError(f"{path}: {what}")
-    _check_names(log, options)
-    by = options["by"] or counts.usual_fact(log.runs)
-    table = counts.table(log, options["guarded"], by=by)
+    table = _table(log, options)
     if len(log.runs) == 1 or options["to"]:
         _show_each(log, options, table)
     else:
@@ -170,8 +168,10 @@ def _show_run(record: Record, options: Json) -> None:
 # The runs of another program.
 
 
-def _check_names(log: Log, options: Json) -> None:
-    """A name that means nothing here is said, for `0 of 0` says nothing. Raises UsageError."""
+def _table(log: Log, options: Json) -> tables.Section:
+    """What is counted. A name that means nothing here is said, for `0 of 0` says nothing. Raises
+    UsageError.
+    """
     tools = sorted(counts.tools_of(log.runs))
     known = f"no call in the log fits; its tools: {', '.join(tools)}"
     patterns = options["guarded"]
@@ -184,6 +184,8 @@ def _check_names(log: Log, options: Json) -> None:
     facts = set[str]().union(*[run.facts for run in log.runs])
     if options["by"] and options["by"] not in facts:
         raise click.UsageError(f"--by {options['by']}: the log has {', '.join(sorted(facts))}")
+    by = options["by"] or counts.usual_fact(log.runs)
+    return counts.table(log, patterns, by=by)
 
 
 def _show_each(log: Log, options: Json, table: tables.Section) -> None:

@@ -129,8 +129,12 @@ def source(ctx: Context, name: str) -> str:
 
 def given(ctx: Context, group: str) -> dict[str, Any]:
     """The settings of a group of the help that have a value."""
-    names = [param.name for param in ctx.command.params if getattr(param, "group", "") == group]
-    return {name: ctx.params[name] for name in names if ctx.params[name] is not None}
+    found = {}
+    for param in ctx.command.params:
+        value = ctx.params.get(param.name)
+        if getattr(param, "group", "") == group and value is not None:
+            found[param.name] = value
+    return found
 
 
 def prices_of(ctx: Context) -> dict[str, Price]:

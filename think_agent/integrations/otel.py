@@ -203,7 +203,10 @@ def _message(message: Spoken) -> Json:
             return {"role": "tool", "parts": [part]}
         case Assistant(tool_calls=calls):
             texts = {"reasoning": message.thinking, "text": message.text}
-            parts: list[Json] = [{"type": t, "content": texts[t]} for t in texts if texts[t]]
+            parts: list[Json] = []
+            for kind, text in texts.items():
+                if text:
+                    parts.append({"type": kind, "content": text})
             for call in calls:
                 named = {"id": call.id, "name": call.name, "arguments": call.arguments}
                 parts.append({"type": "tool_call", **named})
