@@ -35,8 +35,8 @@ def lesson(model: Model) -> None:
     for text in ("What is ORD-001?", "Thank you!"):
         outcome = agent.run(text)
         print(f"\n{text}  (it ended by: {outcome.exit})")
-        for line in explained(explain(agent, outcome.transcript)):
-            print(line)
+        for mark, line in explained(explain(agent, outcome.transcript)):
+            print(mark, line)
     print(
         "\nwhat to notice: the run is over, and each step still has its reason. next_step leaves "
         "the model free; force_first is the policy that made the first call a thought."

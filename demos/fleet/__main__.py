@@ -25,7 +25,7 @@ from demos.refund.shop import INSTRUCTIONS, Shop
 from think_agent import Assistant, Request
 from think_agent.cli.choosing import chosen_model, model_flags
 from think_agent.cli.main import run
-from think_agent.cli.options import Command, File, flags, positive, whole
+from think_agent.cli.options import Command, flags, new_file, positive, whole
 from think_agent.messages import Json
 
 if TYPE_CHECKING:
@@ -35,8 +35,8 @@ EXIT_CODES = "exit codes: 0 done, 1 a model or file is out of reach, 2 a flag is
 FIRST = 1001  # the number of the first order made here; the shop's own are below
 
 POSTGRES = "postgresql://USER:PASSWORD@HOST/NAME"
-database = flags("files", ("--fleet", "URL", str, "sqlite:///fleet.db", f"or {POSTGRES}"))
-shop_file = flags("files", ("--db", "PATH", File(), "shop.db", "the shop's SQLite file"))
+database = flags("files", ("--fleet URL", str, "sqlite:///fleet.db", f"or {POSTGRES}"))
+shop_file = flags("files", ("--db PATH", new_file, "shop.db", "the shop's SQLite file"))
 
 
 @click.group(help=__doc__, no_args_is_help=True)
@@ -65,12 +65,12 @@ def enqueue(count: int, fleet: str, db: str) -> None:
 @model_flags(default="auto")
 @flags(
     "worker",
-    ("--name", "N", str, None, "the worker's name (default: the host and process)"),
-    ("--concurrency", "N", whole, 4, "conversations at a time"),
-    ("--per-minute", "N", whole, None, "conversations the fleet may begin"),
-    ("--lost-after", "S", positive, 600.0, "take over what was silent for S seconds"),
-    ("--pace", "S", float, 0.5, "seconds the stand-in takes for a reply"),
-    ("--until-done", "", bool, False, "stop when nothing is left"),
+    ("--name N", str, None, "the worker's name (default: the host and process)"),
+    ("--concurrency N", whole, 4, "conversations at a time"),
+    ("--per-minute N", whole, None, "conversations the fleet may begin"),
+    ("--lost-after S", positive, 600.0, "take over what was silent for S seconds"),
+    ("--pace S", float, 0.5, "seconds the stand-in takes for a reply"),
+    ("--until-done", bool, "stop when nothing is left"),
 )
 @click.pass_context
 def work(ctx: click.Context, /, fleet: str, db: str, until_done: bool, **settings: Any) -> None:

@@ -17,7 +17,7 @@ from think_agent import __version__
 from think_agent.audit import read
 from think_agent.cli.choosing import ModelCommand, limit_flags, model_flags
 from think_agent.cli.main import EXIT_CODES, run
-from think_agent.cli.options import File, config_flags, flags
+from think_agent.cli.options import config_flags, flags, new_file, old_file
 from think_agent.errors import TranscriptError
 from think_agent.transcript import HEADER
 
@@ -55,21 +55,19 @@ DONE_WHEN = ("on", "off")
 @model_flags(default="auto")
 @flags(
     "loop",
-    ("--thinker", "P[:MODEL]", str, None, "another model for the thoughts"),
+    ("--thinker P[:MODEL]", str, None, "another model for the thoughts"),
     (
-        "--dialect",
-        "D",
+        "--dialect D",
         DIALECTS,
         "auto",
         "how tools are spoken: auto (native where the model can, else json), native, json, react",
     ),
-    ("--force", "F", FORCES, "first", f"when to force a thought: {', '.join(FORCES)}"),
-    ("--silence", "S", SILENCES, "confirm", "confirm, or accept, a stop without the signal"),
-    ("--done-when", "D", DONE_WHEN, "on", "on: end only when every order is decided; or off"),
-    ("--carry", "", bool, False, "a guarded call brings its thought along"),
+    ("--force F", FORCES, "first", f"when to force a thought: {', '.join(FORCES)}"),
+    ("--silence S", SILENCES, "confirm", "confirm, or accept, a stop without the signal"),
+    ("--done-when D", DONE_WHEN, "on", "on: end only when every order is decided; or off"),
+    ("--carry", bool, "a guarded call brings its thought along"),
     (
-        "--approve",
-        "WHO",
+        "--approve WHO",
         approval,
         "never",
         "who approves refunds over $500: ask, which is you, "
@@ -79,19 +77,19 @@ DONE_WHEN = ("on", "off")
 @limit_flags
 @flags(
     "output",
-    ("--json", "", bool, False, "print one JSON object and nothing else"),
-    ("--quiet", "", bool, False, "print the bare answer"),
-    ("-v --verbose", "", bool, False, "show the results of tools whole"),
-    ("--explain", "", bool, False, "say at the end which policy decided what, step by step"),
-    ("--hide-thoughts", "", bool, False, "show answer and figures alone"),
-    ("--no-stream", "", bool, False, "wait for whole replies"),
+    ("--json", bool, "print one JSON object and nothing else"),
+    ("--quiet", bool, "print the bare answer"),
+    ("-v,--verbose", bool, "show the results of tools whole"),
+    ("--explain", bool, "say at the end which policy decided what, step by step"),
+    ("--hide-thoughts", bool, "show answer and figures alone"),
+    ("--no-stream", bool, "wait for whole replies"),
 )
 @flags(
     "files",
-    ("--db", "PATH", File(), None, "the shop's SQLite file"),
-    ("--transcript", "PATH", File(makes_folders=True), None, "keep the transcript in this file"),
-    ("--resume", "PATH", File(exists=True), None, "go on with the run in this file"),
-    ("--html", "PATH", File(), None, "write the audit page there"),
+    ("--db PATH", new_file, None, "the shop's SQLite file"),
+    ("--transcript PATH", new_file, None, "keep the transcript in this file"),
+    ("--resume PATH", old_file, None, "go on with the run in this file"),
+    ("--html PATH", new_file, None, "write the audit page there"),
 )
 @config_flags
 @click.version_option(__version__, message="%(version)s")

@@ -31,10 +31,10 @@ from think_agent import (
     User,
     Verdict,
 )
-from think_agent.audit import Report, read, report
+from think_agent.audit import Report, read, report, to_html
 from think_agent.audit.words import cause
 from think_agent.cli.approval import UNLOADS, at_the_terminal
-from think_agent.cli.audit import write_html
+from think_agent.cli.audit import write_page
 from think_agent.cli.chat import Chat
 from think_agent.cli.choosing import chosen_model, limits, named_model
 from think_agent.cli.console import STAND_IN, RunView
@@ -184,7 +184,8 @@ class Session:
         if self.settings["explain"] and on_event:
             Chat(self.agent, self.view).explain(outcome.transcript)
         if self.settings["html"]:
-            write_html(self.settings["html"], report_of(outcome, self.agent, kept or resumed))
+            made = report_of(outcome, self.agent, kept or resumed)
+            write_page(self.settings["html"], to_html(made))
         return outcome
 
     def greet(self) -> None:

@@ -378,13 +378,13 @@ def test_what_a_user_can_get_wrong_is_one_line(path, tmp_path, capsys):
     deep = tmp_path / "deep.jsonl"
     deep.write_text('{"type":"assistant","native":' + "[" * 900 + "1" + "]" * 900 + "}\n")
     for typed, code, said in [
-        (["nothing.jsonl"], 1, "there is no such file; choose another path"),
-        ([tmp_path], 1, "that is no regular file"),
+        (["nothing.jsonl"], 2, "there is no such file"),
+        ([tmp_path], 2, "there is no such file"),
         ([tmp_path / "junk"], 1, "it cannot be read: 'utf-8' codec"),
         ([tmp_path / "empty"], 1, "it cannot be read: it is no JSON"),
-        ([path, "--html", tmp_path / "nowhere" / "x.html"], 1, "there is no folder"),
-        ([path, "--html", tmp_path], 1, "that is no regular file"),
-        ([path, "--html", path], 1, "that is the file of the transcript"),
+        ([path, "--html", path / "x.html"], 2, "no file can be written there"),
+        ([path, "--html", tmp_path], 2, "no file can be written there"),
+        ([path, "--html", path], 2, "another flag has that file"),
     ]:
         assert run_audit(*map(str, typed)) == code
         out, err = capsys.readouterr()

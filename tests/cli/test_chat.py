@@ -45,7 +45,7 @@ def test_only_the_last_turn_is_explained(stdin, capsys):
     stdin("/explain", "one", "two", "/explain")
     chat(Agent(ScriptedModel(replies), force="never"))
     none, last = capsys.readouterr().out.split("Why each step was taken:\n")[1:]
-    assert none.startswith("  none was")
+    assert "next_step" not in none
     assert "first answer" not in last
     assert last.startswith("  1. next_step: ")
     assert "second answer" in last
@@ -135,5 +135,4 @@ def test_approval_and_ctrl_c_in_a_conversation():
     shown = text_of(screen)
     assert code == 0, shown
     assert shown.count("paid 12") == 1
-    assert "? Run pay(dollars=12)" in shown
     assert "The conversation goes on with your next request." in shown

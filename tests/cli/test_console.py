@@ -257,7 +257,7 @@ def test_a_reader_that_goes_away_ends_it_in_silence_and_is_no_success():
         assert process.stdout
         process.stdout.close()
         assert process.stderr
-        assert (process.stderr.read(), process.wait(timeout=30)) == ("", 141)
+        assert (process.stderr.read(), process.wait(timeout=30)) == ("", 1)
 
 
 def test_any_agent_can_be_watched_also_in_a_dumb_terminal(capsys):

@@ -38,7 +38,7 @@ def test_a_wrong_plan_is_refused_before_anything_is_run(few, out, given, said):
     [
         ("--think", "maybe", 2, "'on', 'minimal' or 'none'"),
         ("--trials", "0", 2, "--trials"),
-        ("--out", str(CASES), 1, "that is the file of the cases"),
+        ("--out", str(CASES), 2, "another flag has that file"),
     ],
 )
 def test_what_is_wrong_is_one_line(tmp_path, monkeypatch, capsys, flag, value, code, said):
@@ -84,12 +84,12 @@ def test_a_wrong_case_is_found_before_anything_is_run(few, out, text, said):
 )
 def test_files_out_of_reach_are_one_line(command, tmp_path, capsys, flags):
     flag, path = flags
-    assert command(flag, tmp_path / path) == 1
+    assert command(flag, tmp_path / path) == 2
     [line] = capsys.readouterr().err.splitlines()
     assert line.startswith("error: ")
 
 
 def test_a_cases_file_that_is_not_there_is_one_line(tmp_path, capsys):
-    assert evaluate(tmp_path / "none.jsonl", "--suite", SUITE) == 1
+    assert evaluate(tmp_path / "none.jsonl", "--suite", SUITE) == 2
     [line] = capsys.readouterr().err.splitlines()
     assert line.startswith("error: ")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.servers import Brain, Mode, Protocol, bare, serve
+from tests.servers import Brain, Mode, Protocol, serve
 from tests.servers.anthropic import AnthropicProtocol
 from tests.servers.ollama import TEMPLATES, OllamaServer, tokens_of
 from tests.servers.openai_chat import Chat
@@ -134,11 +134,11 @@ def test_different_servers_get_different_and_right_tables(name):
         done = command("--provider", endpoint.spec, "--base-url", url)
         calls = len(server.requests)
     assert done.returncode == 0
-    announced = re.search(r"probe: (\d+) calls to", done.stderr)
+    announced = re.search(r"probe: up to (\d+) calls to", done.stderr)
     assert announced
     errors = re.findall(r"^\| (\w+)[\w ]*\| error", done.stdout, re.MULTILINE)
     asked_again = len([row for row in errors if row != "forcing"])  # it is read from another's
-    assert calls == int(announced[1]) + asked_again <= 14
+    assert calls <= int(announced[1]) + asked_again <= 14
     stored = DATA / f"probe_{name}.txt"
     if os.environ.get("WRITE_TABLES"):
         stored.write_text(done.stdout)
@@ -193,11 +193,7 @@ def test_one_error_is_the_text_of_its_rows_and_the_rest_goes_on(failing):
             assert row.result in ("yes", "unknown")
 
 
-def test_what_was_learned_before_is_forgotten_and_what_is_known_is_not_sent():
-    with serve(Chat(), able) as server:
-        model = connect("openai:m", base_url=server.url + "/v1", timeout=20)
-        bare(model).refused["named"] = "in another life"
-        assert judge(observe(model))[3] == Row("named forcing", "yes")
+def test_a_choice_that_is_known_not_to_be_taken_is_not_sent():
     with serve(AnthropicProtocol(), able) as server:
         model = connect("anthropic:claude-opus-5-5", base_url=server.url, api_key=KEY, timeout=20)
         rows = {row.name: row for row in judge(observe(model))}
@@ -264,7 +260,7 @@ def verdict(row: str, **seen: Seen) -> str:
         ("none", "none", ONE, CALLED),
         ("forcing while thinking", "plain", REASONED, "no (when it is forced it does not think)"),
         ("forcing while thinking", "named", REASONED, "yes"),
-        ("arguments obey the schema", "none", PARIS_TODAY, f"no (weather: {EXTRA})"),
+        ("arguments obey the schema", "calls", PARIS_TODAY, f"no (weather: {EXTRA})"),
         ("structured output", "schema", CUT, AT_LIMIT),
         ("structured output", "schema", spoken("[1]"), f"silently ignored ({NO_OBJECT})"),
         ("structured output", "schema", HALF, f"silently ignored ({MISSING})"),

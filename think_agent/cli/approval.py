@@ -8,7 +8,7 @@ Rule 3: end of input is no answer and quits. Ctrl-C stops the run with the quest
         resumes it is asked again.
 """
 
-import getpass
+import os
 from dataclasses import replace
 
 from ..loop import AskHuman
@@ -30,7 +30,6 @@ def at_the_terminal(question: AskHuman) -> Verdict:
     """
     view = RunView.in_front or RunView(Screen())
     view.stop()  # a preview and a prompt cannot share the screen
-    view.asking = question.question
     _show_question(view, question)
     show_typing(True, forget=True)
     try:
@@ -39,7 +38,7 @@ def at_the_terminal(question: AskHuman) -> Verdict:
         view.print("")  # the line of the prompt is not over
         verdict = Verdict("quit", reason="The input ended.")
     view.start()
-    return replace(verdict, by=_who())
+    return replace(verdict, by=os.environ.get("USER", "somebody at the terminal"))
 
 
 def _show_question(view: RunView, asked: AskHuman) -> None:
@@ -106,10 +105,10 @@ def _typed(name: str, value: object) -> object:
     """The new value of an argument, or the same one where it was left: text as it is typed, all
     else as JSON. What is no JSON stays text, for the tool's own check to name.
     """
-    present = value
-    if not isinstance(value, str):
-        present = json_text(value)
-    present = sanitize(str(present))
+    present = json_text(value)
+    if isinstance(value, str):
+        present = value
+    present = sanitize(present)
     typed = read_line(f"{name}: ", present).strip()
     if typed == present.strip():
         return value
@@ -117,10 +116,3 @@ def _typed(name: str, value: object) -> object:
     if found is None or isinstance(value, str):
         return typed
     return found
-
-
-def _who() -> str:
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError):  # a container without a user entry
-        return "somebody at the terminal"

@@ -31,13 +31,13 @@ from ..audit.formats import FORMATS
 from ..audit.imports import is_transcript
 from ..audit.page import runs_to_html
 from ..audit.redaction import Redaction
-from ..audit.report import Note, Step
+from ..audit.report import Event, Note, Step
 from ..errors import FileError
 from ..evaluation import tables
-from ..messages import Checked, Json, Started, User, Verdict
+from ..messages import Checked, Json, ToolResult, User, Verdict
 from ..streaming import Notice
 from .console import RunView
-from .options import Command, File, flags, several
+from .options import Command, flags, new_file, old_file, several
 from .screen import Screen, say
 
 EXIT_CODES = (
@@ -45,16 +45,12 @@ EXIT_CODES = (
     "something in the log could not be read"
 )
 MOST_PLACES = 10  # of what could not be read, on the screen
-LARGEST_PAGE = 50  # megabytes of a transcript; a browser shows no larger page
 
 
-def write_html(path: str, made: Report) -> None:
-    """Write the page of a report to a file that only its owner reads. Raises OSError."""
-    _write(path, to_html(made))
-
-
-def _write(path: str, page: str) -> None:
+def write_page(path: str, page: str) -> None:
+    """Write a page to a file that only its owner reads. Raises OSError."""
     file = Path(path)
+    file.parent.mkdir(parents=True, exist_ok=True)
     file.touch(0o600)
     file.chmod(0o600)  # it may have been there
     file.write_text(page, encoding="utf-8")
@@ -81,42 +77,43 @@ def show(made: Report, view: RunView) -> None:
 
 def _show_entry(entry: Step | Note, view: RunView) -> None:
     if isinstance(entry, Note):
-        if isinstance(entry.entry, User | Verdict | Checked):
-            view(entry.entry)
-        else:
-            view(Notice(entry.text))
+        _show_event(entry, view)
         return
     view(entry.reply)
     for event in entry.events:
-        if event.entry is None or isinstance(event.entry, Started):
-            view(Notice(event.text))
-        else:
-            view(event.entry)
+        _show_event(event, view)
     for text in entry.warnings:
         view(Notice(text))
 
 
-@click.command(cls=Command, no_args_is_help=True, epilog=EXIT_CODES)
-@click.argument("transcript", metavar="RUN.jsonl", type=File(exists=True), is_eager=True)
+def _show_event(event: Event | Note, view: RunView) -> None:
+    if isinstance(event.entry, Checked | ToolResult | User | Verdict):
+        view(event.entry)
+    else:
+        view(Notice(event.text))
+
+
+@click.command(cls=Command, epilog=EXIT_CODES)
+@click.argument("transcript", metavar="RUN.jsonl", type=old_file)
 @flags(
     "output",
-    ("--html", "PATH", File(), "write one self-contained HTML page there"),
-    ("--text", "", bool, False, "print it as text (the default)"),
-    ("--json", "", bool, False, "print one JSON object and nothing else"),
-    ("--to", "FORMAT", ("atif",), "print it as a trajectory of ATIF, for other programs"),
-    ("--redact", "FIELD[,FIELD]", several, "", "hide these fields, and their values everywhere"),
+    ("--html PATH", new_file, "write one self-contained HTML page there"),
+    ("--text", bool, "print it as text (the default)"),
+    ("--json", bool, "print one JSON object and nothing else"),
+    ("--to FORMAT", ("atif",), "print it as a trajectory of ATIF, for other programs"),
+    ("--redact FIELD[,FIELD]", several, "", "hide these fields, and their values everywhere"),
 )
 @flags(
     "runs of other programs",
-    ("--from", "FORMAT", tuple(FORMATS), "the format, where it is not to be recognized"),
-    ("--guarded", "PATTERN[,...]", several, "", "the tools that change the world: 'book_*'"),
-    ("--think", "NAME[,...]", several, "", "tools whose calls are thoughts, besides think"),
-    ("--by", "FACT", str, "", "count for each value of what else the log says (reward)"),
-    ("--strict", "", bool, False, "refuse a log of which something could not be read"),
+    ("--from FORMAT", tuple(FORMATS), "the format, where it is not to be recognized"),
+    ("--guarded PATTERN[,...]", several, "", "the tools that change the world: 'book_*'"),
+    ("--think NAME[,...]", several, "", "tools whose calls are thoughts, besides think"),
+    ("--by FACT", str, "", "count for each value of what else the log says (reward)"),
+    ("--strict", bool, "refuse a log of which something could not be read"),
 )
 def command(**options: Any) -> int:
-    """Show a transcript: as text, as JSON, as one HTML page, as ATIF. Of another program's runs,
-    count what stands behind what; one alone is shown, too.
+    """Show what a run did, or count many. One is shown as text, as JSON, as one HTML page, as ATIF.
+    Of another program's runs, it is counted what stands behind what.
     """
     path = options["transcript"]
     if not options["from"] and is_transcript(path):
@@ -128,11 +125,11 @@ def command(**options: Any) -> int:
     if options["strict"] and unread:
         what = f"{unread[0]} ({len(unread)} in all); leave out --strict to see the rest"
         raise FileError(f"{path}: {what}")
-    _check_names(log, options)
+    table = _table(log, options)
     if len(log.runs) == 1 or options["to"]:
-        _show_each(log, options)
+        _show_each(log, options, table)
     else:
-        _show_table(log, options)
+        _show_table(log, options, table)
     for place in unread[:MOST_PLACES]:
         say(f"not read: {place}")
     if len(unread) > MOST_PLACES:
@@ -152,10 +149,6 @@ def _show_run(record: Record, options: Json) -> None:
             say(warning)
         return
     html = options["html"]
-    megabytes = Path(options["transcript"]).stat().st_size // 1_000_000
-    if html and megabytes >= LARGEST_PAGE:
-        what = f"{megabytes} MB are too much for a page; take --text or --json"
-        raise FileError(f"{options['transcript']}: {what}")
     made = report(
         record.entries,
         header=record.header,
@@ -164,7 +157,7 @@ def _show_run(record: Record, options: Json) -> None:
         guarded=options["guarded"] or None,
     )
     if html:
-        write_html(html, made)
+        write_page(html, to_html(made))
         say(f"wrote {html}")
     if options["json"]:
         print(dumps(to_json_report(made)))
@@ -175,8 +168,10 @@ def _show_run(record: Record, options: Json) -> None:
 # The runs of another program.
 
 
-def _check_names(log: Log, options: Json) -> None:
-    """A name that means nothing here is said, for `0 of 0` says nothing. Raises UsageError."""
+def _table(log: Log, options: Json) -> tables.Section:
+    """What is counted. A name that means nothing here is said, for `0 of 0` says nothing. Raises
+    UsageError.
+    """
     tools = sorted(counts.tools_of(log.runs))
     known = f"no call in the log fits; its tools: {', '.join(tools)}"
     patterns = options["guarded"]
@@ -186,33 +181,26 @@ def _check_names(log: Log, options: Json) -> None:
     if patterns and not counts.fitting(tools, patterns):
         raise click.UsageError(f"--guarded: {known}")
 
-    facts: set[str] = set()
-    for run in log.runs:
-        facts.update(run.facts)
+    facts = set[str]().union(*[run.facts for run in log.runs])
     if options["by"] and options["by"] not in facts:
         raise click.UsageError(f"--by {options['by']}: the log has {', '.join(sorted(facts))}")
-
-
-def _table(log: Log, options: Json) -> tables.Section:
     by = options["by"] or counts.usual_fact(log.runs)
-    return counts.table(log, options["guarded"], by=by)
+    return counts.table(log, patterns, by=by)
 
 
-def _show_each(log: Log, options: Json) -> None:
+def _show_each(log: Log, options: Json, table: tables.Section) -> None:
     for run in log.runs:
         _show_run(Record(run.header, tuple(run.messages), ()), options)
     if not options["json"] and not options["to"]:
-        tables.show([_table(log, options)], Screen())
+        tables.show([table], Screen())
 
 
-def _show_table(log: Log, options: Json) -> None:
-    for name in ("redact", "text"):
-        if options[name]:
-            raise click.UsageError(f"--{name}: of {len(log.runs)} runs there is only the table")
-    table = _table(log, options)
+def _show_table(log: Log, options: Json, table: tables.Section) -> None:
+    if options["redact"]:
+        raise click.UsageError(f"--redact: of {len(log.runs)} runs there is only the table")
     html = options["html"]
     if html:
-        _write(html, runs_to_html(table.name, table.remark, table.rows, log.unread))
+        write_page(html, runs_to_html(table.name, table.remark, table.rows, log.unread))
         say(f"wrote {html}")
     if options["json"]:
         header, *rows = table.rows

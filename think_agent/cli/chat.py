@@ -2,7 +2,7 @@
 
 Rule 1: an error or Ctrl-C ends the turn, not the conversation. What was said and done in it is not
         forgotten: the next request comes after it.
-Rule 2: Ctrl-C clears the line. Twice in a row, it leaves.
+Rule 2: Ctrl-C clears a half-typed line. Twice on an empty one, it leaves.
 """
 
 from collections.abc import Sequence
@@ -13,8 +13,8 @@ from ..errors import FileError, ModelError
 from ..messages import Message
 from ..outcome import Outcome
 from .console import RunView
-from .screen import Screen, read_line, write_block
-from .why import marked, of_last_turn
+from .screen import Screen, half_typed, read_line, write_block
+from .why import explained, of_last_turn
 
 
 def chat(agent: Agent) -> None:
@@ -89,19 +89,15 @@ class Chat:
             case "/reset":
                 self.transcript = ()
                 self.view.print("The conversation is forgotten.", "dim")
-            case "/help":
-                self.view.table(self.help)
             case _:
-                self.view.print(f"not a command: {command}", "red")
+                if command != "/help":
+                    self.view.print(f"not a command: {command}", "red")
                 self.view.table(self.help)
 
     def explain(self, transcript: Sequence[Message]) -> None:
         """Why each step of the last turn was taken."""
         self.view.print("\nWhy each step was taken:")
-        if not transcript:
-            self.view.print("  none was")
-            return
-        for mark, text in marked(of_last_turn(self.agent, transcript)):
+        for mark, text in explained(of_last_turn(self.agent, transcript)):
             write_block(self.view.console, mark, "", text)
 
     def read(self) -> str:
@@ -113,10 +109,12 @@ class Chat:
             except EOFError:
                 return "/quit"
             except KeyboardInterrupt:
-                if is_leaving:
+                is_empty = half_typed() == ""
+                if is_leaving and is_empty:
                     return "/quit"
-                is_leaving = True
-                self.view.print("\n(Ctrl-C again leaves.)", "dim")
+                is_leaving = is_empty
+                if is_empty:
+                    self.view.print("\n(Ctrl-C again leaves.)", "dim")
                 continue
             if text:
                 return text

@@ -25,39 +25,32 @@ from .screen import say
 
 def model_flags(*, default: str) -> Callable[[FC], FC]:
     """Which model, where, and how it is asked: see `chosen_model`."""
-    names = ", ".join(PROVIDERS)
-    if default == "auto":
-        names = f"auto (Ollama where it runs, else a script), {names}"
+    names = f"auto (Ollama where it runs, else a script), {', '.join(PROVIDERS)}"
     return flags(
         "model",
-        ("--provider", "P[:MODEL]", str, default, names),
-        ("--model", "M", str, "another model than the provider's default"),
-        ("--base-url", "U", str, "another server that speaks the provider's protocol"),
-        ("--timeout", "S", positive, "seconds of silence before it is given up"),
-        ("--num-ctx", "N", whole, "Ollama's context window, in tokens"),
-        ("--reasoning", None, get_args(Reasoning), "how much to reason"),
-        ("--max-output-tokens", "N", whole, "tokens a reply"),
-        ("--temperature", "T", float, "0 for the likeliest words"),
-        ("--seed", "N", int, "for the same words again, where a server can"),
+        ("--provider P[:MODEL]", str, default, names),
+        ("--model M", str, "another model than the provider's default"),
+        ("--base-url U", str, "another server that speaks the provider's protocol"),
+        ("--timeout S", positive, "seconds of silence before it is given up"),
+        ("--num-ctx N", whole, "Ollama's context window, in tokens"),
+        ("--reasoning LEVEL", get_args(Reasoning), "how much to reason: off, low, medium or high"),
+        ("--max-output-tokens N", whole, "tokens a reply"),
+        ("--temperature T", float, "0 for the likeliest words"),
+        ("--seed N", int, "for the same words again, where a server can"),
     )
 
 
+ERRORS = ("tell_model", "fail_fast")
 limit_flags = flags(
     "limits",
-    ("--max-model-calls", "N", whole, 30, "model calls a turn"),
-    ("--max-actions", "N", whole, "tool calls a turn, thoughts not counted"),
-    ("--max-tokens", "N", whole, "tokens a turn, input and output"),
-    ("--max-seconds", "S", positive, "seconds a turn"),
-    ("--max-cost", "X", positive, "cost a turn; needs prices in --config"),
-    ("--patience", "N", whole, 3, "failed actions in a row"),
-    ("--keep-turns", "N", whole, "turns of the conversation that a request shows"),
-    (
-        "--on-tool-error",
-        None,
-        ("tell_model", "fail_fast"),
-        "tell_model",
-        "what a failed tool means",
-    ),
+    ("--max-model-calls N", whole, 30, "model calls a turn"),
+    ("--max-actions N", whole, "tool calls a turn, thoughts not counted"),
+    ("--max-tokens N", whole, "tokens a turn, input and output"),
+    ("--max-seconds S", positive, "seconds a turn"),
+    ("--max-cost X", positive, "cost a turn; needs prices in --config"),
+    ("--patience N", whole, 3, "failed actions in a row"),
+    ("--keep-turns N", whole, "turns of the conversation that a request shows"),
+    ("--on-tool-error E", ERRORS, ERRORS[0], f"a failed tool: {' or '.join(ERRORS)}"),
 )
 """The limits of a turn: see `limits`."""
 
@@ -74,7 +67,7 @@ class ModelCommand(Command):
             window = getattr(innermost(chosen_model(ctx)), "window", None)
             if window:
                 yield f"{'context window':18} {window()}"
-        except (ModelError, ValueError, click.UsageError) as error:
+        except (ModelError, click.UsageError) as error:
             yield f"{'context window':18} not known ({error})"
 
 
@@ -106,11 +99,10 @@ def named_model(
     `offline:NAME` may name, at its `pace`; where there are none, any name echoes.
     """
     provider, _, model = spec.partition(":")
-    if "base_url" in options and provider in ("auto", "offline"):
-        hint = "name the provider whose protocol it speaks, such as --provider openai:MODEL"
-        raise click.UsageError(f"--base-url: {hint}")
-
     if provider == "auto":
+        if "base_url" in options:
+            hint = "name the provider whose protocol it speaks, such as --provider openai:MODEL"
+            raise click.UsageError(f"--base-url: {hint}")
         found = _on_this_machine(model)
         if not found:
             return named_model("offline", scripts=scripts, pace=pace)

@@ -98,8 +98,6 @@ class RunView:
         """What was said and done since the run began: all there is of a run that was stopped."""
         self.turn = Turn()
         """The reading of them."""
-        self.asking = ""
-        """The question that waits for a person, while it does."""
         self.on_screen: ToolCall | None = None
         """The call that was shown last, until its result is."""
         self._started = time.monotonic()
@@ -154,15 +152,10 @@ class RunView:
     def stopped(self) -> None:
         """Say what had been done when a person stopped the run, and what had not been."""
         self.stop()
-        done = report(self.turn)
-        self.print("")  # the line of a prompt may not be over
-        if done:
-            self.print(f"Stopped. Done so far:\n{done}", "yellow")
-        else:
-            self.print("Stopped. Nothing was done.", "yellow")
-        if self.asking:
-            self.print("Not done, for it waited for your answer; nothing was written:", "yellow")
-            write_block(self.console, "?", "yellow", self.asking)
+        said = "Stopped. Nothing was done."
+        if self.turn.actions:
+            said = f"Stopped. Done so far:\n{report(self.turn)}"
+        self.print(f"\n{said}", "yellow")  # the line of a prompt may not be over
 
     def print(self, text: str, style: str = "") -> None:
         """Text that a terminal wraps at words, and a pipe does not wrap at all."""
@@ -176,7 +169,6 @@ class RunView:
 
     def start(self) -> None:
         """Show the preview of the reply on its way, where a terminal can wipe it again."""
-        self.asking = ""
         if RunView.in_front is self and self.console.is_interactive:
             self._live = Live(console=self.console, transient=True, get_renderable=self._preview)
             show_typing(False)
@@ -222,11 +214,8 @@ class RunView:
 
     def _show_reply(self, reply: Assistant) -> None:
         self._line("thinking", reply.thinking)
-        if reply.tool_calls or reply.text.strip():
-            self._line("commentary", reply.commentary)
-            self._hold(reply.text)
-        else:
-            self._hold(reply.commentary)
+        self._line("commentary", reply.commentary)
+        self._hold(reply.text)
 
     def _show_call(self, call: ToolCall) -> None:
         """A call, or the thought that it is, where it is not on the screen yet."""
@@ -245,9 +234,8 @@ class RunView:
         call = self.on_screen
         self.on_screen = None
         if result.name == THINK_NAME:
-            if not self.turn.closing:  # else its words may be the answer
-                self._hold("")
-        elif result.is_error:
+            return
+        if result.is_error:
             self._line("error", result.content)
         elif self.verbose or call is None:
             self._line("result", result.content)

@@ -18,10 +18,11 @@ from ..evaluation.scores import VARIED, Setting, named
 from .console import STAND_IN
 from .options import (
     Command,
-    File,
     config_flags,
     flags,
     given,
+    new_file,
+    old_file,
     positive,
     prices_of,
     several,
@@ -35,46 +36,42 @@ EXIT_CODES = (
 )
 
 
-@click.command(cls=Command, no_args_is_help=True, epilog=EXIT_CODES)
-@click.argument("cases", type=File(exists=True), is_eager=True)
+@click.command(cls=Command, epilog=EXIT_CODES)
+@click.argument("cases", type=old_file)
 @flags(
     "what is compared: each combination of",
-    ("--provider", "P[:MODEL],...", several, "ollama", "models; offline:NAME is a script"),
-    ("--force", "F,...", several, "first", "never, first, always"),
-    ("--think", "T,...", several, "on", "on; minimal: no exit signal; none: no tool"),
-    ("--cover", "C,...", several, "gate", "gate, carry, none: what a guarded call stands behind"),
-    ("--silence", "S,...", several, "confirm", "confirm, accept: a reply that calls no tool"),
-    ("--done-when", "D,...", several, "off", "off, on: is it checked that all is done?"),
-    ("--advice", "A,...", several, "off", "off, on: the suite's advice on how to think"),
-    ("--reasoning", "R,...", several, "default", "default, off, low, medium, high: its own"),
-    ("--dialect", "D,...", several, "native", "native, json, react, auto"),
-    ("--enforce", "E,...", several, "off", "off, on: a world that refuses gives answers away"),
-    ("--max-output-tokens", "N", whole, "tokens a reply, the same in all of them"),
-    ("--four-rows", "", bool, False, "or the rows of Anthropic's article, and what each adds"),
+    ("--provider P[:MODEL],...", several, "ollama", "models; offline:NAME is a script"),
+    ("--force F,...", several, "first", "never, first, always"),
+    ("--think T,...", several, "on", "on; minimal: no exit signal; none: no tool"),
+    ("--cover C,...", several, "gate", "gate, carry, none: what a guarded call stands behind"),
+    ("--silence S,...", several, "confirm", "confirm, accept: a reply that calls no tool"),
+    ("--done-when D,...", several, "off", "off, on: is it checked that all is done?"),
+    ("--advice A,...", several, "off", "off, on: the suite's advice on how to think"),
+    ("--reasoning R,...", several, "default", "default, off, low, medium, high: its own"),
+    ("--dialect D,...", several, "native", "native, json, react, auto"),
+    ("--enforce E,...", several, "off", "off, on: a world that refuses gives answers away"),
+    ("--max-output-tokens N", whole, "tokens a reply, the same in all of them"),
+    ("--four-rows", bool, "or the rows of Anthropic's article, and what each adds"),
 )
 @flags(
     "runs",
-    ("--base-url", "U", str, "another server, for all of the providers"),
-    ("--timeout", "S", positive, 120.0, "seconds of silence before a model is given up"),
-    ("--trials", "K", whole, 1, "runs of each case"),
-    ("--concurrency", "N", whole, "runs at the same time; 4, on Ollama 1"),
-    ("--shard", "I/N", str, "1/1", "run the I-th of every N trials; merge the files with cat"),
+    ("--base-url U", str, "another server, for all of the providers"),
+    ("--timeout S", positive, 120.0, "seconds of silence before a model is given up"),
+    ("--trials K", whole, 1, "runs of each case"),
+    ("--concurrency N", whole, "runs at the same time; 4, on Ollama 1"),
+    ("--shard I/N", str, "1/1", "run the I-th of every N trials; merge the files with cat"),
 )
 @flags(
     "files",
-    ("--suite", "MODULE", str, "default: the suite.py beside the cases"),
-    (
-        "--out",
-        "PATH",
-        File(makes_folders=True),
-        "runs/eval.jsonl",
-        "results; a run goes on where the file ends",
-    ),
+    ("--suite MODULE", str, "default: the suite.py beside the cases"),
+    ("--out PATH", new_file, "runs/eval.jsonl", "results; a run goes on where the file ends"),
 )
 @config_flags
 @click.pass_context
 def command(ctx: click.Context, /, out: str, **settings: Any) -> None:
-    """Run cases x models x settings x trials, and say what is a finding."""
+    """Measure whether thinking helps. It runs cases x models x settings x trials, and says what is
+    a finding.
+    """
     known = prices_of(ctx)
     settings["max_output_tokens"] = [settings["max_output_tokens"]]
     arms = {name: settings[name] for name in VARIED}
@@ -89,10 +86,8 @@ def command(ctx: click.Context, /, out: str, **settings: Any) -> None:
     evaluation.try_models()
     _announce(evaluation, wanted, settings["trials"])
     _run(evaluation, out)
-    prices = {}
-    for setting, model in evaluation.models.items():
-        if model.model in known:
-            prices[setting] = known[model.model]
+    models = evaluation.models.items()
+    prices = {setting: known[m.model] for setting, m in models if m.model in known}
     tables.show(report(evaluation.found(), prices, evaluation.comparisons), Screen())
     if evaluation.missing:
         say(f"{count(evaluation.missing, 'run')} of this plan are missing in {out}")
@@ -102,12 +97,12 @@ def _announce(evaluation: Evaluation, wanted: list[Setting], trials: int) -> Non
     """What will be run and compared, before anything is paid."""
     names = named(wanted)
     for setting in wanted:
+        text = f"to run: {names[setting]}"
         if setting in evaluation.impossible:
-            say(f"skipped {names[setting]}: {evaluation.impossible[setting]}")
+            text = f"skipped {names[setting]}: {evaluation.impossible[setting]}"
         elif setting.is_scripted:
-            say(f"to run: {names[setting]}, a {STAND_IN}")
-        else:
-            say(f"to run: {names[setting]}")
+            text += f", a {STAND_IN}"
+        say(text)
     tested = [comparison for comparison in evaluation.comparisons if comparison.is_tested]
     for comparison in tested:
         say(f"to compare: {names[comparison.setting]} and {names[comparison.against]}")
@@ -121,9 +116,8 @@ def _run(evaluation: Evaluation, out: str) -> None:
     waiting = len(evaluation.waiting)
     if waiting < jobs:
         say(f"{jobs - waiting} of {jobs} runs are done already, in {out}")
-    is_hidden = not sys.stderr.isatty()
     try:
-        with click.progressbar(length=waiting, file=sys.stderr, hidden=is_hidden) as bar:
+        with click.progressbar(length=waiting, file=sys.stderr, label="runs") as bar:
             evaluation.run(lambda result: bar.update(1))
     except KeyboardInterrupt:
         done = f"{jobs - len(evaluation.waiting)} of {jobs} runs are done"

@@ -4,13 +4,13 @@ Rule 1: an error that a user can meet is one line on stderr that says what to do
 Rule 2: the exit code tells how it ended (`EXIT_CODES`).
 """
 
-import io
 import os
 import signal
 import sys
 import warnings
 
 import click
+from click.exceptions import NoArgsIsHelpError
 
 from .. import __version__
 from ..errors import FileError, ModelError
@@ -23,14 +23,11 @@ from .screen import accept_any_text, say
 EXIT_CODES = (
     "exit codes: 0 an answer was given, 1 a model or file is out of reach, 2 a flag or variable "
     "is wrong, 3 no regular answer (limit, unmet, needs_human, ...), 130 stopped by Ctrl-C or "
-    "SIGTERM, 141 the reader of the output went away. "
-    "Each flag is a variable, too: --base-url is THINK_AGENT_BASE_URL."
+    "SIGTERM. Each flag is a variable, too: --base-url is THINK_AGENT_BASE_URL."
 )
 
-READER_GONE = 141  # what a shell says of a program that SIGPIPE ended
 
-
-@click.group(commands={"audit": audit, "eval": evaluate, "probe": probe}, no_args_is_help=True)
+@click.group(commands={"audit": audit, "eval": evaluate, "probe": probe})
 @click.version_option(__version__, message="%(version)s")
 def think_agent() -> None:
     """Ask an endpoint what it does, measure whether thinking helps, read what a run did."""
@@ -45,48 +42,28 @@ def run(command: click.Command, prog: str, words: list[str] | None = None) -> in
     """Run a command line, that of this process where no `words` are given; the exit code."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # it ends a run as Ctrl-C does
     warnings.showwarning = lambda message, *_: say(str(message))
-    if sys.stdin is None:  # closed by whoever started us: nothing to read
-        sys.stdin = io.StringIO()
-    if sys.stdout is None:
-        say("error: stdout is closed, so nothing could be shown")
-        return 1
     for stream in (sys.stdin, sys.stdout, sys.stderr):
         accept_any_text(stream)
 
     try:
-        if words is None:
-            words = sys.argv[1:]
-        code = _run(command, prog, words)
+        code = int(command.main(words, prog, standalone_mode=False) or 0)
         sys.stdout.flush()
         return code
-    except OSError as error:
-        # Else Python would try to write the rest when it exits.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if isinstance(error, BrokenPipeError):
-            return READER_GONE  # nothing more can be said to it
-        say(f"error: {error}")  # the disk is full, say
-        return 1
-
-
-def _run(command: click.Command, prog: str, words: list[str]) -> int:
-    try:
-        with command.make_context(prog, words) as ctx:
-            return int(command.invoke(ctx) or 0)
-    except click.exceptions.Exit as done:  # --help, --version
-        return done.exit_code
-    except click.exceptions.NoArgsIsHelpError as error:
+    except NoArgsIsHelpError as error:
         print(error.message)
-        if isinstance(error.ctx.command, click.Group):
-            return 0
         return 2
-    except (ModelError, FileError) as error:
-        return _failed(str(error), 1)
     except click.ClickException as error:
         return _failed(error.format_message(), 2)
     except ValueError as error:
         return _failed(str(error), 2)
-    except KeyboardInterrupt as stop:
-        say(str(stop) or "stopped")
+    except (ModelError, FileError) as error:
+        return _failed(str(error), 1)
+    except OSError as error:  # the disk is full, or the reader of a pipe went away
+        # Else Python would try to write the rest when it exits.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _failed(str(error), 1)
+    except click.Abort as stop:  # as click calls a KeyboardInterrupt
+        say(str(stop.__cause__) or "stopped")
         return 130
 
 

@@ -13,33 +13,27 @@ The flags of the model and of its limits are in `choosing.py`.
 
 import difflib
 import os
-import stat
 import tomllib
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import click
-import pydantic
-from click import Context, Parameter, ParameterSource
+from click import Context, ParameterSource
 from click.decorators import FC
+from pydantic import TypeAdapter
 
-from ..errors import FileError
 from ..policies import Price
 from ..providers.address import shown_address
-from ..schema import problems
 from .screen import say
 
 PREFIX = "THINK_AGENT"
 SECTION = "think_agent"
 PRICES = "think_agent.prices"  # in `Context.meta`: those of the config file
-FILES = "think_agent.files"  # in `Context.meta`: the files that are taken, and by whom
+FILES = "think_agent.files"  # in `Context.meta`: the files that a flag has
 
 whole = click.IntRange(min=1)
-whole.name = "whole number from 1"  # as errors say it
 positive = click.FloatRange(min=0, min_open=True)
-positive.name = "number above 0"
 
 
 class Flag(click.Option):
@@ -51,32 +45,30 @@ class Flag(click.Option):
 
     def get_error_hint(self, ctx: Context | None) -> str:
         assert ctx
-        where = source(ctx, self.name)
-        if where in ("flag", "default"):
-            return self.opts[-1]
-        return f"{self.opts[-1]} ({where})"
+        return f"{self.opts[-1]} ({source(ctx, self.name)})"
 
 
 def flags(group: str, *rows: tuple[Any, ...]) -> Callable[[FC], FC]:
-    """Flags of a group of the help: name (`-v --verbose`), metavar, type, the default where there
-    is one, and help of each. A type may be `bool`, which takes no value, or a tuple of choices.
+    """Flags of a group of the help: name and metavar (`--seed N`; two names are `-v,--verbose`),
+    type, the default where there is one, and help of each. A type may be `bool`, which takes no
+    value, or a tuple of choices.
     """
 
     def add(command: FC) -> FC:
-        for names, metavar, type, *defaults, help in reversed(rows):
-            default = [*defaults, None][0]
+        for words, type, *defaults, help in reversed(rows):
+            names, _, metavar = words.partition(" ")
             if isinstance(type, tuple):
                 type = click.Choice(type)
             add_flag = click.option(
-                *names.split(),
+                *names.split(","),
                 cls=Flag,
                 group=group,
                 metavar=metavar,
                 type=type,
                 is_flag=type is bool,
-                is_eager=getattr(type, "is_config", False),
-                default=default,
-                show_default=bool(default),
+                is_eager=type is config_file,
+                default=[*defaults, None][0],
+                show_default=True,
                 help=help,
             )
             command = add_flag(command)
@@ -100,7 +92,7 @@ class Command(click.Command):
 
         for group, records in groups.items():
             with formatter.section(group):
-                formatter.write_dl(records, col_max=24)
+                formatter.write_dl(records)
 
     def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
         rest = super().parse_args(ctx, args)
@@ -115,23 +107,12 @@ class Command(click.Command):
         """What `--show-config` prints: each setting, its value, and where that came from; prices
         included.
         """
-        for param in self.params:
-            name = param.name
-            if not isinstance(param, Flag) or name not in ctx.params:
-                continue
-            value = ctx.params[name]
-            if value is None:
-                value = "-"
-            elif name == "base_url":  # it may hold a key
+        for name, value in ctx.params.items():
+            if name == "base_url" and value:  # it may hold a key
                 value = shown_address(value)
             yield f"{name:18} {value!s:20} {source(ctx, name)}"
-
         for model, price in prices_of(ctx).items():
-            costs = [f"{kind} {cost}" for kind, cost in asdict(price).items() if cost is not None]
-            yield f"{'prices.' + model:18} {', '.join(costs):20} {ctx.params['config']}"
-
-    def get_short_help_str(self, limit: int = 0) -> str:
-        return super().get_short_help_str(999)  # a sentence is not cut
+            yield f"{'prices.' + model:18} {price!s:20} {ctx.params['config']}"
 
 
 def source(ctx: Context, name: str) -> str:
@@ -167,95 +148,77 @@ def several(text: str) -> tuple[str, ...]:
     return tuple(value.strip() for value in text.split(",") if value.strip())
 
 
-@dataclass(eq=False)
-class File(click.ParamType[str]):
-    """A file to be written, or to be read where it has to be there: `exists=True`. A path that will
-    not do is a FileError, and so is one that another flag has: the second would destroy the first.
-    `makes_folders`: whoever writes makes the folders, too. `is_config`: it is read at once.
-    """
-
-    exists: bool = False
-    makes_folders: bool = False
-    is_config: bool = False
-    name = "file"
-
-    def convert(self, value: Any, param: Parameter | None, ctx: Context | None) -> str:
-        assert param
-        assert ctx
-        path = Path(value).expanduser()
-        where = f"the {param.name}"
-        if isinstance(param, Flag):
-            where = param.get_error_hint(ctx)
-        problem = self._problem(path)
-        other = ctx.meta.setdefault(FILES, {}).setdefault(os.path.realpath(path), where)
-        if other != where:
-            problem = f"that is the file of {other}"
-        if problem:
-            raise FileError(f"{where}: {path}: {problem}; choose another path")
-        if self.is_config:
-            _read_config(ctx, path)
-        return str(path)
-
-    def _problem(self, path: Path) -> str:
-        """Why the path will not do; empty where it will."""
-        try:
-            is_regular = stat.S_ISREG(path.stat().st_mode)
-        except FileNotFoundError:
-            if self.exists:
-                return "there is no such file"
-            folder = path.resolve().parent
-            if self.makes_folders or os.access(folder, os.W_OK):
-                return ""
-            return f"there is no folder {folder} to write to"
-        except OSError as error:
-            return str(error.strerror)
-        if not is_regular:  # a FIFO would be waited for
-            return "that is no regular file"
-        if self.exists or os.access(path, os.W_OK):
-            return ""
-        return "it is not yours to write"
+def old_file(text: str) -> str:
+    """A file to be read, for `type=`."""
+    path = _alone(text)
+    if not path.is_file():  # a FIFO would be waited for
+        raise click.BadParameter(f"{path}: there is no such file")
+    return str(path)
 
 
-def _read_config(ctx: Context, path: Path) -> None:
-    """The section of a TOML file becomes the defaults of the other flags."""
+def new_file(text: str) -> str:
+    """A file to be written, for `type=`. Whoever writes it makes its folders, too."""
+    path = _alone(text)
+    folder = path.parent
+    while not folder.exists():
+        folder = folder.parent
+    will_do = os.access(folder, os.W_OK | os.X_OK)
+    if os.path.lexists(path):
+        will_do = path.is_file() and os.access(path, os.W_OK)
+    if not will_do:
+        raise click.BadParameter(f"{path}: no file can be written there; choose another path")
+    return str(path)
+
+
+def _alone(text: str) -> Path:
+    """The path, which no other flag has: the second would destroy the first."""
+    path = Path(text).expanduser()
+    real = os.path.realpath(path)
+    taken = click.get_current_context().meta.setdefault(FILES, [])
+    if real in taken:
+        raise click.BadParameter(f"{path}: another flag has that file; choose another path")
+    taken.append(real)
+    return path
+
+
+def config_file(text: str) -> str:
+    """A TOML file, for `type=`: its section becomes the defaults of the other flags."""
+    path = old_file(text)
+    ctx = click.get_current_context()
     try:
-        section = tomllib.loads(path.read_text(encoding="utf-8"))[SECTION]
+        section = tomllib.loads(Path(path).read_text(encoding="utf-8"))[SECTION]
         prices = section.pop("prices", {})
-        ctx.meta[PRICES] = pydantic.TypeAdapter(dict[str, Price]).validate_python(prices)
-    except pydantic.ValidationError as error:
-        advice = f'write a table ["MODEL"] with prices per million tokens ({problems(error)})'
-        raise click.UsageError(f"{path}: prices: {advice}") from error
-    except (ValueError, KeyError, AttributeError) as error:
-        expected = f"not valid TOML with a section [{SECTION}]"
+        ctx.meta[PRICES] = TypeAdapter(dict[str, Price]).validate_python(prices)
+    except (ValueError, KeyError) as error:
+        expected = f"not valid TOML with a section [{SECTION}] and tables of prices"
         raise click.UsageError(f"{path}: {expected} ({error})") from error
     # As text, as it would have been typed: so that `true` is no whole number.
     ctx.default_map = {name: str(value) for name, value in section.items()}
+    return path
 
 
 config_flags = flags(
     "files",
-    ("--config", "FILE", File(exists=True, is_config=True), f"settings in TOML, under [{SECTION}]"),
-    ("--show-config", "", bool, False, "print the settings and stop"),
+    ("--config FILE", config_file, f"settings in TOML, under [{SECTION}]"),
+    ("--show-config", bool, "print the settings and stop"),
 )
 """`--config`, which is read before the others, and `--show-config`."""
 
 
 def _check_names(ctx: Context) -> None:
     """A name that is nearly a setting of this command is an error. Any other may be meant for
-    another command: it is named, and nothing more.
+    another command.
     """
     known = [param.name for param in ctx.command.params]
-    places = {name: f"{ctx.params['config']}: {name}" for name in ctx.default_map or ()}
+    named = {*(ctx.default_map or ())}
     for variable in os.environ:
         if variable.startswith(f"{PREFIX}_"):
-            places[variable.removeprefix(f"{PREFIX}_").lower()] = variable
-
-    for name in sorted(places.keys() - set(known)):
+            named.add(variable.removeprefix(f"{PREFIX}_").lower())
+    for name in named.difference(known):
         near = difflib.get_close_matches(name, known, n=1, cutoff=0.8)
         if near:
             hint = f"did you mean {near[0]}?"
-            raise click.UsageError(f"{places[name]}: there is no such setting; {hint}")
-        say(f"{places[name]}: means nothing to {ctx.command_path}")
+            raise click.UsageError(f"{name}: there is no such setting, in file or variable; {hint}")
 
 
 def _drop_what_is_of_another(ctx: Context) -> None:
@@ -263,13 +226,9 @@ def _drop_what_is_of_another(ctx: Context) -> None:
     one's server is to get no key of this one.
     """
     for name in ("base_url", "model"):
-        if not ctx.params.get(name):
-            continue
-        its_source = ctx.get_parameter_source(name)
-        provider_source = ctx.get_parameter_source("provider")
-        assert its_source
-        assert provider_source
-        if its_source > provider_source:
+        its_source = ctx.get_parameter_source(name) or 0
+        provider_source = ctx.get_parameter_source("provider") or 0
+        if ctx.params.get(name) and its_source > provider_source:
             ctx.params[name] = None
             where = f"--{name.replace('_', '-')} ({source(ctx, name)})"
             say(f"{where}: left out, it was said of another provider than --provider")

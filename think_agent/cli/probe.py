@@ -6,8 +6,8 @@ from json import dumps
 import click
 
 from ..evaluation.tables import Section, show
-from ..probe.asking import planned, probe
-from ..probe.report import IGNORED
+from ..probe.asking import probe
+from ..probe.report import QUESTIONS
 from .choosing import ModelCommand, chosen_model, model_flags
 from .options import config_flags, flags
 from .screen import Screen, say
@@ -17,17 +17,19 @@ EXIT_CODES = "exit codes: 0 there is a table, 1 no answer came, 2 a flag is wron
 
 @click.command(cls=ModelCommand, epilog=EXIT_CODES)
 @model_flags(default="ollama")
-@flags("output", ("--json", "", bool, False, "print one JSON object and nothing else"))
+@flags("output", ("--json", bool, "print one JSON object and nothing else"))
 @config_flags
 @click.pass_context
 def command(ctx: click.Context, /, json: bool, **_: object) -> None:
-    """Ask an endpoint what it really does: tools, forcing, schemas, streaming."""
+    """Ask an endpoint what it really does. That is: tools, forcing, schemas, streaming."""
     if ctx.params["provider"].partition(":")[0] in ("auto", "offline"):
         raise click.UsageError("--provider: name a real one, there is nothing else to probe")
     model = chosen_model(ctx)
     spec = f"{model.name}:{model.model}"
-    calls = len(planned(model))
-    say(f"probe: {calls} calls to {spec}, one of about 5,000 tokens; a refusal is asked twice")
+    calls = len(QUESTIONS)
+    say(
+        f"probe: up to {calls} calls to {spec}, one of about 5,000 tokens; a refusal is asked twice"
+    )
     found = probe(model)
     if json:
         print(dumps(asdict(found)))
@@ -35,6 +37,5 @@ def command(ctx: click.Context, /, json: bool, **_: object) -> None:
     rows = [("what", "result"), *[(row.name, row.text) for row in found.rows]]
     best = found.recommended
     advice = f"recommended: --force {best.force} --dialect {best.dialect} ({best.because})"
-    if any(row.result == "silently ignored" for row in found.rows):
-        advice = f"{IGNORED}\n{advice}"
-    show([Section(spec, "one try each", rows), Section("", advice)], Screen())
+    remark = "one try each; silently ignored: taken without an error, and not done"
+    show([Section(spec, remark, rows), Section("", advice)], Screen())

@@ -30,10 +30,6 @@ class Screen(Console):
         if self.width < 1:  # COLUMNS=0
             self.width = 80
 
-    def on_broken_pipe(self) -> None:
-        """Leave it to whoever runs the command; rich's own would exit."""
-        raise BrokenPipeError
-
 
 def accept_any_text(stream: object) -> None:
     """From now on, what the stream cannot encode or decode is escaped instead of raising."""
@@ -74,21 +70,23 @@ def say(line: str) -> None:
 
 
 def read_line(prompt: str, present: str = "") -> str:
-    """A line from stdin, a terminal or not, with `present` filled in where it can be edited. Raises
-    EOFError where the input is over.
+    """A line from stdin, a terminal or not. `present` stands there to be edited where it can be;
+    an empty line keeps it. Raises EOFError where the input is over.
     """
     with suppress(ImportError):  # there is none on Windows
-        import readline  # with it, prompts have a history
+        import readline  # with it, prompts have a history, too
 
-        if present and sys.stdin.isatty():
-            readline.set_startup_hook(lambda: readline.insert_text(present))
-            try:
-                return input(prompt)
-            finally:
-                readline.set_startup_hook()
-    if not present:
-        return input(prompt)
-    return input(f"{prompt}[{present}] ") or present
+        readline.set_startup_hook(lambda: readline.insert_text(present))
+    return input(prompt) or present
+
+
+def half_typed() -> str:
+    """What stands on the line that Ctrl-C ended."""
+    with suppress(ImportError):
+        import readline
+
+        return readline.get_line_buffer()
+    return ""
 
 
 def show_typing(is_shown: bool, *, forget: bool = False) -> None:

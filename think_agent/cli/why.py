@@ -27,16 +27,10 @@ def of_last_turn(agent: Agent, transcript: Sequence[Message]) -> list[Explained]
     return explain(agent, transcript)[len(before) :]
 
 
-def explained(steps: Iterable[Explained]) -> Iterator[str]:
-    """Why each step of a run was taken, a line each: what `next_step` planned, which policies
-    changed it to what, and what came of it.
+def explained(steps: Iterable[Explained]) -> Iterator[tuple[str, str]]:
+    """Why each step of a run was taken: what `next_step` planned, which policies changed it to
+    what, and what came of it. Lines: the mark of each, and what wraps beside it.
     """
-    for mark, text in marked(steps):
-        yield f"{mark} {text}"
-
-
-def marked(steps: Iterable[Explained]) -> Iterator[tuple[str, str]]:
-    """The same lines: the mark of each, and what wraps beside it."""
     for number, step in enumerate(steps, 1):
         mark = f"{number:>3}."
         for who, what in step.planned:

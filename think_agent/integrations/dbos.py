@@ -51,12 +51,10 @@ from ..text import canonical
 from ..tools import Tool
 from ..transcript import utc_now
 
-PASSING = (ConnectionFailed, Overloaded, RateLimited, TimedOut)  # may be over in a minute
-
 
 def is_passing(error: BaseException) -> bool:
-    """May asking again help?"""
-    return isinstance(error, PASSING)
+    """May it be over in a minute?"""
+    return isinstance(error, ConnectionFailed | Overloaded | RateLimited | TimedOut)
 
 
 ASK_THE_MODEL: StepOptions = {

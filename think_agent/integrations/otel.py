@@ -38,10 +38,9 @@ except ImportError as error:
 
 from .. import __version__
 from ..errors import ModelError
-from ..messages import MESSAGES, Assistant, Checked, Json, Spoken, ToolCall, ToolResult, Usage, User
+from ..messages import MESSAGES, Assistant, Checked, Json, Spoken, ToolResult, Usage, User
 from ..outcome import Outcome
 from ..running import Event
-from ..text import well_formed
 from ..turn import Turn
 
 CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
@@ -76,45 +75,47 @@ class Spans(AbstractContextManager["Spans", None]):
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if self._agent is None:
             return
-        if isinstance(error, ModelError):
-            chat = self._start("chat", {"gen_ai.operation.name": "chat"}, SpanKind.CLIENT)
-            _fail(chat, error)
-            chat.end()
+        failed: Json = {}
         if error is not None:  # without one, somebody left a stream early
-            _fail(self._agent, error)
-        self._agent.end()
+            failed = {"error.type": type(error).__name__}
+        if isinstance(error, ModelError):
+            self._record("chat", {"gen_ai.operation.name": "chat", **failed}, SpanKind.CLIENT)
+        _end(self._agent, failed, str(error))
         self._agent = None
 
     def __call__(self, event: Event) -> None:
-        now = time.time_ns()
-        if isinstance(event, User) and event.kind == "person":
-            self._turn = Turn()
-            self._since = now
+        if isinstance(event, User):
+            self._since = time.time_ns()
+            if event.kind == "person":
+                self._turn = Turn()
         if self._agent is None:
             self._agent = self._start("invoke_agent", {"gen_ai.operation.name": "invoke_agent"})
 
         match event:
-            case Assistant():
-                self._chat(event).end(now)
-            case ToolResult():
-                self._tool(event).end(now)
-            case Checked():
-                self._check(event).end(now)
+            case Assistant(model=model):
+                self._record(f"chat {model}".strip(), self._chat(event), SpanKind.CLIENT)
+            case ToolResult(name=name):
+                self._record(f"execute_tool {name}", self._tool(event))
+            case Checked(name=name):
+                self._record(f"check {name}", self._check(event))
             case Outcome():
-                self._finish(self._agent, event)
-
+                _end(self._agent, _outcome(event))
+                self._agent = None
         if isinstance(event, MESSAGES):
             self._turn.add(event)
-        if isinstance(event, (Spoken, Checked)):  # any other message is a part of a call
-            self._since = now
 
     def _start(self, name: str, attributes: Json, kind: SpanKind = SpanKind.INTERNAL) -> Span:
         """A span that begins where the last message ended, under the one of the agent."""
         parent = trace.set_span_in_context(self._agent) if self._agent else None
-        title = well_formed(name.strip())
-        return self._tracer.start_span(title, parent, kind, attributes, start_time=self._since)
+        return self._tracer.start_span(name, parent, kind, attributes, start_time=self._since)
 
-    def _chat(self, reply: Assistant) -> Span:
+    def _record(self, name: str, attributes: Json, kind: SpanKind = SpanKind.INTERNAL) -> None:
+        """The span of a message, which is there now."""
+        span = self._start(name, attributes, kind)
+        self._since = time.time_ns()
+        _end(span, attributes, at=self._since)
+
+    def _chat(self, reply: Assistant) -> Json:
         finished = FINISHED.get(reply.stop_reason, "error")
         attributes: Json = {
             "gen_ai.operation.name": "chat",
@@ -129,61 +130,55 @@ class Spans(AbstractContextManager["Spans", None]):
             answer = {**_message(reply), "finish_reason": finished}
             attributes["gen_ai.input.messages"] = json.dumps(asked)
             attributes["gen_ai.output.messages"] = json.dumps([answer])
-        return self._start(f"chat {reply.model}", attributes, SpanKind.CLIENT)
+        return attributes
 
-    def _tool(self, result: ToolResult) -> Span:
+    def _tool(self, result: ToolResult) -> Json:
         attributes: Json = {
             "gen_ai.operation.name": "execute_tool",
-            "gen_ai.tool.name": well_formed(result.name),
+            "gen_ai.tool.name": result.name,
             "gen_ai.tool.type": "function",
-            "gen_ai.tool.call.id": well_formed(result.call_id),
+            "gen_ai.tool.call.id": result.call_id,
         }
-        call = self._call_of(result)
-        if self._content and call:
-            attributes["gen_ai.tool.call.arguments"] = json.dumps(call.arguments)
-            attributes["gen_ai.tool.call.result"] = well_formed(result.content)
+        arguments = {call.id: call.arguments for call in self._turn.pending}
+        if self._content and result.call_id in arguments:
+            attributes["gen_ai.tool.call.arguments"] = json.dumps(arguments[result.call_id])
+            attributes["gen_ai.tool.call.result"] = result.content
         if result.in_doubt:
             attributes["think_agent.in_doubt"] = True
+        if result.is_error:
+            attributes["error.type"] = result.refused or "failed"
+        return attributes
 
-        span = self._start(f"execute_tool {result.name}", attributes)
-        if result.is_error:  # its text is content, so it is no status description
-            span.set_attribute("error.type", result.refused or "failed")
-            span.set_status(StatusCode.ERROR)
-        return span
-
-    def _call_of(self, result: ToolResult) -> ToolCall | None:
-        for call in self._turn.pending:
-            if call.id == result.call_id:
-                return call
-        return None
-
-    def _check(self, check: Checked) -> Span:
+    def _check(self, check: Checked) -> Json:
         attributes: Json = {"think_agent.check": check.name}
-        if self._content and check.missing is not None:
-            attributes["think_agent.missing"] = well_formed(check.missing)
-        span = self._start(f"check {check.name}", attributes)
         if check.missing is not None:
-            span.set_attribute("error.type", "unmet")
-            span.set_status(StatusCode.ERROR)
-        return span
-
-    def _finish(self, agent: Span, outcome: Outcome) -> None:
-        """End the span of a run that came to its outcome."""
-        agent.set_attributes(_usage(outcome.usage))
-        agent.set_attribute("think_agent.exit", outcome.exit)
-        agent.set_attribute("think_agent.actions_behind_a_thought", outcome.behind_a_thought)
-        if outcome.cost is not None:
-            agent.set_attribute("think_agent.cost", outcome.cost)
-        if outcome.exit == "unmet":
-            agent.set_attribute("error.type", "unmet")
-            agent.set_status(StatusCode.ERROR)
-        agent.end()
-        self._agent = None
+            attributes["error.type"] = "unmet"
+            if self._content:
+                attributes["think_agent.missing"] = check.missing
+        return attributes
 
 
-def _fail(span: Span, error: BaseException) -> None:
-    span.set_attribute("error.type", type(error).__name__)
-    span.set_status(StatusCode.ERROR, well_formed(str(error)))
+def _end(span: Span, attributes: Json, text: str | None = None, at: int | None = None) -> None:
+    """Failed with an `error.type`. What a tool or a check says of it is content, so it is no
+    status description (`text`).
+    """
+    span.set_attributes(attributes)
+    if "error.type" in attributes:
+        span.set_status(StatusCode.ERROR, text)
+    span.end(at)
+
+
+def _outcome(outcome: Outcome) -> Json:
+    attributes: Json = {
+        "think_agent.exit": outcome.exit,
+        "think_agent.actions_behind_a_thought": outcome.behind_a_thought,
+        **_usage(outcome.usage),
+    }
+    if outcome.cost is not None:
+        attributes["think_agent.cost"] = outcome.cost
+    if outcome.exit == "unmet":
+        attributes["error.type"] = "unmet"
+    return attributes
 
 
 def _usage(usage: Usage) -> Json:
@@ -201,23 +196,18 @@ def _usage(usage: Usage) -> Json:
 def _message(message: Spoken) -> Json:
     """A message in the shape of the conventions: a role and parts."""
     match message:
-        case Assistant():
-            return {"role": "assistant", "parts": _parts(message)}
+        case User(text=text):
+            return {"role": "user", "parts": [{"type": "text", "content": text}]}
         case ToolResult(call_id=id, content=content):
             part = {"type": "tool_call_response", "id": id, "response": content}
             return {"role": "tool", "parts": [part]}
-        case User(text=text):
-            return {"role": "user", "parts": [{"type": "text", "content": text}]}
-
-
-def _parts(reply: Assistant) -> list[Json]:
-    parts: list[Json] = []
-    if reply.thinking:
-        parts.append({"type": "reasoning", "content": reply.thinking})
-    if reply.text:
-        parts.append({"type": "text", "content": reply.text})
-    for call in reply.tool_calls:
-        parts.append(
-            {"type": "tool_call", "id": call.id, "name": call.name, "arguments": call.arguments}
-        )
-    return parts
+        case Assistant(tool_calls=calls):
+            texts = {"reasoning": message.thinking, "text": message.text}
+            parts: list[Json] = []
+            for kind, text in texts.items():
+                if text:
+                    parts.append({"type": kind, "content": text})
+            for call in calls:
+                named = {"id": call.id, "name": call.name, "arguments": call.arguments}
+                parts.append({"type": "tool_call", **named})
+            return {"role": "assistant", "parts": parts}

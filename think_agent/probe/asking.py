@@ -6,8 +6,7 @@ Rule 1: asking and judging are apart. `observe` asks a Model the questions, by R
         the answers mean is in `report.py`.
 Rule 2: an error is a finding, and the probe goes on. Only the plain question must be answered:
         where it fails (no server, a wrong key), the rest would, too, and its error is the probe's.
-Rule 3: a tool choice that the provider is known not to take is not sent; one that the kit learned
-        on the way is forgotten before each question, so that each gets its own answer.
+Rule 3: a tool choice that the provider is known not to take is not sent.
 
 Limitations: one try a row. What a small model did once it may do otherwise the next time.
 """
@@ -33,20 +32,14 @@ def probe(model: Model) -> Report:
     return Report(model.name, model.model, rows, advice)
 
 
-def planned(model: Model) -> list[str]:
-    """The questions that this model will be asked: all but the choices it is known not to take."""
-    return [name for name in QUESTIONS if _refusals(model).get(name) != ""]
-
-
 def observe(model: Model) -> dict[str, Seen]:
     """What came of each question that was asked."""
-    refusals = _refusals(model)
-    asked = planned(model)
-    known = dict.fromkeys(QUESTIONS.keys() - asked, "")
+    # The provider's own memory of refused choices (`Provider.refused`); other models have none.
+    refused: dict[str, str] = getattr(innermost(model), "refused", {})
     seen = {}
-    for name in asked:
-        refusals.clear()
-        refusals.update(known)
+    for name in QUESTIONS:
+        if refused.get(name) == "":
+            continue
         try:
             seen[name] = _ask(model, name)
         except ModelError as error:
@@ -54,9 +47,9 @@ def observe(model: Model) -> dict[str, Seen]:
                 raise
             seen[name] = Seen(error=str(error))
         # Refused by its name alone, a tool was forced as the only one, which is as good.
-        is_forced_otherwise = name == "named" and "required" not in refusals
-        if name in refusals and not is_forced_otherwise:
-            seen[name] = replace(seen[name], error=refusals[name])
+        is_forced_otherwise = name == "named" and "required" not in refused
+        if name in refused and not is_forced_otherwise:
+            seen[name] = replace(seen[name], error=refused[name])
     return seen
 
 
@@ -66,9 +59,3 @@ def _ask(model: Model, name: str) -> Seen:
     *pieces, reply = model.stream(QUESTIONS[name])
     assert isinstance(reply, Assistant)
     return Seen(reply, pieces=len(pieces))
-
-
-def _refusals(model: Model) -> dict[str, str]:
-    """The provider's own memory of refused choices (`Provider.refused`); other models have none."""
-    refused: dict[str, str] = getattr(innermost(model), "refused", {})
-    return refused

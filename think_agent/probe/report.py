@@ -39,7 +39,6 @@ class Capital(BaseModel, extra="forbid"):
 MARKER = "HERON-42"
 _TOOLS = (THINK, weather)
 _CAPITAL = "Which city is the capital of Norway? "
-_BOTH = User("What is the weather in Paris and in Oslo, in celsius? Ask for both at once.")
 _OSLO = User("What is the weather in Oslo, in celsius?")
 _OSLO_CALL = ToolCall("call_0", "weather", {"city": "Oslo", "unit": "celsius"})
 # About 5,000 tokens, more than the 4,096 at which the usual cut is made.
@@ -47,7 +46,10 @@ _LONG = f"The password is {MARKER}.\n{'This line is of no interest to anybody he
 _LONG += "Which password stands in the first line of this message? Reply with it alone."
 QUESTIONS: dict[str, Request] = {  # of tool choices, by the names in `Provider.refused`
     "plain": Request((User(_CAPITAL + "Reply with its name alone."),)),
-    "calls": Request((_BOTH,), _TOOLS),
+    "calls": Request(
+        (User("What is the weather in Paris and in Oslo, in celsius? Ask for both at once."),),
+        _TOOLS,
+    ),
     "named": Request((_OSLO,), _TOOLS, tool_choice=Force(THINK.name)),
     "required": Request((User("Just say hello."),), _TOOLS, tool_choice="required"),
     "none": Request((_OSLO,), _TOOLS, tool_choice="none"),
@@ -81,7 +83,6 @@ class Seen:
 Sight: TypeAlias = Mapping[str, Seen]
 Result: TypeAlias = Literal["yes", "no", "silently ignored", "error", "unknown"]
 Finding: TypeAlias = tuple[Result, str]
-Look: TypeAlias = Callable[[Assistant, Sight], Finding]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +122,7 @@ class Report:
 
 def judge(seen: Sight) -> list[Row]:
     """The table: one row for each thing that was looked for."""
-    return [Row(name, *_found(question, look, seen)) for name, (question, look) in ROWS.items()]
+    return [Row(name, *_found(name, seen)) for name in ROWS]
 
 
 def recommend(rows: Sequence[Row]) -> Advice:
@@ -138,21 +139,17 @@ def recommend(rows: Sequence[Row]) -> Advice:
         return Advice("first", "json", "behind a tool result the model cannot see its tools")
     if results["named forcing"] == "yes":
         return Advice("first", "native", "tool calls work, and so does a forced thought")
-    because = "forcing does nothing here; the gate still wants a thought before a guarded action"
-    if has_schemas:
-        because += "; --dialect json would force it"
-    return Advice("never", "native", because)
+    return Advice("never", "native", "forcing does nothing here; the gate still wants thoughts")
 
-
-IGNORED = "silently ignored: it was taken without an error, and not done."
 
 # What each row makes of what was seen.
 
 YES: Finding = ("yes", "")
 
 
-def _found(question: str, look: Look, seen: Sight) -> Finding:
-    """What the reply to a question says, or why there is nothing to look at."""
+def _found(name: str, seen: Sight) -> Finding:
+    """What the reply to the question of a row says, or why there is nothing to look at."""
+    question, look = ROWS[name]
     if question not in seen:
         return "no", "not sent: it is known not to be taken"
     reply = seen[question].reply
@@ -197,18 +194,15 @@ def _while_thinking(reply: Assistant, seen: Sight) -> Finding:
 
 def _arguments(reply: Assistant, seen: Sight) -> Finding:
     assert weather.arguments_model
-    finding: Finding = ("unknown", "no call was made")
-    for asked in seen.values():
-        if not asked.reply.is_usable:
-            continue
-        for call in asked.reply.tool_calls:
-            try:
-                if call.name == weather.name:
-                    weather.arguments_model.model_validate(call.arguments)
-                    finding = YES
-            except ValidationError as error:
-                return "no", f"{call.name}: {problems(error)}"
-    return finding
+    if not reply.tool_calls:
+        return "unknown", "no call was made"
+    for call in reply.tool_calls:
+        try:
+            if call.name == weather.name:
+                weather.arguments_model.model_validate(call.arguments)
+        except ValidationError as error:
+            return "no", f"{call.name}: {problems(error)}"
+    return YES
 
 
 def _structured(reply: Assistant, seen: Sight) -> Finding:
@@ -235,7 +229,7 @@ def _usage(reply: Assistant, seen: Sight) -> Finding:
 
 def _start_seen(reply: Assistant, seen: Sight) -> Finding:
     if MARKER in reply.text.upper():
-        return "yes", "about 5,000 tokens"
+        return YES
     return "no", "the first line of about 5,000 tokens was not repeated"
 
 
@@ -249,7 +243,7 @@ def _behind(reply: Assistant, seen: Sight) -> Finding:
 
 
 # row: (the question that it is read from, how)
-ROWS: dict[str, tuple[str, Look]] = {
+ROWS: dict[str, tuple[str, Callable[[Assistant, Sight], Finding]]] = {
     "plain answer": ("plain", _words),
     "tool call": ("calls", _tool_call),
     "parallel calls": ("calls", _parallel),
@@ -257,7 +251,7 @@ ROWS: dict[str, tuple[str, Look]] = {
     "required": ("required", _words),
     "none": ("none", _words),
     "forcing while thinking": ("named", _while_thinking),
-    "arguments obey the schema": ("plain", _arguments),
+    "arguments obey the schema": ("calls", _arguments),
     "structured output": ("schema", _structured),
     "streaming": ("stream", _streaming),
     "usage reported": ("plain", _usage),
