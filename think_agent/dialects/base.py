@@ -13,7 +13,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Literal, TypeAlias
+from typing import Literal
 
 from ..messages import THINK_NAME, Assistant
 from ..model import Capabilities, Model, Request
@@ -60,7 +60,7 @@ class Wrapper(Model):
 
 NO_REPLY = Assistant()
 NO_MARKS = marks(none=[["(?!)"]])
-Kind: TypeAlias = Literal["thinking", "thought", "answer"]
+Kind = Literal["thinking", "thought", "answer"]
 
 
 class Reader:

@@ -10,7 +10,7 @@ Rule 3: an error is a finding, and becomes the text of its row.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal
 
 from pydantic import BaseModel, ValidationError
 
@@ -80,9 +80,9 @@ class Seen:
     pieces: int = 0
 
 
-Sight: TypeAlias = Mapping[str, Seen]
-Result: TypeAlias = Literal["yes", "no", "silently ignored", "error", "unknown"]
-Finding: TypeAlias = tuple[Result, str]
+Sight = Mapping[str, Seen]
+Result = Literal["yes", "no", "silently ignored", "error", "unknown"]
+Finding = tuple[Result, str]
 
 
 @dataclass(frozen=True, slots=True)
