@@ -310,10 +310,9 @@ class PlanReader(Reader):
         }
 
     def feed(self, text: str) -> Iterator[Delta]:
-        for path, _, piece in self._json.feed(text):
-            match path:
-                case [str(key)] if key in self._kinds:
-                    yield from self.tell(self._kinds[key], piece, key)
+        for key, piece in self._json.feed(text):
+            if key in self._kinds:
+                yield from self.tell(self._kinds[key], piece, key)
 
     def close(self, reply: Assistant = NO_REPLY) -> list[Delta]:
         if not reply.is_usable:

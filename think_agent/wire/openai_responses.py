@@ -28,9 +28,7 @@ STOPPED = {"completed": "end_turn", "max_output_tokens": "max_tokens", "content_
 NO_REASONING = re.compile(r"(ft:)?(chatgpt|gpt-3|gpt-4)")
 
 
-def to_wire(
-    request: Request, model: str, settings: Settings, *, strict: bool, host: str | None = None
-) -> Json:
+def to_wire(request: Request, model: str, settings: Settings, *, strict: bool, host: str) -> Json:
     """The body of a request."""
     choice: Any = choice_of(request)
     if isinstance(choice, Force):
@@ -61,7 +59,7 @@ def to_wire(
     return body
 
 
-def _input(request: Request, host: str | None) -> list[Json]:
+def _input(request: Request, host: str) -> list[Json]:
     items = []
     for message in sendable(request.messages, NAME, host=host, native=list):
         if isinstance(message, ToolResult):
@@ -99,8 +97,8 @@ def _reply(reply: Assistant) -> list[Json]:
     return items
 
 
-def from_wire(response: Json, model: str = "") -> Assistant:
-    """The reply in a response; `model` is the one asked, in case none is named."""
+def from_wire(response: Json) -> Assistant:
+    """The reply in a response."""
     items = response["output"]
     reason = _reason(response)
     text = ""
@@ -127,8 +125,7 @@ def from_wire(response: Json, model: str = "") -> Assistant:
         commentary="\n\n".join(asides),
         **ended(reason, STOPPED, calls),
         usage=openai_usage(response.get("usage"), "input", "output"),
-        model=response.get("model") or model,
-        provider=NAME,
+        model=response.get("model", ""),
         native=items,
         signed=any(item.get("encrypted_content") for item in items),
         not_done=response.get("end_turn") is False,

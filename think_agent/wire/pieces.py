@@ -92,51 +92,41 @@ JSON = marks(
 
 
 class JsonReader:
-    """Reads JSON, piece by piece."""
+    """Reads the strings that stand in an object itself, and not deeper, piece by piece."""
 
-    _key = ""
+    _depth = 0
     _in_string = False
+    _in_key = True
+    _key = ""
 
     def __init__(self) -> None:
         self._splitter = Splitter(JSON)
-        # Outermost, and in an object before a value, there is no key yet.
-        self._path: list[str | int | None] = [None]
 
-    def feed(self, piece: str) -> Iterator[tuple[Sequence[str | int | None], str, str]]:
-        """What the next piece adds: the path of keys and indices to a value, some of its JSON, and
-        of a string the text that is.
-        """
-        for _, raw in self._splitter.feed(piece):
-            text = ""
-            if raw == '"' or not self._in_string:
-                self._follow(raw)
-            else:
+    def feed(self, piece: str) -> Iterator[tuple[str, str]]:
+        """What the next piece adds to a string: the key that it stands under, and the text."""
+        for kind, raw in self._splitter.feed(piece):
+            if raw == '"':
+                self._in_string = not self._in_string
+            elif not self._in_string:
+                if kind == "sign":
+                    self._follow(raw)
+            elif self._depth == 1:
                 text = raw
                 with suppress(ValueError):  # it may be no escape
                     text = well_formed(json.loads(f'"{raw}"'))
-                if self._path[-1] is None:
+                if self._in_key:
                     self._key += text
-            yield self._path[1:], raw, text
+                else:
+                    yield self._key, text
 
     def _follow(self, sign: str) -> None:
-        path = self._path
-        place = path[-1]
-        match sign:
-            case '"':
-                self._in_string = not self._in_string
-            case "{":
-                path.append(None)
-            case "[":
-                path.append(0)
-            case ":":
-                path[-1] = self._key
-                self._key = ""
-            case "," if isinstance(place, int):
-                path[-1] = place + 1
-            case ",":
-                path[-1] = None
-            case "}" | "]" if len(path) > 1:
-                path.pop()
+        if sign in "{[":
+            self._depth += 1
+        elif sign in "}]":
+            self._depth -= 1
+        self._in_key = sign != ":"
+        if self._in_key:
+            self._key = ""
 
 
 class CallReader:
@@ -152,7 +142,7 @@ class CallReader:
         if self._name != THINK_NAME:
             return [Delta("call", piece, self._name, self._index)]
         deltas = []
-        for path, _, text in self._json.feed(piece):
-            if text and path == [CARRIED]:
+        for key, text in self._json.feed(piece):
+            if key == CARRIED:
                 deltas.append(Delta("thought", text, self._name, self._index))
         return deltas
