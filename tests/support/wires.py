@@ -12,10 +12,14 @@ from think_agent.wire.settings import Settings
 
 PLAIN = Settings(max_output_tokens=100)
 WIRES: dict[str, tuple[Any, str, dict[str, Any]]] = {
-    "anthropic": (anthropic, "claude-haiku-5-5", {"thinking": None, "strict": False}),
+    "anthropic": (
+        anthropic,
+        "claude-haiku-5-5",
+        {"thinking": None, "strict": False, "cache": True},
+    ),
     "openai-chat": (openai_chat, "m", {"strict": False}),
     "openai-responses": (openai_responses, "gpt-6", {"strict": False}),
-    "gemini": (gemini, "gemini-3", {}),
+    "gemini": (gemini, "gemini-3", {"strict": False}),
     "ollama": (ollama, "m", {"num_ctx": 9}),
 }
 

@@ -73,13 +73,12 @@ def test_what_cannot_be_sent_as_it_came_is_not_kept():
         Assistant(stop_reason=None),
         Assistant(model=5),
         Assistant(tool_calls=(ToolCall(None, "f"),)),
-        Assistant(tool_calls=(ToolCall("a", ""),)),
         Assistant(tool_calls=(ToolCall("a", 5),)),
         Assistant(tool_calls=(ToolCall("a", "f", [1]),)),
     ],
 )
 def test_what_is_of_another_type_is_no_reply(reply):
-    with pytest.raises(ValueError, match=r"Input should be|has no name"):
+    with pytest.raises(ValueError, match="Input should be"):
         checked_reply(reply)
 
 

@@ -45,7 +45,7 @@ def to_wire(
     *,
     thinking: Json | None,
     strict: bool,
-    cache: bool = True,
+    cache: bool,
     host: str,
 ) -> Json:
     """The body of a request. `cache`: what is sent is kept for the next request, which is cheaper
@@ -147,8 +147,14 @@ def _blocks(message: Spoken) -> list[Json]:
         blocks.append({"type": "text", "text": message.text})
     if isinstance(message, Assistant):
         for call in message.tool_calls:
-            use = {"type": "tool_use", "id": call.id, "name": call.name}
-            blocks.append({**use, "input": arguments_object(call)})
+            blocks.append(
+                {
+                    "type": "tool_use",
+                    "id": call.id,
+                    "name": call.name,
+                    "input": arguments_object(call),
+                }
+            )
     return blocks
 
 
@@ -206,7 +212,7 @@ class Fold:
     def feed(self, event: Json) -> list[Delta]:
         match event["type"]:
             case "message_start":
-                self._message = event["message"]
+                self._message |= event["message"]
             case "content_block_start":
                 start = event["content_block"]
                 self._blocks[event["index"]] = [start]
@@ -219,8 +225,8 @@ class Fold:
             case "message_delta":
                 # The counts are totals, not increments; one that is null has not changed.
                 usage = self._message.get("usage") or {}
-                usage = {**usage, **filled(**event.get("usage") or {})}
-                self._message = {**self._message, **event["delta"], "usage": usage}
+                changed = filled(**event.get("usage") or {})
+                self._message |= {**event["delta"], "usage": usage | changed}
             case "message_stop":
                 self.ended = True
         return []

@@ -41,7 +41,7 @@ def to_wire(
     model: str,
     settings: Settings,
     *,
-    strict: bool = False,
+    strict: bool,
     host: str,
 ) -> Json:
     """The body of a request. `model` is not in it, but decides how reasoning is asked for.
@@ -78,9 +78,8 @@ def _reasoning(settings: Settings, model: str) -> Json:
     reasoning = settings.reasoning
     if not reasoning:
         return {}
-    wire: Json = {"thinkingLevel": reasoning}
-    if reasoning == "off":
-        wire = {"thinkingLevel": "minimal"}  # as near to none as it gets
+    # "minimal" is as near to none as it gets.
+    wire: Json = {"thinkingLevel": {"off": "minimal"}.get(reasoning, reasoning)}
     if model.startswith("gemini-2"):
         wire = {"thinkingBudget": BUDGETS[reasoning]}
     if reasoning != "off":
@@ -155,9 +154,7 @@ def from_wire(response: Json) -> Assistant:
             calls.append(ToolCall(call.get("id") or "", call["name"], arguments))
 
     reason = candidate.get("finishReason")
-    mistake = ""
     if reason == "MALFORMED_FUNCTION_CALL":
-        mistake = candidate.get("finishMessage", "")
         text = ""  # it may be a part of the call
 
     usage = response.get("usageMetadata")
@@ -166,7 +163,7 @@ def from_wire(response: Json) -> Assistant:
         text,
         thinking,
         tuple(calls),
-        mistake=mistake,
+        mistake=candidate.get("finishMessage", ""),
         **ended(reason, STOPPED, calls),
         usage=Usage(
             input_tokens=count(usage, "promptTokenCount") + count(usage, "toolUsePromptTokenCount"),

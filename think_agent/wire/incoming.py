@@ -1,7 +1,7 @@
 """The one way in: what a provider sent becomes a reply of ours, and pieces of it become Deltas.
 
 Rule 1: a reply enters by `checked_reply` and a Delta by `checked_delta`. Behind them texts are
-        well-formed texts, arguments are an object of finite JSON or raw text, and calls have names.
+        well-formed texts, and arguments are an object of finite JSON or raw text.
 Rule 2: only a reply that is known to be whole is one (`ended`): a reason that nobody has heard of
         ends half a reply.
 """
@@ -32,8 +32,6 @@ def checked_reply(reply: Assistant) -> Assistant:
     surrogates, which a model may write, are repaired. A native form is dropped where it has numbers
     that JSON does not have, or is nested too deeply.
     """
-    if "" in [call.name for call in reply.tool_calls]:
-        raise ValueError("a call in it has no name")
     native = json_value(json.dumps(reply.native))
     whole = to_json(replace(reply, native=native))
     return cast(Assistant, from_json(json_value(json_text(whole))))

@@ -49,6 +49,6 @@ def json_value(text: str) -> Any:
     """The JSON value that `text` is as a whole; None where it is none."""
     text = text.strip()
     found = json_at(text)
-    if found is None or found[1] < len(text):
+    if not found or found[1] < len(text):
         return None
     return found[0]

@@ -154,7 +154,7 @@ class Fold:
     def feed(self, event: Json) -> list[Delta]:
         self._last = event
         self._pieces.append(event["message"])
-        self.ended = event.get("done") is True
+        self.ended = event.get("done", False)
         part = from_wire(event)
         deltas = deltas_of(part, self._calls)
         self._calls += len(part.tool_calls)

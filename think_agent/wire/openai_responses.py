@@ -100,7 +100,8 @@ def _reply(reply: Assistant) -> list[Json]:
 def from_wire(response: Json) -> Assistant:
     """The reply in a response."""
     items = response["output"]
-    reason = _reason(response)
+    details = response.get("incomplete_details") or {}
+    reason = details.get("reason", response.get("status"))
     text = ""
     asides = []
     thoughts = []
@@ -135,12 +136,6 @@ def from_wire(response: Json) -> Assistant:
 def _texts(item: Json) -> list[str]:
     parts = [*item.get("summary", ()), *(item.get("content") or ())]
     return [part.get("text", part.get("refusal", "")) for part in parts]
-
-
-def _reason(response: Json) -> Any:
-    """Why it ended."""
-    details = response.get("incomplete_details") or {}
-    return details.get("reason") or response.get("status")
 
 
 class Fold:
@@ -179,8 +174,9 @@ class Fold:
             self._items[index] = {**item, "content": []}
         if item["type"] != "function_call":
             return []
-        self._calls[index] = CallReader(item["name"], len(self._calls))
-        return self._calls[index].feed("")
+        reader = CallReader(item["name"], len(self._calls))
+        self._calls[index] = reader
+        return reader.feed("")
 
     def _add_text(self, index: int, text: str) -> list[Delta]:
         message = self._items[index]

@@ -158,8 +158,11 @@ def is_closed(schema: Json) -> bool:
 def openai_function(tool: Tool, strict: bool) -> Json:
     """The declaration of a tool for both of OpenAI's APIs."""
     # Refused without `properties`, which a tool without parameters may leave out.
-    parameters = {"type": "object", "properties": {}, **tool.parameters}
-    function: Json = {"name": tool.name, "description": tool.description, "parameters": parameters}
+    function: Json = {
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": {"type": "object", "properties": {}, **tool.parameters},
+    }
     if strict and is_closed(tool.parameters):
         function["strict"] = True
     return function

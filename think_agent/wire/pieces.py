@@ -12,14 +12,13 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import TypeAlias
 
 from ..messages import CARRIED, THINK_NAME
 from ..streaming import Delta
 from ..text import well_formed
 
-Marks: TypeAlias = tuple[re.Pattern[str], re.Pattern[str]]  # whole ones; and those begun, or whole
-Part: TypeAlias = tuple[str, str]  # the kind of a mark, or "" for other text; and the text
+Marks = tuple[re.Pattern[str], re.Pattern[str]]  # whole ones; and those begun, or whole
+Part = tuple[str, str]  # the kind of a mark, or "" for other text; and the text
 
 
 def marks(flags: int = 0, /, **kinds: Sequence[Sequence[str]]) -> Marks:
@@ -86,7 +85,7 @@ HEX = "[0-9a-fA-F]"
 ANY = (r"\\", "u", HEX, HEX, HEX, HEX)
 HIGH = (r"\\", "u", "[dD]", "[89abAB]", HEX, HEX)  # half a character, so the other one is, too
 JSON = marks(
-    escape=[[*HIGH, *ANY], [*ANY], [r"\\", "[^u]"]],
+    escape=[[*HIGH, *ANY], ANY, [r"\\", "[^u]"]],
     sign=[['["{}\\[\\]:,]']],
 )
 
@@ -107,10 +106,7 @@ class JsonReader:
         for kind, raw in self._splitter.feed(piece):
             if raw == '"':
                 self._in_string = not self._in_string
-            elif not self._in_string:
-                if kind == "sign":
-                    self._follow(raw)
-            elif self._depth == 1:
+            elif self._in_string and self._depth == 1:
                 text = raw
                 with suppress(ValueError):  # it may be no escape
                     text = well_formed(json.loads(f'"{raw}"'))
@@ -118,6 +114,8 @@ class JsonReader:
                     self._key += text
                 else:
                     yield self._key, text
+            elif kind == "sign" and not self._in_string:
+                self._follow(raw)
 
     def _follow(self, sign: str) -> None:
         if sign in "{[":
@@ -133,16 +131,15 @@ class CallReader:
     """Reads the argument JSON of one call, piece by piece."""
 
     def __init__(self, name: str, index: int = 0) -> None:
-        self._name = name
-        self._index = index
+        self._call = (name, index)
         self._json = JsonReader()
 
     def feed(self, piece: str) -> list[Delta]:
         """The Deltas of the next piece; of a think call, what it adds to the thought."""
-        if self._name != THINK_NAME:
-            return [Delta("call", piece, self._name, self._index)]
+        if self._call[0] != THINK_NAME:
+            return [Delta("call", piece, *self._call)]
         deltas = []
         for key, text in self._json.feed(piece):
             if key == CARRIED:
-                deltas.append(Delta("thought", text, self._name, self._index))
+                deltas.append(Delta("thought", text, *self._call))
         return deltas
