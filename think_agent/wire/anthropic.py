@@ -194,7 +194,7 @@ def from_wire(response: Json) -> Assistant:
             reasoning_tokens=count(usage, "output_tokens_details", "thinking_tokens"),
         ),
         model=response.get("model", ""),
-        native={"role": "assistant", "content": content},
+        native={"content": content},
         signed=any(block.get("signature", block.get("data")) for block in content),
     )
 

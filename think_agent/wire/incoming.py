@@ -32,9 +32,9 @@ def checked_reply(reply: Assistant) -> Assistant:
     surrogates, which a model may write, are repaired. A native form is dropped where it has numbers
     that JSON does not have, or is nested too deeply.
     """
-    native = json_value(json.dumps(reply.native))
-    whole = to_json(replace(reply, native=native))
-    return cast(Assistant, from_json(json_value(json_text(whole))))
+    reply = replace(reply, native=json_value(json.dumps(reply.native)))
+    whole = json_value(json_text(to_json(reply)))
+    return cast(Assistant, from_json(whole))
 
 
 def ended(reason: Any, reasons: dict[str, str], calls: object) -> Json:

@@ -58,8 +58,10 @@ def to_wire(
         effort = "none"
     form: Json = {}
     if request.output_schema is not None:
-        schema = {"name": "answer", "schema": request.output_schema, "strict": True}
-        form = {"type": "json_schema", "json_schema": schema}
+        form = {
+            "type": "json_schema",
+            "json_schema": {"name": "answer", "schema": request.output_schema, "strict": True},
+        }
     return filled(
         model=model,
         messages=chat_messages(request, NAME, host),
@@ -164,16 +166,14 @@ class Fold:
         calls = [joined(pieces) for pieces in self._calls]
         written = [json_value(str(call["function"].get("arguments"))) for call in calls]
         message["tool_calls"] = calls
-        message["reasoning_details"] = _entries(message.get("reasoning_details", []))
+
+        # Reasoning is one entry for each type and index. In fragments its signature is refused.
+        entries: defaultdict[Any, list[Json]] = defaultdict(list)
+        for piece in message.get("reasoning_details", []):
+            entries[piece.get("type"), piece.get("index")].append(filled(**piece))
+        message["reasoning_details"] = [joined(pieces) for pieces in entries.values()]
+
         choice = {**self._choice, "message": message}
         if self._counted and None not in written:  # no call was cut off
             choice.setdefault("finish_reason", "")  # Snowflake gives none
         return {**self._response, "choices": [choice]}
-
-
-def _entries(pieces: list[Json]) -> list[Json]:
-    """The reasoning, one entry for each type and index. In fragments its signature is refused."""
-    entries: defaultdict[Any, list[Json]] = defaultdict(list)
-    for piece in pieces:
-        entries[piece.get("type"), piece.get("index")].append(filled(**piece))
-    return [joined(group) for group in entries.values()]

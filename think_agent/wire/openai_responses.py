@@ -54,8 +54,14 @@ def to_wire(request: Request, model: str, settings: Settings, *, strict: bool, h
     if not NO_REASONING.match(model):
         body["include"] = ["reasoning.encrypted_content"]
     if request.output_schema is not None:
-        schema = {"name": "answer", "schema": request.output_schema, "strict": True}
-        body["text"] = {"format": {"type": "json_schema", **schema}}
+        body["text"] = {
+            "format": {
+                "type": "json_schema",
+                "name": "answer",
+                "schema": request.output_schema,
+                "strict": True,
+            }
+        }
     return body
 
 
