@@ -110,7 +110,9 @@ def _exchange(
         calls.append(call)
         results.append(result)
     if not goes_back:
-        text = f"{reply.commentary}\n\n{reply.text}".strip()  # only OpenAI tells the first apart
+        text = reply.text
+        if reply.commentary:
+            text = f"{reply.commentary}\n\n{text}".strip()  # only OpenAI tells the first apart
         reply = replace(reply, text=text, commentary="", native=None)
     return [replace(reply, tool_calls=tuple(calls)), *results]
 
