@@ -193,7 +193,7 @@ def test_a_call_that_strays_into_the_answer_is_dropped_and_its_words_count():
         (plan(reasoning=" \n"), "reasoning is blank"),
         ('{"reasoning": NaN, "response": ""}', "none that can be read"),
         ('{"reasoning": 1e999, "response": ""}', "none that can be read"),
-        (json.dumps(plan(response="x")).replace('"x"', "[" * 200 + "]" * 200), "none that can"),
+        (json.dumps(plan(response="x")).replace('"x"', "[" * 300 + "]" * 300), "none that can"),
         ("{" * 5000, "none that can be read"),
         ('{"a":' * 5000, "none that can be read"),
     ],

@@ -35,7 +35,7 @@ from think_agent import (
     User,
 )
 from think_agent.running import with_ids
-from think_agent.wire.json_reading import json_object
+from think_agent.wire.incoming import arguments_of
 
 ERRORS: dict[str, dict[str, tuple[type[ModelError], str]]] = {
     "anthropic": {
@@ -280,16 +280,9 @@ def test_a_recorded_reply_is_read_as_the_sdk_reads_it(provider, case):
     seen = ORACLES[provider](case)
     said = reply.commentary or reply.text
     assert (said, reply.thinking) == (seen.text, seen.thinking)
-    calls = [
-        (
-            id,
-            name,
-            json_object(arguments) if isinstance(arguments, str) and arguments else arguments,
-        )
-        for id, name, arguments in seen.calls
-    ]
+    calls = [(id, name, arguments_of(arguments)) for id, name, arguments in seen.calls]
     assert [(c.id, c.name, c.arguments) for c in reply.tool_calls] == [
-        (id, name, arguments or {}) for id, name, arguments in calls
+        (id, name, arguments) for id, name, arguments in calls
     ]
     if seen.usage is None:
         assert reply.usage.input_tokens + reply.usage.output_tokens == seen.total
@@ -307,7 +300,7 @@ def test_a_recorded_reply_is_read_as_the_sdk_reads_it(provider, case):
             pieces = [d for d in deltas if d.index == number and d.kind == "call"]
             assert {d.name for d in pieces} == {call.name}
             text = "".join(d.text for d in pieces)
-            assert (json_object(text) if text else {}) == call.arguments
+            assert arguments_of(text) == call.arguments
 
 
 @needs_wire
@@ -375,7 +368,7 @@ def test_a_recorded_reply_goes_back_as_it_came(provider, case):
             for wire, call in zip(message.get("tool_calls", ()), reply.tool_calls, strict=True):
                 wire["id"] = call.id
     results = [ToolResult(call.id, call.name, "42") for call in reply.tool_calls]
-    body = to_wire(provider, Request([User("Hello"), reply, *results]))
+    body = to_wire(provider, Request([User("Hello"), reply, *results]), host=reply.host)
     sent = body.get("messages") or body.get("contents") or body["input"][1:]
     if provider in ("anthropic", "gemini"):
         sent = sent[1].get("content") or sent[1]["parts"]

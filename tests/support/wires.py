@@ -1,19 +1,25 @@
 """The five wire protocols, each with what it cannot do without."""
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from think_agent import Request
+from think_agent import Assistant, Request
 from think_agent.messages import Json
 from think_agent.wire import anthropic, gemini, ollama, openai_chat, openai_responses
+from think_agent.wire.incoming import checked_reply
 from think_agent.wire.settings import Settings
 
 PLAIN = Settings(max_output_tokens=100)
 WIRES: dict[str, tuple[Any, str, dict[str, Any]]] = {
-    "anthropic": (anthropic, "claude-haiku-5-5", {"thinking": None, "strict": False}),
+    "anthropic": (
+        anthropic,
+        "claude-haiku-5-5",
+        {"thinking": None, "strict": False, "cache": True},
+    ),
     "openai-chat": (openai_chat, "m", {"strict": False}),
     "openai-responses": (openai_responses, "gpt-6", {"strict": False}),
-    "gemini": (gemini, "gemini-3", {}),
+    "gemini": (gemini, "gemini-3", {"strict": False}),
     "ollama": (ollama, "m", {"num_ctx": 9}),
 }
 
@@ -22,7 +28,13 @@ def to_wire(wire: str, request: Request, settings: Settings = PLAIN, **options: 
     """The body that one of `WIRES` makes of a request; `model` may be among the options."""
     module, model, usual = WIRES[wire]
     model = options.pop("model", model)
-    return module.to_wire(request, model, settings, **{**usual, **options})
+    return module.to_wire(request, model, settings, **{"host": "", **usual, **options})
+
+
+def reply_of(wire: str, response: Json) -> Assistant:
+    """The reply in a response, as a provider of that protocol takes it in."""
+    module = WIRES[wire][0]
+    return checked_reply(replace(module.from_wire(response), provider=module.NAME))
 
 
 to_anthropic, to_chat, to_responses, to_gemini, to_ollama = (

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from tests.support.wires import to_anthropic
+from tests.support.wires import reply_of, to_anthropic
 from think_agent import Assistant, Request, Tool, ToolCall, ToolResult, Usage, User
 from think_agent.streaming import Delta
 from think_agent.wire.anthropic import Fold, from_wire
@@ -91,7 +91,7 @@ def test_own_blocks_are_replayed_and_those_of_others_are_not() -> None:
         {"type": "tool_use", "id": "toolu_1", "name": "weather", "input": {}},
     ]
     result = ToolResult("toolu_1", "weather", "rain")
-    own = from_wire({"content": blocks, "stop_reason": "tool_use"})
+    own = reply_of("anthropic", {"content": blocks, "stop_reason": "tool_use"})
     other = replace(own, provider="openai")
     sent = [
         body_of(Request([User("Go"), reply, result]))["messages"][1]["content"]

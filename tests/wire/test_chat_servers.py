@@ -126,7 +126,9 @@ def test_a_call_in_the_form_of_2023_is_a_call():
         )
         assert "function_call" not in reply.native
     assert "".join(delta.text for delta in deltas) == '{"n": 1}'
-    reply = replace(streamed, tool_calls=(replace(streamed.tool_calls[0], id="c"),))
+    reply = replace(
+        streamed, provider="openai", tool_calls=(replace(streamed.tool_calls[0], id="c"),)
+    )
     body = to_chat(Request([User("Pay."), reply, ToolResult("c", "pay", "paid")]))
     assert body["messages"][1]["tool_calls"] == [
         {"id": "c", "type": "function", "function": function}

@@ -42,7 +42,7 @@ def test_results_stand_in_one_content_behind_their_calls() -> None:
 
 def test_a_malformed_call_is_said_with_its_words() -> None:
     candidate = {"finishReason": "MALFORMED_FUNCTION_CALL", "finishMessage": "add(1, 2"}
-    reply = from_wire({"candidates": [candidate]}, "asked")
+    reply = from_wire({"candidates": [candidate]})
     assert (reply.stop_reason, reply.mistake, reply.native) == ("malformed", "add(1, 2", None)
 
 

@@ -59,13 +59,12 @@ def test_the_body_of_a_request() -> None:
 def test_a_reply_as_json() -> None:
     call = {"function": {"name": "order", "arguments": {"order_id": "1"}}}
     message = {"role": "assistant", "content": "", "thinking": "hm", "tool_calls": [call]}
-    response = {"message": message, "done": True, "done_reason": "stop"}
-    assert from_wire(response, "asked") == Assistant(
+    response = {"message": message, "done": True, "done_reason": "stop", "model": "m"}
+    assert from_wire(response) == Assistant(
         thinking="hm",
         tool_calls=(ToolCall("", "order", {"order_id": "1"}),),
         stop_reason="tool_use",
-        model="asked",
-        provider="ollama",
+        model="m",
         native={"role": "assistant", "content": "", "thinking": "hm", "tool_calls": [call]},
     )
     cut = from_wire({**response, "done_reason": "length"})

@@ -23,11 +23,10 @@ from typing_extensions import get_type_hints, is_typeddict
 from tests.servers import Protocol
 from tests.servers.anthropic import without_marks
 from tests.support.providers import SPEAKS
-from tests.support.wires import WIRES, to_wire
+from tests.support.wires import WIRES, reply_of, to_wire
 from think_agent import Agent, Assistant, Model, Request, ToolCall, tool
 from think_agent.messages import Json
 from think_agent.testing import think
-from think_agent.wire.incoming import checked_reply
 
 CHANGES = {"tool_choice", "toolConfig"}  # what may differ between two requests of a run
 GROWS = ("messages", "contents", "input")
@@ -65,7 +64,7 @@ class Speaking(Model):
         self.protocol.decode("", body)
         self.bodies.append(body)
         response = json.loads(json.dumps(self.protocol.encode(reply, body)))
-        return checked_reply(WIRES[self.wire][0].from_wire(response))
+        return reply_of(self.wire, response)
 
 
 texts = st.sampled_from(["", " ", "Let me see.", 'It is "paid"]}', "Grüße \N{THOUGHT BALLOON}"])

@@ -185,7 +185,7 @@ def test_commentary_is_kept_apart_from_the_answer():
     assert (reply.commentary, reply.text) == ("Looking.\n\nFound it.", "It is lost.")
     assert (commentary, answer) == (reply.commentary, reply.text)
     assert reply.native == items  # which goes back as it came
-    sent = to_responses(Request([User("a"), reply, User("b")]))["input"]
+    sent = to_responses(Request([User("a"), replace(reply, provider="openai"), User("b")]))["input"]
     assert sent[1:-1] == items
 
 
@@ -194,7 +194,7 @@ def test_commentary_alone_goes_back_and_to_another_provider_as_text():
     reply, commentary, answer = streamed(items)
     assert (reply.commentary, reply.text) == ("Looking.", "")
     assert (commentary, answer) == ("Looking.", "")
-    ask = Request([User("a"), reply, User("b")])
+    ask = Request([User("a"), replace(reply, provider="openai"), User("b")])
     assert to_responses(ask)["input"][1:-1] == items
     sent = to_ollama(ask)["messages"][1]
     assert sent == {"role": "assistant", "content": "Looking."}

@@ -172,8 +172,10 @@ class Exchange:
         provider = self.provider
         if response.get("error"):  # whatever stands beside it
             raise ErrorAnswer(response["error"])
-        reply = checked_reply(provider.wire.from_wire(response, provider.model))
-        reply = replace(reply, host=provider.host)
+        reply = provider.wire.from_wire(response)
+        model = reply.model or provider.model  # some servers name none
+        reply = replace(reply, model=model, provider=provider.name, host=provider.host)
+        reply = checked_reply(reply)
         if reply.stop_reason == "malformed":
             reply = self._malformed(reply)
         elif reply.stop_reason == "incomplete":

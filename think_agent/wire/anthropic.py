@@ -45,23 +45,23 @@ def to_wire(
     *,
     thinking: Json | None,
     strict: bool,
-    cache: bool = True,
-    host: str | None = None,
+    cache: bool,
+    host: str,
 ) -> Json:
     """The body of a request. `cache`: what is sent is kept for the next request, which is cheaper
     to read than to send anew.
     """
-    usual: Json | None = None
+    usual: Json = {}
     output: Json = {}
     if settings.reasoning == "off":
         usual = {"type": "disabled"}
     elif settings.reasoning:  # without `display`, the newest models show none of it
         usual = {"type": "adaptive", "display": "summarized"}
         output["effort"] = settings.reasoning
-    if thinking is None:
+    if not thinking:
         thinking = usual
     # The API insists on a bound, above what is set apart for thinking.
-    budget = (thinking or {}).get("budget_tokens", 0)
+    budget = thinking.get("budget_tokens", 0)
     if request.output_schema is not None:
         output["format"] = {"type": "json_schema", "schema": request.output_schema}
     messages, end = _messages(request, host)
@@ -110,7 +110,7 @@ def _choice(request: Request) -> Json:
     return filled(type=choice)
 
 
-def _messages(request: Request, host: str | None) -> tuple[list[Json], Json]:
+def _messages(request: Request, host: str) -> tuple[list[Json], Json]:
     """The messages; and the block where the last request with this tool choice ended."""
     wire: list[Json] = []
     asked: Json = {}  # the last block of a request
@@ -147,13 +147,19 @@ def _blocks(message: Spoken) -> list[Json]:
         blocks.append({"type": "text", "text": message.text})
     if isinstance(message, Assistant):
         for call in message.tool_calls:
-            use = {"type": "tool_use", "id": call.id, "name": call.name}
-            blocks.append({**use, "input": arguments_object(call)})
+            blocks.append(
+                {
+                    "type": "tool_use",
+                    "id": call.id,
+                    "name": call.name,
+                    "input": arguments_object(call),
+                }
+            )
     return blocks
 
 
-def from_wire(response: Json, model: str = "") -> Assistant:
-    """The reply in the JSON of a message; `model` is the one asked, in case none is named."""
+def from_wire(response: Json) -> Assistant:
+    """The reply in the JSON of a message."""
     content = []
     text = ""
     thinking = ""
@@ -171,29 +177,25 @@ def from_wire(response: Json, model: str = "") -> Assistant:
                 calls.append(call)
                 block = {**block, "input": arguments_object(call)}
         content.append(block)
+
+    usage = response.get("usage")  # input tokens come in three kinds, none counted in another
+    read = count(usage, "cache_read_input_tokens")
+    written = count(usage, "cache_creation_input_tokens")
     return Assistant(
         text,
         thinking,
         tuple(calls),
         **ended(response.get("stop_reason"), STOPPED, calls),
-        usage=_usage(response.get("usage")),
-        model=response.get("model") or model,
-        provider=NAME,
-        native={"role": "assistant", "content": content},
+        usage=Usage(
+            input_tokens=count(usage, "input_tokens") + read + written,
+            output_tokens=count(usage, "output_tokens"),
+            cached_tokens=read,
+            written_tokens=written,
+            reasoning_tokens=count(usage, "output_tokens_details", "thinking_tokens"),
+        ),
+        model=response.get("model", ""),
+        native={"content": content},
         signed=any(block.get("signature", block.get("data")) for block in content),
-    )
-
-
-def _usage(usage: Json | None) -> Usage:
-    """On the wire, input tokens come in three kinds, none counted in another."""
-    read = count(usage, "cache_read_input_tokens")
-    written = count(usage, "cache_creation_input_tokens")
-    return Usage(
-        input_tokens=count(usage, "input_tokens") + read + written,
-        output_tokens=count(usage, "output_tokens"),
-        cached_tokens=read,
-        written_tokens=written,
-        reasoning_tokens=count(usage, "output_tokens_details", "thinking_tokens"),
     )
 
 
@@ -210,26 +212,24 @@ class Fold:
     def feed(self, event: Json) -> list[Delta]:
         match event["type"]:
             case "message_start":
-                self._message = event["message"]
+                self._message |= event["message"]
             case "content_block_start":
-                return self._begin(event["index"], event["content_block"])
+                start = event["content_block"]
+                self._blocks[event["index"]] = [start]
+                if start["type"] == "tool_use":
+                    reader = CallReader(start["name"], len(self._calls))
+                    self._calls[event["index"]] = reader
+                    return reader.feed("")
             case "content_block_delta":
                 return self._add(event["index"], event["delta"])
             case "message_delta":
                 # The counts are totals, not increments; one that is null has not changed.
                 usage = self._message.get("usage") or {}
-                usage = {**usage, **filled(**event.get("usage") or {})}
-                self._message = {**self._message, **event["delta"], "usage": usage}
+                changed = filled(**event.get("usage") or {})
+                self._message |= {**event["delta"], "usage": usage | changed}
             case "message_stop":
                 self.ended = True
         return []
-
-    def _begin(self, index: int, start: Json) -> list[Delta]:
-        self._blocks[index] = [start]
-        if start["type"] != "tool_use":
-            return []
-        self._calls[index] = CallReader(start["name"], len(self._calls))
-        return self._calls[index].feed("")
 
     def _add(self, index: int, delta: Json) -> list[Delta]:
         self._blocks[index].append(delta)

@@ -12,29 +12,30 @@ NAMES = ("id", "type", "role", "name", "format")
 
 
 def chat_messages(
-    request: Request, provider: str, host: str | None, *, as_text: bool, short_ids: bool = False
+    request: Request, provider: str, host: str, short_ids: bool = False
 ) -> list[Json]:
     """The messages of a request. A native message goes back as it came, but for the ids and the
-    arguments of its calls. `as_text`: arguments are written as JSON text, as OpenAI does. Ollama
-    writes them as they are, and names its tool in a result.
+    arguments of its calls. Ollama writes arguments as they are, not as JSON text, and names the
+    tool in a result.
     """
+    is_ollama = provider == "ollama"
     wire: list[Json] = []
     if request.system:  # Ollama drops a field of the name `system` in silence
         wire.append({"role": "system", "content": request.system})
     for message in sendable(request.messages, provider, host=host, short_ids=short_ids):
         if isinstance(message, ToolResult):
             result = {"role": "tool", "tool_call_id": message.call_id, "content": message.content}
-            if not as_text:
+            if is_ollama:
                 result["tool_name"] = message.name
             wire.append(result)
         elif isinstance(message, User):
             wire.append({"role": "user", "content": message.text})
         else:
-            wire.append(_reply(message, as_text))
+            wire.append(_reply(message, is_ollama))
     return wire
 
 
-def _reply(reply: Assistant, as_text: bool) -> Json:
+def _reply(reply: Assistant, is_ollama: bool) -> Json:
     """The provider's own message, or one that is built. Fields that a server has added stay."""
     wire = reply.native or {"role": "assistant", "content": reply.text or None}
     if not reply.tool_calls:
@@ -43,10 +44,10 @@ def _reply(reply: Assistant, as_text: bool) -> Json:
     written = wire.get("tool_calls", [{"type": "function"}] * len(reply.tool_calls))
     for call, before in zip(reply.tool_calls, written, strict=True):
         function = {**before.get("function", {}), "name": call.name}
-        if as_text:
-            function["arguments"] = arguments_text(call, function.get("arguments"))
-        else:
+        if is_ollama:
             function["arguments"] = arguments_object(call)
+        else:
+            function["arguments"] = arguments_text(call, function.get("arguments"))
         calls.append({**before, "id": call.id, "function": function})
     return {**wire, "tool_calls": calls}
 

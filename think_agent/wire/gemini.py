@@ -41,8 +41,8 @@ def to_wire(
     model: str,
     settings: Settings,
     *,
-    strict: bool = False,
-    host: str | None = None,
+    strict: bool,
+    host: str,
 ) -> Json:
     """The body of a request. `model` is not in it, but decides how reasoning is asked for.
     `strict`: the sampler is held to the schemas of the tools.
@@ -78,9 +78,8 @@ def _reasoning(settings: Settings, model: str) -> Json:
     reasoning = settings.reasoning
     if not reasoning:
         return {}
-    wire: Json = {"thinkingLevel": reasoning}
-    if reasoning == "off":
-        wire = {"thinkingLevel": "minimal"}  # as near to none as it gets
+    # "minimal" is as near to none as it gets.
+    wire: Json = {"thinkingLevel": {"off": "minimal"}.get(reasoning, reasoning)}
     if model.startswith("gemini-2"):
         wire = {"thinkingBudget": BUDGETS[reasoning]}
     if reasoning != "off":
@@ -99,7 +98,7 @@ def _choice(request: Request, strict: bool) -> Json:
     return {"mode": "VALIDATED"} if strict else {}
 
 
-def _contents(request: Request, host: str | None) -> list[Json]:
+def _contents(request: Request, host: str) -> list[Json]:
     contents = []
     answers: list[Json] = []  # to the calls of one reply
     known: set[str] = set()  # the ids of calls that were sent; one minted by us is not
@@ -135,8 +134,8 @@ def _model_content(message: Assistant) -> Json:
     return {"role": "model", "parts": parts}
 
 
-def from_wire(response: Json, model: str = "") -> Assistant:
-    """The reply in the JSON of a response; `model` is the one asked, in case none is named."""
+def from_wire(response: Json) -> Assistant:
+    """The reply in the JSON of a response."""
     if "blockReason" in response.get("promptFeedback", {}):
         response = {**response, "candidates": [{"finishReason": "SAFETY"}]}
     candidate = first_choice(response["candidates"])
@@ -155,19 +154,24 @@ def from_wire(response: Json, model: str = "") -> Assistant:
             calls.append(ToolCall(call.get("id") or "", call["name"], arguments))
 
     reason = candidate.get("finishReason")
-    mistake = ""
     if reason == "MALFORMED_FUNCTION_CALL":
-        mistake = candidate.get("finishMessage", "")
         text = ""  # it may be a part of the call
+
+    usage = response.get("usageMetadata")
+    thoughts = count(usage, "thoughtsTokenCount")  # not among the output tokens
     return Assistant(
         text,
         thinking,
         tuple(calls),
-        mistake=mistake,
+        mistake=candidate.get("finishMessage", ""),
         **ended(reason, STOPPED, calls),
-        usage=_usage(response.get("usageMetadata")),
-        model=response.get("modelVersion") or model,
-        provider=NAME,
+        usage=Usage(
+            input_tokens=count(usage, "promptTokenCount") + count(usage, "toolUsePromptTokenCount"),
+            output_tokens=count(usage, "candidatesTokenCount") + thoughts,
+            cached_tokens=count(usage, "cachedContentTokenCount"),
+            reasoning_tokens=thoughts,
+        ),
+        model=response.get("modelVersion", ""),
         native=candidate["content"] if parts else None,
         signed=any("thoughtSignature" in part for part in parts),
     )
@@ -176,17 +180,6 @@ def from_wire(response: Json, model: str = "") -> Assistant:
 def _parts(candidate: Json) -> list[Json]:
     content = candidate.get("content") or {}
     return content.get("parts") or []
-
-
-def _usage(usage: Json | None) -> Usage:
-    """On the wire, output tokens come without the thoughts."""
-    thoughts = count(usage, "thoughtsTokenCount")
-    return Usage(
-        input_tokens=count(usage, "promptTokenCount") + count(usage, "toolUsePromptTokenCount"),
-        output_tokens=count(usage, "candidatesTokenCount") + thoughts,
-        cached_tokens=count(usage, "cachedContentTokenCount"),
-        reasoning_tokens=thoughts,
-    )
 
 
 class Fold:

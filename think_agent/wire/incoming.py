@@ -1,23 +1,21 @@
 """The one way in: what a provider sent becomes a reply of ours, and pieces of it become Deltas.
 
 Rule 1: a reply enters by `checked_reply` and a Delta by `checked_delta`. Behind them texts are
-        well-formed texts, arguments are an object of finite JSON or raw text, and calls have names.
+        well-formed texts, and arguments are an object of finite JSON or raw text.
 Rule 2: only a reply that is known to be whole is one (`ended`): a reason that nobody has heard of
         ends half a reply.
 """
 
 import json
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
-from ..messages import Assistant, Json, ToolCall
+from ..messages import WHOLE, Assistant, Json, from_json, to_json
 from ..streaming import Delta, whole_call
 from ..text import json_text, well_formed
-from .json_reading import json_object, json_value
+from .json_reading import json_value
 
-TEXTS = ("text", "thinking", "commentary", "stop_reason", "model", "mistake", "cause")
 ASKS_FOR_TOOLS = ("tool_calls", "function_call", "tool_use")  # as reasons to end
-WHOLE = ("end_turn", "stop_sequence")  # how a reply ends whose calls are meant
 
 
 class ErrorAnswer(Exception):
@@ -30,30 +28,13 @@ def checked_delta(delta: Delta) -> Delta:
 
 
 def checked_reply(reply: Assistant) -> Assistant:
-    """`reply` as `messages.py` promises it. AttributeError when a text in it is none. What a model
-    may have written is repaired: lone surrogates, numbers that JSON does not have, and arguments
-    nested too deeply. A native form with any of these is dropped.
+    """`reply` as `messages.py` promises it. ValueError when a field of it is of another type. Lone
+    surrogates, which a model may write, are repaired. A native form is dropped where it has numbers
+    that JSON does not have, or is nested too deeply.
     """
-    texts: Json = {name: well_formed(getattr(reply, name)) for name in TEXTS}
-    calls = tuple([_checked_call(call) for call in reply.tool_calls])
-    written = json.dumps(reply.native)
-    native = json_value(written)
-    if json.dumps(native) != written:  # what was signed must not be changed
-        native = None
-    return replace(reply, **texts, tool_calls=calls, native=native)
-
-
-def _checked_call(call: ToolCall) -> ToolCall:
-    """Arguments with NaN or Infinity in them, or nested too deeply, become raw text. The model gets
-    to read that they are no object.
-    """
-    if not call.name:
-        raise AttributeError("a call in it has no name")
-    written = call.arguments
-    if isinstance(written, dict):
-        written = json_text(written)
-    arguments = json_object(well_formed(written))
-    return replace(call, id=well_formed(call.id), name=well_formed(call.name), arguments=arguments)
+    reply = replace(reply, native=json_value(json.dumps(reply.native)))
+    whole = json_value(json_text(to_json(reply)))
+    return cast(Assistant, from_json(whole))
 
 
 def ended(reason: Any, reasons: dict[str, str], calls: object) -> Json:
@@ -81,13 +62,18 @@ def first_choice(choices: list[Json]) -> Json:
     return {}
 
 
-def arguments_of(value: Any) -> Json | str:
-    """Arguments as an object, however they came; as text when they are none."""
-    if isinstance(value, dict):
-        return value
+def arguments_of(value: Json | str | None) -> Json | str:
+    """Arguments as an object, however they came; as text when they are none. So are those with NaN
+    or Infinity in them, or nested too deeply: the model gets to read that they are no object.
+    """
     if not value or value == "null":  # Groq's word for no arguments
         return {}
-    return json_object(value)
+    if isinstance(value, dict):
+        value = json_text(value)
+    found = json_value(value)
+    if isinstance(found, dict):
+        return found
+    return value
 
 
 def deltas_of(part: Assistant, first: int = 0) -> list[Delta]:

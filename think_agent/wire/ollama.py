@@ -39,7 +39,7 @@ def to_wire(
     settings: Settings,
     *,
     num_ctx: int,
-    host: str | None = None,
+    host: str,
     keep_alive: str | float | None = None,
     think: str | None = None,
     text_hides_calls: bool = False,
@@ -47,7 +47,7 @@ def to_wire(
     one_call: bool = False,
 ) -> Json:
     """The body of a request. `think`: a level of its own, in the place of `settings.reasoning`."""
-    built = chat_messages(request, NAME, host, as_text=False, short_ids=short_ids)
+    built = chat_messages(request, NAME, host, short_ids)
     messages = [_readable(message, text_hides_calls) for message in built]
     if one_call:
         messages = _one_call_each(messages)
@@ -102,8 +102,8 @@ def _one_call_each(messages: list[Json]) -> list[Json]:
     return split
 
 
-def from_wire(response: Json, model: str = "") -> Assistant:
-    """The reply in the JSON of a chat response; `model` is the one asked, in case none is named."""
+def from_wire(response: Json) -> Assistant:
+    """The reply in the JSON of a chat response."""
     message = response["message"]
     text = message.get("content") or ""
     calls = function_calls(message)
@@ -119,8 +119,7 @@ def from_wire(response: Json, model: str = "") -> Assistant:
         calls,
         **ended(reason, REASONS, calls),
         usage=Usage(count(response, "prompt_eval_count"), output_tokens),
-        model=response.get("model") or model,
-        provider=NAME,
+        model=response.get("model", ""),
         native={"role": "assistant", "content": "", **filled(**message)},
     )
 
@@ -155,7 +154,7 @@ class Fold:
     def feed(self, event: Json) -> list[Delta]:
         self._last = event
         self._pieces.append(event["message"])
-        self.ended = event.get("done") is True
+        self.ended = event.get("done", False)
         part = from_wire(event)
         deltas = deltas_of(part, self._calls)
         self._calls += len(part.tool_calls)

@@ -17,6 +17,7 @@ from ..streaming import Delta
 from ..text import json_text
 from .chat import chat_messages, function_calls, joined, text_of
 from .incoming import ErrorAnswer, deltas_of, ended, first_choice
+from .json_reading import json_value
 from .outgoing import choice_of, filled, openai_function
 from .pieces import CallReader
 from .settings import Settings
@@ -44,7 +45,7 @@ def to_wire(
     *,
     strict: bool,
     max_name: str = "max_tokens",
-    host: str | None = None,
+    host: str,
 ) -> Json:
     """The body of a request. `max_name`: what the server calls the bound on the output; OpenAI says
     `max_completion_tokens`.
@@ -57,11 +58,13 @@ def to_wire(
         effort = "none"
     form: Json = {}
     if request.output_schema is not None:
-        schema = {"name": "answer", "schema": request.output_schema, "strict": True}
-        form = {"type": "json_schema", "json_schema": schema}
+        form = {
+            "type": "json_schema",
+            "json_schema": {"name": "answer", "schema": request.output_schema, "strict": True},
+        }
     return filled(
         model=model,
-        messages=chat_messages(request, NAME, host, as_text=True),
+        messages=chat_messages(request, NAME, host),
         temperature=settings.temperature,
         seed=settings.seed,
         reasoning_effort=effort,
@@ -75,8 +78,8 @@ def to_wire(
     )
 
 
-def from_wire(response: Json, model: str = "") -> Assistant:
-    """The reply in a response; `model` is the one asked, in case none is named."""
+def from_wire(response: Json) -> Assistant:
+    """The reply in a response."""
     choice = first_choice(response["choices"])
     if choice.get("error"):  # OpenRouter reports trouble at the model's host like this
         raise ErrorAnswer(choice["error"])
@@ -90,8 +93,7 @@ def from_wire(response: Json, model: str = "") -> Assistant:
         calls,
         **ended(reason, STOPPED, calls),
         usage=openai_usage(response.get("usage"), "prompt", "completion"),
-        model=response.get("model") or model,
-        provider=NAME,
+        model=response.get("model", ""),
         native={"role": "assistant", "content": None, **message},
         signed=any(part.get("signature") for part in message.get("reasoning_details", ())),
     )
@@ -161,17 +163,17 @@ class Fold:
 
     def result(self) -> Json:
         message = joined(self._pieces)
-        message["tool_calls"] = [joined(pieces) for pieces in self._calls]
-        message["reasoning_details"] = _entries(message.get("reasoning_details", []))
+        calls = [joined(pieces) for pieces in self._calls]
+        written = [json_value(str(call["function"].get("arguments"))) for call in calls]
+        message["tool_calls"] = calls
+
+        # Reasoning is one entry for each type and index. In fragments its signature is refused.
+        entries: defaultdict[Any, list[Json]] = defaultdict(list)
+        for piece in message.get("reasoning_details", []):
+            entries[piece.get("type"), piece.get("index")].append(filled(**piece))
+        message["reasoning_details"] = [joined(pieces) for pieces in entries.values()]
+
         choice = {**self._choice, "message": message}
-        if self._counted:
+        if self._counted and None not in written:  # no call was cut off
             choice.setdefault("finish_reason", "")  # Snowflake gives none
         return {**self._response, "choices": [choice]}
-
-
-def _entries(pieces: list[Json]) -> list[Json]:
-    """The reasoning, one entry for each type and index. In fragments its signature is refused."""
-    entries: defaultdict[Any, list[Json]] = defaultdict(list)
-    for piece in pieces:
-        entries[piece.get("type"), piece.get("index")].append(filled(**piece))
-    return [joined(group) for group in entries.values()]

@@ -28,9 +28,7 @@ STOPPED = {"completed": "end_turn", "max_output_tokens": "max_tokens", "content_
 NO_REASONING = re.compile(r"(ft:)?(chatgpt|gpt-3|gpt-4)")
 
 
-def to_wire(
-    request: Request, model: str, settings: Settings, *, strict: bool, host: str | None = None
-) -> Json:
+def to_wire(request: Request, model: str, settings: Settings, *, strict: bool, host: str) -> Json:
     """The body of a request."""
     choice: Any = choice_of(request)
     if isinstance(choice, Force):
@@ -56,12 +54,18 @@ def to_wire(
     if not NO_REASONING.match(model):
         body["include"] = ["reasoning.encrypted_content"]
     if request.output_schema is not None:
-        schema = {"name": "answer", "schema": request.output_schema, "strict": True}
-        body["text"] = {"format": {"type": "json_schema", **schema}}
+        body["text"] = {
+            "format": {
+                "type": "json_schema",
+                "name": "answer",
+                "schema": request.output_schema,
+                "strict": True,
+            }
+        }
     return body
 
 
-def _input(request: Request, host: str | None) -> list[Json]:
+def _input(request: Request, host: str) -> list[Json]:
     items = []
     for message in sendable(request.messages, NAME, host=host, native=list):
         if isinstance(message, ToolResult):
@@ -99,10 +103,11 @@ def _reply(reply: Assistant) -> list[Json]:
     return items
 
 
-def from_wire(response: Json, model: str = "") -> Assistant:
-    """The reply in a response; `model` is the one asked, in case none is named."""
+def from_wire(response: Json) -> Assistant:
+    """The reply in a response."""
     items = response["output"]
-    reason = _reason(response)
+    details = response.get("incomplete_details") or {}
+    reason = details.get("reason", response.get("status"))
     text = ""
     asides = []
     thoughts = []
@@ -127,8 +132,7 @@ def from_wire(response: Json, model: str = "") -> Assistant:
         commentary="\n\n".join(asides),
         **ended(reason, STOPPED, calls),
         usage=openai_usage(response.get("usage"), "input", "output"),
-        model=response.get("model") or model,
-        provider=NAME,
+        model=response.get("model", ""),
         native=items,
         signed=any(item.get("encrypted_content") for item in items),
         not_done=response.get("end_turn") is False,
@@ -138,12 +142,6 @@ def from_wire(response: Json, model: str = "") -> Assistant:
 def _texts(item: Json) -> list[str]:
     parts = [*item.get("summary", ()), *(item.get("content") or ())]
     return [part.get("text", part.get("refusal", "")) for part in parts]
-
-
-def _reason(response: Json) -> Any:
-    """Why it ended."""
-    details = response.get("incomplete_details") or {}
-    return details.get("reason") or response.get("status")
 
 
 class Fold:
@@ -182,8 +180,9 @@ class Fold:
             self._items[index] = {**item, "content": []}
         if item["type"] != "function_call":
             return []
-        self._calls[index] = CallReader(item["name"], len(self._calls))
-        return self._calls[index].feed("")
+        reader = CallReader(item["name"], len(self._calls))
+        self._calls[index] = reader
+        return reader.feed("")
 
     def _add_text(self, index: int, text: str) -> list[Delta]:
         message = self._items[index]

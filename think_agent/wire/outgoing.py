@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any
 
 import pydantic_core
 
@@ -42,7 +42,6 @@ KNOWN_TO_ALL = {  # the words of JSON schema that every server with `strict` und
     "required",
     "additionalProperties",
 }
-Answered: TypeAlias = list[tuple[ToolCall, ToolResult]]
 
 
 def sendable(
@@ -64,9 +63,16 @@ def sendable(
       With `short_ids` all of them are made, of nine letters and digits.
     - A message that only the kit reads is left out, and so is a reply that has nothing to say.
     """
+    exchanges: list[Any] = []  # messages; with each reply, those of its calls that have a result
+    for message, call in pairs(messages):  # a `match` takes three times as long
+        if isinstance(message, User | Assistant):
+            exchanges.append((message, []))
+        elif call is not None:
+            exchanges[-1][1].append((call, message))
+
     sent: list[Spoken] = []
     ids: set[str] = set()
-    for message, answered in _exchanges(messages):
+    for message, answered in exchanges:
         if isinstance(message, User):
             sent.append(message)
         elif answered or message.words:
@@ -82,19 +88,12 @@ def sendable(
     return sent
 
 
-def _exchanges(messages: Sequence[Message]) -> list[tuple[User | Assistant, Answered]]:
-    """What was said, and with each reply those of its calls that have a result."""
-    exchanges: list[Any] = []
-    for message, call in pairs(messages):  # a `match` takes three times as long
-        if isinstance(message, User | Assistant):
-            exchanges.append((message, []))
-        elif isinstance(message, ToolResult) and call is not None:
-            exchanges[-1][1].append((call, message))
-    return exchanges
-
-
 def _exchange(
-    reply: Assistant, answered: Answered, ids: set[str], goes_back: bool, short_ids: bool
+    reply: Assistant,
+    answered: list[tuple[ToolCall, ToolResult]],
+    ids: set[str],
+    goes_back: bool,
+    short_ids: bool,
 ) -> list[Spoken]:
     """A reply and its results. One that does not go back as it came is without its native form,
     and its calls have ids that no provider refuses and no other call has.
@@ -110,13 +109,12 @@ def _exchange(
         ids.add(call.id)
         calls.append(call)
         results.append(result)
-    is_plain = reply.native is None and not reply.commentary
-    if not (goes_back or is_plain):
-        text = f"{reply.commentary}\n\n{reply.text}".strip()  # only OpenAI tells the first apart
+    if not goes_back:
+        text = reply.text
+        if reply.commentary:
+            text = f"{reply.commentary}\n\n{text}".strip()  # only OpenAI tells the first apart
         reply = replace(reply, text=text, commentary="", native=None)
-    if tuple(calls) != reply.tool_calls:
-        reply = replace(reply, tool_calls=tuple(calls))
-    return [reply, *results]
+    return [replace(reply, tool_calls=tuple(calls)), *results]
 
 
 def relax(request: Request, refused: Mapping[str, str]) -> Request:
@@ -162,8 +160,11 @@ def is_closed(schema: Json) -> bool:
 def openai_function(tool: Tool, strict: bool) -> Json:
     """The declaration of a tool for both of OpenAI's APIs."""
     # Refused without `properties`, which a tool without parameters may leave out.
-    parameters = {"type": "object", "properties": {}, **tool.parameters}
-    function: Json = {"name": tool.name, "description": tool.description, "parameters": parameters}
+    function: Json = {
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": {"type": "object", "properties": {}, **tool.parameters},
+    }
     if strict and is_closed(tool.parameters):
         function["strict"] = True
     return function

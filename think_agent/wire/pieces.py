@@ -12,14 +12,13 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import TypeAlias
 
 from ..messages import CARRIED, THINK_NAME
 from ..streaming import Delta
 from ..text import well_formed
 
-Marks: TypeAlias = tuple[re.Pattern[str], re.Pattern[str]]  # whole ones; and those begun, or whole
-Part: TypeAlias = tuple[str, str]  # the kind of a mark, or "" for other text; and the text
+Marks = tuple[re.Pattern[str], re.Pattern[str]]  # whole ones; and those begun, or whole
+Part = tuple[str, str]  # the kind of a mark, or "" for other text; and the text
 
 
 def marks(flags: int = 0, /, **kinds: Sequence[Sequence[str]]) -> Marks:
@@ -86,73 +85,61 @@ HEX = "[0-9a-fA-F]"
 ANY = (r"\\", "u", HEX, HEX, HEX, HEX)
 HIGH = (r"\\", "u", "[dD]", "[89abAB]", HEX, HEX)  # half a character, so the other one is, too
 JSON = marks(
-    escape=[[*HIGH, *ANY], [*ANY], [r"\\", "[^u]"]],
+    escape=[[*HIGH, *ANY], ANY, [r"\\", "[^u]"]],
     sign=[['["{}\\[\\]:,]']],
 )
 
 
 class JsonReader:
-    """Reads JSON, piece by piece."""
+    """Reads the strings that stand in an object itself, and not deeper, piece by piece."""
 
-    _key = ""
+    _depth = 0
     _in_string = False
+    _in_key = True
+    _key = ""
 
     def __init__(self) -> None:
         self._splitter = Splitter(JSON)
-        # Outermost, and in an object before a value, there is no key yet.
-        self._path: list[str | int | None] = [None]
 
-    def feed(self, piece: str) -> Iterator[tuple[Sequence[str | int | None], str, str]]:
-        """What the next piece adds: the path of keys and indices to a value, some of its JSON, and
-        of a string the text that is.
-        """
-        for _, raw in self._splitter.feed(piece):
-            text = ""
-            if raw == '"' or not self._in_string:
-                self._follow(raw)
-            else:
+    def feed(self, piece: str) -> Iterator[tuple[str, str]]:
+        """What the next piece adds to a string: the key that it stands under, and the text."""
+        for kind, raw in self._splitter.feed(piece):
+            if raw == '"':
+                self._in_string = not self._in_string
+            elif self._in_string and self._depth == 1:
                 text = raw
                 with suppress(ValueError):  # it may be no escape
                     text = well_formed(json.loads(f'"{raw}"'))
-                if self._path[-1] is None:
+                if self._in_key:
                     self._key += text
-            yield self._path[1:], raw, text
+                else:
+                    yield self._key, text
+            elif kind == "sign" and not self._in_string:
+                self._follow(raw)
 
     def _follow(self, sign: str) -> None:
-        path = self._path
-        place = path[-1]
-        match sign:
-            case '"':
-                self._in_string = not self._in_string
-            case "{":
-                path.append(None)
-            case "[":
-                path.append(0)
-            case ":":
-                path[-1] = self._key
-                self._key = ""
-            case "," if isinstance(place, int):
-                path[-1] = place + 1
-            case ",":
-                path[-1] = None
-            case "}" | "]" if len(path) > 1:
-                path.pop()
+        if sign in "{[":
+            self._depth += 1
+        elif sign in "}]":
+            self._depth -= 1
+        self._in_key = sign != ":"
+        if self._in_key:
+            self._key = ""
 
 
 class CallReader:
     """Reads the argument JSON of one call, piece by piece."""
 
     def __init__(self, name: str, index: int = 0) -> None:
-        self._name = name
-        self._index = index
+        self._call = (name, index)
         self._json = JsonReader()
 
     def feed(self, piece: str) -> list[Delta]:
         """The Deltas of the next piece; of a think call, what it adds to the thought."""
-        if self._name != THINK_NAME:
-            return [Delta("call", piece, self._name, self._index)]
+        if self._call[0] != THINK_NAME:
+            return [Delta("call", piece, *self._call)]
         deltas = []
-        for path, _, text in self._json.feed(piece):
-            if text and path == [CARRIED]:
-                deltas.append(Delta("thought", text, self._name, self._index))
+        for key, text in self._json.feed(piece):
+            if key == CARRIED:
+                deltas.append(Delta("thought", text, *self._call))
         return deltas

@@ -1,11 +1,11 @@
 """What is asked of a model, in one meaning for all providers."""
 
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from typing import Literal
 
 MAX_OUTPUT = 8192  # tokens
 LEAST_OUTPUT = 16  # tokens; OpenAI's Responses API refuses less
-Reasoning: TypeAlias = Literal["off", "low", "medium", "high"]
+Reasoning = Literal["off", "low", "medium", "high"]
 
 
 @dataclass(frozen=True, slots=True)
