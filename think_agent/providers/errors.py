@@ -131,9 +131,8 @@ class Translator(Model):
         """
         where = shown_address(self.url)
         match error:
-            case ModelError() as known:
-                known.args = (self.secrets.sub("***", str(known)),)
-                return known
+            case ModelError():  # in our own words
+                return error
             case self.http.TimeoutException():
                 return TimedOut(
                     f"{self.name}: no answer from {where} within {self.timeout:g} s; set a longer "
@@ -171,12 +170,6 @@ class Translator(Model):
             status=response.status_code,
             retry_after=asked_wait(response.headers),
             retryable=meaning.retryable,
-        )
-
-    def missing_key(self, said: str = "no API key") -> AuthError:
-        """The error for a provider that needs a key and has none."""
-        return AuthError(
-            f"{self.name}: {said}; set the environment variable {self.main_key} (in code: api_key=)"
         )
 
     def quote(self, said: str) -> str:
@@ -235,17 +228,14 @@ REFUSED_CHOICE = re.compile(
     r"tool[_ ]?choice|Thinking mode does not support|function[ _]?calling[ _]?(config|mode)",
     re.IGNORECASE,
 )
-ONLY_STRINGS = re.compile(r"type: 'object'|Supported string values", re.IGNORECASE)
 
 
-def refused_kinds(asked: ToolChoice, complaint: str) -> list[str]:
-    """The kinds of tool choice that a server refuses with this `complaint`; none where it is about
+def refused_kind(asked: ToolChoice, complaint: str) -> str:
+    """The kind of tool choice that a server refuses with this `complaint`; "" where it is about
     something else.
     """
     if asked == "auto" or not REFUSED_CHOICE.search(complaint):
-        return []
-    if not isinstance(asked, Force):
-        return [asked]
-    if ONLY_STRINGS.search(complaint):  # it knows no choice as an object, but maybe "required"
-        return ["named"]
-    return ["named", "required"]
+        return ""
+    if isinstance(asked, Force):  # it may still take "required"
+        return "named"
+    return asked

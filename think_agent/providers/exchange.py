@@ -1,7 +1,8 @@
 """One request on its way, until there is a reply or an error: asking, asking again, giving up.
 
-Rule 1: a tool choice that the provider refuses is asked again more weakly, once, and remembered for
-        that model (`Provider.refused`). The reply's `enforced` tells.
+Rule 1: a tool choice that the provider refuses is asked again more weakly, step by step: the tool,
+        any tool, none named. It is remembered for that model (`Provider.refused`). The reply's
+        `enforced` tells.
 Rule 2: this is the only place that retries; the SDKs do not. What is `retryable` is tried again up
         to `retries` times, and never once a part of the reply has been shown. A provider that asks
         to wait longer than `LONGEST_WAIT` is reported, not waited for.
@@ -29,7 +30,7 @@ from ..streaming import Delta
 from ..text import shorten
 from ..wire.incoming import ErrorAnswer, checked_delta, checked_reply
 from ..wire.outgoing import relax
-from .errors import RIGHT_KIND, SLIP, STUMBLES, UnreadCall, refused_kinds
+from .errors import RIGHT_KIND, SLIP, STUMBLES, UnreadCall, refused_kind
 from .transport import TRIP, Trip
 
 if TYPE_CHECKING:
@@ -127,7 +128,7 @@ class Exchange:
         # Without tools there is no call; then it counts only where the server says so itself.
         if isinstance(problem, UnreadCall) and (self._asked.tools or problem.status):
             mistake = str(problem).removesuffix(f"; {SLIP}")
-            half = replace(self._so_far(), native=None, signed=False, cause="")
+            half = _unfinished(self._so_far(), "")
             return self._malformed(replace(half, mistake=mistake))
 
         is_silent = isinstance(problem, TimedOut)
@@ -144,10 +145,11 @@ class Exchange:
 
     def _can_adapt(self, complaint: str) -> bool:
         """Can what was refused be said otherwise? The provider remembers it."""
-        refused = refused_kinds(self._asked.tool_choice, complaint)
-        for kind in refused:
+        kind = refused_kind(self._asked.tool_choice, complaint)
+        if kind:
             self.provider.refused[kind] = complaint
-        return bool(refused) or self.provider.adapt(complaint, self.request)
+            return True
+        return self.provider.adapt(complaint, self.request)
 
     def _may_pass(self, problem: ModelError) -> bool:
         """Is the request to be tried again, after a wait?"""
