@@ -157,16 +157,14 @@ def test_a_conversation_is_the_same_in_all_ways(variant):
 @pytest.mark.parametrize("choice", [Force("think"), "required"])
 @every_way
 @every_provider
-def test_a_refused_choice_is_asked_more_weakly_and_remembered(provider, way, choice):
+def test_a_refused_choice_is_asked_as_auto_and_remembered(provider, way, choice):
     with talking(provider, mode="refuse") as (server, model):
         forced = replace(ASKED, tool_choice=choice)
         assert [ASK[way](model, forced).enforced for _ in range(2)] == ["prompt", "prompt"]
         assert ASK[way](model, ASKED).enforced is None
         sent = ["tool_choice" in body or "'ANY'" in str(body) for body in server.requests]
-        forced_tries = 2 if isinstance(choice, Force) else 1  # the tool, then any tool
-        if provider == "ollama":
-            forced_tries = 0
-        assert sent == [True] * forced_tries + [False] * 3
+        tried = [] if provider == "ollama" else [True]
+        assert sent == tried + [False] * 3
         assert set(model.refused) >= {"named" if isinstance(choice, Force) else "required"}
 
 

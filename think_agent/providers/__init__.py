@@ -115,9 +115,11 @@ def _module_of(provider: str, package: str) -> ModuleType:
     """The module of a provider, which imports its SDK."""
     try:
         return importlib.import_module(f".{provider}", __name__)
-    except ImportError as error:
-        advice = f"run: pip install --upgrade {package}"  # right in the clone, and outside of it
-        problem = f"the package {package} is not installed, or not whole ({error}); {advice}"
+    except ImportError as error:  # the advice is right in the clone, and outside of it
+        problem = (
+            f"the package {package} is not installed, or not whole ({error}); "
+            f"run: pip install --upgrade {package}"
+        )
     except Exception as error:
         # Ollama's makes a client when it is imported, which reads the proxies of the environment;
         # its words may quote a password of theirs.

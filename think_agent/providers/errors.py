@@ -141,12 +141,15 @@ class Translator(Model):
             case self.http.ConnectError() | ConnectionError():
                 usual = "check base_url, the network, and that the server runs"
                 advice = self.advice.get(ConnectionFailed, usual)
-                said = f"{self.name}: no server at {where}; {advice}"
-                return ConnectionFailed(said, retryable=True)
+                return ConnectionFailed(
+                    f"{self.name}: no server at {where}; {advice}", retryable=True
+                )
             case self.http.TransportError() as broken:
                 what = type(broken).__name__
-                said = f"{self.name}: the connection to {where} broke ({what}); ask again"
-                return ConnectionFailed(said, retryable=True)
+                return ConnectionFailed(
+                    f"{self.name}: the connection to {where} broke ({what}); ask again",
+                    retryable=True,
+                )
             case ErrorAnswer(args=[said]):
                 return self.error(*quoted_error(said))
         return self.explained(error) or self._unreadable(error)
@@ -228,14 +231,17 @@ REFUSED_CHOICE = re.compile(
     r"tool[_ ]?choice|Thinking mode does not support|function[ _]?calling[ _]?(config|mode)",
     re.IGNORECASE,
 )
+ONLY_STRINGS = re.compile(r"type: 'object'|Supported string values", re.IGNORECASE)
 
 
-def refused_kind(asked: ToolChoice, complaint: str) -> str:
-    """The kind of tool choice that a server refuses with this `complaint`; "" where it is about
+def refused_kinds(asked: ToolChoice, complaint: str) -> list[str]:
+    """The kinds of tool choice that a server refuses with this `complaint`; none where it is about
     something else.
     """
     if asked == "auto" or not REFUSED_CHOICE.search(complaint):
-        return ""
-    if isinstance(asked, Force):  # it may still take "required"
-        return "named"
-    return asked
+        return []
+    if not isinstance(asked, Force):
+        return [asked]
+    if ONLY_STRINGS.search(complaint):  # it knows no choice as an object, but maybe "required"
+        return ["named"]
+    return ["named", "required"]

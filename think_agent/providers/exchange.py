@@ -1,8 +1,7 @@
 """One request on its way, until there is a reply or an error: asking, asking again, giving up.
 
-Rule 1: a tool choice that the provider refuses is asked again more weakly, step by step: the tool,
-        any tool, none named. It is remembered for that model (`Provider.refused`). The reply's
-        `enforced` tells.
+Rule 1: a tool choice that the provider refuses is asked again more weakly, once, and remembered for
+        that model (`Provider.refused`). The reply's `enforced` tells.
 Rule 2: this is the only place that retries; the SDKs do not. What is `retryable` is tried again up
         to `retries` times, and never once a part of the reply has been shown. A provider that asks
         to wait longer than `LONGEST_WAIT` is reported, not waited for.
@@ -30,7 +29,7 @@ from ..streaming import Delta
 from ..text import shorten
 from ..wire.incoming import ErrorAnswer, checked_delta, checked_reply
 from ..wire.outgoing import relax
-from .errors import RIGHT_KIND, SLIP, STUMBLES, UnreadCall, refused_kind
+from .errors import RIGHT_KIND, SLIP, STUMBLES, UnreadCall, refused_kinds
 from .transport import TRIP, Trip
 
 if TYPE_CHECKING:
@@ -145,11 +144,10 @@ class Exchange:
 
     def _can_adapt(self, complaint: str) -> bool:
         """Can what was refused be said otherwise? The provider remembers it."""
-        kind = refused_kind(self._asked.tool_choice, complaint)
-        if kind:
+        refused = refused_kinds(self._asked.tool_choice, complaint)
+        for kind in refused:
             self.provider.refused[kind] = complaint
-            return True
-        return self.provider.adapt(complaint, self.request)
+        return bool(refused) or self.provider.adapt(complaint, self.request)
 
     def _may_pass(self, problem: ModelError) -> bool:
         """Is the request to be tried again, after a wait?"""
@@ -196,8 +194,12 @@ class Exchange:
         """
         said = self.provider.quote(reply.mistake) or "nothing came"
         if not self._asked.tools or self._asked.tool_choice == "none":
-            notice = f"What the model wrote could not be read: {said}"
-            return replace(reply, stop_reason="end_turn", mistake="", notice=notice)
+            return replace(
+                reply,
+                stop_reason="end_turn",
+                mistake="",
+                notice=f"What the model wrote could not be read: {said}",
+            )
         names = ", ".join(tool.name for tool in self._asked.tools)
         told = f"Your tool call could not be read ({said}). The tools are: {names}. Call one again."
         return replace(reply, stop_reason="malformed", mistake=told)
