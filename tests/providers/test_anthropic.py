@@ -66,15 +66,6 @@ def test_thinking_with_a_budget_excludes_forcing_and_keeps_a_bound_above_it():
     assert body["max_tokens"] == 1025  # the API refuses less
 
 
-def test_credentials_that_cannot_be_read(monkeypatch, tmp_path):
-    for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("ANTHROPIC_PROFILE", "nobody")
-    with pytest.raises(AuthError, match="nobody"):
-        connect("anthropic")
-
-
 def test_an_address_that_is_given_is_where_it_goes_also_without_a_key(monkeypatch, tmp_path):
     """A profile on disk has an address, and a token, of its own."""
     for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"):

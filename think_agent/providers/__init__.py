@@ -9,13 +9,10 @@ from dataclasses import asdict
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-
 from ..errors import ModelError
 from ..model import Model
 from ..schema import problems
 from ..wire.settings import Reasoning, Settings
-from .address import BAD_PROXY
 
 
 class Entry(NamedTuple):
@@ -45,18 +42,6 @@ OWNERS = {  # who has the models whose names begin so
 }
 
 
-class Asked(BaseModel):
-    """What `connect` takes for every provider, each within its bounds."""
-
-    model_config = ConfigDict(strict=True, allow_inf_nan=False)
-
-    timeout: float = Field(gt=0)
-    reasoning: Reasoning | None
-    max_output_tokens: int | None = Field(gt=0)
-    temperature: float | None = Field(ge=0)
-    seed: int | None
-
-
 def connect(
     spec: str,
     *,
@@ -83,6 +68,10 @@ def connect(
     take, and ModelError when the SDK is not installed or has no key. Where a server has to be asked
     what its model takes, `check()` or the first request raises BadRequest.
     """
+    from pydantic import ValidationError
+
+    from .asked import Asked
+
     provider, _, model = spec.partition(":")
     if provider not in PROVIDERS:
         raise ValueError(f"unknown provider {provider!r}; {_hint(spec)}")
@@ -97,21 +86,18 @@ def connect(
         raise ValueError(problems(error)) from None
 
     entry = PROVIDERS[provider]
-    try:
-        make = getattr(_module_of(provider, entry.package), entry.class_name)
-        for name in options:
-            if name not in inspect.getfullargspec(make).kwonlyargs:
-                raise ValueError(f"{provider} takes no {name}; leave it out")
-        connected: Model = make(
-            model or entry.default_model,
-            base_url=base_url,
-            api_key=api_key,
-            timeout=timeout,
-            settings=settings,
-            **options,
-        )
-    except ModelError as error:  # such as a key that is missing: one line, not our frames
-        raise error.with_traceback(None) from None
+    make = getattr(_module_of(provider, entry.package), entry.class_name)
+    for name in options:
+        if name not in inspect.getfullargspec(make).kwonlyargs:
+            raise ValueError(f"{provider} takes no {name}; leave it out")
+    connected: Model = make(
+        model or entry.default_model,
+        base_url=base_url,
+        api_key=api_key,
+        timeout=timeout,
+        settings=settings,
+        **options,
+    )
     if provider == "ollama" or base_url:
         return _read_from_text(connected, provider)
     return connected
@@ -129,13 +115,17 @@ def _module_of(provider: str, package: str) -> ModuleType:
     """The module of a provider, which imports its SDK."""
     try:
         return importlib.import_module(f".{provider}", __name__)
-    except ImportError as error:
-        advice = f"run: pip install --upgrade {package}"  # right in the clone, and outside of it
-        problem = f"the package {package} is not installed, or not whole ({error}); {advice}"
+    except ImportError as error:  # the advice is right in the clone, and outside of it
+        problem = (
+            f"the package {package} is not installed, or not whole ({error}); "
+            f"run: pip install --upgrade {package}"
+        )
     except Exception as error:
         # Ollama's makes a client when it is imported, which reads the proxies of the environment;
         # its words may quote a password of theirs.
         from urllib.request import getproxies  # an eighth of the start-up time
+
+        from .address import BAD_PROXY
 
         problem = f"{package} cannot be imported ({type(error).__name__}): "
         problem += BAD_PROXY if getproxies() else str(error)

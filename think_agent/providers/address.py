@@ -88,14 +88,11 @@ def is_left_out(provider: str, url: str, *variables: str) -> bool:
 
 
 def secrets_in(key: str, url: str, *headers: str) -> re.Pattern[str]:
-    """What no error may repeat, also as a URL spells it: the key, the login, the query and the path
-    of `url`, and `headers`, word by word.
+    """What no error may repeat, also as a URL spells it: the key, and word by word the `headers`
+    and all of `url` but its host.
     """
-    parts = urlsplit(url)
-    login, _, _ = parts.netloc.rpartition("@")
-    words = {key, *parts.path.split("/")}
-    for text in (login, parts.query, *headers):
-        words.update(re.split(r"[\s:&=]+", text))
+    text = " ".join((url, *headers))
+    words = {key, *re.split(r"[\s:/@?&=]+", text)} - {urlsplit(url).hostname}
     spellings = {NOT_NEEDED}
     for word in words:
         if len(word) >= SHORTEST_SECRET:

@@ -4,8 +4,7 @@ Rule 1: what a model can be asked to reason is asked of the API, once, and only 
         set (`GET /v1/models/{id}`).
 Rule 2: the API is asked to cache what is sent, unless `cache` is false (marks: see the wire).
 
-Limitation: a token that a profile holds and that was revoked before its time is an AuthError: only
-with retries of its own would the SDK fetch another.
+Limitation: with a key, not with a profile of the SDK's on disk.
 """
 
 import re
@@ -43,6 +42,7 @@ class Anthropic(Stainless):
     usual_url = "https://api.anthropic.com"
     url_variable = "ANTHROPIC_BASE_URL"
     wire = wire
+    remedies = (("cache_control", "cache", False),)  # a compatible server may not know it
 
     def __init__(
         self,
@@ -61,15 +61,6 @@ class Anthropic(Stainless):
             self.options["thinking"] = SHOWN
         if "budget_tokens" in str(thinking) or REFUSES_FORCING.search(model):
             self.refused = {"named": "", "required": ""}
-        if self.key or self.base_url:
-            return
-        # A profile has credentials, or else the SDK finds out at the first request, by a TypeError.
-        try:
-            found = self.client.credentials
-        except anthropic.AnthropicError as error:  # such as a profile that cannot be read
-            raise self.missing_key(self.quote(str(error))) from None
-        if not found:
-            raise self.missing_key()
 
     def learn(self) -> None:
         if self.settings.reasoning is None or self.options["thinking"]:

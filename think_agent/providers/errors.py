@@ -131,9 +131,8 @@ class Translator(Model):
         """
         where = shown_address(self.url)
         match error:
-            case ModelError() as known:
-                known.args = (self.secrets.sub("***", str(known)),)
-                return known
+            case ModelError():  # in our own words
+                return error
             case self.http.TimeoutException():
                 return TimedOut(
                     f"{self.name}: no answer from {where} within {self.timeout:g} s; set a longer "
@@ -142,12 +141,15 @@ class Translator(Model):
             case self.http.ConnectError() | ConnectionError():
                 usual = "check base_url, the network, and that the server runs"
                 advice = self.advice.get(ConnectionFailed, usual)
-                said = f"{self.name}: no server at {where}; {advice}"
-                return ConnectionFailed(said, retryable=True)
+                return ConnectionFailed(
+                    f"{self.name}: no server at {where}; {advice}", retryable=True
+                )
             case self.http.TransportError() as broken:
                 what = type(broken).__name__
-                said = f"{self.name}: the connection to {where} broke ({what}); ask again"
-                return ConnectionFailed(said, retryable=True)
+                return ConnectionFailed(
+                    f"{self.name}: the connection to {where} broke ({what}); ask again",
+                    retryable=True,
+                )
             case ErrorAnswer(args=[said]):
                 return self.error(*quoted_error(said))
         return self.explained(error) or self._unreadable(error)
@@ -171,12 +173,6 @@ class Translator(Model):
             status=response.status_code,
             retry_after=asked_wait(response.headers),
             retryable=meaning.retryable,
-        )
-
-    def missing_key(self, said: str = "no API key") -> AuthError:
-        """The error for a provider that needs a key and has none."""
-        return AuthError(
-            f"{self.name}: {said}; set the environment variable {self.main_key} (in code: api_key=)"
         )
 
     def quote(self, said: str) -> str:

@@ -127,7 +127,7 @@ class Exchange:
         # Without tools there is no call; then it counts only where the server says so itself.
         if isinstance(problem, UnreadCall) and (self._asked.tools or problem.status):
             mistake = str(problem).removesuffix(f"; {SLIP}")
-            half = replace(self._so_far(), native=None, signed=False, cause="")
+            half = _unfinished(self._so_far(), "")
             return self._malformed(replace(half, mistake=mistake))
 
         is_silent = isinstance(problem, TimedOut)
@@ -196,8 +196,12 @@ class Exchange:
         """
         said = self.provider.quote(reply.mistake) or "nothing came"
         if not self._asked.tools or self._asked.tool_choice == "none":
-            notice = f"What the model wrote could not be read: {said}"
-            return replace(reply, stop_reason="end_turn", mistake="", notice=notice)
+            return replace(
+                reply,
+                stop_reason="end_turn",
+                mistake="",
+                notice=f"What the model wrote could not be read: {said}",
+            )
         names = ", ".join(tool.name for tool in self._asked.tools)
         told = f"Your tool call could not be read ({said}). The tools are: {names}. Call one again."
         return replace(reply, stop_reason="malformed", mistake=told)

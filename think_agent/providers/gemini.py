@@ -18,6 +18,7 @@ from google.genai import errors, types
 from ..errors import ModelError
 from ..messages import Json
 from ..wire import gemini as wire
+from .address import NOT_NEEDED
 from .base import Provider
 from .reasoning import GEMINI, check_reasoning
 from .transport import client_arguments
@@ -40,8 +41,6 @@ class Gemini(Provider):
 
     def __init__(self, model: str, *, strict: bool = True, **where: Any) -> None:
         super().__init__(model, {"strict": strict}, **where)
-        if not self.key:
-            raise self.missing_key()
         check_reasoning(model.removeprefix("models/"), self.settings.reasoning, GEMINI)
 
     def connect(self, *, is_async: bool) -> Any:
@@ -56,7 +55,9 @@ class Gemini(Provider):
             httpx_client=http,
             httpx_async_client=http_async,
         )
-        api = genai.Client(enterprise=False, api_key=self.key, http_options=options)._api_client
+        api = genai.Client(
+            enterprise=False, api_key=self.key or NOT_NEEDED, http_options=options
+        )._api_client
         if is_async:
             return Door(api.async_request, api.async_request_streamed, http_async.aclose)
         return Door(api.request, api.request_streamed, http.close)

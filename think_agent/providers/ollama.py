@@ -12,16 +12,14 @@ import json
 import os
 import re
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import httpx
 import ollama
 from ollama._client import _parse_host
 
-from ..errors import AuthError, BadResponse, ConnectionFailed, ModelError, ModelNotFound
+from ..errors import AuthError, ConnectionFailed, ModelError, ModelNotFound
 from ..messages import Json
-from ..model import Request
 from ..wire import ollama as wire
 from ..wire.incoming import ErrorAnswer
 from .address import NOT_NEEDED
@@ -33,10 +31,6 @@ from .transport import client_arguments
 TEXT_OR_CALLS = re.compile(r"\{\{-?\s*else if \.ToolCalls")
 HARMONY = re.compile("family='gpt-?oss'")  # these cannot be asked not to reason
 NUM_CTX = re.compile(r"^num_ctx\s+(\d+)", re.MULTILINE)
-REMEDIES = (  # what a template complains of, and the option that helps
-    ("single tool-calls at once", "one_call"),  # Llama 3.1 in Jinja
-    ("length 9", "short_ids"),  # Mistral Small and Nemo in Jinja: ids of calls
-)
 
 
 class Ollama(Provider):
@@ -55,8 +49,13 @@ class Ollama(Provider):
     http = httpx
     main_key = "OLLAMA_API_KEY"
     keys = (main_key,)
+    needs_key = False
     usual_url = "http://127.0.0.1:11434"
     url_variable = "OLLAMA_HOST"
+    remedies = (
+        ("single tool-calls at once", "one_call", True),  # Llama 3.1 in Jinja
+        ("length 9", "short_ids", True),  # Mistral Small and Nemo in Jinja: ids of calls
+    )
     advice = {  # noqa: RUF012 (a constant)
         AuthError: "run: ollama signin, or set {key} (in code: api_key=)",
         ModelNotFound: "run: ollama pull {model}",
@@ -145,7 +144,7 @@ class Ollama(Provider):
         super().check()
 
     def installed(self) -> list[str]:
-        """The names of the models that the server has; none where it does not list them."""
+        """The names of the models that the server has."""
         return [str(model.model) for model in self._ask_server(self.client.list).models]
 
     def able(self) -> list[str]:
@@ -173,7 +172,7 @@ class Ollama(Provider):
         return not can or "tools" in can
 
     def _ask_server(self, ask: Callable[..., Any], *names: str) -> Any:
-        """What the server says of its models; nothing, where it does not, or not as Ollama does."""
+        """What the server says of its models. Raises the ModelError of one that does not."""
         try:
             return ask(*names)
         except Exception as error:
@@ -183,8 +182,6 @@ class Ollama(Provider):
         if isinstance(problem, ModelNotFound):
             able = ", ".join(self.able()) or "none"
             problem.args = (f"{problem}; installed here, and able to call tools: {able}",)
-        elif isinstance(problem, BadResponse) or problem.status in (404, 405, 501):
-            return NOTHING
         raise problem
 
     # A request.
@@ -202,22 +199,10 @@ class Ollama(Provider):
     def fold(self) -> Any:
         return Fold()
 
-    def adapt(self, complaint: str, request: Request) -> bool:
-        for words, option in REMEDIES:
-            if words in complaint and not self.options.get(option):
-                self.options[option] = True
-                return True
-        return super().adapt(complaint, request)
-
     def explained(self, error: Any) -> ModelError | None:
         if isinstance(error, ollama.ResponseError):
             return self.error(str(error.error))
         return None
-
-
-NOTHING = SimpleNamespace(
-    models=(), capabilities=None, details=None, template=None, parameters=None, modelinfo=None
-)
 
 
 class Fold(wire.Fold):

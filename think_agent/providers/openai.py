@@ -9,7 +9,6 @@ from typing import Any, Literal
 
 import openai
 
-from ..model import Request
 from ..wire import openai_chat, openai_responses
 from .reasoning import OPENAI, check_reasoning
 from .stainless import Stainless
@@ -49,8 +48,6 @@ class OpenAI(Stainless):
         super().__init__(model, {}, **where)
         is_official = f".{self.host}".endswith(".api.openai.com")  # or a region of it
         if is_official:
-            if not self.key:
-                raise self.missing_key()
             check_reasoning(model.removeprefix("ft:"), self.settings.reasoning, OPENAI)
         if api is None:
             api = "responses" if is_official else "chat"
@@ -59,13 +56,9 @@ class OpenAI(Stainless):
         self.wire = WIRES[api]
         if api == "responses":
             self.settings.refuse("openai's Responses API", "seed")
+        else:
+            name = "max_completion_tokens"  # as all newer models of OpenAI have it
+            self.remedies = ((name, "max_name", name),)
         if strict is None:
             strict = is_official
         self.options["strict"] = strict
-
-    def adapt(self, complaint: str, request: Request) -> bool:
-        name = "max_completion_tokens"  # as all newer models of OpenAI have it
-        if self.wire is openai_chat and name in complaint and "max_name" not in self.options:
-            self.options["max_name"] = name
-            return True
-        return super().adapt(complaint, request)

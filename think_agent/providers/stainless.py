@@ -29,12 +29,9 @@ class Stainless(Provider):
     def connect(self, *, is_async: bool) -> Any:
         kind = "Async" if is_async else ""
         make_http_client = getattr(self.sdk, f"Default{kind}HttpxClient")
-        arguments = {}
-        if self.key or self.base_url:
-            # Without a key Anthropic's looks for a profile, and goes where that says.
-            arguments = {"base_url": self.url, "api_key": self.key or NOT_NEEDED}
         client = getattr(self.sdk, kind + self.client_class)(
-            **arguments,
+            base_url=self.url,
+            api_key=self.key or NOT_NEEDED,
             timeout=self.timeout,
             max_retries=0,
             http_client=make_http_client(**client_arguments(httpx2, self.url)),
@@ -58,6 +55,4 @@ class Stainless(Provider):
             if isinstance(body, dict) and "error" in body:  # Anthropic's SDK has the whole one
                 body = body["error"]
             return self.error(*quoted_error(body))
-        if isinstance(error, sdk.APIError.__base__):  # the root of its errors: no credentials
-            return self.missing_key(self.quote(str(error)))
         return None

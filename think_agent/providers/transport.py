@@ -1,4 +1,4 @@
-"""How requests travel: within bounds, to one address, on the async clients of each event loop.
+"""How requests travel: within bounds, and to one address.
 
 Rule 1: an answer ends. The client's timeout bounds each silence. The deadline of the request bounds
         the whole answer, and `LARGEST_ANSWER` its bytes; both are looked at with every piece.
@@ -7,9 +7,7 @@ Rule 2: a conversation goes to the address it was meant for: no redirect takes i
 Limitation: a silence that begins before the deadline may outlast it, by at most as long again.
 """
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
@@ -17,14 +15,12 @@ from math import inf
 from time import monotonic
 from types import ModuleType
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from ..errors import BadResponse, TimedOut
 from ..messages import Json
 from .address import is_exposed, shown_address
 
 LARGEST_ANSWER = 32 * 2**20  # bytes
-AT_ONCE = 16  # requests on one async client
 
 
 @dataclass
@@ -134,29 +130,7 @@ def _bounded_stream(http: ModuleType) -> Any:
     return BoundedStream
 
 
-@asynccontextmanager
-async def loop_client(
-    clients: WeakKeyDictionary[Any, list[Any]], connect: Callable[[], Any]
-) -> AsyncIterator[Any]:
-    """A client of the running loop, for one request. `clients`: the free places of each loop;
-    `connect` makes a client, for up to `AT_ONCE` requests.
-
-    A connection pool belongs to the loop it was opened on; a second `asyncio.run` would meet a
-    dead one. And it looks at every connection it has for every request, so 200 requests at once
-    are faster by far on a dozen clients than on one.
-    """
-    free = clients.setdefault(asyncio.get_running_loop(), [])
-    if not free:
-        life = _life(connect())
-        free += [(await anext(life), life)] * AT_ONCE
-    place = free.pop()
-    try:
-        yield place[0]
-    finally:
-        free.append(place)
-
-
-async def _life(client: Any) -> AsyncIterator[Any]:
+async def life_of(client: Any) -> AsyncIterator[Any]:
     """A client until its loop ends: `asyncio.run` closes the generators that are open then."""
     try:
         yield client
