@@ -42,17 +42,8 @@ from ..think import thought
 from ..tools import ModelMistake, Tool
 from ..wire.json_reading import json_objects, json_value
 from ..wire.pieces import JsonReader
-from .base import NO_REPLY, Kind, Reader, joined, may_call, wants_to_leave
+from .base import Reader, joined, may_call, wants_to_leave
 from .written import Meaning, Written, kind_of_notes, others, signals
-
-BLANK = {
-    "understanding": "",
-    "reasoning": "",
-    "task_complete": False,
-    "actions": [],
-    "response": "",
-}
-KEYS = tuple(BLANK)
 
 
 class Action(pydantic.BaseModel, extra="forbid", strict=True):
@@ -65,11 +56,14 @@ class Action(pydantic.BaseModel, extra="forbid", strict=True):
 class Plan(pydantic.BaseModel, extra="forbid", strict=True):
     """What one turn may hold; `_keys` says what of it."""
 
-    understanding: str
-    reasoning: str
-    task_complete: bool
-    actions: list[Action]
-    response: str
+    understanding: str = ""
+    reasoning: str = ""
+    task_complete: bool = False
+    actions: list[Action] = []
+    response: str = ""
+
+
+KEYS = tuple(Plan.model_fields)
 
 
 class JsonPlan(Written):
@@ -86,20 +80,22 @@ class JsonPlan(Written):
         self.several = several
 
     def schema(self, request: Request) -> Json:
+        branches = []
+        for tool in _possible(request):
+            name = {"type": "string", "enum": [tool.name]}  # Gemini does not know `const`
+            branches.append(_closed(tool=name, arguments=reduced(tool.parameters, strict=True)))
+        actions: Json = {"type": "array", "items": {"anyOf": branches}}
+        if _must_act(request):
+            actions["minItems"] = 1
         # Anthropic answers 400 to maxItems: there, it is asked in words, and checked on reading.
-        is_bounded = not self.several and self.name != "anthropic"
-        return plan_schema(request, is_bounded=is_bounded)
+        if not self.several and self.name != "anthropic":
+            actions["maxItems"] = 1
+        kinds = {"task_complete": {"type": "boolean"}, "actions": actions}
+        parts = {key: kinds.get(key, {"type": "string"}) for key in _keys(request)}
+        return _closed(**parts)
 
     def instructions(self, tools: Sequence[Tool]) -> dict[str, str]:
-        parts = {
-            "amount": "at most one",
-            "response": "while you work",
-            "signal": "",
-            "tools": "",
-        }
-        for tool in others(tools):
-            described = {"name": tool.name, "description": tool.description}
-            parts["tools"] += json_text(described | {"parameters": tool.parameters}) + "\n"
+        parts = {"amount": "at most one", "response": "while you work", "signal": ""}
         if self.several:
             parts["amount"] = "in the order to do them"
         if signals(tools):
@@ -119,17 +115,13 @@ class JsonPlan(Written):
             else:
                 actions.append({"tool": call.name, "arguments": call.arguments})
         plan = {
+            "understanding": "",
             "reasoning": joined(notes),
             "task_complete": wants_to_leave(reply),
             "actions": actions,
             "response": reply.text,
         }
-        return json_text(BLANK | plan)
-
-    def report(self, call: ToolCall, content: str) -> str:
-        if call.name == THINK_NAME:  # to the model it is no tool
-            return content
-        return f"Result of {call.name} ({call.id}):\n{content}"
+        return json_text(plan)
 
     def understand(self, text: str, request: Request) -> Meaning:
         if not may_call(request):
@@ -140,7 +132,7 @@ class JsonPlan(Written):
             return Meaning(answer)
 
         tools = _possible(request)
-        calls = [_call(action, number, tools) for number, action in enumerate(plan.actions)]
+        calls = [_call(action, tools) for action in plan.actions]
         if tools:
             self._check_amount(plan, request)
         notes = joined([plan.understanding.strip(), plan.reasoning.strip()])
@@ -169,22 +161,6 @@ json_plan = JsonPlan
 
 
 # Asking: the schema of a turn.
-
-
-def plan_schema(request: Request, *, is_bounded: bool) -> Json:
-    """The JSON schema of one turn; `is_bounded`: to one action."""
-    branches = []
-    for tool in _possible(request):
-        name = {"type": "string", "enum": [tool.name]}  # not by `const`, which Gemini does not know
-        branches.append(_closed(tool=name, arguments=reduced(tool.parameters, strict=True)))
-    actions: Json = {"type": "array", "items": {"anyOf": branches}}
-    if _must_act(request):
-        actions["minItems"] = 1
-    if is_bounded:
-        actions["maxItems"] = 1
-    kinds = {"task_complete": {"type": "boolean"}, "actions": actions}
-    parts = {key: kinds.get(key, {"type": "string"}) for key in _keys(request)}
-    return _closed(**parts)
 
 
 def _closed(**properties: Json) -> Json:
@@ -228,23 +204,22 @@ def _must_act(request: Request) -> bool:
 
 def _plan(text: str, request: Request) -> Plan:
     """The plan in `text`. What has no use in this turn is let pass. Raises ModelMistake."""
-    found = _first_object(text, request)
-    for key in set(KEYS).difference(_keys(request)):
-        found.setdefault(key, BLANK[key])
+    missing = dict.fromkeys(_keys(request))  # null, which is refused
+    found = missing | _first_object(text, request)
     try:
         return Plan.model_validate(found)
     except pydantic.ValidationError as error:
         raise ModelMistake(problems(error)) from error
 
 
-def _call(action: Action, number: int, tools: Sequence[Tool]) -> ToolCall:
+def _call(action: Action, tools: Sequence[Tool]) -> ToolCall:
     """The call that an action is, without the nulls that mean "left out". Raises ModelMistake."""
     for tool in tools:
         if tool.name == action.tool:
             schema = reduced(tool.parameters, strict=False)
             return ToolCall("", tool.name, without_nulls(action.arguments, schema))
     names = ", ".join([tool.name for tool in tools])
-    raise ModelMistake(f"actions.{number}.tool: not {action.tool!r} now; possible: [{names}]")
+    raise ModelMistake(f"actions: no tool {action.tool!r} now; possible: [{names}]")
 
 
 def _first_object(text: str, request: Request) -> Json:
@@ -260,35 +235,28 @@ def _first_object(text: str, request: Request) -> Json:
     raise ModelMistake("there is no JSON object in it, or none that can be read")
 
 
-def without_nulls(value: Any, schema: Any) -> Any:
-    """`value`, of a reduced schema, without the nulls of properties that may be left out."""
-    if not schema:  # nothing is known of it
-        return value
-    branch = _branch(schema, value)
-    if isinstance(value, list):
-        return [without_nulls(item, branch.get("items")) for item in value]
-    if not isinstance(value, dict):
-        return value
+def without_nulls(value: Any, schema: Json) -> Any:
+    """`value`, of a reduced schema, without the nulls of properties that may be left out. Of a
+    union, the first branch that is of a list, or knows all keys of an object, is that of the value.
+    """
+    for branch in schema.get("anyOf", [schema]):
+        if isinstance(value, list) and "items" in branch:
+            return [without_nulls(item, branch["items"]) for item in value]
+        if isinstance(value, dict):
+            inner = branch.get("additionalProperties")
+            if inner:
+                return {key: without_nulls(item, inner) for key, item in value.items()}
+            if value.keys() <= branch.get("properties", {}).keys():
+                return _given(value, branch)
+    return value
 
-    properties = branch.get("properties", {})
-    unnamed = branch.get("additionalProperties")
+
+def _given(value: Json, schema: Json) -> Json:
     kept = {}
     for key, item in value.items():
-        may_be_left_out = key in properties and key not in branch["required"]
-        if item is not None or not may_be_left_out:
-            kept[key] = without_nulls(item, properties.get(key, unnamed))
+        if item is not None or key in schema["required"]:
+            kept[key] = without_nulls(item, schema["properties"][key])
     return kept
-
-
-def _branch(schema: Json, value: Any) -> Json:
-    """The branch of a schema that is of a list, or knows all keys of an object; else the first."""
-    branches: list[Json] = schema.get("anyOf", [schema])
-    for branch in branches:
-        if isinstance(value, list) and "items" in branch:
-            return branch
-        if isinstance(value, dict) and value.keys() <= branch.get("properties", {}).keys():
-            return branch
-    return branches[0]
 
 
 # Watching: text -> Deltas.
@@ -302,19 +270,12 @@ class PlanReader(Reader):
     def __init__(self, request: Request) -> None:
         super().__init__()
         self._json = JsonReader()
-        notes = kind_of_notes(request)
-        self._kinds: dict[str, Kind] = {
-            "understanding": notes,
-            "reasoning": notes,
-            "response": "answer",
-        }
+        self._notes = kind_of_notes(request)
 
     def feed(self, text: str) -> Iterator[Delta]:
         for key, piece in self._json.feed(text):
-            if key in self._kinds:
-                yield from self.tell(self._kinds[key], piece, key)
-
-    def close(self, reply: Assistant = NO_REPLY) -> list[Delta]:
-        if not reply.is_usable:
-            return []
-        return self.rest(reply)
+            match key:
+                case "response":
+                    yield from self.tell("answer", piece, key)
+                case "understanding" | "reasoning":
+                    yield from self.tell(self._notes, piece, key)

@@ -12,12 +12,11 @@ APIs. A name that begins with a row's pattern has its levels; the first row that
 
 import re
 from collections.abc import Sequence
-from typing import TypeAlias
 
 from ..wire.settings import Reasoning
 
-Levels: TypeAlias = Sequence[Reasoning]
-Table: TypeAlias = Sequence[tuple[str, Levels]]
+Levels = Sequence[Reasoning]
+Table = Sequence[tuple[str, Levels]]
 
 ALL: Levels = ("off", "low", "medium", "high")
 ALWAYS: Levels = ("low", "medium", "high")

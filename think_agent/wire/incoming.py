@@ -29,11 +29,14 @@ def checked_delta(delta: Delta) -> Delta:
 
 def checked_reply(reply: Assistant) -> Assistant:
     """`reply` as `messages.py` promises it. ValueError when a field of it is of another type. Lone
-    surrogates, which a model may write, are repaired. A native form is dropped where it has numbers
-    that JSON does not have, or is nested too deeply.
+    surrogates, which a model may write, are repaired. A native form with one of these, with a
+    number that JSON does not have, or nested too deeply, is dropped: it may be signed as it was.
     """
-    reply = replace(reply, native=json_value(json.dumps(reply.native)))
-    whole = json_value(json_text(to_json(reply)))
+    written = json.dumps(reply.native)
+    native = json_value(written)
+    if json.dumps(native) != written:
+        native = None
+    whole = json_value(json_text(to_json(replace(reply, native=native))))
     return cast(Assistant, from_json(whole))
 
 
