@@ -17,7 +17,6 @@ from ..messages import (
     Assistant,
     Json,
     ToolResult,
-    Usage,
     User,
     to_json,
 )
@@ -82,18 +81,10 @@ def _reply(reply: Assistant) -> Json:
         if isinstance(arguments, str):
             arguments = {"text": arguments}  # ATIF has objects alone
         calls.append({"tool_call_id": call.id, "function_name": call.name, "arguments": arguments})
-    step: Json = {
+    return {
         "source": "agent",
         "message": reply.words,
-        "model_name": reply.model,
         "reasoning_content": reply.thinking,
         "tool_calls": calls,
         "observation": {"results": []},
     }
-    if reply.usage != Usage():
-        step["metrics"] = {
-            "prompt_tokens": reply.usage.input_tokens,
-            "completion_tokens": reply.usage.output_tokens,
-            "cached_tokens": reply.usage.cached_tokens,
-        }
-    return step

@@ -32,7 +32,6 @@ REMARK = (
 )
 ROWS = {
     "behind": "{writes} behind a thought of their own turn",
-    "carried": "{writes} that carry that thought themselves",
     "near": "{writes} with one since the last action, in any turn",
     "reasoned": "{writes} with native reasoning in their reply",
     "spoken": "{writes} with words in their reply",
@@ -40,8 +39,7 @@ ROWS = {
     "after done": "actions after a thought that said done",
     "promise": "turns that ended in words after a thought that said go on",
     "repeat": "actions repeated, with the same result",
-    "failed": "actions that failed, by the log's own word",
-    "error": "actions whose result begins with 'error'",
+    "failed": "actions that failed, by the log's word or with a result that begins with 'error'",
 }
 UNREAD = "what could not be read"
 
@@ -92,13 +90,9 @@ def _of_run(run: Run, writing: set[str]) -> Iterator[tuple[str, bool]]:
     for turn in turns:
         yield from _of_replies(turn, writing)
         for action in turn.actions:
-            key = "failed"
-            if action.call.id in run.guessed:
-                key = "error"
-            yield key, action.result.is_error
+            yield "failed", action.result.is_error
             if action.call.name in writing:
                 yield "behind", action.thought is not None
-                yield "carried", action.how == "carried"
         for times in turn.repeats.values():
             for place in range(times):
                 yield "repeat", place > 0

@@ -26,7 +26,6 @@ FORMATS = {
     "claude-code": {"parentUuid", "isSidechain", "sessionId", "session_id"},
     "responses": {
         *("type=function_call", "type=function_call_output", "type=reasoning"),
-        *("type=custom_tool_call", "type=custom_tool_call_output"),
         *("type=input_text", "type=output_text"),
     },
     "anthropic": {"type=tool_use", "type=tool_result", "type=thinking", "type=server_tool_use"},
@@ -41,11 +40,7 @@ OTHERS = (  # logs that are known by fields that stand together, and are refused
     ("SWE-agent", {"action", "thought"}),
     ("LangSmith", {"run_type", "inputs"}),
     ("OpenTelemetry", {"resourceSpans"}),
-    ("OpenTelemetry", {"trace_id", "span_id"}),
-    ("OpenTelemetry", {"traceId", "spanId"}),
-    ("Codex", {"type", "payload"}),
     ("Gemini or the AI SDK", {"role", "parts"}),
-    ("LangChain", {"type", "data"}),
 )
 BOOKKEEPING = {  # types of rows in which Claude Code notes something for itself
     *("agent-name", "ai-title", "attachment", "custom-title", "file-history-snapshot"),
@@ -57,17 +52,9 @@ BOOKKEEPING = {  # types of rows in which Claude Code notes something for itself
 # The types of parts that are read, in whatever format.
 TEXTS = {"text", "input_text", "output_text", "refusal"}
 REASONING = {"thinking", "redacted_thinking", "reasoning"}
-CALLS = {  # where the id of a call stands, and where its arguments do
-    "tool_use": ("id", "input"),
-    "function_call": ("call_id", "arguments"),
-    "custom_tool_call": ("call_id", "input"),
-}
-RESULTS = {  # where the id of the call stands, where the result does; whether it failed, if unsaid
-    "tool_result": ("tool_use_id", "content", False),
-    "function_call_output": ("call_id", "output", None),
-    "custom_tool_call_output": ("call_id", "output", None),
-    "tool": ("tool_call_id", "content", None),
-}
+CALLS = {"tool_use", "function_call"}
+RESULTS = {"tool_result", "function_call_output", "tool"}
+CALL_ID = ("call_id", "tool_call_id", "tool_use_id", "source_call_id")  # fields with a call's id
 SAYING = ("text", "refusal", "thinking", "summary", "content")  # fields of a part that hold text
 HIDDEN = "(reasoning that the log does not show)"
 
@@ -114,7 +101,7 @@ def read_row(row: Any, run: Run, reply: str = "") -> None:
             run.add_user(User(_text(content), "nudge"))
         case {"type": "user" | "assistant" as role, "message": dict(message)}:
             said = {**row, **message, "role": role, "message": None}
-            read_row(said, run, _plain(message.get("id")))
+            read_row(said, run, _first(message, "id"))
         case {"type": str(kind)} if kind in BOOKKEEPING:
             return
         case {"role": "system" | "developer"}:
@@ -122,7 +109,7 @@ def read_row(row: Any, run: Run, reply: str = "") -> None:
         case {"role": "user" | "assistant"}:
             _read_parts(row, [*_parts(row.get("content")), *_beside(row)], run, reply)
         case {"role": "tool" | "function"}:
-            _read_result(row, *RESULTS["tool"], run)
+            _read_result({**row, "type": "tool"}, run)
         case {"role": role}:
             run.leave_out(f"a row of the role {role!r}")
         case {"type": _}:  # an item of the Responses API is a part of its own
@@ -154,12 +141,12 @@ def _read_part(part: Json, run: Run, reply: str) -> None:
     if kind in REASONING:
         run.add_reply(reply, Assistant(thinking=_text(part) or HIDDEN))
     elif kind in CALLS:
-        id, arguments = CALLS[kind]
-        given = arguments_of(part.get(arguments))
-        call = ToolCall(_plain(part.get(id)), _plain(part.get("name")), given)
+        id = str(_first(part, *CALL_ID, "id"))
+        name = str(_first(part, "name", "function_name"))
+        call = ToolCall(id, name, arguments_of(_first(part, "arguments", "input")))
         run.add_reply(reply, Assistant(tool_calls=(call,)))
     elif kind in RESULTS:
-        _read_result(part, *RESULTS[kind], run)
+        _read_result(part, run)
     else:
         run.leave_out(f"a part of the type {kind!r}")
 
@@ -167,16 +154,13 @@ def _read_part(part: Json, run: Run, reply: str) -> None:
 def _beside(row: Json) -> Iterator[Json]:
     """What stands beside the content of a row, as parts."""
     yield from _parts(row.get("refusal"))
-    reasoning = row.get("reasoning_content", row.get("reasoning", row.get("thinking")))
+    reasoning = _first(row, "reasoning_content", "reasoning", "thinking")
     if reasoning:
         yield {"type": "reasoning", "content": reasoning}
     calls = _parts(row.get("tool_calls"))
-    if row.get("function_call"):  # OpenAI's first protocol had one
-        calls.append({"function": row["function_call"]})
+    calls += _parts(row.get("function_call"))  # OpenAI's first protocol had one
     for call in calls:
-        id = call.get("id", call.get("tool_call_id"))  # the second, and `function_name`, are ATIF's
-        named = {"type": "function_call", "call_id": id, "name": call.get("function_name")}
-        yield {**named, **call.get("function", call)}
+        yield {**call, **call.get("function", {}), "type": "function_call"}
 
 
 def _read_step(row: Json, run: Run) -> None:
@@ -190,14 +174,12 @@ def _read_step(row: Json, run: Run) -> None:
 
     observation = row.get("observation") or {}
     for result in _parts(observation.get("results")):
-        extra = result.get("extra") or {}
-        failed = extra.get("is_error", extra.get("tool_result_is_error"))
-        _read_result(result, "source_call_id", "content", failed, run)
+        _read_result({**result, **(result.get("extra") or {})}, run)
 
 
-def _read_result(part: Json, id: str, content: str, failed: bool | None, run: Run) -> None:
-    """Add what a call gave, as text; `id` and `content` are the fields in which these stand."""
-    given = part.get(content)
+def _read_result(part: Json, run: Run) -> None:
+    """Add what a call gave, as text. Whether it failed is the log's word; else its text says it."""
+    given = _first(part, "content", "output")
     if isinstance(given, dict):
         given = json_text(given)
     text = ""
@@ -206,9 +188,11 @@ def _read_result(part: Json, id: str, content: str, failed: bool | None, run: Ru
             text += piece["text"]
         else:
             run.leave_out(f"a part of the type {piece.get('type')!r} in a result")
-    name = part.get("tool_name", part.get("name"))
-    result = ToolResult(_plain(part.get(id)), _plain(name), text)
-    run.add_result(result, part.get("is_error", failed))
+    failed = _first(part, "is_error", "tool_result_is_error")
+    if failed == "" and part.get("type") != "tool_result":  # of that, silence says that it worked
+        failed = text.lstrip().lower().startswith("error")
+    id = str(_first(part, *CALL_ID))
+    run.add_result(ToolResult(id, str(_first(part, "tool_name", "name")), text, bool(failed)))
 
 
 def _parts(content: Any) -> list[Json]:
@@ -236,8 +220,9 @@ def _text(content: Any) -> str:
     return ""
 
 
-def _plain(value: Any) -> str:
-    """A field that may be missing, as text."""
-    if value is None:
-        return ""
-    return str(value)
+def _first(part: Json, *names: str) -> Any:
+    """The first of these fields that has a value; an empty text where none has."""
+    for name in names:
+        if part.get(name) is not None:
+            return part[name]
+    return ""

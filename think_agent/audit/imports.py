@@ -17,7 +17,6 @@ import json
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -31,28 +30,19 @@ from .runs import Run
 __all__ = ["Log", "Run", "is_transcript", "read_log"]
 
 ATIF = "convert it to ATIF, as Harbor and other tools do, and read that"
-BROKEN = (OSError, EOFError, zlib.error, LookupError, TypeError, ValueError, RecursionError)
+BROKEN = (OSError, EOFError, zlib.error, TypeError, ValueError, RecursionError)
 Rows = dict[int, Any]  # by number: of the line, or in their list
-load = partial(json.loads, parse_constant=str)  # NaN is no JSON, but other programs write it
 
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """A file of runs. `format` is empty for rows that several formats write alike; `torn` are the
-    lines that are no JSON.
+    """A file of runs. `format` is empty for rows that several formats write alike; `unread` is all
+    that could not be read, each with its place.
     """
 
     format: str
     runs: Sequence[Run]
-    torn: Sequence[int] = ()
-
-    @property
-    def unread(self) -> list[str]:
-        """All that could not be read, each with its place."""
-        found = [f"line {line}: it is no JSON" for line in self.torn]
-        for number, run in enumerate(self.runs, 1):
-            found += [f"run {number}, row {row}: {what}" for row, what in run.unread]
-        return found
+    unread: Sequence[str]
 
 
 def read_log(path: str | Path, format: str = "", thinks: Sequence[str] = ()) -> Log:
@@ -62,7 +52,7 @@ def read_log(path: str | Path, format: str = "", thinks: Sequence[str] = ()) -> 
     Raises FileError for a file that holds no run, or is of another format.
     """
     try:
-        values, torn = _values(Path(path).read_bytes())
+        values, unread = _values(Path(path).read_bytes())
         logged = list(_runs(values.items()))
         runs = [_run(rows, facts, thinks) for rows, facts in logged]
     except BROKEN as error:
@@ -74,7 +64,9 @@ def read_log(path: str | Path, format: str = "", thinks: Sequence[str] = ()) -> 
     if not any(run.messages for run in runs):
         known = ", ".join(FORMATS)
         raise FileError(f"{path}: there is no run in it that is known here ({known}); {ATIF}")
-    return Log(format or found, runs, torn)
+    for number, run in enumerate(runs, 1):
+        unread += [f"run {number}, row {row}: {what}" for row, what in run.unread]
+    return Log(format or found, runs, unread)
 
 
 def is_transcript(path: str | Path) -> bool:
@@ -94,24 +86,24 @@ def _is_ours(line: bytes) -> bool:
 # From a file to rows.
 
 
-def _values(data: bytes) -> tuple[Rows, list[int]]:
+def _values(data: bytes) -> tuple[Rows, list[str]]:
     """The JSON of a file, one value or one a line, by line; and the lines that are none."""
     if data.startswith(b"\x1f\x8b"):
         data = gzip.decompress(data)
     text = data.decode("utf-8-sig")
     try:
-        return {1: load(text)}, []
+        return {1: json.loads(text)}, []
     except ValueError:
         pass
 
     values: Rows = {}
-    torn: list[int] = []
+    torn: list[str] = []
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
             try:
-                values[number] = load(line)
+                values[number] = json.loads(line)
             except ValueError:
-                torn.append(number)
+                torn.append(f"line {number}: it is no JSON")
     if not values:
         raise ValueError("it is no JSON")
     return values, torn
