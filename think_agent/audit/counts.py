@@ -124,19 +124,19 @@ def _of_replies(turn: Turn, writing: set[str]) -> Iterator[tuple[str, bool]]:
 
 
 def groups(runs: Sequence[Run], by: str = "") -> dict[str, list[Run]]:
-    """All runs, and with `by` those for each value of one of the facts."""
+    """All runs, and those for each value of the fact `by`."""
     found = {"all": list(runs)}
     for run in runs:
-        if by:
-            found.setdefault(f"{by} {json.dumps(run.facts.get(by))}", []).append(run)
+        if by in run.facts:
+            found.setdefault(f"{by} {json.dumps(run.facts[by])}", []).append(run)
     return found
 
 
 def usual_fact(runs: Sequence[Run]) -> str:
-    """The fact by which runs are grouped where nothing else is asked: the reward, if there is one
-    of few values.
+    """The fact by which runs are grouped where nothing else is asked: the reward, if it has few
+    values.
     """
-    if any(REWARD in run.facts for run in runs) and len(groups(runs, REWARD)) <= MOST_GROUPS:
+    if len(groups(runs, REWARD)) <= MOST_GROUPS:
         return REWARD
     return ""
 

@@ -24,7 +24,7 @@ from typing import Any
 from ..errors import FileError
 from ..messages import Json
 from .formats import FORMATS, format_of, other_format, read_row
-from .reading import parse
+from .reading import Unreadable, read_line
 from .runs import Run
 
 __all__ = ["Log", "Run", "is_transcript", "read_log"]
@@ -72,15 +72,7 @@ def read_log(path: str | Path, format: str = "", thinks: Sequence[str] = ()) -> 
 def is_transcript(path: str | Path) -> bool:
     """Is this a transcript of this kit? Then one of its lines says so."""
     with Path(path).open("rb") as file:
-        return any(_is_ours(line) for line in file)
-
-
-def _is_ours(line: bytes) -> bool:
-    try:
-        parse(line)
-    except (ValueError, RecursionError):
-        return False
-    return True
+        return any(not isinstance(read_line(line), Unreadable) for line in file)
 
 
 # From a file to rows.

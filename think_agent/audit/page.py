@@ -34,7 +34,7 @@ def chapters(turn: Turn) -> list[list[Step | Note]]:
     found: list[list[Step | Note]] = [[]]
     for entry in turn.entries:
         found[-1].append(entry)
-        if isinstance(entry, Step) and entry.decisions:
+        if isinstance(entry, Step) and any(call.decision for call in entry.calls):
             found.append([])
     return found
 
