@@ -13,10 +13,10 @@ own file.
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ..messages import Assistant, Json, ToolCall, ToolResult, User, from_json
+from ..messages import Assistant, Json, ToolCall, ToolResult, User
 from ..text import json_text
 from ..wire.incoming import arguments_of
-from .runs import Run
+from .runs import Said
 
 # The formats that are read, and the marks of their rows: a field that only they have, or the type
 # of a row or of a part of its content. The first format with a mark in a log is the log's; without
@@ -87,68 +87,73 @@ def other_format(value: Any) -> str:
 # From a row to what it says.
 
 
-def read_row(row: Any, run: Run, reply: str = "") -> None:
-    """Add what a row says to its run; `reply` is the id of its reply, where the log has one."""
+def reply_of(row: Any) -> str:
+    """The id of the reply that a row is a part of, where the log gives it one."""
     match row:
-        case {"extra": {"think_agent": list(kept)}}:  # a step of our own ATIF has its messages
-            run.messages += [from_json(message) for message in kept]
+        case {"message": {"id": id}} | {"step_id": id}:
+            return str(id)
+    return ""
+
+
+def read_row(row: Any) -> Iterator[Said]:
+    """What a row says."""
+    match row:
         case {"step_id": _, "source": str()}:
-            _read_step(row, run)
+            yield from _read_step(row)
         case (  # Claude Code speaks in the user's role, too
             {"isMeta": True, "message": {"content": content}}
             | {"isCompactSummary": True, "message": {"content": content}}
         ):
-            run.add_user(User(_text(content), "nudge"))
+            yield User(_text(content), "nudge")
         case {"type": "user" | "assistant" as role, "message": dict(message)}:
-            said = {**row, **message, "role": role, "message": None}
-            read_row(said, run, _first(message, "id"))
+            yield from read_row({**row, **message, "role": role, "message": None})
         case {"type": str(kind)} if kind in BOOKKEEPING:
             return
         case {"role": "system" | "developer"}:
-            run.add_instructions(_text(row.get("content")))
+            yield {"instructions": _text(row.get("content"))}
         case {"role": "user" | "assistant"}:
-            _read_parts(row, [*_parts(row.get("content")), *_beside(row)], run, reply)
+            yield from _read_parts(row, [*_parts(row.get("content")), *_beside(row)])
         case {"role": "tool" | "function"}:
-            _read_result({**row, "type": "tool"}, run)
+            yield from _read_result({**row, "type": "tool"})
         case {"role": role}:
-            run.leave_out(f"a row of the role {role!r}")
+            yield f"a row of the role {role!r}"
         case {"type": _}:  # an item of the Responses API is a part of its own
-            _read_parts(row, [row], run, reply)
+            yield from _read_parts(row, [row])
         case _:
-            run.leave_out("a row that is no message")
+            yield "a row that is no message"
 
 
-def _read_parts(row: Json, parts: Iterable[Json], run: Run, reply: str) -> None:
-    """Add what these parts of a row say: the other parts, then its text."""
+def _read_parts(row: Json, parts: Iterable[Json]) -> Iterator[Said]:
+    """What these parts of a row say: the other parts, then its text."""
     text = ""
     for part in parts:
         if part.get("type") in TEXTS:
             text += _text(part)
         else:
-            _read_part(part, run, reply)
+            yield from _read_part(part)
     role = row.get("role")
     if role == "user":
         has_results = any(part.get("type") in RESULTS for part in parts)
         if text or not has_results:
-            run.add_user(User(text))
+            yield User(text)
     elif role == "assistant" or text:
-        run.add_reply(reply, Assistant(text))
+        yield Assistant(text)
 
 
-def _read_part(part: Json, run: Run, reply: str) -> None:
-    """Add what a part says that is no text."""
+def _read_part(part: Json) -> Iterator[Said]:
+    """What a part says that is no text."""
     kind = part.get("type")
     if kind in REASONING:
-        run.add_reply(reply, Assistant(thinking=_text(part) or HIDDEN))
+        yield Assistant(thinking=_text(part) or HIDDEN)
     elif kind in CALLS:
         id = str(_first(part, *CALL_ID, "id"))
         name = str(_first(part, "name", "function_name"))
         call = ToolCall(id, name, arguments_of(_first(part, "arguments", "input")))
-        run.add_reply(reply, Assistant(tool_calls=(call,)))
+        yield Assistant(tool_calls=(call,))
     elif kind in RESULTS:
-        _read_result(part, run)
+        yield from _read_result(part)
     else:
-        run.leave_out(f"a part of the type {kind!r}")
+        yield f"a part of the type {kind!r}"
 
 
 def _beside(row: Json) -> Iterator[Json]:
@@ -163,22 +168,21 @@ def _beside(row: Json) -> Iterator[Json]:
         yield {**call, **call.get("function", {}), "type": "function_call"}
 
 
-def _read_step(row: Json, run: Run) -> None:
-    """Add a step of ATIF: a row like others, and the results of its calls."""
+def _read_step(row: Json) -> Iterator[Said]:
+    """What a step of ATIF says: a row like others, and the results of its calls."""
     if row.get("is_copied_context"):
-        run.leave_out("a step that was copied from another trajectory")
+        yield "a step that was copied from another trajectory"
         return
     role = {"agent": "assistant"}.get(row["source"], row["source"])
-    said = {**row, "role": role, "content": row.get("message"), "source": None}
-    read_row(said, run, f"step {row['step_id']}")
+    yield from read_row({**row, "role": role, "content": row.get("message"), "source": None})
 
     observation = row.get("observation") or {}
     for result in _parts(observation.get("results")):
-        _read_result({**result, **(result.get("extra") or {})}, run)
+        yield from _read_result({**result, **(result.get("extra") or {})})
 
 
-def _read_result(part: Json, run: Run) -> None:
-    """Add what a call gave, as text. Whether it failed is the log's word; else its text says it."""
+def _read_result(part: Json) -> Iterator[Said]:
+    """What a call gave, as text. Whether it failed is the log's word; else its text says it."""
     given = _first(part, "content", "output")
     if isinstance(given, dict):
         given = json_text(given)
@@ -187,12 +191,12 @@ def _read_result(part: Json, run: Run) -> None:
         if isinstance(piece.get("text"), str):
             text += piece["text"]
         else:
-            run.leave_out(f"a part of the type {piece.get('type')!r} in a result")
+            yield f"a part of the type {piece.get('type')!r} in a result"
     failed = _first(part, "is_error", "tool_result_is_error")
     if failed == "" and part.get("type") != "tool_result":  # of that, silence says that it worked
         failed = text.lstrip().lower().startswith("error")
     id = str(_first(part, *CALL_ID))
-    run.add_result(ToolResult(id, str(_first(part, "tool_name", "name")), text, bool(failed)))
+    yield ToolResult(id, str(_first(part, "tool_name", "name")), text, bool(failed))
 
 
 def _parts(content: Any) -> list[Json]:

@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import FileError
-from ..messages import Json
-from .formats import FORMATS, format_of, other_format, read_row
+from ..messages import Json, from_json
+from .formats import FORMATS, format_of, other_format, read_row, reply_of
 from .reading import Unreadable, read_line
 from .runs import Run
 
@@ -167,9 +167,14 @@ def _run(rows: Rows, facts: Json, thinks: Sequence[str]) -> Run:
         case {"extra": {"think_agent": {"header": header}}}:  # our own ATIF
             run.header = header
     for run.row, row in rows.items():
+        match row:
+            case {"extra": {"think_agent": list(kept)}}:  # a step of it has its messages
+                run.messages += [from_json(message) for message in kept]
+                continue
         try:
-            read_row(row, run)
+            for said in read_row(row):
+                run.add(said, reply_of(row))
         except (AttributeError, KeyError, TypeError):  # whatever stands where something else should
-            run.leave_out("a row of a broken form")
+            run.add("a row of a broken form")
     run.end()
     return run

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from fnmatch import fnmatchcase
 from itertools import count
+from typing import Any
 
 from .. import think
 from ..loop import Done, next_step
@@ -51,7 +52,7 @@ class Note:
     """
 
     text: str
-    entry: Entry | None = None
+    entry: Any = None
     is_warning: bool = False
 
 

@@ -16,6 +16,8 @@ from itertools import count
 from ..messages import THINK_NAME, Assistant, Json, Message, ToolCall, ToolResult, User
 from ..text import json_text
 
+Said = User | Assistant | ToolResult | Json | str
+"""What a row says: a message, what the model was told before it began, what could not be read."""
 Parts = list[tuple[int, Assistant]]  # of a reply, each with its row
 
 
@@ -39,31 +41,25 @@ class Run:
         self._results: dict[str, deque[tuple[int, ToolResult]]] = defaultdict(deque)
         self._numbers = count(1)
 
-    def leave_out(self, what: str) -> None:
-        """Something could not be read."""
-        self.unread.append((self.row, what))
-
-    def add_instructions(self, text: str) -> None:
-        """What the model was told before it began."""
-        before = self.header.get("instructions", "")
-        self.header["instructions"] = _joined([before, text])
-
-    def add_user(self, message: User) -> None:
-        """Somebody speaks to the model."""
-        self._said.append(message)
-        self._replies.pop("", None)
-
-    def add_reply(self, id: str, part: Assistant) -> None:
-        """A part of a reply; `id` is that of the reply, where the log gives it one."""
-        if id not in self._replies:
-            self._replies[id] = []
-            self._said.append(self._replies[id])
-        self._replies[id].append((self.row, part))
-
-    def add_result(self, result: ToolResult) -> None:
-        """What a call gave."""
-        self._results[result.call_id or result.name].append((self.row, result))
-        self._replies.pop("", None)
+    def add(self, said: Said, reply: str = "") -> None:
+        """Go on with what a row says; `reply` is the id of its reply, where the log has one."""
+        match said:
+            case User():
+                self._said.append(said)
+                self._replies.pop("", None)
+            case Assistant():
+                if reply not in self._replies:
+                    self._replies[reply] = []
+                    self._said.append(self._replies[reply])
+                self._replies[reply].append((self.row, said))
+            case ToolResult():
+                self._results[said.call_id or said.name].append((self.row, said))
+                self._replies.pop("", None)
+            case str():
+                self.unread.append((self.row, said))
+            case _:
+                before = self.header.get("instructions", "")
+                self.header["instructions"] = _joined([before, said["instructions"]])
 
     def end(self) -> None:
         """All rows are read: make the messages of them."""
@@ -74,7 +70,7 @@ class Run:
                 self._end_reply(said)
         for results in self._results.values():
             for self.row, result in results:
-                self.leave_out(f"a result without a call: {result.call_id!r}")
+                self.add(f"a result without a call: {result.call_id!r}")
 
     def _end_reply(self, parts: Parts) -> None:
         """A reply, and the results of its calls in their order."""
@@ -106,7 +102,7 @@ class Run:
             if self._results[key]:
                 _, result = self._results[key].popleft()
                 return [replace(result, call_id=ours.id, name=ours.name)]
-        self.leave_out(f"a call without a result: {call.name}")
+        self.add(f"a call without a result: {call.name}")
         return []
 
 
