@@ -118,13 +118,7 @@ def _warnings(call: Call) -> Iterator[str]:
     name = call.call.name
     if call.call.recovered:
         yield f"The call of {name} was written as text and recovered from there."
-    if isinstance(call.call.arguments, str):
-        yield f"The arguments of {name} are not a JSON object."
-    if name == THINK_NAME:
-        advice = call.result.removeprefix(think.RECORDED).strip()
-        if advice:
-            yield advice
-    elif call.status == "not run":
+    if call.status == "not run" and name != THINK_NAME:
         yield f"{name}: not run."
 
 
@@ -204,7 +198,7 @@ def report(
     builder.end(exit)
 
     redaction = Redaction(redact, entries)
-    made = redaction.hide(Report(header, builder.figures(), [], builder.turns))
+    made: Report = redaction.hide(Report(header, builder.figures(), [], builder.turns))
     made.problems = [*warnings, *redaction.warnings()]
     return made
 
@@ -217,8 +211,8 @@ class _Builder:
     ) -> None:
         self.turns: list[Turn] = []
         self._guarded = guarded
-        self._changes = {t["name"]: not t.get("read_only") for t in header.get("tools", [])}
-        self._started = {entry.name for entry in entries if isinstance(entry, Started)}
+        self._read_only = {t["name"] for t in header.get("tools", []) if t.get("read_only")}
+        self._has_starts = any(isinstance(entry, Started) for entry in entries)
         self._reading = Reading()
         self._models: dict[str, None] = {}  # a set that keeps its order
         self._actions: list[Action] = []
@@ -276,15 +270,12 @@ class _Builder:
         return shown
 
     def _is_decision(self, name: str) -> bool:
-        """Does this tool change something? Where nothing says which tools only read, those do that
-        were noted as started; and all where none was.
-        """
+        """Does this tool change something? Where starts are noted, its start will say it."""
         if name == THINK_NAME:
             return False
         if self._guarded is not None:
             return any(fnmatchcase(name, pattern) for pattern in self._guarded)
-        may_change = not self._started or name in self._started
-        return self._changes.get(name, may_change)
+        return not self._has_starts and name not in self._read_only
 
     def _answer(self, call: Call, answer: Answer) -> None:
         """Go on with what is said about a call."""
@@ -300,6 +291,7 @@ class _Builder:
                 call.decision = True
                 event = Note(words.decided(answer), answer)
             case Started():
+                call.decision = True
                 call.status = "started"
                 event = self._start(call.call, answer)
             case ToolResult():

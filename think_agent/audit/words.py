@@ -43,13 +43,13 @@ HOW = {  # how a thought came, as in "a … thought", and what that means
     "gated": ("gated", "an action without a thought was refused, then the model thought"),
     "volunteered": ("volunteered", "the model called think by itself"),
 }
-STATUS = {  # of a call: a mark and words
-    "done": ("✓", "done"),
-    "failed": ("✗", "failed"),
-    "refused": ("✗", "refused, not run"),
-    "in doubt": ("?", "may have happened"),
-    "started": ("?", "may have happened"),
-    "not run": ("–", "not run"),
+STATUS = {  # of a call
+    "done": "✓ done",
+    "failed": "✗ failed",
+    "refused": "✗ refused, not run",
+    "in doubt": "? may have happened",
+    "started": "? may have happened",
+    "not run": "– not run",
 }
 REFUSED = {  # why a call was refused, by its code
     "gate": "no thought stood behind it",
@@ -110,10 +110,8 @@ def checked(check: Checked) -> str:
     return f"✗ {check.name}: {check.missing}"
 
 
-def how(code: str | None) -> str:
+def how(code: str) -> str:
     """How a thought came, as in "a … thought"."""
-    if code is None:
-        return ""
     return HOW.get(code, (code, ""))[0]
 
 
@@ -234,4 +232,6 @@ def thought_of(actions: Collection[Action]) -> str:
 
 def counted(number: int, noun: str) -> str:
     """A number of things: `1 run`, `2 runs`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    if number == 1:
+        return f"1 {noun}"
+    return f"{number:,} {noun}s"

@@ -74,7 +74,7 @@ class Evaluation:
                     job = Job(setting, case, 1)
                     self._asked[setting, case.id] = digest(job, model, self._suite)
                 self.models[setting] = model
-            except ValueError as error:
+            except (TypeError, ValueError) as error:
                 self.impossible[setting] = str(error)
         self._check_what_is_left()
 
@@ -120,8 +120,7 @@ class Evaluation:
     @property
     def missing(self) -> int:
         """How many trials have no result yet, those of other shards included."""
-        found = sum(len(own) for own in self.found().values())
-        return len(self._jobs(self._trials)) - found
+        return sum(job.name not in self._results for job in self._jobs(self._trials))
 
     def try_models(self) -> None:
         """Find out which settings a model cannot take, before anything is paid: by its server, and
