@@ -60,12 +60,11 @@ def _step(source: str, text: str, at: str | None = None) -> Json:
 
 
 def _add_result(step: Json, result: ToolResult) -> None:
-    for call in step.get("tool_calls", []):
-        if call["tool_call_id"] == result.call_id:
-            extra = {"is_error": result.is_error}
-            given = {"source_call_id": result.call_id, "content": result.content, "extra": extra}
-            step["observation"]["results"].append(given)
-            return
+    ids = [call["tool_call_id"] for call in step.get("tool_calls", [])]
+    if result.call_id in ids:
+        extra = {"is_error": result.is_error}
+        given = {"source_call_id": result.call_id, "content": result.content, "extra": extra}
+        step["observation"]["results"].append(given)
 
 
 def _reply(reply: Assistant) -> Json:

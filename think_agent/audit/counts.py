@@ -22,7 +22,8 @@ from ..messages import THINK_NAME, Assistant, Message, User
 from ..think import should_continue
 from ..turn import Turn
 from . import words
-from .imports import Log, Run
+from .imports import Log
+from .runs import Run
 
 MOST_GROUPS = 8  # columns of a table that somebody can read
 REWARD = "reward"  # the fact by which runs are grouped where nothing else is asked
@@ -151,11 +152,9 @@ def table(log: Log, guarded: Sequence[str] = (), *, by: str = "") -> Section:
             cells[what].append(_share(*share))
         cells[UNREAD].append(str(sum(len(run.unread) for run in runs)))
     cells[UNREAD][0] = str(len(log.unread))  # of all, with the lines of no run
-    rows = [header]
-    for what, shares in cells.items():
-        rows.append([what, *shares])
+    rows = [[what, *shares] for what, shares in cells.items()]
     title = f"{words.counted(len(log.runs), 'run')} ({log.format or 'plain messages'})"
-    return Section(title, REMARK, rows)
+    return Section(title, REMARK, [header, *rows])
 
 
 def _share(part: int, whole: int) -> str:

@@ -16,10 +16,9 @@ import gzip
 import json
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..errors import FileError
 from ..messages import Json, from_json
@@ -27,15 +26,12 @@ from .formats import FORMATS, format_of, other_format, read_row, reply_of
 from .reading import Unreadable, read_line
 from .runs import Run
 
-__all__ = ["Log", "Run", "is_transcript", "read_log"]
-
 ATIF = "convert it to ATIF, as Harbor and other tools do, and read that"
 BROKEN = (OSError, EOFError, zlib.error, TypeError, ValueError, RecursionError)
 Rows = dict[int, Any]  # by number: of the line, or in their list
 
 
-@dataclass(frozen=True, slots=True)
-class Log:
+class Log(NamedTuple):
     """A file of runs. `format` is empty for rows that several formats write alike; `unread` is all
     that could not be read, each with its place.
     """

@@ -8,6 +8,7 @@ Rule 1: whatever can be shown is shown. A line that cannot be read is an entry o
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from ..errors import TranscriptError
 from ..messages import Json, Message, from_json
@@ -26,8 +27,7 @@ class Unreadable:
 Entry = Message | Unreadable
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(NamedTuple):
     """What a file holds: its header, its entries and what is wrong with it."""
 
     header: Json

@@ -30,9 +30,30 @@ from .reading import Entry
 REDACTED = "[redacted]"
 SHORTEST_VALUE = 3  # characters; removing every "1" and "ok" would remove the run
 STRUCTURE = {  # fields of messages that cannot be hidden by their name; values in them are removed
-    *("id", "call_id", "name", "type", "kind", "decision", "exit", "key", "at", "line", "model"),
-    *("tool_choice", "enforced", "stop_reason", "provider", "dialect", "usage", "tool_calls"),
-    *("refused", "recovered", "is_error", "in_doubt", "signed", "native"),
+    "id",
+    "call_id",
+    "name",
+    "type",
+    "kind",
+    "decision",
+    "exit",
+    "key",
+    "at",
+    "line",
+    "model",
+    "tool_choice",
+    "enforced",
+    "stop_reason",
+    "provider",
+    "dialect",
+    "usage",
+    "tool_calls",
+    "refused",
+    "recovered",
+    "is_error",
+    "in_doubt",
+    "signed",
+    "native",
 }
 OPAQUE = {  # fields in which values cannot be looked for
     "native": "what a provider keeps of a reply in its own form",

@@ -74,6 +74,8 @@ def settings_of(*, four_rows: bool = False, **arms: Iterable[object]) -> list[Se
                 wanted.append(Setting(**{**given, **row}))
     except ValidationError as error:
         raise ValueError(problems(error)) from error
+    if not wanted:
+        raise ValueError("each field of a setting needs a value")
     return wanted
 
 
