@@ -97,13 +97,17 @@ class Step:
         """What somebody who checks the run should not miss, beside the events."""
         reply = self.reply
         if reply.stop_reason == "malformed":
-            yield f"The reply could not be read: {reply.mistake or 'its format was wrong'}"
+            yield f"The reply could not be read: {reply.mistake}"
         elif not reply.is_usable:
             yield f"The reply broke off: {words.cause(reply) or reply.stop_reason}."
         elif not honored(reply.tool_choice, reply):
             yield not_honored(reply.tool_choice, reply, 0)
         for call in self.calls:
-            yield from _warnings(call)
+            name = call.call.name
+            if call.call.recovered:
+                yield f"The call of {name} was written as text and recovered from there."
+            if call.status == "not run" and name != THINK_NAME:
+                yield f"{name}: not run."
 
     @property
     def alarms(self) -> Iterator[str]:
@@ -112,14 +116,6 @@ class Step:
             for event in call.events:
                 if event.is_warning:
                     yield f"{call.call.name}: {event.text}"
-
-
-def _warnings(call: Call) -> Iterator[str]:
-    name = call.call.name
-    if call.call.recovered:
-        yield f"The call of {name} was written as text and recovered from there."
-    if call.status == "not run" and name != THINK_NAME:
-        yield f"{name}: not run."
 
 
 @dataclass(slots=True)

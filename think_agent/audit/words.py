@@ -36,12 +36,13 @@ CAUSES = {  # why a reply broke off: its `cause`, or else its stop reason
     "deadline": "a limit of the run was reached in the middle of it",
 }
 REGULAR = ("signal", "silence")  # exits that come with an answer
-HOW = {  # how a thought came, as in "a … thought", and what that means
-    "forced": ("forced by tool choice", "the provider was made to call think, and did"),
-    "schema": ("forced by schema", "the sampler could write nothing else"),
-    "carried": ("carried by the call", "the call has its thought as its first argument"),
-    "gated": ("gated", "an action without a thought was refused, then the model thought"),
-    "volunteered": ("volunteered", "the model called think by itself"),
+HOW = {  # how a thought came, as in "a … thought"
+    "forced": "forced by tool choice",
+    "schema": "forced by schema",
+    "carried": "carried by the call",
+    "gated": "gated",
+    "volunteered": "volunteered",
+    "none": "behind none",
 }
 STATUS = {  # of a call
     "done": "✓ done",
@@ -112,15 +113,12 @@ def checked(check: Checked) -> str:
 
 def how(code: str) -> str:
     """How a thought came, as in "a … thought"."""
-    return HOW.get(code, (code, ""))[0]
+    return HOW.get(code, code)
 
 
 def behind(came_about: Mapping[str, int]) -> str:
     """How the thoughts came that actions stand behind: `1 forced by tool choice, 2 …`."""
-    parts: list[str] = []
-    for code, number in came_about.items():
-        came = "behind none" if code == "none" else how(code)
-        parts.append(f"{number} {came}")
+    parts = [f"{number} {how(code)}" for code, number in came_about.items()]
     return ", ".join(parts) or "none"
 
 
