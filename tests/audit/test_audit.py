@@ -24,7 +24,7 @@ from tests.support.turns import transcripts
 from think_agent import Agent, Assistant, Force, ScriptedModel, Turn
 from think_agent.audit import read, report, to_html, to_json_report, words
 from think_agent.audit.reading import Unreadable
-from think_agent.audit.report import Note
+from think_agent.audit.report import Note, Step
 from think_agent.cli.audit import show
 from think_agent.cli.console import RunView
 from think_agent.cli.main import run, think_agent
@@ -53,7 +53,7 @@ def to_text(made) -> str:
 
 
 def steps(made):
-    return [step for turn in made.turns for step in turn.steps]
+    return [step for turn in made.turns for step in turn.entries if isinstance(step, Step)]
 
 
 def thoughts(made):

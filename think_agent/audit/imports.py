@@ -108,10 +108,8 @@ def _runs(values: Iterable[tuple[int, Any]]) -> Iterator[tuple[Rows, Json]]:
             case list():
                 yield from _runs(enumerate(value, 1))
                 continue
-            case {"type": _, "agentId": agent} | {"type": _, "isSidechain": agent}:
-                pass
             case {"role": _} | {"type": _}:
-                pass
+                agent = value.get("agentId", value.get("isSidechain", False))
             case (
                 {"steps": said, **facts}
                 | {"messages": said, **facts}

@@ -133,11 +133,6 @@ class Turn:
     figures: str = ""
     entries: list[Step | Note] = field(default_factory=list)
 
-    @property
-    def steps(self) -> list[Step]:
-        """The model calls, in order."""
-        return [entry for entry in self.entries if isinstance(entry, Step)]
-
 
 @dataclass(slots=True)
 class Report:
