@@ -60,9 +60,14 @@ def read_log(path: str | Path, format: str = "", thinks: Sequence[str] = ()) -> 
     if not any(run.messages for run in runs):
         known = ", ".join(FORMATS)
         raise FileError(f"{path}: there is no run in it that is known here ({known}); {ATIF}")
+    return Log(format or found, runs, [*unread, *_places(runs)])
+
+
+def _places(runs: Iterable[Run]) -> Iterator[str]:
+    """What could not be read in these runs, each with its place."""
     for number, run in enumerate(runs, 1):
-        unread += [f"run {number}, row {row}: {what}" for row, what in run.unread]
-    return Log(format or found, runs, unread)
+        for row, what in run.unread:
+            yield f"run {number}, row {row}: {what}"
 
 
 def is_transcript(path: str | Path) -> bool:
