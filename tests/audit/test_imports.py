@@ -20,6 +20,7 @@ from think_agent.errors import FileError
 from think_agent.evaluation.tables import markdown
 
 WRITES = ["book_*", "cancel_*", "update_*", "send_certificate"]
+FAILED = "actions that failed, by the log's word or with a result that begins with 'error'"
 TO_WIRE = {
     "openai": to_chat,
     "anthropic": to_anthropic,
@@ -66,7 +67,7 @@ def test_the_200_runs_of_tau_bench_as_they_were_counted_by_hand(log, key):
     runs = [{name: value for name, value in run.items() if value is not None} for run in runs]
     tau = log(runs, format="openai")
     found = count(tau.runs, WRITES)
-    assert list(found.values())[:3] == [(15, 250), (0, 250), (40, 250)]
+    assert list(found.values())[:2] == [(15, 250), (40, 250)]
     assert found["runs with a thought in them"] == (61, 200)
     assert (tau.format, tau.unread) == ("openai", [])
     rows = [row for run in recorded() for row in run["messages"]]
@@ -114,7 +115,7 @@ def test_the_100_runs_of_a_second_set_as_plain_python_counts_them():
     assert found["writes behind a thought of their own turn"] == (behind, writes)
     assert found["writes with one since the last action, in any turn"] == (near, writes)
     assert found["runs with a thought in them"] == (thinking, 100)
-    assert found["actions whose result begins with 'error'"] == (34, 753)
+    assert found[FAILED] == (34, 753)
     assert (log.format, log.unread) == ("openai", [])
 
 
@@ -143,10 +144,8 @@ def test_what_is_counted_in_a_run(log, form):
     assert (found.format, found.unread) == (form, [])
     if form == "responses":
         assert "instructions" not in found.runs[0].header  # they stand beside the items
-    own_word = (1, 4) if form == "anthropic" else (0, 0)
     assert count(found.runs, ["pay"]) == {
         "writes behind a thought of their own turn": (3, 4),
-        "writes that carry that thought themselves": (1, 4),
         "writes with one since the last action, in any turn": (3, 4),
         "writes with native reasoning in their reply": (0, 4),
         "writes with words in their reply": (0, 4),
@@ -154,8 +153,7 @@ def test_what_is_counted_in_a_run(log, form):
         "actions after a thought that said done": (1, 4),
         "turns that ended in words after a thought that said go on": (1, 2),
         "actions repeated, with the same result": (1, 4),
-        "actions that failed, by the log's own word": own_word,
-        "actions whose result begins with 'error'": (0, 0) if own_word[1] else (1, 4),
+        FAILED: (1, 4),
     }
 
 
@@ -354,7 +352,6 @@ def test_claude_code_is_read(log):
     assert [m.kind for m in main.messages[:2]] == ["nudge", "person"]
     results = [message for message in main.messages if isinstance(message, ToolResult)]
     assert [result.is_error for result in results] == [False, True]
-    assert main.guessed == set()  # the log says it
     assert helper.messages == [User("A helper")]
     assert helper.facts == {"agent": "x"}
 
@@ -382,8 +379,6 @@ def test_a_format_that_contradicts_the_log_is_an_error(log):
         ([{"role": "assistant", "action": "ls", "thought": "hm"}], "SWE-agent"),
         ({"run_type": "chain", "inputs": {}}, "LangSmith"),
         ({"resourceSpans": []}, "OpenTelemetry"),
-        ([{"trace_id": "t", "span_id": "s"}], "OpenTelemetry"),
-        ([{"type": "session_meta", "payload": {}}], "Codex"),
         ([{"role": "model", "parts": []}], "Gemini"),
     ],
 )
@@ -392,7 +387,9 @@ def test_other_logs_are_known_by_name_and_refused_in_one_line(log, value, name):
         log(value)
 
 
-@pytest.mark.parametrize("text", ["[1]", '{"messages": 5}', "5", "[[{}]]", "[]", '{"a": 1}'])
+@pytest.mark.parametrize(
+    "text", ["[1]", '{"messages": 5}', "5", "[[{}]]", '{"trace_id": 1}', '{"type": "session_meta"}']
+)
 def test_what_is_no_run_is_said_in_one_line(tmp_path, text):
     (tmp_path / "runs.json").write_text(text)
     with pytest.raises(FileError, match=r"runs.json: there is no run in it.*convert it to ATIF"):

@@ -9,6 +9,7 @@ import pytest
 from tests.audit.test_audit import text_in, to_text
 from think_agent import Agent, NothingDone, ScriptedModel, Verdict, tool
 from think_agent.audit import report, to_html, to_json_report, words
+from think_agent.audit.report import Step
 from think_agent.messages import (
     Assistant,
     Checked,
@@ -35,7 +36,7 @@ def in_each_form(messages, **options):
 
 def events(made, name):
     """What happened to the calls of one tool."""
-    steps = [step for turn in made.turns for step in turn.steps]
+    steps = [step for turn in made.turns for step in turn.entries if isinstance(step, Step)]
     calls = [call for step in steps for call in step.calls if call.call.name == name]
     return [[event.text for event in call.events] for call in calls]
 
@@ -225,7 +226,7 @@ def test_decisions_are_what_changes_something(header, guarded, started, decision
     results = [ToolResult("a", "look", "ok"), *begun, ToolResult("b", "pay", "ok")]
     said = [User("Pay"), Assistant(tool_calls=calls), *results]
     made = report(said, header=header, guarded=guarded)
-    found = [call.call.name for call in made.turns[0].steps[0].calls if call.decision]
+    found = [call.call.name for call in made.turns[0].entries[0].calls if call.decision]
     assert found == decisions
 
 

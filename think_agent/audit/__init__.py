@@ -6,10 +6,11 @@ page = to_html(report(outcome.transcript, exit=outcome.exit))
 
 from .atif import to_atif
 from .explain import Explained, explain
-from .imports import Log, Run, read_log
+from .imports import Log, read_log
 from .page import to_html
 from .reading import Record, read
 from .report import Report, report, to_json_report
+from .runs import Run
 
 __all__ = [
     "Explained",

@@ -17,7 +17,6 @@ from ..messages import (
     Assistant,
     Json,
     ToolResult,
-    Usage,
     User,
     to_json,
 )
@@ -30,16 +29,19 @@ OURS = "think_agent"  # in the `extra` of a step or of a trajectory
 
 def to_atif(entries: Iterable[Entry], header: Json) -> Json:
     """The trajectory of a transcript, as JSON."""
-    steps: list[Json] = []
-    if "instructions" in header:
-        steps.append({"source": "system", "message": header["instructions"], "extra": {OURS: []}})
+    steps = [_step("system", header.get("instructions", ""))]
     for entry in entries:
-        if not steps or isinstance(entry, User | Assistant | Unreadable):
-            steps.append(_step(entry))
+        match entry:
+            case Assistant():
+                steps.append(_reply(entry))
+            case User(text=text):
+                steps.append(_step("user", text, entry.at))
+            case Unreadable():
+                steps.append(_step("system", json_text(asdict(entry))))
+            case ToolResult():
+                _add_result(steps[-1], entry)
         if isinstance(entry, MESSAGES):
             steps[-1]["extra"][OURS].append(to_json(entry))
-        if isinstance(entry, ToolResult):
-            _add_result(steps[-1], entry)
     for number, step in enumerate(steps, 1):
         step["step_id"] = number
 
@@ -53,26 +55,16 @@ def to_atif(entries: Iterable[Entry], header: Json) -> Json:
     return {"schema_version": VERSION, "agent": agent, "steps": steps, "extra": extra}
 
 
-def _step(first: Entry) -> Json:
-    """The step that begins with this entry. What follows from it belongs to it, too."""
-    step: Json = {"timestamp": getattr(first, "at", None), "extra": {OURS: []}}
-    match first:
-        case Assistant():
-            step |= _reply(first)
-        case User(text=text):
-            step |= {"source": "user", "message": text}
-        case _:
-            step |= {"source": "system", "message": json_text(asdict(first))}
-    return step
+def _step(source: str, text: str, at: str | None = None) -> Json:
+    return {"source": source, "message": text, "timestamp": at, "extra": {OURS: []}}
 
 
 def _add_result(step: Json, result: ToolResult) -> None:
-    for call in step.get("tool_calls", []):
-        if call["tool_call_id"] == result.call_id:
-            extra = {"is_error": result.is_error}
-            given = {"source_call_id": result.call_id, "content": result.content, "extra": extra}
-            step["observation"]["results"].append(given)
-            return
+    ids = [call["tool_call_id"] for call in step.get("tool_calls", [])]
+    if result.call_id in ids:
+        extra = {"is_error": result.is_error}
+        given = {"source_call_id": result.call_id, "content": result.content, "extra": extra}
+        step["observation"]["results"].append(given)
 
 
 def _reply(reply: Assistant) -> Json:
@@ -82,18 +74,9 @@ def _reply(reply: Assistant) -> Json:
         if isinstance(arguments, str):
             arguments = {"text": arguments}  # ATIF has objects alone
         calls.append({"tool_call_id": call.id, "function_name": call.name, "arguments": arguments})
-    step: Json = {
-        "source": "agent",
-        "message": reply.words,
-        "model_name": reply.model,
+    return {
+        **_step("agent", reply.words, reply.at),
         "reasoning_content": reply.thinking,
         "tool_calls": calls,
         "observation": {"results": []},
     }
-    if reply.usage != Usage():
-        step["metrics"] = {
-            "prompt_tokens": reply.usage.input_tokens,
-            "completion_tokens": reply.usage.output_tokens,
-            "cached_tokens": reply.usage.cached_tokens,
-        }
-    return step

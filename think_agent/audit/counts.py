@@ -22,7 +22,8 @@ from ..messages import THINK_NAME, Assistant, Message, User
 from ..think import should_continue
 from ..turn import Turn
 from . import words
-from .imports import Log, Run
+from .imports import Log
+from .runs import Run
 
 MOST_GROUPS = 8  # columns of a table that somebody can read
 REWARD = "reward"  # the fact by which runs are grouped where nothing else is asked
@@ -32,7 +33,6 @@ REMARK = (
 )
 ROWS = {
     "behind": "{writes} behind a thought of their own turn",
-    "carried": "{writes} that carry that thought themselves",
     "near": "{writes} with one since the last action, in any turn",
     "reasoned": "{writes} with native reasoning in their reply",
     "spoken": "{writes} with words in their reply",
@@ -40,8 +40,7 @@ ROWS = {
     "after done": "actions after a thought that said done",
     "promise": "turns that ended in words after a thought that said go on",
     "repeat": "actions repeated, with the same result",
-    "failed": "actions that failed, by the log's own word",
-    "error": "actions whose result begins with 'error'",
+    "failed": "actions that failed, by the log's word or with a result that begins with 'error'",
 }
 UNREAD = "what could not be read"
 
@@ -92,13 +91,9 @@ def _of_run(run: Run, writing: set[str]) -> Iterator[tuple[str, bool]]:
     for turn in turns:
         yield from _of_replies(turn, writing)
         for action in turn.actions:
-            key = "failed"
-            if action.call.id in run.guessed:
-                key = "error"
-            yield key, action.result.is_error
+            yield "failed", action.result.is_error
             if action.call.name in writing:
                 yield "behind", action.thought is not None
-                yield "carried", action.how == "carried"
         for times in turn.repeats.values():
             for place in range(times):
                 yield "repeat", place > 0
@@ -130,19 +125,19 @@ def _of_replies(turn: Turn, writing: set[str]) -> Iterator[tuple[str, bool]]:
 
 
 def groups(runs: Sequence[Run], by: str = "") -> dict[str, list[Run]]:
-    """All runs, and with `by` those for each value of one of the facts."""
+    """All runs, and those for each value of the fact `by`."""
     found = {"all": list(runs)}
     for run in runs:
-        if by:
-            found.setdefault(f"{by} {json.dumps(run.facts.get(by))}", []).append(run)
+        if by in run.facts:
+            found.setdefault(f"{by} {json.dumps(run.facts[by])}", []).append(run)
     return found
 
 
 def usual_fact(runs: Sequence[Run]) -> str:
-    """The fact by which runs are grouped where nothing else is asked: the reward, if there is one
-    of few values.
+    """The fact by which runs are grouped where nothing else is asked: the reward, if it has few
+    values.
     """
-    if any(REWARD in run.facts for run in runs) and len(groups(runs, REWARD)) <= MOST_GROUPS:
+    if len(groups(runs, REWARD)) <= MOST_GROUPS:
         return REWARD
     return ""
 
@@ -157,11 +152,9 @@ def table(log: Log, guarded: Sequence[str] = (), *, by: str = "") -> Section:
             cells[what].append(_share(*share))
         cells[UNREAD].append(str(sum(len(run.unread) for run in runs)))
     cells[UNREAD][0] = str(len(log.unread))  # of all, with the lines of no run
-    rows = [header]
-    for what, shares in cells.items():
-        rows.append([what, *shares])
+    rows = [[what, *shares] for what, shares in cells.items()]
     title = f"{words.counted(len(log.runs), 'run')} ({log.format or 'plain messages'})"
-    return Section(title, REMARK, rows)
+    return Section(title, REMARK, [header, *rows])
 
 
 def _share(part: int, whole: int) -> str:

@@ -6,7 +6,7 @@ differs from what was recorded, and that is said (`as_recorded`).
 
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ..agent import Agent, Saved
 from ..loop import AskHuman, CallModel, CallTool, Check, Done, Refuse, Step, next_step
@@ -15,8 +15,7 @@ from ..transcript import Transcript
 from ..turn import Turn
 
 
-@dataclass(frozen=True, slots=True)
-class Explained:
+class Explained(NamedTuple):
     """Why a step of a run was what it was.
 
     `planned`: by whom, and what: by `next_step`, then by each policy that changed it. `came`: the

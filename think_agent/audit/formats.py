@@ -13,10 +13,10 @@ own file.
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ..messages import Assistant, Json, ToolCall, ToolResult, User, from_json
+from ..messages import Assistant, Json, ToolCall, ToolResult, User
 from ..text import json_text
 from ..wire.incoming import arguments_of
-from .runs import Run
+from .runs import Said
 
 # The formats that are read, and the marks of their rows: a field that only they have, or the type
 # of a row or of a part of its content. The first format with a mark in a log is the log's; without
@@ -25,9 +25,11 @@ FORMATS = {
     "atif": {"step_id"},
     "claude-code": {"parentUuid", "isSidechain", "sessionId", "session_id"},
     "responses": {
-        *("type=function_call", "type=function_call_output", "type=reasoning"),
-        *("type=custom_tool_call", "type=custom_tool_call_output"),
-        *("type=input_text", "type=output_text"),
+        "type=function_call",
+        "type=function_call_output",
+        "type=reasoning",
+        "type=input_text",
+        "type=output_text",
     },
     "anthropic": {"type=tool_use", "type=tool_result", "type=thinking", "type=server_tool_use"},
     "ollama": {"tool_name", "thinking"},
@@ -41,33 +43,35 @@ OTHERS = (  # logs that are known by fields that stand together, and are refused
     ("SWE-agent", {"action", "thought"}),
     ("LangSmith", {"run_type", "inputs"}),
     ("OpenTelemetry", {"resourceSpans"}),
-    ("OpenTelemetry", {"trace_id", "span_id"}),
-    ("OpenTelemetry", {"traceId", "spanId"}),
-    ("Codex", {"type", "payload"}),
     ("Gemini or the AI SDK", {"role", "parts"}),
-    ("LangChain", {"type", "data"}),
 )
 BOOKKEEPING = {  # types of rows in which Claude Code notes something for itself
-    *("agent-name", "ai-title", "attachment", "custom-title", "file-history-snapshot"),
-    *("last-prompt", "mode", "permission-mode", "pr-link", "progress", "queue-operation"),
-    *("rate_limit_event", "result", "stream_event", "summary", "system", "tag"),
+    "agent-name",
+    "ai-title",
+    "attachment",
+    "custom-title",
+    "file-history-snapshot",
+    "last-prompt",
+    "mode",
+    "permission-mode",
+    "pr-link",
+    "progress",
+    "queue-operation",
+    "rate_limit_event",
+    "result",
+    "stream_event",
+    "summary",
+    "system",
+    "tag",
     "worktree-state",
 }
 
 # The types of parts that are read, in whatever format.
 TEXTS = {"text", "input_text", "output_text", "refusal"}
 REASONING = {"thinking", "redacted_thinking", "reasoning"}
-CALLS = {  # where the id of a call stands, and where its arguments do
-    "tool_use": ("id", "input"),
-    "function_call": ("call_id", "arguments"),
-    "custom_tool_call": ("call_id", "input"),
-}
-RESULTS = {  # where the id of the call stands, where the result does; whether it failed, if unsaid
-    "tool_result": ("tool_use_id", "content", False),
-    "function_call_output": ("call_id", "output", None),
-    "custom_tool_call_output": ("call_id", "output", None),
-    "tool": ("tool_call_id", "content", None),
-}
+CALLS = {"tool_use", "function_call"}
+RESULTS = {"tool_result", "function_call_output", "tool"}
+CALL_ID = ("call_id", "tool_call_id", "tool_use_id", "source_call_id")  # fields with a call's id
 SAYING = ("text", "refusal", "thinking", "summary", "content")  # fields of a part that hold text
 HIDDEN = "(reasoning that the log does not show)"
 
@@ -100,104 +104,103 @@ def other_format(value: Any) -> str:
 # From a row to what it says.
 
 
-def read_row(row: Any, run: Run, reply: str = "") -> None:
-    """Add what a row says to its run; `reply` is the id of its reply, where the log has one."""
+def reply_of(row: Any) -> str:
+    """The id of the reply that a row is a part of, where the log gives it one."""
     match row:
-        case {"extra": {"think_agent": list(kept)}}:  # a step of our own ATIF has its messages
-            run.messages += [from_json(message) for message in kept]
+        case {"message": {"id": id}} | {"step_id": id}:
+            return str(id)
+    return ""
+
+
+def read_row(row: Any) -> Iterator[Said]:
+    """What a row says."""
+    match row:
         case {"step_id": _, "source": str()}:
-            _read_step(row, run)
+            yield from _read_step(row)
         case (  # Claude Code speaks in the user's role, too
             {"isMeta": True, "message": {"content": content}}
             | {"isCompactSummary": True, "message": {"content": content}}
         ):
-            run.add_user(User(_text(content), "nudge"))
+            yield User(_text(content), "nudge")
         case {"type": "user" | "assistant" as role, "message": dict(message)}:
-            said = {**row, **message, "role": role, "message": None}
-            read_row(said, run, _plain(message.get("id")))
+            yield from read_row({**row, **message, "role": role, "message": None})
         case {"type": str(kind)} if kind in BOOKKEEPING:
             return
         case {"role": "system" | "developer"}:
-            run.add_instructions(_text(row.get("content")))
+            yield {"instructions": _text(row.get("content"))}
         case {"role": "user" | "assistant"}:
-            _read_parts(row, [*_parts(row.get("content")), *_beside(row)], run, reply)
+            yield from _read_parts(row, [*_parts(row.get("content")), *_beside(row)])
         case {"role": "tool" | "function"}:
-            _read_result(row, *RESULTS["tool"], run)
+            yield from _read_result({**row, "type": "tool"})
         case {"role": role}:
-            run.leave_out(f"a row of the role {role!r}")
+            yield f"a row of the role {role!r}"
         case {"type": _}:  # an item of the Responses API is a part of its own
-            _read_parts(row, [row], run, reply)
+            yield from _read_parts(row, [row])
         case _:
-            run.leave_out("a row that is no message")
+            yield "a row that is no message"
 
 
-def _read_parts(row: Json, parts: Iterable[Json], run: Run, reply: str) -> None:
-    """Add what these parts of a row say: the other parts, then its text."""
+def _read_parts(row: Json, parts: Iterable[Json]) -> Iterator[Said]:
+    """What these parts of a row say: the other parts, then its text."""
     text = ""
     for part in parts:
         if part.get("type") in TEXTS:
             text += _text(part)
         else:
-            _read_part(part, run, reply)
+            yield from _read_part(part)
     role = row.get("role")
     if role == "user":
         has_results = any(part.get("type") in RESULTS for part in parts)
         if text or not has_results:
-            run.add_user(User(text))
+            yield User(text)
     elif role == "assistant" or text:
-        run.add_reply(reply, Assistant(text))
+        yield Assistant(text)
 
 
-def _read_part(part: Json, run: Run, reply: str) -> None:
-    """Add what a part says that is no text."""
+def _read_part(part: Json) -> Iterator[Said]:
+    """What a part says that is no text."""
     kind = part.get("type")
     if kind in REASONING:
-        run.add_reply(reply, Assistant(thinking=_text(part) or HIDDEN))
+        yield Assistant(thinking=_text(part) or HIDDEN)
     elif kind in CALLS:
-        id, arguments = CALLS[kind]
-        given = arguments_of(part.get(arguments))
-        call = ToolCall(_plain(part.get(id)), _plain(part.get("name")), given)
-        run.add_reply(reply, Assistant(tool_calls=(call,)))
+        id = str(_first(part, *CALL_ID, "id"))
+        name = str(_first(part, "name", "function_name"))
+        call = ToolCall(id, name, arguments_of(_first(part, "arguments", "input")))
+        yield Assistant(tool_calls=(call,))
     elif kind in RESULTS:
-        _read_result(part, *RESULTS[kind], run)
+        yield from _read_result(part)
     else:
-        run.leave_out(f"a part of the type {kind!r}")
+        yield f"a part of the type {kind!r}"
 
 
 def _beside(row: Json) -> Iterator[Json]:
     """What stands beside the content of a row, as parts."""
     yield from _parts(row.get("refusal"))
-    reasoning = row.get("reasoning_content", row.get("reasoning", row.get("thinking")))
+    reasoning = _first(row, "reasoning_content", "reasoning", "thinking")
     if reasoning:
         yield {"type": "reasoning", "content": reasoning}
     calls = _parts(row.get("tool_calls"))
-    if row.get("function_call"):  # OpenAI's first protocol had one
-        calls.append({"function": row["function_call"]})
+    calls += _parts(row.get("function_call"))  # OpenAI's first protocol had one
     for call in calls:
-        id = call.get("id", call.get("tool_call_id"))  # the second, and `function_name`, are ATIF's
-        named = {"type": "function_call", "call_id": id, "name": call.get("function_name")}
-        yield {**named, **call.get("function", call)}
+        yield {**call, **call.get("function", {}), "type": "function_call"}
 
 
-def _read_step(row: Json, run: Run) -> None:
-    """Add a step of ATIF: a row like others, and the results of its calls."""
+def _read_step(row: Json) -> Iterator[Said]:
+    """What a step of ATIF says: a row like others, and the results of its calls."""
     if row.get("is_copied_context"):
-        run.leave_out("a step that was copied from another trajectory")
+        yield "a step that was copied from another trajectory"
         return
     role = {"agent": "assistant"}.get(row["source"], row["source"])
-    said = {**row, "role": role, "content": row.get("message"), "source": None}
-    read_row(said, run, f"step {row['step_id']}")
+    yield from read_row({**row, "role": role, "content": row.get("message"), "source": None})
 
     observation = row.get("observation") or {}
     for result in _parts(observation.get("results")):
-        extra = result.get("extra") or {}
-        failed = extra.get("is_error", extra.get("tool_result_is_error"))
-        _read_result(result, "source_call_id", "content", failed, run)
+        yield from _read_result({**result, **(result.get("extra") or {})})
 
 
-def _read_result(part: Json, id: str, content: str, failed: bool | None, run: Run) -> None:
-    """Add what a call gave, as text; `id` and `content` are the fields in which these stand."""
-    given = part.get(content)
+def _read_result(part: Json) -> Iterator[Said]:
+    """What a call gave, as text. Whether it failed is the log's word; else its text says it."""
+    given = _first(part, "content", "output")
     if isinstance(given, dict):
         given = json_text(given)
     text = ""
@@ -205,10 +208,12 @@ def _read_result(part: Json, id: str, content: str, failed: bool | None, run: Ru
         if isinstance(piece.get("text"), str):
             text += piece["text"]
         else:
-            run.leave_out(f"a part of the type {piece.get('type')!r} in a result")
-    name = part.get("tool_name", part.get("name"))
-    result = ToolResult(_plain(part.get(id)), _plain(name), text)
-    run.add_result(result, part.get("is_error", failed))
+            yield f"a part of the type {piece.get('type')!r} in a result"
+    failed = _first(part, "is_error", "tool_result_is_error")
+    if failed == "" and part.get("type") != "tool_result":  # of that, silence says that it worked
+        failed = text.lstrip().lower().startswith("error")
+    id = str(_first(part, *CALL_ID))
+    yield ToolResult(id, str(_first(part, "tool_name", "name")), text, bool(failed))
 
 
 def _parts(content: Any) -> list[Json]:
@@ -236,8 +241,9 @@ def _text(content: Any) -> str:
     return ""
 
 
-def _plain(value: Any) -> str:
-    """A field that may be missing, as text."""
-    if value is None:
-        return ""
-    return str(value)
+def _first(part: Json, *names: str) -> Any:
+    """The first of these fields that has a value; an empty text where none has."""
+    for name in names:
+        if part.get(name) is not None:
+            return part[name]
+    return ""

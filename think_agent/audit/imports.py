@@ -16,43 +16,29 @@ import gzip
 import json
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..errors import FileError
-from ..messages import Json
-from .formats import FORMATS, format_of, other_format, read_row
-from .reading import parse
+from ..messages import Json, from_json
+from .formats import FORMATS, format_of, other_format, read_row, reply_of
+from .reading import Unreadable, read_line
 from .runs import Run
 
-__all__ = ["Log", "Run", "is_transcript", "read_log"]
-
 ATIF = "convert it to ATIF, as Harbor and other tools do, and read that"
-BROKEN = (OSError, EOFError, zlib.error, LookupError, TypeError, ValueError, RecursionError)
+BROKEN = (OSError, EOFError, zlib.error, TypeError, ValueError, RecursionError)
 Rows = dict[int, Any]  # by number: of the line, or in their list
-load = partial(json.loads, parse_constant=str)  # NaN is no JSON, but other programs write it
 
 
-@dataclass(frozen=True, slots=True)
-class Log:
-    """A file of runs. `format` is empty for rows that several formats write alike; `torn` are the
-    lines that are no JSON.
+class Log(NamedTuple):
+    """A file of runs. `format` is empty for rows that several formats write alike; `unread` is all
+    that could not be read, each with its place.
     """
 
     format: str
     runs: Sequence[Run]
-    torn: Sequence[int] = ()
-
-    @property
-    def unread(self) -> list[str]:
-        """All that could not be read, each with its place."""
-        found = [f"line {line}: it is no JSON" for line in self.torn]
-        for number, run in enumerate(self.runs, 1):
-            found += [f"run {number}, row {row}: {what}" for row, what in run.unread]
-        return found
+    unread: Sequence[str]
 
 
 def read_log(path: str | Path, format: str = "", thinks: Sequence[str] = ()) -> Log:
@@ -62,7 +48,7 @@ def read_log(path: str | Path, format: str = "", thinks: Sequence[str] = ()) -> 
     Raises FileError for a file that holds no run, or is of another format.
     """
     try:
-        values, torn = _values(Path(path).read_bytes())
+        values, unread = _values(Path(path).read_bytes())
         logged = list(_runs(values.items()))
         runs = [_run(rows, facts, thinks) for rows, facts in logged]
     except BROKEN as error:
@@ -74,44 +60,43 @@ def read_log(path: str | Path, format: str = "", thinks: Sequence[str] = ()) -> 
     if not any(run.messages for run in runs):
         known = ", ".join(FORMATS)
         raise FileError(f"{path}: there is no run in it that is known here ({known}); {ATIF}")
-    return Log(format or found, runs, torn)
+    return Log(format or found, runs, [*unread, *_places(runs)])
+
+
+def _places(runs: Iterable[Run]) -> Iterator[str]:
+    """What could not be read in these runs, each with its place."""
+    for number, run in enumerate(runs, 1):
+        for row, what in run.unread:
+            yield f"run {number}, row {row}: {what}"
 
 
 def is_transcript(path: str | Path) -> bool:
     """Is this a transcript of this kit? Then one of its lines says so."""
     with Path(path).open("rb") as file:
-        return any(_is_ours(line) for line in file)
-
-
-def _is_ours(line: bytes) -> bool:
-    try:
-        parse(line)
-    except (ValueError, RecursionError):
-        return False
-    return True
+        return any(not isinstance(read_line(line), Unreadable) for line in file)
 
 
 # From a file to rows.
 
 
-def _values(data: bytes) -> tuple[Rows, list[int]]:
+def _values(data: bytes) -> tuple[Rows, list[str]]:
     """The JSON of a file, one value or one a line, by line; and the lines that are none."""
     if data.startswith(b"\x1f\x8b"):
         data = gzip.decompress(data)
     text = data.decode("utf-8-sig")
     try:
-        return {1: load(text)}, []
+        return {1: json.loads(text)}, []
     except ValueError:
         pass
 
     values: Rows = {}
-    torn: list[int] = []
+    torn: list[str] = []
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
             try:
-                values[number] = load(line)
+                values[number] = json.loads(line)
             except ValueError:
-                torn.append(number)
+                torn.append(f"line {number}: it is no JSON")
     if not values:
         raise ValueError("it is no JSON")
     return values, torn
@@ -128,10 +113,8 @@ def _runs(values: Iterable[tuple[int, Any]]) -> Iterator[tuple[Rows, Json]]:
             case list():
                 yield from _runs(enumerate(value, 1))
                 continue
-            case {"type": _, "agentId": agent} | {"type": _, "isSidechain": agent}:
-                pass
             case {"role": _} | {"type": _}:
-                pass
+                agent = value.get("agentId", value.get("isSidechain", False))
             case (
                 {"steps": said, **facts}
                 | {"messages": said, **facts}
@@ -183,9 +166,14 @@ def _run(rows: Rows, facts: Json, thinks: Sequence[str]) -> Run:
         case {"extra": {"think_agent": {"header": header}}}:  # our own ATIF
             run.header = header
     for run.row, row in rows.items():
+        match row:
+            case {"extra": {"think_agent": list(kept)}}:  # a step of it has its messages
+                run.messages += [from_json(message) for message in kept]
+                continue
         try:
-            read_row(row, run)
+            for said in read_row(row):
+                run.add(said, reply_of(row))
         except (AttributeError, KeyError, TypeError):  # whatever stands where something else should
-            run.leave_out("a row of a broken form")
+            run.add("a row of a broken form")
     run.end()
     return run

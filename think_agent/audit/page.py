@@ -15,16 +15,13 @@ import json
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..messages import to_json
 from ..text import sanitize, shorten
 from ..wire.json_reading import json_value
 from . import words
 from .report import Note, Report, Step, Turn
-
-if TYPE_CHECKING:
-    from jinja2 import Environment
 
 
 def chapters(turn: Turn) -> list[list[Step | Note]]:
@@ -34,7 +31,7 @@ def chapters(turn: Turn) -> list[list[Step | Note]]:
     found: list[list[Step | Note]] = [[]]
     for entry in turn.entries:
         found[-1].append(entry)
-        if isinstance(entry, Step) and entry.decisions:
+        if isinstance(entry, Step) and any(call.decision for call in entry.calls):
             found.append([])
     return found
 
@@ -52,11 +49,12 @@ def runs_to_html(
 
 
 def _page(file: str, **shown: Any) -> str:
-    return _templates().get_template(file).render(words=words, **shown).lstrip()
+    page: str = _templates().get_template(file).render(words=words, **shown)
+    return page.lstrip()
 
 
 @cache
-def _templates() -> "Environment":
+def _templates() -> Any:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined  # only a page needs them
 
     files = FileSystemLoader(Path(__file__).parent)

@@ -8,6 +8,7 @@ Rule 1: whatever can be shown is shown. A line that cannot be read is an entry o
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from ..errors import TranscriptError
 from ..messages import Json, Message, from_json
@@ -26,8 +27,7 @@ class Unreadable:
 Entry = Message | Unreadable
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(NamedTuple):
     """What a file holds: its header, its entries and what is wrong with it."""
 
     header: Json
@@ -46,17 +46,12 @@ def read(path: str | Path) -> Record:
     header: Json = {}
     entries: list[Entry] = []
     for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        found: Json | Entry
-        try:
-            found = parse(line)
-        except (ValueError, RecursionError) as error:
-            found = Unreadable(number, line.decode(errors="backslashreplace"), str(error))
-        if isinstance(found, dict):
-            header |= found  # a later one says what has changed
-        else:
-            entries.append(found)
+        if line.strip():
+            found = read_line(line, number)
+            if isinstance(found, dict):
+                header |= found  # a later one says what has changed
+            else:
+                entries.append(found)
 
     if not header and all(isinstance(entry, Unreadable) for entry in entries):
         raise TranscriptError(f"{path}: no line of it is a message; choose the transcript of a run")
@@ -67,11 +62,12 @@ def read(path: str | Path) -> Record:
     return Record(header, tuple(entries), warnings)
 
 
-def parse(line: bytes) -> Json | Message:
-    """A header, as a dict, or a message. Raises ValueError for what is neither."""
-    match json.loads(line):
-        case {"type": "transcript"} as header:
-            return dict(header)
-        case dict(record):
-            return from_json(record)
-    raise ValueError("not a JSON object")
+def read_line(line: bytes, number: int = 0) -> Json | Entry:
+    """A header, as a dict, a message, or what cannot be read."""
+    try:
+        found: Json = json.loads(line)
+        if found["type"] == "transcript":
+            return found
+        return from_json(found)
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
+        return Unreadable(number, line.decode(errors="backslashreplace"), str(error))

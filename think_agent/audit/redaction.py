@@ -19,7 +19,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import fields, is_dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import quote
 
 from ..messages import MESSAGES, ToolCall
@@ -30,9 +30,30 @@ from .reading import Entry
 REDACTED = "[redacted]"
 SHORTEST_VALUE = 3  # characters; removing every "1" and "ok" would remove the run
 STRUCTURE = {  # fields of messages that cannot be hidden by their name; values in them are removed
-    *("id", "call_id", "name", "type", "kind", "decision", "exit", "key", "at", "line", "model"),
-    *("tool_choice", "enforced", "stop_reason", "provider", "dialect", "usage", "tool_calls"),
-    *("refused", "recovered", "is_error", "in_doubt", "signed", "native"),
+    "id",
+    "call_id",
+    "name",
+    "type",
+    "kind",
+    "decision",
+    "exit",
+    "key",
+    "at",
+    "line",
+    "model",
+    "tool_choice",
+    "enforced",
+    "stop_reason",
+    "provider",
+    "dialect",
+    "usage",
+    "tool_calls",
+    "refused",
+    "recovered",
+    "is_error",
+    "in_doubt",
+    "signed",
+    "native",
 }
 OPAQUE = {  # fields in which values cannot be looked for
     "native": "what a provider keeps of a reply in its own form",
@@ -45,7 +66,6 @@ VALUE = re.compile(
     | (?P<bare>(?!null|true|false)[^\s"'<>,;&}\])][^\n"'<>,;&}\])]*)
     """
 )
-T = TypeVar("T")
 
 
 class Redaction:
@@ -69,13 +89,10 @@ class Redaction:
         for what in sorted(self._left_out):
             yield f"Left out whole, for hidden values cannot be looked for in it: {what}."
 
-    def hide(self, value: T) -> T:
+    def hide(self, value: Any) -> Any:
         """The same without what is to be hidden: of a text, a message, a report."""
-        if self._fields:
-            value = self._hidden(value)
-        return value
-
-    def _hidden(self, value: Any) -> Any:
+        if not self._fields:
+            return value
         match value:
             case str():
                 return self._masked(value)
@@ -84,7 +101,7 @@ class Redaction:
             case dict():
                 return {self._masked(str(key)): self._item(key, value[key]) for key in value}
             case list() | tuple():
-                return type(value)(self._hidden(item) for item in value)
+                return type(value)(self.hide(item) for item in value)
         if is_dataclass(value) and not isinstance(value, type):
             return replace(value, **dict(self._changed(value)))
         return value
@@ -100,13 +117,13 @@ class Redaction:
             elif is_message and each.name not in STRUCTURE:
                 yield each.name, self._item(each.name, old)
             elif not isinstance(old, int | float):  # figures of the report, and tokens
-                yield each.name, self._hidden(old)
+                yield each.name, self.hide(old)
 
     def _item(self, name: str, value: Any) -> Any:
         """The value of a field, or of a key, without what is to be hidden."""
         field = _plain(name)
         if field not in self._fields or value in ("", None):
-            return self._hidden(value)
+            return self.hide(value)
         self._add(field, value)
         return REDACTED
 

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from fnmatch import fnmatchcase
 from itertools import count
+from typing import Any
 
 from .. import think
 from ..loop import Done, next_step
@@ -35,6 +36,7 @@ from ..messages import (
 )
 from ..policies.forcing import honored, not_honored
 from ..text import json_text
+from ..turn import Action
 from ..turn import Turn as Reading
 from . import words
 from .reading import Entry, Unreadable
@@ -44,22 +46,13 @@ Answer = ToolResult | Started | Verdict  # what is about a call
 
 
 @dataclass(slots=True)
-class Event:
-    """What happened to a call, in words. `entry` is the message that says so; a crash left none.
-    `is_warning`: the call may have happened, or happened twice.
+class Note:
+    """What happened to a call, or between the steps, in words. `entry` is the message that says so;
+    a crash left none. `is_warning`: it is bad news, such as a call that may have happened twice.
     """
 
     text: str
-    entry: Answer | None = None
-    is_warning: bool = False
-
-
-@dataclass(slots=True)
-class Note:
-    """Anything between the steps, in words. `is_warning`: it is bad news."""
-
-    text: str
-    entry: Entry
+    entry: Any = None
     is_warning: bool = False
 
 
@@ -83,7 +76,7 @@ class Call:
     how: str | None = None
     status: str = "not run"
     result: str = ""
-    events: list[Event] = field(default_factory=list)
+    events: list[Note] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -95,27 +88,26 @@ class Step:
     calls: list[Call]
 
     @property
-    def events(self) -> list[Event]:
+    def events(self) -> list[Note]:
         """What happened to its calls, in their order."""
         return [event for call in self.calls for event in call.events]
-
-    @property
-    def decisions(self) -> list[Call]:
-        """The calls in it that are decisions."""
-        return [call for call in self.calls if call.decision]
 
     @property
     def warnings(self) -> Iterator[str]:
         """What somebody who checks the run should not miss, beside the events."""
         reply = self.reply
         if reply.stop_reason == "malformed":
-            yield f"The reply could not be read: {reply.mistake or 'its format was wrong'}"
+            yield f"The reply could not be read: {reply.mistake}"
         elif not reply.is_usable:
             yield f"The reply broke off: {words.cause(reply) or reply.stop_reason}."
         elif not honored(reply.tool_choice, reply):
             yield not_honored(reply.tool_choice, reply, 0)
         for call in self.calls:
-            yield from _warnings(call)
+            name = call.call.name
+            if call.call.recovered:
+                yield f"The call of {name} was written as text and recovered from there."
+            if call.status == "not run" and name != THINK_NAME:
+                yield f"{name}: not run."
 
     @property
     def alarms(self) -> Iterator[str]:
@@ -124,20 +116,6 @@ class Step:
             for event in call.events:
                 if event.is_warning:
                     yield f"{call.call.name}: {event.text}"
-
-
-def _warnings(call: Call) -> Iterator[str]:
-    name = call.call.name
-    if call.call.recovered:
-        yield f"The call of {name} was written as text and recovered from there."
-    if isinstance(call.call.arguments, str):
-        yield f"The arguments of {name} are not a JSON object."
-    if name == THINK_NAME:
-        advice = call.result.removeprefix(think.RECORDED).strip()
-        if advice:
-            yield advice
-    elif call.status == "not run":
-        yield f"{name}: not run."
 
 
 @dataclass(slots=True)
@@ -154,11 +132,6 @@ class Turn:
     cause: str = ""
     figures: str = ""
     entries: list[Step | Note] = field(default_factory=list)
-
-    @property
-    def steps(self) -> list[Step]:
-        """The model calls, in order."""
-        return [entry for entry in self.entries if isinstance(entry, Step)]
 
 
 @dataclass(slots=True)
@@ -216,7 +189,7 @@ def report(
     builder.end(exit)
 
     redaction = Redaction(redact, entries)
-    made = redaction.hide(Report(header, _figures(builder.turns), [], builder.turns))
+    made: Report = redaction.hide(Report(header, builder.figures(), [], builder.turns))
     made.problems = [*warnings, *redaction.warnings()]
     return made
 
@@ -229,9 +202,11 @@ class _Builder:
     ) -> None:
         self.turns: list[Turn] = []
         self._guarded = guarded
-        self._changes = {t["name"]: not t.get("read_only") for t in header.get("tools", [])}
-        self._started = {entry.name for entry in entries if isinstance(entry, Started)}
+        self._read_only = {t["name"] for t in header.get("tools", []) if t.get("read_only")}
+        self._has_starts = any(isinstance(entry, Started) for entry in entries)
         self._reading = Reading()
+        self._models: dict[str, None] = {}  # a set that keeps its order
+        self._actions: list[Action] = []
         self._number_of: dict[int, int | None] = {}  # of the thoughts that were read, by identity
         self._steps = count(1)
         self._numbers = count(1)
@@ -254,7 +229,8 @@ class _Builder:
         match entry:
             case User(kind="person"):
                 turn.request = entry
-            case Assistant(tool_calls=calls):
+            case Assistant(tool_calls=calls, provider=provider, model=model):
+                self._models[f"{provider}:{model}".strip(":")] = None
                 self._open = [self._call(call) for call in calls]
                 turn.entries.append(Step(next(self._steps), entry, list(self._open)))
             case _ if not isinstance(entry, Ended):
@@ -285,15 +261,12 @@ class _Builder:
         return shown
 
     def _is_decision(self, name: str) -> bool:
-        """Does this tool change something? Where nothing says which tools only read, those do that
-        were noted as started; and all where none was.
-        """
+        """Does this tool change something? Where starts are noted, its start will say it."""
         if name == THINK_NAME:
             return False
         if self._guarded is not None:
             return any(fnmatchcase(name, pattern) for pattern in self._guarded)
-        may_change = not self._started or name in self._started
-        return self._changes.get(name, may_change)
+        return not self._has_starts and name not in self._read_only
 
     def _answer(self, call: Call, answer: Answer) -> None:
         """Go on with what is said about a call."""
@@ -307,8 +280,9 @@ class _Builder:
         match answer:
             case Verdict():
                 call.decision = True
-                event = Event(words.decided(answer), answer)
+                event = Note(words.decided(answer), answer)
             case Started():
+                call.decision = True
                 call.status = "started"
                 event = self._start(call.call, answer)
             case ToolResult():
@@ -323,18 +297,18 @@ class _Builder:
             call.thought = self._number_of[id(behind)]
             call.how = behind.how
 
-    def _start(self, call: ToolCall, started: Started) -> Event:
+    def _start(self, call: ToolCall, started: Started) -> Note:
         """A call is run: again, if the same call was started before, without a result."""
         under = ""
         if started.key:
             under = f" under the idempotency key {started.key}"
         doubt = self._reading.doubt(call)
         if doubt is None or doubt.starts == 1:
-            return Event(f"started{under}", started)
+            return Note(f"started{under}", started)
         text = f"RUN AGAIN{under}, though it was started before and did not return"
-        return Event(text, started, is_warning=True)
+        return Note(text, started, is_warning=True)
 
-    def _result(self, call: Call, result: ToolResult) -> Event:
+    def _result(self, call: Call, result: ToolResult) -> Note:
         """A call has its result."""
         call.status = words.status(result)
         call.result = result.content
@@ -344,10 +318,10 @@ class _Builder:
             self._number_of[id(thought)] = call.thought
         if result.refused:
             call.decision = True
-            return Event(words.refusal(result.refused), result)
+            return Note(words.refusal(result.refused), result)
         if result.in_doubt:
-            return Event("it did not return: it may have happened", result, is_warning=True)
-        return Event(call.status, result)
+            return Note("it did not return: it may have happened", result, is_warning=True)
+        return Note(call.status, result)
 
     def _leave_open(self) -> None:
         """Calls that get no result any more."""
@@ -360,7 +334,7 @@ class _Builder:
         """Something else follows: a call that was started last has not returned."""
         if call.events and isinstance(call.events[-1].entry, Started):
             text = "the run was stopped inside it: it may have happened"
-            call.events.append(Event(text, is_warning=True))
+            call.events.append(Note(text, is_warning=True))
 
     def end(self, exit: str | None) -> None:
         """Nothing follows in this turn; `exit` is how it ended, where the caller knows."""
@@ -376,26 +350,18 @@ class _Builder:
             turn.answer = step.answer
         turn.cause = words.cause(reading.reply)
         turn.figures = words.figures(turn.exit, reading, reading.seconds)
+        self._actions += reading.actions
 
-
-def _figures(turns: Iterable[Turn]) -> Json:
-    """What all turns come to."""
-    models: dict[str, None] = {}  # a set that keeps its order
-    actions: list[Call] = []
-    for turn in turns:
-        for step in turn.steps:
-            models[f"{step.reply.provider}:{step.reply.model}".strip(":")] = None
-            ran = [call for call in step.calls if call.status in ("done", "failed", "in doubt")]
-            actions += [call for call in ran if call.call.name != THINK_NAME]
-    models.pop("", None)
-    came_about = Counter(action.how or "none" for action in actions)
-    return {
-        "models": list(models),
-        "actions": len(actions),
-        "failed": sum(action.status != "done" for action in actions),
-        "behind_a_thought": len(actions) - came_about["none"],
-        "came_about": dict(came_about),
-    }
+    def figures(self) -> Json:
+        """What all turns come to."""
+        came_about = Counter(action.how or "none" for action in self._actions)
+        return {
+            "models": [name for name in self._models if name],
+            "actions": len(self._actions),
+            "failed": sum(action.result.is_error for action in self._actions),
+            "behind_a_thought": len(self._actions) - came_about["none"],
+            "came_about": dict(came_about),
+        }
 
 
 def _in_words(entry: Entry) -> Note:
@@ -405,10 +371,10 @@ def _in_words(entry: Entry) -> Note:
             return Note(f"The kit said: {text}", entry)
         case Verdict(call_id=""):
             return Note(words.decided(entry), entry)
-        case Checked(missing=missing):
-            return Note(words.checked(entry), entry, is_warning=missing is not None)
-        case Unreadable(line=line, problem=problem):
-            text = f"Line {line} of the file cannot be read: {problem}"
+        case Checked():
+            return Note(words.checked(entry), entry, entry.missing is not None)
+        case Unreadable():
+            text = f"Line {entry.line} of the file cannot be read: {entry.problem}"
         case _:
             text = f"This belongs to no call: {json_text(to_json(entry))}"
     return Note(text, entry, is_warning=True)

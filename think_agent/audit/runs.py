@@ -4,9 +4,7 @@ Rule 1: results belong to calls by their id and are read in the order of the cal
         stand. Where there are no ids, a result answers the first call of its name without one.
 Rule 2: what rows say of a reply one after the other is one reply, unless the log gives them ids
         that differ. (A model speaks again only when it has been answered.)
-Rule 3: whether a call failed is the log's word, where it has one. Else it is read from the text: a
-        result that begins with "error" is one.
-Rule 4: what could not be read is noted, with its row: also calls without a result, and results
+Rule 3: what could not be read is noted, with its row: also calls without a result, and results
         without a call.
 """
 
@@ -18,8 +16,9 @@ from itertools import count
 from ..messages import THINK_NAME, Assistant, Json, Message, ToolCall, ToolResult, User
 from ..text import json_text
 
+Said = User | Assistant | ToolResult | Json | str
+"""What a row says: a message, what the model was told before it began, what could not be read."""
 Parts = list[tuple[int, Assistant]]  # of a reply, each with its row
-Result = tuple[int, ToolResult, bool | None]  # its row, and the log's word for failure
 
 
 class Run:
@@ -27,8 +26,7 @@ class Run:
     calls are thoughts.
 
     `header` is what the model was told, as in a transcript of ours, `facts` what else the log says.
-    `unread`: what could not be read, each with its row. `guessed`: the ids of the calls of which
-    the log itself does not say whether they failed.
+    `unread`: what could not be read, each with its row.
     """
 
     def __init__(self, facts: Json, thinks: Sequence[str] = ()) -> None:
@@ -36,39 +34,32 @@ class Run:
         self.header: Json = {}
         self.messages: list[Message] = []
         self.unread: list[tuple[int, str]] = []
-        self.guessed: set[str] = set()
         self.row = 0
         self._thinks = thinks
         self._said: list[User | Parts] = []
         self._replies: dict[str, Parts] = {}  # by their id; the last one without an id by ""
-        self._results: dict[str, deque[Result]] = defaultdict(deque)  # by id of the call, or name
+        self._results: dict[str, deque[tuple[int, ToolResult]]] = defaultdict(deque)
         self._numbers = count(1)
 
-    def leave_out(self, what: str) -> None:
-        """Something could not be read."""
-        self.unread.append((self.row, what))
-
-    def add_instructions(self, text: str) -> None:
-        """What the model was told before it began."""
-        before = self.header.get("instructions", "")
-        self.header["instructions"] = _joined([before, text])
-
-    def add_user(self, message: User) -> None:
-        """Somebody speaks to the model."""
-        self._said.append(message)
-        self._replies.pop("", None)
-
-    def add_reply(self, id: str, part: Assistant) -> None:
-        """A part of a reply; `id` is that of the reply, where the log gives it one."""
-        if id not in self._replies:
-            self._replies[id] = []
-            self._said.append(self._replies[id])
-        self._replies[id].append((self.row, part))
-
-    def add_result(self, result: ToolResult, failed: bool | None) -> None:
-        """What a call gave. `failed` is the log's own word for it; None where it has none."""
-        self._results[result.call_id or result.name].append((self.row, result, failed))
-        self._replies.pop("", None)
+    def add(self, said: Said, reply: str = "") -> None:
+        """Go on with what a row says; `reply` is the id of its reply, where the log has one."""
+        match said:
+            case User():
+                self._said.append(said)
+                self._replies.pop("", None)
+            case Assistant():
+                if reply not in self._replies:
+                    self._replies[reply] = []
+                    self._said.append(self._replies[reply])
+                self._replies[reply].append((self.row, said))
+            case ToolResult():
+                self._results[said.call_id or said.name].append((self.row, said))
+                self._replies.pop("", None)
+            case str():
+                self.unread.append((self.row, said))
+            case _:
+                before = self.header.get("instructions", "")
+                self.header["instructions"] = _joined([before, said["instructions"]])
 
     def end(self) -> None:
         """All rows are read: make the messages of them."""
@@ -78,9 +69,8 @@ class Run:
             else:
                 self._end_reply(said)
         for results in self._results.values():
-            for self.row, result, _ in results:
-                self.leave_out(f"a result without a call: {result.call_id!r}")
-        self.unread.sort()
+            for self.row, result in results:
+                self.add(f"a result without a call: {result.call_id!r}")
 
     def _end_reply(self, parts: Parts) -> None:
         """A reply, and the results of its calls in their order."""
@@ -110,12 +100,9 @@ class Run:
         """The result of a call, where there is one; `ours` is that call as it is read."""
         for key in (call.id, call.name, ""):
             if self._results[key]:
-                _, result, failed = self._results[key].popleft()
-                if failed is None:
-                    failed = result.content.lstrip().lower().startswith("error")
-                    self.guessed.add(ours.id)
-                return [replace(result, call_id=ours.id, name=ours.name, is_error=failed)]
-        self.leave_out(f"a call without a result: {call.name}")
+                _, result = self._results[key].popleft()
+                return [replace(result, call_id=ours.id, name=ours.name)]
+        self.add(f"a call without a result: {call.name}")
         return []
 
 

@@ -36,20 +36,21 @@ CAUSES = {  # why a reply broke off: its `cause`, or else its stop reason
     "deadline": "a limit of the run was reached in the middle of it",
 }
 REGULAR = ("signal", "silence")  # exits that come with an answer
-HOW = {  # how a thought came, as in "a … thought", and what that means
-    "forced": ("forced by tool choice", "the provider was made to call think, and did"),
-    "schema": ("forced by schema", "the sampler could write nothing else"),
-    "carried": ("carried by the call", "the call has its thought as its first argument"),
-    "gated": ("gated", "an action without a thought was refused, then the model thought"),
-    "volunteered": ("volunteered", "the model called think by itself"),
+HOW = {  # how a thought came, as in "a … thought"
+    "forced": "forced by tool choice",
+    "schema": "forced by schema",
+    "carried": "carried by the call",
+    "gated": "gated",
+    "volunteered": "volunteered",
+    "none": "behind none",
 }
-STATUS = {  # of a call: a mark and words
-    "done": ("✓", "done"),
-    "failed": ("✗", "failed"),
-    "refused": ("✗", "refused, not run"),
-    "in doubt": ("?", "may have happened"),
-    "started": ("?", "may have happened"),
-    "not run": ("–", "not run"),
+STATUS = {  # of a call
+    "done": "✓ done",
+    "failed": "✗ failed",
+    "refused": "✗ refused, not run",
+    "in doubt": "? may have happened",
+    "started": "? may have happened",
+    "not run": "– not run",
 }
 REFUSED = {  # why a call was refused, by its code
     "gate": "no thought stood behind it",
@@ -110,19 +111,14 @@ def checked(check: Checked) -> str:
     return f"✗ {check.name}: {check.missing}"
 
 
-def how(code: str | None) -> str:
+def how(code: str) -> str:
     """How a thought came, as in "a … thought"."""
-    if code is None:
-        return ""
-    return HOW.get(code, (code, ""))[0]
+    return HOW.get(code, code)
 
 
 def behind(came_about: Mapping[str, int]) -> str:
     """How the thoughts came that actions stand behind: `1 forced by tool choice, 2 …`."""
-    parts: list[str] = []
-    for code, number in came_about.items():
-        came = "behind none" if code == "none" else how(code)
-        parts.append(f"{number} {came}")
+    parts = [f"{number} {how(code)}" for code, number in came_about.items()]
     return ", ".join(parts) or "none"
 
 
@@ -234,4 +230,6 @@ def thought_of(actions: Collection[Action]) -> str:
 
 def counted(number: int, noun: str) -> str:
     """A number of things: `1 run`, `2 runs`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    if number == 1:
+        return f"1 {noun}"
+    return f"{number:,} {noun}s"

@@ -74,15 +74,16 @@ class Evaluation:
                     job = Job(setting, case, 1)
                     self._asked[setting, case.id] = digest(job, model, self._suite)
                 self.models[setting] = model
-            except ValueError as error:
+            except (TypeError, ValueError) as error:
                 self.impossible[setting] = str(error)
         self._check_what_is_left()
 
-        self._concurrency = 4
-        if any(setting.provider.startswith("ollama") for setting in settings):
-            self._concurrency = 1
-        if concurrency:
-            self._concurrency = concurrency
+        if concurrency is None:
+            is_local = any(setting.provider.startswith("ollama") for setting in settings)
+            concurrency = 4
+            if is_local:
+                concurrency = 1
+        self._concurrency = concurrency
         self._trials = list(product(range(1, trials + 1), self.cases))
         self._own_trials = self._trials[int(part[1]) - 1 :: int(part[2])]
         self._out = out
@@ -110,18 +111,13 @@ class Evaluation:
     @property
     def waiting(self) -> list[Job]:
         """What is still to be run, or failed on the way to the model."""
-        waiting = []
-        for job in self.jobs:
-            result = self._results.get(job.name)
-            if result is None or result.error:
-                waiting.append(job)
-        return waiting
+        done = {name for name, result in self._results.items() if not result.error}
+        return [job for job in self.jobs if job.name not in done]
 
     @property
     def missing(self) -> int:
         """How many trials have no result yet, those of other shards included."""
-        found = sum(len(own) for own in self.found().values())
-        return len(self._jobs(self._trials)) - found
+        return sum(job.name not in self._results for job in self._jobs(self._trials))
 
     def try_models(self) -> None:
         """Find out which settings a model cannot take, before anything is paid: by its server, and
@@ -166,11 +162,10 @@ class Evaluation:
 
     def found(self) -> dict[Setting, list[Result]]:
         """All results that are in the file, of these settings, whichever shard they are of."""
-        found: dict[Setting, list[Result]] = {}
+        found: dict[Setting, list[Result]] = {setting: [] for setting in self.models}
         for job in self._jobs(self._trials):
-            own = found.setdefault(job.setting, [])
             if job.name in self._results:
-                own.append(self._results[job.name])
+                found[job.setting].append(self._results[job.name])
         return found
 
     def _check_what_is_left(self) -> None:

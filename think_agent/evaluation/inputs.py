@@ -8,7 +8,6 @@ Rule 2: whatever is wrong is a ValueError of one line that names its place, and 
 import importlib
 import sys
 from collections.abc import Iterable
-from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -74,13 +73,15 @@ def settings_of(*, four_rows: bool = False, **arms: Iterable[object]) -> list[Se
                 wanted.append(Setting(**{**given, **row}))
     except ValidationError as error:
         raise ValueError(problems(error)) from error
+    if not wanted:
+        raise ValueError("each field of a setting needs a value")
     return wanted
 
 
 def floors_of(suite: Suite, usual: Setting) -> list[Setting]:
     """The suite's scripts that do not think, in the world of the usual setting."""
-    plain = Setting("", force=usual.force, think="none", cover="none", enforce=usual.enforce)
-    return [replace(plain, provider=f"floor:{name}") for name in suite.FLOORS]
+    plain: Json = {"force": usual.force, "think": "none", "cover": "none", "enforce": usual.enforce}
+    return [Setting(f"floor:{name}", **plain) for name in suite.FLOORS]
 
 
 def model_of(setting: Setting, suite: Suite, **options: Any) -> Model:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from jinja2 import Template
 
+from ..audit.words import counted
 from ..policies import Price
 from .comparisons import Comparison, compare, planned
 from .intervals import detectable, trials_for, wilson
@@ -24,6 +25,7 @@ DECISIONS = (
     "pass^k: all of k trials are right, with 95\u00a0% Wilson intervals; said done: it was not; "
     "calls, tokens and cost: averages; -: none"
 )
+count = counted
 SMALL = 0.07  # what the tool alone did in Anthropic's article (airline): .332 to .404
 
 
@@ -69,13 +71,6 @@ def power(cases: int, trials: int, comparisons: int) -> str:
         f"{seen:.0f} points is found two times in three, with {count(comparisons, 'comparison')}; "
         f"one of {100 * SMALL:.0f} points takes {count(needed, 'trial')}."
     )
-
-
-def count(number: int, noun: str) -> str:
-    """`1 case`, `2 cases`."""
-    if number == 1:
-        return f"1 {noun}"
-    return f"{number:,} {noun}s"
 
 
 def _table(text: str) -> list[list[str]]:

@@ -139,8 +139,8 @@ class Score:
             self.by_case.setdefault(result.case, {})[result.trial] = result.right
         self.cost = None
         if price:
-            costs = [price.of(result.usage) for result in self.ran]
-            self.cost = sum(costs) / max(1, len(costs))
+            total = sum(price.of(result.usage) for result in self.ran)
+            self.cost = total / max(1, len(self.ran))
 
     @property
     def pass_k(self) -> list[tuple[float, tuple[float, float]]]:
