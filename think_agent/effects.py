@@ -25,7 +25,7 @@ LIMITS = {"limit", "budget"}  # the kinds of message with which the kit asks for
 CLOSING_TOKENS = 1_000  # for the last reply at a limit, and for any beyond a limit of tokens
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Perform:
     """One call to be run. `key` is its idempotency key, the same in every process that goes on with
     the run. `changed_by`: who changed its arguments; empty if nobody did.
@@ -36,7 +36,7 @@ class Perform:
     changed_by: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RunCheck:
     """One check of `done_when` to be run. It gets the turn."""
 
@@ -44,7 +44,7 @@ class RunCheck:
     turn: Turn = field(repr=False, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Flush:
     """Put what was recorded on the disk before anything else is done."""
 

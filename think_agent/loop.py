@@ -25,7 +25,7 @@ from .messages import BROKEN_OFF, MESSAGES, Exit, Json, Message, ToolCall, ToolC
 from .turn import Turn
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CallModel:
     """Ask the model. `say` is a message from the kit, which goes into the transcript first."""
 
@@ -33,7 +33,7 @@ class CallModel:
     say: User | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CallTool:
     """Perform this call. The kit answers a call of think; for any other call the tool's function
     runs. `received`: the arguments as the function will get them, after they were validated
@@ -44,7 +44,7 @@ class CallTool:
     received: Json | None = field(default=None, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Refuse:
     """Answer this call with an error instead of running it. The model reads `reason`. Programs read
     `code` (`ToolResult.refused`).
@@ -55,7 +55,7 @@ class Refuse:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class AskHuman:
     """A person has to decide before the run can go on: about `call`, or (no `call`) whether to go
     on at all. `thought` is the thought behind the call. The arguments of `call` are those that the
@@ -68,14 +68,14 @@ class AskHuman:
     received: Json | None = field(default=None, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Check:
     """Run the checks with these names: is what the model said true?"""
 
     names: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Done:
     """The turn is over."""
 

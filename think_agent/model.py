@@ -16,7 +16,7 @@ from .streaming import Delta
 from .tools import Tool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Request:
     """One question to a model: the messages, and the tools that it may call.
 
@@ -37,7 +37,7 @@ class Request:
     left_out: Sequence[Message] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Capabilities:
     """What a model can do, as far as this is known before it is asked.
 

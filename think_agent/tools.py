@@ -49,7 +49,7 @@ class ModelMistake(Exception):
     """The model called a tool wrongly, or its answer has the wrong form. It reads this message."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Tool:
     """Something a model can call.
 

@@ -15,7 +15,7 @@ from ..messages import Json, Message, from_json
 from ..transcript import VERSION
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Unreadable:
     """A line of the file that is no message: its number, its text and what is wrong with it."""
 

@@ -45,7 +45,7 @@ from .redaction import Redaction
 Answer = ToolResult | Started | Verdict  # what is about a call
 
 
-@dataclass(slots=True)
+@dataclass
 class Note:
     """What happened to a call, or between the steps, in words. `entry` is the message that says so;
     a crash left none. `is_warning`: it is bad news, such as a call that may have happened twice.
@@ -56,7 +56,7 @@ class Note:
     is_warning: bool = False
 
 
-@dataclass(slots=True)
+@dataclass
 class Call:
     """A call and what came of it. A think call is a thought, and any other may carry one: `text`
     and `should_continue` (None: missing or unreadable) are that one's.
@@ -79,7 +79,7 @@ class Call:
     events: list[Note] = field(default_factory=list)
 
 
-@dataclass(slots=True)
+@dataclass
 class Step:
     """One model call and what came of it: its reply, and what was made of the calls in it."""
 
@@ -118,7 +118,7 @@ class Step:
                     yield f"{call.call.name}: {event.text}"
 
 
-@dataclass(slots=True)
+@dataclass
 class Turn:
     """What came of one request of a person. `request` is None when the transcript does not begin
     with one; `exit` is None when the turn has not ended, and `answer` empty when it gave none.
@@ -134,7 +134,7 @@ class Turn:
     entries: list[Step | Note] = field(default_factory=list)
 
 
-@dataclass(slots=True)
+@dataclass
 class Report:
     """A whole transcript. `figures`: what all turns come to, by name; `problems`: of the file."""
 

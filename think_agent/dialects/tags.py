@@ -40,7 +40,7 @@ from ..wire.pieces import marks
 from .base import Dialect, Kind, Reader, joined, told
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Tags:
     """How a model marks its text: the names of its tags, and the kind of text outside of them all.
 

@@ -24,7 +24,7 @@ from .intervals import pass_hat_k, wilson
 Switch = Literal["off", "on"]
 
 
-@dataclass(frozen=True, slots=True, config={"extra": "forbid"})
+@dataclass(frozen=True, config={"extra": "forbid"})
 class Setting:
     """One way to run the cases.
 
@@ -83,7 +83,7 @@ FOUR_ROWS: list[Json] = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Result:
     """What came of one trial, a line of the results file.
 

@@ -69,7 +69,7 @@ NOTHING = Assistant()
 BEHIND = "tools shown behind a result"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Seen:
     """What came of one question: a reply or an `error`; both where its tool choice was refused and
     it was asked without. `pieces`: in how many it streamed.
@@ -85,7 +85,7 @@ Result = Literal["yes", "no", "silently ignored", "error", "unknown"]
 Finding = tuple[Result, str]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Row:
     """One line of the table. `detail` says more about the result; of an error it is the text."""
 
@@ -101,7 +101,7 @@ class Row:
         return f"{self.result} ({self.detail})"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Advice:
     """The flags to use with the endpoint, and why."""
 
@@ -110,7 +110,7 @@ class Advice:
     because: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Report:
     """What a probe found out about a model."""
 

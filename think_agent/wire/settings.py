@@ -8,7 +8,7 @@ LEAST_OUTPUT = 16  # tokens; OpenAI's Responses API refuses less
 Reasoning = Literal["off", "low", "medium", "high"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Settings:
     """What is asked of a model; None leaves it to the provider.
 
