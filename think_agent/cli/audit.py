@@ -31,7 +31,7 @@ from ..audit.formats import FORMATS
 from ..audit.imports import is_transcript
 from ..audit.page import runs_to_html
 from ..audit.redaction import Redaction
-from ..audit.report import Event, Note, Step
+from ..audit.report import Note, Step
 from ..errors import FileError
 from ..evaluation import tables
 from ..messages import Checked, Json, ToolResult, User, Verdict
@@ -86,7 +86,7 @@ def _show_entry(entry: Step | Note, view: RunView) -> None:
         view(Notice(text))
 
 
-def _show_event(event: Event | Note, view: RunView) -> None:
+def _show_event(event: Note, view: RunView) -> None:
     if isinstance(event.entry, Checked | ToolResult | User | Verdict):
         view(event.entry)
     else:
