@@ -21,7 +21,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, It
 from dataclasses import dataclass, field
 from typing import Any
 
-from .messages import BROKEN_OFF, MESSAGES, Exit, Json, Message, ToolCall, ToolChoice, User
+from .messages import MESSAGES, Exit, Json, Message, ToolCall, ToolChoice, User
 from .turn import Turn
 
 
@@ -101,7 +101,10 @@ def next_step(transcript: Turn | Iterable[Message]) -> Step:
         return _call_model(turn)
     # If a reply is malformed, the policy `ask_for_format` always plans another step.
     if not reply.is_usable and reply.stop_reason != "malformed":
-        return Done(BROKEN_OFF.get(reply.stop_reason, "truncated"), reply.words)
+        exit: Exit = "truncated"
+        if reply.stop_reason == "refusal":
+            exit = "refused"
+        return Done(exit, reply.words)
     # If the last reply has calls all the same, they are not run, and no later request shows them.
     if turn.closed_by or not reply.tool_calls:
         return _end(turn, reply.words)

@@ -166,13 +166,7 @@ class Assistant:
         return self.stop_reason in WHOLE
 
 
-WHOLE = ("end_turn", "tool_use", "stop_sequence")
-BROKEN_OFF: dict[str, Literal["truncated", "refused"]] = {  # the exit for each stop reason
-    "max_tokens": "truncated",
-    "pause_turn": "truncated",
-    "incomplete": "truncated",  # the server or a limit of ours stopped it in the middle
-    "refusal": "refused",
-}
+WHOLE = ("end_turn", "tool_use", "stop_sequence")  # any other reason means that it was broken off
 
 
 @dataclass(frozen=True, slots=True)

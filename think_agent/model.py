@@ -9,7 +9,6 @@ To use a model of your own, subclass Model and write `complete`.
 
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Literal
 
 from .messages import Assistant, Json, Message, ToolChoice
 from .streaming import Delta
@@ -37,18 +36,6 @@ class Request:
     left_out: Sequence[Message] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Capabilities:
-    """What a model can do, as far as this is known before it is asked.
-
-    `forcing`: the strongest tool choice that the model honors: `"tool"` (one named tool), `"any"`
-    (any of the tools), `"none"`.
-    """
-
-    tools: bool = True
-    forcing: Literal["tool", "any", "none"] = "tool"
-
-
 class Model:
     """A language model, or a scripted one.
 
@@ -58,7 +45,6 @@ class Model:
 
     name: str = ""
     model: str = ""
-    capabilities: Capabilities = Capabilities()
 
     def complete(self, request: Request) -> Assistant:
         """Ask, and wait for the whole reply."""

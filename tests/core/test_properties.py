@@ -27,7 +27,6 @@ from think_agent import THINK, THINK_MINIMAL, Agent, Message, Outcome, ScriptedM
 from think_agent.errors import BadResponse, ModelError, Overloaded
 from think_agent.loop import AskHuman
 from think_agent.messages import (
-    BROKEN_OFF,
     MESSAGES,
     Assistant,
     Ended,
@@ -190,7 +189,7 @@ def assert_calls_are_answered_in_order(turn: Sequence[Message]) -> None:
         answered = [(m.call_id, m.name) for m in after if isinstance(m, ToolResult)]
         asked = [(call.id, call.name) for call in reply.tool_calls]
         assert all(id for id, _ in asked)
-        if reply.tool_choice == "none" or reply.stop_reason in (*BROKEN_OFF, "malformed"):
+        if reply.tool_choice == "none" or not reply.is_usable:
             assert answered == []
         else:
             assert answered == (asked if end else asked[: len(answered)])
@@ -241,7 +240,7 @@ def assert_the_exit_is_true(
             assert last.tool_choice != "none"
             assert asked["silence"] or not last.tool_calls
         case "truncated" | "refused":
-            assert last.stop_reason in BROKEN_OFF
+            assert not last.is_usable
         case "empty":
             assert not last.text.strip()
     if exit in ("signal", "silence"):

@@ -408,6 +408,6 @@ def test_at_a_limit_the_closing_words_are_asked_for():
     assert (outcome.exit, outcome.answer, outcome.model_calls) == ("limit", "So far: 9.", 3)
 
 
-def test_a_wrapped_model_is_the_model_and_cannot_be_forced():
+def test_a_wrapped_model_has_the_name_of_the_model():
     model = react(ScriptedModel([], name="ollama", model="gemma"))
-    assert (model.name, model.model, model.capabilities.forcing) == ("ollama", "gemma", "none")
+    assert (model.name, model.model) == ("ollama", "gemma")

@@ -53,7 +53,7 @@ def test_ids_of_other_providers_are_spelled_as_the_api_takes_them():
 )
 def test_models_known_to_refuse_forcing(name, forces):
     model = connect(f"anthropic:{name}", api_key=KEY)
-    assert model.capabilities.forcing == ("tool" if forces else "none")
+    assert ("named" not in model.refused) is forces
 
 
 def test_thinking_with_a_budget_excludes_forcing_and_keeps_a_bound_above_it():

@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Literal
 
 from ..messages import THINK_NAME, Assistant
-from ..model import Capabilities, Model, Request
+from ..model import Model, Request
 from ..streaming import Delta, whole_call
 from ..think import should_continue
 from ..wire.pieces import Marks, Part, Splitter, marks
@@ -34,10 +34,6 @@ class Wrapper(Model):
         self.inner = inner
         self.name = inner.name
         self.model = inner.model
-
-    @property
-    def capabilities(self) -> Capabilities:  # type: ignore[override]
-        return self.inner.capabilities
 
     def ask(self, request: Request) -> tuple[Model, Request]:
         return self.inner, request

@@ -72,7 +72,6 @@ class JsonPlan(Written):
     dialect = "json"
     key = "json_plan"
     enforced = "schema"
-    forcing = "tool"
     expected = f"Reply with one JSON object and nothing else; its keys: {', '.join(KEYS)}."
 
     def __init__(self, inner: Model, *, several: bool = False) -> None:

@@ -66,7 +66,6 @@ class React(Written):
     dialect = "react"
     key = "react"
     enforced = "prompt"
-    forcing = "none"
     expected = (
         'Write "Thought:", then either "Action:" with the name of one tool and "Action Input:" '
         'with a JSON object, or "Final Answer:" with the words for the user; each at the start of '

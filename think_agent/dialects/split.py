@@ -16,7 +16,7 @@ from .base import Dialect
 
 
 class Split(Dialect):
-    """`split(thinker=..., actor=...)`: two as one Model. Its name and capabilities are the actor's;
+    """`split(thinker=..., actor=...)`: two as one Model. Its name is the actor's;
     `model` says of whom the thoughts are, so that `name:model` is true of both.
     """
 

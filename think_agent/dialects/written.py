@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from string import Template
-from typing import Literal
 
 from .. import messages
 from ..messages import (
@@ -27,7 +26,7 @@ from ..messages import (
     ToolResult,
     User,
 )
-from ..model import Capabilities, Model, Request
+from ..model import Model, Request
 from ..text import json_text
 from ..think import has_signal
 from ..tools import ModelMistake, Tool
@@ -61,13 +60,7 @@ class Written(Dialect):
     dialect: str
     key: str
     enforced: Enforced
-    forcing: Literal["tool", "none"]
     expected: str
-
-    @property
-    def capabilities(self) -> Capabilities:  # type: ignore[override]
-        """Those of the model inside, but any of them can call."""
-        return replace(self.inner.capabilities, tools=True, forcing=self.forcing)
 
     def schema(self, request: Request) -> Json | None:
         """What a reply in this dialect is asked for under."""

@@ -26,7 +26,7 @@ from weakref import WeakKeyDictionary
 
 from ..errors import AuthError, BadRequest, ConnectionFailed
 from ..messages import Assistant, Json
-from ..model import Capabilities, Request
+from ..model import Request
 from ..wire.settings import Settings
 from .address import BAD_PROXY, checked_url, find_key, is_left_out, secrets_in
 from .errors import Translator
@@ -120,15 +120,6 @@ class Provider(Translator):
             return self.connect(is_async=is_async)
         except (ImportError, ValueError, self.http.InvalidURL):  # their words may quote a password
             raise ConnectionFailed(f"{self.name}: {BAD_PROXY}") from None
-
-    @property
-    def capabilities(self) -> Capabilities:  # type: ignore[override]
-        """What is known of the model so far."""
-        if "named" not in self.refused:
-            return Capabilities()
-        if "required" not in self.refused:
-            return Capabilities(forcing="any")
-        return Capabilities(forcing="none")
 
     def to_wire(self, request: Request) -> Json:
         """The request as the provider's JSON."""
