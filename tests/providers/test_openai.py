@@ -212,7 +212,8 @@ def test_what_came_in_a_stream_goes_back_whole():
         *deltas, reply = model.stream(ASKED)
     assert all(isinstance(delta, Delta) for delta in deltas)
     assert told(deltas, "thinking") == reply.thinking == "Hmm."
-    back = to_chat(Request([User("hi"), reply, ToolResult("a", "ping", "pong")]))["messages"][1]
+    talk = Request([User("hi"), reply, ToolResult("a", "ping", "pong")])
+    back = to_chat(talk, host=reply.host)["messages"][1]
     assert back == {
         "role": "assistant",
         "content": "Yes.",
