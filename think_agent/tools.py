@@ -241,7 +241,7 @@ def validated(tools: Mapping[str, Tool], request: ToolCall) -> Json:
     arguments = deepcopy(request.arguments)
     arguments.pop(CARRIED, None)  # it is for the kit
     if tool.arguments_model is None:
-        return _defaults(tool) | arguments
+        return arguments
     try:
         return named(tool.arguments_model.model_validate(arguments))
     except pydantic.ValidationError as error:
@@ -250,15 +250,6 @@ def validated(tools: Mapping[str, Tool], request: ToolCall) -> Json:
         problem = f"{type(error).__name__}: {error}"
     text = f"bad arguments for {tool.name}: {problem}. Correct them and call again."
     raise ModelMistake(text)
-
-
-def _defaults(tool: Tool) -> Json:
-    """The defaults in a ready schema, for arguments that the model left out."""
-    defaults = {}
-    for name, schema in tool.parameters.get("properties", {}).items():
-        if "default" in schema:
-            defaults[name] = deepcopy(schema["default"])
-    return defaults
 
 
 def _bound(tools: Mapping[str, Tool], request: ToolCall, key: str) -> Callable[[], Any]:

@@ -736,16 +736,6 @@ def test_a_deque_hides_nothing():
     assert as_received({"pay": tool(pay)}, ToolCall("1", "pay", asked)) == asked
 
 
-def test_a_default_of_a_ready_schema_stays_what_it_is():
-    def pay(fees):
-        fees.append("tip")
-        return fees
-
-    schema = {"type": "object", "properties": {"fees": {"type": "array", "default": ["fee"]}}}
-    made = Tool(name="pay", description="Pay.", parameters=schema, function=pay)
-    assert [ask(made).content, ask(made).content] == ['["fee","tip"]'] * 2
-
-
 def test_a_field_for_a_default_is_refused_at_declaration():
     def pay(amount: int = pydantic.Field(1000)) -> None:
         """Pay."""

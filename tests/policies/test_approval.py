@@ -171,25 +171,6 @@ def test_a_no_stays_a_no_whatever_the_predicate_says_by_then():
     assert desk.paid == []
 
 
-def test_a_ready_schema_is_judged_with_its_defaults():
-    seen, paid, asked = [], [], []
-
-    def pay(order: str, cents: int, **more: str) -> None:
-        paid.append((cents, more))
-
-    fields = {"order": {}, "cents": {"default": 58_000}, "by": {"default": "post"}}
-    schema = {"type": "object", "properties": fields}
-    above_100 = lambda arguments: seen.append(arguments) or arguments["cents"] > 100  # noqa: E731
-    guarded = Tool(
-        name="pay", description="", parameters=schema, function=pay, needs_approval=above_100
-    )
-    script = call("pay", order="A"), "Paid."
-    agent(*script, tools=[guarded], approve=lambda a: asked.append(a.question) or True).run("Pay")
-    assert seen[0] == {"order": "A", "cents": 58_000, "by": "post"}
-    assert asked == ['Run pay(cents=58000, by="post", order="A")?']
-    assert paid == [(58_000, {"by": "post"})]
-
-
 def test_what_is_edited_is_what_the_model_wrote_so_that_it_is_read_once():
     def in_cents(dollars):
         return dollars * 100

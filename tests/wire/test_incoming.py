@@ -89,7 +89,7 @@ def test_a_delta_is_well_formed_text():
             checked_delta(delta)
 
 
-@pytest.mark.parametrize("told", [-5, None, "many", [], float("nan"), float("inf"), {"n": 5}])
+@pytest.mark.parametrize("told", [None, "many", [], float("nan"), float("inf"), {"n": 5}])
 def test_what_is_no_count_of_tokens_is_0(told):
     assert count({"output": {"tokens": told}}, "output", "tokens") == 0
     assert count(told, "tokens") == 0

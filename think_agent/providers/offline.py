@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from ..messages import THINK_NAME, Assistant, User
+from ..messages import Assistant, Force, User
 from ..model import Request
 from ..scripted import Script, ScriptedModel
 from ..streaming import Delta
@@ -50,8 +50,7 @@ def echo(request: Request) -> Assistant:
         if isinstance(message, User) and message.kind == "person":
             said = message.text
 
-    is_asked = isinstance(request.messages[-1], User) and request.tool_choice != "none"
-    if is_asked and THINK_NAME in [tool.name for tool in request.tools]:
+    if isinstance(request.tool_choice, Force):
         notes = think(f"A stand-in has no plan. The request was: {said}", should_continue=False)
         return Assistant(tool_calls=(notes,), stop_reason="tool_use")
     return Assistant(text=f"[scripted stand-in, no language model] You said: {said}")

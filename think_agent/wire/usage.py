@@ -7,13 +7,11 @@ from ..messages import Usage
 
 
 def count(usage: Any, *path: str) -> int:
-    """The number of tokens at `path` of a provider's `usage`; 0 where there is none, also in other
-    words (null, -1), for a transcript with such a count could not be read again.
-    """
+    """The number of tokens at `path` of a provider's `usage`; 0 if there is none, or null."""
     with suppress(LookupError, TypeError, ValueError, OverflowError):
         for key in path:
             usage = usage[key]
-        return max(0, int(usage))
+        return int(usage)
     return 0
 
 
