@@ -16,7 +16,7 @@ import pydantic
 import pytest
 
 from tests.support.agents import agent, results
-from think_agent import Agent, ScriptedModel, Tool, tool
+from think_agent import Agent, ScriptedModel, tool
 from think_agent.loop import AskHuman, CallTool
 from think_agent.messages import Assistant, ToolCall, ToolResult, Verdict
 from think_agent.testing import call, think
