@@ -24,14 +24,15 @@ from think_agent.dialects import in_dialect
 PAGES = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in readme.readmes()}
 TEXT = PAGES["README.md"]
 FENCED = re.compile(r"(?:<!-- ([^\n]*) -->\n)?^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+SLOW = {"think_agent/evaluation/README.md": pytest.mark.slow}  # each block is an evaluation
 PROGRAMS = [
-    pytest.param(code, id=f"{name}-{number}")
+    pytest.param(code, id=f"{name}-{number}", marks=SLOW.get(name, ()))
     for name, text in PAGES.items()
     for number, code in enumerate(readme.programs(text), 1)
     if "from pantry import" not in code  # that one is a test of its own, below
 ]
 COMMANDS = [
-    pytest.param(code, id=f"{name}-{number}")
+    pytest.param(code, id=f"{name}-{number}", marks=SLOW.get(name, ()))
     for name, text in PAGES.items()
     for number, (why, language, code) in enumerate(FENCED.findall(text), 1)
     if language == "sh" and not why
