@@ -23,7 +23,10 @@ from tests.support.simulated import CASES, LINES
         ({"suite": "no.such.module"}, "No module named 'no'; name a module with prepare and"),
         ({"suite": "demos.refund.shop"}, "prepare Field required"),
         ({"suite": "./suite.py"}, "suite ./suite.py: .*; name a module with prepare and"),
-        ({"suite": None}, "suite suite: No module named 'suite'; .* put suite.py beside the cases"),
+        (
+            {"suite": "suite"},
+            "suite suite: No module named 'suite'; .* put suite.py beside the cases",
+        ),
         ({"shard": "0/4"}, "use a part of how many, such as 1/4"),
         ({"shard": "a/b"}, "use a part of how many, such as 1/4"),
     ],

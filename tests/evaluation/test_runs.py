@@ -95,7 +95,7 @@ def test_two_processes_do_not_write_to_one_file(thirty, out, capsys):
     before = out.read_bytes()
     assert evaluate(thirty, *TWICE, "--out", out) == 1
     said = capsys.readouterr().err
-    assert f"error: {out}: another evaluation writes to it; wait for its end" in said
+    assert f"error: {out}: another run has it open; wait for its end" in said
     assert process.wait(90) == 0
     process.communicate()
     assert out.read_bytes().startswith(before)
@@ -158,16 +158,6 @@ def test_a_part_of_the_shards_is_said_to_be_a_part(command, capsys):
         assert command("--shard", shard) == 0
     said = capsys.readouterr().err
     assert "10 runs of this plan are missing in" in said.splitlines()[-1]
-
-
-def test_a_failure_that_comes_later_in_a_merged_file_undoes_no_result(ran, out):
-    ran()
-    failed = replace(results_in(out)[0], right=False, error="busy")
-    with out.open("ab") as file:
-        file.write(RESULT.dump_json(failed) + b"\n")
-    written = out.read_bytes()
-    ran()
-    assert out.read_bytes() == written
 
 
 # Results are what they say.
@@ -326,7 +316,7 @@ def test_busy_signals_in_one_row_are_no_finding(tmp_path, out, monkeypatch):
         server.canned = [Reply(400, busy) for _ in range(12)]
         evaluation = plan(cases, **given, force=["first", "never"], concurrency=1)
         evaluation.run()
-    said = report(evaluation.found(), comparisons=evaluation.comparisons)[-1].remark
+    said = report(evaluation.found())[-1].remark
     none = "No difference is shown between force=never and force=first: +0 points on 0 cases"
     assert none in said
     assert "force=never: 12 of 12 runs ended in an error, not counted" in said

@@ -3,7 +3,7 @@
     settings = settings_of(provider=["ollama", "anthropic"], force=["first", "never"])
     evaluation = Evaluation(Path("cases.jsonl"), settings)
     evaluation.run()
-    print(markdown(report(evaluation.found(), comparisons=evaluation.comparisons)))
+    print(markdown(report(evaluation.found())))
 
 Rule 1: all that can be wrong with settings, cases and files is found before the first model is
         asked (`inputs.py`). A setting that cannot be is named with its reason, and not run.
@@ -19,6 +19,7 @@ import re
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from ..errors import BadRequest
@@ -32,11 +33,11 @@ from .trials import Case, Job, attempt, digest
 
 
 class Evaluation:
-    """Cases that can be run under settings. `suite` is the name of a module; None is the suite.py
+    """Cases that can be run under settings. `suite` is the name of a module, such as the suite.py
     beside the cases. `shard="1/4"` runs every fourth trial, starting at the first. `concurrency`:
     how many at the same time; None is 4, and 1 where a model is Ollama's, which runs them one by
-    one and would only load more. `base_url` and `timeout` are for all models, as `connect` takes
-    them.
+    one and would only load more. `options`, such as `base_url` and `timeout`, are for all models,
+    as `connect` takes them.
 
     `models`: the model of each setting that can be run. `impossible`: those that cannot, each with
     the reason. Raises ValueError for what is wrong, OSError for a file out of reach, ModelError for
@@ -48,13 +49,12 @@ class Evaluation:
         cases: Path,
         settings: list[Setting],
         *,
-        suite: str | None = None,
+        suite: str = "suite",
         trials: int = 1,
         shard: str = "1/1",
         concurrency: int | None = None,
         out: Path = Path("runs/eval.jsonl"),
-        base_url: str | None = None,
-        timeout: float = 120.0,
+        **options: Any,
     ) -> None:
         part = re.fullmatch(r"([1-9]\d*)/([1-9]\d*)", shard)
         if not part:
@@ -69,7 +69,7 @@ class Evaluation:
             try:
                 if setting.think == "none" and setting.force != settings[0].force:
                     raise ValueError("without a think tool there is nothing to force")
-                model = model_of(setting, self._suite, base_url=base_url, timeout=timeout)
+                model = model_of(setting, self._suite, **options)
                 for case in self.cases:
                     job = Job(setting, case, 1)
                     self._asked[setting, case.id] = digest(job, model, self._suite)

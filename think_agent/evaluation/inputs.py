@@ -46,12 +46,10 @@ def read_cases(path: Path, suite: Suite | None = None) -> list[Case]:
     return list(cases.values())
 
 
-def load_suite(name: str | None, cases: Path) -> Suite:
-    """The suite module `name`, or the `suite.py` beside the cases file. It is the user's own code,
+def load_suite(name: str, cases: Path) -> Suite:
+    """The suite module `name`, also if it is beside the cases file. It is the user's own code,
     and found as `python -m` finds it.
     """
-    if name is None:
-        name = "suite"
     sys.path[:0] = [str(cases.resolve().parent), str(Path.cwd())]
     try:
         return Suite.model_validate(vars(importlib.import_module(name)))
