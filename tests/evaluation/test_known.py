@@ -30,6 +30,7 @@ from tests.support.providers import KEY, SPEAKS
 from tests.support.simulated import brain
 from think_agent import Assistant, BadRequest, ScriptedModel, Usage
 from think_agent.audit import read
+from think_agent.evaluation.comparisons import planned
 from think_agent.evaluation.report import report
 from think_agent.evaluation.scores import Score
 from think_agent.providers import PROVIDERS
@@ -270,12 +271,12 @@ def test_reasoning_that_a_server_refuses_is_found_by_a_question_and_not_run(few,
     for setting in evaluation.models:
         if setting.reasoning == "low":
             evaluation.models[setting] = ScriptedModel(refuse)
-    assert len(evaluation.comparisons) == 4
+    assert len(planned(list(evaluation.models))) == 4
     evaluation.try_models()
     evaluation.run()
     assert len(asked) == len(evaluation.impossible) == 2
     assert set(evaluation.impossible.values()) == {"this model does not reason"}
-    assert len(evaluation.comparisons) == 1
+    assert len(planned(list(evaluation.models))) == 1
     assert {setting.reasoning for setting in found_by(evaluation)} == {"off"}
 
 

@@ -34,7 +34,6 @@ from think_agent import THINK, AuthError, BadRequest, ScriptedModel
 from think_agent.audit import read
 from think_agent.evaluation import trials
 from think_agent.evaluation.report import report
-from think_agent.evaluation.results import RESULT
 from think_agent.evaluation.tables import markdown
 
 TWICE = ("--suite", "demos.refund.suite", "--provider", "offline:careful", "--trials", "2")
@@ -68,7 +67,7 @@ def test_a_stopped_evaluation_goes_on_where_it_was(thirty, out, capsys, sign):
     process = started(thirty, out, 20)
     process.send_signal(sign)
     _, said = process.communicate(timeout=90)
-    every = 30 * (2 + len(FLOORS))  # a floor is run once
+    every = 30 * 2 * (1 + len(FLOORS))
     if sign != signal.SIGKILL:
         assert process.returncode == 130
         stopped = rf"\nstopped: \d+ of {every} runs are done; the same command goes on\n$"
@@ -125,7 +124,7 @@ def test_more_trials_and_settings_add_to_what_is_there(ran, out):
     ran()
     evaluation = ran(provider=["offline:careful", "offline:silent"], trials=2)
     done = out.read_text().splitlines()
-    assert len(done) == len(set(done)) == len(evaluation.jobs) == 8 * (2 * 2 + len(FLOORS))
+    assert len(done) == len(set(done)) == len(evaluation.jobs) == 8 * 2 * (2 + len(FLOORS))
     assert "pass^2" in markdown(report(evaluation.found()))
 
 
@@ -142,7 +141,7 @@ def test_shards_are_disjoint_and_merge_by_concatenation_wherever_they_ran(few, t
         done = Counter((result.case, result.trial) for result in results_in(path))
         assert set(done.values()) == {2}  # both settings of a trial: they are compared
         merged += path.read_bytes()
-        assert shard.missing == 8 * (2 * 2 + len(FLOORS)) - len(path.read_bytes().splitlines())
+        assert shard.missing == 8 * 2 * (2 + len(FLOORS)) - len(path.read_bytes().splitlines())
     out = tmp_path / "merged.jsonl"
     out.write_bytes(merged)
     whole = plan(few, **given, out=out, base_url="http://127.0.0.1:9")  # nobody is asked

@@ -13,6 +13,7 @@ import click
 from ..audit.words import counted
 from ..evaluation import tables
 from ..evaluation.command import Evaluation
+from ..evaluation.comparisons import planned
 from ..evaluation.inputs import settings_of
 from ..evaluation.report import power, report
 from ..evaluation.scores import VARIED, Setting, named
@@ -104,7 +105,8 @@ def _announce(evaluation: Evaluation, wanted: list[Setting], trials: int) -> Non
         elif setting.is_scripted:
             text += f", a {STAND_IN}"
         say(text)
-    tested = [comparison for comparison in evaluation.comparisons if comparison.is_tested]
+    comparisons = planned(list(evaluation.models))
+    tested = [comparison for comparison in comparisons if comparison.is_tested]
     for comparison in tested:
         say(f"to compare: {names[comparison.setting]} and {names[comparison.against]}")
     if tested:

@@ -11,7 +11,7 @@ Rule 2: settings take turns, trial by trial and case by case, so a server's bad 
 Rule 3: a shard is every n-th trial of a case, under all settings, so what is compared was run by
         the same machine. The results of shards are merged by concatenation.
 Rule 4: the transcript of every trial is a file of its own, in the folder beside the results.
-Rule 5: the suite's floors are run beside the settings, once a case.
+Rule 5: the suite's floors are run beside the settings.
 """
 
 import asyncio
@@ -25,7 +25,6 @@ from urllib.parse import quote
 from ..errors import BadRequest
 from ..messages import User
 from ..model import Model, Request
-from .comparisons import Comparison, planned
 from .inputs import floors_of, load_suite, model_of, read_cases
 from .results import RESULT, locked, read_results
 from .scores import Result, Setting, without_floors
@@ -71,17 +70,17 @@ class Evaluation:
                     raise ValueError("without a think tool there is nothing to force")
                 model = model_of(setting, self._suite, **options)
                 for case in self.cases:
-                    job = Job(setting, case, 1)
-                    self._asked[setting, case.id] = digest(job, model, self._suite)
+                    self._asked[setting, case.id] = digest(
+                        Job(setting, case, 1), model, self._suite
+                    )
                 self.models[setting] = model
             except (TypeError, ValueError) as error:
                 self.impossible[setting] = str(error)
         self._check_what_is_left()
 
         if concurrency is None:
-            is_local = any(setting.provider.startswith("ollama") for setting in settings)
             concurrency = 4
-            if is_local:
+            if any(setting.provider.startswith("ollama") for setting in settings):
                 concurrency = 1
         self._concurrency = concurrency
         self._trials = list(product(range(1, trials + 1), self.cases))
@@ -93,20 +92,14 @@ class Evaluation:
         jobs = []
         for trial, case in trials:
             for setting in self.models:
-                if trial == 1 or not setting.is_floor:
-                    name = f"{quote(case.id, safe='')}.{trial}.{self._asked[setting, case.id]}"
-                    jobs.append(Job(setting, case, trial, name))
+                name = f"{quote(case.id, safe='')}.{trial}.{self._asked[setting, case.id]}"
+                jobs.append(Job(setting, case, trial, name))
         return jobs
 
     @property
     def jobs(self) -> list[Job]:
         """What this shard runs."""
         return self._jobs(self._own_trials)
-
-    @property
-    def comparisons(self) -> list[Comparison]:
-        """What is compared: known before the run."""
-        return planned(list(self.models))
 
     @property
     def waiting(self) -> list[Job]:

@@ -86,18 +86,12 @@ def model_of(setting: Setting, suite: Suite, **options: Any) -> Model:
     """The model of a setting; `options` are keywords of `connect`. Raises ValueError for one that
     cannot be, ModelError for a provider that cannot be connected: without its package, or a key.
     """
-    if setting.is_scripted:
-        model = _scripted(setting, suite)
-    else:
+    if not setting.is_scripted:
         options["max_output_tokens"] = setting.max_output_tokens
         if setting.reasoning != "default":
             options["reasoning"] = setting.reasoning
-        model = connect(setting.provider, **options)
-    return in_dialect(model, setting.dialect)
+        return in_dialect(connect(setting.provider, **options), setting.dialect)
 
-
-def _scripted(setting: Setting, suite: Suite) -> Model:
-    """The script that plays the model. It has to speak the dialect itself."""
     scripts = {**suite.STAND_INS, **suite.FLOORS}
     kind, _, name = setting.provider.partition(":")
     if name not in scripts:
@@ -109,4 +103,4 @@ def _scripted(setting: Setting, suite: Suite) -> Model:
         if suite.speaking is None:
             raise ValueError("this suite's scripts speak no dialect")
         script = suite.speaking(script, setting.dialect)
-    return ScriptedModel(script, name=kind, model=name)
+    return in_dialect(ScriptedModel(script, name=kind, model=name), setting.dialect)

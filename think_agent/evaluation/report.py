@@ -32,9 +32,7 @@ def report(
     results: Mapping[Setting, list[Result]],
     prices: Mapping[Setting, Price] = {},
 ) -> list[Section]:
-    """Decisions and what they took, how they came about, kinds of cases, and sentences.
-    `prices`: of one run's tokens, where a setting has them.
-    """
+    """Decisions and what they took, how they came about, kinds of cases, and sentences."""
     settings = list(results)
     scores = {setting: Score(own, prices.get(setting)) for setting, own in results.items()}
     usual, *others = without_floors(settings)
@@ -63,8 +61,9 @@ def power(cases: int, trials: int, comparisons: int) -> str:
     seen = 100 * detectable(cases, trials, comparisons)
     needed = trials_for(SMALL, cases, comparisons)
     return (
-        f"With {counted(cases, 'case')} and {counted(trials, 'trial')} of each, a difference of "
-        f"{seen:.0f} points is found two times in three, with {counted(comparisons, 'comparison')}; "
+        f"With {counted(cases, 'case')} and {counted(trials, 'trial')} of each, "
+        f"a difference of {seen:.0f} points is found two times in three, "
+        f"with {counted(comparisons, 'comparison')}; "
         f"one of {100 * SMALL:.0f} points takes {counted(needed, 'trial')}."
     )
 
