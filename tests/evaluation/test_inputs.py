@@ -20,6 +20,7 @@ from tests.support.simulated import CASES, LINES
         ({"thinking": ["on"]}, "thinking: "),
         ({"force": ["always"], "think": ["minimal"]}, "nothing is left to run"),
         ({"reasoning": ["low"]}, "a script does not reason"),
+        ({"dialect": ["json"]}, "a script speaks no dialect"),
         ({"suite": "no.such.module"}, "No module named 'no'; name a module with prepare and"),
         ({"suite": "demos.refund.shop"}, "prepare Field required"),
         ({"suite": "./suite.py"}, "suite ./suite.py: .*; name a module with prepare and"),

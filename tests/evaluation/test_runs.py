@@ -193,12 +193,17 @@ OTHER_THINK = replace(THINK, description="Write down what you think.")
         (refund, "TASK", refund.TASK + "\nBe kind."),
     ],
 )
-def test_what_was_asked_otherwise_is_refused_by_name(ran, monkeypatch, dialect, place, name, value):
-    arms = {"provider": ["offline:silent"], "advice": ["on"], "dialect": [dialect]}
-    ran(**arms)
+def test_what_was_asked_otherwise_is_refused_by_name(
+    few, out, monkeypatch, dialect, place, name, value
+):
+    given = {"provider": ["ollama:m"], "advice": ["on"], "dialect": [dialect], "out": out}
+    evaluation = plan(few, **given)
+    play(evaluation, ScriptedModel(refund.STAND_INS["silent"]))
+    evaluation.run()
+    plan(few, **given)
     monkeypatch.setattr(place, name, value)
     with pytest.raises(ValueError, match=r"line \d+ is of another question: the case"):
-        ran(**arms)
+        plan(few, **given)
 
 
 def test_results_of_other_cases_are_not_mixed_in(ran, few):

@@ -68,7 +68,7 @@ def settings_of(*, four_rows: bool = False, **arms: Iterable[object]) -> list[Se
         for values in product(*arms.values()):
             given: Json = dict(zip(arms, values, strict=True))
             for row in rows:
-                wanted.append(Setting(**{**given, **row}))
+                wanted.append(Setting(**(given | row)))
     except ValidationError as error:
         raise ValueError(problems(error)) from error
     if not wanted:
@@ -92,15 +92,12 @@ def model_of(setting: Setting, suite: Suite, **options: Any) -> Model:
             options["reasoning"] = setting.reasoning
         return in_dialect(connect(setting.provider, **options), setting.dialect)
 
-    scripts = {**suite.STAND_INS, **suite.FLOORS}
+    scripts = suite.STAND_INS | suite.FLOORS
     kind, _, name = setting.provider.partition(":")
     if name not in scripts:
         raise ValueError(f"{setting.provider}: this suite's scripts are {', '.join(scripts)}")
     if setting.reasoning not in ("default", "off"):
         raise ValueError("a script does not reason")
-    script = scripts[name]
     if setting.dialect != "native":
-        if suite.speaking is None:
-            raise ValueError("this suite's scripts speak no dialect")
-        script = suite.speaking(script, setting.dialect)
-    return in_dialect(ScriptedModel(script, name=kind, model=name), setting.dialect)
+        raise ValueError("a script speaks no dialect")
+    return ScriptedModel(scripts[name], name=kind, model=name)

@@ -69,14 +69,12 @@ class Suite(BaseModel):
     - `STAND_INS`: scripted models, the provider `offline:NAME`.
     - `FLOORS`: scripts that do not think, which are run beside every evaluation.
     - `ADVICE`: a text on how to think, which does not say with what.
-    - `speaking(script, dialect)` gives a script in a dialect.
     """
 
     prepare: Callable[..., World]
     STAND_INS: dict[str, Script]
     FLOORS: dict[str, Script] = {}
     ADVICE: str = ""
-    speaking: Callable[..., Script] | None = None
 
 
 class Case(BaseModel, extra="allow"):
