@@ -55,7 +55,7 @@ class Transcript:
         self._pid = os.getpid()
         self._file = _open(self.path)
         try:
-            _lock(self._file, self.path)
+            lock(self._file, self.path)
             self._begin(made_of, now)
         except BaseException:
             self.close()
@@ -205,7 +205,8 @@ def _open_private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-def _lock(file: io.FileIO, path: Path) -> None:
+def lock(file: io.FileIO, path: Path) -> None:
+    """Keep other processes from it. Raises TranscriptError where one has it open."""
     try:
         import fcntl
     except ImportError:  # Windows: the file is used without a lock

@@ -13,7 +13,6 @@ from think_agent.evaluation.intervals import (
     detectable,
     holm,
     paired_interval,
-    pass_hat_k,
     sign_flip,
     trials_for,
     wilson,
@@ -97,14 +96,6 @@ def test_holm_is_the_closed_test(seed):
             for index in chosen:
                 expected[index] = max(expected[index], bonferroni)
     assert holm(ps) == pytest.approx(expected)
-
-
-@pytest.mark.parametrize(("right", "trials"), [(0, 4), (3, 4), (4, 4), (2, 5)])
-def test_pass_hat_k_is_the_share_of_draws_that_are_all_right(right, trials):
-    outcomes = [True] * right + [False] * (trials - right)
-    for k in range(1, trials + 1):
-        all_right = [all(draw) for draw in itertools.combinations(outcomes, k)]
-        assert pass_hat_k(right, trials, k) == pytest.approx(fmean(all_right))
 
 
 def drawn(rng: random.Random, rate: float, cases: int) -> list[bool]:

@@ -1,6 +1,8 @@
 """Scores and comparisons, by values."""
 
+import itertools
 import math
+from statistics import fmean
 
 import pytest
 from scipy.stats import binomtest
@@ -47,6 +49,16 @@ def test_pass_k_by_hand(right, shares):
         for number, outcome in enumerate(trials):
             results.append(result(case, outcome == "R", trial=number))
     assert Score(results).pass_k == [(share, wilson(2 * share, 2)) for share in shares]
+
+
+@pytest.mark.parametrize(("right", "trials"), [(0, 4), (3, 4), (4, 4), (2, 5)])
+def test_pass_k_is_the_share_of_draws_that_are_all_right(right, trials):
+    outcomes = [True] * right + [False] * (trials - right)
+    results = [result("a", outcome, trial=trial) for trial, outcome in enumerate(outcomes)]
+    for k, (share, _) in enumerate(Score(results).pass_k, 1):
+        all_right = [all(draw) for draw in itertools.combinations(outcomes, k)]
+        assert share == pytest.approx(fmean(all_right))
+    assert k == trials
 
 
 def test_an_error_on_the_way_is_in_no_share_and_no_average():

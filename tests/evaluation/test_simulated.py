@@ -51,7 +51,7 @@ def evaluated(
 
 
 def sentences(evaluation: Evaluation) -> list[str]:
-    found = report(evaluation.found(), comparisons=evaluation.comparisons)
+    found = report(evaluation.found())
     return found[-1].remark.splitlines()
 
 

@@ -10,10 +10,12 @@ from typing import Any
 
 import click
 
+from ..audit.words import counted
 from ..evaluation import tables
 from ..evaluation.command import Evaluation
+from ..evaluation.comparisons import planned
 from ..evaluation.inputs import settings_of
-from ..evaluation.report import count, power, report
+from ..evaluation.report import power, report
 from ..evaluation.scores import VARIED, Setting, named
 from .console import STAND_IN
 from .options import (
@@ -63,7 +65,7 @@ EXIT_CODES = (
 )
 @flags(
     "files",
-    ("--suite MODULE", str, "default: the suite.py beside the cases"),
+    ("--suite MODULE", str, "suite", "a module; the suite.py beside the cases"),
     ("--out PATH", new_file, "runs/eval.jsonl", "results; a run goes on where the file ends"),
 )
 @config_flags
@@ -88,9 +90,9 @@ def command(ctx: click.Context, /, out: str, **settings: Any) -> None:
     _run(evaluation, out)
     models = evaluation.models.items()
     prices = {setting: known[m.model] for setting, m in models if m.model in known}
-    tables.show(report(evaluation.found(), prices, evaluation.comparisons), Screen())
+    tables.show(report(evaluation.found(), prices), Screen())
     if evaluation.missing:
-        say(f"{count(evaluation.missing, 'run')} of this plan are missing in {out}")
+        say(f"{counted(evaluation.missing, 'run')} of this plan are missing in {out}")
 
 
 def _announce(evaluation: Evaluation, wanted: list[Setting], trials: int) -> None:
@@ -103,7 +105,8 @@ def _announce(evaluation: Evaluation, wanted: list[Setting], trials: int) -> Non
         elif setting.is_scripted:
             text += f", a {STAND_IN}"
         say(text)
-    tested = [comparison for comparison in evaluation.comparisons if comparison.is_tested]
+    comparisons = planned(list(evaluation.models))
+    tested = [comparison for comparison in comparisons if comparison.is_tested]
     for comparison in tested:
         say(f"to compare: {names[comparison.setting]} and {names[comparison.against]}")
     if tested:

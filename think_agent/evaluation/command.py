@@ -3,7 +3,7 @@
     settings = settings_of(provider=["ollama", "anthropic"], force=["first", "never"])
     evaluation = Evaluation(Path("cases.jsonl"), settings)
     evaluation.run()
-    print(markdown(report(evaluation.found(), comparisons=evaluation.comparisons)))
+    print(markdown(report(evaluation.found())))
 
 Rule 1: all that can be wrong with settings, cases and files is found before the first model is
         asked (`inputs.py`). A setting that cannot be is named with its reason, and not run.
@@ -11,7 +11,7 @@ Rule 2: settings take turns, trial by trial and case by case, so a server's bad 
 Rule 3: a shard is every n-th trial of a case, under all settings, so what is compared was run by
         the same machine. The results of shards are merged by concatenation.
 Rule 4: the transcript of every trial is a file of its own, in the folder beside the results.
-Rule 5: the suite's floors are run beside the settings, once a case.
+Rule 5: the suite's floors are run beside the settings.
 """
 
 import asyncio
@@ -19,12 +19,12 @@ import re
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from ..errors import BadRequest
 from ..messages import User
 from ..model import Model, Request
-from .comparisons import Comparison, planned
 from .inputs import floors_of, load_suite, model_of, read_cases
 from .results import RESULT, locked, read_results
 from .scores import Result, Setting, without_floors
@@ -32,11 +32,11 @@ from .trials import Case, Job, attempt, digest
 
 
 class Evaluation:
-    """Cases that can be run under settings. `suite` is the name of a module; None is the suite.py
+    """Cases that can be run under settings. `suite` is the name of a module, such as the suite.py
     beside the cases. `shard="1/4"` runs every fourth trial, starting at the first. `concurrency`:
     how many at the same time; None is 4, and 1 where a model is Ollama's, which runs them one by
-    one and would only load more. `base_url` and `timeout` are for all models, as `connect` takes
-    them.
+    one and would only load more. `options`, such as `base_url` and `timeout`, are for all models,
+    as `connect` takes them.
 
     `models`: the model of each setting that can be run. `impossible`: those that cannot, each with
     the reason. Raises ValueError for what is wrong, OSError for a file out of reach, ModelError for
@@ -48,13 +48,12 @@ class Evaluation:
         cases: Path,
         settings: list[Setting],
         *,
-        suite: str | None = None,
+        suite: str = "suite",
         trials: int = 1,
         shard: str = "1/1",
         concurrency: int | None = None,
         out: Path = Path("runs/eval.jsonl"),
-        base_url: str | None = None,
-        timeout: float = 120.0,
+        **options: Any,
     ) -> None:
         part = re.fullmatch(r"([1-9]\d*)/([1-9]\d*)", shard)
         if not part:
@@ -69,19 +68,19 @@ class Evaluation:
             try:
                 if setting.think == "none" and setting.force != settings[0].force:
                     raise ValueError("without a think tool there is nothing to force")
-                model = model_of(setting, self._suite, base_url=base_url, timeout=timeout)
+                model = model_of(setting, self._suite, **options)
                 for case in self.cases:
-                    job = Job(setting, case, 1)
-                    self._asked[setting, case.id] = digest(job, model, self._suite)
+                    self._asked[setting, case.id] = digest(
+                        Job(setting, case, 1), model, self._suite
+                    )
                 self.models[setting] = model
             except (TypeError, ValueError) as error:
                 self.impossible[setting] = str(error)
         self._check_what_is_left()
 
         if concurrency is None:
-            is_local = any(setting.provider.startswith("ollama") for setting in settings)
             concurrency = 4
-            if is_local:
+            if any(setting.provider.startswith("ollama") for setting in settings):
                 concurrency = 1
         self._concurrency = concurrency
         self._trials = list(product(range(1, trials + 1), self.cases))
@@ -93,20 +92,14 @@ class Evaluation:
         jobs = []
         for trial, case in trials:
             for setting in self.models:
-                if trial == 1 or not setting.is_floor:
-                    name = f"{quote(case.id, safe='')}.{trial}.{self._asked[setting, case.id]}"
-                    jobs.append(Job(setting, case, trial, name))
+                name = f"{quote(case.id, safe='')}.{trial}.{self._asked[setting, case.id]}"
+                jobs.append(Job(setting, case, trial, name))
         return jobs
 
     @property
     def jobs(self) -> list[Job]:
         """What this shard runs."""
         return self._jobs(self._own_trials)
-
-    @property
-    def comparisons(self) -> list[Comparison]:
-        """What is compared: known before the run."""
-        return planned(list(self.models))
 
     @property
     def waiting(self) -> list[Job]:

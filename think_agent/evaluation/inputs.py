@@ -46,12 +46,10 @@ def read_cases(path: Path, suite: Suite | None = None) -> list[Case]:
     return list(cases.values())
 
 
-def load_suite(name: str | None, cases: Path) -> Suite:
-    """The suite module `name`, or the `suite.py` beside the cases file. It is the user's own code,
+def load_suite(name: str, cases: Path) -> Suite:
+    """The suite module `name`, also if it is beside the cases file. It is the user's own code,
     and found as `python -m` finds it.
     """
-    if name is None:
-        name = "suite"
     sys.path[:0] = [str(cases.resolve().parent), str(Path.cwd())]
     try:
         return Suite.model_validate(vars(importlib.import_module(name)))
@@ -70,7 +68,7 @@ def settings_of(*, four_rows: bool = False, **arms: Iterable[object]) -> list[Se
         for values in product(*arms.values()):
             given: Json = dict(zip(arms, values, strict=True))
             for row in rows:
-                wanted.append(Setting(**{**given, **row}))
+                wanted.append(Setting(**(given | row)))
     except ValidationError as error:
         raise ValueError(problems(error)) from error
     if not wanted:
@@ -88,27 +86,18 @@ def model_of(setting: Setting, suite: Suite, **options: Any) -> Model:
     """The model of a setting; `options` are keywords of `connect`. Raises ValueError for one that
     cannot be, ModelError for a provider that cannot be connected: without its package, or a key.
     """
-    if setting.is_scripted:
-        model = _scripted(setting, suite)
-    else:
+    if not setting.is_scripted:
         options["max_output_tokens"] = setting.max_output_tokens
         if setting.reasoning != "default":
             options["reasoning"] = setting.reasoning
-        model = connect(setting.provider, **options)
-    return in_dialect(model, setting.dialect)
+        return in_dialect(connect(setting.provider, **options), setting.dialect)
 
-
-def _scripted(setting: Setting, suite: Suite) -> Model:
-    """The script that plays the model. It has to speak the dialect itself."""
-    scripts = {**suite.STAND_INS, **suite.FLOORS}
+    scripts = suite.STAND_INS | suite.FLOORS
     kind, _, name = setting.provider.partition(":")
     if name not in scripts:
         raise ValueError(f"{setting.provider}: this suite's scripts are {', '.join(scripts)}")
     if setting.reasoning not in ("default", "off"):
         raise ValueError("a script does not reason")
-    script = scripts[name]
     if setting.dialect != "native":
-        if suite.speaking is None:
-            raise ValueError("this suite's scripts speak no dialect")
-        script = suite.speaking(script, setting.dialect)
-    return ScriptedModel(script, name=kind, model=name)
+        raise ValueError("a script speaks no dialect")
+    return ScriptedModel(scripts[name], name=kind, model=name)

@@ -9,13 +9,12 @@ users'. A power is an approximation, on the cautious side.
 """
 
 from collections import Counter
-from math import comb, sqrt
+from math import sqrt
 from statistics import NormalDist, fmean, pvariance
 
 CLEAR = 0.05  # a p-value below it is called a difference
 quantile = NormalDist().inv_cdf
 Z = quantile(0.975)  # 1.96: 95 % lie within so many standard errors
-OFTEN = 2 / 3  # how often a difference is found, where nothing else is said
 
 
 def wilson(right: float, n: int) -> tuple[float, float]:
@@ -82,30 +81,21 @@ def holm(p_values: list[float]) -> list[float]:
     return raised
 
 
-def detectable(cases: int, trials: int, comparisons: int = 1) -> float:
+def detectable(cases: int, trials: int, comparisons: int) -> float:
     """The difference between two shares that is found two times in three, with so many cases and
     trials, by the first step of Holm's method.
 
     For shares near one half and cases of equal difficulty, where chance is greatest. The last term
     is for the steps in which an exact test moves.
     """
-    errors = quantile(1 - CLEAR / (2 * comparisons)) + quantile(OFTEN)
+    errors = quantile(1 - CLEAR / (2 * comparisons)) + quantile(2 / 3)
     runs = cases * trials
     return min(1.0, errors * sqrt(0.5 / runs) + 1 / runs)
 
 
-def trials_for(difference: float, cases: int, comparisons: int = 1) -> int:
+def trials_for(difference: float, cases: int, comparisons: int) -> int:
     """How many trials a case it takes to find a difference two times in three."""
     trials = 1
     while detectable(cases, trials, comparisons) > difference:
         trials += 1
     return trials
-
-
-def pass_hat_k(right: int, trials: int, k: int) -> float:
-    """pass^k of one case: how likely `k` of its trials, drawn at random, are all right.
-
-    An agent that does the right thing three times of four is no good at a refund desk, and pass^k
-    says so. Source: Yao et al., tau-bench, arXiv 2406.12045 (2024).
-    """
-    return comb(right, k) / comb(trials, k)

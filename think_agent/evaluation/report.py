@@ -14,7 +14,7 @@ from jinja2 import Template
 
 from ..audit.words import counted
 from ..policies import Price
-from .comparisons import Comparison, compare, planned
+from .comparisons import compare, planned
 from .intervals import detectable, trials_for, wilson
 from .scores import Result, Score, Setting, named, varying, without_floors
 from .tables import Section
@@ -25,21 +25,15 @@ DECISIONS = (
     "pass^k: all of k trials are right, with 95\u00a0% Wilson intervals; said done: it was not; "
     "calls, tokens and cost: averages; -: none"
 )
-count = counted
 SMALL = 0.07  # what the tool alone did in Anthropic's article (airline): .332 to .404
 
 
 def report(
     results: Mapping[Setting, list[Result]],
     prices: Mapping[Setting, Price] = {},
-    comparisons: list[Comparison] | None = None,
 ) -> list[Section]:
-    """Decisions and what they took, how they came about, kinds of cases, and sentences. Without
-    `comparisons` they are those that `planned` names.
-    """
+    """Decisions and what they took, how they came about, kinds of cases, and sentences."""
     settings = list(results)
-    if comparisons is None:
-        comparisons = planned(settings)
     scores = {setting: Score(own, prices.get(setting)) for setting, own in results.items()}
     usual, *others = without_floors(settings)
     common = varying(usual, Setting("")) - varying(usual, *others)
@@ -47,10 +41,10 @@ def report(
         {
             "scores": scores,
             "names": named(settings),
-            "findings": compare(scores, comparisons),
+            "findings": compare(scores, planned(settings)),
             "usual": usual,
             "common": sorted(common),
-            "count": count,
+            "count": counted,
             "wilson": wilson,
         }
     )
@@ -67,9 +61,10 @@ def power(cases: int, trials: int, comparisons: int) -> str:
     seen = 100 * detectable(cases, trials, comparisons)
     needed = trials_for(SMALL, cases, comparisons)
     return (
-        f"With {count(cases, 'case')} and {count(trials, 'trial')} of each, a difference of "
-        f"{seen:.0f} points is found two times in three, with {count(comparisons, 'comparison')}; "
-        f"one of {100 * SMALL:.0f} points takes {count(needed, 'trial')}."
+        f"With {counted(cases, 'case')} and {counted(trials, 'trial')} of each, "
+        f"a difference of {seen:.0f} points is found two times in three, "
+        f"with {counted(comparisons, 'comparison')}; "
+        f"one of {100 * SMALL:.0f} points takes {counted(needed, 'trial')}."
     )
 
 

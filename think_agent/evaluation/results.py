@@ -17,7 +17,7 @@ from typing import BinaryIO
 
 from pydantic import TypeAdapter
 
-from ..errors import FileError
+from ..transcript import lock
 from .scores import Result, Setting
 
 RESULT = TypeAdapter(Result)
@@ -48,8 +48,6 @@ def read_results(path: Path, asked: dict[tuple[Setting, str], str]) -> dict[str,
                 f"instructions have changed since, or think-agent, which was {result.kit}; "
                 "choose another file"
             )
-        if result.name in found and result.error:
-            continue  # in merged files a failure may come after a result
         found[result.name] = result
     return found
 
@@ -61,15 +59,6 @@ def locked(path: Path) -> Iterator[BinaryIO]:
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("ab", buffering=0) as file:
-        try:
-            import fcntl
-
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except ImportError:
-            pass  # Windows
-        except OSError as error:
-            raise FileError(
-                f"{path}: another evaluation writes to it; wait for its end, or choose another file"
-            ) from error
+        lock(file, path)
         file.truncate(path.read_bytes().rfind(b"\n") + 1)  # a torn line: its trial is run again
         yield file

@@ -10,6 +10,7 @@ Rule 3: an error on the way to the model is an error and no wrong answer: it is 
 
 from collections.abc import Iterable
 from dataclasses import field
+from math import comb
 from operator import attrgetter
 from typing import Literal
 
@@ -19,7 +20,7 @@ from .. import __version__
 from ..messages import Json, Usage
 from ..policies import Forcing, Price
 from ..transcript import utc_now
-from .intervals import pass_hat_k, wilson
+from .intervals import wilson
 
 Switch = Literal["off", "on"]
 
@@ -144,15 +145,21 @@ class Score:
 
     @property
     def pass_k(self) -> list[tuple[float, tuple[float, float]]]:
-        """`pass_k[k - 1]`: the chance that `k` trials of a case are all right, and its 95 % Wilson
-        interval, for as many trials as every case has. The first is the share of right trials.
+        """`pass_k[k - 1]`: the chance that `k` trials of a case, drawn at random, are all right,
+        and its 95 % Wilson interval, for as many trials as every case has. The first is the share
+        of right trials. Source: Yao et al., tau-bench, arXiv 2406.12045 (2024).
+
+        An agent that does the right thing three times of four is no good at a refund desk, and
+        pass^k says so.
         """
         found = []
         cases = self.by_case.values()
         n = len(cases)
         fewest = min((len(trials) for trials in cases), default=0)
         for k in range(1, fewest + 1):
-            right = sum(pass_hat_k(sum(trials.values()), len(trials), k) for trials in cases)
+            right = 0.0
+            for trials in cases:
+                right += comb(sum(trials.values()), k) / comb(len(trials), k)
             found.append((right / n, wilson(right, n)))
         return found
 

@@ -31,19 +31,16 @@ class Section(NamedTuple):
 def markdown(sections: Sequence[Section]) -> str:
     """For a file: each table whole, with columns that line up."""
     out = StringIO()
-    _print(sections, Console(file=out, width=100_000, color_system=None))  # no line is broken
+    wide = Console(file=out, force_terminal=True, width=100_000, color_system=None)
+    show(sections, wide)  # no line is broken
     return re.sub(r" +\n", "\n", out.getvalue()).strip()
 
 
 def show(sections: Sequence[Section], console: Console) -> None:
     """For a terminal: nothing is wider than it. Where the console is none, as Markdown."""
-    if console.is_terminal:
-        _print(sections, console)
-    else:
+    if not console.is_terminal:
         print(markdown(sections), file=console.file)
-
-
-def _print(sections: Sequence[Section], console: Console) -> None:
+        return
     for section in sections:
         remark = section.remark
         if section.name and remark:

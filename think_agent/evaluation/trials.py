@@ -69,14 +69,12 @@ class Suite(BaseModel):
     - `STAND_INS`: scripted models, the provider `offline:NAME`.
     - `FLOORS`: scripts that do not think, which are run beside every evaluation.
     - `ADVICE`: a text on how to think, which does not say with what.
-    - `speaking(script, dialect)` gives a script in a dialect.
     """
 
     prepare: Callable[..., World]
     STAND_INS: dict[str, Script]
     FLOORS: dict[str, Script] = {}
     ADVICE: str = ""
-    speaking: Callable[..., Script] | None = None
 
 
 class Case(BaseModel, extra="allow"):
@@ -102,19 +100,34 @@ class Job(NamedTuple):
 
 
 def prepared(job: Job, model: Model, suite: Suite) -> tuple[World, Agent]:
-    """The world of a trial and its agent. Raises ValueError where the setting allows of none."""
+    """The world of a trial and its agent. Raises ValueError where the setting allows of none.
+
+    Advice on thinking says where to think: a prompt that asks for another thing than the model has
+    tests that.
+    """
     setting = job.setting
     world = suite.prepare(job.case.model_dump(), enforce=setting.enforce == "on")
     tools = world.tools
     if setting.cover == "none":
         tools = [replace(tool, think_first=False) for tool in tools]
+    instructions = world.instructions
+    if setting.advice == "on":
+        if not suite.ADVICE:
+            raise ValueError("this suite has no ADVICE on thinking")
+        written = {"json": "in `reasoning`", "react": "in a Thought"}
+        where = written.get(setting.dialect, "in a call of the tool `think`")
+        if setting.think == "none":
+            where = "for yourself, before you call a tool"
+        if setting.cover == "carry":
+            where = "in the argument `thought` of the call"
+        instructions = f"{instructions.strip()}\n\n{suite.ADVICE.strip()}\n\nDo this {where}."
     checks = getattr(world, "done_when", ())
     if setting.done_when == "off":
         checks = ()
     agent = Agent(
         model,
         tools,
-        instructions=instructions_for(setting, world, suite),
+        instructions=instructions,
         force=setting.force,
         think=THINK_TOOLS[setting.think],
         silence=setting.silence,
@@ -122,23 +135,6 @@ def prepared(job: Job, model: Model, suite: Suite) -> tuple[World, Agent]:
         done_when=checks,
     )
     return world, agent
-
-
-def instructions_for(setting: Setting, world: World, suite: Suite) -> str:
-    """The task, with the suite's advice on thinking behind it where the setting has it. It says
-    where to think: a prompt that asks for another thing than the model has tests that.
-    """
-    if setting.advice == "off":
-        return world.instructions
-    if not suite.ADVICE:
-        raise ValueError("this suite has no ADVICE on thinking")
-    written = {"json": "in `reasoning`", "react": "in a Thought"}
-    where = written.get(setting.dialect, "in a call of the tool `think`")
-    if setting.think == "none":
-        where = "for yourself, before you call a tool"
-    if setting.cover == "carry":
-        where = "in the argument `thought` of the call"
-    return f"{world.instructions.strip()}\n\n{suite.ADVICE.strip()}\n\nDo this {where}."
 
 
 def digest(job: Job, model: Model, suite: Suite) -> str:
