@@ -367,7 +367,7 @@ def test_the_command_shows_text_json_and_a_page(path, tmp_path, capsys):
     data = json.loads(capsys.readouterr().out)
     assert "no field oder_id" in data["warnings"][0]["text"]  # misspelled
     assert data["exit"] == "signal"
-    assert data["figures"]["behind_a_thought"] == data["figures"]["actions"] == 3
+    assert sum(data["figures"]["came_about"].values()) == data["figures"]["actions"] == 3
     assert "$89.00" not in json.dumps(data["turns"][0]["entries"][1])
 
 

@@ -437,7 +437,7 @@ def test_a_torn_line_does_not_refuse_the_rest(tmp_path):
     (tmp_path / "runs").write_text(json.dumps(KEPT) + "\n" + json.dumps(KEPT)[:-9])
     found = read_log(tmp_path / "runs")
     assert (len(found.runs), found.unread) == (1, ["line 2: it is no JSON"])
-    assert table(found).rows[-1] == ["what could not be read", "1"]
+    assert table(found).rows[-1] == ["what could not be read", "1", "0"]
 
 
 def test_2000_runs_are_counted_in_seconds(tmp_path):

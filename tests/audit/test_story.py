@@ -92,7 +92,7 @@ def test_a_double_payment_after_a_crash_is_the_loudest_thing(tmp_path):
     page = to_html(made)
     assert f'<p class="alarm again"><a href="#step-1"><strong>pay</strong>: {AGAIN}</a></p>' in page
     assert page.index("alarm again") < page.index('<li class="chapter">')
-    assert (1, f"pay: {AGAIN}") in list(made.warnings)
+    assert (1, AGAIN) in list(made.warnings)
 
 
 def test_a_repeat_under_the_same_key_is_told_too(tmp_path):
@@ -241,10 +241,8 @@ def test_how_thoughts_came_is_counted_and_said():
 
     made = report(Agent(ScriptedModel(forced), [pay], silence="accept").run("Pay").transcript)
     assert made.figures["came_about"] == {"forced": 1}
-    assert made.figures["behind_a_thought"] == 1
     made = report(Agent(ScriptedModel(forced[1:]), [pay], **PLAIN).run("Pay").transcript)
     assert made.figures["came_about"] == {"none": 1}
-    assert made.figures["behind_a_thought"] == 0
     said = words.behind({"forced": 2, "none": 1, "gated": 3})
     assert said == "2 forced by tool choice, 1 behind none, 3 gated"
 

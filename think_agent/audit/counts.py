@@ -10,23 +10,21 @@ too narrow. A thought before an act is a claim, not a cause; and that thoughts g
 do not, says nothing as long as hard tasks make a model think more.
 """
 
-import fnmatch
 import json
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
+from fnmatch import fnmatchcase
 
 from ..evaluation.intervals import wilson
 from ..evaluation.tables import Section
-from ..messages import THINK_NAME, Assistant, Message, User
+from ..messages import THINK_NAME, Assistant, User
 from ..think import should_continue
 from ..turn import Turn
 from . import words
 from .imports import Log
+from .page import rendered
 from .runs import Run
 
-MOST_GROUPS = 8  # columns of a table that somebody can read
-REWARD = "reward"  # the fact by which runs are grouped where nothing else is asked
 REMARK = (
     "share and its 95 % interval; a thought is a claim, not a cause; calls of one run are not "
     "independent of each other"
@@ -55,12 +53,9 @@ def tools_of(runs: Iterable[Run]) -> set[str]:
     return names - {THINK_NAME}
 
 
-def fitting(names: Collection[str], patterns: Iterable[str]) -> set[str]:
-    """The names that fit one of the patterns (`"book_*"`)."""
-    found: set[str] = set()
-    for pattern in patterns:
-        found.update(fnmatch.filter(names, pattern))
-    return found
+def fits(name: str, patterns: Iterable[str]) -> bool:
+    """Does the name fit one of the patterns (`"book_*"`)?"""
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def count(runs: Sequence[Run], guarded: Sequence[str] = ()) -> dict[str, tuple[int, int]]:
@@ -70,10 +65,9 @@ def count(runs: Sequence[Run], guarded: Sequence[str] = ()) -> dict[str, tuple[i
     writes = "writes"
     if not guarded:
         writes, guarded = "actions", ["*"]
-    writing = fitting(tools_of(runs), guarded)
     tally: Counter[tuple[str, bool]] = Counter()
     for run in runs:
-        tally.update(_of_run(run, writing))
+        tally.update(_of_run(run, guarded))
     found: dict[str, tuple[int, int]] = {}
     for key, row in ROWS.items():
         part = tally[key, True]
@@ -81,33 +75,26 @@ def count(runs: Sequence[Run], guarded: Sequence[str] = ()) -> dict[str, tuple[i
     return found
 
 
-def _of_run(run: Run, writing: set[str]) -> Iterator[tuple[str, bool]]:
+def _of_run(run: Run, guarded: Sequence[str]) -> Iterator[tuple[str, bool]]:
     """What is so in a run and what is not, by the keys of ROWS."""
     turns = Turn.all(run.messages)
     yield "thought", any(turn.thoughts for turn in turns)
-    for action in Turn.of(_unbroken(run.messages)).actions:
-        if action.call.name in writing:
+    unbroken = [message for message in run.messages if not isinstance(message, User)]
+    for action in Turn.of(unbroken).actions:
+        if fits(action.call.name, guarded):
             yield "near", action.thought is not None
     for turn in turns:
-        yield from _of_replies(turn, writing)
+        yield from _of_replies(turn, guarded)
         for action in turn.actions:
             yield "failed", action.result.is_error
-            if action.call.name in writing:
+            if fits(action.call.name, guarded):
                 yield "behind", action.thought is not None
         for times in turn.repeats.values():
             for place in range(times):
                 yield "repeat", place > 0
 
 
-def _unbroken(messages: Iterable[Message]) -> Iterator[Message]:
-    """The same run, as one single turn."""
-    for message in messages:
-        if isinstance(message, User):
-            message = replace(message, kind="nudge")
-        yield message
-
-
-def _of_replies(turn: Turn, writing: set[str]) -> Iterator[tuple[str, bool]]:
+def _of_replies(turn: Turn, guarded: Sequence[str]) -> Iterator[tuple[str, bool]]:
     """What is so in the replies of a turn."""
     ran = {action.call.id for action in turn.actions}
     signal = None  # of the last thought
@@ -117,14 +104,14 @@ def _of_replies(turn: Turn, writing: set[str]) -> Iterator[tuple[str, bool]]:
                 signal = should_continue(call)
             elif call.id in ran:
                 yield "after done", signal is False
-                if call.name in writing:
+                if fits(call.name, guarded):
                     yield "reasoned", bool(reply.thinking.strip())
                     yield "spoken", bool(reply.words)
     ends_in_words = turn.reply is not None and not turn.reply.tool_calls
     yield "promise", signal is True and ends_in_words
 
 
-def groups(runs: Sequence[Run], by: str = "") -> dict[str, list[Run]]:
+def groups(runs: Sequence[Run], by: str) -> dict[str, list[Run]]:
     """All runs, and those for each value of the fact `by`."""
     found = {"all": list(runs)}
     for run in runs:
@@ -133,17 +120,8 @@ def groups(runs: Sequence[Run], by: str = "") -> dict[str, list[Run]]:
     return found
 
 
-def usual_fact(runs: Sequence[Run]) -> str:
-    """The fact by which runs are grouped where nothing else is asked: the reward, if it has few
-    values.
-    """
-    if len(groups(runs, REWARD)) <= MOST_GROUPS:
-        return REWARD
-    return ""
-
-
-def table(log: Log, guarded: Sequence[str] = (), *, by: str = "") -> Section:
-    """What is counted, with intervals: of all runs and, with `by`, of each group."""
+def table(log: Log, guarded: Sequence[str] = (), *, by: str = "reward") -> Section:
+    """What is counted, with intervals: of all runs, and for each value of the fact `by`."""
     header = ["what"]
     cells: dict[str, list[str]] = defaultdict(list)
     for name, runs in groups(log.runs, by).items():
@@ -155,6 +133,11 @@ def table(log: Log, guarded: Sequence[str] = (), *, by: str = "") -> Section:
     rows = [[what, *shares] for what, shares in cells.items()]
     title = f"{words.counted(len(log.runs), 'run')} ({log.format or 'plain messages'})"
     return Section(title, REMARK, [header, *rows])
+
+
+def to_html(table: Section, unread: Sequence[str]) -> str:
+    """A page of the table, and of what could not be read."""
+    return rendered("runs.html.j2", table=table, unread=unread)
 
 
 def _share(part: int, whole: int) -> str:

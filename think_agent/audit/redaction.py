@@ -76,7 +76,6 @@ class Redaction:
         self._missing = dict(self._fields)  # not found yet
         self._left_out: set[str] = set()  # what could not be looked into
         self._values: dict[int, set[str]] = defaultdict(set)  # in lower case, by their length
-        self._starts: set[str] = set()  # the letters with which they begin
         spellings = "|".join(r"[\s_-]?".join(map(re.escape, name)) for name in self._fields)
         self._named = re.compile(rf"(?i)(?<![a-z0-9])({spellings})[\\\"'\s]*[:=>]\s*")
         for entry in entries:
@@ -139,7 +138,6 @@ class Redaction:
             for spelling in _spellings(str(value).strip()):
                 if len(spelling) >= SHORTEST_VALUE:
                     self._values[len(spelling)].add(spelling.lower())
-                    self._starts.add(spelling[0])
 
     def _masked(self, text: str) -> str:
         """A text without the hidden fields that it names, and without hidden values."""
@@ -169,13 +167,10 @@ class Redaction:
         return value.end()
 
     def _without_values(self, text: str) -> str:
-        if not self._starts:
-            return text
         lengths = sorted(self._values, reverse=True)
         pieces: list[str] = []
         last = 0
-        for start in re.finditer(f"(?i)[{re.escape(''.join(self._starts))}]", text):
-            at = start.start()
+        for at in range(len(text)):
             for length in lengths:
                 if at >= last and text[at : at + length].lower() in self._values[length]:
                     pieces += [text[last:at], REDACTED]

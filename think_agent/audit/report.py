@@ -109,14 +109,6 @@ class Step:
             if call.status == "not run" and name != THINK_NAME:
                 yield f"{name}: not run."
 
-    @property
-    def alarms(self) -> Iterator[str]:
-        """The events that nobody should miss."""
-        for call in self.calls:
-            for event in call.events:
-                if event.is_warning:
-                    yield f"{call.call.name}: {event.text}"
-
 
 @dataclass
 class Turn:
@@ -151,7 +143,8 @@ class Report:
         for turn in self.turns:
             for entry in turn.entries:
                 if isinstance(entry, Step):
-                    for text in [*entry.alarms, *entry.warnings]:
+                    alarms = [event.text for event in entry.events if event.is_warning]
+                    for text in [*alarms, *entry.warnings]:
                         yield entry.number, text
                 elif entry.is_warning:
                     yield 0, entry.text
@@ -359,7 +352,6 @@ class _Builder:
             "models": [name for name in self._models if name],
             "actions": len(self._actions),
             "failed": sum(action.result.is_error for action in self._actions),
-            "behind_a_thought": len(self._actions) - came_about["none"],
             "came_about": dict(came_about),
         }
 

@@ -111,14 +111,9 @@ def checked(check: Checked) -> str:
     return f"✗ {check.name}: {check.missing}"
 
 
-def how(code: str) -> str:
-    """How a thought came, as in "a … thought"."""
-    return HOW.get(code, code)
-
-
 def behind(came_about: Mapping[str, int]) -> str:
     """How the thoughts came that actions stand behind: `1 forced by tool choice, 2 …`."""
-    parts = [f"{number} {how(code)}" for code, number in came_about.items()]
+    parts = [f"{number} {HOW[code]}" for code, number in came_about.items()]
     return ", ".join(parts) or "none"
 
 

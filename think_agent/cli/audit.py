@@ -29,7 +29,6 @@ from ..audit import (
 )
 from ..audit.formats import FORMATS
 from ..audit.imports import is_transcript
-from ..audit.page import runs_to_html
 from ..audit.redaction import Redaction
 from ..audit.report import Note, Step
 from ..errors import FileError
@@ -175,17 +174,16 @@ def _table(log: Log, options: Json) -> tables.Section:
     tools = sorted(counts.tools_of(log.runs))
     known = f"no call in the log fits; its tools: {', '.join(tools)}"
     patterns = options["guarded"]
-    for pattern in patterns:
-        if not counts.fitting(tools, [pattern]):
-            say(f"--guarded {pattern}: {known}")
-    if patterns and not counts.fitting(tools, patterns):
+    unknown = [each for each in patterns if not any(counts.fits(tool, [each]) for tool in tools)]
+    for pattern in unknown:
+        say(f"--guarded {pattern}: {known}")
+    if patterns and len(unknown) == len(patterns):
         raise click.UsageError(f"--guarded: {known}")
 
     facts = set[str]().union(*[run.facts for run in log.runs])
     if options["by"] and options["by"] not in facts:
         raise click.UsageError(f"--by {options['by']}: the log has {', '.join(sorted(facts))}")
-    by = options["by"] or counts.usual_fact(log.runs)
-    return counts.table(log, patterns, by=by)
+    return counts.table(log, patterns, by=options["by"] or "reward")
 
 
 def _show_each(log: Log, options: Json, table: tables.Section) -> None:
@@ -200,7 +198,7 @@ def _show_table(log: Log, options: Json, table: tables.Section) -> None:
         raise click.UsageError(f"--redact: of {len(log.runs)} runs there is only the table")
     html = options["html"]
     if html:
-        write_page(html, runs_to_html(table.name, table.remark, table.rows, log.unread))
+        write_page(html, counts.to_html(table, log.unread))
         say(f"wrote {html}")
     if options["json"]:
         header, *rows = table.rows
