@@ -43,7 +43,6 @@ OTHERS = (  # logs that are known by fields that stand together, and are refused
     ("SWE-agent", {"action", "thought"}),
     ("LangSmith", {"run_type", "inputs"}),
     ("OpenTelemetry", {"resourceSpans"}),
-    ("Gemini or the AI SDK", {"role", "parts"}),
 )
 BOOKKEEPING = {  # types of rows in which Claude Code notes something for itself
     "agent-name",
