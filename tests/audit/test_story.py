@@ -214,10 +214,10 @@ TOOLS = [{"name": "look", "read_only": True}, {"name": "pay"}]
 @pytest.mark.parametrize(
     ("header", "guarded", "started", "decisions"),
     [
-        ({"tools": TOOLS}, None, False, ["pay"]),
+        ({"tools": TOOLS}, ["*"], False, ["pay"]),
         ({}, ["l*"], False, ["look"]),
-        ({}, None, True, ["pay"]),
-        ({}, None, False, ["look", "pay"]),
+        ({}, ["*"], True, ["pay"]),
+        ({}, ["*"], False, ["look", "pay"]),
     ],
 )
 def test_decisions_are_what_changes_something(header, guarded, started, decisions):

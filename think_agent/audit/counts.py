@@ -13,16 +13,16 @@ do not, says nothing as long as hard tasks make a model think more.
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from fnmatch import fnmatchcase
 
 from ..evaluation.intervals import wilson
 from ..evaluation.tables import Section
-from ..messages import THINK_NAME, Assistant, User
+from ..messages import THINK_NAME, ToolResult, User
 from ..think import should_continue
 from ..turn import Turn
 from . import words
 from .imports import Log
 from .page import rendered
+from .report import fits
 from .runs import Run
 
 REMARK = (
@@ -44,18 +44,13 @@ UNREAD = "what could not be read"
 
 
 def tools_of(runs: Iterable[Run]) -> set[str]:
-    """The names of the tools that were called, but for `think`."""
+    """The names of the tools that ran, but for `think`."""
     names: set[str] = set()
     for run in runs:
         for message in run.messages:
-            if isinstance(message, Assistant):
-                names.update(call.name for call in message.tool_calls)
+            if isinstance(message, ToolResult):
+                names.add(message.name)
     return names - {THINK_NAME}
-
-
-def fits(name: str, patterns: Iterable[str]) -> bool:
-    """Does the name fit one of the patterns (`"book_*"`)?"""
-    return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def count(runs: Sequence[Run], guarded: Sequence[str] = ()) -> dict[str, tuple[int, int]]:

@@ -117,7 +117,6 @@ class Turn:
     `cause`: why its last reply broke off; empty where it did not. `figures`: its last line.
     """
 
-    number: int
     request: User | None = None
     exit: str | None = None
     answer: str = ""
@@ -167,13 +166,13 @@ def report(
     exit: str | None = None,
     warnings: Iterable[str] = (),
     redact: Iterable[str] = (),
-    guarded: Sequence[str] | None = None,
+    guarded: Sequence[str] = ("*",),
 ) -> Report:
     """The report of a transcript: `report(outcome.transcript, exit=outcome.exit)`, or of what
     `audit.read` found in a file.
 
-    `redact` names the fields to hide (`redaction.py`). `guarded` are patterns of the tools
-    whose calls are decisions (`"book_*"`); without them the header says which tools only read.
+    `redact` names the fields to hide (`redaction.py`). `guarded` are patterns of the tools whose
+    calls are decisions (`"book_*"`), where neither starts nor the header say which only read.
     """
     header = header or {}
     builder = _Builder(header, entries, guarded)
@@ -190,9 +189,7 @@ def report(
 class _Builder:
     """Takes entry after entry; steps and thoughts are counted through all turns."""
 
-    def __init__(
-        self, header: Json, entries: Iterable[Entry], guarded: Sequence[str] | None
-    ) -> None:
+    def __init__(self, header: Json, entries: Iterable[Entry], guarded: Sequence[str]) -> None:
         self.turns: list[Turn] = []
         self._guarded = guarded
         self._read_only = {t["name"] for t in header.get("tools", []) if t.get("read_only")}
@@ -235,7 +232,7 @@ class _Builder:
         is_request = isinstance(entry, User) and entry.kind == "person"
         if is_request or not self.turns:
             self.end(None)
-            self.turns.append(Turn(len(self.turns) + 1))
+            self.turns.append(Turn())
         elif ended and isinstance(entry, MESSAGES):
             text = f"The run ended here, and was taken up again: {words.ended(ended.exit)}"
             self.turns[-1].entries.append(Note(text, ended))
@@ -255,11 +252,9 @@ class _Builder:
 
     def _is_decision(self, name: str) -> bool:
         """Does this tool change something? Where starts are noted, its start will say it."""
-        if name == THINK_NAME:
+        if self._has_starts or name == THINK_NAME:
             return False
-        if self._guarded is not None:
-            return any(fnmatchcase(name, pattern) for pattern in self._guarded)
-        return not self._has_starts and name not in self._read_only
+        return name not in self._read_only and fits(name, self._guarded)
 
     def _answer(self, call: Call, answer: Answer) -> None:
         """Go on with what is said about a call."""
@@ -354,6 +349,11 @@ class _Builder:
             "failed": sum(action.result.is_error for action in self._actions),
             "came_about": dict(came_about),
         }
+
+
+def fits(name: str, patterns: Iterable[str]) -> bool:
+    """Does the name of a tool fit one of the patterns (`"book_*"`)?"""
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def _in_words(entry: Entry) -> Note:

@@ -30,7 +30,7 @@ from ..audit import (
 from ..audit.formats import FORMATS
 from ..audit.imports import is_transcript
 from ..audit.redaction import Redaction
-from ..audit.report import Note, Step
+from ..audit.report import Note, Step, fits
 from ..errors import FileError
 from ..evaluation import tables
 from ..messages import Checked, Json, ToolResult, User, Verdict
@@ -64,11 +64,11 @@ def show(made: Report, view: RunView) -> None:
     view.print(f"Actions by the thought behind them: {words.behind(made.figures['came_about'])}")
     for text in made.problems:
         view(Notice(text))
-    for turn in made.turns:
+    for number, turn in enumerate(made.turns, 1):
         request = "(none)"
         if turn.request:
             request = turn.request.text
-        view.print(f"\nRequest {turn.number}: {request}")
+        view.print(f"\nRequest {number}: {request}")
         for entry in turn.entries:
             _show_entry(entry, view)
         view.end(turn.exit, turn.answer, turn.cause, turn.figures)
@@ -153,7 +153,7 @@ def _show_run(record: Record, options: Json) -> None:
         header=record.header,
         warnings=record.warnings,
         redact=options["redact"],
-        guarded=options["guarded"] or None,
+        guarded=options["guarded"] or ["*"],
     )
     if html:
         write_page(html, to_html(made))
@@ -174,7 +174,7 @@ def _table(log: Log, options: Json) -> tables.Section:
     tools = sorted(counts.tools_of(log.runs))
     known = f"no call in the log fits; its tools: {', '.join(tools)}"
     patterns = options["guarded"]
-    unknown = [each for each in patterns if not any(counts.fits(tool, [each]) for tool in tools)]
+    unknown = [each for each in patterns if not any(fits(tool, [each]) for tool in tools)]
     for pattern in unknown:
         say(f"--guarded {pattern}: {known}")
     if patterns and len(unknown) == len(patterns):
