@@ -186,7 +186,7 @@ def test_an_end_with_a_check_unmet_is_loud_and_each_check_is_shown():
     in_order(page, "✓ in_books", "✗ mailed: no mail")
     in_order(data, "✓ in_books".encode("ascii", "backslashreplace").decode(), "mailed: no mail")
     assert to_html(made).count('<p class="check bad">') == 1
-    assert list(made.warnings) == [(0, "✗ mailed: no mail")]
+    assert list(made.warnings) == [(None, "✗ mailed: no mail")]
 
 
 def test_an_ending_that_was_gone_on_from_stays_in_the_story():

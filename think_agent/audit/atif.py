@@ -36,14 +36,17 @@ def to_atif(entries: Iterable[Entry], header: Json) -> Json:
     for number, step in enumerate(steps, 1):
         step["step_id"] = number
 
-    agent = {
-        "name": "think-agent",
-        "version": __version__,
-        "model_name": header.get("model"),
-        "tool_definitions": header.get("tools"),
+    return {
+        "schema_version": VERSION,
+        "agent": {
+            "name": "think-agent",
+            "version": __version__,
+            "model_name": header.get("model"),
+            "tool_definitions": header.get("tools"),
+        },
+        "steps": steps,
+        "extra": {OURS: {"header": header}},
     }
-    extra = {OURS: {"header": header}}
-    return {"schema_version": VERSION, "agent": agent, "steps": steps, "extra": extra}
 
 
 def _step(source: str, text: str, at: str | None = None) -> Json:

@@ -74,26 +74,31 @@ def _of_run(run: Run, guarded: Sequence[str]) -> Iterator[tuple[str, bool]]:
     """What is so in a run and what is not, by the keys of ROWS."""
     turns = Turn.all(run.messages)
     yield "thought", any(turn.thoughts for turn in turns)
-    unbroken = [message for message in run.messages if not isinstance(message, User)]
-    for action in Turn.of(unbroken).actions:
+    unbroken = Turn()  # the same run, as one single turn
+    for message in run.messages:
+        if not isinstance(message, User):
+            unbroken.add(message)
+    for action in unbroken.actions:
         if fits(action.call.name, guarded):
             yield "near", action.thought is not None
     for turn in turns:
-        yield from _of_replies(turn, guarded)
+        yield from _of_turn(turn, guarded)
         for action in turn.actions:
             yield "failed", action.result.is_error
             if fits(action.call.name, guarded):
                 yield "behind", action.thought is not None
-        for times in turn.repeats.values():
-            for place in range(times):
-                yield "repeat", place > 0
 
 
-def _of_replies(turn: Turn, guarded: Sequence[str]) -> Iterator[tuple[str, bool]]:
-    """What is so in the replies of a turn."""
+def _of_turn(turn: Turn, guarded: Sequence[str]) -> Iterator[tuple[str, bool]]:
+    """What is so in a turn: of its repeats, and of its replies."""
+    for times in turn.repeats.values():
+        for place in range(times):
+            yield "repeat", place > 0
     ran = {action.call.id for action in turn.actions}
     signal = None  # of the last thought
+    ends_in_words = False
     for reply in turn.replies:
+        ends_in_words = not reply.tool_calls
         for call in reply.tool_calls:
             if call.name == THINK_NAME:
                 signal = should_continue(call)
@@ -102,7 +107,6 @@ def _of_replies(turn: Turn, guarded: Sequence[str]) -> Iterator[tuple[str, bool]
                 if fits(call.name, guarded):
                     yield "reasoned", bool(reply.thinking.strip())
                     yield "spoken", bool(reply.words)
-    ends_in_words = turn.reply is not None and not turn.reply.tool_calls
     yield "promise", signal is True and ends_in_words
 
 
@@ -126,8 +130,11 @@ def table(log: Log, guarded: Sequence[str] = (), *, by: str = "reward") -> Secti
         cells[UNREAD].append(str(sum(len(run.unread) for run in runs)))
     cells[UNREAD][0] = str(len(log.unread))  # of all, with the lines of no run
     rows = [[what, *shares] for what, shares in cells.items()]
-    title = f"{words.counted(len(log.runs), 'run')} ({log.format or 'plain messages'})"
-    return Section(title, REMARK, [header, *rows])
+    return Section(
+        f"{words.counted(len(log.runs), 'run')} ({log.format or 'plain messages'})",
+        REMARK,
+        [header, *rows],
+    )
 
 
 def to_html(table: Section, unread: Sequence[str]) -> str:

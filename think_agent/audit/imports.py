@@ -25,7 +25,6 @@ from .reading import Unreadable, read_line
 from .runs import Run
 
 ATIF = "convert it to ATIF, as Harbor and other tools do, and read that"
-BROKEN = (OSError, TypeError, ValueError, RecursionError)
 Rows = dict[int, Any]  # by number: of the line, or in their list
 
 
@@ -49,7 +48,7 @@ def read_log(path: str | Path, format: str = "", thinks: Sequence[str] = ()) -> 
         values, unread = _values(Path(path).read_bytes())
         logged = list(_runs(values.items()))
         runs = [_run(rows, facts, thinks) for rows, facts in logged]
-    except BROKEN as error:
+    except (OSError, TypeError, ValueError, RecursionError) as error:
         raise FileError(f"{path}: it cannot be read: {error}") from error
 
     found = format_of(chain.from_iterable(rows.values() for rows, _ in logged))
@@ -71,7 +70,7 @@ def _places(runs: Iterable[Run]) -> Iterator[str]:
 def is_transcript(path: str | Path) -> bool:
     """Is this a transcript of this kit? Then one of its lines says so."""
     with Path(path).open("rb") as file:
-        return any(not isinstance(read_line(line), Unreadable) for line in file)
+        return any(not isinstance(read_line(line, 0), Unreadable) for line in file)
 
 
 # From a file to rows.

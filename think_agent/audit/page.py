@@ -50,9 +50,11 @@ def rendered(file: str, **shown: Any) -> str:
 def _templates() -> Any:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined  # only a page needs them
 
-    files = FileSystemLoader(Path(__file__).parent)
     templates = Environment(
-        autoescape=True, finalize=_finalize, loader=files, undefined=StrictUndefined
+        autoescape=True,
+        finalize=_finalize,
+        loader=FileSystemLoader(Path(__file__).parent),
+        undefined=StrictUndefined,
     )
     templates.filters |= {
         "chapters": chapters,

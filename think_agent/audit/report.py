@@ -135,25 +135,26 @@ class Report:
     turns: list[Turn]
 
     @property
-    def warnings(self) -> Iterator[tuple[int, str]]:
-        """Everything worth a look, each with the number of its step (0: the file, or a turn)."""
+    def warnings(self) -> Iterator[tuple[int | None, str]]:
+        """Everything worth a look, each with the number of its step (None: the file, or a turn)."""
         for text in self.problems:
-            yield 0, text
+            yield None, text
         for turn in self.turns:
             for entry in turn.entries:
                 if isinstance(entry, Step):
-                    alarms = [event.text for event in entry.events if event.is_warning]
-                    for text in [*alarms, *entry.warnings]:
+                    for event in entry.events:
+                        if event.is_warning:
+                            yield entry.number, event.text
+                    for text in entry.warnings:
                         yield entry.number, text
                 elif entry.is_warning:
-                    yield 0, entry.text
+                    yield None, entry.text
 
 
 def to_json_report(report: Report) -> Json:
-    """The report as one JSON object, field by field, with the exit of its last turn."""
-    warnings = [{"step": step or None, "text": text} for step, text in report.warnings]
-    exit = report.turns[-1].exit if report.turns else None
-    return {"exit": exit, **asdict(report), "warnings": warnings}
+    """The report as one JSON object, field by field."""
+    warnings = [{"step": step, "text": text} for step, text in report.warnings]
+    return {**asdict(report), "warnings": warnings}
 
 
 # From a transcript to its Report.
@@ -321,8 +322,9 @@ class _Builder:
     def _leave(self, call: Call) -> None:
         """Something else follows: a call that was started last has not returned."""
         if call.events and isinstance(call.events[-1].entry, Started):
-            text = "the run was stopped inside it: it may have happened"
-            call.events.append(Note(text, is_warning=True))
+            call.events.append(
+                Note("the run was stopped inside it: it may have happened", is_warning=True)
+            )
 
     def end(self, exit: str | None) -> None:
         """Nothing follows in this turn; `exit` is how it ended, where the caller knows."""

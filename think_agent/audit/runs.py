@@ -29,7 +29,7 @@ class Run:
     `unread`: what could not be read, each with its row.
     """
 
-    def __init__(self, facts: Json, thinks: Sequence[str] = ()) -> None:
+    def __init__(self, facts: Json, thinks: Sequence[str]) -> None:
         self.facts = facts
         self.header: Json = {}
         self.messages: list[Message] = []
