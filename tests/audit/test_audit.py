@@ -366,8 +366,8 @@ def test_the_command_shows_text_json_and_a_page(path, tmp_path, capsys):
     assert run_audit(str(path), "--json", "--redact", "order_id, price, oder_id") == 0
     data = json.loads(capsys.readouterr().out)
     assert "no field oder_id" in data["warnings"][0]["text"]  # misspelled
-    assert data["exit"] == "signal"
-    assert data["figures"]["behind_a_thought"] == data["figures"]["actions"] == 3
+    assert data["turns"][-1]["exit"] == "signal"
+    assert sum(data["figures"]["came_about"].values()) == data["figures"]["actions"] == 3
     assert "$89.00" not in json.dumps(data["turns"][0]["entries"][1])
 
 

@@ -3,7 +3,7 @@
 import json
 import re
 import time
-from dataclasses import fields, replace
+from dataclasses import fields
 
 import pytest
 from hypothesis import given, settings
@@ -13,7 +13,7 @@ from tests.audit.test_audit import to_text
 from tests.support.turns import transcripts
 from think_agent.audit import report, to_atif, to_html, to_json_report
 from think_agent.audit.reading import Unreadable
-from think_agent.audit.redaction import REDACTED, STRUCTURE, Redaction
+from think_agent.audit.redaction import REDACTED, Redaction
 from think_agent.messages import (
     MESSAGES,
     Assistant,
@@ -69,19 +69,12 @@ def test_every_field_of_every_message_is_walked():
     assert_gone(SECRET, outputs(entries, ["pin"], {"note": SECRET, "instructions": SECRET}))
 
 
-def test_every_field_that_is_no_structure_can_be_hidden_by_its_name():
-    for kind in MESSAGES:
-        for each in fields(kind):
-            if each.name in STRUCTURE:
-                continue
-            [shown] = Redaction([each.name], []).hide([replace(_plain(kind), **{each.name: "Zq7"})])
-            assert getattr(shown, each.name) == REDACTED
-
-
-def _plain(kind):
-    given = {"text": "", "content": "", "name": "n", "call_id": "c", "decision": "no"}
-    given |= {"exit": "signal", "arguments": None}
-    return kind(**{f.name: given[f.name] for f in fields(kind) if f.name in given})
+def test_a_field_of_a_tool_is_not_the_message_s_own_of_that_name():
+    call = ToolCall("c", "mail", {"text": "Zq7 secret"})
+    made = report([User("Write that Zq7 secret."), Assistant("Now.", "", (call,))], redact=["text"])
+    [turn] = made.turns
+    assert turn.request.text == f"Write that {REDACTED}."
+    assert turn.entries[0].reply.text == "Now."
 
 
 @pytest.mark.parametrize(

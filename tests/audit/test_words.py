@@ -92,7 +92,7 @@ def test_what_was_asked_of_the_model():
 
 @pytest.mark.parametrize(
     ("seconds", "said"),
-    [(None, ""), (0.004, "4 ms"), (0.05, "0.1 s"), (59.9, "59.9 s"), (60, "1 min 00 s")],
+    [(0.0, ""), (0.004, "4 ms"), (0.05, "0.1 s"), (59.9, "59.9 s"), (60, "1 min 00 s")],
 )
 def test_a_time_span(seconds, said):
     assert words.duration(seconds) == said

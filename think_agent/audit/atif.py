@@ -9,18 +9,9 @@ package `atif`, whose models the tests hold a trajectory against.
 """
 
 from collections.abc import Iterable
-from dataclasses import asdict
 
 from .. import __version__
-from ..messages import (
-    MESSAGES,
-    Assistant,
-    Json,
-    ToolResult,
-    User,
-    to_json,
-)
-from ..text import json_text
+from ..messages import MESSAGES, Assistant, Json, ToolResult, User, to_json
 from .reading import Entry, Unreadable
 
 VERSION = "ATIF-v1.8"
@@ -36,8 +27,8 @@ def to_atif(entries: Iterable[Entry], header: Json) -> Json:
                 steps.append(_reply(entry))
             case User(text=text):
                 steps.append(_step("user", text, entry.at))
-            case Unreadable():
-                steps.append(_step("system", json_text(asdict(entry))))
+            case Unreadable(raw=raw):
+                steps.append(_step("system", raw))
             case ToolResult():
                 _add_result(steps[-1], entry)
         if isinstance(entry, MESSAGES):
@@ -45,14 +36,17 @@ def to_atif(entries: Iterable[Entry], header: Json) -> Json:
     for number, step in enumerate(steps, 1):
         step["step_id"] = number
 
-    agent = {
-        "name": "think-agent",
-        "version": __version__,
-        "model_name": header.get("model"),
-        "tool_definitions": header.get("tools"),
+    return {
+        "schema_version": VERSION,
+        "agent": {
+            "name": "think-agent",
+            "version": __version__,
+            "model_name": header.get("model"),
+            "tool_definitions": header.get("tools"),
+        },
+        "steps": steps,
+        "extra": {OURS: {"header": header}},
     }
-    extra = {OURS: {"header": header}}
-    return {"schema_version": VERSION, "agent": agent, "steps": steps, "extra": extra}
 
 
 def _step(source: str, text: str, at: str | None = None) -> Json:

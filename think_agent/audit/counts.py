@@ -10,23 +10,21 @@ too narrow. A thought before an act is a claim, not a cause; and that thoughts g
 do not, says nothing as long as hard tasks make a model think more.
 """
 
-import fnmatch
 import json
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
 
 from ..evaluation.intervals import wilson
 from ..evaluation.tables import Section
-from ..messages import THINK_NAME, Assistant, Message, User
+from ..messages import THINK_NAME, ToolResult, User
 from ..think import should_continue
 from ..turn import Turn
 from . import words
 from .imports import Log
+from .page import rendered
+from .report import fits
 from .runs import Run
 
-MOST_GROUPS = 8  # columns of a table that somebody can read
-REWARD = "reward"  # the fact by which runs are grouped where nothing else is asked
 REMARK = (
     "share and its 95 % interval; a thought is a claim, not a cause; calls of one run are not "
     "independent of each other"
@@ -46,21 +44,13 @@ UNREAD = "what could not be read"
 
 
 def tools_of(runs: Iterable[Run]) -> set[str]:
-    """The names of the tools that were called, but for `think`."""
+    """The names of the tools that ran, but for `think`."""
     names: set[str] = set()
     for run in runs:
         for message in run.messages:
-            if isinstance(message, Assistant):
-                names.update(call.name for call in message.tool_calls)
+            if isinstance(message, ToolResult):
+                names.add(message.name)
     return names - {THINK_NAME}
-
-
-def fitting(names: Collection[str], patterns: Iterable[str]) -> set[str]:
-    """The names that fit one of the patterns (`"book_*"`)."""
-    found: set[str] = set()
-    for pattern in patterns:
-        found.update(fnmatch.filter(names, pattern))
-    return found
 
 
 def count(runs: Sequence[Run], guarded: Sequence[str] = ()) -> dict[str, tuple[int, int]]:
@@ -70,10 +60,9 @@ def count(runs: Sequence[Run], guarded: Sequence[str] = ()) -> dict[str, tuple[i
     writes = "writes"
     if not guarded:
         writes, guarded = "actions", ["*"]
-    writing = fitting(tools_of(runs), guarded)
     tally: Counter[tuple[str, bool]] = Counter()
     for run in runs:
-        tally.update(_of_run(run, writing))
+        tally.update(_of_run(run, guarded))
     found: dict[str, tuple[int, int]] = {}
     for key, row in ROWS.items():
         part = tally[key, True]
@@ -81,50 +70,47 @@ def count(runs: Sequence[Run], guarded: Sequence[str] = ()) -> dict[str, tuple[i
     return found
 
 
-def _of_run(run: Run, writing: set[str]) -> Iterator[tuple[str, bool]]:
+def _of_run(run: Run, guarded: Sequence[str]) -> Iterator[tuple[str, bool]]:
     """What is so in a run and what is not, by the keys of ROWS."""
     turns = Turn.all(run.messages)
     yield "thought", any(turn.thoughts for turn in turns)
-    for action in Turn.of(_unbroken(run.messages)).actions:
-        if action.call.name in writing:
+    unbroken = Turn()  # the same run, as one single turn
+    for message in run.messages:
+        if not isinstance(message, User):
+            unbroken.add(message)
+    for action in unbroken.actions:
+        if fits(action.call.name, guarded):
             yield "near", action.thought is not None
     for turn in turns:
-        yield from _of_replies(turn, writing)
+        yield from _of_turn(turn, guarded)
         for action in turn.actions:
             yield "failed", action.result.is_error
-            if action.call.name in writing:
+            if fits(action.call.name, guarded):
                 yield "behind", action.thought is not None
-        for times in turn.repeats.values():
-            for place in range(times):
-                yield "repeat", place > 0
 
 
-def _unbroken(messages: Iterable[Message]) -> Iterator[Message]:
-    """The same run, as one single turn."""
-    for message in messages:
-        if isinstance(message, User):
-            message = replace(message, kind="nudge")
-        yield message
-
-
-def _of_replies(turn: Turn, writing: set[str]) -> Iterator[tuple[str, bool]]:
-    """What is so in the replies of a turn."""
+def _of_turn(turn: Turn, guarded: Sequence[str]) -> Iterator[tuple[str, bool]]:
+    """What is so in a turn: of its repeats, and of its replies."""
+    for times in turn.repeats.values():
+        for place in range(times):
+            yield "repeat", place > 0
     ran = {action.call.id for action in turn.actions}
     signal = None  # of the last thought
+    ends_in_words = False
     for reply in turn.replies:
+        ends_in_words = not reply.tool_calls
         for call in reply.tool_calls:
             if call.name == THINK_NAME:
                 signal = should_continue(call)
             elif call.id in ran:
                 yield "after done", signal is False
-                if call.name in writing:
+                if fits(call.name, guarded):
                     yield "reasoned", bool(reply.thinking.strip())
                     yield "spoken", bool(reply.words)
-    ends_in_words = turn.reply is not None and not turn.reply.tool_calls
     yield "promise", signal is True and ends_in_words
 
 
-def groups(runs: Sequence[Run], by: str = "") -> dict[str, list[Run]]:
+def groups(runs: Sequence[Run], by: str) -> dict[str, list[Run]]:
     """All runs, and those for each value of the fact `by`."""
     found = {"all": list(runs)}
     for run in runs:
@@ -133,17 +119,8 @@ def groups(runs: Sequence[Run], by: str = "") -> dict[str, list[Run]]:
     return found
 
 
-def usual_fact(runs: Sequence[Run]) -> str:
-    """The fact by which runs are grouped where nothing else is asked: the reward, if it has few
-    values.
-    """
-    if len(groups(runs, REWARD)) <= MOST_GROUPS:
-        return REWARD
-    return ""
-
-
-def table(log: Log, guarded: Sequence[str] = (), *, by: str = "") -> Section:
-    """What is counted, with intervals: of all runs and, with `by`, of each group."""
+def table(log: Log, guarded: Sequence[str] = (), *, by: str = "reward") -> Section:
+    """What is counted, with intervals: of all runs, and for each value of the fact `by`."""
     header = ["what"]
     cells: dict[str, list[str]] = defaultdict(list)
     for name, runs in groups(log.runs, by).items():
@@ -153,8 +130,16 @@ def table(log: Log, guarded: Sequence[str] = (), *, by: str = "") -> Section:
         cells[UNREAD].append(str(sum(len(run.unread) for run in runs)))
     cells[UNREAD][0] = str(len(log.unread))  # of all, with the lines of no run
     rows = [[what, *shares] for what, shares in cells.items()]
-    title = f"{words.counted(len(log.runs), 'run')} ({log.format or 'plain messages'})"
-    return Section(title, REMARK, [header, *rows])
+    return Section(
+        f"{words.counted(len(log.runs), 'run')} ({log.format or 'plain messages'})",
+        REMARK,
+        [header, *rows],
+    )
+
+
+def to_html(table: Section, unread: Sequence[str]) -> str:
+    """A page of the table, and of what could not be read."""
+    return rendered("runs.html.j2", table=table, unread=unread)
 
 
 def _share(part: int, whole: int) -> str:

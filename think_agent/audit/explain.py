@@ -4,14 +4,12 @@ Limitations: an agent is asked what it would do now. Where its settings were oth
 differs from what was recorded, and that is said (`as_recorded`).
 """
 
-import os
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from ..agent import Agent, Saved
+from ..agent import Agent
 from ..loop import AskHuman, CallModel, CallTool, Check, Done, Refuse, Step, next_step
 from ..messages import Assistant, Checked, Ended, Message, Started, ToolResult, User, Verdict
-from ..transcript import Transcript
 from ..turn import Turn
 
 
@@ -27,17 +25,11 @@ class Explained(NamedTuple):
     as_recorded: bool
 
 
-def explain(agent: Agent, transcript: Saved) -> list[Explained]:
+def explain(agent: Agent, transcript: Iterable[Message]) -> list[Explained]:
     """Each step of a transcript, planned anew from what stood before it. While a turn is open, the
-    last one is what this agent would do next. `transcript` is in memory, or the path of a file.
+    last one is what this agent would do next.
     """
-    if isinstance(transcript, (str, os.PathLike)):
-        with Transcript(transcript, agent.made_of(), now=agent.now()) as file:
-            return list(_explained(agent, file))
-    return list(_explained(agent, transcript))
-
-
-def _explained(agent: Agent, transcript: Iterable[Message]) -> Iterator[Explained]:
+    explained: list[Explained] = []
     turn = Turn()
     policies = agent.policies()
     for recorded in _by_step(transcript):
@@ -52,9 +44,10 @@ def _explained(agent: Agent, transcript: Iterable[Message]) -> Iterator[Explaine
                     planned.append((policy.__name__, changed))
                 step = changed
             as_recorded = not came or _fits(step, came[-1])
-            yield Explained(tuple(planned), tuple(came), as_recorded)
+            explained.append(Explained(tuple(planned), tuple(came), as_recorded))
         for message in recorded:
             turn.add(message)
+    return explained
 
 
 def _by_step(transcript: Iterable[Message]) -> Iterator[list[Message]]:

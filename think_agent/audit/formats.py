@@ -14,7 +14,6 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ..messages import Assistant, Json, ToolCall, ToolResult, User
-from ..text import json_text
 from ..wire.incoming import arguments_of
 from .runs import Said
 
@@ -43,7 +42,6 @@ OTHERS = (  # logs that are known by fields that stand together, and are refused
     ("SWE-agent", {"action", "thought"}),
     ("LangSmith", {"run_type", "inputs"}),
     ("OpenTelemetry", {"resourceSpans"}),
-    ("Gemini or the AI SDK", {"role", "parts"}),
 )
 BOOKKEEPING = {  # types of rows in which Claude Code notes something for itself
     "agent-name",
@@ -200,11 +198,8 @@ def _read_step(row: Json) -> Iterator[Said]:
 
 def _read_result(part: Json) -> Iterator[Said]:
     """What a call gave, as text. Whether it failed is the log's word; else its text says it."""
-    given = _first(part, "content", "output")
-    if isinstance(given, dict):
-        given = json_text(given)
     text = ""
-    for piece in _parts(given):
+    for piece in _parts(_first(part, "content", "output")):
         if isinstance(piece.get("text"), str):
             text += piece["text"]
         else:

@@ -3,7 +3,7 @@
     log = read_log("runs.json")
     log.runs[0].messages
 
-Rule 1: a file is JSON or JSON lines, as it is or as .gz: a list of rows, an object that holds one
+Rule 1: a file is JSON or JSON lines: a list of rows, an object that holds one
         (`steps`, `messages`, `traj`, `input`), or a list or lines of these. What else such an
         object holds (a reward, a task) is carried along as it stands, and never computed.
 Rule 2: what could not be read is said, with its run and row.
@@ -12,9 +12,7 @@ Limitations: a log does not tell what was forced, so thoughts count as volunteer
 that a call carries.
 """
 
-import gzip
 import json
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
@@ -27,7 +25,6 @@ from .reading import Unreadable, read_line
 from .runs import Run
 
 ATIF = "convert it to ATIF, as Harbor and other tools do, and read that"
-BROKEN = (OSError, EOFError, zlib.error, TypeError, ValueError, RecursionError)
 Rows = dict[int, Any]  # by number: of the line, or in their list
 
 
@@ -51,7 +48,7 @@ def read_log(path: str | Path, format: str = "", thinks: Sequence[str] = ()) -> 
         values, unread = _values(Path(path).read_bytes())
         logged = list(_runs(values.items()))
         runs = [_run(rows, facts, thinks) for rows, facts in logged]
-    except BROKEN as error:
+    except (OSError, TypeError, ValueError, RecursionError) as error:
         raise FileError(f"{path}: it cannot be read: {error}") from error
 
     found = format_of(chain.from_iterable(rows.values() for rows, _ in logged))
@@ -73,7 +70,7 @@ def _places(runs: Iterable[Run]) -> Iterator[str]:
 def is_transcript(path: str | Path) -> bool:
     """Is this a transcript of this kit? Then one of its lines says so."""
     with Path(path).open("rb") as file:
-        return any(not isinstance(read_line(line), Unreadable) for line in file)
+        return any(not isinstance(read_line(line, 0), Unreadable) for line in file)
 
 
 # From a file to rows.
@@ -81,8 +78,6 @@ def is_transcript(path: str | Path) -> bool:
 
 def _values(data: bytes) -> tuple[Rows, list[str]]:
     """The JSON of a file, one value or one a line, by line; and the lines that are none."""
-    if data.startswith(b"\x1f\x8b"):
-        data = gzip.decompress(data)
     text = data.decode("utf-8-sig")
     try:
         return {1: json.loads(text)}, []
@@ -124,8 +119,8 @@ def _runs(values: Iterable[tuple[int, Any]]) -> Iterator[tuple[Rows, Json]]:
                 yield from _logged(said, facts)
                 continue
         alone.setdefault(agent, {})[number] = value
-    for agent, rows in alone.items():
-        yield rows, {"agent": agent} if agent else {}
+    for rows in alone.values():
+        yield rows, {}
 
 
 def _logged(said: Any, facts: dict[Any, Any]) -> Iterator[tuple[Rows, Json]]:

@@ -12,7 +12,6 @@ The look is in page.css, the structure in the templates; this module prepares wh
 """
 
 import json
-from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -38,17 +37,11 @@ def chapters(turn: Turn) -> list[list[Step | Note]]:
 
 def to_html(report: Report) -> str:
     """The page of a run."""
-    return _page("run.html.j2", report=report)
+    return rendered("run.html.j2", report=report)
 
 
-def runs_to_html(
-    name: str, remark: str, rows: Sequence[Sequence[str]], unread: Sequence[str]
-) -> str:
-    """The page of many runs: the table of what was counted in them, and what could not be read."""
-    return _page("runs.html.j2", name=name, remark=remark, rows=rows, unread=unread)
-
-
-def _page(file: str, **shown: Any) -> str:
+def rendered(file: str, **shown: Any) -> str:
+    """The page that a template makes of what it shows."""
     page: str = _templates().get_template(file).render(words=words, **shown)
     return page.lstrip()
 
@@ -57,9 +50,11 @@ def _page(file: str, **shown: Any) -> str:
 def _templates() -> Any:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined  # only a page needs them
 
-    files = FileSystemLoader(Path(__file__).parent)
     templates = Environment(
-        autoescape=True, finalize=_finalize, loader=files, undefined=StrictUndefined
+        autoescape=True,
+        finalize=_finalize,
+        loader=FileSystemLoader(Path(__file__).parent),
+        undefined=StrictUndefined,
     )
     templates.filters |= {
         "chapters": chapters,

@@ -62,7 +62,7 @@ def read(path: str | Path) -> Record:
     return Record(header, tuple(entries), warnings)
 
 
-def read_line(line: bytes, number: int = 0) -> Json | Entry:
+def read_line(line: bytes, number: int) -> Json | Entry:
     """A header, as a dict, a message, or what cannot be read."""
     try:
         found: Json = json.loads(line)

@@ -1,8 +1,8 @@
 """Redaction: a run without what is not for every reader.
 
 Rule 1: a field is named as a tool or the model writes it (`order_id`); `orderId`, `Order ID` and
-        `order-id` are the same field. The messages' own fields have names, too (`text`, `thought`,
-        `thinking`, `reason`), but for those that hold a run together (STRUCTURE).
+        `order-id` are the same field. The messages' own fields (`text`, `thinking`, `reason`) are
+        no such fields: a tool may have an argument of that name, and it alone is hidden.
 Rule 2: every field of every message is walked. The value of a hidden field is removed where it
         stands, and wherever else it occurs: in any text, JSON or not, and inside a longer word.
 Rule 3: what cannot be looked into is left out whole, and that is said: a provider's own form of a
@@ -22,39 +22,12 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any
 from urllib.parse import quote
 
-from ..messages import MESSAGES, ToolCall
 from ..text import json_text
 from ..wire.json_reading import json_at, json_value
 from .reading import Entry
 
 REDACTED = "[redacted]"
 SHORTEST_VALUE = 3  # characters; removing every "1" and "ok" would remove the run
-STRUCTURE = {  # fields of messages that cannot be hidden by their name; values in them are removed
-    "id",
-    "call_id",
-    "name",
-    "type",
-    "kind",
-    "decision",
-    "exit",
-    "key",
-    "at",
-    "line",
-    "model",
-    "tool_choice",
-    "enforced",
-    "stop_reason",
-    "provider",
-    "dialect",
-    "usage",
-    "tool_calls",
-    "refused",
-    "recovered",
-    "is_error",
-    "in_doubt",
-    "signed",
-    "native",
-}
 OPAQUE = {  # fields in which values cannot be looked for
     "native": "what a provider keeps of a reply in its own form",
     "raw": "a line that cannot be read",
@@ -76,7 +49,6 @@ class Redaction:
         self._missing = dict(self._fields)  # not found yet
         self._left_out: set[str] = set()  # what could not be looked into
         self._values: dict[int, set[str]] = defaultdict(set)  # in lower case, by their length
-        self._starts: set[str] = set()  # the letters with which they begin
         spellings = "|".join(r"[\s_-]?".join(map(re.escape, name)) for name in self._fields)
         self._named = re.compile(rf"(?i)(?<![a-z0-9])({spellings})[\\\"'\s]*[:=>]\s*")
         for entry in entries:
@@ -108,14 +80,11 @@ class Redaction:
 
     def _changed(self, value: Any) -> Iterator[tuple[str, Any]]:
         """The fields of a message, or of the report, without what is to be hidden."""
-        is_message = isinstance(value, (*MESSAGES, ToolCall))
         for each in fields(value):
             old = getattr(value, each.name)
             if each.name in OPAQUE and old is not None:
                 self._left_out.add(OPAQUE[each.name])
                 yield each.name, REDACTED
-            elif is_message and each.name not in STRUCTURE:
-                yield each.name, self._item(each.name, old)
             elif not isinstance(old, int | float):  # figures of the report, and tokens
                 yield each.name, self.hide(old)
 
@@ -139,7 +108,6 @@ class Redaction:
             for spelling in _spellings(str(value).strip()):
                 if len(spelling) >= SHORTEST_VALUE:
                     self._values[len(spelling)].add(spelling.lower())
-                    self._starts.add(spelling[0])
 
     def _masked(self, text: str) -> str:
         """A text without the hidden fields that it names, and without hidden values."""
@@ -169,13 +137,10 @@ class Redaction:
         return value.end()
 
     def _without_values(self, text: str) -> str:
-        if not self._starts:
-            return text
         lengths = sorted(self._values, reverse=True)
         pieces: list[str] = []
         last = 0
-        for start in re.finditer(f"(?i)[{re.escape(''.join(self._starts))}]", text):
-            at = start.start()
+        for at in range(len(text)):
             for length in lengths:
                 if at >= last and text[at : at + length].lower() in self._values[length]:
                     pieces += [text[last:at], REDACTED]

@@ -109,14 +109,6 @@ class Step:
             if call.status == "not run" and name != THINK_NAME:
                 yield f"{name}: not run."
 
-    @property
-    def alarms(self) -> Iterator[str]:
-        """The events that nobody should miss."""
-        for call in self.calls:
-            for event in call.events:
-                if event.is_warning:
-                    yield f"{call.call.name}: {event.text}"
-
 
 @dataclass
 class Turn:
@@ -125,7 +117,6 @@ class Turn:
     `cause`: why its last reply broke off; empty where it did not. `figures`: its last line.
     """
 
-    number: int
     request: User | None = None
     exit: str | None = None
     answer: str = ""
@@ -144,24 +135,26 @@ class Report:
     turns: list[Turn]
 
     @property
-    def warnings(self) -> Iterator[tuple[int, str]]:
-        """Everything worth a look, each with the number of its step (0: the file, or a turn)."""
+    def warnings(self) -> Iterator[tuple[int | None, str]]:
+        """Everything worth a look, each with the number of its step (None: the file, or a turn)."""
         for text in self.problems:
-            yield 0, text
+            yield None, text
         for turn in self.turns:
             for entry in turn.entries:
                 if isinstance(entry, Step):
-                    for text in [*entry.alarms, *entry.warnings]:
+                    for event in entry.events:
+                        if event.is_warning:
+                            yield entry.number, event.text
+                    for text in entry.warnings:
                         yield entry.number, text
                 elif entry.is_warning:
-                    yield 0, entry.text
+                    yield None, entry.text
 
 
 def to_json_report(report: Report) -> Json:
-    """The report as one JSON object, field by field, with the exit of its last turn."""
-    warnings = [{"step": step or None, "text": text} for step, text in report.warnings]
-    exit = report.turns[-1].exit if report.turns else None
-    return {"exit": exit, **asdict(report), "warnings": warnings}
+    """The report as one JSON object, field by field."""
+    warnings = [{"step": step, "text": text} for step, text in report.warnings]
+    return {**asdict(report), "warnings": warnings}
 
 
 # From a transcript to its Report.
@@ -174,13 +167,13 @@ def report(
     exit: str | None = None,
     warnings: Iterable[str] = (),
     redact: Iterable[str] = (),
-    guarded: Sequence[str] | None = None,
+    guarded: Sequence[str] = ("*",),
 ) -> Report:
     """The report of a transcript: `report(outcome.transcript, exit=outcome.exit)`, or of what
     `audit.read` found in a file.
 
-    `redact` names the fields to hide (`redaction.py`). `guarded` are patterns of the tools
-    whose calls are decisions (`"book_*"`); without them the header says which tools only read.
+    `redact` names the fields to hide (`redaction.py`). `guarded` are patterns of the tools whose
+    calls are decisions (`"book_*"`), where neither starts nor the header say which only read.
     """
     header = header or {}
     builder = _Builder(header, entries, guarded)
@@ -197,9 +190,7 @@ def report(
 class _Builder:
     """Takes entry after entry; steps and thoughts are counted through all turns."""
 
-    def __init__(
-        self, header: Json, entries: Iterable[Entry], guarded: Sequence[str] | None
-    ) -> None:
+    def __init__(self, header: Json, entries: Iterable[Entry], guarded: Sequence[str]) -> None:
         self.turns: list[Turn] = []
         self._guarded = guarded
         self._read_only = {t["name"] for t in header.get("tools", []) if t.get("read_only")}
@@ -242,7 +233,7 @@ class _Builder:
         is_request = isinstance(entry, User) and entry.kind == "person"
         if is_request or not self.turns:
             self.end(None)
-            self.turns.append(Turn(len(self.turns) + 1))
+            self.turns.append(Turn())
         elif ended and isinstance(entry, MESSAGES):
             text = f"The run ended here, and was taken up again: {words.ended(ended.exit)}"
             self.turns[-1].entries.append(Note(text, ended))
@@ -262,11 +253,9 @@ class _Builder:
 
     def _is_decision(self, name: str) -> bool:
         """Does this tool change something? Where starts are noted, its start will say it."""
-        if name == THINK_NAME:
+        if self._has_starts or name == THINK_NAME:
             return False
-        if self._guarded is not None:
-            return any(fnmatchcase(name, pattern) for pattern in self._guarded)
-        return not self._has_starts and name not in self._read_only
+        return name not in self._read_only and fits(name, self._guarded)
 
     def _answer(self, call: Call, answer: Answer) -> None:
         """Go on with what is said about a call."""
@@ -333,8 +322,9 @@ class _Builder:
     def _leave(self, call: Call) -> None:
         """Something else follows: a call that was started last has not returned."""
         if call.events and isinstance(call.events[-1].entry, Started):
-            text = "the run was stopped inside it: it may have happened"
-            call.events.append(Note(text, is_warning=True))
+            call.events.append(
+                Note("the run was stopped inside it: it may have happened", is_warning=True)
+            )
 
     def end(self, exit: str | None) -> None:
         """Nothing follows in this turn; `exit` is how it ended, where the caller knows."""
@@ -359,9 +349,13 @@ class _Builder:
             "models": [name for name in self._models if name],
             "actions": len(self._actions),
             "failed": sum(action.result.is_error for action in self._actions),
-            "behind_a_thought": len(self._actions) - came_about["none"],
             "came_about": dict(came_about),
         }
+
+
+def fits(name: str, patterns: Iterable[str]) -> bool:
+    """Does the name of a tool fit one of the patterns (`"book_*"`)?"""
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def _in_words(entry: Entry) -> Note:

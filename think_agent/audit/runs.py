@@ -8,7 +8,7 @@ Rule 3: what could not be read is noted, with its row: also calls without a resu
         without a call.
 """
 
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import count
@@ -29,7 +29,7 @@ class Run:
     `unread`: what could not be read, each with its row.
     """
 
-    def __init__(self, facts: Json, thinks: Sequence[str] = ()) -> None:
+    def __init__(self, facts: Json, thinks: Sequence[str]) -> None:
         self.facts = facts
         self.header: Json = {}
         self.messages: list[Message] = []
@@ -38,7 +38,7 @@ class Run:
         self._thinks = thinks
         self._said: list[User | Parts] = []
         self._replies: dict[str, Parts] = {}  # by their id; the last one without an id by ""
-        self._results: dict[str, deque[tuple[int, ToolResult]]] = defaultdict(deque)
+        self._results: dict[str, list[tuple[int, ToolResult]]] = defaultdict(list)
         self._numbers = count(1)
 
     def add(self, said: Said, reply: str = "") -> None:
@@ -100,7 +100,7 @@ class Run:
         """The result of a call, where there is one; `ours` is that call as it is read."""
         for key in (call.id, call.name, ""):
             if self._results[key]:
-                _, result = self._results[key].popleft()
+                _, result = self._results[key].pop(0)
                 return [replace(result, call_id=ours.id, name=ours.name)]
         self.add(f"a call without a result: {call.name}")
         return []

@@ -111,14 +111,9 @@ def checked(check: Checked) -> str:
     return f"✗ {check.name}: {check.missing}"
 
 
-def how(code: str) -> str:
-    """How a thought came, as in "a … thought"."""
-    return HOW.get(code, code)
-
-
 def behind(came_about: Mapping[str, int]) -> str:
     """How the thoughts came that actions stand behind: `1 forced by tool choice, 2 …`."""
-    parts = [f"{number} {how(code)}" for code, number in came_about.items()]
+    parts = [f"{number} {HOW[code]}" for code, number in came_about.items()]
     return ", ".join(parts) or "none"
 
 
@@ -166,8 +161,8 @@ def tokens(usage: Usage) -> str:
     return f"{about}{usage.input_tokens:,} tokens in{cached}, {usage.output_tokens:,} out"
 
 
-def duration(seconds: float | None) -> str:
-    """A time span as a person says it; empty when it is unknown."""
+def duration(seconds: float) -> str:
+    """A time span as a person says it; empty when it is unknown (0)."""
     if not seconds:
         return ""
     if seconds < 0.05:
@@ -205,12 +200,17 @@ def cause(reply: Assistant | None) -> str:
     return CAUSES.get(reply.cause or reply.stop_reason, reply.cause)
 
 
-def figures(exit: str | None, turn: Turn, seconds: float | None) -> str:
+def figures(exit: str | None, turn: Turn, seconds: float) -> str:
     """The last line of a run: `✓ done · 3 actions, each behind a thought · 6 model calls · …`."""
-    calls = counted(len(turn.replies), "model call")
     missing = [f"missing: {check.missing}" for check in turn.missing]
-    actions = thought_of(turn.actions)
-    return joined(ended(exit), *missing, actions, calls, tokens(turn.usage), duration(seconds))
+    return joined(
+        ended(exit),
+        *missing,
+        thought_of(turn.actions),
+        counted(len(turn.replies), "model call"),
+        tokens(turn.usage),
+        duration(seconds),
+    )
 
 
 def thought_of(actions: Collection[Action]) -> str:

@@ -29,9 +29,8 @@ from ..audit import (
 )
 from ..audit.formats import FORMATS
 from ..audit.imports import is_transcript
-from ..audit.page import runs_to_html
 from ..audit.redaction import Redaction
-from ..audit.report import Note, Step
+from ..audit.report import Note, Step, fits
 from ..errors import FileError
 from ..evaluation import tables
 from ..messages import Checked, Json, ToolResult, User, Verdict
@@ -65,11 +64,11 @@ def show(made: Report, view: RunView) -> None:
     view.print(f"Actions by the thought behind them: {words.behind(made.figures['came_about'])}")
     for text in made.problems:
         view(Notice(text))
-    for turn in made.turns:
+    for number, turn in enumerate(made.turns, 1):
         request = "(none)"
         if turn.request:
             request = turn.request.text
-        view.print(f"\nRequest {turn.number}: {request}")
+        view.print(f"\nRequest {number}: {request}")
         for entry in turn.entries:
             _show_entry(entry, view)
         view.end(turn.exit, turn.answer, turn.cause, turn.figures)
@@ -154,7 +153,7 @@ def _show_run(record: Record, options: Json) -> None:
         header=record.header,
         warnings=record.warnings,
         redact=options["redact"],
-        guarded=options["guarded"] or None,
+        guarded=options["guarded"] or ["*"],
     )
     if html:
         write_page(html, to_html(made))
@@ -175,17 +174,16 @@ def _table(log: Log, options: Json) -> tables.Section:
     tools = sorted(counts.tools_of(log.runs))
     known = f"no call in the log fits; its tools: {', '.join(tools)}"
     patterns = options["guarded"]
-    for pattern in patterns:
-        if not counts.fitting(tools, [pattern]):
-            say(f"--guarded {pattern}: {known}")
-    if patterns and not counts.fitting(tools, patterns):
+    unknown = [each for each in patterns if not any(fits(tool, [each]) for tool in tools)]
+    for pattern in unknown:
+        say(f"--guarded {pattern}: {known}")
+    if patterns and len(unknown) == len(patterns):
         raise click.UsageError(f"--guarded: {known}")
 
     facts = set[str]().union(*[run.facts for run in log.runs])
     if options["by"] and options["by"] not in facts:
         raise click.UsageError(f"--by {options['by']}: the log has {', '.join(sorted(facts))}")
-    by = options["by"] or counts.usual_fact(log.runs)
-    return counts.table(log, patterns, by=by)
+    return counts.table(log, patterns, by=options["by"] or "reward")
 
 
 def _show_each(log: Log, options: Json, table: tables.Section) -> None:
@@ -200,7 +198,7 @@ def _show_table(log: Log, options: Json, table: tables.Section) -> None:
         raise click.UsageError(f"--redact: of {len(log.runs)} runs there is only the table")
     html = options["html"]
     if html:
-        write_page(html, runs_to_html(table.name, table.remark, table.rows, log.unread))
+        write_page(html, counts.to_html(table, log.unread))
         say(f"wrote {html}")
     if options["json"]:
         header, *rows = table.rows
