@@ -142,8 +142,7 @@ def transformed(schema: Json, change: Change, *, recursive: Json | None = None) 
             raise TypeError(f"the type {kind} is recursive; pass it as JSON text")
         return recursive
 
-    inlined = walk(schema, ())
-    assert isinstance(inlined, dict)
+    inlined: Json = walk(schema, ())
     return inlined
 
 

@@ -26,7 +26,6 @@ from typing import Any, Literal, TypeAlias
 
 import pydantic
 
-from demos.refund.dialects import speaking as speaking
 from demos.refund.floors import FLOORS as FLOORS
 from demos.refund.shop import HERE, INSTRUCTIONS, Order, Ruling, Shop, ShopError
 from demos.refund.stand_ins import STAND_INS as STAND_INS

@@ -37,7 +37,6 @@ except ImportError as error:
     raise ImportError(advice) from error
 
 from .. import __version__
-from ..errors import ModelError
 from ..messages import MESSAGES, Assistant, Checked, Json, Spoken, ToolResult, Usage, User
 from ..outcome import Outcome
 from ..running import Event
@@ -78,8 +77,6 @@ class Spans(AbstractContextManager["Spans", None]):
         failed: Json = {}
         if error is not None:  # without one, somebody left a stream early
             failed = {"error.type": type(error).__name__}
-        if isinstance(error, ModelError):
-            self._record("chat", {"gen_ai.operation.name": "chat", **failed}, SpanKind.CLIENT)
         _end(self._agent, failed, str(error))
         self._agent = None
 
