@@ -24,7 +24,6 @@ import stat
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Self
 
 from .errors import TranscriptError
 from .messages import Json, Message, from_json, to_json
@@ -39,7 +38,7 @@ def utc_now() -> str:
 
 
 class Transcript:
-    """The messages of a file. The file is open until `close` or the end of a `with` block. You can
+    """The messages of a file. The file is open until `close`. You can
     iterate over the messages. Only `append` changes them, and it writes before it returns.
     `notices`: what somebody who goes on with the file should know.
 
@@ -100,12 +99,6 @@ class Transcript:
         if os.getpid() == self._pid:
             _unlock(self._file)
         self._file.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *raised: object) -> None:
-        self.close()
 
     def _load(self) -> Json | None:
         """Read the file. Returns its last header, or None if there is nothing in it yet."""

@@ -78,7 +78,7 @@ def test_it_says_what_the_outcome_says(order, force):
     outcome = refund(f"Refund {order}", force=force)
     made = report(outcome.transcript)
     [turn] = made.turns
-    assert turn.figures.startswith(words.figures(outcome.exit, outcome.turn, None))
+    assert turn.figures.startswith(words.figures(outcome.exit, outcome.turn))
     assert turn.answer == outcome.answer
     texts = {made.thought: made.text for made in thoughts(made)}
     assert tuple(texts.values()) == outcome.thoughts

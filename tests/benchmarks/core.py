@@ -23,6 +23,7 @@ import json
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -73,7 +74,7 @@ def marginal(places: tuple[int, ...]) -> dict[int, tuple[float, float]]:
 
 def opened(path: Path) -> None:
     """Open a file: read it, and check every message."""
-    with Transcript(path, {}, now=""):
+    with closing(Transcript(path, {}, now="")):
         pass
 
 

@@ -2,6 +2,7 @@
 execute is counted.
 """
 
+from contextlib import closing
 from itertools import islice
 
 import pytest
@@ -66,7 +67,10 @@ def test_opening_a_file_and_going_on_in_it(tmp_path):
         assert written(path, turns) == 7 * turns
         agent = busy_agent()
         agent.model = ScriptedModel([(think("due", False), call("pay", order=1)), "Done."])
-        with counted() as found, Transcript(path, agent.made_of(), now=agent.now()) as file:
+        with (
+            counted() as found,
+            closing(Transcript(path, agent.made_of(), now=agent.now())) as file,
+        ):
             assert len(Turn.of(file).history.spoken) == 5 * turns
         opened[turns] = found.total()
         events = agent._events("And ORD-003?", path, False)

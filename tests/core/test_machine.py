@@ -8,6 +8,7 @@ messages and by what the tools saw, with the naive oracle; no rule asks the kit'
 
 import tempfile
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -252,7 +253,7 @@ class Machine:
         if self.in_file:
             from think_agent.transcript import Transcript
 
-            with Transcript(path, self.agent().made_of(), now=NOW) as transcript:
+            with closing(Transcript(path, self.agent().made_of(), now=NOW)) as transcript:
                 transcript.append(verdict)
 
     def judge_end(self, outcome: Outcome) -> None:

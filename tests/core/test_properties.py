@@ -12,6 +12,7 @@ import threading
 import zlib
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -145,7 +146,7 @@ class World:
     def begin(self, folder: str) -> tuple[End, list[Message], Path]:
         """A second turn in a file that holds a first one."""
         agent, path = self.agent(), Path(folder) / "run.jsonl"
-        with Transcript(path, agent.made_of(), now=NOW) as transcript:
+        with closing(Transcript(path, agent.made_of(), now=NOW)) as transcript:
             for message in HISTORY:
                 transcript.append(message)
         return ended(agent.run, "go", transcript=path), kept(path), path

@@ -8,6 +8,7 @@ import contextlib
 import itertools
 import resource
 import threading
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -171,7 +172,7 @@ def test_a_request_that_is_no_text_makes_no_file(text, tmp_path):
 
 
 def test_a_transcript_takes_nothing_but_append(tmp_path):
-    with Transcript(tmp_path / "run.jsonl", {}, now=NOW) as transcript:
+    with closing(Transcript(tmp_path / "run.jsonl", {}, now=NOW)) as transcript:
         with pytest.raises(AttributeError):
             transcript.extend([User("Hi")])
         with pytest.raises(TypeError):

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -47,14 +48,14 @@ def opened(path: Path, **made_of: str) -> Transcript:
 
 
 def written(path: Path, said=SAID) -> Path:
-    with opened(path) as transcript:
+    with closing(opened(path)) as transcript:
         for message in said:
             transcript.append(message)
     return path
 
 
 def read(path: Path) -> list:
-    with opened(path) as transcript:
+    with closing(opened(path)) as transcript:
         return list(transcript)
 
 
@@ -152,7 +153,7 @@ def test_a_last_line_torn_at_any_byte_is_cut_off(tmp_path):
     path = tmp_path / "torn.jsonl"
     for end in range(start, len(whole) + 1):
         path.write_bytes(whole[:end])
-        with opened(path) as transcript:
+        with closing(opened(path)) as transcript:
             complete = end >= len(whole) - 1  # only the line break may be missing
             assert list(transcript) == (SAID if complete else SAID[:-1])
             torn = [f"{path}: a torn last line was cut off."] * (start < end and not complete)
@@ -232,8 +233,9 @@ def test_resume_makes_no_file(tmp_path):
 
 HOLD = """
 import sys
+from contextlib import closing
 from think_agent.transcript import Transcript
-with Transcript(sys.argv[1], {}, now=""):
+with closing(Transcript(sys.argv[1], {}, now="")):
     print("open", flush=True)
     sys.stdin.read()
 """
@@ -296,7 +298,7 @@ def test_a_full_disk_keeps_what_was_there(tmp_path, size):
             transcript.append(message)
             kept.append(message)
 
-    with kept_limit(), opened(path) as transcript:
+    with kept_limit(), closing(opened(path)) as transcript:
         _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
         resource.setrlimit(resource.RLIMIT_FSIZE, (64 * 1024, hard))
         with pytest.raises(TranscriptError, match="cannot be written") as caught:

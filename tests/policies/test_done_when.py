@@ -3,6 +3,7 @@
 import asyncio
 import json
 import time
+from contextlib import closing
 from functools import partial
 
 import pytest
@@ -276,7 +277,7 @@ def test_a_check_without_a_record_runs_when_the_run_is_resumed(tmp_path):
         agent().run("Go.", transcript=path)
     assert agent().resume(path).exit == "signal"
     assert looks == ["first", "second", "second"]
-    with Transcript(path, {}, now="") as file:
+    with closing(Transcript(path, {}, now="")) as file:
         assert sum(isinstance(message, Checked) for message in file) == 2
 
 

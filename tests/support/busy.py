@@ -3,6 +3,7 @@ what is counted, when one asks whether a step grows dear.
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -70,7 +71,7 @@ def replied(events: Iterator[object], times: int) -> list[Message]:
 def written(path: Path, turns: int) -> int:
     """Write a file of so many turns; its messages."""
     agent = busy_agent()
-    with Transcript(path, agent.made_of(), now=agent.now()) as file:
+    with closing(Transcript(path, agent.made_of(), now=agent.now())) as file:
         for number in range(turns):
             thinks = ToolCall(f"t{number}", "think", think("it is due", False).arguments)
             pays = ToolCall(f"p{number}", "pay", {"order": number})

@@ -10,6 +10,7 @@ a number.
 import os
 import signal
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from datetime import date
 from multiprocessing import get_context
@@ -69,7 +70,7 @@ def watched(tool: Tool, point: Point) -> Tool:
 
 def said(path: Path) -> list[Message]:
     """The messages in the file."""
-    with Transcript(path, {}, now="") as transcript:
+    with closing(Transcript(path, {}, now="")) as transcript:
         return list(transcript)
 
 

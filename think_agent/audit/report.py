@@ -339,7 +339,7 @@ class _Builder:
             turn.exit = exit or step.exit
             turn.answer = step.answer
         turn.cause = words.cause(reading.reply)
-        turn.figures = words.figures(turn.exit, reading, reading.seconds)
+        turn.figures = words.figures(turn.exit, reading)
         self._actions += reading.actions
 
     def figures(self) -> Json:

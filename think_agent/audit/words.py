@@ -200,7 +200,7 @@ def cause(reply: Assistant | None) -> str:
     return CAUSES.get(reply.cause or reply.stop_reason, reply.cause)
 
 
-def figures(exit: str | None, turn: Turn, seconds: float) -> str:
+def figures(exit: str | None, turn: Turn) -> str:
     """The last line of a run: `✓ done · 3 actions, each behind a thought · 6 model calls · …`."""
     missing = [f"missing: {check.missing}" for check in turn.missing]
     return joined(
@@ -209,7 +209,7 @@ def figures(exit: str | None, turn: Turn, seconds: float) -> str:
         thought_of(turn.actions),
         counted(len(turn.replies), "model call"),
         tokens(turn.usage),
-        duration(seconds),
+        duration(turn.seconds),
     )
 
 

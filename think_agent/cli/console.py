@@ -121,7 +121,7 @@ class RunView:
                 self._grow(event)
             case Outcome():
                 self.stop()
-                figures = words.figures(event.exit, event.turn, event.turn.seconds)
+                figures = words.figures(event.exit, event.turn)
                 self.end(event.exit, event.answer, words.cause(event.turn.reply), figures)
             case User(kind="person"):
                 self._begin(event)

@@ -40,7 +40,8 @@ def main() -> int:
 
 def run(command: click.Command, prog: str, words: list[str] | None = None) -> int:
     """Run a command line, that of this process where no `words` are given; the exit code."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # it ends a run as Ctrl-C does
+    # It ends a run as Ctrl-C does, also where asyncio handles that.
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     warnings.showwarning = lambda message, *_: say(str(message))
     for stream in (sys.stdin, sys.stdout, sys.stderr):
         accept_any_text(stream)

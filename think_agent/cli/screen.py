@@ -59,7 +59,8 @@ def block(icon: str, style: str, text: str) -> Table:
     grid.add_column(no_wrap=True)
     grid.add_column(ratio=1, overflow="fold")
     indent = " " * (2 - cell_len(icon))
-    grid.add_row(Text(indent + icon), Text(sanitize(text), style))
+    shown = sanitize(text).replace(',"', ', "')  # JSON without a space could not be wrapped
+    grid.add_row(Text(indent + icon), Text(shown, style))
     return grid
 
 
