@@ -5,6 +5,7 @@ import pytest
 from tests.readable import APART, AT_MOST, TESTS, count, exceeded, measure, parts
 from tests.support.sizes import files, tokens_and_lines
 
+
 @pytest.mark.parametrize("name", AT_MOST)
 def test_within_its_limits(name):
     assert exceeded(name) == {}
