@@ -1,11 +1,17 @@
 """The package stays readable: the limits of `tests/readable.py`, and what it counts."""
 
+import sys
+
 import pytest
 
 from tests.readable import APART, AT_MOST, TESTS, count, exceeded, measure, parts
 from tests.support.sizes import files, tokens_and_lines
 
+# Later Pythons count the tokens of an f-string apart.
+ON_3_11 = pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="tokens as 3.11 counts them")
 
+
+@ON_3_11
 @pytest.mark.parametrize("name", AT_MOST)
 def test_within_its_limits(name):
     assert exceeded(name) == {}
