@@ -1,5 +1,6 @@
 """The simulator of costs, against cases that were computed by hand; and what the page promises."""
 
+import re
 from collections.abc import Collection
 from dataclasses import replace
 
@@ -17,6 +18,7 @@ from tests.benchmarks.caches import (
     bill_of,
     responses_blocks,
 )
+from tests.support.sizes import ROOT
 
 MARKS = Rules("m", 100, 1.25, 0.1, 1.0, 5.0, marks_only=True, source="")
 PREFIXES = replace(MARKS, marks_only=False, writes=1.0)
@@ -162,3 +164,10 @@ def test_every_side_reads_all_thirty_files(side):
     _, transcript = costs.played("openai-responses", costs.THIRTY, side)
     read = [message for message in transcript if costs._is_read(message)]
     assert len(read) == costs.FILES
+
+
+def test_the_readme_has_the_figure_of_the_page():
+    page = costs.PAGE.read_text(encoding="utf-8")
+    [dollars] = re.findall(r"A thousand recorded thoughts cost about (\$\d\.\d\d) ", page)
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert f"a thousand thoughts [cost about {dollars}](tests/benchmarks/COSTS.md)" in readme
