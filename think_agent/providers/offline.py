@@ -1,7 +1,7 @@
 """The offline provider: a scripted stand-in, for machines without any model. No language model is
 at work in it.
 
-    connect("offline")                    echoes what was said, by way of one thought
+    connect("offline")                    echoes what was said
     connect("offline", script=function)   plays a function Request -> Assistant
     connect("offline", pace=0.03)         waits so many seconds between the pieces of a stream
 """
@@ -44,7 +44,7 @@ class Offline(ScriptedModel):
 
 
 def echo(request: Request) -> Assistant:
-    """The default script: one thought that asks to leave, then an answer that says what it is."""
+    """The default script: an answer that says what it is. A forced thought says that all is done."""
     said = ""
     for message in request.messages:
         if isinstance(message, User) and message.kind == "person":
