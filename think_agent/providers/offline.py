@@ -44,7 +44,7 @@ class Offline(ScriptedModel):
 
 
 def echo(request: Request) -> Assistant:
-    """The default script: an answer that says what it is. A forced thought says that all is done."""
+    """The default script: an answer that says what it is. A thought is given if one is forced."""
     said = ""
     for message in request.messages:
         if isinstance(message, User) and message.kind == "person":
