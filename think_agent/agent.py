@@ -177,7 +177,7 @@ class Agent(Generic[Data]):
             forcing.stop_asking,  # if force is ignored, the two before it must not force any more
             patience.patience(self._patience, on_tool_error=self._on_tool_error, ask=can_ask),
             patience.no_repeats(tools, self._max_repeats),
-            settings.limits.close,  # at a limit it ends the turn, whatever was planned
+            settings.limits.close_at_limit,  # at a limit it ends the turn, whatever was planned
             text.text(tools, ask=can_ask),
             *self._policies,
             approval.same_call,  # if your policies replaced the call, it keeps its id

@@ -147,8 +147,8 @@ def test_waiting_for_a_person_costs_no_seconds():
     times = "00:00:00Z", "00:00:02Z", "01:00:00Z", "01:00:02Z"
     turn = Turn.of(replace(m, at=f"2026-03-01T{t}") for m, t in zip(said, times, strict=True))
     step = agent().next_step(turn)
-    assert Limits(seconds=4.5).close(step, turn) == step
-    assert Limits(seconds=4).close(step, turn).say.kind == "limit"
+    assert Limits(seconds=4.5).close_at_limit(step, turn) == step
+    assert Limits(seconds=4).close_at_limit(step, turn).say.kind == "limit"
 
 
 def test_the_days_between_two_processes_cost_no_seconds(tmp_path):

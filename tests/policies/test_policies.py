@@ -92,7 +92,7 @@ def test_forcing_changes_the_tool_choice_of_a_free_call_and_nothing_else(transcr
 
 
 def limited(limit, *transcript):
-    return plan(transcript, [Limits(model_calls=limit).close])
+    return plan(transcript, [Limits(model_calls=limit).close_at_limit])
 
 
 def test_the_last_call_is_announced_where_it_is_not_final_anyway_and_then_the_turn_is_over():
@@ -108,9 +108,9 @@ def test_the_last_call_is_announced_where_it_is_not_final_anyway_and_then_the_tu
 
 def test_policies_keep_nothing():
     """The same policy object serves any number of runs, in any order."""
-    policies = [force("always"), Limits(model_calls=3).close]
+    policies = [force("always"), Limits(model_calls=3).close_at_limit]
     for paths in itertools.permutations([[ASK], ACTED, THOUGHT_OF, LEFT]):
         for path in paths:
             assert plan(path, policies) == plan(
-                path, [force("always"), Limits(model_calls=3).close]
+                path, [force("always"), Limits(model_calls=3).close_at_limit]
             )

@@ -90,7 +90,7 @@ class Limits:
             return "budget", f"{self.cost:g} in costs"
         return None
 
-    def close(self, step: Step, turn: Turn) -> Step:
+    def close_at_limit(self, step: Step, turn: Turn) -> Step:
         """The policy: at a limit no tool is called any more, and the last model call is made."""
         if isinstance(step, CallTool):
             return self._refuse_beyond(step, turn)
