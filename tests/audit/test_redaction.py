@@ -2,7 +2,6 @@
 
 import json
 import re
-import time
 from dataclasses import fields
 
 import pytest
@@ -10,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.audit.test_audit import to_text
+from tests.support.counting import grows_evenly
 from tests.support.turns import transcripts
 from think_agent.audit import report, to_atif, to_html, to_json_report
 from think_agent.audit.reading import Unreadable
@@ -139,16 +139,12 @@ def test_no_value_is_left_in_any_run(messages, end, name):
 
 
 def test_many_values_cost_no_more_than_their_number():
-    def seconds(number):
+    def redact(number: int) -> None:
         rows = "\n".join(json.dumps({"order_id": f"ORD-{n:06}"}) for n in range(number))
         said = [User("All"), ToolResult("c", "look", rows)]
-        begun = time.process_time()
         report(said, redact=["order_id"])
-        return time.process_time() - begun
 
-    seconds(100)
-    assert seconds(8_000) < 30 * max(seconds(800), 0.05)
-    assert seconds(8_000) < 5
+    assert grows_evenly(redact, 400, 4_000)
 
 
 @pytest.mark.parametrize("spelled", ["Zq7%20%C3%A9", "Zq7 \\u00e9", "zq7 É"])

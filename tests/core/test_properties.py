@@ -112,7 +112,7 @@ class World:
             does("add", lambda n: n + 1, idempotent=True),
             does("fail", fail),
             does("odd", lambda n: ODD[n]),
-            does("hang", lambda n: NEVER.wait(0.05), timeout=0.001),
+            does("hang", lambda n: NEVER.wait(1), timeout=0.001),
             does("pay", lambda n: f"paid {n}", think_first=True, **above_1),
             tool(keyed),
         ]

@@ -62,7 +62,7 @@ def ask(made: Tool, /, **arguments) -> ToolResult:
 
 def ask_async(made: Tool, /, **arguments) -> ToolResult:
     request = ToolCall("c1", made.name, arguments)
-    return asyncio.run(asyncio.wait_for(acall({made.name: made}, request), 2))
+    return asyncio.run(asyncio.wait_for(acall({made.name: made}, request), 60))
 
 
 def taking(kind, **default) -> Tool:

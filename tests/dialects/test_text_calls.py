@@ -1,7 +1,6 @@
 """Calls written as text: what is read as a call, what never is, and the same in all four ways."""
 
 import json
-import time
 
 import pytest
 from hypothesis import assume, example, given
@@ -232,9 +231,10 @@ BEGUN += ["<function=look><parameter=order_id>", "[TOOL_CALLS]look[ARGS]", "\n\t
 
 @pytest.mark.parametrize("piece", [*MARKS, *BEGUN])
 def test_hostile_texts_take_linear_time(piece):
-    start = time.process_time()
-    read_calls(piece * (300_000 // len(piece)) + "x", TOOLS)
-    assert time.process_time() - start < 1
+    def read_many(size: int) -> None:
+        read_calls(piece * (size // len(piece)) + "x", TOOLS)
+
+    assert grows_evenly(read_many, 10_000, 100_000)
 
 
 # The model around it.

@@ -73,14 +73,14 @@ def in_bytes(reply: Reply) -> list[bytes]:
 
 
 def dripping(reply: Reply) -> Reply:
-    """The same answer, a few bytes at a time, for about three seconds."""
+    """The same answer, a few bytes at a time, for about six seconds."""
 
     def drops() -> Iterator[bytes]:
         data = b"".join(in_bytes(reply))
         size = max(1, len(data) // 30)
         for at in range(0, len(data), size):
             yield data[at : at + size]
-            time.sleep(0.1)
+            time.sleep(0.2)
 
     return replace(reply, chunks=drops())
 
@@ -103,7 +103,7 @@ def test_a_reply_under_way_is_cut_at_the_deadline(provider, way, slow):
     with serving(provider, slow) as (_, model):
         began = time.monotonic()
         reply = ASK[way](model, replace(HELLO, deadline=began + 1.5))
-        assert time.monotonic() - began < 4
+        assert time.monotonic() - began < 5
     assert (reply.stop_reason, reply.cause, reply.native) == ("incomplete", "deadline", None)
     assert LONG.text.startswith(reply.text)
     assert bool(reply.text) == ("stream" in way)
@@ -443,7 +443,7 @@ def test_a_stream_that_was_cut_is_left_at_once(provider):
         return replace(reply, chunks=pieces())
 
     async def ask(model: Model) -> bool:
-        async for _ in model.astream(replace(HELLO, deadline=time.monotonic() + 0.3)):
+        async for _ in model.astream(replace(HELLO, deadline=time.monotonic() + 1)):
             pass
         return await asyncio.to_thread(gone.wait, 5)
 

@@ -18,7 +18,7 @@ from demos.refund.shop import INSTRUCTIONS, Shop, ShopError
 from think_agent import Agent, AskHuman, Assistant, Outcome, Request, ScriptedModel, Tool, tool
 from think_agent.messages import ToolResult
 
-PATIENCE = 0.3  # seconds that the tool waits for an answer
+PATIENCE = 1  # seconds that the tool waits for an answer
 
 
 class LateShop:
