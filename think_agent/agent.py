@@ -69,7 +69,7 @@ class Agent(Generic[Data]):
     - `approve`: a function that is called when a person has to decide. It gets an AskHuman and
       returns a Verdict or a bool. It may be async. None: there is nobody to ask, and the run pauses
       with the exit `needs_human`.
-    - `max_model_calls` (one of them is kept for the last reply), `max_actions`, `max_seconds`,
+    - `max_model_calls` (one of them is kept for the closing reply), `max_actions`, `max_seconds`,
       `max_tokens`, `max_cost` (it needs `prices`, by the name of the model): limits of a turn. None
       means no limit.
     - `max_thoughts_in_a_row`: after this many replies that only think, the tool result says that it

@@ -21,8 +21,8 @@ from .text import json_text
 from .tools import STARTED_BEFORE, Tool
 from .turn import Turn
 
-LIMITS = {"limit", "budget"}  # the kinds of message with which the kit asks for the last reply
-CLOSING_TOKENS = 1_000  # for the last reply at a limit, and for any beyond a limit of tokens
+LIMITS = {"limit", "budget"}  # the kinds of message with which the kit asks for the closing reply
+CLOSING_TOKENS = 1_000  # for the closing reply at a limit, and any beyond a limit of tokens
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ def _most_tokens(limit: float, step: CallModel, turn: Turn) -> int | None:
 
 
 def closes_at_a_limit(turn: Turn) -> bool:
-    """Was the model asked for its last reply because of a limit?"""
+    """Was the model asked for its closing reply because of a limit?"""
     return bool(LIMITS & turn.asked.keys())
 
 

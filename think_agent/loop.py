@@ -3,18 +3,19 @@
     next_step(transcript) -> CallModel | CallTool | Refuse | AskHuman | Check | Done
 
 Rule 1: `next_step` reads the transcript and nothing else: no clock, no network, no state.
-Rule 2: one call is one step. So the result of the call before it is known when a call is judged.
+Rule 2: one call is one step. So a call is judged after the result of the call before it.
 Rule 3: a policy `(step, turn) -> step` may replace the planned step. Forcing, limits and the like
         are policies.
-Rule 4: a driver plans a step, performs what the step asks for, one thing after another, and adds
-        the results to the turn. Then it plans the next step. The only difference between `run` and
-        `arun` is `async`. Streaming, resuming and approval have no loop of their own.
-Rule 5: a turn is over if it has an `Ended` message. After that nothing is planned again.
+Rule 4: a driver plans a step, performs its effects in order, and adds the new messages to the turn.
+        Then it plans again. The only difference between `run` and `arun` is `async`. Streaming,
+        resuming and approval have no loop of their own.
+Rule 5: `Ended` says that a turn is over. Its next step is that end, and no policy is asked.
 
 A model can end a turn in two ways. *Signal*: a thought said `should_continue` "false". All calls of
-that reply are still answered. Then the last model call, without tools, gives the answer. (If one of
-those calls was refused, the signal does not count.) *Silence*: the model called no tool; its words
-are the answer. A policy can end a turn, too: at a limit it plans the last model call.
+that reply are still answered. Then the model is called once more, without tools, and this *closing
+reply* gives the answer. (If one of those calls was refused, the signal does not count.) *Silence*:
+the model called no tool; its words are the answer. A policy can end a turn, too: at a limit it asks
+for the closing reply.
 """
 
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
@@ -36,8 +37,8 @@ class CallModel:
 @dataclass(frozen=True)
 class CallTool:
     """Perform this call. The kit answers a call of think; for any other call the tool's function
-    runs. `received`: the arguments as the function will get them, after they were validated
-    (`policies/approval.py`).
+    runs. `received`: the validated arguments, as the function will get them
+    (`policies/approval.py`). They follow from the call, so they are not compared.
     """
 
     call: ToolCall
@@ -58,8 +59,9 @@ class Refuse:
 @dataclass(frozen=True)
 class AskHuman:
     """A person has to decide before the run can go on: about `call`, or (no `call`) whether to go
-    on at all. `thought` is the thought behind the call. The arguments of `call` are those that the
-    model wrote, and the person may edit them. `received` are those that the function will get.
+    on at all. `thought` is the thought behind the call. The person may edit the arguments of
+    `call`. `received` is what the function will get. If nobody can be asked, a policy plans
+    `Done("needs_human")` instead.
     """
 
     question: str
@@ -92,20 +94,19 @@ NUDGE = User(
 
 
 def next_step(transcript: Turn | Iterable[Message]) -> Step:
-    """What comes next. The transcript must have at least one message from a person."""
+    """What comes next. A transcript begins with a message from a person."""
     turn = Turn.of(transcript)
     reply = turn.reply
     if turn.ended:
         return Done(turn.ended.exit, turn.answer)
     if reply is None or isinstance(turn.last, User):  # a person or the kit waits for a reply
         return _call_model(turn)
-    # If a reply is malformed, the policy `ask_for_format` always plans another step.
-    if not reply.is_usable and reply.stop_reason != "malformed":
+    if not reply.is_usable:  # if it is malformed, the policy `ask_for_format` asks again
         exit: Exit = "truncated"
         if reply.stop_reason == "refusal":
             exit = "refused"
         return Done(exit, reply.words)
-    # If the last reply has calls all the same, they are not run, and no later request shows them.
+    # Calls in a closing reply are not run.
     if turn.closed_by or not reply.tool_calls:
         return _end(turn, reply.words)
     if turn.pending:
@@ -113,10 +114,10 @@ def next_step(transcript: Turn | Iterable[Message]) -> Step:
     return _call_model(turn)
 
 
-def _call_model(turn: Turn) -> CallModel:
+def _call_model(turn: Turn, say: User | None = None) -> CallModel:
     if turn.closing:
-        return CallModel("none")
-    return CallModel("auto")
+        return CallModel("none", say)
+    return CallModel("auto", say)
 
 
 def _end(turn: Turn, answer: str) -> Step:
@@ -124,9 +125,7 @@ def _end(turn: Turn, answer: str) -> Step:
         return Done(turn.closed_by or "silence", answer)
     if turn.asked["nudge"]:  # once a turn
         return Done("empty")
-    if turn.closed_by:
-        return CallModel("none", say=NUDGE)
-    return CallModel("auto", say=NUDGE)
+    return _call_model(turn, NUDGE)
 
 
 def plan(transcript: Turn | Iterable[Message], policies: Iterable[Policy] = ()) -> Step:
@@ -147,11 +146,12 @@ def run(
     perform: Callable[[Any], Iterable[Any]],
 ) -> Iterator[Any]:
     """Plan a step. Perform its effects, one after another, and add each new message to the turn.
-    Then plan the next step. The effects of Done are the last.
+    Then plan again. It ends after the effects of Done.
 
-    `effects` (`effects.py`) lists what a step asks for: the answer to a call of think, a tool to be
-    run, or, for Done, the message Ended. `perform` (`Run.do` in `running.py`) does one of these; it
-    calls `Agent.perform`, which asks the model and runs the tools.
+    `effects` (`effects.py`) lists what a step asks for: the result of a call of think, a tool to be
+    run, a question to the model, or, at the end, the message Ended. `perform` does one of these
+    (`Run.do` in `running.py`). It records a message. To ask the model or a person, and to run a
+    tool or a check, it calls `Agent.perform` (`agent.py`).
     """
     step: Step | None = None
     while not isinstance(step, Done):

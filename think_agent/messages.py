@@ -1,13 +1,14 @@
 """Messages: what was said and done in a conversation.
 
-Rule 1: a message is a value. It is frozen and knows no provider and no I/O. Two messages with the
-        same content are equal. (`at`, the time at which a message was recorded, does not count.)
+Rule 1: a message is a value. Nobody changes it, and it knows no provider and no I/O. Two messages
+        with the same content are equal. (The time of recording, `at`, and the key of a `Started` do
+        not count.)
 Rule 2: a transcript is a sequence of messages. It is the only state of a run: everything else is
         read from it (`turn.py`).
-Rule 3: `to_json` and `from_json` are exact inverses, so the file holds what was in memory.
+Rule 3: `to_json` and `from_json` are exact inverses, so a saved transcript loses nothing.
 Rule 4: what a model said is never changed afterwards.
-Rule 5: a result answers a call of the last reply before it: the first one with the same id that has
-        no result yet. Only `OpenCalls` matches calls and results.
+Rule 5: a result answers a call of the latest reply: the first with its id that has no result yet.
+        Only `OpenCalls` matches calls and results.
 
 Limitations: the form that a message has on a provider's wire is in `wire/`.
 """
@@ -22,7 +23,7 @@ import pydantic
 
 Json = dict[str, Any]
 THINK_NAME = "think"  # the tool itself is in think.py
-# With `carry=True`, a guarded tool has this argument, which takes the thought behind the call.
+# With `Agent(carry=True)`, the model writes the thought behind a call into this argument of it.
 CARRIED = "thought"
 
 
@@ -36,7 +37,7 @@ class Force:
 ToolChoice = Literal["auto", "required", "none"] | Force
 Enforced = Literal["tool_choice", "schema", "prompt", "ignored"] | None
 Exit = Literal[
-    "signal",  # a thought said should_continue "false", and the last reply gave the answer
+    "signal",  # a thought said should_continue "false", and the closing reply gave the answer
     "silence",  # the model called no tool
     "unmet",  # the model said that it is done, but a check says that something is missing
     "limit",  # a limit on calls, actions or seconds was reached
@@ -91,13 +92,13 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """A message in the user's role. `kind` says who really speaks.
+    """A message in the user's role. `kind` says who speaks, and why.
 
     A person's message is `"person"`, and begins a new turn. The kit writes the others, inside a
     turn: `"nudge"` after an empty reply, `"silence"` after a reply that stopped although the last
     thought said "more to do", `"format"` after a reply that could not be read, `"repeat"` after the
     same action again and again, `"check"` to say what is still missing, `"answer"` to ask for the
-    answer in the right form, `"limit"` and `"budget"` to ask for the last reply.
+    answer in the right form, `"limit"` and `"budget"` to ask for the closing reply.
     """
 
     text: str
@@ -115,19 +116,20 @@ class Assistant:
     the provider shows it; it is not part of the answer. `commentary` is text that the provider
     marks as a remark on the way; it is the answer if there is no text (`words`).
     What it asks for: `tool_calls`.
-    Why it ended. `stop_reason`: `"end_turn"`, `"tool_use"`, `"stop_sequence"`; `"malformed"`, it
-    could not be read (`mistake` tells the model why). Any other means that the reply broke off
-    (`cause` tells a person why).
+    Why it ended (`stop_reason`). Complete: `"end_turn"`, `"tool_use"`, `"stop_sequence"`. Not
+    readable: `"malformed"` (`mistake` tells the model why). `"refusal"`: the model refused. Any
+    other means that the reply broke off (`cause` tells a person why).
     `not_done`: the provider says that the model has more to do, whatever the reply looks like.
     Who said it: `provider`, `model`, `usage` (its tokens) and `dialect`, the way in which the model
     calls tools (empty: native tool calling).
-    What goes back to the same `host`. `native`: the provider's own message as JSON, unchanged,
-    because it may hold more than the fields here. `signed`: the provider signed its thinking
-    together with everything before it, so nothing before it may be left out.
+    What goes back to the same `host`, the server it came from. `native`: the provider's own message
+    as JSON, unchanged, because it may hold more than the fields here. `signed`: the provider signed
+    its thinking together with everything before it, so nothing before it may be left out.
     What was asked of the model. `tool_choice`: whether it had to call a tool, and which. `enforced`
     says who made sure of that. `"tool_choice"`: the provider. `"schema"`: the server's sampler,
     which could write nothing else. `"prompt"`: nobody, the model was only asked in words.
-    `"ignored"`: nobody, although the provider accepted the choice. None: no tool had to be called.
+    `"ignored"`: nobody, although the provider accepted the choice. None: the choice was `"auto"`,
+    or the reply broke off.
     `notice`: what somebody who watches the run should know about the reply.
     """
 
@@ -166,7 +168,7 @@ class Assistant:
         return self.stop_reason in WHOLE
 
 
-WHOLE = ("end_turn", "tool_use", "stop_sequence")  # any other reason means that it was broken off
+WHOLE = ("end_turn", "tool_use", "stop_sequence")  # the stop reasons of a complete reply
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,8 +213,8 @@ class Verdict:
     """What was decided when a person was asked: about a call, or (no `call_id`) whether to go on.
 
     `"yes"`: run it; if `arguments` are given, with these instead of the model's. `"no"`: do not run
-    it; the model reads `reason`. `"quit"`: end the run. `by` says who, or which rule, decided.
-    A yes is for these arguments, or else for those that the model wrote, and for no others.
+    it; the model reads `reason`. `"quit"`: end the turn. `by` says who, or which rule, decided.
+    A yes is to `arguments`, or without them to what the model wrote, and to nothing else.
     """
 
     decision: Literal["yes", "no", "quit"]
@@ -236,8 +238,8 @@ class Checked:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The turn is over. An empty `answer` means that the words of the last reply are the answer. A
-    message from a person after it begins a new turn. Any other message reopens this one.
+    """The turn is over. An empty `answer` means that the words of the latest reply are the answer.
+    After it, a person's message begins a new turn. Any other message reopens this one.
     """
 
     exit: Exit
@@ -248,7 +250,7 @@ class Ended:
 Spoken = User | Assistant | ToolResult  # what a model gets to see
 Message = Spoken | Started | Verdict | Checked | Ended
 MESSAGES = (User, Assistant, ToolResult, Started, Verdict, Checked, Ended)
-for kind in (*MESSAGES, ToolCall, Usage, Force):  # pydantic: refuse field names that are not ours
+for kind in (*MESSAGES, ToolCall, Usage, Force):  # pydantic refuses other field names
     setattr(kind, "__pydantic_config__", {"extra": "forbid"})  # noqa: B010
 _KINDS: dict[str, type] = {kind.__name__.lower(): kind for kind in MESSAGES}
 
@@ -298,7 +300,7 @@ class OpenCalls:
 
 
 def pairs(messages: Iterable[Message]) -> Iterator[tuple[Message, ToolCall | None]]:
-    """Every message. A result comes with the call that it answers, all others come with None."""
+    """Every message, each with the call that it answers. None: it answers no call."""
     open_calls = OpenCalls()
     for message in messages:
         call = None

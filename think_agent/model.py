@@ -1,6 +1,6 @@
 """Model: something that turns a Request into an Assistant message.
 
-Rule 1: a Request is a value and holds everything. A model does not keep the conversation.
+Rule 1: a Request holds everything. A model does not keep the conversation.
 Rule 2: the four ways to ask (plain, async, streamed, async streamed) give the same Assistant.
 Rule 3: errors are ModelErrors (`errors.py`), for every provider.
 
@@ -20,9 +20,9 @@ class Request:
     """One question to a model: the messages, and the tools that it may call.
 
     `output_schema` asks for an answer that is JSON of that schema. A reply is cut at the `deadline`
-    (seconds of `time.monotonic`) and at `max_output_tokens`. A request can lower the model's own
-    limit, but not raise it. `left_out`: earlier messages that the model does not see
-    (`keep_turns`); the dialect `auto` looks at them.
+    (a point in time, by `time.monotonic`) and at `max_output_tokens`. A request can lower the
+    model's own limit of tokens, but not raise it. `left_out`: earlier messages that are not sent
+    (`keep_turns`).
     """
 
     messages: Sequence[Message]
@@ -57,10 +57,14 @@ class Model:
         return await asyncio.to_thread(self.complete, request)
 
     def check(self) -> None:
-        """Raise the ModelError that would stop a run at once: no server, no key, no such model."""
+        """Raise a ModelError if a run would stop at once: no server, no key, no such model. By
+        default, nothing is checked.
+        """
 
     def stream(self, request: Request) -> Iterator[Delta | Assistant]:
-        """The reply as it forms: Deltas, and at the end what `complete` would have returned."""
+        """The reply as it forms: Deltas, and at the end what `complete` would have returned. By
+        default there are no Deltas.
+        """
         yield self.complete(request)
 
     async def astream(self, request: Request) -> AsyncIterator[Delta | Assistant]:

@@ -36,7 +36,7 @@ from .tools import MAY_HAVE_HAPPENED, ModelMistake, signature
 from .transcript import Transcript
 from .turn import Turn
 
-CLOSING_SECONDS = 60.0  # for the last reply at a limit, and for any beyond a limit of seconds
+CLOSING_SECONDS = 60.0  # for the closing reply at a limit, and any beyond a limit of seconds
 STOPPED_IN_IT = f"error: the run was stopped in it. {MAY_HAVE_HAPPENED}"
 STOPPED_BEFORE_IT = "error: not run: the run was stopped before it."
 GO_ON = User("Your last reply was cut off, and none of its calls was run. Go on.", kind="nudge")

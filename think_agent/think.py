@@ -3,13 +3,13 @@
 Rule 1: `thought` holds working notes (a plan, open questions, a result checked against the rules).
         The tool never asks the model to write out its internal reasoning: some models refuse that,
         and native reasoning has its own channel.
-Rule 2: `should_continue` is the exit signal. "false" means that one last reply without tools may
-        end the turn. The value may come as a bool or as text, in upper or lower case. If it is
-        missing or unreadable, it means *continue*, and the tool result says what was wrong. (If
-        the default were to stop, a run would end too early and nobody would notice. With this
-        default a limit ends it, and everybody can see that.)
+Rule 2: `should_continue` is the exit signal. "false" asks for the closing reply: one more, without
+        tools, which gives the answer. The value may come as a bool or as text, in upper or lower
+        case. If it is missing or unreadable, it means *continue*, and the tool result says what was
+        wrong. (To stop by default would end a run too early, and nobody would notice. To continue
+        ends it at a limit, and everybody can see that.)
 Rule 3: the kit answers a think call itself (`acknowledge`), with a short text. It is never empty,
-        because some SDKs do not even send an empty tool message. No code of yours runs, and the
+        because some SDKs drop an empty tool message. No code of yours runs, and the
         call does not count as an action.
 
 Source of the idea and of `THINK_MINIMAL`: Anthropic, "The think tool", 2025-03-20.
@@ -22,9 +22,9 @@ from .text import is_blank
 from .tools import Tool
 
 RECORDED = "Thought recorded."
-# What the model reads if it makes a guarded call without a thought behind it (`policies/gate.py`).
+# What the model reads if a guarded call has no thought behind it (`policies/gate.py`).
 THINK_FIRST = "not run. Call think first: check this step against the rules. Then call it again."
-CARRY_FIRST = (  # the same, if there is no think tool
+CARRY_FIRST = (  # the same with `carry=True`, where there is no think tool
     f"not run. Check this step against the rules in its argument {CARRIED!r}, and call it again."
 )
 THOUGHT = {
@@ -45,6 +45,7 @@ def _think(description: str, **arguments: Json) -> Tool:
         "required": list(arguments),
         "additionalProperties": False,
     }
+    # It has no function: the kit answers the call.
     return Tool(name=THINK_NAME, description=description, parameters=parameters)
 
 
@@ -67,7 +68,7 @@ THINK_MINIMAL = _think(
     "checked or a plan has to be made.",
     thought=THOUGHT,
 )
-"""The think tool as first published. It has no exit signal, so silence is the only way out."""
+"""The think tool as first published. It has no exit signal, so only silence says "done"."""
 
 
 def has_signal(tool: Tool) -> bool:
@@ -98,7 +99,7 @@ def carried(call: ToolCall) -> str:
 
 
 def bare(call: ToolCall) -> ToolCall:
-    """A call of another tool without the thought that it carries: this is approved and run."""
+    """A call without the thought that it carries. In this form it is approved and run."""
     if call.name == THINK_NAME:
         return call
     return without(call, CARRIED)
@@ -115,13 +116,13 @@ def should_continue(call: ToolCall) -> bool | None:
     """The exit signal of a think call. None means that it cannot be read: then the turn goes on."""
     if isinstance(call.arguments, str):
         return None
-    text = str(call.arguments.get("should_continue")).strip().lower()
+    text = str(call.arguments.get("should_continue")).strip().lower()  # "none" if it is missing
     return {"true": True, "false": False}.get(text)
 
 
 def acknowledge(call: ToolCall, tool: Tool, *, in_a_row: int, cap: float) -> str:
     """The result of a think call. `in_a_row`: how many replies in a row called nothing but think,
-    including this one.
+    including this one. From `cap` of them on, the model is told to act.
     """
     signal = should_continue(call)
     text = RECORDED

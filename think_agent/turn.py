@@ -2,19 +2,19 @@
 
     turn = Turn.of(transcript)      # or message by message: turn.add(message)
     turn.pending                    # the calls that have no result yet
-    turn.thought_behind(call)       # the thought that covers a call
+    turn.thought_behind(call)       # the thought that covers a call (`cover.py`)
 
-A turn begins with a message from a person and lasts until that person writes again. A Turn is read
-from a whole transcript, and is about its last turn.
+A turn begins with a message from a person, and `Ended` ends it. A Turn is read from a whole
+transcript, and is about its last turn.
 
 Rule 1: a Turn holds only facts that were read from the transcript. `add`, message by message, gives
-        the same Turn as `of`. A saved transcript gives the same Turn as the one in memory.
-Rule 2: the messages are read only here. The loop, the policies, the audit, telemetry and the
-        evaluation take their facts from the Turn; none of them goes through the messages again.
-Rule 3: facts are grouped by how long they last, and a new group replaces an old one. `history`
-        lasts for the whole conversation, the Turn until a person speaks, `answers` until the next
-        reply, `notes` until the next result.
-Rule 4: to add a message costs the same, however long the transcript is.
+        the same Turn as `of`. A saved transcript gives the same Turn as the one in memory. (One
+        exception: `restart_clock`.)
+Rule 2: the loop, the policies, the audit, telemetry and the evaluation take their facts from here.
+Rule 3: facts are grouped by how long they last. `history` lasts for the whole conversation, the
+        Turn until a person speaks, and `answers` until the next reply. `notes` are about the next
+        call, which is the first one without a result.
+Rule 4: `add` costs the same, however long the transcript is.
 """
 
 from collections import Counter, deque
@@ -46,8 +46,8 @@ from .text import canonical, is_blank
 from .think import bare, should_continue, thought
 
 What = tuple[str, str, str]  # an action as a value: its name, arguments and result
-# Why a model call is the last one, without tools. "silence": the model has answered in plain words,
-# and this call asks for the answer in the right form.
+# The exit of a turn that ends with a closing reply. "silence": the model answered in plain words,
+# and the closing reply gives that answer in the right form.
 WayOut = Literal["signal", "silence", "limit", "budget"]
 
 
@@ -63,7 +63,7 @@ class Action:
 
 @dataclass(slots=True)
 class Answers:
-    """What has happened so far to the calls of the last reply."""
+    """What has happened so far to the calls of the latest reply."""
 
     open_calls: OpenCalls = field(default_factory=OpenCalls)
     signal: bool | None = None  # `should_continue` of the reply's last thought
@@ -72,8 +72,8 @@ class Answers:
 
     @property
     def says_done(self) -> bool:
-        """Does the reply say that all is done? This does not count if one of its calls was refused,
-        because the model has not read the refusal yet.
+        """Did the reply's last thought say that all is done? It does not count if one of the calls
+        was refused, because the model has not read the refusal yet.
         """
         return self.signal is False and not self.refused
 
@@ -87,10 +87,10 @@ class Turn:
 
     # Where the turn stands.
     last: Spoken | None = None
-    reply: Assistant | None = None  # the last one
-    replied_to: list[str] = field(default_factory=list)  # the kit's questions that `reply` answers
-    closed_by: WayOut | None = None  # why `reply` had to be the last one; None if it did not
-    closing: WayOut | None = None  # why the next reply has to be the last one; None if it does not
+    reply: Assistant | None = None  # the latest one
+    replied_to: list[str] = field(default_factory=list)  # the kit's messages that `reply` answers
+    closed_by: WayOut | None = None  # why `reply` is a closing reply; None if it is not
+    closing: WayOut | None = None  # why the next reply will be one; None if it will not
     answers: Answers = field(default_factory=Answers)  # to the calls of `reply`
     cover: Cover = field(default_factory=Cover)  # which thought covers the next call
     notes: list[Started | Verdict] = field(default_factory=list)  # about the next call
@@ -115,16 +115,16 @@ class Turn:
     # What was done in a row.
     thoughts_in_a_row: int = 0  # replies that called nothing but think
     malformed_in_a_row: int = 0
-    failed_in_a_row: int = 0  # calls that failed since a call worked or a person said to go on
-    refusals: Counter[str] = field(default_factory=Counter)  # refused replies in a row, by code
-    wants_thought: bool = False  # the gate refused a call, and there was no thought since
-    owes_thought: bool = True  # there was no think call since a person spoke or a tool was called
+    failed_in_a_row: int = 0  # failed or invalid calls, since one worked or a person was asked
+    refusals: Counter[str] = field(default_factory=Counter)  # replies with refused calls, by code
+    gate_refused: bool = False  # the gate refused a call; no thought that covers one came since
+    thought_required: bool = True  # no think call since a person spoke or a tool was called
     what: What = ("", "", "")  # the last action, as a value: the same one again is a repeat
     same_in_a_row: int = 0  # how often it was done, with no other action in between
     repeats: Counter[What] = field(default_factory=Counter)  # how often each action was done
-    pointed_out: dict[What, int] = field(default_factory=dict)  # `repeats` when the model was told
+    pointed_out: dict[What, int] = field(default_factory=dict)  # `repeats` when it was told
 
-    _questions: list[str] = field(default_factory=list)  # from the kit, since the last reply
+    _questions: list[str] = field(default_factory=list)  # from the kit, since the latest reply
 
     @classmethod
     def of(cls, transcript: "Turn | Iterable[Message]") -> "Turn":
@@ -138,7 +138,7 @@ class Turn:
 
     @classmethod
     def all(cls, messages: Iterable[Message]) -> "list[Turn]":
-        """The turns of a transcript, each read by itself."""
+        """The turns of a transcript, each with a history of its own."""
         turns: list[Turn] = []
         for message in messages:
             if not turns or (isinstance(message, User) and message.kind == "person"):
@@ -175,7 +175,7 @@ class Turn:
 
     @property
     def pending(self) -> deque[ToolCall]:
-        """The calls of `reply` that have no result yet."""
+        """The calls of `reply` that have no result yet. The first one is the next call."""
         return self.answers.open_calls.waiting
 
     @property
@@ -208,7 +208,7 @@ class Turn:
 
     @property
     def last_words(self) -> str:
-        """What the last reply says to the user; empty if there is no reply."""
+        """What the latest reply says to the user; empty if there is no reply."""
         return self.reply.words if self.reply else ""
 
     @property
@@ -217,9 +217,8 @@ class Turn:
         return [check for check in self.checked.values() if check.missing is not None]
 
     def thought_behind(self, call: ToolCall, guarded: Set[str] | None = None) -> Thought | None:
-        """The thought that covers `call`, which has no result yet. If `guarded` is given, and a
-        tool that is not in it was called earlier in the same reply, no thought covers the call
-        (`cover.py`).
+        """The thought that covers `call`, the next one. With `guarded`: None if any other tool was
+        called earlier in the same reply (`cover.py`).
         """
         return self.cover.of(call, guarded)
 
@@ -232,22 +231,24 @@ class Turn:
         for note in self.notes:
             if isinstance(note, Started):
                 started = True
-            elif note.arguments is not None or not started:
-                # The last verdict counts. After a start, a plain yes keeps the started arguments.
-                edited = note.arguments
+                continue
+            plain_yes = note.arguments is None
+            if started and plain_yes:  # it is to the arguments with which the call was started
+                continue
+            edited = note.arguments  # the last verdict counts
         if edited is None:
             return bare(call)
         return replace(bare(call), arguments=edited)
 
     def doubt(self, call: ToolCall) -> Doubt | None:
-        """What is known about the next call, if it may already have happened, in this process or in
-        an earlier one.
+        """What is known of earlier tries of the next call, if it may have happened already. They
+        may have been in another process.
         """
         return self.history.doubt(self.as_decided(call))
 
     def _begin(self, request: User) -> None:
-        """A person speaks: this begins a new turn of the same conversation. The new facts replace
-        the old ones in this object, because others hold it.
+        """A person speaks, so a new turn begins. This object is filled anew and not replaced,
+        because others hold it.
         """
         self.history.starts.append(len(self.history.spoken))
         fresh = Turn(self.history, request)
@@ -262,9 +263,9 @@ class Turn:
             case "limit" | "budget" as kind:
                 self.closing = kind
             case "answer":  # the model gave an answer, but not in the right form
-                if self.closed_by is None and self.closing in (None, "signal"):
+                if self.closed_by is None:
                     self.closing = "silence"
-            case "check":
+            case "check":  # something is missing, so the model works on
                 self.closing = None
                 self.told_missing = True
             case "repeat":
@@ -275,7 +276,7 @@ class Turn:
         self.closed_by = self.closing
         self.replied_to = self._questions
         self._questions = []
-        # Before `_count_in_a_row`, which resets the refusals.
+        # First, because `_count_in_a_row` resets the refusals.
         self.answers = Answers(OpenCalls(deque(reply.tool_calls)), refused_before=self.refusals)
         self.notes = []
         self.cover.begin_reply()
@@ -291,7 +292,7 @@ class Turn:
         if reply.enforced == "ignored" and reply.tool_choice != "none":
             history.ignored += 1
         if reply.signed and not history.signed:
-            history.signed = max(1, len(history.starts))  # the number of this turn
+            history.signed = max(1, len(history.starts))  # this turn; 1 if no person has spoken
 
     def _count_in_a_row(self, reply: Assistant) -> None:
         if reply.stop_reason == "malformed":
@@ -311,7 +312,7 @@ class Turn:
         if call is None:
             return
         if call.name != THINK_NAME:
-            started = self.started is not None  # results come in the order of the calls
+            started = self.started is not None  # the notes are about this call
             self.history.settle(self.as_decided(call), result, started=started)
             self._add_tool_result(call, result)
             if started:  # even if it is refused now: it may have run before a crash
@@ -321,26 +322,26 @@ class Turn:
         self.notes = []
         if result.refused:
             self.answers.refused = True
-        self.closing = None
+        self.closing = None  # the model works on
         if self.answers.says_done:
             self.closing = "signal"
 
     def _add_thought(self, call: ToolCall) -> None:
         assert self.reply
-        how = _how(self.reply, self.wants_thought)
+        how = _how(self.reply, self.gate_refused)
         new_thought = Thought(thought(call), how, should_continue(call))
         self.thoughts.append(new_thought)
         self.answers.signal = new_thought.should_continue
-        self.owes_thought = False
-        # The rest decides whether it covers the calls after it.
+        self.thought_required = False
+        # From here on: does it cover the calls after it?
         if not self.reply.is_usable or isinstance(call.arguments, str):
             return
         if not is_blank(new_thought.text):
             self.cover.think(new_thought)
-            self.wants_thought = False
+            self.gate_refused = False
 
     def _add_tool_result(self, call: ToolCall, result: ToolResult) -> None:
-        self.owes_thought = True
+        self.thought_required = True
         behind = self.thought_behind(call)
         self.cover.called.add(call.name)
         if result.refused:
@@ -370,10 +371,10 @@ class Turn:
         self.repeats[what] += 1
 
     def _add_refusal(self, code: str) -> None:
-        """`refusals` counts a reply once, however many of its calls were refused."""
+        """A reply counts once, however many of its calls were refused."""
         self.refusals[code] = self.answers.refused_before[code] + 1
         if code == "gate":
-            self.wants_thought = True
+            self.gate_refused = True
         if code == "invalid":
             self.failed_in_a_row += 1
 
@@ -383,13 +384,13 @@ class Turn:
             self.history.start(self.as_decided(self.pending[0]), started)
 
     def _add_verdict(self, verdict: Verdict) -> None:
-        ends_run = verdict.decision == "quit"
+        ends_turn = verdict.decision == "quit"
         if not verdict.call_id:  # it says whether to go on
             self.failed_in_a_row = 0
-            ends_run = verdict.decision != "yes"
+            ends_turn = verdict.decision != "yes"
         elif self._is_about_next(verdict):
             self.notes.append(verdict)
-        if ends_run and self.stop is None:
+        if ends_turn and self.stop is None:
             self.stop = verdict
 
     def _is_about_next(self, note: Started | Verdict) -> bool:

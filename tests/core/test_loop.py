@@ -94,6 +94,7 @@ TABLE = {
     # Rule 6: half a reply is never acted on
     "truncated": ([ASK, says(PAY, text="I w", stop="max_tokens")], Done("truncated", "I w")),
     "paused": ([ASK, says(PAY, stop="pause_turn")], Done("truncated")),
+    "malformed": ([ASK, says(PAY, stop="malformed")], Done("truncated")),
     "refused": ([ASK, says(PAY, text="No.", stop="refusal")], Done("refused", "No.")),
     "truncated signal": ([ASK, says(LEAVE, stop="max_tokens")], Done("truncated")),
     "truncated final": ([*LEFT, says(text="I w", stop="max_tokens")], Done("truncated", "I w")),

@@ -120,7 +120,7 @@ def test_the_first_block_calls_its_tool(capsys):
 @pytest.mark.parametrize("dialect", ["native", "json"])
 @pytest.mark.parametrize("name", STAND_INS)
 def test_the_loop_in_short_is_the_loop(name, dialect, force):
-    """On every prefix of whole runs of the desk, of which none has a broken or an empty reply."""
+    """At every message of whole runs of the desk, but for replies that are broken."""
     shown: dict[str, object] = {}
     exec(compile(readme.programs(TEXT)[0], "README, the loop", "exec"), shown)
     shop = Shop(":memory:")
@@ -129,7 +129,8 @@ def test_the_loop_in_short_is_the_loop(name, dialect, force):
     messages = agent.run("Please refund ORD-001 and ORD-003").transcript
     for end in range(1, len(messages) + 1):
         turn = Turn.of(messages[:end])
-        assert shown["in_short"](turn) == next_step(turn)
+        if turn.reply is None or turn.reply.is_usable:
+            assert shown["in_short"](turn) == next_step(turn)
 
 
 def test_your_own_agent_is_made_as_the_section_says(tmp_path):

@@ -92,8 +92,6 @@ TABLE = {  # replies, what of them ran
     "carried, a thought, a payment": (["pay! think pay"], "pay pay"),
     "carried by an unguarded call": (["look", "pay"], "look"),
     "a thought in a malformed reply": (["(think)", "pay"], ""),
-    "the whole reply malformed": (["(think pay)"], ""),
-    "malformed after a thought": (["think", "(pay)"], "pay"),
     "a thought in a reply that was cut": (["…think", "pay"], ""),
     "a refused call did not run": (["pay", "think", "pay"], "pay"),
     "refused and thought in one reply": (["pay think pay"], "pay"),

@@ -165,7 +165,7 @@ def closings(turn: Sequence[Message]) -> list[str | None]:
             reason = message.kind
         if says(message, "check"):
             reason = None
-        if says(message, "answer") and closed is None and reason in (None, "signal"):
+        if says(message, "answer") and closed is None:
             reason = "silence"
         if place in done:
             reason = "signal" if signals_the_end(turn, done[place]) else None
@@ -437,11 +437,11 @@ def facts(messages: Sequence[Message]) -> dict[str, Any]:
         ),
         "malformed_in_a_row": in_a_row([one.stop_reason == "malformed" for one in said]),
         "failed_in_a_row": failed_in_a_row(turn),
-        "wants_thought": any(
+        "gate_refused": any(
             item.gated and not any(other.covers for other in done[i:])
             for i, item in enumerate(done)
         ),
-        "owes_thought": thinking_last[-1:] != [True],
+        "thought_required": thinking_last[-1:] != [True],
         "what": what(did[-1]) if did else ("", "", ""),
         "same_in_a_row": in_a_row([what(action) == what(did[-1]) for action in did]),
         "repeats": Counter(map(what, did)),

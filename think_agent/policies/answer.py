@@ -2,7 +2,7 @@
 
 The type may be any that pydantic can validate, such as `list[Refund]`.
 
-Rule 1: after the signal there is a last model call anyway. It asks for structured output in the
+Rule 1: after the signal there is a closing reply anyway. It asks for structured output in the
         provider's own way; no tool is misused for that.
 Rule 2: the answer must be the whole text, without any other words: a JSON object between words
         might only be a quotation. One code fence around it is allowed. A type that is not an object
@@ -11,7 +11,7 @@ Rule 2: the answer must be the whole text, without any other words: a JSON objec
 Rule 3: if the answer does not fit, the model is told once what was wrong. After that the turn is
         Done("invalid_answer"). If the turn ended in silence, the answer was in plain words, so the
         model is first asked for the right form.
-Rule 4: the last reply at a limit, a refusal and a reply that broke off are left as they are.
+Rule 4: the closing reply at a limit, a refusal and a reply that broke off are left as they are.
 """
 
 import inspect

@@ -50,7 +50,7 @@ def force_first(step: Step, turn: Turn) -> Step:
 def force_always(step: Step, turn: Turn) -> Step:
     if not isinstance(step, CallModel) or step.tool_choice != "auto":
         return step
-    if turn.owes_thought:
+    if turn.thought_required:
         return replace(step, tool_choice=Force(THINK_NAME))
     return replace(step, tool_choice="required")
 

@@ -56,7 +56,7 @@ def gate(guarded: Set[str], *, can_think: bool = True) -> Policy:
 def _after_refusal(step: CallModel, turn: Turn, can_think: bool) -> Step:
     if turn.refusals["gate"] >= PATIENCE:
         return Done("gave_up", f"I gave up: I acted first {PATIENCE} times in a row.")
-    if not can_think or not turn.wants_thought or step.tool_choice != "auto":
+    if not can_think or not turn.gate_refused or step.tool_choice != "auto":
         return step
     question = step.say or turn.last
     if isinstance(question, User) and question.kind != "repeat":  # the question comes first

@@ -77,7 +77,7 @@ class Limits:
 
     def reached(self, turn: Turn) -> tuple[Kind, str] | None:
         """The limit that a turn has reached, or None: the exit for it, and the limit in words."""
-        if len(turn.replies) >= self.model_calls - 1:  # one is kept for the last reply
+        if len(turn.replies) >= self.model_calls - 1:  # one is kept for the closing reply
             return "limit", f"{self.model_calls} model calls"
         if len(turn.actions) >= self.actions:
             return "limit", f"{self.actions} actions"
@@ -91,7 +91,7 @@ class Limits:
         return None
 
     def close_at_limit(self, step: Step, turn: Turn) -> Step:
-        """The policy: at a limit no tool is called any more, and the last model call is made."""
+        """The policy: at a limit no tool is called any more, and the closing reply is asked for."""
         if isinstance(step, CallTool):
             return self._refuse_beyond(step, turn)
         if not isinstance(step, CallModel):
@@ -117,8 +117,8 @@ class Limits:
         return Refuse(step.call, "limit", reason)
 
     def name_limit(self, step: Step, turn: Turn) -> Step:
-        """The policy: if a limit has cut off the last reply or left it empty, the exit names that
-        limit, and the answer is what there is.
+        """The policy: if a limit has cut off the closing reply or left it empty, the exit names
+        that limit, and the answer is what there is.
         """
         if not isinstance(step, Done) or step.exit not in ("empty", "truncated"):
             return step
@@ -159,10 +159,10 @@ def bound(name: str, value: float | None) -> float:
 
 
 def _end_without_call(step: CallModel, turn: Turn) -> Step:
-    """The end if no model call is left, not even for the last reply."""
+    """The end if no model call is left, not even for the closing reply."""
     if step.say and step.say.kind == "answer":
         return Done("invalid_answer", turn.last_words)
-    if step.tool_choice == "none":  # the last model call was made already
+    if step.tool_choice == "none":  # the closing reply was asked for already
         return Done("empty")
     return Done("limit", report(turn))
 
