@@ -6,13 +6,12 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 
-from tests.audit.test_audit import hostile, refund
-from tests.audit.test_imports import calls_in, results_in, run_audit
+from tests.audit.test_audit import refund, run_audit
+from tests.audit.test_imports import calls_in, results_in
 from tests.support.turns import transcripts
 from think_agent.audit import read_log, to_atif
 from think_agent.audit.counts import count
 from think_agent.messages import (
-    MESSAGES,
     Assistant,
     ToolCall,
     ToolResult,
@@ -86,11 +85,6 @@ def test_any_transcript_is_valid(messages):
     tools = [{"name": "pay", "parameters": {}}]
     messages = [replace(message, at=None) for message in messages]  # times are the writer's
     assert is_valid(to_atif(messages, {"instructions": "x", "model": "m", "tools": tools}))
-
-
-def test_hostile_messages_are_valid_too():
-    entries = [e for e in hostile("\x1b<script>") if isinstance(e, MESSAGES)]
-    assert is_valid(to_atif([replace(entry, at=None) for entry in entries], {}))
 
 
 STEPS = [

@@ -72,30 +72,21 @@ def text_in(page):
 # What it says.
 
 
-@pytest.mark.parametrize("force", ["never", "first", "always"])
-@pytest.mark.parametrize("order", ["ORD-001", "ORD-004", "ORD-001 and ORD-999"])
-def test_it_says_what_the_outcome_says(order, force):
-    outcome = refund(f"Refund {order}", force=force)
-    made = report(outcome.transcript)
-    [turn] = made.turns
-    assert turn.figures.startswith(words.figures(outcome.exit, outcome.turn))
-    assert turn.answer == outcome.answer
-    texts = {made.thought: made.text for made in thoughts(made)}
-    assert tuple(texts.values()) == outcome.thoughts
-    seen = [(a.call, a.result, texts[a.thought], a.how) for a in actions(made)]
-    assert seen == [(a.call, a.result.content, a.thought, a.how) for a in outcome.actions]
-
-
 FIELDS = ["thought", "text", "content", "should_continue", "name", "type", "arguments"]
 
 
 @given(transcripts, st.sampled_from(FIELDS))
+@example(refund("ORD-001 and ORD-999").transcript, "thought")
+@example(refund("ORD-004", force="never").transcript, "text")
 @settings(deadline=None)
 def test_any_transcript_is_shown_and_agrees_with_its_reading(said, field):
     made = report(said)
     turns = Turn.all(said)
-    expected = [(a.call.id, a.result.content, a.how) for turn in turns for a in turn.actions]
-    assert [(a.call.id, a.result, a.how) for a in actions(made)] == expected
+    done = [action for turn in turns for action in turn.actions]
+    texts = {thought.thought: thought.text for thought in thoughts(made)}
+    expected = [(a.call.id, a.result.content, a.thought, a.how) for a in done]
+    seen = [(a.call.id, a.result, texts.get(a.thought), a.how) for a in actions(made)]
+    assert seen == expected
     assert [turn.request for turn in made.turns] == [turn.request for turn in turns]
     heard = [thought.text for turn in turns for thought in turn.thoughts]
     assert set(heard) <= {thought.text for thought in thoughts(made)}
@@ -131,6 +122,7 @@ def test_what_became_of_a_call(answers, status):
     made = report([User("pay"), ASKS, *answers])
     (action,) = steps(made)[0].calls
     assert action.status == status
+    assert status in words.STATUS
     worth_a_look = ("started", "in doubt", "not run")
     assert bool(list(made.warnings)) == (status in worth_a_look)
 
@@ -142,19 +134,6 @@ def test_a_reply_of_many_calls_costs_the_same_for_each():
         report([User("pay"), Assistant(tool_calls=calls), *results])
 
     assert grows_evenly(work, 50, 400)
-
-
-def test_a_person_s_decision_stands_with_its_call():
-    asks = replace(ASKS, at="2026-11-22T09:00:00Z")
-    verdict = Verdict("yes", "c", "fine", "Dana", {"cents": 2}, at="2026-11-22T09:03:03Z")
-    made = report([User("pay"), asks, verdict, ToolResult("c", "pay", "ok"), Verdict("quit")])
-    assert steps(made)[0].calls[0].events[0].entry == verdict
-    assert [e.entry for e in made.turns[0].entries if isinstance(e, Note)] == [Verdict("quit")]
-    assert "approved with other arguments by Dana: fine" in to_text(made)
-    page = text_in(to_html(made))
-    said = "approved with other arguments by Dana: fine"
-    assert f"pay 2 cents → ok {said}" in page  # what was done
-    assert f"cents 1 What happened {said} done run with other arguments cents 2" in page
 
 
 def test_the_page_tells_the_story_first():
@@ -298,72 +277,26 @@ def test_a_torn_last_line_is_a_row_too(path, cut, end):
     assert (first, torn.line, torn.raw) == (User("hi"), 3, LINE[:cut].decode())
 
 
-# Redaction.
-
-SECRET = "ORD-001"
-
-
-def test_a_hidden_field_is_hidden_wherever_its_value_occurs():
-    outcome = refund("I want a refund on order ord-001, please")
-    native = {"content": [{"order": SECRET}]}
-    messages = [
-        replace(m, native=native) if isinstance(m, Assistant) else m for m in outcome.transcript
-    ]
-    edited = ToolResult("9", "pay", "ok", arguments={"to": SECRET, "n": f"x_{SECRET}_{SECRET}"})
-    entries = [*messages, edited, Unreadable(9, SECRET, f"no message of type {SECRET}")]
-    open_page = report(entries)
-    made = report(entries, redact=["order_id"], header={"note": SECRET})
-    for shown in (to_text(made), to_html(made), json.dumps(to_json_report(made))):
-        assert SECRET.lower() not in shown.lower()
-        assert "[redacted]" in shown
-        assert "lookup_order" in shown  # the tools' names hold the run together
-    assert SECRET in to_html(open_page)
-    assert made.turns[0].exit == "signal"
-    assert [a.how for a in actions(made)] == [a.how for a in actions(open_page)]
-    assert {t.text for t in thoughts(report(entries, redact=["thought"]))} == {"[redacted]"}
-
-
-@given(
-    secret=st.text(st.characters(categories=["L", "N"]), max_size=8).map("Zq7".__add__),
-    around=st.text(st.sampled_from(' ."\\{}\n_éß中'), max_size=3),
-)
-@example(secret="Jane.Doe77", around="\\n")
-@example(secret="Jane.Doe77", around="\\u00e9")
-@example(secret="Jane.Doe77", around="%20")
-@settings(deadline=None, max_examples=60)
-def test_no_secret_gets_through_in_any_wrapping(secret, around):
-    said = f"x {around}{secret}{around} y"
-    result = json.dumps(
-        {"deep": [{"pin": secret}], "said": said, "again": json.dumps({"a": secret})}
-    )
-    call = ToolCall("c", "pay", {"pin": secret, "list": [said], secret: 1})
-    messages = [User(said), Assistant(said, said, (call,)), ToolResult("c", "pay", result)]
-    made = report(messages, redact=["pin"])
-    data = json.dumps(to_json_report(made), ensure_ascii=False)
-    for shown in (to_text(made), to_html(made), data):
-        assert secret not in re.sub(r"[0-9a-f]{64}|sha256-\S+", "", shown)
-
-
 # The command.
 
 
-def run_audit(*words: str) -> int:
-    return run(think_agent, "think-agent", ["audit", *words])
+def run_audit(*typed) -> int:
+    return run(think_agent, "think-agent", ["audit", *map(str, typed)])
 
 
 def test_the_command_shows_text_json_and_a_page(path, tmp_path, capsys):
     page = tmp_path / "out.html"
     refund("ORD-001", path)
     page.touch(0o644)
-    assert run_audit(str(path)) == 0
+    assert run_audit(path) == 0
     plain = capsys.readouterr().out
     record = read(path)
     assert plain == to_text(report(record.entries, header=record.header))
     assert "✓ done · 3 actions" in plain
-    assert run_audit(str(path), "--html", str(page)) == 0
+    assert run_audit(path, "--html", page) == 0
     assert capsys.readouterr() == ("", f"wrote {page}\n")
     assert page.stat().st_mode & 0o777 == 0o600
-    assert run_audit(str(path), "--json", "--redact", "order_id, price, oder_id") == 0
+    assert run_audit(path, "--json", "--redact", "order_id, price, oder_id") == 0
     data = json.loads(capsys.readouterr().out)
     assert "no field oder_id" in data["warnings"][0]["text"]  # misspelled
     assert data["turns"][-1]["exit"] == "signal"
@@ -386,10 +319,10 @@ def test_what_a_user_can_get_wrong_is_one_line(path, tmp_path, capsys):
         ([path, "--html", tmp_path], 2, "no file can be written there"),
         ([path, "--html", path], 2, "another flag has that file"),
     ]:
-        assert run_audit(*map(str, typed)) == code
+        assert run_audit(*typed) == code
         out, err = capsys.readouterr()
         assert (out, err.count("\n"), said in err) == ("", 1, True), err
-    assert run_audit(str(deep), "--html", str(tmp_path / "x.html")) == 0
+    assert run_audit(deep, "--html", tmp_path / "x.html") == 0
 
 
 # Hostile content: first by the parser of the standard library, then in a real browser.

@@ -6,6 +6,7 @@ import json
 import pytest
 from hypothesis import given, settings
 
+from tests.audit.test_audit import run_audit
 from tests.support.conversations import conversations
 from tests.support.counting import grows_evenly
 from tests.support.recordings import cases, load, needs_wire
@@ -15,7 +16,6 @@ from think_agent import Assistant, Request, ToolCall, ToolResult, User
 from think_agent.audit import read_log
 from think_agent.audit.counts import count, table
 from think_agent.audit.formats import FORMATS
-from think_agent.cli.main import run, think_agent
 from think_agent.errors import FileError
 from think_agent.evaluation.tables import markdown
 
@@ -74,10 +74,17 @@ def test_the_200_runs_of_tau_bench_as_they_were_counted_by_hand(log, key):
     calls = [call["function"]["name"] for row in rows for call in row.get("tool_calls") or ()]
     assert [name for run in tau.runs for name in calls_in(run)] == calls
     text = markdown([table(tau, WRITES, by="reward")])
-    for cell in (
-        *("all: 200 runs", "reward 0.0: 116 runs", "reward 1.0: 84 runs", "16 of 84", "8 of 56"),
-        *("15 of 250", "40 of 250: 16.0% (12.0% to 21.1%)", "32 of 194", "45 of 116"),
-    ):
+    for cell in [
+        "all: 200 runs",
+        "reward 0.0: 116 runs",
+        "reward 1.0: 84 runs",
+        "16 of 84",
+        "8 of 56",
+        "15 of 250: 6.0% (3.7% to 9.7%)",
+        "40 of 250: 16.0% (12.0% to 21.1%)",
+        "32 of 194",
+        "45 of 116",
+    ]:
         assert f"| {cell}" in text
 
 
@@ -159,8 +166,7 @@ def test_what_is_counted_in_a_run(log, form):
 
 
 def test_reasoning_and_words_before_a_call_are_counted_apart(log):
-    call = {"id": "c", "type": "function", "function": {"name": "pay", "arguments": "{}"}}
-    row = {"role": "assistant", "content": "I pay.", "tool_calls": [call], "reasoning": "hm"}
+    row = {**chat_call(), "content": "I pay.", "reasoning": "hm"}
     found = log([{"role": "user", "content": "Pay"}, row, {**RESULT, "content": "ok"}])
     counted = count(found.runs, ["pay"])
     assert counted["writes behind a thought of their own turn"] == (0, 1)
@@ -230,10 +236,9 @@ USER = {"role": "user", "content": "Pay"}
 RESULT = {"role": "tool", "tool_call_id": "c", "content": "ok"}
 
 
-def chat_call(id="c", name="pay", **row):
-    function = {"name": name, "arguments": "{}"}
-    call = {"id": id, "type": "function", "function": function}
-    return {"role": "assistant", "content": None, "tool_calls": [call], **row}
+def chat_call(id="c"):
+    call = {"id": id, "type": "function", "function": {"name": "pay", "arguments": "{}"}}
+    return {"role": "assistant", "content": None, "tool_calls": [call]}
 
 
 SERVER_TOOL = [
@@ -387,18 +392,24 @@ def test_other_logs_are_known_by_name_and_refused_in_one_line(log, value, name):
         log(value)
 
 
+NO_RUN = "there is no run in it.*convert it to ATIF"
+
+
 @pytest.mark.parametrize(
-    "text", ["[1]", '{"messages": 5}', "5", "[[{}]]", '{"trace_id": 1}', '{"type": "session_meta"}']
+    ("text", "problem"),
+    [
+        ("[1]", NO_RUN),
+        ('{"messages": 5}', NO_RUN),
+        ("5", NO_RUN),
+        ("[[{}]]", NO_RUN),
+        ('{"trace_id": 1}', NO_RUN),
+        ('{"type": "session_meta"}', NO_RUN),
+        ("{torn", "it cannot be read: it is no JSON"),
+    ],
 )
-def test_what_is_no_run_is_said_in_one_line(tmp_path, text):
+def test_a_file_without_a_run_is_an_error_in_one_line(tmp_path, text, problem):
     (tmp_path / "runs.json").write_text(text)
-    with pytest.raises(FileError, match=r"runs.json: there is no run in it.*convert it to ATIF"):
-        read_log(tmp_path / "runs.json")
-
-
-def test_what_is_no_json_is_said_in_one_line(tmp_path):
-    (tmp_path / "runs.json").write_text("{torn")
-    with pytest.raises(FileError, match=r"runs.json: it cannot be read: it is no JSON"):
+    with pytest.raises(FileError, match=f"runs.json: {problem}"):
         read_log(tmp_path / "runs.json")
 
 
@@ -451,10 +462,6 @@ def test_many_runs_cost_no_more_than_their_number(tmp_path):
 # The command.
 
 
-def run_audit(*typed):
-    return run(think_agent, "think-agent", ["audit", *map(str, typed)])
-
-
 def test_the_command_counts_runs_and_shows_one_alone(tmp_path, capsys):
     path, page = tmp_path / "runs.json", tmp_path / "run.html"
     path.write_text(json.dumps([KEPT, KEPT]))
@@ -505,11 +512,3 @@ def test_a_name_that_means_nothing_is_an_error(tmp_path, capsys, typed, said):
     (tmp_path / "runs.json").write_text(json.dumps([KEPT, KEPT]))
     assert run_audit(tmp_path / "runs.json", *typed) == 2
     assert said in capsys.readouterr().err
-
-
-@needs_traces
-def test_the_command_of_the_readme_on_the_published_runs(tmp_path, capsys):
-    path = tmp_path / "gpt-4o-airline.json"
-    path.write_bytes(gzip.decompress(PATH.read_bytes()))
-    assert run_audit(path, "--from", "openai", "--guarded", ",".join(WRITES)) == 0
-    assert "| 15 of 250: 6.0% (3.7% to 9.7%)" in capsys.readouterr().out

@@ -128,14 +128,19 @@ def test_from_broken_json_on_nothing_of_a_text_is_shown():
     assert_gone("Zq7-1", outputs(said, ["order_id"]))
 
 
-@given(transcripts, st.text(max_size=6), st.sampled_from(["pin", "Pin", "p_in"]))
+wrappings = st.sampled_from(["\\n", "\\u00e9", "%20"]) | st.text(' ."\\{}\n_éß中', max_size=3)
+
+
+@given(transcripts, st.text(max_size=6), wrappings, st.sampled_from(["pin", "Pin", "p_in"]))
 @settings(deadline=None, max_examples=100)
-def test_no_value_is_left_in_any_run(messages, end, name):
+def test_no_value_is_left_in_any_run(messages, end, around, name):
     secret = f"Zq7{end}Qz"
-    call = ToolCall("s", "pay", {"pin": secret, "note": f"-{secret}-"})
-    result = ToolResult("s", "pay", json.dumps({"deep": [{"PIN": secret}], "said": f"x{secret}y"}))
-    said = [*messages, User(f"a {secret}"), Assistant(secret, secret, (call,)), result]
-    assert_gone(secret, outputs(said, [name]))
+    text = f"x{around}{secret}{around}y"
+    call = ToolCall("s", "pay", {"pin": secret, "list": [text], secret: 1})
+    deep = {"deep": [{"PIN": secret}], "text": text, "again": json.dumps({"a": secret})}
+    result = ToolResult("s", "pay", json.dumps(deep))
+    messages = [*messages, User(text), Assistant(text, text, (call,)), result]
+    assert_gone(secret, outputs(messages, [name]))
 
 
 def test_many_values_cost_no_more_than_their_number():
@@ -147,7 +152,7 @@ def test_many_values_cost_no_more_than_their_number():
     assert grows_evenly(redact, 400, 4_000)
 
 
-@pytest.mark.parametrize("spelled", ["Zq7%20%C3%A9", "Zq7 \\u00e9", "zq7 É"])
+@pytest.mark.parametrize("spelled", ["Zq7%20%C3%A9", "Zq7 \\u00e9", "Zq7 \\\\u00e9", "zq7 É"])
 def test_a_value_is_known_as_others_escape_it(spelled):
     said = [User("Go"), ToolResult("c", "look", '{"name": "Zq7 é&"}'), User(f"x {spelled}")]
     call = ToolCall("c", "look", {"name": "Zq7 é"})

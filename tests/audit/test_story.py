@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from tests.audit.test_audit import text_in, to_text
+from tests.audit.test_audit import steps, text_in, to_text
 from think_agent import Agent, NothingDone, ScriptedModel, Verdict, tool
 from think_agent.audit import report, to_html, to_json_report, words
-from think_agent.audit.report import Step
+from think_agent.audit.report import Note
 from think_agent.messages import (
     Assistant,
     Checked,
@@ -36,8 +36,7 @@ def in_each_form(messages, **options):
 
 def events(made, name):
     """What happened to the calls of one tool."""
-    steps = [step for turn in made.turns for step in turn.entries if isinstance(step, Step)]
-    calls = [call for step in steps for call in step.calls if call.call.name == name]
+    calls = [call for step in steps(made) for call in step.calls if call.call.name == name]
     return [[event.text for event in call.events] for call in calls]
 
 
@@ -147,34 +146,31 @@ def test_a_denial_an_edit_and_a_refusal_stand_with_who_and_why():
     pay = ToolCall("a", "pay", {"cents": 1})
     said = [
         User("Pay"),
-        Assistant(tool_calls=(pay, replace(pay, id="b"), replace(pay, id="c"))),
+        Assistant(tool_calls=tuple(replace(pay, id=id) for id in "abcd")),
         Verdict("no", "a", "not today", "Ada"),
         ToolResult("a", "pay", "error: no", True, "person"),
         Verdict("yes", "b", "", "Bob", {"cents": 2}),
         Started("b", "pay"),
         ToolResult("b", "pay", "ok", arguments={"cents": 2}),
         ToolResult("c", "pay", "error: think", True, "gate"),
-        Assistant("Half."),
-        Ended("silence"),
+        Started("d", "pay"),
+        ToolResult("d", "pay", "error: no", True, "person", in_doubt=True),
+        Verdict("quit"),
     ]
     made, forms = in_each_form(said)
     assert events(made, "pay") == [
         ["denied by Ada: not today", "refused: a person said no"],
         ["approved with other arguments by Bob", "started", "done"],
         ["refused: no thought stood behind it"],
+        ["started", CRASHED, "refused: a person said no"],
     ]
+    assert made.turns[0].entries[-1] == Note("stopped", Verdict("quit"))
+    edited = "approved with other arguments by Bob"
     for text in forms:
-        in_order(text, "denied by Ada: not today", "approved with other arguments by Bob")
-    assert "pay 2 cents → ok" in text_in(to_html(made))  # what ran, not what was asked for
-
-
-def test_a_refusal_of_a_call_that_was_started_says_the_crash_before_it():
-    said = [User("Pay"), Assistant(tool_calls=(ToolCall("a", "pay", {}),)), Started("a", "pay")]
-    refused = ToolResult("a", "pay", "error", True, "person", in_doubt=True)
-    made, forms = in_each_form([*said, refused])
-    assert events(made, "pay") == [["started", CRASHED, "refused: a person said no"]]
-    for text in forms:
-        in_order(text, "started", CRASHED)
+        in_order(text, "denied by Ada: not today", edited, CRASHED)
+    page = text_in(to_html(made))
+    assert "pay 2 cents → ok" in page  # what ran, not what was asked for
+    assert f"{edited} started done run with other arguments cents 2" in page
 
 
 def test_an_end_with_a_check_unmet_is_loud_and_each_check_is_shown():
@@ -197,15 +193,6 @@ def test_an_ending_that_was_gone_on_from_stays_in_the_story():
     assert [turn.exit for turn in made.turns] == ["silence"]
     for text in forms[:2]:
         in_order(text, "The run ended here, and was taken up again: ✗ cut off", "Whole.")
-
-
-def test_failures_are_counted_in_the_headline():
-    calls = tuple(ToolCall(f"{n}", "pay", {}) for n in range(3))
-    results = [ToolResult(f"{n}", "pay", "x", is_error=n > 0) for n in range(3)]
-    made = report([User("Pay"), Assistant(tool_calls=calls), *results, Assistant("Done.")])
-    headline = "– ended by silence · 3 actions, 2 failed, none of them behind a thought"
-    assert made.turns[0].figures.startswith(headline)
-    assert made.figures["failed"] == 2
 
 
 TOOLS = [{"name": "look", "read_only": True}, {"name": "pay"}]

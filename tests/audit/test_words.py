@@ -26,20 +26,6 @@ def test_every_exit_has_words():
     assert words.why_ended("odd") == ""
 
 
-@pytest.mark.parametrize(
-    ("result", "status"),
-    [
-        (ToolResult("c", "pay", ""), "done"),
-        (ToolResult("c", "pay", "", is_error=True), "failed"),
-        (ToolResult("c", "pay", "", is_error=True, in_doubt=True), "in doubt"),
-        (ToolResult("c", "pay", "", is_error=True, refused="gate"), "refused"),
-    ],
-)
-def test_what_became_of_a_call(result, status):
-    assert words.status(result) == status
-    assert status in words.STATUS
-
-
 def acted(thought=None, failed=False):
     return Action(ToolCall("c", "pay"), ToolResult("c", "pay", "", is_error=failed), thought)
 

@@ -309,35 +309,42 @@ def free(body: Json, kind: str) -> Json:
     return body
 
 
+def changed(calls: list[Call], change: Callable[..., Json], *arguments: str) -> list[Call]:
+    """The calls, with each body changed."""
+    return [(change(body, *arguments), generated) for body, generated in calls]
+
+
+def claude_table(*rows: tuple[str, Rules, list[Call]]) -> str:
+    """A row of costs for each: its name, the rules of the cache, the calls."""
+    lines = [HEAD]
+    for name, rules, calls in rows:
+        lines.append(cost_row(name, bill_of(rules, CUT["anthropic"], calls), rules))
+    return "\n".join(lines)
+
+
 def variants() -> str:
     """The desk on Claude by the default, sent otherwise, and on models of another minimum."""
-    rules, cut = PROVIDERS["anthropic"], CUT["anthropic"]
+    rules = PROVIDERS["anthropic"]
     calls, _ = played("anthropic", DESK, SIDES[2])
-    bare = [(without_marks(body), generated) for body, generated in calls]
-    end = [(one_mark(body), generated) for body, generated in calls]
-    unforced = [(free(body, "tool"), generated) for body, generated in calls]
-    unfinished = [(free(body, "none"), generated) for body, generated in calls]
-    rows = [HEAD]
-    rows.append(cost_row("`cache=False`", bill_of(rules, cut, bare), rules))
-    rows.append(cost_row("a mark at the end alone", bill_of(rules, cut, end), rules))
-    rows.append(cost_row("as it is sent", bill_of(rules, cut, calls), rules))
-    for minimum in (512, 4096):
-        other = replace(rules, minimum=minimum)
-        rows.append(cost_row(f"… with a minimum of {minimum:,}", bill_of(other, cut, calls), rules))
-    rows.append(cost_row("… by a model that refuses forcing", bill_of(rules, cut, unforced), rules))
-    rows.append(cost_row("(a free choice at the end)", bill_of(rules, cut, unfinished), rules))
-    return "\n".join(rows)
+    return claude_table(
+        ("`cache=False`", rules, changed(calls, without_marks)),
+        ("a mark at the end alone", rules, changed(calls, one_mark)),
+        ("as it is sent", rules, calls),
+        ("… with a minimum of 512", replace(rules, minimum=512), calls),
+        ("… with a minimum of 4,096", replace(rules, minimum=4096), calls),
+        ("… by a model that refuses forcing", rules, changed(calls, free, "tool")),
+        ("(a free choice at the end)", rules, changed(calls, free, "none")),
+    )
 
 
 def long_talk() -> str:
     """Thirty files, three times over: turns longer than a cache looks back."""
-    rules, cut = PROVIDERS["anthropic"], CUT["anthropic"]
+    rules = PROVIDERS["anthropic"]
     calls, _ = played("anthropic", TALK, SIDES[2])
-    end = [(one_mark(body), generated) for body, generated in calls]
-    rows = [HEAD]
-    rows.append(cost_row("a mark at the end alone", bill_of(rules, cut, end), rules))
-    rows.append(cost_row("as it is sent", bill_of(rules, cut, calls), rules))
-    return "\n".join(rows)
+    return claude_table(
+        ("a mark at the end alone", rules, changed(calls, one_mark)),
+        ("as it is sent", rules, calls),
+    )
 
 
 def thought_line() -> str:

@@ -480,17 +480,24 @@ def test_a_run_that_would_not_be_durable_is_refused(tmp_path, engine):
             run(agent, "hello")
 
 
-def test_the_version_covers_tools_and_instructions_and_not_the_model():
-    one = DurableAgent(ScriptedModel(reply, model="a"), Shop().tools(), instructions="be kind")
-    two = DurableAgent(ScriptedModel(reply, model="b"), Shop().tools(), instructions="be kind")
-    assert one.version == two.version
-    assert one.version != DurableAgent(ScriptedModel(reply), Shop().tools()).version
-    assert one.version != DurableAgent(ScriptedModel(reply), instructions="be kind").version
+def all_is_well(turn):
+    return None
 
 
-def test_the_version_covers_the_checks():
-    def all_is_well(turn):
-        return None
-
-    checked = DurableAgent(ScriptedModel(reply), Shop().tools(), done_when=[all_is_well])
-    assert checked.version != DurableAgent(ScriptedModel(reply), Shop().tools()).version
+@pytest.mark.parametrize(
+    ("change", "is_the_same"),
+    [
+        ({"model": ScriptedModel(reply, model="b")}, True),
+        ({"tools": ()}, False),
+        ({"instructions": "be quick"}, False),
+        ({"done_when": [all_is_well]}, False),
+    ],
+)
+def test_the_version_covers_all_of_an_agent_but_its_model(change, is_the_same):
+    settings = {
+        "model": ScriptedModel(reply, model="a"),
+        "tools": Shop().tools(),
+        "instructions": "be kind",
+    }
+    version = DurableAgent(**settings).version
+    assert (DurableAgent(**{**settings, **change}).version == version) == is_the_same

@@ -415,14 +415,26 @@ def test_a_model_that_says_done_too_early_is_told_what_is_missing(tmp_path):
     assert decisions(db) == [("ORD-001", "approve"), ("ORD-002", "deny")]
 
 
-@pytest.mark.parametrize(("done_when", "exit", "code"), [("on", "unmet", 3), ("off", "signal", 0)])
-def test_a_model_that_only_says_that_it_acted_ends_unmet(done_when, exit, code):
-    flags = ["--provider", "offline:silent", "--json", "--done-when", done_when]
-    done = run_demo("ORD-001", *flags)
+BOTH = "Refund ORD-001 and ORD-003 please"
+
+
+@pytest.mark.parametrize(
+    ("script", "text", "done_when", "exit", "code", "missing"),
+    [
+        ("silent", "ORD-001", "on", "unmet", 3, {"ORD-001: it was not looked up"}),
+        ("silent", "ORD-001", "off", "signal", 0, set()),
+        ("boaster", BOTH, "on", "unmet", 3, {"ORD-003: it was not looked up"}),
+        ("boaster", BOTH, "off", "signal", 0, set()),
+    ],
+)
+def test_a_false_claim_is_caught_by_the_check_or_believed(
+    script, text, done_when, exit, code, missing
+):
+    flags = ["--provider", f"offline:{script}", "--json", "--done-when", done_when]
+    done = run_demo(text, *flags)
     data = json.loads(done.stdout)
     assert (data["exit"], done.returncode) == (exit, code)
-    missing = {check["missing"] for check in data["checks"]}
-    assert missing == ({"ORD-001: it was not looked up"} if done_when == "on" else set())
+    assert {check["missing"] for check in data["checks"]} == missing
 
 
 def test_an_order_that_was_checked_and_not_decided_is_missing():
@@ -441,19 +453,6 @@ def test_an_order_that_was_checked_and_not_decided_is_missing():
     outcome = agent.run("Refund ord-001")
     assert outcome.exit == "unmet"
     assert [c.missing for c in outcome.checks] == ["ORD-001: no decision is recorded"]
-
-
-@pytest.mark.parametrize(
-    ("done_when", "code", "shown"),
-    [("on", 3, "✗ NOT MET · missing: ORD-003: it was not looked up"), ("off", 0, "✓ done")],
-)
-def test_a_boast_is_caught_or_believed(tmp_path, done_when, code, shown):
-    db = tmp_path / "shop.db"
-    flags = ["--provider", "offline:boaster", "--done-when", done_when, "--db", str(db)]
-    done = run_demo("Refund ORD-001 and ORD-003 please", *flags)
-    assert (done.returncode, shown in done.stdout) == (code, True)
-    assert "All done! I took care of ORD-001 and ORD-003." in done.stdout
-    assert decisions(db) == [("ORD-001", "approve")]
 
 
 def test_a_check_knows_a_decision_of_an_earlier_process(tmp_path):

@@ -39,21 +39,28 @@ def test_a_wrong_plan_is_refused_before_anything_is_run(few, out, given, said):
 
 
 @pytest.mark.parametrize(
-    ("flag", "value", "code", "said"),
+    ("cases", "flag", "value", "problem"),
     [
-        ("--think", "maybe", 2, "'on', 'minimal' or 'none'"),
-        ("--trials", "0", 2, "--trials"),
-        ("--out", str(CASES), 2, "another flag has that file"),
+        (CASES, "--think", "maybe", "'on', 'minimal' or 'none'"),
+        (CASES, "--trials", "0", "--trials"),
+        (CASES, "--out", CASES, "another flag has that file"),
+        (CASES, "--out", ".", "--out"),
+        (CASES, "--out", "file/r.jsonl", "--out"),
+        (CASES, "--config", "none.toml", "--config"),
+        ("none.jsonl", "--trials", "1", "none.jsonl"),
     ],
 )
-def test_what_is_wrong_is_one_line(tmp_path, monkeypatch, capsys, flag, value, code, said):
+def test_a_wrong_argument_is_one_line_and_writes_nothing(
+    tmp_path, monkeypatch, capsys, cases, flag, value, problem
+):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").touch()
     usual = ("--suite", SUITE, "--provider", "offline:careful")
-    assert evaluate(CASES, *usual, flag, value) == code
+    assert evaluate(cases, *usual, flag, value) == 2
     [line] = capsys.readouterr().err.splitlines()
     assert line.startswith("error: ")
-    assert said in line
-    assert list(tmp_path.iterdir()) == []
+    assert problem in line
+    assert list(tmp_path.iterdir()) == [tmp_path / "file"]
 
 
 def test_a_server_that_is_not_there_is_one_line(command, monkeypatch, capsys):
@@ -81,20 +88,3 @@ def test_a_wrong_case_is_found_before_anything_is_run(few, out, text, said):
     with pytest.raises(ValueError, match=re.escape(said)):
         plan(few, out=out)
     assert not out.exists()
-
-
-@pytest.mark.parametrize(
-    "flags",
-    [("--config", "none.toml"), ("--out", "."), ("--out", "few.jsonl/r.jsonl")],
-)
-def test_files_out_of_reach_are_one_line(command, tmp_path, capsys, flags):
-    flag, path = flags
-    assert command(flag, tmp_path / path) == 2
-    [line] = capsys.readouterr().err.splitlines()
-    assert line.startswith("error: ")
-
-
-def test_a_cases_file_that_is_not_there_is_one_line(tmp_path, capsys):
-    assert evaluate(tmp_path / "none.jsonl", "--suite", SUITE) == 2
-    [line] = capsys.readouterr().err.splitlines()
-    assert line.startswith("error: ")

@@ -12,7 +12,7 @@ from rich.console import Console
 from tests.evaluation.values import FIRST, FLOOR, NEVER, ROWS, failed, result, results_of, scores_of
 from think_agent import Usage
 from think_agent.evaluation.comparisons import compare, planned
-from think_agent.evaluation.intervals import paired_interval, wilson
+from think_agent.evaluation.intervals import wilson
 from think_agent.evaluation.report import power, report
 from think_agent.evaluation.scores import FOUR_ROWS, Setting
 from think_agent.evaluation.tables import Section, markdown, show
@@ -32,33 +32,39 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz"
 CLEARLY = {HASTY: LETTERS[:3], CAREFUL: LETTERS[1:]}
 
 
-def test_the_report_ends_with_what_is_a_finding_and_how_little_n_is():
-    verdict, little = sentences(results_of(CLEARLY, LETTERS))
-    low, high = paired_interval([-1] + [1] * 23 + [0] * 2, 1)
-    assert (round(100 * low), round(100 * high)) == (58, 99)
-    assert verdict == (
-        "ollama:careful is better than ollama:hasty: +85 points on 26 cases "
-        "(95\u00a0% interval +58 to +99; p = 3e-06)."
-    )
-    assert little == "n is 26 cases: a share near one half is known to ± 18 points."
+@pytest.mark.parametrize(
+    ("right", "cases", "sentence"),
+    [
+        (
+            CLEARLY,
+            LETTERS,
+            "ollama:careful is better than ollama:hasty: +85 points on 26 cases "
+            "(95\u00a0% interval +58 to +99; p = 3e-06).",
+        ),
+        (
+            dict(reversed(CLEARLY.items())),
+            LETTERS,
+            "ollama:hasty is worse than ollama:careful: -85 points on 26 cases "
+            "(95\u00a0% interval -99 to -58; p = 3e-06).",
+        ),
+        (
+            {HASTY: "abd", CAREFUL: "abc"},
+            "abcd",
+            "No difference is shown between ollama:careful and ollama:hasty: +0 points on 4 cases "
+            "(95\u00a0% interval -65 to +65; p = 1).",
+        ),
+    ],
+)
+def test_a_comparison_is_a_sentence(right, cases, sentence):
+    verdict, _ = sentences(results_of(right, cases))
+    assert verdict == sentence
+
+
+def test_the_report_says_how_little_n_is():
+    *_, last = sentences(results_of(CLEARLY, LETTERS))
+    assert last == "n is 26 cases: a share near one half is known to ± 18 points."
     low, high = wilson(13, 26)
     assert round((high - low) / 2 * 100) == 18
-
-
-def test_the_other_way_round_it_is_worse():
-    backwards = dict(reversed(CLEARLY.items()))
-    verdict, _ = sentences(results_of(backwards, LETTERS))
-    assert verdict.startswith(
-        "ollama:hasty is worse than ollama:careful: -85 points on 26 cases (95\u00a0% interval -99 "
-    )
-
-
-def test_what_is_not_clear_is_no_difference():
-    verdict, _ = sentences(results_of({HASTY: "abd", CAREFUL: "abc"}, "abcd"))
-    assert verdict == (
-        "No difference is shown between ollama:careful and ollama:hasty: +0 points on 4 cases "
-        "(95\u00a0% interval -65 to +65; p = 1)."
-    )
 
 
 @pytest.mark.parametrize(

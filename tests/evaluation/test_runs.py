@@ -27,9 +27,9 @@ from tests.evaluation.conftest import (
     write_lines,
 )
 from tests.readme import ROOT
-from tests.servers import Reply, serve
+from tests.servers import serve
 from tests.servers.ollama import OllamaServer
-from tests.support.providers import KEY, SPEAKS
+from tests.support.providers import SPEAKS
 from think_agent import THINK, AuthError, BadRequest, ScriptedModel
 from think_agent.audit import read
 from think_agent.evaluation import trials
@@ -307,20 +307,3 @@ def test_a_trial_that_failed_on_the_way_is_no_wrong_answer_and_run_again(few, ou
     assert evaluation.waiting == []
     [found] = found_by(evaluation).values()
     assert not any(result.error for result in found)
-
-
-def test_busy_signals_in_one_row_are_no_finding(tmp_path, out, monkeypatch):
-    """Twelve answers of HTTP 429 used to read "baseline beat extended thinking, p < 0.001"."""
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    cases = write_lines(tmp_path / "easy.jsonl", EASY[:12])
-    busy = {"error": {"message": "insufficient quota", "code": "insufficient_quota"}}
-    with serve(SPEAKS["openai-chat"][0](), offline.reply) as server:
-        given = {"provider": ["openai:m"], "out": out, "base_url": f"{server.url}/v1"}
-        plan(cases, **given, concurrency=1).run()
-        server.canned = [Reply(400, busy) for _ in range(12)]
-        evaluation = plan(cases, **given, force=["first", "never"], concurrency=1)
-        evaluation.run()
-    said = report(evaluation.found())[-1].remark
-    none = "No difference is shown between force=never and force=first: +0 points on 0 cases"
-    assert none in said
-    assert "force=never: 12 of 12 runs ended in an error, not counted" in said
