@@ -20,7 +20,7 @@ from think_agent.errors import FileError
 from think_agent.evaluation.tables import markdown
 
 WRITES = ["book_*", "cancel_*", "update_*", "send_certificate"]
-FAILED = "actions that failed, by the log's word or with a result that begins with 'error'"
+FAILED = "actions that failed: the log says so, or the result begins with 'error'"
 TO_WIRE = {
     "openai": to_chat,
     "anthropic": to_anthropic,
@@ -121,7 +121,7 @@ def test_the_100_runs_of_a_second_set_as_plain_python_counts_them(log):
     retail = log(logs)
     found = count(retail.runs, RETAIL_WRITES)
     assert found["writes behind a thought of their own turn"] == (behind, writes)
-    assert found["writes with one since the last action, in any turn"] == (near, writes)
+    assert found["writes with a thought since the last action, in any turn"] == (near, writes)
     assert found["runs with a thought in them"] == (thinking, 100)
     assert found[FAILED] == (34, 753)
     assert (retail.format, retail.unread) == ("openai", [])
@@ -154,12 +154,12 @@ def test_what_is_counted_in_a_run(log, form):
         assert "instructions" not in found.runs[0].header  # they stand beside the items
     assert count(found.runs, ["pay"]) == {
         "writes behind a thought of their own turn": (3, 4),
-        "writes with one since the last action, in any turn": (3, 4),
+        "writes with a thought since the last action, in any turn": (3, 4),
         "writes with native reasoning in their reply": (0, 4),
-        "writes with words in their reply": (0, 4),
+        "writes with text in their reply": (0, 4),
         "runs with a thought in them": (1, 1),
-        "actions after a thought that said done": (1, 4),
-        "turns that ended in words after a thought that said go on": (1, 2),
+        "actions after a thought that said 'done'": (1, 4),
+        "turns that ended without a call after a thought that said 'more to do'": (1, 2),
         "actions repeated, with the same result": (1, 4),
         FAILED: (1, 4),
     }
@@ -171,7 +171,7 @@ def test_reasoning_and_words_before_a_call_are_counted_apart(log):
     counted = count(found.runs, ["pay"])
     assert counted["writes behind a thought of their own turn"] == (0, 1)
     assert counted["writes with native reasoning in their reply"] == (1, 1)
-    assert counted["writes with words in their reply"] == (1, 1)
+    assert counted["writes with text in their reply"] == (1, 1)
 
 
 def test_a_thought_may_go_by_another_name(log):

@@ -22,7 +22,7 @@ from think_agent.messages import (
 from think_agent.testing import call, think
 
 PLAIN = {"force": "never", "silence": "accept"}
-CRASHED = "the run was stopped inside it: it may have happened"
+CRASHED = "the run stopped during this call: it may have happened"
 AGAIN = "RUN AGAIN, though it was started before and did not return"
 
 
