@@ -87,8 +87,7 @@ def matters(call: ToolCall) -> tuple[object, ...]:
 
 
 def ask_again(model: Model, run: Outcome, own: Action, thought: str | None) -> Counter[str]:
-    """Ask the model again with this thought, and count: the same call, a changed one, or only text.
-    """
+    """Ask the model again with this thought. Counts the same call, another call, and only text."""
     question = Request(before(run, own.call, thought), [decide], system=RULES)
     found: Counter[str] = Counter()
     for _ in range(TIMES):

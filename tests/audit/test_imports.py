@@ -1,4 +1,4 @@
-"""Runs of other programs: counts that were made by hand, and nothing that is dropped in silence."""
+"""Runs of other programs: the counts are those made by hand, and nothing is dropped in silence."""
 
 import gzip
 import json
@@ -31,7 +31,7 @@ TO_WIRE = {
 
 @pytest.fixture
 def log(tmp_path):
-    """A log of these rows or runs, read."""
+    """Writes these rows or runs to a file and reads it."""
 
     def reading(value, *, lines=False, **options):
         path = tmp_path / "log.json"
@@ -43,7 +43,7 @@ def log(tmp_path):
 
 
 def written(messages, form):
-    """The messages as another program keeps them."""
+    """The messages in the format of another program."""
     body = TO_WIRE[form](Request(messages, system="Be kind."))
     return json.loads(json.dumps(body.get("messages") or body["input"]))
 
@@ -206,7 +206,7 @@ REQUESTS = [
 
 @needs_wire
 @pytest.mark.parametrize(("form", "case"), REQUESTS)
-def test_recorded_requests_are_read_whole_or_it_is_said(log, form, case):
+def test_recorded_requests_are_read_whole_or_the_rest_is_listed(log, form, case):
     wire = "openai-chat" if form == "openai" else form
     rows = load(wire, case)["request"]["body"]["messages"]
     found = log(rows)
@@ -219,8 +219,8 @@ def test_recorded_requests_are_read_whole_or_it_is_said(log, form, case):
 
 
 @pytest.mark.parametrize("form", TO_WIRE)
-def test_what_was_dropped_by_hand_is_noticed(log, form):
-    """A call, a result or a thought."""
+def test_a_missing_row_is_noticed(log, form):
+    """The row is a call, a result or a thought."""
     whole = written(SAID, form)
     texts = [json.dumps(row) for row in whole]
     places = [n for n, text in enumerate(texts) if "tool" in text or "function_call" in text]
@@ -248,7 +248,7 @@ SERVER_TOOL = [
 
 
 @pytest.mark.parametrize(
-    ("rows", "said"),
+    ("rows", "message"),
     [
         ([USER, chat_call()], "row 2: a call without a result: pay"),
         ([USER, RESULT], "row 2: a result without a call: 'c'"),
@@ -270,8 +270,8 @@ SERVER_TOOL = [
         ([USER, {"role": "user", "content": [{"type": {}}]}], "row 2: a row of a broken form"),
     ],
 )
-def test_what_cannot_be_read_is_said_with_its_row(log, rows, said):
-    assert any(said in what for what in log(rows).unread)
+def test_what_cannot_be_read_is_listed_with_its_row(log, rows, message):
+    assert any(message in what for what in log(rows).unread)
 
 
 def test_several_rows_of_one_reply_are_one_reply(log):
@@ -285,7 +285,7 @@ def test_several_rows_of_one_reply_are_one_reply(log):
     assert results_in(found.runs[0]) == ["1", "2"]  # in the order of the calls
 
 
-def test_the_call_of_the_first_protocol_is_read(log):
+def test_the_function_call_of_old_openai_logs_is_read(log):
     old = {"role": "assistant", "content": None}
     old["function_call"] = {"name": "pay", "arguments": '{"to": "Ann"}'}
     found = log([USER, old, {"role": "function", "name": "pay", "content": "paid"}])
@@ -443,7 +443,7 @@ def test_a_run_without_rows_is_a_run(log):
     assert found.unread == []
 
 
-def test_a_torn_line_does_not_refuse_the_rest(tmp_path):
+def test_a_half_written_line_leaves_the_rest_readable(tmp_path):
     (tmp_path / "runs").write_text(json.dumps(KEPT) + "\n" + json.dumps(KEPT)[:-9])
     found = read_log(tmp_path / "runs")
     assert (len(found.runs), found.unread) == (1, ["line 2: it is no JSON"])
@@ -502,13 +502,13 @@ def test_what_was_not_read_changes_the_exit_code(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("typed", "said"),
+    ("typed", "message"),
     [
         (["--guarded", "pya"], "--guarded: no call in the log fits; its tools: pay"),
         (["--by", "rewrad"], "--by rewrad: the log has reward"),
     ],
 )
-def test_a_name_that_means_nothing_is_an_error(tmp_path, capsys, typed, said):
+def test_an_unknown_name_is_an_error(tmp_path, capsys, typed, message):
     (tmp_path / "runs.json").write_text(json.dumps([KEPT, KEPT]))
     assert run_audit(tmp_path / "runs.json", *typed) == 2
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err

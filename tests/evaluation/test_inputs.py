@@ -1,4 +1,4 @@
-"""What a user can get wrong is one line, before anything is run."""
+"""A wrong input is an error of one line, before anything is run."""
 
 import json
 import re
@@ -11,7 +11,7 @@ from tests.support.simulated import CASES, LINES
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         ({"provider": ["offline:genius"]}, "this suite's scripts are careful, hasty, "),
         ({"provider": ["nonsense"]}, "use one of: ollama"),
@@ -32,8 +32,8 @@ from tests.support.simulated import CASES, LINES
         ({"shard": "a/b"}, "use a part of how many, such as 1/4"),
     ],
 )
-def test_a_wrong_plan_is_refused_before_anything_is_run(few, out, given, said):
-    with pytest.raises(ValueError, match=said):
+def test_a_wrong_plan_is_refused_before_anything_is_run(few, out, given, message):
+    with pytest.raises(ValueError, match=message):
         plan(few, **given, out=out)
     assert not out.exists()
 
@@ -73,7 +73,7 @@ CASE = LINES[0]
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("\n\n", "there are no cases in it"),
         ('{"id": "a"}', "line 1: no case (kind: this field is required; text: "),
@@ -83,8 +83,8 @@ CASE = LINES[0]
         (json.dumps({**CASE, "tools": {"think": "gone"}}), "line 1: no case (tools.think."),
     ],
 )
-def test_a_wrong_case_is_found_before_anything_is_run(few, out, text, said):
+def test_a_wrong_case_is_found_before_anything_is_run(few, out, text, message):
     few.write_text(text)
-    with pytest.raises(ValueError, match=re.escape(said)):
+    with pytest.raises(ValueError, match=re.escape(message)):
         plan(few, out=out)
     assert not out.exists()

@@ -1,4 +1,4 @@
-"""The formulas: against scipy, against counting, and against models of known rates."""
+"""The formulas give the results of scipy, of counting, and of models with known rates."""
 
 import itertools
 import math
@@ -29,7 +29,7 @@ def test_wilson_intervals_are_scipys(n, share):
     assert wilson(right, n) == pytest.approx((theirs.low, theirs.high))
 
 
-def test_nothing_is_known_of_no_cases():
+def test_without_cases_nothing_is_known():
     assert wilson(0, 0) == (0.0, 1.0)
     assert paired_interval([], 1) == (-1.0, 1.0)
     assert sign_flip([]) == 1.0
@@ -72,7 +72,7 @@ def test_a_paired_interval_stays_within_its_bounds():
 
 @pytest.mark.parametrize("seed", range(5))
 def test_holm_is_the_closed_test(seed):
-    """The definition: one falls when each intersection that it is in falls, by Bonferroni."""
+    """The definition: reject one if Bonferroni rejects each intersection that contains it."""
     rng = random.Random(seed)
     ps = [rng.random() ** 3 for _ in range(5)]
     ps[3] = ps[1]
@@ -91,7 +91,7 @@ def drawn(rng: random.Random, rate: float, cases: int) -> list[bool]:
 
 @pytest.mark.parametrize(("cases", "trials", "comparisons"), [(73, 1, 1), (120, 1, 5), (60, 4, 3)])
 def test_a_difference_of_the_stated_size_is_found_two_times_in_three(cases, trials, comparisons):
-    """With shares near one half, and all that Holm's first step asks."""
+    """For shares near one half, in the first step of Holm's method."""
     half = detectable(cases, trials, comparisons) / 2
     rng = random.Random(cases)
     found = 0
@@ -105,8 +105,8 @@ def test_a_difference_of_the_stated_size_is_found_two_times_in_three(cases, tria
     assert 0.58 <= found / RUNS <= 0.78
 
 
-def test_the_stated_power_in_figures():
-    """73 cases were said to show 20 points with one trial, and the article's 7 with eight."""
+def test_the_stated_power_by_numbers():
+    """73 cases show 20 points with one trial, and the 7 points of the article with eight."""
     assert detectable(73, 1, 1) == pytest.approx(0.21, abs=0.01)
     assert detectable(1, 1, 1) == 1.0
     needed = trials_for(0.07, 73, 1)
@@ -116,7 +116,7 @@ def test_the_stated_power_in_figures():
 
 @pytest.mark.parametrize("trials", [1, 4])
 def test_a_paired_interval_holds_the_known_difference_as_often_as_it_says(trials):
-    """Cases are easy or hard, the same for both; one setting is better by 13 points."""
+    """Each case is easy or hard for both settings; one setting is better by 13 points."""
     rng = random.Random(5)
     held = 0
     for _ in range(RUNS):

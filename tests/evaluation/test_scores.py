@@ -43,7 +43,7 @@ def test_pass_k_by_hand(right, shares):
     assert Score(results).pass_k == [(share, wilson(2 * share, 2)) for share in shares]
 
 
-def test_an_error_on_the_way_is_in_no_share_and_no_average():
+def test_an_error_is_in_no_share_and_no_average():
     fine = result("a", True, model_calls=4, exit="signal", usage=Usage(1000, 100, 400))
     score = Score([fine, failed("b")], Price(input=2, output=10))
     assert (score.pass_k[0][0], score.ran, len(score.by_case)) == (1.0, [fine], 1)
@@ -191,7 +191,7 @@ def test_errors_alone_make_no_finding():
     assert finding.interval == (-1.0, 1.0)
 
 
-def test_what_a_script_does_is_never_tested_and_not_counted_among_the_tests():
+def test_a_script_is_never_tested_and_does_not_count_for_holm():
     model, other, script = Setting("openai:m"), Setting("openai:n"), Setting("offline:careful")
     results = results_of({model: "123456789", script: "1", other: "1"}, "1234567890")
     scripted, tested = findings(results)
