@@ -1,13 +1,13 @@
 """The whole pattern from scratch, on the bare `ollama` package. Nothing of the kit is in here.
 
-Rule 1: `think` does nothing. It is a tool like any other, and worth calling for its arguments: the
-        notes, and a typed exit signal.
-Rule 2: every call is answered before the model is asked again, think calls too.
-Rule 3: there are two ways out. The signal: one last call, without tools, gives the answer. Silence:
-        the model called no tool, and its text is the answer.
-Rule 4: the model's mistakes go back to the model, as results it can read.
+Rule 1: `think` is a tool like any other, but it does nothing. Its value is in its arguments: the
+        notes that the model writes, and a typed exit signal.
+Rule 2: every call gets a result before the model is asked again, think calls too.
+Rule 3: there are two ways out. After the signal, one last call without tools gives the answer.
+        Silence means that the model called no tool; its text is the answer.
+Rule 4: the model's mistakes go back to the model, as results that it can read.
 
-The edge: no forcing, no limits but one, no streaming, no other provider. That is what the kit adds.
+Limitations: no forcing, no streaming, only one limit and one provider. The kit adds all of these.
 """
 
 from collections.abc import Callable
@@ -43,7 +43,7 @@ TOOLS: dict[str, Callable[..., str]] = {"think": think, "lookup_order": lookup_o
 
 
 def run(client: ollama.Client, model: str, question: str) -> tuple[str, str | None]:
-    """Ask, and work until a way out is taken: which one, and the answer."""
+    """Run the loop. Returns which way out was taken, and the answer."""
     messages: list[ollama.Message] = [
         ollama.Message(role="system", content=RULES),  # a `system` field would be dropped
         ollama.Message(role="user", content=question),

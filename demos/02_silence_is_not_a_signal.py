@@ -1,13 +1,13 @@
 """Silence is not a signal: the same model ends too early where silence means "done".
 
-Rule 1: some models tell what they will do next and call nothing. A loop that reads silence as the
-        end takes that for the answer.
-Rule 2: with a typed exit signal a tool call can be required each time, for there is another way
-        out. Then a model cannot fall silent by mistake.
+Rule 1: some models say what they will do next, but call no tool. A loop that reads silence as the
+        end takes that text for the answer.
+Rule 2: with a typed exit signal, every reply can be required to call a tool, because the signal is
+        a way out. So the model cannot fall silent by mistake.
 
-The edge: the first way is no straw man; it is the think tool as it was first published, and how
-most loops end. Where a provider cannot be forced (Ollama), the second may fall silent, too; then
-`exit` tells the one from the other.
+Limitations: the first way is no straw man. The think tool was first published like that, and most
+loops end like that. On a provider that cannot force (Ollama), the second way may fall silent, too.
+Then `exit` shows the difference.
 """
 
 from demos.common import call, follows, play, promising
@@ -27,7 +27,7 @@ diligent = follows(
     ("Two orders: begin with ORD-001.", call("lookup_order", order_id="ORD-001")),
     ("ORD-002 is still open.", call("lookup_order", order_id="ORD-002")),
 )
-stand_in = promising(diligent)  # after the first result it tells what comes next, and stops
+stand_in = promising(diligent)  # after the first result it announces the next step, and stops
 
 
 def lesson(model: Model) -> None:

@@ -1,10 +1,10 @@
 """Both ways out, and why the loop took each step on the way.
 
-Rule 1: the signal: a thought says should_continue "false"; then one last call without tools.
-Rule 2: silence: the reply calls no tool; its text is the answer. It stays as the fallback, for
-        small talk needs no thought.
-Rule 3: planning is pure. So a run that is over can be asked why: `explain(agent, transcript)` plans
-        every step anew, and says what `next_step` planned and which policy changed it to what.
+Rule 1: the signal: a thought says should_continue "false"; then comes one last call without tools.
+Rule 2: silence: the reply calls no tool, and its text is the answer. Silence stays as a fallback,
+        because small talk needs no thought.
+Rule 3: planning is pure, so a finished run can be explained: `explain(agent, transcript)` plans
+        every step again. It says what `next_step` planned, and how each policy changed it.
 """
 
 from demos.common import call, follows, play

@@ -2,11 +2,11 @@
 
 Rule 1: a model is a name: `connect("ollama")`, `connect("anthropic:claude-haiku-5-5")`. Agent,
         tools and instructions stay as they are.
-Rule 2: the transcript belongs to no provider. Handed to another model, it goes on there: words,
-        calls and results travel along, signatures stay behind.
+Rule 2: the transcript belongs to no provider, so another model can go on with it. Text, calls and
+        results are sent to the new model; signatures are not.
 Rule 3: what a provider needs (roles, ids, how to force, how to forbid tools) is in its adapter.
 
-The first question is always asked of a stand-in, the second of the model that --provider names.
+A scripted model always answers the first question; the model of --provider answers the second.
 """
 
 from demos.common import call, follows, play

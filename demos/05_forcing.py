@@ -1,15 +1,15 @@
 """Forcing a thought: when it is asked for, and the trap of forcing the same tool always.
 
-Rule 1: `force` is a policy, decided call by call from the transcript. `"first"` asks for a thought
-        when a person has spoken; `"always"` owes one at the start and after every action.
-Rule 2: the trap: a provider asked *once* to force `think` forces it on every call. The model may
-        never act, so it never gets done. Only a limit ends that run.
+Rule 1: `force` is a policy that decides for each model call, from the transcript. `"first"` forces
+        a thought after a person's message; `"always"` also forces one after every action.
+Rule 2: the trap: a tool choice that is set *once* forces `think` on every call. The model can never
+        act, so it never finishes. Only a limit ends that run.
 
-What is printed at the left is the tool choice of each model call: under `auto` the model may call
-tools, under `required` it must call some tool, under `force think` that one; under `none` it may
-call no tool.
+The left column shows the tool choice of each model call. With `auto` the model may call tools, with
+`required` it must call some tool, with `force think` it must call `think`, and with `none` it may
+not call any.
 
-The edge: forcing is a hint. Where a provider ignores it, the gate still holds (`think_first`).
+Limitations: some providers ignore the force. The gate (`think_first`) works on all of them.
 """
 
 from demos.common import call, follows, play

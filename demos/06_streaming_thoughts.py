@@ -1,12 +1,13 @@
 """See it think: thoughts, calls and the answer as they arrive.
 
-Rule 1: `agent.stream` gives the events of a whole run: Deltas while a reply forms, then each
-        message, at last the Outcome. It is the same loop; there is no second one for streaming.
-Rule 2: a Delta has a kind, one per channel: `thought` is for developers and auditors, `answer` for
-        the user. A thought is read out of a call whose JSON is not complete yet.
-Rule 3: Deltas only tell. What counts is the Assistant at the end, equal to an unstreamed one.
+Rule 1: `agent.stream` gives the events of a whole run: Deltas while a reply arrives, then each
+        message, and at the end the Outcome. There is no second loop for streaming.
+Rule 2: a Delta has a kind: `thought` is for developers and auditors, `answer` is for the user. A
+        thought is read from a call while its JSON is still incomplete.
+Rule 3: Deltas are only for display. The Assistant message at the end counts, and it is the same as
+        without streaming.
 
-A bar marks where one piece ended and the next began.
+A bar marks the border between two pieces.
 """
 
 from demos.common import call, follows, play

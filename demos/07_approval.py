@@ -1,10 +1,10 @@
 """Approval: a person decides before what cannot be undone.
 
-Rule 1: a tool says when it needs one: `needs_approval=True`, or a predicate on the arguments.
-Rule 2: the question comes with the thought behind the call, so that a person can judge both. The
-        verdict is a message of the transcript.
-Rule 3: yes runs the call, also with arguments that the person changed. No goes back to the model,
-        with the reason. Without an approver, the run pauses (`needs_human`) and runs nothing.
+Rule 1: a tool says when it needs approval: `needs_approval=True`, or a predicate on the arguments.
+Rule 2: the person sees the call and the thought behind it, and can judge both. The verdict is a
+        message of the transcript.
+Rule 3: "yes" runs the call; the person may change its arguments. "No" goes back to the model, with
+        the reason. Without an approver, the run pauses (`needs_human`) and runs nothing.
 """
 
 from collections.abc import Callable

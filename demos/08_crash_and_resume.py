@@ -1,13 +1,13 @@
 """A crash in the worst moment, and the run that goes on as if nothing had happened.
 
-Rule 1: with a path as transcript, each message is on the disk before the next step is planned; a
-        `started` line stands there before a tool with side effects is called.
-Rule 2: `agent.resume(path)` is the same loop on the saved list. It needs the file and the tools.
-Rule 3: a call that started and has no result may have happened. It is repeated only where that is
-        harmless: here the tool takes an idempotency key, which is the same in every process.
+Rule 1: if the transcript is a path, each message is on disk before the next step is planned. A
+        `started` line is on disk before a tool with side effects is called.
+Rule 2: `agent.resume(path)` runs the same loop on the saved list. It needs the file and the tools.
+Rule 3: a call that started and has no result may have happened. It is repeated only if that does no
+        harm: here the tool takes an idempotency key, which is the same in every process.
 
-The edge: the power cut is an exception that is not caught; to the file it is the same thing. The
-fleet (`demos/fleet`) is killed for real.
+Limitations: the power cut here is an exception that nobody catches. For the file there is no
+difference. The workers of `demos/fleet` are really killed.
 """
 
 import json
@@ -17,12 +17,12 @@ from pathlib import Path
 from demos.common import call, follows, play
 from think_agent import Agent, Model, tool
 
-called: list[str] = []  # for which order, each time
+called: list[str] = []  # the order of each call
 paid: dict[str, int] = {}  # the bank's book: it knows each key once
 
 
 class PowerCut(SystemExit):
-    """Ends the process, so to speak."""
+    """Stands for the end of the process."""
 
 
 @tool(think_first=True)

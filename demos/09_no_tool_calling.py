@@ -1,16 +1,16 @@
 """No tool calling at all: the same agent on a model that can only write text.
 
-Rule 1: a dialect wraps a model and is a model. It changes how tools are spoken, not the loop.
-Rule 2: `json`: each reply is one JSON object under a schema. Where the server samples by the
-        schema, forcing works by construction.
-Rule 3: `react`: Thought, Action, Action Input, Final Answer in plain text, for models with neither.
-        Forcing is a request in words; the gate does what it always does.
-Rule 4: text is not a call, but the form is. So the form is strict: a plan is the whole reply, and
-        an Action ends it. Beside other words, no call that changes something is run.
+Rule 1: a dialect wraps a model and is a model. It changes how tools are called, not the loop.
+Rule 2: `json`: each reply is one JSON object that follows a schema. If the server enforces the
+        schema, forcing always works.
+Rule 3: `react`: Thought, Action, Action Input and Final Answer in plain text, for models without
+        tool calling and schemas. Forcing is only a request here; the gate works as always.
+Rule 4: plain text never runs a tool, so the form is strict: a plan is the whole reply, and an
+        Action ends it. If there is other text, no call that changes something is run.
 
-A plan in json has a place for a thought beside the action. The stand-in, which has thought by then,
-writes "As planned." there.
-With --provider, a real model is spoken to in both dialects, whether it can call tools or not.
+In json, a plan has a field for a thought beside the action. The scripted model has thought before,
+so it writes "As planned." there. --provider runs both dialects on a real model, whether it can call
+tools or not.
 """
 
 from demos.common import call, follows, play
@@ -30,7 +30,7 @@ def lookup_order(order_id: str) -> str:
 
 
 def stand_in(request: Request) -> Assistant:
-    """Sees text, writes text, in the dialect that it is spoken to in."""
+    """Reads text and writes text, in the dialect of the request."""
     dialect = "json" if request.output_schema else "react"
     return speaking(follows(STEP), dialect)(request)
 

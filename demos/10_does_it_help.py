@@ -2,15 +2,13 @@
 
 Rule 1: what counts is what was done. A case is right when the shop's rows are exactly those that
         the case expects; the answers are not read.
-Rule 2: a share has an interval, and so has a difference, for few cases prove little.
-Rule 3: one thing differs between the settings that are compared, here `force`. What is compared is
-        named before the run.
-Rule 4: scripts that do not think stand beside them. What they get right proves nothing.
+Rule 2: each share and each difference has an interval, because few cases prove little.
+Rule 3: the settings differ in one thing, here `force`. The comparison is named before the run.
+Rule 4: scripts that do not think are run, too. What they get right proves nothing.
 
-Limitations: the scripted model is *made* to profit from a plan (it is careful after one, and hasty
-without), so its figures say nothing about any model. With --provider they do; that is some 250
-model calls. `think-agent eval demos/refund/cases.jsonl` does it at scale: more settings, and
-trials.
+Limitations: the scripted model is *made* to profit from a plan (with one it is careful, without one
+it is hasty), so its results say nothing about any model. With --provider they do; that takes about
+250 model calls. `think-agent eval demos/refund/cases.jsonl` does more: settings, trials, all cases.
 """
 
 import asyncio

@@ -1,18 +1,18 @@
 """Who may say that it is done: six answers, on one model that promises to go on and stops.
 
-    silence            the loop: no call is the end, as in most loops
+    silence            the loop: a reply without a call is the end, as in most loops
     heartbeat          the loop, unless a call asks to go on (MemGPT)
-    phase              the provider: it marks what is said on the way, so a promise is no answer
+    phase              the provider: it marks text before the end, so a promise is no answer
     stop tool          the model, by a call that is the only way out
     task_completed     the model, in a field of every reply (Schema-Guided Reasoning)
-    should_continue    the model, with its thought; a silence that contradicts it is asked about
+    should_continue    the model, with its thought; if it then falls silent too early, it is asked
 
-Rule 1: what is left unsaid is the end for the first two, and they lose the second order.
-Rule 2: the others want the end said, and differ in the price: a provider that marks phases, a tool
-        that is required, a schema, or one question to a model that contradicts itself.
+Rule 1: for the first two, silence is the end, and they lose the second order.
+Rule 2: for the others, the end has to be stated. The price differs: a provider that marks phases, a
+        required tool, a schema, or one question to a model that contradicts itself.
 
-Each way is an Agent, two of them with a policy of their own. The schema is that of the json
-dialect, which calls the field `task_complete`.
+Each way is an Agent; two of them have an extra policy. The schema is that of the json dialect,
+which calls the field `task_complete`.
 """
 
 from demos.common import Phased, call, follows, play, promising
@@ -41,7 +41,7 @@ def heartbeat(step: Step, turn: Turn) -> Step:
 
 
 def stop_tool(step: Step, turn: Turn) -> Step:
-    """A text is no end: some call is required, and `finish` is the only way out."""
+    """A text does not end the run: a call is required, and `finish` is the only way out."""
     if turn.actions and turn.actions[-1].call.name == "finish":
         return Done("signal", turn.actions[-1].result.content)
     is_text = isinstance(step, Done) and step.exit == "silence"

@@ -1,13 +1,13 @@
 """The architect and the editor: one model thinks, another one acts, in one transcript.
 
-Rule 1: `split(thinker=…, actor=…)` is a model. Where a thought is forced the thinker is asked, for
-        all else, the final answer included, the actor. The loop cannot tell.
-Rule 2: `force` says how often the thinker is asked. With `"first"` it draws up the plan, and the
-        actor thinks for itself from then on; with `"always"` it judges the way before every action.
-Rule 3: each model sees the whole transcript, but its own replies alone with their signatures.
+Rule 1: `split(thinker=…, actor=…)` is a model. A forced thought comes from the thinker, everything
+        else from the actor, also the final answer. The loop cannot tell the difference.
+Rule 2: `force` says how often the thinker is asked. With `"first"` it makes the plan, and then the
+        actor thinks for itself. With `"always"` the thinker is asked before every action.
+Rule 3: each model sees the whole transcript, but signatures only in its own replies.
 
-Coding tools pair a large model, which says what to do, with a small one, which does it. Here both
-are the one that --provider names, as a lesson has but one; what differs is who is asked for what.
+Coding tools pair a large model, which says what to do, with a small one, which does it. A lesson
+has only one model, so here --provider names both; they differ in what they are asked for.
 """
 
 from demos.common import call, follows, play
@@ -29,7 +29,7 @@ def refund(order_id: str, dollars: int) -> str:
 
 
 class Speaking(Wrapper):
-    """A model that says when it is asked, and what it does."""
+    """A model that prints when it is asked, and what it does."""
 
     def __init__(self, inner: Model, role: str) -> None:
         super().__init__(inner)

@@ -1,18 +1,18 @@
 """Said and true: one task, four ways to decide that it is done, on a model that boasts.
 
     silence           no tool was called: the model's word
-    the flag          should_continue "false": its word, too, but said on purpose
-    a second opinion  a model reads what was asked and done; it may believe the first one
-    the books         a function looks where the work has to show
+    the flag          should_continue "false": its word, too, but stated on purpose
+    a second opinion  a model reads the request and the actions; it may believe the first model
+    the books         a function looks into the books, where every refund has to be
 
-Rule 1: a flag cannot be given by mistake, and it can still be false.
-Rule 2: a check is a function of the turn that says what is missing, or None. All checks have to
-        agree, so a second opinion adds a doubt and takes none away.
-Rule 3: what is missing goes back to the model: do it, or say why not. If it does neither, the run
-        ends as "unmet".
+Rule 1: a flag is not set by mistake, but it can still be false.
+Rule 2: a check is a function of the turn. It says what is missing, or None. All checks have to
+        agree, so a second opinion can add a doubt but cannot remove one.
+Rule 3: the model is told what is missing: do it, or say why not. If it does neither, the run ends
+        as "unmet".
 
-At OpenAI's own host the opinion is a probability, by `client.decisions` of the official SDK;
-elsewhere the same model gives a typed answer. The scripted model believes itself. A real one may
+At OpenAI's own host the opinion is a probability, from `client.decisions` of the official SDK.
+Elsewhere the same model gives a typed answer. The scripted model believes itself. A real model may
 find the gap, or not.
 """
 
@@ -37,7 +37,7 @@ def refund(order_id: str) -> str:
 
 
 def every_refund_in_the_books(turn: Turn) -> str | None:
-    """Looks where the work has to show."""
+    """Looks into the books."""
     missing = [order for order in ORDERS if order not in books]
     return f"{', '.join(missing)}: not in the books" if missing else None
 
@@ -56,7 +56,7 @@ def opinion_of(model: Model) -> CheckFunction:
 
 
 def by_decision(model: Any, story: str) -> bool:
-    """A probability, of OpenAI; if the model will not say, it is a doubt."""
+    """Ask OpenAI for a probability; if the model refuses to answer, that is a doubt."""
     question = {"type": "predicate", "instructions": "Everything was done that was asked for."}
     ask = model.client.decisions.create
     [answer] = ask(model="gpt-6-luna", input=story, questions=[question]).answers
@@ -64,12 +64,12 @@ def by_decision(model: Any, story: str) -> bool:
 
 
 def by_question(model: Model, story: str) -> bool:
-    """A typed answer of the same model; without one, it is a doubt."""
+    """Ask the same model for a typed answer; if there is none, that is a doubt."""
     return Agent(model, instructions=JUDGE, think=None, answer=bool).run(story).data is True
 
 
 def stand_in(request: Request) -> Assistant:
-    """Does one refund each time it is spoken to, and says that it did all. It believes itself."""
+    """Does one refund for each message of a user, and says that it did all."""
     if JUDGE in request.system:
         return Assistant('{"answer": true}')
     times_asked = sum(isinstance(message, User) for message in request.messages)

@@ -1,4 +1,4 @@
-"""What there is to run: `python -m demos` lists the course."""
+"""Lists the demos: `python -m demos`."""
 
 import ast
 from pathlib import Path

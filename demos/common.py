@@ -1,9 +1,9 @@
-"""What lessons 02 to 14 share and do not teach: the flag `--provider`, and a stand-in.
+"""The common parts of lessons 02 to 14: the flag `--provider`, and scripted models.
 
-Rule 1: `play` runs a lesson with the model that `--provider` names; without the flag a script plays
-        it, and the first line that is printed says so.
-Rule 2: a stand-in is a function of the request and keeps nothing, so one of it serves any number of
-        runs, and prints the same words every time.
+Rule 1: `play` runs a lesson with the model that `--provider` names. Without the flag a scripted
+        model plays, and the first printed line says so.
+Rule 2: a scripted model is a function of the request and keeps no state. So it can serve any number
+        of runs, and prints the same text every time.
 Rule 3: errors are one line, and exit codes are those of the kit (`think_agent/cli/main.py`).
 """
 
@@ -29,7 +29,7 @@ STAND_IN = "[scripted stand-in, no language model]"
 
 
 def play(lesson: Callable[[Model], None], stand_in: Script) -> NoReturn:
-    """Run a lesson as a command: read the flags, say who speaks, and exit."""
+    """Run a lesson as a command: read the flags, print the model's name, and exit."""
     contract = (sys.modules[lesson.__module__].__doc__ or "").replace("\n\n", "\n\n\b\n")
 
     @click.command(cls=Command, help=contract, epilog=EXIT_CODES)
@@ -44,8 +44,8 @@ def play(lesson: Callable[[Model], None], stand_in: Script) -> NoReturn:
 
 
 def follows(*steps: tuple[str, ToolCall]) -> Script:
-    """A stand-in that takes these steps, each a thought and an action behind it, then signals the
-    exit and repeats what the tools said. It honors every tool choice.
+    """A scripted model that takes these steps, each a thought and then an action. At the end it
+    signals the exit and repeats the results. It obeys every tool choice.
     """
 
     def script(request: Request) -> Assistant:
@@ -69,7 +69,7 @@ def follows(*steps: tuple[str, ToolCall]) -> Script:
 
 
 def promising(script: Script) -> Script:
-    """`script`, but after ORD-001 it tells what it will do next instead of doing it, if it may."""
+    """`script`, but after ORD-001 it announces the next step instead of taking it, if it may."""
 
     def promise(request: Request) -> Assistant:
         last, may = request.messages[-1], request.tool_choice == "auto"
@@ -81,7 +81,7 @@ def promising(script: Script) -> Script:
 
 
 class Phased(Wrapper):
-    """A provider that marks what is said before the final answer, as OpenAI does."""
+    """A provider that marks text before the final answer as commentary, as OpenAI does."""
 
     def complete(self, request: Request) -> Assistant:
         said = self.inner.complete(request)

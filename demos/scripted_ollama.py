@@ -1,10 +1,11 @@
-"""Ollama for lesson 01, or a scripted server in its place. No part of the lesson.
+"""Ollama for lesson 01, or a scripted server in its place. It is not part of the lesson.
 
-Rule 1: `--provider ollama[:MODEL]` talks to Ollama and fails where there is none; `offline` plays
-        the stand-in; without the flag Ollama is used where it answers and has a model. That is
-        qwen3.5:4b or, where it is not installed, any that can call tools.
-Rule 2: the stand-in is a real HTTP server that speaks just enough of `/api/chat` for the SDK. What
-        it says depends on the messages alone. No language model is at work in it, and that is said.
+Rule 1: `--provider ollama[:MODEL]` uses Ollama and fails if it does not run. `offline` uses the
+        scripted server. Without the flag, Ollama is used if it answers and has a model: qwen3.5:4b
+        or, if that is not installed, any model that can call tools.
+Rule 2: the scripted server is a real HTTP server that knows just enough of `/api/chat` for the SDK.
+        Its replies depend only on the messages. The first printed line says that it is no language
+        model.
 
 Limitations: like the lesson, it imports nothing of the kit.
 """
@@ -26,7 +27,7 @@ STAND_IN = "[scripted stand-in, no language model]"
 
 
 class OneLine(argparse.ArgumentParser):
-    """Errors without the usage."""
+    """Prints errors without the usage."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"error: {message}\n")
@@ -60,8 +61,8 @@ def ollama_or_stand_in() -> Iterator[tuple[ollama.Client, str]]:
 
 
 def usable(client: ollama.Client, named: str) -> str:
-    """The model that is named; else the default one or, where that is not installed, another one on
-    this machine that can call tools. Raises the error of a server that has none.
+    """The named model, or else the default model or, if that is not installed, another model on
+    this machine that can call tools. Raises the server's error if there is none.
     """
     if named:
         client.show(named)
@@ -92,7 +93,7 @@ REPLIES: list[Json] = [
 
 
 def reply(messages: list[Json]) -> Json:
-    """The next message of the stand-in, by how often it has spoken."""
+    """The next message of the script, by the number of its messages so far."""
     spoken = sum(message["role"] == "assistant" for message in messages)
     about_orders = "ORD-" in messages[1]["content"]
     return REPLIES[spoken] if about_orders else {"content": "You are welcome."}
@@ -112,4 +113,4 @@ class StandIn(BaseHTTPRequestHandler):
         self.wfile.write(answer)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Nothing: the lesson's own output is what is to be read."""
+        """Print nothing, so that only the lesson's own output is on the screen."""

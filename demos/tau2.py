@@ -1,10 +1,10 @@
-"""Our agent as an agent of tau2-bench, under its user simulator and its checker.
+"""Runs our agent on the tasks of tau2-bench, with its user simulator and its checker.
 
     python -m demos.tau2 airline --model anthropic:claude-haiku-4-5 --task 0 --task 1
 
-tau2 (github.com/sierra-research/tau2-bench, Python 3.12 and later) is installed by you. It runs the
-tools itself. So every tool of ours needs an approval that nobody gives: the run pauses before it,
-tau2 runs the call, and its result is one more message. Tools that write need a thought first.
+You have to install tau2 (github.com/sierra-research/tau2-bench, Python 3.12 and later). It runs the
+tools itself. So every tool of ours needs an approval that nobody gives: the run pauses before the
+call, tau2 runs it, and its result is one more message. Tools that write need a thought first.
 """
 
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ class ThinkAgent(HalfDuplexAgent[list[Message]]):  # type: ignore[misc]  # tau2 
         self.agent = Agent(model, ours, instructions=RULES + domain_policy, silence="accept")
 
     def get_init_state(self, message_history: Sequence[Any] | None = None) -> list[Message]:
-        """An empty transcript: tau2's own greeting is left out, for no model said it."""
+        """An empty transcript: tau2's own greeting is left out, because no model wrote it."""
         if len(message_history or ()) > 1:
             raise ValueError("a task that begins in the middle cannot be played; choose another")
         return []
@@ -42,9 +42,9 @@ class ThinkAgent(HalfDuplexAgent[list[Message]]):  # type: ignore[misc]  # tau2 
     def generate_next_message(
         self, message: Any, state: list[Message]
     ) -> tuple[tau2.AssistantMessage, list[Message]]:
-        """What a person or a tool said goes in; the next call, or the answer, comes out."""
+        """Takes a message of a person or a tool, and gives the next call or the answer."""
         if isinstance(message, tau2.ToolMessage):
-            call = Turn.of(state).pending[0]  # the one that was asked for
+            call = Turn.of(state).pending[0]  # the call that tau2 has run
             result = ToolResult(call.id, call.name, message.content or "", is_error=message.error)
             outcome = self.agent.resume([*state, result])
         else:
@@ -60,7 +60,7 @@ class ThinkAgent(HalfDuplexAgent[list[Message]]):  # type: ignore[misc]  # tau2 
 
 
 def as_ours(tool: Any) -> Tool:
-    """A tool of tau2, as one of ours that is never run here."""
+    """A tool of tau2 as one of our tools, which is never run here."""
 
     def run_by_tau2(**arguments: Any) -> Never:
         raise AssertionError("tau2 runs the tools")
@@ -78,7 +78,7 @@ def as_ours(tool: Any) -> Tool:
 
 
 def create(tools: Sequence[Any], domain_policy: str, **options: Any) -> ThinkAgent:
-    """What tau2's registry calls for each run; `llm` is one of our model specs."""
+    """tau2's registry calls this for each run; `llm` is one of our model specs."""
     return ThinkAgent(tools, domain_policy, connect(options["llm"]))
 
 

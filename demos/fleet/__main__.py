@@ -1,9 +1,9 @@
-"""The fleet at a terminal.
+"""The command line of the fleet.
 
 \b
 python -m demos.fleet enqueue 20        twenty customers, an order and a conversation each
 python -m demos.fleet work              a worker; start as many as you like, and kill them
-python -m demos.fleet status            where each conversation stands, and what it decided
+python -m demos.fleet status            the state of each conversation, and what it decided
 python -m demos.fleet status ORD-1001   the transcript of one that is over, as JSON lines
 """
 
@@ -68,13 +68,13 @@ def enqueue(count: int, fleet: str, db: str) -> None:
     ("--name N", str, None, "the worker's name (default: the host and process)"),
     ("--concurrency N", whole, 4, "conversations at a time"),
     ("--per-minute N", whole, None, "conversations the fleet may begin"),
-    ("--lost-after S", positive, 600.0, "take over what was silent for S seconds"),
-    ("--pace S", float, 0.5, "seconds the stand-in takes for a reply"),
+    ("--lost-after S", positive, 600.0, "take over what finished no step for S seconds"),
+    ("--pace S", float, 0.5, "seconds for each reply of the scripted model"),
     ("--until-done", bool, "stop when nothing is left"),
 )
 @click.pass_context
 def work(ctx: click.Context, /, fleet: str, db: str, until_done: bool, **settings: Any) -> None:
-    """Be a worker, until Ctrl-C."""
+    """Run a worker until Ctrl-C."""
     from dbos import DBOS
 
     from demos.fleet import fleet as desks
@@ -109,7 +109,7 @@ def work(ctx: click.Context, /, fleet: str, db: str, until_done: bool, **setting
                 for order in desks.take_over(lost_after):
                     print(f"{order}: silent for {lost_after:g} s, taken over", flush=True)
                 time.sleep(0.5)
-        finally:  # what is under way may end; what does not is taken over by another worker
+        finally:  # running conversations may end; another worker takes the others over
             DBOS.destroy(workflow_completion_timeout_sec=10)
 
 
@@ -117,7 +117,7 @@ def work(ctx: click.Context, /, fleet: str, db: str, until_done: bool, **setting
 @click.argument("id", required=False)
 @database
 def status(id: str | None, fleet: str) -> None:
-    """Show where each conversation stands and what it decided, or the transcript of one."""
+    """Show the state of each conversation and what it decided, or the transcript of one."""
     from demos.fleet import fleet as desks
 
     with desks.client(fleet) as client:
@@ -135,7 +135,7 @@ def status(id: str | None, fleet: str) -> None:
 @main.command(cls=Command, epilog=EXIT_CODES)
 @database
 def retry(fleet: str) -> None:
-    """Queue again what failed, from where it failed."""
+    """Queue the failed conversations again, from the step that failed."""
     from demos.fleet import fleet as desks
 
     with desks.client(fleet) as client:
@@ -147,7 +147,7 @@ def retry(fleet: str) -> None:
 
 
 def show_table(runs: "Sequence[WorkflowStatus]") -> None:
-    """A line for each conversation, and how many are in which state."""
+    """Print a line for each conversation, and the number of conversations in each state."""
     if not runs:
         print("nothing queued")
         return
@@ -162,13 +162,13 @@ def show_table(runs: "Sequence[WorkflowStatus]") -> None:
 
 
 def ended(output: Json) -> tuple[str, str]:
-    """How a conversation ended and what it decided: "-" is nothing."""
+    """How a conversation ended and what it decided; "-" means no decision."""
     return output["exit"], ", ".join(output["decisions"]) or "-"
 
 
 def new_orders(path: str, count: int) -> list[str]:
-    """Orders for so many new customers, who bought what the first four did; their numbers."""
-    Shop(path)  # which makes the file where there is none
+    """Add orders for new customers, as copies of the first four orders. Returns their numbers."""
+    Shop(path)  # makes the file if there is none
     with sqlite3.connect(path) as db:
         query = "SELECT count(*) FROM orders WHERE id >= ?"
         (already,) = db.execute(query, (f"ORD-{FIRST}",)).fetchone()

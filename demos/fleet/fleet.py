@@ -1,19 +1,17 @@
-"""The refund desk on many machines: a conversation is a workflow, and workers take them from a
-queue.
+"""The refund desk on many machines: a conversation is a workflow, and workers take it from a queue.
 
-Rule 1: everything the workers share is the engine's database: SQLite for one machine, Postgres for
-        several. A worker keeps nothing.
+Rule 1: workers share only the engine's database: SQLite for one machine, Postgres for several. A
+        worker keeps no state.
 Rule 2: a worker runs `concurrency` conversations at a time. The whole fleet begins at most
         `per_minute`: a provider's quota, divided by the model calls of a conversation (six here).
-Rule 3: a conversation is taken over when it has been silent, with no step finished, for longer than
-        any step should take. Silence does not tell a dead worker from a slow one, so both may be at
-        it for a while. That is safe: the engine keeps whichever record of a step comes first and
-        parks the other, and the shop sees the same idempotency key twice. The look-ups are
-        `read_only`.
-Rule 4: a worker that is started again under its old name takes up its own at once.
+Rule 3: a conversation is taken over if it has finished no step for longer than any step should
+        take. Its worker may be dead or only slow, so two workers may run it for a while. That is
+        safe: the engine keeps the first record of a step and ignores the other, the shop gets the
+        same idempotency key twice, and the look-ups are `read_only`.
+Rule 4: a worker that is started again under its old name goes on with its conversations at once.
 
-Limitation: the shop stands for a company's service. Here it is a SQLite file, so workers on several
-machines need a shop that all of them can reach.
+Limitations: the shop stands for a company's service. Here it is a SQLite file, so workers on
+several machines need a shop that all of them can reach.
 """
 
 import json
@@ -33,22 +31,22 @@ from think_agent.messages import Json
 
 NAME = "refund-desk"  # of the application, its queue and its workflow
 URLS = "sqlite:///FILE or postgresql://USER:PASSWORD@HOST/NAME"
-READABLE = DBOSPortableJSONSerializer()  # the default is pickle, which no person can read
+READABLE = DBOSPortableJSONSerializer()  # the default, pickle, cannot be read by a person
 # On newer Pythons the engine asks SQLite for a function that came with 3.42.
 OLD_SQLITE = sys.version_info >= (3, 12) and sqlite3.sqlite_version_info < (3, 42)
 
 
 @contextmanager
 def client(url: str) -> Iterator[DBOSClient]:
-    """The fleet's database, seen from outside; it is made where there is none. Raises ValueError
-    where it cannot be used.
+    """A client of the fleet's database, which is made if there is none. Raises ValueError if it
+    cannot be used.
     """
     if OLD_SQLITE and url.startswith("sqlite"):
         raise ValueError(
             f"on this Python the engine needs SQLite 3.42 or later, and there is "
             f"{sqlite3.sqlite_version}; use postgresql://USER:PASSWORD@HOST/NAME, or Python 3.11"
         )
-    logging.getLogger("dbos").setLevel(logging.CRITICAL)  # what matters is said by us
+    logging.getLogger("dbos").setLevel(logging.CRITICAL)  # we print what matters
     try:
         DBOS.migrate(url)
         fleet = DBOSClient(system_database_url=url, serializer=READABLE, application_name=NAME)
@@ -64,7 +62,7 @@ def client(url: str) -> Iterator[DBOSClient]:
 
 
 def enqueue(fleet: DBOSClient, orders: Sequence[str]) -> None:
-    """A conversation for each order. Its id is the order's number, so it is queued once at most."""
+    """Queue a conversation for each order. The order's number is its id, so it is queued once."""
     for order in orders:
         text = f"I want a refund on order {order}"
         fleet.enqueue({"workflow_name": NAME, "queue_name": NAME, "workflow_id": order}, text)
@@ -110,7 +108,7 @@ def begin_work(
 
 
 def decisions(outcome: Outcome) -> list[str]:
-    """What a conversation decided, one word for each of the shop's receipts."""
+    """The decisions of a conversation, one for each of the shop's receipts."""
     decided = []
     for action in outcome.actions:
         if action.call.name == "process_refund" and not action.result.is_error:
@@ -120,8 +118,8 @@ def decisions(outcome: Outcome) -> list[str]:
 
 
 def take_over(silence: float) -> list[str]:
-    """Queue again what other workers have been silent about, with no step finished, for so many
-    seconds. Whose it was does no harm by going on: the first record of a step counts.
+    """Queue again the conversations of other workers that finished no step for this many seconds.
+    If such a worker goes on, it does no harm: the first record of a step counts.
     """
     under_way = DBOS.list_workflows(
         status="PENDING", queue_name=NAME, app_version=DBOS.application_version, load_input=False
@@ -135,7 +133,7 @@ def take_over(silence: float) -> list[str]:
 
 
 def last_sign(run: WorkflowStatus) -> float:
-    """When a step of the conversation was last finished, or else when it was taken up."""
+    """When the last step of the conversation was finished, or else when it was started."""
     signs = [run.dequeued_at or 0]
     for step in DBOS.list_workflow_steps(run.workflow_id, load_output=False):
         signs.append(step["completed_at_epoch_ms"] or 0)
@@ -143,13 +141,13 @@ def last_sign(run: WorkflowStatus) -> float:
 
 
 def is_done(fleet: DBOSClient) -> bool:
-    """Is nothing waiting, and nothing under way?"""
+    """Is no conversation waiting or running?"""
     waiting = ["ENQUEUED", "DELAYED", "PENDING"]
     return not fleet.list_workflows(queue_name=NAME, status=waiting, limit=1, load_input=False)
 
 
 def retry(fleet: DBOSClient) -> list[str]:
-    """Queue the failed conversations again, from the step that failed: what was done stays done."""
+    """Queue the failed conversations again, from the step that failed. Earlier steps are kept."""
     failed = fleet.list_workflows(queue_name=NAME, status="ERROR", load_input=False)
     for run in failed:
         steps = fleet.list_workflow_steps(run.workflow_id)

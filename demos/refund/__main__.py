@@ -1,7 +1,7 @@
 """The refund desk at a terminal: `python -m demos.refund "I want a refund on order ORD-001"`.
 
-Without a text it asks for one, again and again, and remembers the conversation. Text that is piped
-in is one request.
+Without a text it shows a prompt and remembers the conversation. Text that is piped in is one
+request.
 """
 
 import os
@@ -35,7 +35,7 @@ def approval(text: str) -> str:
 
 
 class Desk(ModelCommand):
-    """`--approve always-under AMOUNT` may be two words, too."""
+    """The command; it also takes `--approve always-under AMOUNT` as two words."""
 
     def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
         if "always-under" in args[:-1]:
@@ -60,12 +60,12 @@ DONE_WHEN = ("on", "off")
         "--dialect D",
         DIALECTS,
         "auto",
-        "how tools are spoken: auto (native where the model can, else json), native, json, react",
+        "how the model calls tools: auto (native if it can, else json), native, json, react",
     ),
     ("--force F", FORCES, "first", f"when to force a thought: {', '.join(FORCES)}"),
-    ("--silence S", SILENCES, "confirm", "confirm, or accept, a stop without the signal"),
+    ("--silence S", SILENCES, "confirm", "a stop without the signal: confirm or accept it"),
     ("--done-when D", DONE_WHEN, "on", "on: end only when every order is decided; or off"),
-    ("--carry", bool, "a guarded call brings its thought along"),
+    ("--carry", bool, "a guarded call carries its thought as an argument"),
     (
         "--approve WHO",
         approval,
@@ -79,9 +79,9 @@ DONE_WHEN = ("on", "off")
     "output",
     ("--json", bool, "print one JSON object and nothing else"),
     ("--quiet", bool, "print the bare answer"),
-    ("-v,--verbose", bool, "show the results of tools whole"),
+    ("-v,--verbose", bool, "show whole results of tools"),
     ("--explain", bool, "say at the end which policy decided what, step by step"),
-    ("--hide-thoughts", bool, "show answer and figures alone"),
+    ("--hide-thoughts", bool, "show only the answer and the counts"),
     ("--no-stream", bool, "wait for whole replies"),
 )
 @flags(
@@ -95,7 +95,7 @@ DONE_WHEN = ("on", "off")
 @click.version_option(__version__, message="%(version)s")
 @click.pass_context
 def refund(ctx: Context, /, **settings: Any) -> int:
-    """Decide refund requests, with every thought in view."""
+    """Decide refund requests, and show every thought."""
     text = " ".join(settings["text"]).strip()
     resumed = settings["resume"]
     if text and resumed:
@@ -112,7 +112,7 @@ def refund(ctx: Context, /, **settings: Any) -> int:
 
 
 def check_transcript(flag: str, path: str | None) -> None:
-    """Raises TranscriptError where something else is in the file, and not just begun."""
+    """Raises TranscriptError if the file is no transcript, not even the beginning of one."""
     if not path or not os.path.exists(path):
         return
     with open(path, "rb") as file:
@@ -126,7 +126,7 @@ def check_transcript(flag: str, path: str | None) -> None:
 
 
 def typed(ctx: Context) -> list[str]:
-    """The typed flags, as words of the command that goes on with the run."""
+    """The flags that were typed, for the command that goes on with the run."""
     words = []
     for param in ctx.command.params:
         name = str(param.name)

@@ -1,10 +1,10 @@
-"""What has to be true when the refund desk says that it is done: `Agent(..., done_when=…)`.
+"""Checks the work of the refund desk before a run may end: `Agent(..., done_when=…)`.
 
-Rule 1: it looks into the books, not at what the model says, and not at who wrote them: a run may
-        have been taken up by another process.
+Rule 1: a check looks into the books, not at what the model says. It does not matter which process
+        wrote them, because another process may have gone on with the run.
 
-Limitations: it reads no intent. "Do not refund ORD-001" is met when that order was looked up, and
-no less when it was refunded all the same. It says that there is a decision, never that it is right.
+Limitations: it does not know what the customer wants. "Do not refund ORD-001" is met if that order
+was looked up, even if it was then refunded. It finds a missing decision, never a wrong one.
 """
 
 from demos.refund.offline import order_numbers
@@ -14,11 +14,11 @@ from think_agent.policies.done_when import CheckFunction
 
 
 def checks(shop: Shop) -> list[CheckFunction]:
-    """The checks of a desk at this shop."""
+    """The checks for a desk of this shop."""
 
     def every_order_decided(turn: Turn) -> str | None:
-        """Every order that the customer names was looked up, and every one whose rules were checked
-        has a decision in the books.
+        """Every order that the customer names was looked up, and every order whose rules were
+        checked has a decision in the books.
         """
         request = turn.request.text if turn.request else ""
         looked_up = _orders_of("lookup_order", turn)
@@ -36,7 +36,7 @@ def checks(shop: Shop) -> list[CheckFunction]:
 
 
 def _orders_of(tool: str, turn: Turn) -> list[str]:
-    """The orders that a tool was called with in this turn, each once."""
+    """The orders in the calls of a tool in this turn, each once."""
     orders: list[str] = []
     for action in turn.actions:
         arguments = action.call.arguments

@@ -1,20 +1,20 @@
-"""A script that speaks as a model without tool calling would: JSON plans, or Thought and Action.
+"""Lets a script play a model without tool calling: it writes JSON plans, or Thought and Action.
 
     script                       Request with tools -> Assistant with tool calls
     speaking(script, "json")     Request with text  -> Assistant with the text of a JSON plan
     speaking(script, "react")    Request with text  -> Assistant with Thoughts and Actions
 
-Rule 1: it is the other side of `think_agent/dialects`, written from what those put into a request
-        (system text, user texts, output schema) and without their code, so each checks the other.
-Rule 2: what was said is read back into messages with calls and results, the script is played on
-        them, and its reply is written in the dialect. A word that got lost is a wrong decision.
-Rule 3: a request in which no dialect is spoken is played as it is.
-Rule 4: a server may drop the schema of a plan. Then the script hears of no tool choice, and writes
+Rule 1: it is the other side of `think_agent/dialects`. It reads only their requests (system text,
+        user texts, output schema) and shares no code with them, so each tests the other.
+Rule 2: it turns the texts back into messages with calls and results, plays the script on them, and
+        writes the reply in the dialect. If a text gets lost, the decision is wrong.
+Rule 3: a request without a dialect goes to the script as it is.
+Rule 4: a server may drop the schema of a plan. Then the script gets no tool choice, and writes
         every key that the system text names.
 
-Limitations: the script is shown the think tool, with or without the exit signal, and the names of
-the tools in a plan's schema; what else it may call, it knows by heart. Words behind a result are
-taken for the kit's (a limit, a nudge) until the script has given its answer.
+Limitations: the script sees the think tool, with or without the exit signal, and the names of the
+tools in a plan's schema. Other tools it has to know. Text after a result is taken for the kit's (a
+limit, a nudge) until the script has given its answer.
 """
 
 import json
@@ -45,13 +45,13 @@ ENDS = re.compile(r'"task_complete": true|^Final Answer:', re.MULTILINE)
 PLANS = "Every reply is one JSON object"
 PLAN = ("understanding", "reasoning", "task_complete", "actions", "response")
 ORDERED = "Now write "  # how a tool choice begins in the react dialect
-# What the system text says where there is the exit signal, and does not where there is none.
+# Only in the system text if there is an exit signal.
 PLAN_SIGNAL = "until you are asked for the answer"
 REACT_SIGNAL = "a Final Answer is its"
 
 
 def speaking(script: Script, dialect: str) -> Script:
-    """`script` in a dialect: `"json"` or `"react"`; in any other it needs no translation."""
+    """`script` in a dialect: `"json"` or `"react"`. Other dialects need no translation."""
     match dialect:
         case "json":
             return lambda request: _in_json(script, request)
@@ -97,7 +97,7 @@ def _in_json(script: Script, request: Request) -> Assistant:
 
 
 def _tools_in(keys: Json) -> list[Tool]:
-    """The tools that a plan's schema has room for, by their names."""
+    """The tools in the schema of a plan, with only their names."""
     shape = {"type": "object", "properties": {}}
     tools = []
     for branch in keys.get("actions", {}).get("items", {}).get("anyOf", ()):
@@ -107,19 +107,19 @@ def _tools_in(keys: Json) -> list[Tool]:
 
 
 def _earlier(heard: Sequence[Message]) -> str:
-    """The reasoning of a reply that acts upon the thought just before it."""
+    """The reasoning of a reply without a thought of its own."""
     last = heard[-1]
     return "As planned." if isinstance(last, ToolResult) and last.name == "think" else ""
 
 
 def _has_left(heard: Sequence[Message]) -> bool:
-    """Did the last plan say that all is done, and did the kit but take note of it?"""
+    """Did the last plan say that all is done, and did the kit only record it?"""
     plans = [message for message in heard if isinstance(message, Assistant)]
     return isinstance(heard[-1], ToolResult) and bool(ENDS.search(plans[-1].text))
 
 
 def _as_action(call: ToolCall, keys: Json) -> Json:
-    """A call as the schema has it: every argument is there, and one that is left out is null."""
+    """A call in the form of the schema: it has every argument, and a missing one is null."""
     branches = keys.get("actions", {}).get("items", {}).get("anyOf", ())
     shapes = (branch["properties"] for branch in branches)
     shape = next((s for s in shapes if call.name in s["tool"]["enum"]), None)
@@ -164,7 +164,7 @@ def _in_react(script: Script, request: Request) -> Assistant:
                 lines.append(f"Final Answer: {script(replace(heard, tool_choice='none')).text}")
         else:
             lines.append(f"Action: {call.name}\nAction Input: {json.dumps(call.arguments)}")
-            break  # an Action ends the reply; the script makes its other calls next
+            break  # an Action ends the reply; the other calls come in the next replies
     return _said(reply, "\n".join(lines))
 
 
@@ -181,16 +181,16 @@ def _said(reply: Assistant, text: str) -> Assistant:
 
 
 def _as_heard(request: Request, signal: bool) -> Request:
-    """The request as the script knows it; `signal`: the think tool has the exit signal."""
+    """The request in the form for the script; `signal`: the think tool has the exit signal."""
     think = THINK if signal else THINK_MINIMAL
     return Request(_heard(request.messages), (think,), system=request.system)
 
 
 def _heard(messages: Sequence[Message]) -> list[Message]:
-    """The conversation as the script knows it: calls as calls, results as results."""
+    """The conversation in the form for the script, with calls and results."""
     heard: list[Message] = []
     waiting: list[ToolCall] = []
-    over = True  # whether what is said next opens a turn
+    over = True  # does the next user text begin a turn?
     for number, message in enumerate(messages):
         if isinstance(message, Assistant):
             read = _calls_in_plan if message.text.startswith("{") else _calls_in_text
@@ -209,7 +209,7 @@ def _heard(messages: Sequence[Message]) -> list[Message]:
 
 
 def _results_and_words(text: str, waiting: list[ToolCall]) -> tuple[list[ToolResult], str]:
-    """The results in a message, each given to the first call of its name, and what else it says."""
+    """The results in a message, each for the first call of its name, and the rest of its text."""
     results, words = [], []
     for part in text.split("\n\n"):
         found = PLAN_RESULT.fullmatch(part) or OBSERVATION.fullmatch(part)

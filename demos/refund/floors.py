@@ -1,13 +1,13 @@
-"""Scripts that do not think, to be listed under each table: what is above them was not free.
+"""Scripts that do not think. Each table lists them as floors, for comparison.
 
     do-nothing          says that all is done, and calls no tool
-    never-think         looks every order up, and approves what is there
-    follow-the-refusal  approves unseen; where the shop refuses, it does what the refusal allows
-    always-deny         denies every order, unseen
+    never-think         looks every order up, and approves each that exists
+    follow-the-refusal  approves without a look-up; if refused, does what the refusal allows
+    always-deny         denies every order without a look-up
 
-Rule 1: none of them reads the policy, and none keeps anything: each is a function of the request.
-Rule 2: each gets some cases right, for some cases ask for nothing else. A model that is no better
-        has shown nothing.
+Rule 1: none of them reads the policy or keeps a state: each is a function of the request.
+Rule 2: each is right on some cases, because these need nothing else. A model that is not better has
+        shown nothing.
 """
 
 import re
@@ -22,12 +22,12 @@ ALLOWED = re.compile(r"Allowed: (\w+)\.")
 
 
 def do_nothing(request: Request) -> Assistant:
-    """All talk."""
+    """Only talks."""
     return Assistant("I have taken care of everything.")
 
 
 def never_think(request: Request) -> Assistant:
-    """Looks, and approves what it sees."""
+    """Looks every order up, and approves it."""
     calls = []
     for order in _asked_for(request):
         looked_up = _results(request, "lookup_order", order)
@@ -39,7 +39,7 @@ def never_think(request: Request) -> Assistant:
 
 
 def follow_the_refusal(request: Request) -> Assistant:
-    """Does what it was told that it may do."""
+    """Does what the refusal says is allowed."""
     calls = []
     for order in _asked_for(request):
         results = _results(request, "process_refund", order)
@@ -51,7 +51,7 @@ def follow_the_refusal(request: Request) -> Assistant:
 
 
 def always_deny(request: Request) -> Assistant:
-    """Cannot be wrong about what has to be denied."""
+    """Is right on every order that has to be denied."""
     waiting = [o for o in _asked_for(request) if not _results(request, "process_refund", o)]
     return _calling([_decision(order, "deny") for order in waiting])
 

@@ -1,15 +1,14 @@
-"""A scripted stand-in for a model at the refund desk. No language model is at work in it, and it
-says so.
+"""A scripted model for the refund desk. It is no language model, and its answers say so.
 
-It is a plain function of the request: it reads the messages and the tool choice, and plays the
-whole flow (look up, check, decide, answer) for any order numbers in the text. It honors every tool
-choice, thinks before each action, and leaves on the exit signal, so that the loop can be seen and
-tested where there is no model.
+It is a plain function of the request. It reads the messages and the tool choice, and goes through
+the whole flow (look up, check, decide, answer) for the order numbers in the text. It obeys every
+tool choice, thinks before each action, and ends by the exit signal. So the loop can be shown and
+tested without a model.
 
-Rule 1: an order that stands behind "do not refund" in its sentence is looked up and left alone.
-Rule 2: where `check_refund_policy` is not among the tools, it decides from the look-up.
+Rule 1: if "do not refund" comes before an order in its sentence, the order is only looked up.
+Rule 2: without the tool `check_refund_policy`, it decides from the look-up.
 
-Limitations: it knows no other way to say no, and no further rules than the five of `policy.md`.
+Limitations: it knows no other way to say no, and only the five rules of `policy.md`.
 """
 
 import json
@@ -34,7 +33,7 @@ LEFT_ALONE = re.compile(rf"{NOT_TO}(.*?)(?={NOT_TO}|\brefund|\bbut\b|[.;!?]|$)",
 
 
 def reply(request: Request) -> Assistant:
-    """The stand-in's next reply."""
+    """The next reply of the scripted model."""
     so_far = _Progress(request)
     actions = so_far.next_actions()
     leaving = not actions
@@ -77,7 +76,7 @@ def left_alone(text: str) -> list[str]:
 
 
 class _Progress:
-    """What the messages since the customer last spoke say about each order."""
+    """The state of each order, from the messages since the customer's last one."""
 
     def __init__(self, request: Request) -> None:
         turn = _since_the_customer_spoke(request.messages)
@@ -102,7 +101,7 @@ class _Progress:
         shown = {tool.name for tool in request.tools} - {"think"}
         answers = [result.content for (tool, _), result in self._results.items() if tool == CHECK]
         is_unknown = any(NO_SUCH_TOOL in answer for answer in answers)
-        # In a dialect it may be shown no tools. Then it tries.
+        # In a dialect the request may have no tools. Then it tries the call.
         self._can_check = CHECK in shown or not (shown or is_unknown)
 
     def next_actions(self) -> list[ToolCall]:
@@ -176,7 +175,7 @@ class _Progress:
         return "escalate", f"{amount} is over $500.00 and needs a manager (rule 4)"
 
     def _facts(self, order: str) -> dict[str, Any] | None:
-        """What `check_refund_policy` says of an order; without that tool, what its look-up says."""
+        """The facts of an order: from `check_refund_policy` or, without that tool, the look-up."""
         if self._can_check:
             return self._good(CHECK, order)
         found = self._good(LOOK_UP, order)
@@ -193,7 +192,7 @@ class _Progress:
         }
 
     def _outcome(self, order: str) -> str:
-        """What became of an order, for the last thought."""
+        """The outcome for an order, for the last thought."""
         recorded = self._good(DECIDE, order)
         if recorded:
             return f"{order}: {recorded['decision']} recorded, {recorded['refunded']} refunded"
@@ -217,12 +216,12 @@ class _Progress:
         return f"{order}: no decision. {LEFT_OPEN}"
 
     def _trouble(self, order: str) -> str:
-        """What a tool said, which is meant for whoever called it."""
+        """The last error about an order, for the thought."""
         failed = [r for (_, o), r in self._results.items() if o == order and r.is_error]
         return failed[-1].content.split(": ", 2)[-1] if failed else LEFT_OPEN
 
     def _good(self, tool: str, order: str) -> dict[str, Any] | None:
-        """The JSON of a tool's result for an order, when there is one and it is no error."""
+        """The JSON of a tool's result for an order; None if there is none, or an error."""
         result = self._results.get((tool, order))
         if result is None or result.is_error:
             return None

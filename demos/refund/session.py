@@ -1,4 +1,4 @@
-"""A session at the refund desk: its settings, its shop, and the agent that works there."""
+"""A session of the refund desk: it makes the shop and the agent, and runs one request or a chat."""
 
 import json
 import shlex
@@ -61,7 +61,7 @@ For rule 4 {MANAGER_PRESENT}: propose `approve` instead of `escalate`; the manag
 
 
 class Session:
-    """One request, or a conversation. `again`: the words of a command that goes on with it."""
+    """One request, or a conversation. `again`: the command that goes on with it, in words."""
 
     def __init__(self, ctx: Context, text: str, again: Sequence[str]) -> None:
         self.text = text
@@ -75,20 +75,20 @@ class Session:
             verbose=settings["verbose"],
             is_kept=bool(settings["transcript"] or settings["resume"]),
         )
-        self.limits = limits(ctx)  # what is wrong with them is said before a model is looked for
+        self.limits = limits(ctx)  # errors in them come before a model is looked for
         self.shop = Shop(settings["db"] or ":memory:", manager=settings["approve"] != "never")
         self.agent = self.make_agent(chosen_model(ctx, **self.stand_ins()))
 
     def stand_ins(self) -> dict[str, Any]:
-        """What is played where there is no model: the scripts that `offline:NAME` names."""
+        """The scripted models, for `offline:NAME`."""
         settings = self.settings
         is_labeled = settings["quiet"] or settings["json"] or settings["thinker"]
         scripts = {}
         for name, script in {"stand-in": reply, **STAND_INS}.items():
-            if not is_labeled:  # `greet` says it
+            if not is_labeled:  # `greet` shows the label
                 script = unlabeled(script)
             scripts[name] = speaking(script, settings["dialect"])
-        pace = 0.02 if sys.stdout.isatty() else 0.0  # so that it can be watched, too
+        pace = 0.02 if sys.stdout.isatty() else 0.0  # slow enough to watch
         return {"scripts": scripts, "pace": pace}
 
     def make_agent(self, model: Model) -> Agent:
@@ -116,7 +116,7 @@ class Session:
         )
 
     def who_approves(self) -> Callable[[AskHuman], Verdict] | None:
-        """None where no person is there to be asked."""
+        """Who is asked for approval; None if nobody can be asked."""
         match self.settings["approve"].split():
             case ["ask"] if sys.stdin.isatty():
                 return at_the_terminal
@@ -125,7 +125,7 @@ class Session:
         return None
 
     def by_rule(self, amount: float, asked: AskHuman) -> Verdict:
-        """A rule decides, not a person, and the verdict says so."""
+        """A rule decides instead of a person, and the verdict names the rule."""
         by = f"the rule --approve always-under {amount:g}"
         arguments = asked.call.arguments if asked.call else None
         if not isinstance(arguments, dict):
@@ -171,7 +171,7 @@ class Session:
     def work(
         self, text: str, on_event: RunView | None, transcript: Sequence[Message] = ()
     ) -> Outcome:
-        """One turn: a new one, or, without a text, the one that `--resume` names."""
+        """Run a new turn or, without a text, the rest of the turn that `--resume` names."""
         kept = self.settings["transcript"]
         resumed = self.settings["resume"]
         if text:
@@ -195,7 +195,7 @@ class Session:
         self.view.print(f"refund desk · {model.name}:{model.model}", "dim")
 
     def say_what_was_before(self) -> None:
-        """A file that is there is gone on with, which whoever names it may not have meant."""
+        """Say that a conversation in an existing file goes on: the user may not know that."""
         kept = self.settings["transcript"]
         if not kept:
             return
@@ -207,12 +207,12 @@ class Session:
                 say(f"{kept}: goes on after {many}{shop}")
 
     def say_what_waiting_means(self) -> None:
-        """Of a model on one's own machine: it does not wait for ever."""
+        """Say that Ollama does not keep a model loaded for ever."""
         if self.agent.model.name == "ollama":
             self.view.print(UNLOADS, "dim")
 
     def say_how_to_go_on(self, *more: str) -> None:
-        """With the file of this run and the same flags; with the request where it is not in yet."""
+        """Print the command: with the file, the flags, and a request that is not yet in it."""
         resumed = self.settings["resume"]
         kept = self.settings["transcript"]
         if not (resumed or kept):
@@ -238,7 +238,7 @@ class Session:
 
 
 class DeskChat(Chat):
-    """The conversation at the desk: `chat`, with two more commands, and kept in files."""
+    """The conversation at the desk: `chat` with two more commands, kept in a file if wanted."""
 
     help = {  # noqa: RUF012 (a constant)
         **Chat.help,
@@ -285,12 +285,12 @@ class DeskChat(Chat):
 
 
 def is_request(entry: object) -> bool:
-    """Is it what a person said?"""
+    """Is this a person's message?"""
     return isinstance(entry, User) and entry.kind == "person"
 
 
 def show_last_turn(path: str, view: RunView) -> None:
-    """Whoever goes on with a run sees first what was done before."""
+    """Before a run goes on, show its last turn so far."""
     messages = [entry for entry in read(path).entries if isinstance(entry, MESSAGES)]
     if messages:
         for message in Turn.all(messages)[-1].history.spoken:
@@ -298,7 +298,7 @@ def show_last_turn(path: str, view: RunView) -> None:
 
 
 def report_of(outcome: Outcome, agent: Agent, file: str | None) -> Report:
-    """What `think-agent audit` makes of the file of a run, also where it was kept in none."""
+    """The report of a run, as `think-agent audit` makes it, with or without a file."""
     if file:
         record = read(file)
         return report(record.entries, header=record.header, warnings=record.warnings)
@@ -307,7 +307,7 @@ def report_of(outcome: Outcome, agent: Agent, file: str | None) -> Report:
 
 
 def unlabeled(script: Callable[[Request], Assistant]) -> Callable[[Request], Assistant]:
-    """`script` without its label, for where it is said already that no language model speaks."""
+    """`script` without its label, because the first line has said it."""
 
     def play(request: Request) -> Assistant:
         answer = script(request)
@@ -345,7 +345,7 @@ def as_json(outcome: Outcome, shop: Shop, model: Model) -> dict[str, object]:
 
 
 def speak(model: Model, dialect: str) -> Model:
-    """`model` in a dialect. With `auto`, an error that the run would meet at once is raised now."""
+    """`model` in a dialect. With `auto`, an error of the first request is raised now."""
     model = in_dialect(model, dialect)
     if dialect == "auto":
         model.check()

@@ -1,20 +1,18 @@
-"""The shop: orders and decisions in SQLite, and the three tools a model gets.
+"""The shop: orders and decisions in SQLite, and the three tools for the model.
 
 Rule 1: the model proposes, the shop decides. `process_refund` refuses every decision that the
         policy does not allow; a refused proposal leaves no row and comes back as a tool error that
         the model can read.
-Rule 2: nothing is refunded twice: a unique index allows one `approve` per order, whoever asks and
-        however often.
-Rule 3: nothing is recorded twice: a decision carries the key of the call that made it, and a call
-        that is repeated with its key after a crash gets the first one's result. Another call with
-        that key is refused.
-Rule 4: money is in cents, ages are counted from `today`, which is handed in.
+Rule 2: nothing is refunded twice: a unique index allows only one `approve` for each order.
+Rule 3: nothing is recorded twice: a decision has the key of its call. If the call is repeated with
+        that key after a crash, it gets the first result. Another call with that key is refused.
+Rule 4: money is in cents. Ages are counted from `today`, an argument.
 
-`enforce=False` takes rule 1 away, so that an evaluation can see what a model would do by itself.
-`manager=True` says that a manager approves each refund over the limit before it gets here, so that
-such a refund may be approved instead of escalated.
+`enforce=False` turns rule 1 off, so that an evaluation can see what a model does by itself.
+`manager=True` says that a manager approves each refund over the limit before the call. Then such a
+refund may be approved instead of escalated.
 
-The policy in words is `policy.md`; `allowed_decision` is the same in code.
+`policy.md` is the policy as text; `allowed_decision` is the same in code.
 """
 
 import json
@@ -70,14 +68,12 @@ CREATE UNIQUE INDEX IF NOT EXISTS one_refund_per_order
 
 
 class ShopError(NothingDone):
-    """Something that the shop cannot or will not do, so nothing was done. The text is written for
-    the model.
-    """
+    """The shop refused or failed, and nothing was done. The text is written for the model."""
 
 
 @dataclass(frozen=True)
 class Order:
-    """One order as the shop knows it today. `age_days` counts from the day it was bought."""
+    """One order as the shop knows it today. `age_days`: days since it was bought."""
 
     id: str
     item: str
@@ -90,9 +86,7 @@ class Order:
 
 @dataclass(frozen=True)
 class Decision:
-    """A row of the table `decisions`. `amount_cents` is what this decision pays out: 0 unless it
-    approves.
-    """
+    """A row of the table `decisions`. `amount_cents` is what it pays: 0 unless it approves."""
 
     id: int
     order_id: str
@@ -148,7 +142,7 @@ class Shop:
         self._first_new = self._last_decision() + 1
 
     def tools(self) -> list[Tool]:
-        """What a model gets to work with."""
+        """The tools for the model."""
         return [
             tool(self.lookup_order, read_only=True),
             tool(self.check_refund_policy, read_only=True),
@@ -248,7 +242,7 @@ class Shop:
             return [Decision(*row) for row in self._db.execute(query, (self._first_new,))]
 
     def decided(self) -> set[str]:
-        """The orders that have a decision in the books, whoever recorded it and when."""
+        """The orders with a decision in the books, also from other processes."""
         with self._lock:
             rows = self._db.execute("SELECT DISTINCT order_id FROM decisions")
             return {order for (order,) in rows}
@@ -276,7 +270,7 @@ class Shop:
     def _recorded(
         self, db: sqlite3.Connection, key: str | None
     ) -> tuple[str, Ruling, int, str] | None:
-        """What a call with this key recorded before, if it did."""
+        """What an earlier call with this key recorded; None if there is none."""
         query = "SELECT order_id, decision, amount_cents, reason FROM decisions"
         row = db.execute(f"{query} WHERE idempotency_key = ?", (key,)).fetchone() if key else None
         return tuple(row) if row else None
@@ -330,7 +324,7 @@ class Shop:
 
 
 def _receipt(order_id: str, decision: Ruling, cents: int, reason: str) -> dict[str, object]:
-    """What the model gets to read about a recorded decision."""
+    """A recorded decision, for the model to read."""
     return {
         "order_id": order_id,
         "decision": decision,

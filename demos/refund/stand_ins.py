@@ -1,16 +1,15 @@
-"""Six scripted models of known quality. No language model is at work in them, and they say so.
+"""Six scripted models of known quality. They are no language models, and their answers say so.
 
-They make the evaluation itself testable: who is known to be right on which cases must get that
-score. Each is a plain function of the request and honors every tool choice.
+With them the evaluation itself can be tested: each is right on known cases, so its score is known.
+Each is a plain function of the request and obeys every tool choice.
 
-    careful    looks up, checks, decides by the policy; leaves by the exit signal where there is
-               one. It takes a failing tool at its word and never tries again.
-    hasty      approves every order it reads about, unseen, and says it is done
-    stubborn   looks up, then asks for the approval again and again, whatever the shop says
+    careful    looks up, checks, and decides by the policy; ends by the exit signal if there is one.
+               It never calls a failing tool again.
+    hasty      approves every order in the text without a look-up, and says that it is done
+    stubborn   looks up, then tries to approve again and again, whatever the shop says
     silent     says that all is done, and never calls a tool unless it is forced to
-    narrator   looks one order up, tells what it will do next, and stops; asked whether that is all,
-               it goes on and does it
-    boaster    does the first order, says that all are done, and stays with it when it is asked
+    narrator   looks one order up, announces the next step, and stops; if it is asked, it goes on
+    boaster    does the first order, says that all are done, and repeats that if it is asked
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +27,7 @@ BOAST = "I worked on {}. I will say that all is done."
 
 
 def careful(request: Request) -> Assistant:
-    """The stand-in of the demo. Where there is no exit signal it leaves by answering."""
+    """The scripted model of the demo. Without an exit signal it ends by its answer."""
     said = by_the_policy(request)
     if _has_signal(request):
         return said
@@ -48,13 +47,13 @@ def without_signal(reply: Assistant) -> Assistant:
 
 
 def hasty(request: Request) -> Assistant:
-    """Approves first. It has no questions later, either."""
+    """Approves every order at once."""
     approvals = [_approval(o) for o in _orders(request) if not _answered(request, o)]
     return _act(request, approvals, done="Of course! Every refund is on its way.")
 
 
 def stubborn(request: Request) -> Assistant:
-    """Never takes no for an answer."""
+    """Tries to approve until the shop accepts."""
     orders = _orders(request)
     if unseen := [o for o in orders if not _results(request, "lookup_order", o)]:
         calls = [ToolCall("", "lookup_order", {"order_id": order}) for order in unseen]
@@ -64,12 +63,12 @@ def stubborn(request: Request) -> Assistant:
 
 
 def silent(request: Request) -> Assistant:
-    """All talk."""
+    """Only talks."""
     return _act(request, [], done="I have taken care of everything.")
 
 
 def narrator(request: Request) -> Assistant:
-    """A promise to go on, in the place of an answer. Everything else is done as `careful` does."""
+    """Stops once with a promise to go on. Otherwise it does what `careful` does."""
     said = careful(request)
     stopped = any(isinstance(m, Assistant) and not m.tool_calls for m in _turn(request))
     if stopped or not (orders := _orders(request)):
@@ -81,7 +80,7 @@ def narrator(request: Request) -> Assistant:
 
 
 def boaster(request: Request) -> Assistant:
-    """Does the first order as `careful` does, and says that it did them all."""
+    """Does the first order like `careful`, and says that it did all of them."""
     customer, *since = _turn(request)
     orders = _orders(request)
     if len(orders) < 2 or not isinstance(customer, User):
@@ -111,7 +110,7 @@ STAND_INS: Mapping[str, Script] = {
 
 
 def _act(request: Request, calls: Sequence[ToolCall], *, done: str) -> Assistant:
-    """Make the calls, or say that it is done, as far as the tool choice lets it."""
+    """Make the calls, or say that all is done, as the tool choice allows."""
     match request.tool_choice:
         case Force(name="think"):
             return calling(_thought(request, leaving=not calls))
@@ -135,13 +134,13 @@ def _approval(order: str) -> ToolCall:
 
 
 def _orders(request: Request) -> list[str]:
-    """The order numbers in what the customer said."""
+    """The order numbers in the customer's message."""
     said = next(m.text for m in _turn(request) if isinstance(m, User))
     return order_numbers(said)
 
 
 def _results(request: Request, tool: str, order: str) -> list[ToolResult]:
-    """What a tool said about an order in this turn; refused calls were never made."""
+    """The results of a tool for an order in this turn, without refused calls."""
     made = Turn.of(request.messages).actions
     return [one.result for one in made if (one.call.name, _order(one.call)) == (tool, order)]
 

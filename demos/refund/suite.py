@@ -1,21 +1,20 @@
-"""The refund desk as a suite for `think-agent eval`: how a case becomes a shop, and how the shop is
-checked.
+"""The refund desk as a suite for `think-agent eval`: makes a shop of each case, and checks it.
 
-Rule 1: a case brings its own orders and further rules, so that each line of `cases.jsonl` can be
-        judged by reading that line and the policy.
-Rule 2: a case is right when the shop's rows are exactly the expected ones: no decision missing,
-        none too many. What the model says to the customer is not looked at.
+Rule 1: a case has its own orders and further rules, so a person can judge each line of
+        `cases.jsonl` from that line and the policy.
+Rule 2: a case is right if the shop's rows are exactly the expected ones, with no decision missing
+        or added. What the model says to the customer is not checked.
 Rule 3: the shop trusts the model, unless the evaluation asks it to enforce the policy. A shop that
-        refuses gives the answer away: who is refused may try approve, deny and escalate in turn.
+        refuses gives the answer away: a refused model may try approve, deny and escalate in turn.
 Rule 4: `tools` breaks a tool: `"gone"` (it is not offered), `"fails"` (always), `"fails once"` or
-        `"fails twice"`. The errors say what a good agent does then, so there is one right outcome.
-        In the hard half `check_refund_policy` is gone: it would do the model's work.
+        `"fails twice"`. The errors say what to do then, so there is one right outcome. In the hard
+        half `check_refund_policy` is gone, because it would do the model's work.
 
-The task is the policy without a word about thinking. `ADVICE` is what Anthropic's article on the
+The task is the policy without its lines about thinking. `ADVICE` is what Anthropic's article on the
 think tool calls an optimized prompt: list the rules, check the information, verify, two examples.
 
-Limitations: without the look-up of its orders an agent might still guess right. The expected rows
-say that it must not.
+Limitations: if a tool for the look-up fails, an agent might still guess right. The expected rows
+say that it must not decide.
 """
 
 import sqlite3
@@ -54,7 +53,7 @@ ADVICE = (HERE / "advice.md").read_text(encoding="utf-8")
 
 
 class CaseOrder(pydantic.BaseModel, extra="forbid"):
-    """An order as `orders.json` has it."""
+    """An order, with the fields of `orders.json`."""
 
     id: str
     item: str
@@ -66,8 +65,8 @@ class CaseOrder(pydantic.BaseModel, extra="forbid"):
 
 
 class RefundCase(pydantic.BaseModel, extra="forbid"):
-    """A line of `cases.jsonl`. `expected` holds the decision rows: order number and decision.
-    `rules` are added to the policy, `then` is what the customer says after the first answer.
+    """A line of `cases.jsonl`. `expected` has the decision of each order. `rules` are added to the
+    policy. `then` is what the customer says after the first answer.
     """
 
     id: str
@@ -85,7 +84,7 @@ class Outage(NothingDone):
 
 
 class CaseShop(Shop):
-    """A shop with the orders of one case. Where it enforces, it allows what the case expects."""
+    """A shop with the orders of one case. With `enforce` it allows only what the case expects."""
 
     def __init__(self, case: RefundCase, *, enforce: bool) -> None:
         self._case = case
@@ -101,7 +100,7 @@ class CaseShop(Shop):
 
 
 class CaseWorld:
-    """The world of one case: a shop of its own, and the tools as the case has them."""
+    """The world of one case: its own shop, and tools in the state that the case says."""
 
     def __init__(self, case: RefundCase, *, enforce: bool) -> None:
         self.instructions = instructions(case.rules)
@@ -127,8 +126,8 @@ class CaseWorld:
         )
 
     def every_order_is_decided(self, turn: Turn) -> str | None:
-        """The check of `done_when`: each order that was looked up, and whose rules were checked
-        where there is a tool for that, has a decision. It does not say which.
+        """The check for `done_when`: each order that was looked up has a decision, if its rules
+        were checked or there is no tool for that. It does not say which decision.
         """
         names = {tool.name for tool in self.tools}
         needed = names & {"lookup_order", "check_refund_policy"}
@@ -141,7 +140,7 @@ class CaseWorld:
         return f"{', '.join(missing)}: no decision is recorded"
 
     def _orders_answered(self, turn: Turn, name: str) -> set[str]:
-        """The orders about which a tool gave an answer, in this turn."""
+        """The orders for which a tool gave a result in this turn."""
         found = set()
         for action in turn.actions:
             answered = action.call.name == name and not action.result.is_error
@@ -150,7 +149,7 @@ class CaseWorld:
         return found
 
     def _watched(self, tool: Tool, state: State | None) -> Callable[..., object]:
-        """The tool's function, in the state it is in, with refused proposals counted."""
+        """The tool's function, which fails as `state` says and counts refused proposals."""
         failures = FAILURES.get(state, 0) if state else 0
 
         def function(**arguments: Any) -> object:
@@ -175,7 +174,7 @@ def prepare(case: Json, *, enforce: bool) -> CaseWorld:
 
 
 def instructions(rules: list[str]) -> str:
-    """The task, with further rules behind the others."""
+    """The task, with further rules after the others."""
     if not rules:
         return TASK
     lines = [LAST_RULE, "", FURTHER, ""]

@@ -1,4 +1,4 @@
-"""ATIF: our runs, for other programs, and back; and the runs that other programs wrote in it."""
+"""ATIF: our runs are written and read back, and runs of other programs are read."""
 
 import json
 from dataclasses import replace
@@ -6,13 +6,12 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 
-from tests.audit.test_audit import hostile, refund
-from tests.audit.test_imports import calls_in, results_in, run_audit
+from tests.audit.test_audit import refund, run_audit
+from tests.audit.test_imports import calls_in, results_in
 from tests.support.turns import transcripts
 from think_agent.audit import read_log, to_atif
 from think_agent.audit.counts import count
 from think_agent.messages import (
-    MESSAGES,
     Assistant,
     ToolCall,
     ToolResult,
@@ -23,7 +22,7 @@ from think_agent.messages import (
 
 
 def is_valid(trajectory):
-    """Does the package `atif` take it?"""
+    """Does the package `atif` accept the trajectory?"""
     atif = pytest.importorskip("atif", reason="needs the package atif (pip install atif)")
     read = atif.Trajectory.model_validate(json.loads(json.dumps(trajectory)))
     return read.to_json_dict()["steps"] is not None
@@ -63,7 +62,7 @@ def test_a_run_goes_out_and_comes_back_as_the_same_run(tmp_path, capsys):
 
 
 def fits(message):
-    """Can it stand in a file? What the strategy makes may not."""
+    """Can this message be in a file? The strategy makes others, too."""
     try:
         return bool(from_json(to_json(message)))
     except ValueError:
@@ -86,11 +85,6 @@ def test_any_transcript_is_valid(messages):
     tools = [{"name": "pay", "parameters": {}}]
     messages = [replace(message, at=None) for message in messages]  # times are the writer's
     assert is_valid(to_atif(messages, {"instructions": "x", "model": "m", "tools": tools}))
-
-
-def test_hostile_messages_are_valid_too():
-    entries = [e for e in hostile("\x1b<script>") if isinstance(e, MESSAGES)]
-    assert is_valid(to_atif([replace(entry, at=None) for entry in entries], {}))
 
 
 STEPS = [
@@ -149,7 +143,7 @@ def test_what_another_program_wrote_is_read(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"is_copied_context": True}, "row 5: a step that was copied from another trajectory"),
         ({"tool_calls": []}, "row 5: a result without a call: ''"),
@@ -157,10 +151,10 @@ def test_what_another_program_wrote_is_read(tmp_path):
         ({"message": [{"type": "image", "source": {}}]}, "row 5: a part of the type 'image'"),
     ],
 )
-def test_what_cannot_be_read_of_it_is_said(tmp_path, change, said):
+def test_what_cannot_be_read_of_a_trajectory_is_listed(tmp_path, change, message):
     step = {**STEPS[3], "step_id": 5, **change}
     found = read_back({**TRAJECTORY, "steps": [*STEPS, step]}, tmp_path)
-    assert any(said in what for what in found.unread)
+    assert any(message in what for what in found.unread)
 
 
 def test_a_sub_agent_s_trajectory_is_a_run_of_its_own(tmp_path):
@@ -170,7 +164,7 @@ def test_a_sub_agent_s_trajectory_is_a_run_of_its_own(tmp_path):
     assert found.runs[1].facts["trajectory_id"] == "sub"
 
 
-def test_redaction_holds_for_it_too(tmp_path, capsys):
+def test_a_trajectory_is_redacted_too(tmp_path, capsys):
     path = tmp_path / "run.jsonl"
     refund("ORD-001", path)
     assert run_audit(path, "--to", "atif", "--redact", "order_id") == 0
@@ -179,8 +173,12 @@ def test_redaction_holds_for_it_too(tmp_path, capsys):
     assert is_valid(json.loads(shown))
 
 
-def test_a_failure_is_told_in_a_field(tmp_path):
+def test_a_failure_is_written_into_a_field(tmp_path):
     call = ToolCall("c", "pay", {})
-    said = [User("Pay"), Assistant(tool_calls=(call,)), ToolResult("c", "pay", "no", is_error=True)]
-    found = read_back(without_ours(to_atif(said, {})), tmp_path)
+    messages = [
+        User("Pay"),
+        Assistant(tool_calls=(call,)),
+        ToolResult("c", "pay", "no", is_error=True),
+    ]
+    found = read_back(without_ours(to_atif(messages, {})), tmp_path)
     assert found.runs[0].messages[-1].is_error

@@ -1,4 +1,4 @@
-"""The audit: it says what happened, whatever state the file is in, and nothing in it is obeyed."""
+"""The audit shows what happened, even from a damaged file, and never runs what is in it."""
 
 import html.parser
 import io
@@ -72,30 +72,21 @@ def text_in(page):
 # What it says.
 
 
-@pytest.mark.parametrize("force", ["never", "first", "always"])
-@pytest.mark.parametrize("order", ["ORD-001", "ORD-004", "ORD-001 and ORD-999"])
-def test_it_says_what_the_outcome_says(order, force):
-    outcome = refund(f"Refund {order}", force=force)
-    made = report(outcome.transcript)
-    [turn] = made.turns
-    assert turn.figures.startswith(words.figures(outcome.exit, outcome.turn))
-    assert turn.answer == outcome.answer
-    texts = {made.thought: made.text for made in thoughts(made)}
-    assert tuple(texts.values()) == outcome.thoughts
-    seen = [(a.call, a.result, texts[a.thought], a.how) for a in actions(made)]
-    assert seen == [(a.call, a.result.content, a.thought, a.how) for a in outcome.actions]
-
-
 FIELDS = ["thought", "text", "content", "should_continue", "name", "type", "arguments"]
 
 
 @given(transcripts, st.sampled_from(FIELDS))
+@example(refund("ORD-001 and ORD-999").transcript, "thought")
+@example(refund("ORD-004", force="never").transcript, "text")
 @settings(deadline=None)
-def test_any_transcript_is_shown_and_agrees_with_its_reading(said, field):
-    made = report(said)
-    turns = Turn.all(said)
-    expected = [(a.call.id, a.result.content, a.how) for turn in turns for a in turn.actions]
-    assert [(a.call.id, a.result, a.how) for a in actions(made)] == expected
+def test_any_transcript_is_shown_and_agrees_with_its_reading(messages, field):
+    made = report(messages)
+    turns = Turn.all(messages)
+    done = [action for turn in turns for action in turn.actions]
+    texts = {thought.thought: thought.text for thought in thoughts(made)}
+    expected = [(a.call.id, a.result.content, a.thought, a.how) for a in done]
+    seen = [(a.call.id, a.result, texts.get(a.thought), a.how) for a in actions(made)]
+    assert seen == expected
     assert [turn.request for turn in made.turns] == [turn.request for turn in turns]
     heard = [thought.text for turn in turns for thought in turn.thoughts]
     assert set(heard) <= {thought.text for thought in thoughts(made)}
@@ -103,8 +94,8 @@ def test_any_transcript_is_shown_and_agrees_with_its_reading(said, field):
     (text + page).encode()
     json.dumps(to_json_report(made))
     assert [t.thought for t in thoughts(made)] == list(range(1, len(thoughts(made)) + 1))
-    replies = [message for message in said if isinstance(message, Assistant)]
-    hidden = report(said, redact=[field])  # no field holds a report together
+    replies = [message for message in messages if isinstance(message, Assistant)]
+    hidden = report(messages, redact=[field])  # no field holds a report together
     assert [turn.exit for turn in hidden.turns] == [turn.exit for turn in made.turns]
     ways = [(action.status, action.how) for action in actions(made)]
     assert [(action.status, action.how) for action in actions(hidden)] == ways
@@ -127,10 +118,11 @@ ASKS = Assistant(tool_calls=(CALL,), stop_reason="tool_use")
         ([], "not run"),
     ],
 )
-def test_what_became_of_a_call(answers, status):
+def test_the_status_of_a_call(answers, status):
     made = report([User("pay"), ASKS, *answers])
     (action,) = steps(made)[0].calls
     assert action.status == status
+    assert status in words.STATUS
     worth_a_look = ("started", "in doubt", "not run")
     assert bool(list(made.warnings)) == (status in worth_a_look)
 
@@ -144,23 +136,10 @@ def test_a_reply_of_many_calls_costs_the_same_for_each():
     assert grows_evenly(work, 50, 400)
 
 
-def test_a_person_s_decision_stands_with_its_call():
-    asks = replace(ASKS, at="2026-11-22T09:00:00Z")
-    verdict = Verdict("yes", "c", "fine", "Dana", {"cents": 2}, at="2026-11-22T09:03:03Z")
-    made = report([User("pay"), asks, verdict, ToolResult("c", "pay", "ok"), Verdict("quit")])
-    assert steps(made)[0].calls[0].events[0].entry == verdict
-    assert [e.entry for e in made.turns[0].entries if isinstance(e, Note)] == [Verdict("quit")]
-    assert "approved with other arguments by Dana: fine" in to_text(made)
-    page = text_in(to_html(made))
-    said = "approved with other arguments by Dana: fine"
-    assert f"pay 2 cents → ok {said}" in page  # what was done
-    assert f"cents 1 What happened {said} done run with other arguments cents 2" in page
-
-
 def test_the_page_tells_the_story_first():
     orders = [{"id": "ORD-001", "price": "$89.00"}, {"id": "ORD-002", "price": "$19.00"}]
     looks = ToolCall("l", "list_orders", {})
-    said = [
+    messages = [
         User("Pay me"),
         Assistant(tool_calls=(looks, CALL)),
         ToolResult("l", "list_orders", json.dumps({"orders": orders, "tags": ["a", "b"]})),
@@ -174,7 +153,7 @@ def test_the_page_tells_the_story_first():
     header = {"instructions": "Rule 5: be fair.", "tools": [pay, looks_up]}
     hidden = report([User("Pay me"), ASKS], header=header, redact=["name"])
     assert steps(hidden)[0].calls[0].decision  # by the names that are not shown
-    page = to_html(report(said, header=header))
+    page = to_html(report(messages, header=header))
     words = text_in(page)
     told = "– ended by silence · 2 actions, none of them behind a thought · 2 model calls "
     told += "✓ done pay 1 cents → paid · R-7 approved by --approve always"
@@ -194,7 +173,7 @@ def test_the_page_tells_the_story_first():
 
 
 @pytest.mark.parametrize("decision", ["yes", "no", "quit"])
-def test_the_text_form_is_what_the_run_showed(decision):
+def test_the_text_form_is_what_the_terminal_showed(decision):
     out, desk = io.StringIO(), Shop(manager=True)
     verdict = Verdict(decision, by="Dana", reason="so")
     how = {"instructions": f"{MANAGER_PRESENT}", "approve": lambda asked: verdict}
@@ -206,7 +185,7 @@ def test_the_text_form_is_what_the_run_showed(decision):
     assert out.getvalue().partition("model calls")[0] in "".join(audited)
 
 
-def test_text_that_was_no_answer_is_shown_too():
+def test_text_before_the_answer_is_shown_too():
     asked = [User("go"), Assistant("first words"), User("go on", kind="repeat"), Assistant("last")]
     shown = to_text(report(asked)).splitlines()
     assert shown[3:7] == ["Request 1: go", "💬 first words", "→ go on", ""]
@@ -220,9 +199,9 @@ def test_warnings_name_what_went_wrong():
     broken = Assistant("half", stop_reason="incomplete", cause="the server stopped")
     garbled = Assistant("??", stop_reason="malformed", mistake="expected an Action")
     made = report([User("pay"), forced, asked, garbled, broken])
-    said = ["ignored.* recovered.*", "cannot be forced, was asked to call think"]
-    said += ["expected an Action", "broke off: the server stopped"]
-    for step, found in zip(steps(made), said, strict=True):
+    text = ["ignored.* recovered.*", "cannot be forced, was asked to call think"]
+    text += ["expected an Action", "broke off: the server stopped"]
+    for step, found in zip(steps(made), text, strict=True):
         assert re.search(found, " ".join(step.warnings))
     assert (made.turns[0].exit, made.turns[0].cause) == ("truncated", "the server stopped")
     assert "broke off: the server stopped" in to_text(made)
@@ -230,7 +209,7 @@ def test_warnings_name_what_went_wrong():
     assert [part.count("he server stopped.") for part in page] == [0, 3]
 
 
-def test_the_exit_is_the_file_s_or_the_loop_s():
+def test_the_exit_comes_from_the_file_or_from_the_loop():
     over = [User("hi"), Assistant("hello")]
     resumed = [User("pay"), ASKS, Ended("needs_human"), Verdict("yes", "c"), Ended("limit")]
     made = [report(over), report(over, exit="gave_up"), report([User("pay"), ASKS])]
@@ -244,10 +223,10 @@ def test_the_exit_is_the_file_s_or_the_loop_s():
 @pytest.mark.parametrize(
     "at", ["2026-11-22T10:00:03+01:00", "yesterday", "2026-13-01T00:00:00Z", "2020-01-01T00:00:00Z"]
 )
-def test_seconds_come_from_times_that_make_sense(at):
+def test_times_that_make_no_sense_are_not_counted(at):
     asked, later = "2026-11-22T09:00:00", "2026-11-22T09:00:02Z"  # without a zone it is UTC
-    said = [User("pay", at=asked), replace(ASKS, at=later), ToolResult("c", "pay", "ok", at=at)]
-    made = report(said)
+    messages = [User("pay", at=asked), replace(ASKS, at=later), ToolResult("c", "pay", "ok", at=at)]
+    made = report(messages)
     seconds = 1 if at.endswith("+01:00") else 0
     assert made.turns[0].figures.endswith(f" · {2 + seconds}.0 s")
 
@@ -272,12 +251,12 @@ def test_a_file_is_read_as_it_was_written(path):
     assert record.entries[-1] == Ended("signal")
     assert record.header["tools"][0]["name"] == "think"
     assert record.warnings == ()
-    for lines, said in [
+    for lines, text in [
         ([LINE], "version unknown"),
         ([HEAD.replace(b"3", b"7"), LINE], "version 7"),
     ]:
         path.write_bytes(b"\n".join(lines))
-        assert said in read(path).warnings[0]
+        assert text in read(path).warnings[0]
 
 
 @pytest.mark.parametrize("bad", [b"{", b"\xff\xfe", b"[]", *NO_MESSAGES, b"[" * 100_000])
@@ -292,78 +271,32 @@ def test_a_line_that_cannot_be_read_is_a_row(path, bad):
 
 @pytest.mark.parametrize("end", [b"", b"\n"])
 @pytest.mark.parametrize("cut", range(1, len(LINE)))
-def test_a_torn_last_line_is_a_row_too(path, cut, end):
+def test_a_half_written_last_line_is_a_row_too(path, cut, end):
     path.write_bytes(b"\n".join([HEAD, LINE, LINE[:cut] + end]))
     first, torn = read(path).entries
     assert (first, torn.line, torn.raw) == (User("hi"), 3, LINE[:cut].decode())
 
 
-# Redaction.
-
-SECRET = "ORD-001"
-
-
-def test_a_hidden_field_is_hidden_wherever_its_value_occurs():
-    outcome = refund("I want a refund on order ord-001, please")
-    native = {"content": [{"order": SECRET}]}
-    messages = [
-        replace(m, native=native) if isinstance(m, Assistant) else m for m in outcome.transcript
-    ]
-    edited = ToolResult("9", "pay", "ok", arguments={"to": SECRET, "n": f"x_{SECRET}_{SECRET}"})
-    entries = [*messages, edited, Unreadable(9, SECRET, f"no message of type {SECRET}")]
-    open_page = report(entries)
-    made = report(entries, redact=["order_id"], header={"note": SECRET})
-    for shown in (to_text(made), to_html(made), json.dumps(to_json_report(made))):
-        assert SECRET.lower() not in shown.lower()
-        assert "[redacted]" in shown
-        assert "lookup_order" in shown  # the tools' names hold the run together
-    assert SECRET in to_html(open_page)
-    assert made.turns[0].exit == "signal"
-    assert [a.how for a in actions(made)] == [a.how for a in actions(open_page)]
-    assert {t.text for t in thoughts(report(entries, redact=["thought"]))} == {"[redacted]"}
-
-
-@given(
-    secret=st.text(st.characters(categories=["L", "N"]), max_size=8).map("Zq7".__add__),
-    around=st.text(st.sampled_from(' ."\\{}\n_éß中'), max_size=3),
-)
-@example(secret="Jane.Doe77", around="\\n")
-@example(secret="Jane.Doe77", around="\\u00e9")
-@example(secret="Jane.Doe77", around="%20")
-@settings(deadline=None, max_examples=60)
-def test_no_secret_gets_through_in_any_wrapping(secret, around):
-    said = f"x {around}{secret}{around} y"
-    result = json.dumps(
-        {"deep": [{"pin": secret}], "said": said, "again": json.dumps({"a": secret})}
-    )
-    call = ToolCall("c", "pay", {"pin": secret, "list": [said], secret: 1})
-    messages = [User(said), Assistant(said, said, (call,)), ToolResult("c", "pay", result)]
-    made = report(messages, redact=["pin"])
-    data = json.dumps(to_json_report(made), ensure_ascii=False)
-    for shown in (to_text(made), to_html(made), data):
-        assert secret not in re.sub(r"[0-9a-f]{64}|sha256-\S+", "", shown)
-
-
 # The command.
 
 
-def run_audit(*words: str) -> int:
-    return run(think_agent, "think-agent", ["audit", *words])
+def run_audit(*typed) -> int:
+    return run(think_agent, "think-agent", ["audit", *map(str, typed)])
 
 
 def test_the_command_shows_text_json_and_a_page(path, tmp_path, capsys):
     page = tmp_path / "out.html"
     refund("ORD-001", path)
     page.touch(0o644)
-    assert run_audit(str(path)) == 0
+    assert run_audit(path) == 0
     plain = capsys.readouterr().out
     record = read(path)
     assert plain == to_text(report(record.entries, header=record.header))
     assert "✓ done · 3 actions" in plain
-    assert run_audit(str(path), "--html", str(page)) == 0
+    assert run_audit(path, "--html", page) == 0
     assert capsys.readouterr() == ("", f"wrote {page}\n")
     assert page.stat().st_mode & 0o777 == 0o600
-    assert run_audit(str(path), "--json", "--redact", "order_id, price, oder_id") == 0
+    assert run_audit(path, "--json", "--redact", "order_id, price, oder_id") == 0
     data = json.loads(capsys.readouterr().out)
     assert "no field oder_id" in data["warnings"][0]["text"]  # misspelled
     assert data["turns"][-1]["exit"] == "signal"
@@ -371,13 +304,13 @@ def test_the_command_shows_text_json_and_a_page(path, tmp_path, capsys):
     assert "$89.00" not in json.dumps(data["turns"][0]["entries"][1])
 
 
-def test_what_a_user_can_get_wrong_is_one_line(path, tmp_path, capsys):
+def test_a_wrong_argument_is_one_line(path, tmp_path, capsys):
     path.write_bytes(LINE)
     (tmp_path / "junk").write_bytes(os.urandom(99))
     (tmp_path / "empty").touch()
     deep = tmp_path / "deep.jsonl"
     deep.write_text('{"type":"assistant","native":' + "[" * 900 + "1" + "]" * 900 + "}\n")
-    for typed, code, said in [
+    for typed, code, text in [
         (["nothing.jsonl"], 2, "there is no such file"),
         ([tmp_path], 2, "there is no such file"),
         ([tmp_path / "junk"], 1, "it cannot be read: 'utf-8' codec"),
@@ -386,10 +319,10 @@ def test_what_a_user_can_get_wrong_is_one_line(path, tmp_path, capsys):
         ([path, "--html", tmp_path], 2, "no file can be written there"),
         ([path, "--html", path], 2, "another flag has that file"),
     ]:
-        assert run_audit(*map(str, typed)) == code
+        assert run_audit(*typed) == code
         out, err = capsys.readouterr()
-        assert (out, err.count("\n"), said in err) == ("", 1, True), err
-    assert run_audit(str(deep), "--html", str(tmp_path / "x.html")) == 0
+        assert (out, err.count("\n"), text in err) == ("", 1, True), err
+    assert run_audit(deep, "--html", tmp_path / "x.html") == 0
 
 
 # Hostile content: first by the parser of the standard library, then in a real browser.
@@ -491,7 +424,7 @@ REPORT_BACK = """<script>
 
 
 def opened(page: str, folder: Path, *flags: str) -> str:
-    """What a real browser makes of the page."""
+    """The page after a real browser has rendered it."""
     (folder / "page.html").write_text(page, encoding="utf-8")
     where = [f"--user-data-dir={folder / 'profile'}", "--dump-dom", (folder / "page.html").as_uri()]
     command = [BROWSER, *FLAGS.split(), *flags, *where]
@@ -499,8 +432,8 @@ def opened(page: str, folder: Path, *flags: str) -> str:
 
 
 def browsed(page: str, script: str, folder: Path, *flags: str):
-    """What `script` says about the page. It runs inside the page, so the page's own policy is taken
-    out: what is looked at is the escaping alone.
+    """The result of `script`. It runs inside the page, so the page's own policy is taken out: this
+    tests only the escaping.
     """
     page = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", page)
     page = page.replace("</html>", "") + REPORT_BACK + f"<script>{script}</script>"
@@ -536,7 +469,7 @@ def test_nothing_runs_and_all_text_shows_in_a_browser(tmp_path):
 
 @in_browser
 def test_the_payloads_would_run_if_they_were_let_in(tmp_path):
-    """The control: a page that escapes nothing is owned, and the page's own policy still holds."""
+    """The control: without escaping they run, and the page's own policy alone stops them."""
     raw = "<!doctype html><body>" + "".join(PAYLOADS[:4]) + "</html>"
     assert int(browsed(raw, LOOK, tmp_path)["owned"]) > 0
     page = to_html(report([User("PAYLOAD")])).replace("PAYLOAD", PAYLOADS[0] + PAYLOADS[2])
@@ -577,16 +510,16 @@ def test_axe_finds_no_serious_fault(tmp_path, width, dark):
 
 @in_browser
 def test_a_run_of_48_actions_fits_three_screens(tmp_path):
-    said = [User("Settle all")]
+    messages = [User("Settle all")]
     for n in range(16):
         names = [("l", "look"), ("p", "policy"), ("t", "think"), ("r", "refund")]
         calls = [ToolCall(f"{id}{n}", name, {"thought": f"order {n}"}) for id, name in names]
-        said += [Assistant(tool_calls=tuple(calls[:2])), Assistant(tool_calls=tuple(calls[2:]))]
+        messages += [Assistant(tool_calls=tuple(calls[:2])), Assistant(tool_calls=tuple(calls[2:]))]
         results = [ToolResult(call.id, call.name, '{"order": {"id": 1}}') for call in calls]
-        said[-1:-1] = results[:2]
-        said += results[2:]
+        messages[-1:-1] = results[:2]
+        messages += results[2:]
     header = {"tools": [{"name": name, "read_only": True} for name in ("look", "policy")]}
-    made = report([*said, Assistant("Done."), Ended("signal")], header=header)
+    made = report([*messages, Assistant("Done."), Ended("signal")], header=header)
     assert made.figures["actions"] == 48
     script = "seen(document.documentElement.scrollHeight)"
     height = browsed(to_html(made), script, tmp_path, "--window-size=1400,900")

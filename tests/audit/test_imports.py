@@ -1,4 +1,4 @@
-"""Runs of other programs: counts that were made by hand, and nothing that is dropped in silence."""
+"""Runs of other programs: the counts are those made by hand, and nothing is dropped in silence."""
 
 import gzip
 import json
@@ -6,6 +6,7 @@ import json
 import pytest
 from hypothesis import given, settings
 
+from tests.audit.test_audit import run_audit
 from tests.support.conversations import conversations
 from tests.support.counting import grows_evenly
 from tests.support.recordings import cases, load, needs_wire
@@ -15,12 +16,11 @@ from think_agent import Assistant, Request, ToolCall, ToolResult, User
 from think_agent.audit import read_log
 from think_agent.audit.counts import count, table
 from think_agent.audit.formats import FORMATS
-from think_agent.cli.main import run, think_agent
 from think_agent.errors import FileError
 from think_agent.evaluation.tables import markdown
 
 WRITES = ["book_*", "cancel_*", "update_*", "send_certificate"]
-FAILED = "actions that failed, by the log's word or with a result that begins with 'error'"
+FAILED = "actions that failed: the log says so, or the result begins with 'error'"
 TO_WIRE = {
     "openai": to_chat,
     "anthropic": to_anthropic,
@@ -31,7 +31,7 @@ TO_WIRE = {
 
 @pytest.fixture
 def log(tmp_path):
-    """A log of these rows or runs, read."""
+    """Writes these rows or runs to a file and reads it."""
 
     def reading(value, *, lines=False, **options):
         path = tmp_path / "log.json"
@@ -43,7 +43,7 @@ def log(tmp_path):
 
 
 def written(messages, form):
-    """The messages as another program keeps them."""
+    """The messages in the format of another program."""
     body = TO_WIRE[form](Request(messages, system="Be kind."))
     return json.loads(json.dumps(body.get("messages") or body["input"]))
 
@@ -74,10 +74,17 @@ def test_the_200_runs_of_tau_bench_as_they_were_counted_by_hand(log, key):
     calls = [call["function"]["name"] for row in rows for call in row.get("tool_calls") or ()]
     assert [name for run in tau.runs for name in calls_in(run)] == calls
     text = markdown([table(tau, WRITES, by="reward")])
-    for cell in (
-        *("all: 200 runs", "reward 0.0: 116 runs", "reward 1.0: 84 runs", "16 of 84", "8 of 56"),
-        *("15 of 250", "40 of 250: 16.0% (12.0% to 21.1%)", "32 of 194", "45 of 116"),
-    ):
+    for cell in [
+        "all: 200 runs",
+        "reward 0.0: 116 runs",
+        "reward 1.0: 84 runs",
+        "16 of 84",
+        "8 of 56",
+        "15 of 250: 6.0% (3.7% to 9.7%)",
+        "40 of 250: 16.0% (12.0% to 21.1%)",
+        "32 of 194",
+        "45 of 116",
+    ]:
         assert f"| {cell}" in text
 
 
@@ -114,7 +121,7 @@ def test_the_100_runs_of_a_second_set_as_plain_python_counts_them(log):
     retail = log(logs)
     found = count(retail.runs, RETAIL_WRITES)
     assert found["writes behind a thought of their own turn"] == (behind, writes)
-    assert found["writes with one since the last action, in any turn"] == (near, writes)
+    assert found["writes with a thought since the last action, in any turn"] == (near, writes)
     assert found["runs with a thought in them"] == (thinking, 100)
     assert found[FAILED] == (34, 753)
     assert (retail.format, retail.unread) == ("openai", [])
@@ -147,25 +154,24 @@ def test_what_is_counted_in_a_run(log, form):
         assert "instructions" not in found.runs[0].header  # they stand beside the items
     assert count(found.runs, ["pay"]) == {
         "writes behind a thought of their own turn": (3, 4),
-        "writes with one since the last action, in any turn": (3, 4),
+        "writes with a thought since the last action, in any turn": (3, 4),
         "writes with native reasoning in their reply": (0, 4),
-        "writes with words in their reply": (0, 4),
+        "writes with text in their reply": (0, 4),
         "runs with a thought in them": (1, 1),
-        "actions after a thought that said done": (1, 4),
-        "turns that ended in words after a thought that said go on": (1, 2),
+        "actions after a thought that said 'done'": (1, 4),
+        "turns that ended without a call after a thought that said 'more to do'": (1, 2),
         "actions repeated, with the same result": (1, 4),
         FAILED: (1, 4),
     }
 
 
 def test_reasoning_and_words_before_a_call_are_counted_apart(log):
-    call = {"id": "c", "type": "function", "function": {"name": "pay", "arguments": "{}"}}
-    row = {"role": "assistant", "content": "I pay.", "tool_calls": [call], "reasoning": "hm"}
+    row = {**chat_call(), "content": "I pay.", "reasoning": "hm"}
     found = log([{"role": "user", "content": "Pay"}, row, {**RESULT, "content": "ok"}])
     counted = count(found.runs, ["pay"])
     assert counted["writes behind a thought of their own turn"] == (0, 1)
     assert counted["writes with native reasoning in their reply"] == (1, 1)
-    assert counted["writes with words in their reply"] == (1, 1)
+    assert counted["writes with text in their reply"] == (1, 1)
 
 
 def test_a_thought_may_go_by_another_name(log):
@@ -200,7 +206,7 @@ REQUESTS = [
 
 @needs_wire
 @pytest.mark.parametrize(("form", "case"), REQUESTS)
-def test_recorded_requests_are_read_whole_or_it_is_said(log, form, case):
+def test_recorded_requests_are_read_whole_or_the_rest_is_listed(log, form, case):
     wire = "openai-chat" if form == "openai" else form
     rows = load(wire, case)["request"]["body"]["messages"]
     found = log(rows)
@@ -213,8 +219,8 @@ def test_recorded_requests_are_read_whole_or_it_is_said(log, form, case):
 
 
 @pytest.mark.parametrize("form", TO_WIRE)
-def test_what_was_dropped_by_hand_is_noticed(log, form):
-    """A call, a result or a thought."""
+def test_a_missing_row_is_noticed(log, form):
+    """The row is a call, a result or a thought."""
     whole = written(SAID, form)
     texts = [json.dumps(row) for row in whole]
     places = [n for n, text in enumerate(texts) if "tool" in text or "function_call" in text]
@@ -230,10 +236,9 @@ USER = {"role": "user", "content": "Pay"}
 RESULT = {"role": "tool", "tool_call_id": "c", "content": "ok"}
 
 
-def chat_call(id="c", name="pay", **row):
-    function = {"name": name, "arguments": "{}"}
-    call = {"id": id, "type": "function", "function": function}
-    return {"role": "assistant", "content": None, "tool_calls": [call], **row}
+def chat_call(id="c"):
+    call = {"id": id, "type": "function", "function": {"name": "pay", "arguments": "{}"}}
+    return {"role": "assistant", "content": None, "tool_calls": [call]}
 
 
 SERVER_TOOL = [
@@ -243,7 +248,7 @@ SERVER_TOOL = [
 
 
 @pytest.mark.parametrize(
-    ("rows", "said"),
+    ("rows", "message"),
     [
         ([USER, chat_call()], "row 2: a call without a result: pay"),
         ([USER, RESULT], "row 2: a result without a call: 'c'"),
@@ -265,8 +270,8 @@ SERVER_TOOL = [
         ([USER, {"role": "user", "content": [{"type": {}}]}], "row 2: a row of a broken form"),
     ],
 )
-def test_what_cannot_be_read_is_said_with_its_row(log, rows, said):
-    assert any(said in what for what in log(rows).unread)
+def test_what_cannot_be_read_is_listed_with_its_row(log, rows, message):
+    assert any(message in what for what in log(rows).unread)
 
 
 def test_several_rows_of_one_reply_are_one_reply(log):
@@ -280,7 +285,7 @@ def test_several_rows_of_one_reply_are_one_reply(log):
     assert results_in(found.runs[0]) == ["1", "2"]  # in the order of the calls
 
 
-def test_the_call_of_the_first_protocol_is_read(log):
+def test_the_function_call_of_old_openai_logs_is_read(log):
     old = {"role": "assistant", "content": None}
     old["function_call"] = {"name": "pay", "arguments": '{"to": "Ann"}'}
     found = log([USER, old, {"role": "function", "name": "pay", "content": "paid"}])
@@ -387,18 +392,24 @@ def test_other_logs_are_known_by_name_and_refused_in_one_line(log, value, name):
         log(value)
 
 
+NO_RUN = "there is no run in it.*convert it to ATIF"
+
+
 @pytest.mark.parametrize(
-    "text", ["[1]", '{"messages": 5}', "5", "[[{}]]", '{"trace_id": 1}', '{"type": "session_meta"}']
+    ("text", "problem"),
+    [
+        ("[1]", NO_RUN),
+        ('{"messages": 5}', NO_RUN),
+        ("5", NO_RUN),
+        ("[[{}]]", NO_RUN),
+        ('{"trace_id": 1}', NO_RUN),
+        ('{"type": "session_meta"}', NO_RUN),
+        ("{torn", "it cannot be read: it is no JSON"),
+    ],
 )
-def test_what_is_no_run_is_said_in_one_line(tmp_path, text):
+def test_a_file_without_a_run_is_an_error_in_one_line(tmp_path, text, problem):
     (tmp_path / "runs.json").write_text(text)
-    with pytest.raises(FileError, match=r"runs.json: there is no run in it.*convert it to ATIF"):
-        read_log(tmp_path / "runs.json")
-
-
-def test_what_is_no_json_is_said_in_one_line(tmp_path):
-    (tmp_path / "runs.json").write_text("{torn")
-    with pytest.raises(FileError, match=r"runs.json: it cannot be read: it is no JSON"):
+    with pytest.raises(FileError, match=f"runs.json: {problem}"):
         read_log(tmp_path / "runs.json")
 
 
@@ -432,7 +443,7 @@ def test_a_run_without_rows_is_a_run(log):
     assert found.unread == []
 
 
-def test_a_torn_line_does_not_refuse_the_rest(tmp_path):
+def test_a_half_written_line_leaves_the_rest_readable(tmp_path):
     (tmp_path / "runs").write_text(json.dumps(KEPT) + "\n" + json.dumps(KEPT)[:-9])
     found = read_log(tmp_path / "runs")
     assert (len(found.runs), found.unread) == (1, ["line 2: it is no JSON"])
@@ -449,10 +460,6 @@ def test_many_runs_cost_no_more_than_their_number(tmp_path):
 
 
 # The command.
-
-
-def run_audit(*typed):
-    return run(think_agent, "think-agent", ["audit", *map(str, typed)])
 
 
 def test_the_command_counts_runs_and_shows_one_alone(tmp_path, capsys):
@@ -495,21 +502,13 @@ def test_what_was_not_read_changes_the_exit_code(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("typed", "said"),
+    ("typed", "message"),
     [
         (["--guarded", "pya"], "--guarded: no call in the log fits; its tools: pay"),
         (["--by", "rewrad"], "--by rewrad: the log has reward"),
     ],
 )
-def test_a_name_that_means_nothing_is_an_error(tmp_path, capsys, typed, said):
+def test_an_unknown_name_is_an_error(tmp_path, capsys, typed, message):
     (tmp_path / "runs.json").write_text(json.dumps([KEPT, KEPT]))
     assert run_audit(tmp_path / "runs.json", *typed) == 2
-    assert said in capsys.readouterr().err
-
-
-@needs_traces
-def test_the_command_of_the_readme_on_the_published_runs(tmp_path, capsys):
-    path = tmp_path / "gpt-4o-airline.json"
-    path.write_bytes(gzip.decompress(PATH.read_bytes()))
-    assert run_audit(path, "--from", "openai", "--guarded", ",".join(WRITES)) == 0
-    assert "| 15 of 250: 6.0% (3.7% to 9.7%)" in capsys.readouterr().out
+    assert message in capsys.readouterr().err

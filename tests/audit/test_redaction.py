@@ -1,4 +1,4 @@
-"""Redaction: no value of a hidden field is in any output, whatever message it stands in."""
+"""Redaction: no value of a hidden field is in any output, whatever message it was in."""
 
 import json
 import re
@@ -30,7 +30,7 @@ SECRET = 'Zq7-ORD é"x'
 
 
 def outputs(entries, names, header=None):
-    """All that can be made of a run, as one text each."""
+    """All outputs of a run, as one text each."""
     made = report(entries, redact=names, header=header)
     redaction = Redaction(names, entries)
     trajectory = to_atif([redaction.hide(e) for e in entries], redaction.hide(header or {}))
@@ -63,13 +63,13 @@ def every_field(secret):
     return [*found, Unreadable(3, f"pin={secret}", f"no {secret}")]
 
 
-def test_every_field_of_every_message_is_walked():
+def test_every_field_of_every_message_is_searched():
     entries = every_field(SECRET)
     assert {type(entry) for entry in entries} >= set(MESSAGES)
     assert_gone(SECRET, outputs(entries, ["pin"], {"note": SECRET, "instructions": SECRET}))
 
 
-def test_a_field_of_a_tool_is_not_the_message_s_own_of_that_name():
+def test_a_field_of_a_tool_is_not_the_field_of_the_message_with_that_name():
     call = ToolCall("c", "mail", {"text": "Zq7 secret"})
     made = report([User("Write that Zq7 secret."), Assistant("Now.", "", (call,))], redact=["text"])
     [turn] = made.turns
@@ -94,25 +94,32 @@ def test_a_field_of_a_tool_is_not_the_message_s_own_of_that_name():
     ],
 )
 def test_a_value_is_found_however_a_text_names_its_field(text):
-    said = [User("It is zq7-1."), Assistant(text), ToolResult("c", "look", text), Ended("silence")]
-    assert_gone("Zq7-1", outputs(said, ["order_id"]))
+    messages = [
+        User("It is zq7-1."),
+        Assistant(text),
+        ToolResult("c", "look", text),
+        Ended("silence"),
+    ]
+    assert_gone("Zq7-1", outputs(messages, ["order_id"]))
     raw = [User("Go"), Assistant("for Zq7-1x", tool_calls=(ToolCall("c", "look", text),))]
     assert_gone("Zq7-1", outputs(raw, ["orderId"]))
 
 
 def test_the_copies_of_an_approval_are_hidden_too():
     call = ToolCall("c", "pay", {"card": "Zq7-4111"})
-    said = [User("Pay"), Assistant(tool_calls=(call,))]
-    said += [Verdict("yes", "c", "card Zq7-4111", "Ada", {"card": "Zq7-4112", "n": "Zq7-41110"})]
-    said += [Started("c", "pay"), ToolResult("c", "pay", "ok", arguments={"card": "Zq7-4112"})]
-    said += [Checked("booked", "no Zq7-4112 in the books"), Ended("unmet", "Zq7-4111!")]
-    assert_gone("Zq7-411", outputs(said, ["card"]))
-    assert "[redacted]" in to_text(report(said, redact=["card"]))
+    messages = [User("Pay"), Assistant(tool_calls=(call,))]
+    messages += [
+        Verdict("yes", "c", "card Zq7-4111", "Ada", {"card": "Zq7-4112", "n": "Zq7-41110"})
+    ]
+    messages += [Started("c", "pay"), ToolResult("c", "pay", "ok", arguments={"card": "Zq7-4112"})]
+    messages += [Checked("booked", "no Zq7-4112 in the books"), Ended("unmet", "Zq7-4111!")]
+    assert_gone("Zq7-411", outputs(messages, ["card"]))
+    assert "[redacted]" in to_text(report(messages, redact=["card"]))
 
 
-def test_what_it_could_not_do_is_said():
-    said = [User("{"), Assistant("a: {", native={"k": 1}), Unreadable(2, "x", "torn")]
-    problems = report(said, redact=["a", "nothing"]).problems
+def test_what_redaction_could_not_do_is_a_warning():
+    messages = [User("{"), Assistant("a: {", native={"k": 1}), Unreadable(2, "x", "torn")]
+    problems = report(messages, redact=["a", "nothing"]).problems
     assert [text.partition(",")[0] for text in problems] == [
         "There is no field nothing to redact",
         "Left out whole",
@@ -123,33 +130,40 @@ def test_what_it_could_not_do_is_said():
         assert any(what in text for text in problems)
 
 
-def test_from_broken_json_on_nothing_of_a_text_is_shown():
-    said = [User("Go"), Assistant('ok {"order_id": {"deep": "Zq7-1", torn')]
-    assert_gone("Zq7-1", outputs(said, ["order_id"]))
+def test_a_text_is_hidden_from_broken_json_on():
+    messages = [User("Go"), Assistant('ok {"order_id": {"deep": "Zq7-1", torn')]
+    assert_gone("Zq7-1", outputs(messages, ["order_id"]))
 
 
-@given(transcripts, st.text(max_size=6), st.sampled_from(["pin", "Pin", "p_in"]))
+wrappings = st.sampled_from(["\\n", "\\u00e9", "%20"]) | st.text(' ."\\{}\n_éß中', max_size=3)
+
+
+@given(transcripts, st.text(max_size=6), wrappings, st.sampled_from(["pin", "Pin", "p_in"]))
 @settings(deadline=None, max_examples=100)
-def test_no_value_is_left_in_any_run(messages, end, name):
+def test_no_value_is_left_in_any_run(messages, end, around, name):
     secret = f"Zq7{end}Qz"
-    call = ToolCall("s", "pay", {"pin": secret, "note": f"-{secret}-"})
-    result = ToolResult("s", "pay", json.dumps({"deep": [{"PIN": secret}], "said": f"x{secret}y"}))
-    said = [*messages, User(f"a {secret}"), Assistant(secret, secret, (call,)), result]
-    assert_gone(secret, outputs(said, [name]))
+    text = f"x{around}{secret}{around}y"
+    call = ToolCall("s", "pay", {"pin": secret, "list": [text], secret: 1})
+    deep = {"deep": [{"PIN": secret}], "text": text, "again": json.dumps({"a": secret})}
+    result = ToolResult("s", "pay", json.dumps(deep))
+    messages = [*messages, User(text), Assistant(text, text, (call,)), result]
+    assert_gone(secret, outputs(messages, [name]))
 
 
 def test_many_values_cost_no_more_than_their_number():
     def redact(number: int) -> None:
         rows = "\n".join(json.dumps({"order_id": f"ORD-{n:06}"}) for n in range(number))
-        said = [User("All"), ToolResult("c", "look", rows)]
-        report(said, redact=["order_id"])
+        messages = [User("All"), ToolResult("c", "look", rows)]
+        report(messages, redact=["order_id"])
 
     assert grows_evenly(redact, 400, 4_000)
 
 
-@pytest.mark.parametrize("spelled", ["Zq7%20%C3%A9", "Zq7 \\u00e9", "zq7 É"])
-def test_a_value_is_known_as_others_escape_it(spelled):
-    said = [User("Go"), ToolResult("c", "look", '{"name": "Zq7 é&"}'), User(f"x {spelled}")]
+@pytest.mark.parametrize("spelled", ["Zq7%20%C3%A9", "Zq7 \\u00e9", "Zq7 \\\\u00e9", "zq7 É"])
+def test_an_escaped_value_is_found(spelled):
+    messages = [User("Go"), ToolResult("c", "look", '{"name": "Zq7 é&"}'), User(f"x {spelled}")]
     call = ToolCall("c", "look", {"name": "Zq7 é"})
-    page = to_html(report([said[0], Assistant(tool_calls=(call,)), *said[1:]], redact=["name"]))
+    page = to_html(
+        report([messages[0], Assistant(tool_calls=(call,)), *messages[1:]], redact=["name"])
+    )
     assert spelled.lower() not in page.lower()

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from tests.audit.test_audit import text_in, to_text
+from tests.audit.test_audit import steps, text_in, to_text
 from think_agent import Agent, NothingDone, ScriptedModel, Verdict, tool
 from think_agent.audit import report, to_html, to_json_report, words
-from think_agent.audit.report import Step
+from think_agent.audit.report import Note
 from think_agent.messages import (
     Assistant,
     Checked,
@@ -22,7 +22,7 @@ from think_agent.messages import (
 from think_agent.testing import call, think
 
 PLAIN = {"force": "never", "silence": "accept"}
-CRASHED = "the run was stopped inside it: it may have happened"
+CRASHED = "the run stopped during this call: it may have happened"
 AGAIN = "RUN AGAIN, though it was started before and did not return"
 
 
@@ -36,8 +36,7 @@ def in_each_form(messages, **options):
 
 def events(made, name):
     """What happened to the calls of one tool."""
-    steps = [step for turn in made.turns for step in turn.entries if isinstance(step, Step)]
-    calls = [call for step in steps for call in step.calls if call.call.name == name]
+    calls = [call for step in steps(made) for call in step.calls if call.call.name == name]
     return [[event.text for event in call.events] for call in calls]
 
 
@@ -48,7 +47,7 @@ def in_order(text, *parts):
 
 
 def crashing(tmp_path, pay, replies, approvers):
-    """A run whose process dies inside `pay`, and what becomes of it when it is taken up again."""
+    """A run whose process dies inside `pay`, and is then resumed."""
     path = tmp_path / "run.jsonl"
 
     def agent(by, replies):
@@ -76,7 +75,7 @@ def payment(*, deaths=1, **options):
     return pay, paid
 
 
-def test_a_double_payment_after_a_crash_is_the_loudest_thing(tmp_path):
+def test_a_double_payment_after_a_crash_is_the_first_warning(tmp_path):
     pay, paid = payment(needs_approval=True)
     replies = [(think("due"), call("pay", cents=58000)), "Paid."]
     outcome = crashing(tmp_path, pay, replies, ["Ada", "Bob"])
@@ -87,15 +86,15 @@ def test_a_double_payment_after_a_crash_is_the_loudest_thing(tmp_path):
     for text in forms:
         in_order(text, *story)
     lines = forms[1].splitlines()
-    said = ["! started", f"! {CRASHED}", f"! {AGAIN}"]
-    assert [sum(part in line for line in lines) for part in said] == [1, 1, 1]  # each once
+    shown = ["! started", f"! {CRASHED}", f"! {AGAIN}"]
+    assert [sum(part in line for line in lines) for part in shown] == [1, 1, 1]  # each once
     page = to_html(made)
     assert f'<p class="alarm again"><a href="#step-1"><strong>pay</strong>: {AGAIN}</a></p>' in page
     assert page.index("alarm again") < page.index('<li class="chapter">')
     assert (1, AGAIN) in list(made.warnings)
 
 
-def test_a_repeat_under_the_same_key_is_told_too(tmp_path):
+def test_a_repeat_under_the_same_key_is_shown_too(tmp_path):
     paid = []
 
     @tool
@@ -143,43 +142,45 @@ def test_a_retry_of_a_call_that_did_not_return_is_a_repeat():
     assert all(AGAIN in text for text in forms)
 
 
-def test_a_denial_an_edit_and_a_refusal_stand_with_who_and_why():
+def test_a_denial_an_edit_and_a_refusal_are_shown_with_who_and_why():
     pay = ToolCall("a", "pay", {"cents": 1})
-    said = [
+    messages = [
         User("Pay"),
-        Assistant(tool_calls=(pay, replace(pay, id="b"), replace(pay, id="c"))),
+        Assistant(tool_calls=tuple(replace(pay, id=id) for id in "abcd")),
         Verdict("no", "a", "not today", "Ada"),
         ToolResult("a", "pay", "error: no", True, "person"),
         Verdict("yes", "b", "", "Bob", {"cents": 2}),
         Started("b", "pay"),
         ToolResult("b", "pay", "ok", arguments={"cents": 2}),
         ToolResult("c", "pay", "error: think", True, "gate"),
-        Assistant("Half."),
-        Ended("silence"),
+        Started("d", "pay"),
+        ToolResult("d", "pay", "error: no", True, "person", in_doubt=True),
+        Verdict("quit"),
     ]
-    made, forms = in_each_form(said)
+    made, forms = in_each_form(messages)
     assert events(made, "pay") == [
         ["denied by Ada: not today", "refused: a person said no"],
         ["approved with other arguments by Bob", "started", "done"],
         ["refused: no thought stood behind it"],
+        ["started", CRASHED, "refused: a person said no"],
     ]
+    assert made.turns[0].entries[-1] == Note("stopped", Verdict("quit"))
+    edited = "approved with other arguments by Bob"
     for text in forms:
-        in_order(text, "denied by Ada: not today", "approved with other arguments by Bob")
-    assert "pay 2 cents → ok" in text_in(to_html(made))  # what ran, not what was asked for
+        in_order(text, "denied by Ada: not today", edited, CRASHED)
+    page = text_in(to_html(made))
+    assert "pay 2 cents → ok" in page  # what ran, not what was asked for
+    assert f"{edited} started done run with other arguments cents 2" in page
 
 
-def test_a_refusal_of_a_call_that_was_started_says_the_crash_before_it():
-    said = [User("Pay"), Assistant(tool_calls=(ToolCall("a", "pay", {}),)), Started("a", "pay")]
-    refused = ToolResult("a", "pay", "error", True, "person", in_doubt=True)
-    made, forms = in_each_form([*said, refused])
-    assert events(made, "pay") == [["started", CRASHED, "refused: a person said no"]]
-    for text in forms:
-        in_order(text, "started", CRASHED)
-
-
-def test_an_end_with_a_check_unmet_is_loud_and_each_check_is_shown():
-    said = [User("Book"), Assistant("Booked."), Checked("in_books"), Checked("mailed", "no mail")]
-    made, (page, text, data) = in_each_form([*said, Ended("unmet")])
+def test_each_check_is_shown_and_an_unmet_one_is_a_warning():
+    messages = [
+        User("Book"),
+        Assistant("Booked."),
+        Checked("in_books"),
+        Checked("mailed", "no mail"),
+    ]
+    made, (page, text, data) = in_each_form([*messages, Ended("unmet")])
     assert made.turns[0].exit == "unmet"
     for form in (page, text):
         in_order(form, "✗ NOT MET · missing: no mail")
@@ -189,23 +190,14 @@ def test_an_end_with_a_check_unmet_is_loud_and_each_check_is_shown():
     assert list(made.warnings) == [(None, "✗ mailed: no mail")]
 
 
-def test_an_ending_that_was_gone_on_from_stays_in_the_story():
-    said = [User("Hi"), Assistant("Half", stop_reason="max_tokens"), Ended("truncated")]
+def test_an_ending_stays_in_the_story_if_the_run_goes_on():
+    messages = [User("Hi"), Assistant("Half", stop_reason="max_tokens"), Ended("truncated")]
     made, forms = in_each_form(
-        [*said, User("go on", "nudge"), Assistant("Whole."), Ended("silence")]
+        [*messages, User("go on", "nudge"), Assistant("Whole."), Ended("silence")]
     )
     assert [turn.exit for turn in made.turns] == ["silence"]
     for text in forms[:2]:
         in_order(text, "The run ended here, and was taken up again: ✗ cut off", "Whole.")
-
-
-def test_failures_are_counted_in_the_headline():
-    calls = tuple(ToolCall(f"{n}", "pay", {}) for n in range(3))
-    results = [ToolResult(f"{n}", "pay", "x", is_error=n > 0) for n in range(3)]
-    made = report([User("Pay"), Assistant(tool_calls=calls), *results, Assistant("Done.")])
-    headline = "– ended by silence · 3 actions, 2 failed, none of them behind a thought"
-    assert made.turns[0].figures.startswith(headline)
-    assert made.figures["failed"] == 2
 
 
 TOOLS = [{"name": "look", "read_only": True}, {"name": "pay"}]
@@ -220,17 +212,17 @@ TOOLS = [{"name": "look", "read_only": True}, {"name": "pay"}]
         ({}, ["*"], False, ["look", "pay"]),
     ],
 )
-def test_decisions_are_what_changes_something(header, guarded, started, decisions):
+def test_a_decision_changes_something(header, guarded, started, decisions):
     calls = (ToolCall("a", "look", {}), ToolCall("b", "pay", {}))
     begun = [Started("b", "pay")] if started else []
     results = [ToolResult("a", "look", "ok"), *begun, ToolResult("b", "pay", "ok")]
-    said = [User("Pay"), Assistant(tool_calls=calls), *results]
-    made = report(said, header=header, guarded=guarded)
+    messages = [User("Pay"), Assistant(tool_calls=calls), *results]
+    made = report(messages, header=header, guarded=guarded)
     found = [call.call.name for call in made.turns[0].entries[0].calls if call.decision]
     assert found == decisions
 
 
-def test_how_thoughts_came_is_counted_and_said():
+def test_how_thoughts_came_about_is_counted_and_shown():
     thought = think("a plan")
     forced = [thought, call("pay", cents=1), "Paid."]
 
@@ -243,20 +235,20 @@ def test_how_thoughts_came_is_counted_and_said():
     assert made.figures["came_about"] == {"forced": 1}
     made = report(Agent(ScriptedModel(forced[1:]), [pay], **PLAIN).run("Pay").transcript)
     assert made.figures["came_about"] == {"none": 1}
-    said = words.behind({"forced": 2, "none": 1, "gated": 3})
-    assert said == "2 forced by tool choice, 1 behind none, 3 gated"
+    text = words.behind({"forced": 2, "none": 1, "gated": 3})
+    assert text == "2 forced by tool choice, 1 behind none, 3 gated"
 
 
 def test_a_typed_answer_and_nested_arguments_are_tables():
     nested = {"order": {"lines": [{"sku": "A", "price": {"cents": 5}}]}}
-    said = [
+    messages = [
         User("Pay"),
         Assistant(tool_calls=(ToolCall("a", "pay", nested),)),
         ToolResult("a", "pay", "ok"),
         Assistant(json.dumps({"orders": [{"id": "ORD-001", "refunded": True}]})),
         Ended("silence"),
     ]
-    page = to_html(report(said))
+    page = to_html(report(messages))
     for key in ("sku", "price", "id", "refunded"):
         assert f'<th scope="col">{key}</th>' in page
     assert "<dt>cents</dt>" in page

@@ -1,4 +1,4 @@
-"""The words for what happened: tables by values."""
+"""The wording for what happened, by values."""
 
 from typing import get_args
 
@@ -18,7 +18,7 @@ from think_agent.messages import (
 from think_agent.turn import Action
 
 
-def test_every_exit_has_words():
+def test_every_exit_has_a_text():
     assert words.EXITS.keys() == set(get_args(Exit))
     assert words.ended("unmet") == "✗ NOT MET"
     assert (words.ended(None), words.ended("odd")) == ("… not ended", "odd")
@@ -26,26 +26,12 @@ def test_every_exit_has_words():
     assert words.why_ended("odd") == ""
 
 
-@pytest.mark.parametrize(
-    ("result", "status"),
-    [
-        (ToolResult("c", "pay", ""), "done"),
-        (ToolResult("c", "pay", "", is_error=True), "failed"),
-        (ToolResult("c", "pay", "", is_error=True, in_doubt=True), "in doubt"),
-        (ToolResult("c", "pay", "", is_error=True, refused="gate"), "refused"),
-    ],
-)
-def test_what_became_of_a_call(result, status):
-    assert words.status(result) == status
-    assert status in words.STATUS
-
-
 def acted(thought=None, failed=False):
     return Action(ToolCall("c", "pay"), ToolResult("c", "pay", "", is_error=failed), thought)
 
 
 @pytest.mark.parametrize(
-    ("actions", "said"),
+    ("actions", "text"),
     [
         ([], "no action"),
         ([acted("hm")], "1 action, behind a thought"),
@@ -55,12 +41,12 @@ def acted(thought=None, failed=False):
         ([acted("a", failed=True), acted("b")], "2 actions, 1 failed, each behind a thought"),
     ],
 )
-def test_how_many_actions_stand_behind_a_thought(actions, said):
-    assert words.thought_of(actions) == said
+def test_how_many_actions_stand_behind_a_thought(actions, text):
+    assert words.thought_of(actions) == text
 
 
 @pytest.mark.parametrize(
-    ("verdict", "said"),
+    ("verdict", "text"),
     [
         (Verdict("yes"), "approved"),
         (Verdict("no", reason="too much", by="Ada"), "denied by Ada: too much"),
@@ -68,8 +54,8 @@ def test_how_many_actions_stand_behind_a_thought(actions, said):
         (Verdict("quit", by="Bob"), "stopped by Bob"),
     ],
 )
-def test_a_decision_with_who_and_why(verdict, said):
-    assert words.decided(verdict) == said
+def test_a_decision_with_who_and_why(verdict, text):
+    assert words.decided(verdict) == text
 
 
 def test_checks_and_refusals():
@@ -79,10 +65,10 @@ def test_checks_and_refusals():
     assert words.refusal("odd") == "refused: odd"
 
 
-def test_what_was_asked_of_the_model():
+def test_the_tool_choice_as_text():
     choices = ["auto", "required", "none", Force("think")]
-    said = [words.asked(Assistant(tool_choice=choice)) for choice in choices]
-    assert said == [
+    text = [words.asked(Assistant(tool_choice=choice)) for choice in choices]
+    assert text == [
         "free to choose",
         "told to call a tool",
         "asked for closing words, without tools",
@@ -91,15 +77,15 @@ def test_what_was_asked_of_the_model():
 
 
 @pytest.mark.parametrize(
-    ("seconds", "said"),
+    ("seconds", "text"),
     [(0.0, ""), (0.004, "4 ms"), (0.05, "0.1 s"), (59.9, "59.9 s"), (60, "1 min 00 s")],
 )
-def test_a_time_span(seconds, said):
-    assert words.duration(seconds) == said
+def test_a_time_span(seconds, text):
+    assert words.duration(seconds) == text
 
 
 @pytest.mark.parametrize(
-    ("usage", "said"),
+    ("usage", "text"),
     [
         (Usage(), ""),
         (Usage(1200, 34), "1,200 tokens in, 34 out"),
@@ -107,12 +93,12 @@ def test_a_time_span(seconds, said):
         (Usage(5, 0, estimated=True), "about 5 tokens in, 0 out"),
     ],
 )
-def test_tokens(usage, said):
-    assert words.tokens(usage) == said
+def test_tokens(usage, text):
+    assert words.tokens(usage) == text
 
 
 @pytest.mark.parametrize(
-    ("result", "arguments", "said"),
+    ("result", "arguments", "text"),
     [
         ("plain words", None, "plain words"),
         (
@@ -125,5 +111,5 @@ def test_tokens(usage, said):
         ('[1, {"id": 2}, []]', None, "1, id: 2, []"),
     ],
 )
-def test_what_matters_of_a_result(result, arguments, said):
-    assert words.gave(result, arguments) == said
+def test_a_result_on_one_line(result, arguments, text):
+    assert words.gave(result, arguments) == text

@@ -1,15 +1,15 @@
-"""The other sides of the benchmark: the loop as a competent user writes it, in three ways.
+"""The loop as a competent user writes it, in three ways, to compare the kit with.
 
-- `typed`: on the typed API of each SDK's documentation;
-- `raw`: on each SDK's generic door for plain JSON;
-- `http`: on an HTTP client, without any SDK: the limit.
+- `typed`: with the typed API of each SDK's documentation;
+- `raw`: with each SDK's entry point for plain JSON;
+- `http`: with an HTTP client and no SDK, which is as cheap as it can get.
 
 All do what the kit does: `think` is forced first, and after its exit signal comes one call without
-tools. A protocol is the class of its JSON; the typed APIs take the same body, as arguments. The
-loop is a generator that yields bodies: written once for sync and async.
+tools. Each protocol is a class; the typed APIs take the same body, as arguments. The loop is a
+generator that yields bodies, so it is written once for sync and async.
 
-`python -m tests.benchmarks.by_hand SIDE PROVIDER URL COUNT` prints the seconds that the imports
-took, and holds COUNT conversations, at once if there are several.
+`python -m tests.benchmarks.by_hand SIDE PROVIDER URL COUNT` prints the seconds of the imports and
+holds COUNT conversations, at once if there are several.
 """
 
 import json
@@ -227,7 +227,7 @@ def conversation(protocol: Chat, read: Callable[[Any], Read]) -> Loop:
 
 
 def sender(side: str, provider: str, url: str, *, waits: bool) -> tuple[Any, Callable[[Any], Any]]:
-    """What sends a body, on a client of its own, and what reads JSON out of what it gives."""
+    """A function that sends a body with a new client, and a function that reads its reply."""
     path = PROTOCOLS[provider].path
     same: Callable[[Any], Any] = lambda response: response  # noqa: E731
     if side == "http":
@@ -259,11 +259,11 @@ def sender(side: str, provider: str, url: str, *, waits: bool) -> tuple[Any, Cal
 
             api = genai.Client(api_key=KEY, http_options=types.HttpOptions(base_url=url))
             if side == "raw":
-                door = api._api_client.async_request if waits else api._api_client.request
+                request = api._api_client.async_request if waits else api._api_client.request
                 name = path.removeprefix("/v1beta/")
-                return lambda *, client=api, **body: door("post", name, body), _body
+                return lambda *, client=api, **body: request("post", name, body), _body
             ask = (api.aio.models if waits else api.models).generate_content
-            # The client is kept in sight: it closes its connections when it is collected.
+            # The client is kept alive: it closes its connections when it is collected.
             return (
                 lambda *, client=api, contents, **config: ask(
                     model=MODEL, contents=contents, config=config

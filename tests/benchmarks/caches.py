@@ -1,14 +1,14 @@
-"""What a provider would charge for a series of requests, by its published rules: a simulator.
+"""Simulates what a provider charges for a series of requests, by its published rules.
 
 Rule 1: no provider is asked. A request is cut into blocks in the order in which the provider reads
         them (tools, system prompt, messages). Tokens are characters of JSON by `PER_TOKEN`.
-Rule 2: a cache is a set of beginnings that were written. A request reads the longest one that it
-        begins with, looking back from its own marks. What it writes ends at its marks.
-Rule 3: each token of a request is read from the cache, written to it, or fresh. Nothing below the
-        model's minimum is cached.
+Rule 2: a cache is a set of prefixes that were written. A request reads the longest prefix that it
+        begins with, looking back from its own marks. It writes up to its marks.
+Rule 3: each token of a request is read from the cache, written to it, or fresh. A prefix below the
+        model's minimum is not cached.
 
 The rules are data (`PROVIDERS`), each with its source and date. Nothing expires here: the calls of
-a run are seconds apart, caches live for minutes.
+a run are seconds apart, and caches live for minutes.
 """
 
 import json

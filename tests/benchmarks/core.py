@@ -1,18 +1,18 @@
 """What does the kit cost by itself, when the model costs nothing? `python -m tests.benchmarks.core`
 
-A scripted model, guarded tools, all limits set (`tests/support/busy.py`), so that whatever could
-look back over the turn has something to find. CPU time, the least of several runs, for whatever
-else the machine does only adds to it:
+It uses a scripted model, guarded tools and all limits (`tests/support/busy.py`), so that every part
+that looks back over the turn has work to do. It takes the smallest CPU time of several runs,
+because other work of the machine only adds to it:
 
-- the marginal cost of a model call at the 10th, 1,000th and 10,000th call of one turn (planned,
-  asked, its thought or its action carried out and recorded);
+- the marginal cost of a model call at the 10th, 1,000th and 10,000th call of one turn (plan, ask,
+  run and record its thought or action);
 - opening a transcript file of 100 and of 4,000 turns, per message;
-- a history on its way to the wire, beside `json.dumps` of the body that is made of it;
+- turning a history into a request body, compared with `json.dumps` of that body;
 - a thought that streams in 10,000 deltas, in plain letters and all in escapes;
 - a run of one reply, without and with a check of `done_when` that finds nothing missing;
 - 100 runs at once with a file each beside 100 without, at 50 ms a model call: wall time.
 
-The edge: no SDK and no network is in it. What must hold on any machine is counted in
+Limitations: no SDK and no network is included. What has to be true on any machine is counted in
 `tests/core/test_growth.py`, without a clock.
 """
 
@@ -79,7 +79,7 @@ def opened(path: Path) -> None:
 
 
 def history(messages: int) -> Request:
-    """A request after so many messages: replies with a call each, and their results."""
+    """A request with this many messages: replies with a call each, and their results."""
     said: list[Message] = [User("Please refund them all.")]
     for number in range(messages // 2):
         pays = ToolCall(f"p{number}", "pay", {"order": number})
@@ -89,7 +89,7 @@ def history(messages: int) -> Request:
 
 
 def streamed(unit: str, deltas: int) -> None:
-    """Read a thought out of the JSON of a call that comes in so many pieces."""
+    """Read a thought from the JSON of a call that arrives in this many pieces."""
     text, reader = json.dumps({"thought": unit * deltas}), CallReader("think")
     size = len(text) // deltas
     for at in range(0, len(text), size):
@@ -128,7 +128,7 @@ def nothing_is_missing(turn: Turn) -> None:
 
 
 def least(work: Callable[[], object], rounds: int) -> float:
-    """CPU seconds of one `work`: the least of several stretches, each long enough for any clock."""
+    """CPU seconds of one `work`: the smallest of several series, each long enough for any clock."""
     found = []
     for _ in range(rounds):
         gc.collect()
@@ -149,7 +149,7 @@ def table(head: str, rows: Sequence[Sequence[object]]) -> str:
 def tables(rounds: int, *, quick: bool = False) -> Iterator[str]:
     """What was measured. Quickly: on a hundredth of the work."""
     less = 100 if quick else 1
-    marginal((10,))  # the first run pays for what is made once
+    marginal((10,))  # the first run also pays for one-time work
     places = (10, 100, 300) if quick else (10, 1_000, 10_000)
     runs = [marginal(places) for _ in range(rounds)]
     rows = []

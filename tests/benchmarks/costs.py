@@ -122,7 +122,7 @@ def _calling(name: str, arguments: Json) -> Assistant:
 
 
 def carrying(request: Request) -> Assistant:
-    """The desk's script, which writes its thought into a call that takes one."""
+    """The desk's script, but a call that takes a thought carries it."""
     takes = {tool.name for tool in request.tools if tool.carries}
     reply = desk_script(request)
     calls = []
@@ -136,7 +136,7 @@ def carrying(request: Request) -> Assistant:
 
 @dataclass(frozen=True)
 class Job:
-    """`script` plays the model; `scripts`, where a side needs another one, by its name."""
+    """`script` plays the model; `scripts` has other scripts for some sides, by their names."""
 
     name: str
     run: Callable[..., Sequence[Message]]
@@ -169,7 +169,7 @@ SIDES = (
 )
 
 
-# What was sent and what came, and what that costs.
+# The requests and replies, and what they cost.
 
 
 @contextmanager
@@ -225,11 +225,11 @@ def table(provider: str, job: Job) -> str:
     return "\n".join(rows)
 
 
-# What each extra of the kit costs: the calls that it causes.
+# What each extra of the kit costs: the calls it causes.
 
 
 def stumbling(request: Request) -> Assistant:
-    """The desk's script, which stops once although its thought says that there is more to do."""
+    """The desk's script, but it stops once although its thought says that there is more to do."""
     asked = [m for m in request.messages if isinstance(m, User) and m.kind != "person"]
     results = [m for m in request.messages if isinstance(m, ToolResult)]
     heard = replace(request, messages=[m for m in request.messages if m not in asked])
@@ -250,7 +250,7 @@ def one_refund(model: Model, **how: Any) -> Sequence[Message]:
 
 
 def cause_of(body: Json, before: Message) -> str:
-    """Which extra caused a call; "" for none. `before`: what stood before its reply."""
+    """Which extra caused a call; "" for none. `before`: the message before its reply."""
     choice = str(body.get("tool_choice") or body.get("toolConfig") or "auto").lower()
     if isinstance(before, User) and before.kind in ("silence", "check"):
         return f"{before.kind} question"
@@ -288,7 +288,7 @@ def extras(provider: str) -> str:
 
 
 def _before_replies(transcript: Sequence[Message]) -> list[Message]:
-    """What stood before each reply, of what a model reads."""
+    """The last message that the model read before each reply."""
     before: list[Message] = []
     for number, message in enumerate(transcript):
         if isinstance(message, Assistant):
@@ -298,46 +298,53 @@ def _before_replies(transcript: Sequence[Message]) -> list[Message]:
 
 
 def one_mark(body: Json) -> Json:
-    """What Anthropic would be sent with the mark at the end of the request alone."""
+    """The request to Anthropic with only the mark at the end of the request."""
     return {**without_marks(body), "cache_control": {"type": "ephemeral"}}
 
 
 def free(body: Json, kind: str) -> Json:
-    """What Anthropic would be sent if calls of this tool choice were free to choose."""
+    """The request to Anthropic if calls with this tool choice had a free choice."""
     if body.get("tool_choice", {}).get("type") == kind:
         return {key: value for key, value in body.items() if key != "tool_choice"}
     return body
 
 
+def changed(calls: list[Call], change: Callable[..., Json], *arguments: str) -> list[Call]:
+    """The calls, with each body changed."""
+    return [(change(body, *arguments), generated) for body, generated in calls]
+
+
+def claude_table(*rows: tuple[str, Rules, list[Call]]) -> str:
+    """A row of costs for each: its name, the rules of the cache, the calls."""
+    lines = [HEAD]
+    for name, rules, calls in rows:
+        lines.append(cost_row(name, bill_of(rules, CUT["anthropic"], calls), rules))
+    return "\n".join(lines)
+
+
 def variants() -> str:
-    """The desk on Claude by the default, sent otherwise, and on models of another minimum."""
-    rules, cut = PROVIDERS["anthropic"], CUT["anthropic"]
+    """The desk on Claude: as the kit sends it, with other marks, and with other minimums."""
+    rules = PROVIDERS["anthropic"]
     calls, _ = played("anthropic", DESK, SIDES[2])
-    bare = [(without_marks(body), generated) for body, generated in calls]
-    end = [(one_mark(body), generated) for body, generated in calls]
-    unforced = [(free(body, "tool"), generated) for body, generated in calls]
-    unfinished = [(free(body, "none"), generated) for body, generated in calls]
-    rows = [HEAD]
-    rows.append(cost_row("`cache=False`", bill_of(rules, cut, bare), rules))
-    rows.append(cost_row("a mark at the end alone", bill_of(rules, cut, end), rules))
-    rows.append(cost_row("as it is sent", bill_of(rules, cut, calls), rules))
-    for minimum in (512, 4096):
-        other = replace(rules, minimum=minimum)
-        rows.append(cost_row(f"… with a minimum of {minimum:,}", bill_of(other, cut, calls), rules))
-    rows.append(cost_row("… by a model that refuses forcing", bill_of(rules, cut, unforced), rules))
-    rows.append(cost_row("(a free choice at the end)", bill_of(rules, cut, unfinished), rules))
-    return "\n".join(rows)
+    return claude_table(
+        ("`cache=False`", rules, changed(calls, without_marks)),
+        ("only a mark at the end", rules, changed(calls, one_mark)),
+        ("as the kit sends it", rules, calls),
+        ("… with a minimum of 512", replace(rules, minimum=512), calls),
+        ("… with a minimum of 4,096", replace(rules, minimum=4096), calls),
+        ("… to a model that refuses forcing", rules, changed(calls, free, "tool")),
+        ("(a free choice at the end)", rules, changed(calls, free, "none")),
+    )
 
 
 def long_talk() -> str:
     """Thirty files, three times over: turns longer than a cache looks back."""
-    rules, cut = PROVIDERS["anthropic"], CUT["anthropic"]
+    rules = PROVIDERS["anthropic"]
     calls, _ = played("anthropic", TALK, SIDES[2])
-    end = [(one_mark(body), generated) for body, generated in calls]
-    rows = [HEAD]
-    rows.append(cost_row("a mark at the end alone", bill_of(rules, cut, end), rules))
-    rows.append(cost_row("as it is sent", bill_of(rules, cut, calls), rules))
-    return "\n".join(rows)
+    return claude_table(
+        ("only a mark at the end", rules, changed(calls, one_mark)),
+        ("as the kit sends it", rules, calls),
+    )
 
 
 def thought_line() -> str:
@@ -364,10 +371,10 @@ def page() -> str:
     """COSTS.md."""
     parts = [
         "# What a run costs in tokens",
-        "Made by `python -m tests.benchmarks.costs`. **No provider was asked**: the kit's own "
-        "requests went to a local server that a script answers, and were charged by the published "
-        "rules ([`caches.py`](caches.py)). Tokens are characters by 3.5. One input unit is the "
-        "price of one fresh input token. The rules, read 2026-11-23:",
+        "`python -m tests.benchmarks.costs` makes this page. **No provider was asked**: the kit "
+        "sent its requests to a local server, where a script answered, and the published rules "
+        "([`caches.py`](caches.py)) gave the cost. A token is 3.5 characters. One input unit is "
+        "the price of one fresh input token. The rules, read 2026-11-23:",
         "\n".join(
             f"- **{rules.model}**: a read costs {rules.reads:g}, a write {rules.writes:g}. "
             f"{rules.source}."
@@ -380,22 +387,22 @@ def page() -> str:
             parts += [f"## {job.name}: {PROVIDERS[provider].model}", table(provider, job)]
     parts.append("## What each extra costs")
     parts.append(
-        "One call of each, at the refund desk, as it happens in a run of one order. Cheap is what "
-        "the cache reads. On Claude a forced thought and the final call have another tool choice "
-        "than the calls around them, so they find none of the messages in the cache."
+        "Each row is one call of a run with one order at the refund desk. Tokens that are read "
+        "from the cache are cheap. On Claude a forced thought and the final call have another tool "
+        "choice than the calls around them, so they cannot read the messages from the cache."
     )
     for provider in PROVIDERS:
         parts += [f"### {PROVIDERS[provider].model}", extras(provider)]
     parts += [
-        "## The desk on Claude, sent otherwise",
+        "## The desk on Claude, with other cache marks",
         "The kit sends three marks: at the end of the system prompt, at the end of the request, "
-        "and where the last request with the same tool choice ended. Another tool choice finds "
-        "nothing of the messages in the cache, so they are written once for each of the three "
-        "choices: forced, free and none. That is most of what is left to pay; it cannot be marked "
-        "away. Models that refuse forcing have two choices. The last row is not what the kit "
-        "sends: it shows what the final call without tools costs.",
+        "and where the last request with the same tool choice ended. A request with another tool "
+        "choice cannot read the messages from the cache. So they are written once for each of the "
+        "three choices: forced, free and none. That is most of the remaining cost, and no mark can "
+        "avoid it. Models that refuse forcing have only two choices. The kit does not send the "
+        "last row: it shows what the final call without tools costs.",
         variants(),
-        "Thirty files, in each of three turns (a cache looks back 20 blocks from a mark):",
+        "Thirty files in each of three turns (a cache looks back 20 blocks from a mark):",
         long_talk(),
     ]
     return "\n\n".join(parts) + "\n"

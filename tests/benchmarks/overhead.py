@@ -1,17 +1,17 @@
-"""What does the kit cost, next to loops that are written by hand?
+"""What does the kit cost, compared with loops that are written by hand?
 
     python -m tests.benchmarks.overhead            the tables of its README, in half an hour
-    python -m tests.benchmarks.overhead --quick    does it run? (figures of one round mean nothing)
+    python -m tests.benchmarks.overhead --quick    does it run? (numbers of one round mean nothing)
 
 Rule 1: all sides hold the same conversation, eight model calls (`conversation.py`), against a
         server in a process of its own (`replay.py`). `kit.py` is a default Agent; the others are in
-        `by_hand.py`: the typed API of each SDK, its raw door, and HTTP without an SDK.
-Rule 2: everything is measured by turns, in one run. A ratio is the median of the rounds' ratios,
-        with their quartiles behind it; below 1, the kit is cheaper.
-Rule 3: what is asked of a cold process (start, memory, imports) is asked of a new one each time.
+        `by_hand.py`: the typed API of each SDK, its raw entry point, and HTTP without an SDK.
+Rule 2: the sides take turns in one run. A ratio is the median of the ratios of all rounds, followed
+        by their quartiles. Below 1, the kit is cheaper.
+Rule 3: start, memory and imports are measured in a new process each time.
 
-The edge: POSIX only, for `os.wait4` tells what one child used. The time a model takes is in none of
-the figures; in life it is a thousand times all of them.
+Limitations: POSIX only, because `os.wait4` says what one child used. The time of a model is not
+included; in real runs it is a thousand times as long.
 """
 
 import argparse
@@ -55,7 +55,7 @@ MEASURES: dict[str, tuple[str, str, float, dict[str, float]]] = {
 
 @contextmanager
 def replaying(latency: float) -> Iterator[str]:
-    """A replay server in a process of its own; its URL."""
+    """Start a replay server in a process of its own. Gives its URL."""
     command = [sys.executable, "-m", "tests.benchmarks.replay", str(latency)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout
@@ -66,7 +66,7 @@ def replaying(latency: float) -> Iterator[str]:
 
 
 def warm(provider: str, url: str, rounds: int) -> Rounds:
-    """What `paired.py` measures, in a process that imports all sides."""
+    """The numbers of `paired.py`, from a process that imports all sides."""
     command = [sys.executable, "-m", "tests.benchmarks.paired", provider, url, str(rounds)]
     done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
     measured: Rounds = json.loads(done.stdout)
@@ -76,9 +76,9 @@ def warm(provider: str, url: str, rounds: int) -> Rounds:
 def cold(
     provider: str, url: str, rounds: int, count: int = 1, sides: Sequence[str] = SIDES
 ) -> Rounds:
-    """New processes by turns, each with `count` conversations at once."""
+    """Start new processes in turn, each with `count` conversations at once."""
     measured: Rounds = {}
-    skipped = int(rounds > 1 and count == 1)  # it finds nothing in the caches of the disk
+    skipped = int(rounds > 1 and count == 1)  # the disk cache is still cold
     for number in range(skipped + rounds):
         order = sides if number % 2 else sides[::-1]
         found = {side: one_process(side, provider, url, count) for side in order}
@@ -111,7 +111,7 @@ def one_process(side: str, provider: str, url: str, count: int) -> dict[str, flo
 
 
 def asked(url: str) -> float:
-    """The bytes that the server was asked since this question."""
+    """The bytes of requests to the server since the last call of this."""
     with urlopen(url + "/") as answer:
         return float(answer.read())
 

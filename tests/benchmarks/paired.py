@@ -1,8 +1,8 @@
 """All sides in one process, by turns: `python -m tests.benchmarks.paired PROVIDER URL ROUNDS`.
 
-Prints a JSON object: for each measure a list of rounds, in each what every side took. What differs
-from one moment to the next (another process, a slower clock) meets all alike, and which one begins
-changes with every round.
+Prints a JSON object: for each measure a list of rounds, with the time of every side in each round.
+A disturbance (another process, a slower clock) affects all sides alike, and another side begins in
+every round.
 """
 
 import asyncio

@@ -1,11 +1,11 @@
 """The server of the benchmark: replays one conversation to whoever asks, in every protocol.
 
-It is a process of its own, so that it takes no time from what is measured, and it only counts and
-writes bytes: the replies are encoded before the first request. Which reply is due is read from the
-number of tool results in the request, so a conversation may come over any connection.
+It is a process of its own, so it takes no time from the measured side. It only counts and writes
+bytes: the replies are encoded before the first request. The number of tool results in a request
+says which reply is next, so a conversation may use any connection.
 
-`python -m tests.benchmarks.replay [SECONDS]` prints its port and answers each request after so many
-seconds. GET / answers how many bytes of requests for a reply have come since the last GET.
+`python -m tests.benchmarks.replay [SECONDS]` prints its port and answers each request after this
+many seconds. GET / gives the number of request bytes since the last GET.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""The benchmark runs and prints its table. What is in the table is for people to look at."""
+"""The benchmark runs and prints its tables. People judge the numbers."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The simulator of costs, against cases that were computed by hand; and what the page promises."""
+"""The simulator of costs gives what was computed by hand, and the page of costs is right."""
 
 import re
 from collections.abc import Collection
@@ -90,7 +90,7 @@ def request(choice: str, *sizes: int, marks: Collection[int] = ()) -> list[Block
     return [Block("system", 150, is_marked=True), *messages]
 
 
-def test_another_choice_reads_the_system_prompt_and_writes_its_messages_for_itself():
+def test_another_tool_choice_reads_the_system_prompt_and_writes_all_messages():
     cache = Cache(MARKS)
     bills = [
         cache.charge(request("forced", 30), 0),
@@ -107,13 +107,13 @@ def test_another_choice_reads_the_system_prompt_and_writes_its_messages_for_itse
 
 
 @pytest.mark.parametrize(("marks", "read"), [((), 150), ((0,), 190)])
-def test_a_mark_where_the_choice_ended_last_reads_across_a_long_turn(marks, read):
+def test_a_mark_where_the_same_tool_choice_ended_last_reads_across_a_long_turn(marks, read):
     cache = Cache(MARKS)
     cache.charge(request("none", 40), 0)
     assert cache.charge(request("none", 40, *[1] * 30, marks=marks), 0).read == read
 
 
-def test_what_a_bill_amounts_to():
+def test_the_price_of_a_bill():
     bill = Bill(fresh=100, written=40, read=1000, generated=10, calls=2)
     assert bill.sent == 1140
     assert bill.units(MARKS) == 100 + 40 * 1.25 + 1000 * 0.1 == 250
@@ -122,7 +122,7 @@ def test_what_a_bill_amounts_to():
     assert bill + bill == Bill(200, 80, 2000, 20, 4)
 
 
-def test_another_choice_of_claude_finds_no_messages_but_tools_and_system():
+def test_on_claude_another_tool_choice_reads_only_tools_and_system():
     body = {
         "tools": [{"name": "a"}],
         "system": "Be kind.",
@@ -136,7 +136,7 @@ def test_another_choice_of_claude_finds_no_messages_but_tools_and_system():
     assert not any(block.is_marked for block in anthropic_blocks({**body, "cache_control": None}))
 
 
-def test_another_choice_of_openai_finds_all():
+def test_on_openai_another_tool_choice_reads_everything():
     body = {"tools": [{"name": "a"}], "instructions": "Be kind.", "input": [{"role": "user"}]}
     assert responses_blocks(body) == responses_blocks({**body, "tool_choice": "none"})
 
@@ -166,7 +166,7 @@ def test_every_side_reads_all_thirty_files(side):
     assert len(read) == costs.FILES
 
 
-def test_the_readme_has_the_figure_of_the_page():
+def test_the_readme_has_the_price_of_the_page():
     page = costs.PAGE.read_text(encoding="utf-8")
     [dollars] = re.findall(r"A thousand recorded thoughts cost about (\$\d\.\d\d) ", page)
     readme = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The lessons: each runs both ways, shows what it is about, and stays short."""
+"""Each lesson runs as a script and as a module, shows its subject, and stays short."""
 
 import importlib.util
 import json
@@ -19,7 +19,7 @@ from think_agent import Agent, Assistant, Request, ScriptedModel, Turn, User, co
 from think_agent.testing import call, think
 
 LABEL = "[scripted stand-in, no language model]"
-SHOWS = {  # what each lesson is about, as it can be seen in what it prints
+SHOWS = {  # what each lesson prints about its subject
     "01_from_scratch": [r"exit signal: You can return ORD-001", r"exit silence: You are welcome"],
     "02_silence_is_not_a_signal": [
         r"without the signal: exit silence, orders looked up: 1",
@@ -82,10 +82,12 @@ SHOWS = {  # what each lesson is about, as it can be seen in what it prints
 }
 LESSONS = sorted(SHOWS)
 LINES = {"13": 110, "14": 65}  # and 41 for every other
-UNLIKE = {  # on a server: it cuts a text where it likes, and a refusal, which `hasty` wants to know
-    "06_streaming_thoughts": SHOWS["06_streaming_thoughts"][1:],  # of, is not on the wire
+ON_A_SERVER = {  # what differs there
+    # A server cuts a text into other pieces.
+    "06_streaming_thoughts": SHOWS["06_streaming_thoughts"][1:],
+    # `hasty` looks for refusals of the kit, which look like other results on the wire.
     "10_does_it_help": [r"right on \d+ of 24"],
-    # On a wire the kit's question is a person's, with which this script begins anew.
+    # On the wire the kit's question looks like a person's, and then this script begins again.
     "11_who_may_say_that_it_is_done": [r"silence +1 of 2", r"task_completed +2 of 2"],
     "13_did_the_thought_matter": [r"\nlocal\n  kept +1 of 20 .*\n  dropped +20 of 20 "],
 }
@@ -97,15 +99,15 @@ def check(name: str, lines: list[str], shows: list[str]) -> None:
         assert re.search(pattern, "\n".join(lines)), pattern
 
 
-def test_these_are_all_there_are():
+def test_these_are_all_lessons():
     assert [path.stem for path in sorted((ROOT / "demos").glob("[01][0-9]_*.py"))] == LESSONS
     assert [name[:2] for name in LESSONS] == [f"{number:02}" for number in range(1, 15)]
 
 
 def test_the_course_lists_its_lessons():
-    said = run_here("demos").stdout
+    shown = run_here("demos").stdout
     for name in ("refund", *LESSONS, "fleet"):
-        assert f"\n{name} " in said
+        assert f"\n{name} " in shown
         assert importlib.util.find_spec(f"demos.{name}")
 
 
@@ -124,7 +126,7 @@ def test_a_lesson_is_short_shows_what_it_is_about_and_twice_the_same(name):
 
 @pytest.mark.parametrize("name", LESSONS[1:])
 def test_a_lesson_is_the_same_lesson_on_a_provider(name):
-    """Its own script, behind a server that speaks Chat Completions."""
+    """The lesson's own script plays the model, on a server for Chat Completions."""
     lesson = importlib.import_module(f"demos.{name}")
     with serve(Chat(), lesson.stand_in) as server:
         there = ["--provider", "openai:local", "--base-url", server.url + "/v1"]
@@ -133,7 +135,7 @@ def test_a_lesson_is_the_same_lesson_on_a_provider(name):
     assert (done.returncode, done.stderr) == (0, "")
     first, *lines = done.stdout.splitlines()
     assert first == "[openai:local]"
-    check(name, lines, UNLIKE.get(name, SHOWS[name]))
+    check(name, lines, ON_A_SERVER.get(name, SHOWS[name]))
 
 
 def test_no_thought_is_changed_where_the_history_is_signed(capsys):
@@ -145,8 +147,8 @@ def test_no_thought_is_changed_where_the_history_is_signed(capsys):
         return replace(lesson.stand_in(request), signed=True)
 
     lesson.lesson(ScriptedModel(signing, name="anthropic"))
-    said = capsys.readouterr().out
-    assert said.index("costs, ") < said.index("cannot be said: anthropic signs its history")
+    shown = capsys.readouterr().out
+    assert shown.index("costs, ") < shown.index("cannot be said: anthropic signs its history")
     assert not any(request.tools == [lesson.decide] for request in asked)
 
 
@@ -167,14 +169,14 @@ def test_a_changed_thought_is_all_that_changes(capsys):
 
 
 @pytest.mark.parametrize("name", LESSONS[1:])
-def test_a_look_up_says_that_it_changes_nothing(name):
+def test_every_look_up_is_read_only(name):
     lesson = importlib.import_module(f"demos.{name}")
     look_up = getattr(lesson, "lookup_order", None)
     assert look_up is None or look_up.read_only
 
 
 class AnsweringDecisions:
-    """OpenAI's server of decisions, as far as the official SDK can tell."""
+    """Answers the official SDK like OpenAI's server for decisions."""
 
     def __init__(self, answer):
         self.answer = answer
@@ -280,8 +282,8 @@ def test_the_first_lesson_takes_what_is_installed(installed, first):
 
 
 def test_the_help_of_a_lesson_says_how_it_is_called():
-    said = run("-m", "demos.02_silence_is_not_a_signal", "--help").stdout
-    assert said.startswith("Usage: python -m demos.02_silence_is_not_a_signal [OPTIONS]\n")
+    shown = run("-m", "demos.02_silence_is_not_a_signal", "--help").stdout
+    assert shown.startswith("Usage: python -m demos.02_silence_is_not_a_signal [OPTIONS]\n")
 
 
 @pytest.mark.parametrize(
@@ -295,6 +297,6 @@ def test_the_help_of_a_lesson_says_how_it_is_called():
         ("01_from_scratch", ("--bogus",), 2),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line(name, flags, code):
+def test_a_wrong_flag_is_one_line(name, flags, code):
     done = run_here(f"demos.{name}", *flags)
     assert (done.returncode, len(done.stderr.splitlines())) == (code, 1), done.stderr

@@ -1,8 +1,8 @@
 """The fleet: workers are killed with SIGKILL, and nothing is lost, repeated or decided twice.
 
-The oracle of a conversation that was broken off and taken over is the same conversation run
-undisturbed by a plain Agent. Every test of a kill runs on SQLite; marked `postgres`, on the server
-that THINK_AGENT_TEST_POSTGRES names (a URL whose user may create databases), too.
+The oracle for a conversation that was interrupted and taken over is the same conversation with a
+plain Agent, without interruption. Every test of a kill runs on SQLite and, marked `postgres`, on
+the server that THINK_AGENT_TEST_POSTGRES names (a URL whose user may create databases).
 """
 
 import json
@@ -105,7 +105,7 @@ class Fleet:
             process.communicate()
 
     def work(self, *flags):
-        """A worker that ends when all is done; what it said."""
+        """Run a worker until all is done. Gives its output."""
         with self.worker("last", *flags, "--until-done") as process:
             said, err = process.communicate(timeout=90)
         assert err == ""
@@ -183,7 +183,7 @@ def test_a_refused_proposal_is_no_decision():
 
 
 def untimed(messages):
-    """The messages in words, without what differs from run to run: times, idempotency keys, tokens
+    """The messages as text, without what differs in every run: times, idempotency keys, and tokens
     that are estimated from the length of a request.
     """
     mine = {Started: {"key": ""}, Assistant: {"usage": Usage()}}
@@ -191,7 +191,7 @@ def untimed(messages):
 
 
 def freeze(process, database):
-    """Stop a process, but not while it holds a lock on its database: nobody else could go on."""
+    """Stop a process while it holds no lock on its database, so that others can go on."""
     for _ in range(100):
         process.send_signal(signal.SIGSTOP)
         # Its threads go on for a moment after the signal, and may take the lock in that moment.
@@ -206,7 +206,7 @@ def freeze(process, database):
 
 @NEEDS_SQLITE
 def test_a_worker_that_was_only_slow_does_no_harm(on_sqlite):
-    """It is frozen, its conversation is taken over and ended, and then it goes on."""
+    """It is stopped, another worker ends its conversation, and then it goes on."""
     frozen = threading.Event()
 
     def half_way(request):
@@ -227,11 +227,11 @@ def test_a_worker_that_was_only_slow_does_no_harm(on_sqlite):
             time.sleep(1)
             assert first.poll() is None
             first.send_signal(signal.SIGTERM)
-            said, err = first.communicate(timeout=60)
+            shown, err = first.communicate(timeout=60)
             assert (first.returncode, err.strip()) == (130, "stopped")
-            assert "signal" not in said  # its own end was not the one that counts
+            assert "signal" not in shown  # its own end was not the one that counts
     assert decisions(fleet.shop) == [("ORD-1001", "deny")]
-    assert [m.name for m in fleet.transcript("ORD-1001") if m_is_refund(m)] == ["process_refund"]
+    assert [m.name for m in fleet.transcript("ORD-1001") if is_refund(m)] == ["process_refund"]
 
 
 KILLED_AFTER_THE_DEED = """
@@ -265,7 +265,7 @@ fleet.DBOS.destroy()
 """
 
 
-def test_a_deed_whose_record_was_lost_is_not_done_again(fleet):
+def test_a_call_whose_record_was_lost_is_not_done_twice(fleet):
     fleet.enqueue(4)
     orders = list(NEW_ORDERS.items())[:4]
     assert fleet.begin("-c", KILLED_AFTER_THE_DEED).wait(60) == -signal.SIGKILL
@@ -274,17 +274,17 @@ def test_a_deed_whose_record_was_lost_is_not_done_again(fleet):
     assert fleet.begin("-c", KILLED_AFTER_THE_DEED).wait(60) == 0
     assert decisions(fleet.shop) == orders
     for order, decision in orders:
-        receipt = next(m for m in fleet.transcript(order) if m_is_refund(m))
+        receipt = next(m for m in fleet.transcript(order) if is_refund(m))
         assert not receipt.is_error
         assert json.loads(receipt.content)["decision"] == decision
 
 
-def m_is_refund(message):
+def is_refund(message):
     return isinstance(message, ToolResult) and message.name == "process_refund"
 
 
 @NEEDS_SQLITE
-def test_what_failed_is_tried_again_from_where_it_failed(on_sqlite):
+def test_a_failed_conversation_goes_on_from_the_step_that_failed(on_sqlite):
     def quota_is_out_once(request):
         if len(server.requests) == 3:
             server.canned.append(Reply(401, {"error": "unauthorized"}))  # to the fourth
@@ -317,7 +317,7 @@ def test_the_fleet_begins_no_more_than_its_share_of_a_minute(on_sqlite):
 
 @NEEDS_SQLITE
 @pytest.mark.parametrize(
-    ("url", "words", "code", "said"),
+    ("url", "words", "code", "message"),
     [
         ("postgresql://me:secret@127.0.0.1:9/none?connect_timeout=2", ["status"], 2, "cannot be "),
         ("nonsense", ["status"], 2, "; use sqlite:///FILE or "),
@@ -326,20 +326,20 @@ def test_the_fleet_begins_no_more_than_its_share_of_a_minute(on_sqlite):
         ("", ["work", "--db", "."], 2, "--db (flag): "),  # before a model is looked for
     ],
 )
-def test_what_a_user_can_get_wrong_is_one_line(tmp_path, url, words, code, said):
+def test_a_wrong_argument_is_one_line(tmp_path, url, words, code, message):
     env = {"THINK_AGENT_FLEET": url or f"sqlite:///{tmp_path}/fleet.db"}
     done = run_here("demos.fleet", *words, **env)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (code, "", 1)
     assert done.stderr.startswith("error: ")
-    assert said in done.stderr
+    assert message in done.stderr
     assert "secret" not in done.stderr
 
 
 def test_a_missing_engine_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "dbos", None)
     done = run_here("demos.fleet", "work")
-    said = 'error: dbos is not installed; in the clone run: pip install -e ".[fleet]"\n'
-    assert (done.returncode, done.stderr) == (2, said)
+    text = 'error: dbos is not installed; in the clone run: pip install -e ".[fleet]"\n'
+    assert (done.returncode, done.stderr) == (2, text)
 
 
 def test_an_old_sqlite_is_named_in_one_line(monkeypatch):
@@ -480,17 +480,24 @@ def test_a_run_that_would_not_be_durable_is_refused(tmp_path, engine):
             run(agent, "hello")
 
 
-def test_the_version_covers_tools_and_instructions_and_not_the_model():
-    one = DurableAgent(ScriptedModel(reply, model="a"), Shop().tools(), instructions="be kind")
-    two = DurableAgent(ScriptedModel(reply, model="b"), Shop().tools(), instructions="be kind")
-    assert one.version == two.version
-    assert one.version != DurableAgent(ScriptedModel(reply), Shop().tools()).version
-    assert one.version != DurableAgent(ScriptedModel(reply), instructions="be kind").version
+def all_is_well(turn):
+    return None
 
 
-def test_the_version_covers_the_checks():
-    def all_is_well(turn):
-        return None
-
-    checked = DurableAgent(ScriptedModel(reply), Shop().tools(), done_when=[all_is_well])
-    assert checked.version != DurableAgent(ScriptedModel(reply), Shop().tools()).version
+@pytest.mark.parametrize(
+    ("change", "is_the_same"),
+    [
+        ({"model": ScriptedModel(reply, model="b")}, True),
+        ({"tools": ()}, False),
+        ({"instructions": "be quick"}, False),
+        ({"done_when": [all_is_well]}, False),
+    ],
+)
+def test_the_version_covers_all_of_an_agent_but_its_model(change, is_the_same):
+    settings = {
+        "model": ScriptedModel(reply, model="a"),
+        "tools": Shop().tools(),
+        "instructions": "be kind",
+    }
+    version = DurableAgent(**settings).version
+    assert (DurableAgent(**{**settings, **change}).version == version) == is_the_same

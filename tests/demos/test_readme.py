@@ -1,4 +1,4 @@
-"""The READMEs say what is so: their blocks run, their tables are current, what they link is there.
+"""The READMEs are right: their blocks run, their tables are current, their links exist.
 
 A block that is not run here has a comment above it which says why, or where it is run.
 """
@@ -78,7 +78,7 @@ def test_every_block_runs_or_says_where():
 def test_an_extra_is_installed_without_losing_the_editable_clone():
     modules = (path for path in readme.files("think_agent") if path.suffix == ".py")
     pages = [*PAGES.values(), *(path.read_text() for path in modules)]
-    commands = [said for page in pages for said in re.findall(r"pip install [^`\n]*", page)]
+    commands = [text for page in pages for text in re.findall(r"pip install [^`\n]*", page)]
     ours = [one for one in commands if re.search(r" [\"{]?(\.|extra)", one)]
     assert len(ours) > 5
     assert [one for one in ours if " -e " not in one] == []
@@ -147,7 +147,7 @@ def test_your_own_agent_is_made_as_the_section_says(tmp_path):
 
 
 def test_the_blocks_pass_a_strict_type_checker(tmp_path):
-    """As a user would run it: on files beside an installed kit."""
+    """On files outside the kit, as a user would run it."""
     names = {"def make_agent": "pantry.py", "from pantry import": "test_pantry.py"}
     for number, code in enumerate(readme.programs(TEXT)):
         name = next((name for part, name in names.items() if part in code), f"block_{number}.py")
@@ -182,5 +182,5 @@ def test_who_is_quoted_is_linked(name):
 
 
 def _anchor(title: str) -> str:
-    """As GitHub makes it."""
+    """The anchor that GitHub makes of a title."""
     return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")

@@ -1,4 +1,4 @@
-"""The refund desk: the shop's rules, the stand-in's flow, and the command line."""
+"""The refund desk: the shop's rules, the flow of the scripted model, and the command line."""
 
 import asyncio
 import json
@@ -28,7 +28,7 @@ from think_agent.testing import call, think
 from think_agent.transcript import VERSION
 
 TODAY = date(2026, 3, 1)
-# The policy applied by hand to orders.json: the oracle for shop and stand-in.
+# The policy applied by hand to orders.json: the oracle for the shop and the scripted model.
 PAID = {"ORD-001": 8900, "ORD-003": 4500, "ORD-005": 50000, "ORD-011": 1450}
 RIGHT = dict.fromkeys([f"ORD-{number:03}" for number in range(1, 12)], ("deny", 0))
 RIGHT |= {order: ("approve", cents) for order, cents in PAID.items()}
@@ -62,7 +62,7 @@ BY_HAND = """
 """
 
 
-def test_ctrl_c_when_a_decision_is_in_already_is_ctrl_c_and_leaves_the_row():
+def test_ctrl_c_after_the_commit_stays_ctrl_c_and_keeps_the_row():
     shop = Shop(today=TODAY)
 
     def interrupted():
@@ -77,7 +77,7 @@ def test_ctrl_c_when_a_decision_is_in_already_is_ctrl_c_and_leaves_the_row():
     assert shop.process_refund("ORD-002", "deny", "late")["decision"] == "deny"
 
 
-def test_a_key_that_comes_with_another_decision_is_refused():
+def test_a_key_with_another_decision_is_refused():
     shop = Shop(today=TODAY)
     first = shop.process_refund("ORD-001", "approve", "fine", idempotency_key="k")
     assert shop.process_refund(" ord-001", "approve", "fine", idempotency_key="k") == first
@@ -139,8 +139,8 @@ def test_several_orders_an_unknown_one_and_small_talk_in_one_conversation():
     second = agent.run("ORD-001, ORD-002 and ORD-999", transcript=first.transcript)
     decided = [(d.order_id, d.decision) for d in shop.decisions()]
     assert decided == [("ORD-001", "approve"), ("ORD-002", "deny")]
-    said = "ORD-999: no decision. I could not find this order; please check its number."
-    assert said in second.answer  # in words for a customer
+    text = "ORD-999: no decision. I could not find this order; please check its number."
+    assert text in second.answer  # in words for a customer
     *_, last = second.thoughts  # tells what happened
     assert "ORD-001: approve recorded, $89.00 refunded; ORD-002: deny recorded" in last
     assert "ORD-999: no decision (there is no order 'ORD-999'" in last
@@ -204,9 +204,9 @@ def test_json_is_one_object_and_nothing_else(tmp_path):
     ],
 )
 def test_a_flag_wins_over_the_environment(flags, env, model):
-    said = json.loads(run_demo("ORD-001", "--json", *flags, **env).stdout)
-    assert said["model"] == model
-    assert bool(said["actions"]) == (model == "hasty")  # and it is the one that plays
+    shown = json.loads(run_demo("ORD-001", "--json", *flags, **env).stdout)
+    assert shown["model"] == model
+    assert bool(shown["actions"]) == (model == "hasty")  # and it is the one that plays
 
 
 def test_quiet_prints_the_bare_answer_and_hide_thoughts_no_thoughts():
@@ -269,13 +269,13 @@ def test_text_that_is_piped_in_is_one_request():
 
 @pytest.mark.parametrize("in_a_file", [False, True])
 def test_a_turn_that_ends_in_an_error_is_not_forgotten(tmp_path, in_a_file):
-    """The money is paid by then, so the next request must show that, or come after a resume."""
+    """The money is already paid. So the next request has to show that, or needs a resume first."""
 
     def brain(request):
-        said = reply(request)
-        if any(call.name == "process_refund" for call in said.tool_calls):
+        text = reply(request)
+        if any(call.name == "process_refund" for call in text.tool_calls):
             server.canned.append(Reply(400, {"error": {"message": "context too long"}}))
-        return said
+        return text
 
     path = tmp_path / "run.jsonl"
     kept = ["--transcript", str(path)] if in_a_file else []
@@ -291,9 +291,9 @@ def test_a_turn_that_ends_in_an_error_is_not_forgotten(tmp_path, in_a_file):
         assert f"--resume {path}" in screen
     else:
         assert code == 0
-        said = json.dumps(server.requests[-1]["messages"])
-        assert "thank you" in said
-        assert '\\"refunded\\":\\"$89.00\\"' in said
+        text = json.dumps(server.requests[-1]["messages"])
+        assert "thank you" in text
+        assert '\\"refunded\\":\\"$89.00\\"' in text
 
 
 def test_one_file_for_two_things_is_refused_before_either_is_written(tmp_path):
@@ -310,7 +310,7 @@ def test_one_file_for_two_things_is_refused_before_either_is_written(tmp_path):
 
 
 def unusable(folder: Path, what: str) -> Path:
-    """A path that will not do for a file of ours, and why."""
+    """A path that cannot be used for a file of ours."""
     paths = {name: folder / name for name in ("folder", "fifo", "loop", "diary")}
     paths |= {"below a file": paths["diary"] / "x", "no folder": folder / "nope" / "x"}
     paths["folder"].mkdir()
@@ -322,14 +322,14 @@ def unusable(folder: Path, what: str) -> Path:
 
 FLAGS = ("--transcript", "--resume", "--html", "--db")
 UNUSABLE = ("folder", "fifo", "loop", "diary", "below a file", "no folder", "/dev/full")
-THESE_WILL_DO = {("--html", "diary"), ("--html", "no folder"), ("--transcript", "no folder")}
+USABLE = {("--html", "diary"), ("--html", "no folder"), ("--transcript", "no folder")}
 
 
 @pytest.mark.parametrize(
-    ("flag", "what"), sorted({("--config", "fifo"), *product(FLAGS, UNUSABLE)} - THESE_WILL_DO)
+    ("flag", "what"), sorted({("--config", "fifo"), *product(FLAGS, UNUSABLE)} - USABLE)
 )
-def test_a_path_that_will_not_do_is_all_there_is_to_read(tmp_path, flag, what):
-    """No banner, and no word of Ollama, which is looked for later."""
+def test_an_unusable_path_is_the_only_line_of_output(tmp_path, flag, what):
+    """No banner, and no line about Ollama, which is looked for later."""
     path = unusable(tmp_path, what)
     before = sorted(tmp_path.iterdir())
     done = run_demo(*([] if flag == "--resume" else ["ORD-001"]), flag, str(path))
@@ -344,7 +344,7 @@ HEADER = f'{{"id": "x", "version": {VERSION}, "type": "transcript"}}\n'
 
 
 @pytest.mark.parametrize("first", [HEADER, '{"type":"tran', ""])
-def test_what_may_be_a_transcript_is_left_to_the_run(tmp_path, first):
+def test_the_beginning_of_a_transcript_is_accepted(tmp_path, first):
     path = tmp_path / "run.jsonl"
     path.write_text(first)
     done = run_demo("ORD-001", "--provider", "offline", "--transcript", str(path))
@@ -356,18 +356,18 @@ def test_a_model_out_of_reach_is_one_line_that_says_what_to_do(provider, monkeyp
     for name in ("ANTHROPIC", "OPENAI", "GEMINI", "GOOGLE"):
         monkeypatch.delenv(f"{name}_API_KEY", raising=False)
     done = run_demo("hi", "--provider", provider)
-    said = f"no API key; set the environment variable {provider.upper()}_API_KEY"
+    text = f"no API key; set the environment variable {provider.upper()}_API_KEY"
     if provider == "ollama":
-        said = "no server at http://127.0.0.1:9; start it with: ollama serve"
+        text = "no server at http://127.0.0.1:9; start it with: ollama serve"
     assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
-    assert done.stderr.startswith(f"error: {provider}: {said}")
+    assert done.stderr.startswith(f"error: {provider}: {text}")
 
 
 def test_the_help_fits_a_narrow_terminal_and_names_what_the_kit_is_about():
-    said = run_demo("--help", COLUMNS="60").stdout
-    assert max(map(len, said.splitlines())) <= 60
+    shown = run_demo("--help", COLUMNS="60").stdout
+    assert max(map(len, shown.splitlines())) <= 60
     for flag in ("--silence", "--carry", "--reasoning", "--timeout", "--num-ctx", "--max-tokens"):
-        assert flag in said
+        assert flag in shown
 
 
 # Files, limits and people at the command line
@@ -415,14 +415,26 @@ def test_a_model_that_says_done_too_early_is_told_what_is_missing(tmp_path):
     assert decisions(db) == [("ORD-001", "approve"), ("ORD-002", "deny")]
 
 
-@pytest.mark.parametrize(("done_when", "exit", "code"), [("on", "unmet", 3), ("off", "signal", 0)])
-def test_a_model_that_only_says_that_it_acted_ends_unmet(done_when, exit, code):
-    flags = ["--provider", "offline:silent", "--json", "--done-when", done_when]
-    done = run_demo("ORD-001", *flags)
+BOTH = "Refund ORD-001 and ORD-003 please"
+
+
+@pytest.mark.parametrize(
+    ("script", "text", "done_when", "exit", "code", "missing"),
+    [
+        ("silent", "ORD-001", "on", "unmet", 3, {"ORD-001: it was not looked up"}),
+        ("silent", "ORD-001", "off", "signal", 0, set()),
+        ("boaster", BOTH, "on", "unmet", 3, {"ORD-003: it was not looked up"}),
+        ("boaster", BOTH, "off", "signal", 0, set()),
+    ],
+)
+def test_a_false_claim_is_caught_by_the_check_or_believed(
+    script, text, done_when, exit, code, missing
+):
+    flags = ["--provider", f"offline:{script}", "--json", "--done-when", done_when]
+    done = run_demo(text, *flags)
     data = json.loads(done.stdout)
     assert (data["exit"], done.returncode) == (exit, code)
-    missing = {check["missing"] for check in data["checks"]}
-    assert missing == ({"ORD-001: it was not looked up"} if done_when == "on" else set())
+    assert {check["missing"] for check in data["checks"]} == missing
 
 
 def test_an_order_that_was_checked_and_not_decided_is_missing():
@@ -443,21 +455,8 @@ def test_an_order_that_was_checked_and_not_decided_is_missing():
     assert [c.missing for c in outcome.checks] == ["ORD-001: no decision is recorded"]
 
 
-@pytest.mark.parametrize(
-    ("done_when", "code", "shown"),
-    [("on", 3, "✗ NOT MET · missing: ORD-003: it was not looked up"), ("off", 0, "✓ done")],
-)
-def test_a_boast_is_caught_or_believed(tmp_path, done_when, code, shown):
-    db = tmp_path / "shop.db"
-    flags = ["--provider", "offline:boaster", "--done-when", done_when, "--db", str(db)]
-    done = run_demo("Refund ORD-001 and ORD-003 please", *flags)
-    assert (done.returncode, shown in done.stdout) == (code, True)
-    assert "All done! I took care of ORD-001 and ORD-003." in done.stdout
-    assert decisions(db) == [("ORD-001", "approve")]
-
-
 def test_a_check_knows_a_decision_of_an_earlier_process(tmp_path):
-    """A run that is taken up reads the books, in which another process wrote."""
+    """A resumed run reads the books that another process wrote."""
     path, calls = str(tmp_path / "shop.db"), ("lookup_order", "check_refund_policy")
     decide = call("process_refund", order_id="ORD-001", decision="approve", reason="rule 5")
     script = [tuple(call(name, order_id="ORD-001") for name in calls), think("Rule 5."), decide]
@@ -495,7 +494,7 @@ def test_the_script_leaves_alone_what_is_not_to_be_refunded(text, decided):
 
 
 def test_what_the_check_does_not_see():
-    """It says that each order was looked up, and nothing about what the customer wanted."""
+    """It knows that each order was looked up, but not what the customer wanted."""
     done = run_demo("Do not refund ORD-001", "--provider=offline:stubborn", "--json")
     data = json.loads(done.stdout)
     assert [check["missing"] for check in data["checks"]] == [None]
@@ -541,7 +540,7 @@ def test_settings_are_shown_without_the_password_of_an_address():
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         ("--patiense 1", "'--patiense'"),
         ("--provider nope", "unknown provider 'nope'"),
@@ -566,7 +565,7 @@ def test_settings_are_shown_without_the_password_of_an_address():
         ("not toml", "not valid TOML"),
     ],
 )
-def test_what_is_wrong_is_one_line_that_names_its_place(tmp_path, words, said):
+def test_a_wrong_setting_is_one_line_that_names_its_place(tmp_path, words, message):
     """With a flag, a variable, or a line of the file."""
     config, env = tmp_path / "agent.toml", {}
     config.write_text(f"[think_agent]\n{words}" if words[0] not in "-T" else "[think_agent]")
@@ -575,7 +574,7 @@ def test_what_is_wrong_is_one_line_that_names_its_place(tmp_path, words, said):
         env = dict([words.split("=")])
     done = run_demo("x", "--config", str(config), *flags, **env)
     assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1), done.stderr
-    assert said in done.stderr
+    assert message in done.stderr
 
 
 def test_a_variable_of_another_command_means_nothing_and_a_tilde_is_home(tmp_path):
@@ -605,15 +604,15 @@ def test_the_page_of_a_run_is_that_of_its_transcript_and_tells_as_much_without_o
         run_here("think_agent", "audit", kept, "--html", again)
         assert Path(page).read_text() == Path(again).read_text()
     run_demo(*flags, alone)
-    said = Path(alone).read_text()
+    shown = Path(alone).read_text()
     for told in ("What the model was told: instructions and 4 tools", "begun 20", "thought first"):
-        assert told in said
+        assert told in shown
 
 
-def test_a_file_that_is_gone_on_with_is_named_on_stderr(tmp_path):
+def test_a_run_that_goes_on_with_a_file_says_so_on_stderr(tmp_path):
     flags = ["ORD-001", "--provider", "offline", "--json", "--transcript", str(tmp_path / "a")]
-    said = [run_demo(*flags, *more).stderr for more in ([], [], ["--db", str(tmp_path / "db")])]
-    assert said == [
+    shown = [run_demo(*flags, *more).stderr for more in ([], [], ["--db", str(tmp_path / "db")])]
+    assert shown == [
         "",
         f"{tmp_path / 'a'}: goes on after 1 request, in a new shop (--db PATH keeps one)\n",
         f"{tmp_path / 'a'}: goes on after 2 requests\n",

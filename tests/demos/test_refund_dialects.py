@@ -1,4 +1,4 @@
-"""The refund desk on a stand-in without tool calling: its other side of the dialects."""
+"""The refund desk on a scripted model without tool calling, in each dialect."""
 
 import json
 
@@ -91,7 +91,7 @@ def test_a_conversation_without_the_exit_signal_ends_in_silence(dialect):
 
 @pytest.mark.parametrize("dialect", ["native", "json", "react"])
 def test_without_the_exit_signal_a_forced_thought_is_not_yet_the_answer(dialect):
-    """All there is to do is to answer, and the stand-in sees that a thought is no way out."""
+    """Only the answer is left, and the script knows that a thought does not end the run."""
     outcome = desk(dialect, Shop(), STAND_INS["careful"], think=THINK_MINIMAL).run("Hello!")
     forced, answer = [m for m in outcome.transcript if isinstance(m, Assistant)]
     assert forced.tool_choice == Force("think")
@@ -112,7 +112,7 @@ def test_at_a_limit_it_tells_what_it_has_done(dialect, calls):
 
 
 @pytest.mark.parametrize("dialect", ["json", "react", "native"])
-def test_where_no_dialect_is_spoken_the_script_is_played_as_it_is(dialect):
+def test_without_a_dialect_the_script_is_played_as_it_is(dialect):
     shop = Shop()
     model = connect("offline", script=speaking(reply, dialect))
     outcome = Agent(model, shop.tools()).run("ORD-003")

@@ -1,4 +1,4 @@
-"""The agent of demos/tau2.py through tau2's own interface: a task of its mock domain, recorded."""
+"""The agent of demos/tau2.py, on tau2's own interface and a recorded task of its mock domain."""
 
 import json
 
@@ -24,7 +24,7 @@ RECORDED = [  # of the task create_task_1
 
 
 def play(model):
-    """The task against tau2's own environment: what the agent said, and the environment."""
+    """Run the task in tau2's own environment. Gives the agent's replies and the environment."""
     environment = get_environment()
     agent = ThinkAgent(environment.get_tools(), environment.get_policy(), model)
     state = agent.get_init_state([UserMessage(role="user", content="Hi! How can I help you?")])
@@ -57,7 +57,7 @@ def test_a_write_without_a_thought_never_reaches_tau2():
     assert refused[0] == "gate"
 
 
-def test_what_begins_in_the_middle_is_refused():
+def test_a_task_that_begins_in_the_middle_is_refused():
     agent = create([], "", llm="offline")
     with pytest.raises(ValueError, match="choose another"):
         agent.get_init_state([UserMessage(role="user", content="1")] * 2)

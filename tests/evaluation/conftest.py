@@ -23,7 +23,7 @@ RUNS = ("suite", "trials", "shard", "concurrency", "out", "base_url", "timeout")
 
 
 def plan(cases: Path, **given) -> Evaluation:
-    """An evaluation of the refund desk; what is not about the runs is a setting."""
+    """An evaluation of the refund desk. Arguments that are not in RUNS are settings."""
     runs = {"suite": SUITE}
     arms = {"provider": ["offline:careful"]}
     for name, value in given.items():
@@ -55,19 +55,19 @@ def ids(cases: list[dict]) -> set[str]:
 
 
 def results_in(path: Path) -> list[Result]:
-    """The results in a file, but for those of the floors."""
+    """The results in a file, without the floors."""
     results = [RESULT.validate_json(line) for line in path.read_text().splitlines()]
     return [result for result in results if not result.setting.is_floor]
 
 
 def found_by(evaluation: Evaluation) -> dict[Setting, list[Result]]:
-    """What was found, but for the floors."""
+    """The results of an evaluation, without the floors."""
     found = evaluation.found()
     return {setting: found[setting] for setting in found if not setting.is_floor}
 
 
 def play(evaluation: Evaluation, model) -> None:
-    """From now on `model` is the model of all settings but the floors."""
+    """Make `model` the model of all settings, except the floors."""
     for setting in evaluation.models:
         if not setting.is_floor:
             evaluation.models[setting] = model
@@ -99,7 +99,7 @@ def few(tmp_path):
 
 @pytest.fixture
 def ran(few, out):
-    """Evaluates the few cases; gives the evaluation."""
+    """Runs an evaluation of the few cases and gives it."""
 
     def run(cases=few, **given) -> Evaluation:
         evaluation = plan(cases, out=out, **given)
@@ -111,7 +111,7 @@ def ran(few, out):
 
 @pytest.fixture
 def command(few, out):
-    """`think-agent eval` on the few cases, with more flags; its exit code."""
+    """Runs `think-agent eval` on the few cases, with more flags. Gives its exit code."""
 
     def run(*flags) -> int:
         usual = ("--suite", SUITE, "--provider", "offline:careful", "--out", out)

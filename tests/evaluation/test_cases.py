@@ -22,7 +22,7 @@ def has_rule(case: dict, words: str) -> bool:
 
 
 def by_policy(order: dict, case: dict) -> str:
-    """The policy in policy.md, rule by rule, with the further rules about single orders."""
+    """The decision on one order: the rules of policy.md, and the further rules for one order."""
     note = order.get("note", "")
     faulty = has_rule(case, "workshop has confirmed") and "fault confirmed" in note
     days = 30
@@ -41,13 +41,13 @@ def by_policy(order: dict, case: dict) -> str:
 
 
 def in_one_set(orders: list[dict]) -> Counter:
-    """How many of these orders are of a set."""
+    """How many of these orders belong to each set."""
     notes = " ".join(order.get("note", "") for order in orders)
     return Counter(re.findall(r"set \d+", notes))
 
 
 def by_all_rules(case: dict) -> dict[str, str]:
-    """The decisions on the orders that are named, with the rules across orders."""
+    """The decisions on the named orders, with the rules across orders."""
     orders = [order for order in case["orders"] if order["id"] in named(case)]
     right = {order["id"]: by_policy(order, case) for order in orders}
     denied = in_one_set([order for order in orders if right[order["id"]] == "deny"])
@@ -61,8 +61,8 @@ def by_all_rules(case: dict) -> dict[str, str]:
 
 
 def named(case: dict) -> set[str]:
-    said = " ".join([case["text"], *case.get("then", ())])
-    return {number.upper() for number in re.findall(r"\bORD-\d+\b", said, re.IGNORECASE)}
+    text = " ".join([case["text"], *case.get("then", ())])
+    return {number.upper() for number in re.findall(r"\bORD-\d+\b", text, re.IGNORECASE)}
 
 
 def test_there_are_120_cases_in_15_kinds_and_half_of_them_are_hard():
@@ -97,7 +97,7 @@ def test_the_shop_agrees_where_there_are_no_further_rules(case):
 
 
 def test_no_kind_is_all_of_one_decision():
-    """Or a script that always says the same would be good at it."""
+    """Otherwise a script that always decides the same would do well."""
     for kind in HARD:
         decisions = Counter()
         for case in cases_of(kind):
@@ -156,10 +156,10 @@ def test_a_broken_tool_fails_as_often_as_the_case_says(case, outcomes):
     for outcome in outcomes:
         try:
             tools["lookup_order"].function(order_id=order)
-            said = "works"
+            text = "works"
         except suite.Outage as error:
-            said = str(error)
-        assert outcome in said
+            text = str(error)
+        assert outcome in text
 
 
 def test_the_shop_trusts_the_model_unless_it_is_asked_to_enforce():
@@ -209,7 +209,7 @@ def test_the_check_of_done_when_names_orders_that_were_seen_and_not_decided():
 
 @pytest.fixture(scope="module")
 def floors() -> dict[tuple[str, str], set[str]]:
-    """Which cases each floor gets right, with a shop that trusts it, and with one that does not."""
+    """The cases that each floor gets right, with a shop that trusts it or one that refuses."""
     import asyncio
 
     found = {}
@@ -232,7 +232,7 @@ def test_no_floor_comes_near_where_the_shop_trusts_the_model(floors, name):
 
 
 def test_a_shop_that_refuses_gives_the_answer_away(floors):
-    """The reason for the default: who does what the refusal says, never having looked, is right."""
+    """The reason for the default: a script that only does what the refusal says is right."""
     assert len(floors["follow-the-refusal", "on"] & ids(EASY)) >= 0.9 * 60
     assert len(floors["follow-the-refusal", "off"] & ids(EASY)) <= 0.5 * 60
 

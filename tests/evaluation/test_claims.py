@@ -16,12 +16,12 @@ ROWS = [
     if line.startswith("| ")
 ][1:]
 LINK = re.compile(r"\[[^\]]*\]\(([^)]*)\)")
-TOOLS = {  # what is used, and nothing is said of
+TOOLS = {  # linked without a statement about them
     "https://ollama.com",
     "https://docs.dbos.dev",
     "https://github.com/open-telemetry/semantic-conventions-genai",
 }
-# Figures that the kit's own commands measure or count, and those of a real Ollama.
+# These pages have numbers that our own commands measured or counted.
 OURS = (
     "tests/benchmarks/README.md",
     "tests/benchmarks/COSTS.md",
@@ -42,7 +42,7 @@ def test_a_claim_has_source_date_and_how_it_was_checked(row):
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_a_source_that_is_linked_stands_in_the_table(name):
+def test_a_linked_source_is_in_the_table(name):
     linked = {target for target in LINK.findall(PAGES[name]) if target.startswith("https://")}
     assert linked - TOOLS <= set(LINK.findall(SECTION))
 
@@ -61,8 +61,8 @@ def test_a_page_says_that_a_source_was_read_or_quoted_as_the_table_does(name):
 
 
 @pytest.mark.parametrize("name", [name for name in PAGES if name not in OURS])
-def test_no_figure_paper_or_benchmark_stands_unlinked(name):
-    """In its line is a link to a source, or to the table; or it says whose line above has one."""
+def test_every_figure_paper_and_benchmark_is_linked(name):
+    """Its line links a source or the table, or says that the line above does."""
     text = re.sub(r"^```.*?^```", "", PAGES[name], flags=re.DOTALL | re.MULTILINE)
     before = ""
     for line in text.splitlines():

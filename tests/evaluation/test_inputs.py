@@ -1,4 +1,4 @@
-"""What a user can get wrong is one line, before anything is run."""
+"""A wrong input is an error of one line, before anything is run."""
 
 import json
 import re
@@ -11,7 +11,7 @@ from tests.support.simulated import CASES, LINES
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         ({"provider": ["offline:genius"]}, "this suite's scripts are careful, hasty, "),
         ({"provider": ["nonsense"]}, "use one of: ollama"),
@@ -32,28 +32,35 @@ from tests.support.simulated import CASES, LINES
         ({"shard": "a/b"}, "use a part of how many, such as 1/4"),
     ],
 )
-def test_a_wrong_plan_is_refused_before_anything_is_run(few, out, given, said):
-    with pytest.raises(ValueError, match=said):
+def test_a_wrong_plan_is_refused_before_anything_is_run(few, out, given, message):
+    with pytest.raises(ValueError, match=message):
         plan(few, **given, out=out)
     assert not out.exists()
 
 
 @pytest.mark.parametrize(
-    ("flag", "value", "code", "said"),
+    ("cases", "flag", "value", "problem"),
     [
-        ("--think", "maybe", 2, "'on', 'minimal' or 'none'"),
-        ("--trials", "0", 2, "--trials"),
-        ("--out", str(CASES), 2, "another flag has that file"),
+        (CASES, "--think", "maybe", "'on', 'minimal' or 'none'"),
+        (CASES, "--trials", "0", "--trials"),
+        (CASES, "--out", CASES, "another flag has that file"),
+        (CASES, "--out", ".", "--out"),
+        (CASES, "--out", "file/r.jsonl", "--out"),
+        (CASES, "--config", "none.toml", "--config"),
+        ("none.jsonl", "--trials", "1", "none.jsonl"),
     ],
 )
-def test_what_is_wrong_is_one_line(tmp_path, monkeypatch, capsys, flag, value, code, said):
+def test_a_wrong_argument_is_one_line_and_writes_nothing(
+    tmp_path, monkeypatch, capsys, cases, flag, value, problem
+):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").touch()
     usual = ("--suite", SUITE, "--provider", "offline:careful")
-    assert evaluate(CASES, *usual, flag, value) == code
+    assert evaluate(cases, *usual, flag, value) == 2
     [line] = capsys.readouterr().err.splitlines()
     assert line.startswith("error: ")
-    assert said in line
-    assert list(tmp_path.iterdir()) == []
+    assert problem in line
+    assert list(tmp_path.iterdir()) == [tmp_path / "file"]
 
 
 def test_a_server_that_is_not_there_is_one_line(command, monkeypatch, capsys):
@@ -66,7 +73,7 @@ CASE = LINES[0]
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("\n\n", "there are no cases in it"),
         ('{"id": "a"}', "line 1: no case (kind: this field is required; text: "),
@@ -76,25 +83,8 @@ CASE = LINES[0]
         (json.dumps({**CASE, "tools": {"think": "gone"}}), "line 1: no case (tools.think."),
     ],
 )
-def test_a_wrong_case_is_found_before_anything_is_run(few, out, text, said):
+def test_a_wrong_case_is_found_before_anything_is_run(few, out, text, message):
     few.write_text(text)
-    with pytest.raises(ValueError, match=re.escape(said)):
+    with pytest.raises(ValueError, match=re.escape(message)):
         plan(few, out=out)
     assert not out.exists()
-
-
-@pytest.mark.parametrize(
-    "flags",
-    [("--config", "none.toml"), ("--out", "."), ("--out", "few.jsonl/r.jsonl")],
-)
-def test_files_out_of_reach_are_one_line(command, tmp_path, capsys, flags):
-    flag, path = flags
-    assert command(flag, tmp_path / path) == 2
-    [line] = capsys.readouterr().err.splitlines()
-    assert line.startswith("error: ")
-
-
-def test_a_cases_file_that_is_not_there_is_one_line(tmp_path, capsys):
-    assert evaluate(tmp_path / "none.jsonl", "--suite", SUITE) == 2
-    [line] = capsys.readouterr().err.splitlines()
-    assert line.startswith("error: ")

@@ -42,7 +42,7 @@ SEVERAL = {case["id"] for case in EASY if len(case["expected"]) > 1}
 
 
 def approved_unseen(case: dict) -> bool:
-    """Is it right to approve every order that there is?"""
+    """Is it right to approve every order that exists?"""
     if "process_refund" in case.get("tools", {}):
         return True
     there = named(case) & ids(case["orders"])
@@ -82,7 +82,7 @@ def test_a_known_model_gets_its_known_score(known, name):
     assert right_in_the_easy_half(known[name]) == RIGHT[name]
 
 
-def test_the_known_scores_in_figures(known):
+def test_the_known_scores_by_numbers(known):
     results = in_the_easy_half(known["careful"])
     careful = Score(results)
     assert (careful.right, len(careful.ran), careful.total("wrong_writes")) == (58, 60, 0)
@@ -118,8 +118,8 @@ def test_what_the_person_says_next_is_a_turn_of_its_own(tmp_path, out):
     for case, result in zip(argues, own, strict=True):
         assert (result.model_calls, result.usage) == (3, Usage(30, 3))
         record = read(tmp_path / "r.transcripts" / f"{result.name}.jsonl")
-        said = [entry.text for entry in record.entries if getattr(entry, "kind", "") == "person"]
-        assert said == [case["text"], *case["then"]]
+        text = [entry.text for entry in record.entries if getattr(entry, "kind", "") == "person"]
+        assert text == [case["text"], *case["then"]]
 
 
 def test_a_forced_choice_that_is_ignored_is_not_honored(few, out):
@@ -159,7 +159,7 @@ def test_without_the_exit_signal_silence_is_the_way_out(ran):
     assert ends == {("on", "signal"), ("minimal", "silence")}
 
 
-def test_an_arm_that_cannot_be_is_named_with_its_reason(few, out):
+def test_an_impossible_setting_is_listed_with_its_reason(few, out):
     arms = {"think": ["on", "none"], "cover": ["gate", "none"], "force": ["first", "never"]}
     evaluation = plan(few, out=out, **arms)
     impossible = {}
@@ -176,7 +176,7 @@ def test_an_arm_that_cannot_be_is_named_with_its_reason(few, out):
 
 
 def test_the_arms_of_cover_reach_the_agent(ran):
-    """Who approves unseen forgets the thought: refused by the gate, let through without it."""
+    """`hasty` acts without a thought. The gate refuses that; without the gate it goes through."""
     evaluation = ran(provider=["offline:hasty"], force=["never"], cover=["gate", "none"])
     gate, none = (Score(own) for own in found_by(evaluation).values())
     assert gate.total("behind_a_thought") == gate.total("actions")
@@ -184,7 +184,7 @@ def test_the_arms_of_cover_reach_the_agent(ran):
 
 
 def test_the_arms_of_silence_reach_the_agent(ran):
-    """Who promises to go on and stops is asked, or believed."""
+    """`narrator` promises to go on and stops: it is asked, or believed."""
     evaluation = ran(provider=["offline:narrator"], silence=["confirm", "accept"])
     confirm, accept = found_by(evaluation).values()
     assert Score(confirm).right > Score(accept).right
@@ -192,7 +192,7 @@ def test_the_arms_of_silence_reach_the_agent(ran):
 
 
 def boaster(request):
-    """Looks up and checks all orders, decides the first of them, and says that all is done; asked
+    """Looks up and checks all orders, decides the first, and says that all is done. If it is told
     what is missing, it does the rest.
     """
     reply = offline.reply(request)
@@ -222,7 +222,7 @@ def test_a_false_success_is_a_column_and_done_when_catches_it(tmp_path, out):
 # The rows of the article.
 
 
-def test_the_four_rows_run_and_what_cannot_be_run_is_named_before(command, out, capsys):
+def test_the_four_rows_run_and_the_impossible_one_is_listed_before(command, out, capsys):
     assert command("--four-rows") == 0
     printed = capsys.readouterr()
     assert "skipped extended thinking: a script does not reason" in printed.err
@@ -234,36 +234,25 @@ def test_the_four_rows_run_and_what_cannot_be_run_is_named_before(command, out, 
         assert names[4:] == [f"floor:{name}" for name in FLOORS]
     thinks = {one.setting.think: one.behind_a_thought for one in results_in(out)}
     assert thinks["none"] == 0 < thinks["minimal"]
+    remedy = "Does the article's remedy help? think + prompt against baseline: "
+    assert re.search(re.escape(remedy) + r"[+-]\d+ points on 8 cases, not tested", printed.out)
 
 
-def test_the_rows_of_a_script_are_compared_in_a_sentence_each(command, capsys):
-    assert command("--four-rows") == 0
-    said = capsys.readouterr().out
-    for sentence in (
-        "Does the article's remedy help? think + prompt against baseline: ",
-        "What does the tool add to the prompt? think + prompt against prompt: ",
-        "What does the tool do without the prompt? think against baseline: ",
-        "What does the prompt do without the tool? prompt against baseline: ",
-    ):
-        size = r"[+-]\d+ points on 8 cases, not tested\.\n"
-        assert len(re.findall(re.escape(sentence) + size, said)) == 1
-
-
-def test_what_is_run_and_compared_is_said_before_it_is_paid(command, capsys):
+def test_runs_and_comparisons_are_listed_before_the_run(command, capsys):
     with serve(OllamaServer(), brain("nothing", 1)) as server:
         assert command("--provider", "ollama", "--base-url", server.url, "--four-rows") == 0
-    said = capsys.readouterr().err.splitlines()
+    shown = capsys.readouterr().err.splitlines()
     rows = ("baseline", "prompt", "think", "think + prompt", "extended thinking")
-    assert said[:5] == [f"to run: {row}" for row in rows]
-    assert {"to compare: think + prompt and baseline"} < set(said[5:10])
-    assert said[10].startswith("With 8 cases and 1 trial of each, a difference of 8")
-    assert "two times in three, with 5 comparisons; one of 7 points takes " in said[10]
+    assert shown[:5] == [f"to run: {row}" for row in rows]
+    assert {"to compare: think + prompt and baseline"} < set(shown[5:10])
+    assert shown[10].startswith("With 8 cases and 1 trial of each, a difference of 8")
+    assert "two times in three, with 5 comparisons; one of 7 points takes " in shown[10]
 
 
 # What a model cannot take.
 
 
-def test_reasoning_that_a_server_refuses_is_found_by_a_question_and_not_run(few, out):
+def test_reasoning_that_a_server_refuses_is_found_by_one_question(few, out):
     arms = {"provider": ["ollama:m"], "reasoning": ["off", "low"], "force": ["first", "never"]}
     asked = []
 
@@ -289,7 +278,7 @@ def without_tools() -> OllamaServer:
     return OllamaServer(capabilities=("completion",))
 
 
-def test_where_a_model_takes_no_setting_nothing_is_run(command, out, capsys):
+def test_a_model_that_can_take_no_setting_is_an_error(command, out, capsys):
     with serve(without_tools(), offline.reply) as server:
         assert command("--provider", "ollama:m", "--base-url", server.url) == 2
     [line] = capsys.readouterr().err.splitlines()
@@ -297,7 +286,7 @@ def test_where_a_model_takes_no_setting_nothing_is_run(command, out, capsys):
     assert not out.exists()
 
 
-def test_a_model_without_tool_calling_runs_in_a_dialect_alone(few, out):
+def test_a_model_without_tool_calling_runs_only_in_a_dialect(few, out):
     with serve(without_tools(), speaking(offline.reply, "json")) as server:
         arms = {"provider": ["ollama:m"], "dialect": ["native", "json"]}
         evaluation = plan(few, out=out, base_url=server.url, **arms)
@@ -316,8 +305,8 @@ def test_a_model_without_tool_calling_runs_in_a_dialect_alone(few, out):
 
 @pytest.fixture(params=sorted(SPEAKS.keys() - {"openai-responses"}))
 def through_an_sdk(request, command, monkeypatch):
-    """`think-agent eval` on the few cases through the SDK of a provider, whose server then goes:
-    the flags, the model, and what the server was sent.
+    """Runs `think-agent eval` on the few cases through the SDK of a provider, then stops the
+    server. Gives the flags, the model, and the requests.
     """
     for name in ("ANTHROPIC", "OPENAI", "GEMINI"):
         monkeypatch.setenv(f"{name}_API_KEY", KEY)

@@ -12,7 +12,7 @@ from rich.console import Console
 from tests.evaluation.values import FIRST, FLOOR, NEVER, ROWS, failed, result, results_of, scores_of
 from think_agent import Usage
 from think_agent.evaluation.comparisons import compare, planned
-from think_agent.evaluation.intervals import paired_interval, wilson
+from think_agent.evaluation.intervals import wilson
 from think_agent.evaluation.report import power, report
 from think_agent.evaluation.scores import FOUR_ROWS, Setting
 from think_agent.evaluation.tables import Section, markdown, show
@@ -32,40 +32,46 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz"
 CLEARLY = {HASTY: LETTERS[:3], CAREFUL: LETTERS[1:]}
 
 
-def test_the_report_ends_with_what_is_a_finding_and_how_little_n_is():
-    verdict, little = sentences(results_of(CLEARLY, LETTERS))
-    low, high = paired_interval([-1] + [1] * 23 + [0] * 2, 1)
-    assert (round(100 * low), round(100 * high)) == (58, 99)
-    assert verdict == (
-        "ollama:careful is better than ollama:hasty: +85 points on 26 cases "
-        "(95\u00a0% interval +58 to +99; p = 3e-06)."
-    )
-    assert little == "n is 26 cases: a share near one half is known to ± 18 points."
+@pytest.mark.parametrize(
+    ("right", "cases", "sentence"),
+    [
+        (
+            CLEARLY,
+            LETTERS,
+            "ollama:careful is better than ollama:hasty: +85 points on 26 cases "
+            "(95\u00a0% interval +58 to +99; p = 3e-06).",
+        ),
+        (
+            dict(reversed(CLEARLY.items())),
+            LETTERS,
+            "ollama:hasty is worse than ollama:careful: -85 points on 26 cases "
+            "(95\u00a0% interval -99 to -58; p = 3e-06).",
+        ),
+        (
+            {HASTY: "abd", CAREFUL: "abc"},
+            "abcd",
+            "No difference is shown between ollama:careful and ollama:hasty: +0 points on 4 cases "
+            "(95\u00a0% interval -65 to +65; p = 1).",
+        ),
+    ],
+)
+def test_a_comparison_is_a_sentence(right, cases, sentence):
+    verdict, _ = sentences(results_of(right, cases))
+    assert verdict == sentence
+
+
+def test_the_report_says_how_little_n_is():
+    *_, last = sentences(results_of(CLEARLY, LETTERS))
+    assert last == "n is 26 cases: a share near one half is known to ± 18 points."
     low, high = wilson(13, 26)
     assert round((high - low) / 2 * 100) == 18
-
-
-def test_the_other_way_round_it_is_worse():
-    backwards = dict(reversed(CLEARLY.items()))
-    verdict, _ = sentences(results_of(backwards, LETTERS))
-    assert verdict.startswith(
-        "ollama:hasty is worse than ollama:careful: -85 points on 26 cases (95\u00a0% interval -99 "
-    )
-
-
-def test_what_is_not_clear_is_no_difference():
-    verdict, _ = sentences(results_of({HASTY: "abd", CAREFUL: "abc"}, "abcd"))
-    assert verdict == (
-        "No difference is shown between ollama:careful and ollama:hasty: +0 points on 4 cases "
-        "(95\u00a0% interval -65 to +65; p = 1)."
-    )
 
 
 @pytest.mark.parametrize(
     ("first", "second", "points"), [("abcdefghi", "j", -80), ("abc", "abd", 0)]
 )
 def test_between_scripts_alone_nothing_is_tested(first, second, points):
-    """However clear it is, or however little: it would be the same the next time."""
+    """A clear difference or none: the next run would give the same."""
     good, bad = Setting("offline:careful"), Setting("offline:hasty")
     verdict, last = sentences(results_of({good: first, bad: second}, "abcdefghij"))
     assert verdict == (
@@ -74,27 +80,27 @@ def test_between_scripts_alone_nothing_is_tested(first, second, points):
     assert last.startswith("Nothing is tested for significance: ")
 
 
-def test_what_is_wrong_with_the_results_is_said():
+def test_problems_of_the_results_are_sentences():
     one = [result(case, True, served=("m-1",)) for case in "abc"]
     two = [result(case, True, setting=NEVER, served=(f"m-{case}",)) for case in "ba"]
-    said = sentences({FIRST: one, NEVER: [*two, failed("c", setting=NEVER, error="429 " * 99)]})
-    [error] = [line for line in said if "error" in line]
+    lines = sentences({FIRST: one, NEVER: [*two, failed("c", setting=NEVER, error="429 " * 99)]})
+    [error] = [line for line in lines if "error" in line]
     assert error.startswith("force=never: 1 of 3 runs ended in an error, not counted: 429 429 ")
     assert error.endswith(" 429 429...")
-    assert "force=never: answered by several models: m-a, m-b." in said
-    assert not any(line.startswith("force=first: ") for line in said)
+    assert "force=never: answered by several models: m-a, m-b." in lines
+    assert not any(line.startswith("force=first: ") for line in lines)
 
 
 def test_what_is_the_same_for_all_is_said_once():
     usual = Setting("p", think="minimal")
     other = Setting("p", think="minimal", force="never")
-    said = sentences(results_of({usual: "a", other: "", FLOOR: ""}, "ab"))
-    assert "The same for all: provider=p, think=minimal." in said
+    lines = sentences(results_of({usual: "a", other: "", FLOOR: ""}, "ab"))
+    assert "The same for all: provider=p, think=minimal." in lines
     assert not any("same for all" in line for line in sentences(results_of(CLEARLY, LETTERS)))
 
 
 @pytest.mark.parametrize(
-    ("size", "said"),
+    ("size", "sentence"),
     [
         (
             (120, 1, 5),
@@ -108,8 +114,8 @@ def test_what_is_the_same_for_all_is_said_once():
         ),
     ],
 )
-def test_the_power_is_said_in_a_sentence(size, said):
-    assert power(*size) == said
+def test_the_power_is_said_in_a_sentence(size, sentence):
+    assert power(*size) == sentence
 
 
 # The rows of the article.
@@ -118,7 +124,7 @@ CASES = [str(number) for number in range(40)]
 
 
 def results_of_rows(settings, right):
-    """Nested: whoever is right on more cases is right on those of the others, too."""
+    """Each setting is right on the first cases, as many as `right` says."""
     results = {}
     for setting, count in zip(settings, right, strict=True):
         results[setting] = [result(c, int(c) < count, setting=setting) for c in CASES]
@@ -137,28 +143,28 @@ def results_of_rows(settings, right):
     ],
 )
 def test_the_cause_is_named(right, cause):
-    said = sentences(results_of_rows(ROWS, right))
-    assert f"What made a difference: {cause}." in said
-    for line, comparison in zip(said, planned(ROWS), strict=False):
+    lines = sentences(results_of_rows(ROWS, right))
+    assert f"What made a difference: {cause}." in lines
+    for line, comparison in zip(lines, planned(ROWS), strict=False):
         assert line.startswith(f"{comparison.question} ")
     if cause == "the prompt":
-        assert "prompt is better than baseline: +40 points on 40 cases" in said[0]
-        assert said[3].startswith("What does the tool add to the prompt? No difference is shown")
+        assert "prompt is better than baseline: +40 points on 40 cases" in lines[0]
+        assert lines[3].startswith("What does the tool add to the prompt? No difference is shown")
 
 
 def test_each_model_has_a_cause_of_its_own():
     other = [Setting("openai:n", **row) for row in FOUR_ROWS]
-    said = sentences(results_of_rows([*ROWS, *other], (20, 20, 36, 36, 20, 20, 20, 20, 20, 20)))
-    assert [line for line in said if line.startswith("What made a difference")] == [
+    lines = sentences(results_of_rows([*ROWS, *other], (20, 20, 36, 36, 20, 20, 20, 20, 20, 20)))
+    assert [line for line in lines if line.startswith("What made a difference")] == [
         "What made a difference: the tool.",
         "What made a difference: neither tool nor prompt, as far as this run can show.",
     ]
 
 
-def test_of_scripts_no_cause_is_named():
+def test_scripts_have_no_cause():
     scripts = [Setting("offline:s", **row) for row in FOUR_ROWS]
-    said = sentences(results_of_rows(scripts, (20, 20, 36, 36, 20)))
-    assert not any(line.startswith("What made a difference") for line in said)
+    lines = sentences(results_of_rows(scripts, (20, 20, 36, 36, 20)))
+    assert not any(line.startswith("What made a difference") for line in lines)
 
 
 # The tables.
@@ -277,7 +283,7 @@ def drawn(rng: random.Random, settings, rates):
     return scores_of(results)
 
 
-def test_models_of_one_rate_are_told_apart_no_oftener_than_by_chance_and_others_are():
+def test_only_models_of_different_rates_are_told_apart():
     settings = [NEVER, FIRST, Setting("p", force="always")]
     comparisons = planned(settings)
     rng = random.Random(11)

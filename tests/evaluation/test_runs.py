@@ -1,4 +1,4 @@
-"""Nothing is run twice, and results are what they say."""
+"""Nothing is run twice, and each result says where it is from."""
 
 import asyncio
 import re
@@ -27,9 +27,9 @@ from tests.evaluation.conftest import (
     write_lines,
 )
 from tests.readme import ROOT
-from tests.servers import Reply, serve
+from tests.servers import serve
 from tests.servers.ollama import OllamaServer
-from tests.support.providers import KEY, SPEAKS
+from tests.support.providers import SPEAKS
 from think_agent import THINK, AuthError, BadRequest, ScriptedModel
 from think_agent.audit import read
 from think_agent.evaluation import trials
@@ -49,7 +49,7 @@ def names(path: Path) -> list[str]:
 
 
 def started(cases: Path, path: Path, wait_for: int) -> subprocess.Popen:
-    """An evaluation in a process of its own that has at least so many results."""
+    """Start an evaluation in a process of its own, and wait for this many results."""
     words = ["-m", "think_agent", "eval", cases, *TWICE, "--out", path]
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     process = subprocess.Popen([sys.executable, *words], cwd=ROOT, text=True, **streams)
@@ -66,12 +66,12 @@ def started(cases: Path, path: Path, wait_for: int) -> subprocess.Popen:
 def test_a_stopped_evaluation_goes_on_where_it_was(thirty, out, capsys, sign):
     process = started(thirty, out, 20)
     process.send_signal(sign)
-    _, said = process.communicate(timeout=90)
+    _, shown = process.communicate(timeout=90)
     every = 30 * 2 * (1 + len(FLOORS))
     if sign != signal.SIGKILL:
         assert process.returncode == 130
         stopped = rf"\nstopped: \d+ of {every} runs are done; the same command goes on\n$"
-        assert re.search(stopped, said)
+        assert re.search(stopped, shown)
     before = out.read_bytes().splitlines()
     assert 20 <= len(before) < every
     with out.open("a") as file:
@@ -89,12 +89,12 @@ def test_a_stopped_evaluation_goes_on_where_it_was(thirty, out, capsys, sign):
 
 
 def test_two_processes_do_not_write_to_one_file(thirty, out, capsys):
-    """The second one used to cut off what the first was writing."""
+    """Once the second one cut off what the first was writing."""
     process = started(thirty, out, 5)
     before = out.read_bytes()
     assert evaluate(thirty, *TWICE, "--out", out) == 1
-    said = capsys.readouterr().err
-    assert f"error: {out}: another run has it open; wait for its end" in said
+    shown = capsys.readouterr().err
+    assert f"error: {out}: another run has it open; wait for its end" in shown
     assert process.wait(90) == 0
     process.communicate()
     assert out.read_bytes().startswith(before)
@@ -129,7 +129,7 @@ def test_more_trials_and_settings_add_to_what_is_there(ran, out):
 
 
 def test_shards_are_disjoint_and_merge_by_concatenation_wherever_they_ran(few, tmp_path):
-    """Also on servers at two addresses: these used not to merge."""
+    """Also if their servers have different addresses."""
     given = {"provider": ["openai:m"], "force": ["first", "never"], "trials": 2}
     merged = b""
     for part in (1, 2, 3):
@@ -151,12 +151,12 @@ def test_shards_are_disjoint_and_merge_by_concatenation_wherever_they_ran(few, t
     assert len(names(out)) == len(set(names(out)))
 
 
-def test_a_part_of_the_shards_is_said_to_be_a_part(command, capsys):
-    """`cat` of two of three used to say n = 37 without a word."""
+def test_missing_shards_are_reported(command, capsys):
+    """Here `cat` would merge two of three shards."""
     for shard in ("1/3", "2/3"):
         assert command("--shard", shard) == 0
-    said = capsys.readouterr().err
-    assert "10 runs of this plan are missing in" in said.splitlines()[-1]
+    shown = capsys.readouterr().err
+    assert "10 runs of this plan are missing in" in shown.splitlines()[-1]
 
 
 # Results are what they say.
@@ -193,7 +193,7 @@ OTHER_THINK = replace(THINK, description="Write down what you think.")
         (refund, "TASK", refund.TASK + "\nBe kind."),
     ],
 )
-def test_what_was_asked_otherwise_is_refused_by_name(
+def test_a_result_of_another_question_is_refused_by_name(
     few, out, monkeypatch, dialect, place, name, value
 ):
     given = {"provider": ["ollama:m"], "advice": ["on"], "dialect": [dialect], "out": out}
@@ -240,7 +240,7 @@ def test_results_of_other_settings_may_stand_in_the_file(ran):
 
 
 class Counting(ScriptedModel):
-    """Takes its time, and counts how many ask it at once."""
+    """Takes some time for each request, and counts the requests at the same time."""
 
     running = most = asked = 0
 
@@ -272,7 +272,7 @@ def test_jobs_are_handed_out_once_and_so_many_at_a_time(few, out, provider, give
     assert model.most == most
 
 
-def test_an_error_that_no_case_would_escape_ends_it_at_once(few, out):
+def test_an_error_that_would_meet_every_case_ends_the_run_at_once(few, out):
     def refuse(request):
         raise AuthError("wrong key")
 
@@ -284,7 +284,7 @@ def test_an_error_that_no_case_would_escape_ends_it_at_once(few, out):
     assert model.asked <= 3
 
 
-def test_a_trial_that_failed_on_the_way_is_no_wrong_answer_and_run_again(few, out):
+def test_a_trial_with_an_error_is_not_a_wrong_answer_and_is_run_again(few, out):
     failing = ["content filter"]
 
     def script(request):
@@ -307,20 +307,3 @@ def test_a_trial_that_failed_on_the_way_is_no_wrong_answer_and_run_again(few, ou
     assert evaluation.waiting == []
     [found] = found_by(evaluation).values()
     assert not any(result.error for result in found)
-
-
-def test_busy_signals_in_one_row_are_no_finding(tmp_path, out, monkeypatch):
-    """Twelve answers of HTTP 429 used to read "baseline beat extended thinking, p < 0.001"."""
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    cases = write_lines(tmp_path / "easy.jsonl", EASY[:12])
-    busy = {"error": {"message": "insufficient quota", "code": "insufficient_quota"}}
-    with serve(SPEAKS["openai-chat"][0](), offline.reply) as server:
-        given = {"provider": ["openai:m"], "out": out, "base_url": f"{server.url}/v1"}
-        plan(cases, **given, concurrency=1).run()
-        server.canned = [Reply(400, busy) for _ in range(12)]
-        evaluation = plan(cases, **given, force=["first", "never"], concurrency=1)
-        evaluation.run()
-    said = report(evaluation.found())[-1].remark
-    none = "No difference is shown between force=never and force=first: +0 points on 0 cases"
-    assert none in said
-    assert "force=never: 12 of 12 runs ended in an error, not counted" in said

@@ -1,8 +1,6 @@
 """Scores and comparisons, by values."""
 
-import itertools
 import math
-from statistics import fmean
 
 import pytest
 from scipy.stats import binomtest
@@ -27,19 +25,13 @@ from think_agent.policies import Price
 # Scores.
 
 
-@pytest.mark.parametrize("trials", [1, 3])
-def test_trials_of_a_case_are_no_further_cases(trials):
-    score = Score([result(c, c != "a", trial=n) for c in "abcd" for n in range(trials)])
-    assert score.pass_k[0] == (0.75, wilson(3, 4))
-    assert (score.right, len(score.ran), len(score.by_case)) == (3 * trials, 4 * trials, 4)
-
-
 @pytest.mark.parametrize(
     ("right", "shares"),
     [
         ({"a": "RR", "b": "RR"}, [1.0, 1.0]),
         ({"a": "R-", "b": "-R"}, [0.5, 0.0]),
         ({"a": "RR", "b": "R-"}, [0.75, 0.5]),
+        ({"a": "RR--", "b": "RRRR"}, [0.75, 7 / 12, 0.5, 0.5]),  # by all draws of k of 4
         ({"a": "RRR", "b": "R"}, [1.0]),  # for as many trials as every case has
     ],
 )
@@ -51,17 +43,7 @@ def test_pass_k_by_hand(right, shares):
     assert Score(results).pass_k == [(share, wilson(2 * share, 2)) for share in shares]
 
 
-@pytest.mark.parametrize(("right", "trials"), [(0, 4), (3, 4), (4, 4), (2, 5)])
-def test_pass_k_is_the_share_of_draws_that_are_all_right(right, trials):
-    outcomes = [True] * right + [False] * (trials - right)
-    results = [result("a", outcome, trial=trial) for trial, outcome in enumerate(outcomes)]
-    for k, (share, _) in enumerate(Score(results).pass_k, 1):
-        all_right = [all(draw) for draw in itertools.combinations(outcomes, k)]
-        assert share == pytest.approx(fmean(all_right))
-    assert k == trials
-
-
-def test_an_error_on_the_way_is_in_no_share_and_no_average():
+def test_an_error_is_in_no_share_and_no_average():
     fine = result("a", True, model_calls=4, exit="signal", usage=Usage(1000, 100, 400))
     score = Score([fine, failed("b")], Price(input=2, output=10))
     assert (score.pass_k[0][0], score.ran, len(score.by_case)) == (1.0, [fine], 1)
@@ -209,7 +191,7 @@ def test_errors_alone_make_no_finding():
     assert finding.interval == (-1.0, 1.0)
 
 
-def test_what_a_script_does_is_never_tested_and_not_counted_among_the_tests():
+def test_a_script_is_never_tested_and_does_not_count_for_holm():
     model, other, script = Setting("openai:m"), Setting("openai:n"), Setting("offline:careful")
     results = results_of({model: "123456789", script: "1", other: "1"}, "1234567890")
     scripted, tested = findings(results)

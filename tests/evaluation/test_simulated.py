@@ -56,8 +56,8 @@ def sentences(evaluation: Evaluation) -> list[str]:
 
 
 def cause(evaluation: Evaluation) -> str:
-    [said] = [line for line in sentences(evaluation) if line.startswith("What made a difference")]
-    return re.sub(r"What made a difference: (.*?)(, as far .*)?\.", r"\1", said)
+    [lines] = [line for line in sentences(evaluation) if line.startswith("What made a difference")]
+    return re.sub(r"What made a difference: (.*?)(, as far .*)?\.", r"\1", lines)
 
 
 @pytest.mark.slow
@@ -76,7 +76,7 @@ def test_the_report_names_the_cause_that_is_there(tmp_path, effect):
 
 
 def main(chosen: list[str]) -> None:
-    """Each model 50 times; how often the cause was found, and whether that is too seldom."""
+    """Run each model 50 times, and exit with an error if the cause is found too seldom."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         cases = write_cases(folder / "cases.jsonl")
@@ -87,7 +87,7 @@ def main(chosen: list[str]) -> None:
                 found[cause(evaluated(folder, effect, seed, cases, "tests.support.simulated"))] += 1
             print(f"{effect:10} {dict(found)} ({time.perf_counter() - started:.0f} s)", flush=True)
             right = CAUSES[effect]
-            wrong = sum(times for said, times in found.items() if said not in (right, NO_CAUSE))
+            wrong = sum(times for text, times in found.items() if text not in (right, NO_CAUSE))
             too_often = binomtest(wrong, RUNS, 0.05, alternative="greater").pvalue < 0.01
             if too_often or found[right] < 0.8 * RUNS:
                 sys.exit(f"{effect}: the report names {dict(found)}, and the cause is {right}")

@@ -18,7 +18,7 @@ def failed(case, *, setting=FIRST, error="busy") -> Result:
 
 
 def results_of(right: dict[Setting, str], cases: str) -> dict[Setting, list[Result]]:
-    """One result for each letter in `cases`, right where the letter is one of the setting's."""
+    """One result for each letter in `cases`; it is right if the setting has that letter."""
     found = {}
     for setting, its in right.items():
         found[setting] = [result(case, case in its, setting=setting) for case in cases]

@@ -1,4 +1,4 @@
-"""Why did it do that? A transcript as data, as JSON and as one HTML page; other programs' runs.
+"""Why did it do that? Shows a transcript as data, JSON or an HTML page, and reads foreign runs.
 
 from think_agent.audit import report, to_html
 page = to_html(report(outcome.transcript, exit=outcome.exit))

@@ -1,11 +1,11 @@
 """A transcript as a trajectory of ATIF, the Agent Trajectory Interchange Format, and back.
 
-Rule 1: what ATIF has a field for stands in that field, so that other programs read our runs.
-Rule 2: each step holds the messages that it was made of, too (`extra`), so reading it back gives
-        the same run.
+Rule 1: if ATIF has a field for something, it goes there, so that other programs can read our runs.
+Rule 2: each step also keeps the messages it was made from (`extra`), so reading it back gives the
+        same run.
 
 Source: the RFC of Harbor (github.com/harbor-framework/harbor, rfcs/0001), version 1.8, and the
-package `atif`, whose models the tests hold a trajectory against.
+package `atif`. The tests validate trajectories with its models.
 """
 
 from collections.abc import Iterable
@@ -66,7 +66,7 @@ def _reply(reply: Assistant) -> Json:
     for call in reply.tool_calls:
         arguments = call.arguments
         if isinstance(arguments, str):
-            arguments = {"text": arguments}  # ATIF has objects alone
+            arguments = {"text": arguments}  # ATIF takes only objects
         calls.append({"tool_call_id": call.id, "function_name": call.name, "arguments": arguments})
     return {
         **_step("agent", reply.words, reply.at),

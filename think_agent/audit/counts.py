@@ -1,13 +1,13 @@
-"""What stands behind what in runs of other programs: counted, with intervals, as one table.
+"""Counts how many actions had a thought behind them in runs of other programs, as one table.
 
     print(markdown([table(read_log("runs.json"), ["book_*", "cancel_*"])]))
 
-Rule 1: what a run did is read by `Turn`, as our own runs are.
-Rule 2: a share stands with its 95 % Wilson interval.
+Rule 1: what a run did is read by `Turn`, like our own runs.
+Rule 2: each share has its 95 % Wilson interval.
 
 Limitations: the calls of one run are not independent of each other, so an interval over calls is
-too narrow. A thought before an act is a claim, not a cause; and that thoughts go with success, or
-do not, says nothing as long as hard tasks make a model think more.
+too narrow. A thought before an action is a claim, not a cause. Whether runs with thoughts succeed
+more often says nothing, because hard tasks make a model think more.
 """
 
 import json
@@ -31,20 +31,20 @@ REMARK = (
 )
 ROWS = {
     "behind": "{writes} behind a thought of their own turn",
-    "near": "{writes} with one since the last action, in any turn",
+    "near": "{writes} with a thought since the last action, in any turn",
     "reasoned": "{writes} with native reasoning in their reply",
-    "spoken": "{writes} with words in their reply",
+    "spoken": "{writes} with text in their reply",
     "thought": "runs with a thought in them",
-    "after done": "actions after a thought that said done",
-    "promise": "turns that ended in words after a thought that said go on",
+    "after done": "actions after a thought that said 'done'",
+    "promise": "turns that ended without a call after a thought that said 'more to do'",
     "repeat": "actions repeated, with the same result",
-    "failed": "actions that failed, by the log's word or with a result that begins with 'error'",
+    "failed": "actions that failed: the log says so, or the result begins with 'error'",
 }
 UNREAD = "what could not be read"
 
 
 def tools_of(runs: Iterable[Run]) -> set[str]:
-    """The names of the tools that ran, but for `think`."""
+    """The names of the tools that ran, without `think`."""
     names: set[str] = set()
     for run in runs:
         for message in run.messages:
@@ -54,8 +54,8 @@ def tools_of(runs: Iterable[Run]) -> set[str]:
 
 
 def count(runs: Sequence[Run], guarded: Sequence[str] = ()) -> dict[str, tuple[int, int]]:
-    """What there is to count, in words: how many, and of how many. Writes are the calls that ran of
-    `guarded` tools (patterns of their names); where none are given, all actions are counted.
+    """By the name of each row: how many, and of how many. Writes are the calls of `guarded` tools
+    (patterns of their names) that ran; without patterns, all actions are counted.
     """
     writes = "writes"
     if not guarded:
@@ -71,10 +71,10 @@ def count(runs: Sequence[Run], guarded: Sequence[str] = ()) -> dict[str, tuple[i
 
 
 def _of_run(run: Run, guarded: Sequence[str]) -> Iterator[tuple[str, bool]]:
-    """What is so in a run and what is not, by the keys of ROWS."""
+    """For each thing that is counted in a run: its key in ROWS, and whether it is true."""
     turns = Turn.all(run.messages)
     yield "thought", any(turn.thoughts for turn in turns)
-    unbroken = Turn()  # the same run, as one single turn
+    unbroken = Turn()  # the same run, read as one single turn
     for message in run.messages:
         if not isinstance(message, User):
             unbroken.add(message)
@@ -90,7 +90,7 @@ def _of_run(run: Run, guarded: Sequence[str]) -> Iterator[tuple[str, bool]]:
 
 
 def _of_turn(turn: Turn, guarded: Sequence[str]) -> Iterator[tuple[str, bool]]:
-    """What is so in a turn: of its repeats, and of its replies."""
+    """The same for a turn: its repeats, and its replies."""
     for times in turn.repeats.values():
         for place in range(times):
             yield "repeat", place > 0
@@ -111,7 +111,7 @@ def _of_turn(turn: Turn, guarded: Sequence[str]) -> Iterator[tuple[str, bool]]:
 
 
 def groups(runs: Sequence[Run], by: str) -> dict[str, list[Run]]:
-    """All runs, and those for each value of the fact `by`."""
+    """All runs, and the runs for each value of the fact `by`."""
     found = {"all": list(runs)}
     for run in runs:
         if by in run.facts:
@@ -120,7 +120,7 @@ def groups(runs: Sequence[Run], by: str) -> dict[str, list[Run]]:
 
 
 def table(log: Log, guarded: Sequence[str] = (), *, by: str = "reward") -> Section:
-    """What is counted, with intervals: of all runs, and for each value of the fact `by`."""
+    """The counts with their intervals, for all runs and for each value of the fact `by`."""
     header = ["what"]
     cells: dict[str, list[str]] = defaultdict(list)
     for name, runs in groups(log.runs, by).items():
@@ -128,7 +128,7 @@ def table(log: Log, guarded: Sequence[str] = (), *, by: str = "reward") -> Secti
         for what, share in count(runs, guarded).items():
             cells[what].append(_share(*share))
         cells[UNREAD].append(str(sum(len(run.unread) for run in runs)))
-    cells[UNREAD][0] = str(len(log.unread))  # of all, with the lines of no run
+    cells[UNREAD][0] = str(len(log.unread))  # of all, also lines that belong to no run
     rows = [[what, *shares] for what, shares in cells.items()]
     return Section(
         f"{words.counted(len(log.runs), 'run')} ({log.format or 'plain messages'})",

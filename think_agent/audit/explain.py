@@ -1,7 +1,7 @@
-"""Why the loop did what it did: planning is pure, so each step of a transcript can be planned anew.
+"""Says why the loop took each step. Planning is pure, so every step can be planned again.
 
-Limitations: an agent is asked what it would do now. Where its settings were others, its plan
-differs from what was recorded, and that is said (`as_recorded`).
+Limitations: it shows what this agent would do now. If its settings were different then, the plan
+differs from the record, and `as_recorded` says so.
 """
 
 from collections.abc import Iterable, Iterator
@@ -14,10 +14,10 @@ from ..turn import Turn
 
 
 class Explained(NamedTuple):
-    """Why a step of a run was what it was.
+    """Why a step of a run was taken.
 
-    `planned`: by whom, and what: by `next_step`, then by each policy that changed it. `came`: the
-    messages that came of it. `as_recorded`: an agent like this would have made messages like those.
+    `planned`: who planned which step: `next_step`, then each policy that changed it. `came`: the
+    messages that followed. `as_recorded`: do these messages fit the plan?
     """
 
     planned: tuple[tuple[str, Step], ...]
@@ -26,8 +26,8 @@ class Explained(NamedTuple):
 
 
 def explain(agent: Agent, transcript: Iterable[Message]) -> list[Explained]:
-    """Each step of a transcript, planned anew from what stood before it. While a turn is open, the
-    last one is what this agent would do next.
+    """Each step of a transcript, planned again from the messages before it. While a turn is open,
+    the last one is what this agent would do next.
     """
     explained: list[Explained] = []
     turn = Turn()
@@ -51,14 +51,14 @@ def explain(agent: Agent, transcript: Iterable[Message]) -> list[Explained]:
 
 
 def _by_step(transcript: Iterable[Message]) -> Iterator[list[Message]]:
-    """The messages of a transcript, step by step; what a person says stands at the end of one."""
+    """The messages of a transcript, step by step; a person's message is the last of its step."""
     recorded: list[Message] = []
     for message in transcript:
         recorded.append(message)
         if _is_request(message) or not isinstance(message, (User, Started)):
             yield recorded
             recorded = []
-    yield recorded  # of a run that was stopped in the middle of one
+    yield recorded  # the run may have stopped in the middle of a step
 
 
 def _is_request(message: Message) -> bool:
@@ -66,7 +66,7 @@ def _is_request(message: Message) -> bool:
 
 
 def _fits(step: Step, message: Message) -> bool:
-    """Is this the message, as far as it can be known, that comes of the step?"""
+    """Does this message fit the step, as far as that can be known?"""
     match step, message:
         case (
             (CallModel(tool_choice=planned), Assistant(tool_choice=found))

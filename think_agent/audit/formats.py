@@ -1,13 +1,12 @@
-"""What the logs of other programs look like: tables of formats, one reader for the rows of all.
+"""The log formats of other programs: tables of formats, and one reader for all their rows.
 
-Rule 1: a row is read by its own shape, never by the name of its format. So a log that was taken for
-        another one is read all the same, and a log that mixes two is read, too.
-Rule 2: what has no known shape is noted as unread, with its reason. Nothing is left out in silence.
-Rule 3: a log that is known but not read here is refused by its name.
+Rule 1: a row is read by its shape, never by the name of its format. So a log whose format was
+        guessed wrong is still read, and so is a log that mixes two formats.
+Rule 2: a row of unknown shape is listed as unread, with the reason. Nothing is left out in silence.
+Rule 3: a log of a known program that is not supported is refused by its name.
 
-Limitations: tokens, times and the names of models are not read. Left out on purpose: Claude Code's
-own bookkeeping (BOOKKEEPING), where a sub-agent's progress is a copy of what stands in that agent's
-own file.
+Limitations: tokens, times and model names are not read. Claude Code's own bookkeeping (BOOKKEEPING)
+is left out on purpose: a sub-agent's progress there is a copy of that agent's own file.
 """
 
 from collections.abc import Iterable, Iterator
@@ -17,9 +16,9 @@ from ..messages import Assistant, Json, ToolCall, ToolResult, User
 from ..wire.incoming import arguments_of
 from .runs import Said
 
-# The formats that are read, and the marks of their rows: a field that only they have, or the type
-# of a row or of a part of its content. The first format with a mark in a log is the log's; without
-# marks, it may be any.
+# The supported formats, and the marks of their rows: a field that only this format has, or the type
+# of a row or of a part of its content. A log has the first format of which it has a mark. Without
+# any mark it may be of any format.
 FORMATS = {
     "atif": {"step_id"},
     "claude-code": {"parentUuid", "isSidechain", "sessionId", "session_id"},
@@ -34,7 +33,7 @@ FORMATS = {
     "ollama": {"tool_name", "thinking"},
     "openai": {"tool_calls", "tool_call_id", "function_call"},
 }
-OTHERS = (  # logs that are known by fields that stand together, and are refused
+OTHERS = (  # logs that are refused, by fields that only occur together there
     ("Inspect", {"eval", "samples"}),
     ("tau2-bench", {"simulations", "tasks"}),
     ("mini-swe-agent", {"trajectory_format"}),
@@ -43,7 +42,7 @@ OTHERS = (  # logs that are known by fields that stand together, and are refused
     ("LangSmith", {"run_type", "inputs"}),
     ("OpenTelemetry", {"resourceSpans"}),
 )
-BOOKKEEPING = {  # types of rows in which Claude Code notes something for itself
+BOOKKEEPING = {  # types of rows that Claude Code writes for itself
     "agent-name",
     "ai-title",
     "attachment",
@@ -78,7 +77,7 @@ HIDDEN = "(reasoning that the log does not show)"
 
 
 def format_of(rows: Iterable[Any]) -> str:
-    """The format of a log; empty for rows that several formats write alike."""
+    """The format of a log; empty if its rows look the same in several formats."""
     found: set[str] = set()
     for row in rows:
         if isinstance(row, dict):
@@ -91,7 +90,7 @@ def format_of(rows: Iterable[Any]) -> str:
 
 
 def other_format(value: Any) -> str:
-    """The name of the program that wrote this, where it is known and not read here."""
+    """The name of the program that wrote this, if it is known but not supported."""
     if isinstance(value, dict):
         for name, fields in OTHERS:
             if fields <= value.keys():
@@ -103,7 +102,7 @@ def other_format(value: Any) -> str:
 
 
 def reply_of(row: Any) -> str:
-    """The id of the reply that a row is a part of, where the log gives it one."""
+    """The id of the reply that a row belongs to, if the log has one."""
     match row:
         case {"message": {"id": id}} | {"step_id": id}:
             return str(id)
@@ -115,7 +114,7 @@ def read_row(row: Any) -> Iterator[Said]:
     match row:
         case {"step_id": _, "source": str()}:
             yield from _read_step(row)
-        case (  # Claude Code speaks in the user's role, too
+        case (  # Claude Code writes in the user's role, too
             {"isMeta": True, "message": {"content": content}}
             | {"isCompactSummary": True, "message": {"content": content}}
         ):
@@ -139,7 +138,7 @@ def read_row(row: Any) -> Iterator[Said]:
 
 
 def _read_parts(row: Json, parts: Iterable[Json]) -> Iterator[Said]:
-    """What these parts of a row say: the other parts, then its text."""
+    """What the parts of a row say: first the other parts, then its text."""
     text = ""
     for part in parts:
         if part.get("type") in TEXTS:
@@ -156,7 +155,7 @@ def _read_parts(row: Json, parts: Iterable[Json]) -> Iterator[Said]:
 
 
 def _read_part(part: Json) -> Iterator[Said]:
-    """What a part says that is no text."""
+    """What a part says that is not text."""
     kind = part.get("type")
     if kind in REASONING:
         yield Assistant(thinking=_text(part) or HIDDEN)
@@ -172,7 +171,7 @@ def _read_part(part: Json) -> Iterator[Said]:
 
 
 def _beside(row: Json) -> Iterator[Json]:
-    """What stands beside the content of a row, as parts."""
+    """The fields beside the content of a row, as parts."""
     yield from _parts(row.get("refusal"))
     reasoning = _first(row, "reasoning_content", "reasoning", "thinking")
     if reasoning:
@@ -184,7 +183,7 @@ def _beside(row: Json) -> Iterator[Json]:
 
 
 def _read_step(row: Json) -> Iterator[Said]:
-    """What a step of ATIF says: a row like others, and the results of its calls."""
+    """What a step of ATIF says: it is a row like others, with the results of its calls."""
     if row.get("is_copied_context"):
         yield "a step that was copied from another trajectory"
         return
@@ -197,7 +196,7 @@ def _read_step(row: Json) -> Iterator[Said]:
 
 
 def _read_result(part: Json) -> Iterator[Said]:
-    """What a call gave, as text. Whether it failed is the log's word; else its text says it."""
+    """The result of a call. It failed if the log says so; if it says nothing, its text decides."""
     text = ""
     for piece in _parts(_first(part, "content", "output")):
         if isinstance(piece.get("text"), str):
@@ -205,14 +204,14 @@ def _read_result(part: Json) -> Iterator[Said]:
         else:
             yield f"a part of the type {piece.get('type')!r} in a result"
     failed = _first(part, "is_error", "tool_result_is_error")
-    if failed == "" and part.get("type") != "tool_result":  # of that, silence says that it worked
+    if failed == "" and part.get("type") != "tool_result":  # this one worked
         failed = text.lstrip().lower().startswith("error")
     id = str(_first(part, *CALL_ID))
     yield ToolResult(id, str(_first(part, "tool_name", "name")), text, bool(failed))
 
 
 def _parts(content: Any) -> list[Json]:
-    """A content as a list of parts; what is none becomes one that nobody knows."""
+    """A content as a list of parts; any other value becomes a part of unknown type."""
     match content:
         case None:
             return []
@@ -237,7 +236,7 @@ def _text(content: Any) -> str:
 
 
 def _first(part: Json, *names: str) -> Any:
-    """The first of these fields that has a value; an empty text where none has."""
+    """The first of these fields that has a value; an empty text if none has."""
     for name in names:
         if part.get(name) is not None:
             return part[name]

@@ -1,15 +1,15 @@
-"""The runs that another program left behind, read into our transcript.
+"""Reads the log of another program into runs of our message types.
 
     log = read_log("runs.json")
     log.runs[0].messages
 
-Rule 1: a file is JSON or JSON lines: a list of rows, an object that holds one
-        (`steps`, `messages`, `traj`, `input`), or a list or lines of these. What else such an
-        object holds (a reward, a task) is carried along as it stands, and never computed.
-Rule 2: what could not be read is said, with its run and row.
+Rule 1: a file is JSON or JSON lines: a list of rows, an object with such a list (`steps`,
+        `messages`, `traj`, `input`), or a list or lines of these. The other fields of such an
+        object (a reward, a task) are kept as they are, and never computed.
+Rule 2: what could not be read is listed, with its run and row.
 
-Limitations: a log does not tell what was forced, so thoughts count as volunteered, but for those
-that a call carries.
+Limitations: a log does not say what was forced, so thoughts count as volunteered, except those that
+a call carries.
 """
 
 import json
@@ -29,7 +29,7 @@ Rows = dict[int, Any]  # by number: of the line, or in their list
 
 
 class Log(NamedTuple):
-    """A file of runs. `format` is empty for rows that several formats write alike; `unread` is all
+    """A file of runs. `format` is empty if the rows look the same in several formats. `unread`: all
     that could not be read, each with its place.
     """
 
@@ -39,8 +39,8 @@ class Log(NamedTuple):
 
 
 def read_log(path: str | Path, format: str = "", thinks: Sequence[str] = ()) -> Log:
-    """The runs in a file. `format` is one of FORMATS, or empty: then the file says it itself.
-    `thinks` are tools whose calls are thoughts, besides `think`.
+    """The runs in a file. `format` is one of FORMATS, or empty: then it is recognized. `thinks` are
+    tools whose calls are thoughts, besides `think`.
 
     Raises FileError for a file that holds no run, or is of another format.
     """
@@ -61,14 +61,14 @@ def read_log(path: str | Path, format: str = "", thinks: Sequence[str] = ()) -> 
 
 
 def _places(runs: Iterable[Run]) -> Iterator[str]:
-    """What could not be read in these runs, each with its place."""
+    """All that could not be read in these runs, each with its place."""
     for number, run in enumerate(runs, 1):
         for row, what in run.unread:
             yield f"run {number}, row {row}: {what}"
 
 
 def is_transcript(path: str | Path) -> bool:
-    """Is this a transcript of this kit? Then one of its lines says so."""
+    """Is this a transcript of this kit? At least one of its lines has to be."""
     with Path(path).open("rb") as file:
         return any(not isinstance(read_line(line, 0), Unreadable) for line in file)
 
@@ -77,7 +77,7 @@ def is_transcript(path: str | Path) -> bool:
 
 
 def _values(data: bytes) -> tuple[Rows, list[str]]:
-    """The JSON of a file, one value or one a line, by line; and the lines that are none."""
+    """The JSON values of a file by their line, and a problem for each line that is no JSON."""
     text = data.decode("utf-8-sig")
     try:
         return {1: json.loads(text)}, []
@@ -98,8 +98,8 @@ def _values(data: bytes) -> tuple[Rows, list[str]]:
 
 
 def _runs(values: Iterable[tuple[int, Any]]) -> Iterator[tuple[Rows, Json]]:
-    """Each run: its rows and what else is said of it. Rows that stand by themselves are one run,
-    but for those of Claude Code's sub-agents, which are a run each.
+    """Each run: its rows, and its other fields. Rows that are not in an object are one run, but
+    each of Claude Code's sub-agents is a run of its own.
     """
     alone: dict[Any, Rows] = {}
     for number, value in values:
@@ -124,7 +124,7 @@ def _runs(values: Iterable[tuple[int, Any]]) -> Iterator[tuple[Rows, Json]]:
 
 
 def _logged(said: Any, facts: dict[Any, Any]) -> Iterator[tuple[Rows, Json]]:
-    """A run that is an object, its response with it, and the runs of its sub-agents."""
+    """A run that is an object, with its response, and the runs of its sub-agents."""
     rows = _rows(said, "user")
     for name in ("output", "response"):
         rows += _rows(facts.pop(name, None), "assistant")
@@ -134,7 +134,7 @@ def _logged(said: Any, facts: dict[Any, Any]) -> Iterator[tuple[Rows, Json]]:
 
 
 def _rows(content: Any, role: str) -> list[Any]:
-    """The rows in a field of a run: those of a conversation, or the response to it."""
+    """The rows in a field of a run: of a conversation, or of the response to it."""
     match content:
         case None:
             return []
@@ -150,7 +150,7 @@ def _rows(content: Any, role: str) -> list[Any]:
 
 
 def _run(rows: Rows, facts: Json, thinks: Sequence[str]) -> Run:
-    """The run that these rows are. Raises ValueError for a program that is not read here."""
+    """The run of these rows. Raises ValueError for a program that is not supported."""
     for value in (facts, *rows.values()):
         name = other_format(value)
         if name:
@@ -162,13 +162,13 @@ def _run(rows: Rows, facts: Json, thinks: Sequence[str]) -> Run:
             run.header = header
     for run.row, row in rows.items():
         match row:
-            case {"extra": {"think_agent": list(kept)}}:  # a step of it has its messages
+            case {"extra": {"think_agent": list(kept)}}:  # each step keeps its messages
                 run.messages += [from_json(message) for message in kept]
                 continue
         try:
             for said in read_row(row):
                 run.add(said, reply_of(row))
-        except (AttributeError, KeyError, TypeError):  # whatever stands where something else should
+        except (AttributeError, KeyError, TypeError):  # a value of another type than expected
             run.add("a row of a broken form")
     run.end()
     return run

@@ -1,14 +1,13 @@
-"""The audit as one HTML page: it needs no network, runs no script, and can be mailed or printed.
+"""Makes the HTML page of an audit. It needs no network, runs no script and can be printed.
 
-Rule 1: text becomes markup in the templates alone, where jinja2 escapes all of it, after `sanitize`
-        has written control characters out (`_finalize`): no text of a model or a tool can be
-        anything but text. Nothing here makes markup.
-Rule 2: the page says so itself: its content security policy allows its own style sheet, and no
-        script, image or request.
+Rule 1: only the templates make markup. There `sanitize` writes control characters out and jinja2
+        escapes every text (`_finalize`). So what a model or a tool wrote can only be text.
+Rule 2: the content security policy of the page allows its own style sheet, and no script, image or
+        request.
 Rule 3: what is shown by place or color is also said in words, for screen readers and for paper.
-Rule 4: the story stands first: a line for each decision. What led to it is one click away.
+Rule 4: the story comes first: one line for each decision. One click opens what led to it.
 
-The look is in page.css, the structure in the templates; this module prepares what they show.
+The look is in page.css, the structure in the templates. This module prepares what they show.
 """
 
 import json
@@ -24,8 +23,8 @@ from .report import Note, Report, Step, Turn
 
 
 def chapters(turn: Turn) -> list[list[Step | Note]]:
-    """The entries of a turn, by the decisions that they led to: these are of the last step in each.
-    The last chapter may have none.
+    """The entries of a turn, cut after each step with a decision. The last chapter may have no
+    decision.
     """
     found: list[list[Step | Note]] = [[]]
     for entry in turn.entries:
@@ -41,7 +40,7 @@ def to_html(report: Report) -> str:
 
 
 def rendered(file: str, **shown: Any) -> str:
-    """The page that a template makes of what it shows."""
+    """The page that a template makes of these values."""
     page: str = _templates().get_template(file).render(words=words, **shown)
     return page.lstrip()
 
@@ -67,7 +66,7 @@ def _templates() -> Any:
 
 
 def _finalize(value: object) -> object:
-    """What `{{ value }}` shows, before it is escaped; markup is what the template itself made."""
+    """What `{{ value }}` shows, before it is escaped; markup of the template itself is kept."""
     return value if hasattr(value, "__html__") else sanitize(str(value))
 
 

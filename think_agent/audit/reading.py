@@ -1,8 +1,8 @@
-"""A transcript read to look at it, whatever state the file is in.
+"""Reads a transcript for an audit, even if the file is damaged.
 
-Rule 1: whatever can be shown is shown. A line that cannot be read is an entry of its own, also the
-        last one, which may be torn: an audit is made when something went wrong.
-        (The reader that goes on with a run, transcript.py, is strict.)
+Rule 1: everything that can be read is shown, because an audit is made when something went wrong. A
+        line that cannot be read, such as a half-written last one, is an entry of its own.
+        (transcript.py, which resumes runs, is strict.)
 """
 
 import json
@@ -17,7 +17,7 @@ from ..transcript import VERSION
 
 @dataclass(frozen=True)
 class Unreadable:
-    """A line of the file that is no message: its number, its text and what is wrong with it."""
+    """A line of the file that is no message: its number, its text and the problem."""
 
     line: int
     raw: str
@@ -28,7 +28,7 @@ Entry = Message | Unreadable
 
 
 class Record(NamedTuple):
-    """What a file holds: its header, its entries and what is wrong with it."""
+    """The content of a file: its header, its entries, and warnings about the file."""
 
     header: Json
     entries: tuple[Entry, ...]
@@ -36,8 +36,8 @@ class Record(NamedTuple):
 
 
 def read(path: str | Path) -> Record:
-    """Read a transcript, whatever its state. Raises TranscriptError when there is no such file, or
-    nothing in it can be read.
+    """Read a transcript, damaged or not. Raises TranscriptError if the file is missing, or if no
+    line of it can be read.
     """
     try:
         lines = Path(path).read_bytes().split(b"\n")
@@ -63,7 +63,7 @@ def read(path: str | Path) -> Record:
 
 
 def read_line(line: bytes, number: int) -> Json | Entry:
-    """A header, as a dict, a message, or what cannot be read."""
+    """A header (a dict), a message, or Unreadable."""
     try:
         found: Json = json.loads(line)
         if found["type"] == "transcript":

@@ -1,16 +1,16 @@
-"""Redaction: a run without what is not for every reader.
+"""Redaction hides the values of named fields everywhere in a run.
 
-Rule 1: a field is named as a tool or the model writes it (`order_id`); `orderId`, `Order ID` and
-        `order-id` are the same field. The messages' own fields (`text`, `thinking`, `reason`) are
-        no such fields: a tool may have an argument of that name, and it alone is hidden.
-Rule 2: every field of every message is walked. The value of a hidden field is removed where it
-        stands, and wherever else it occurs: in any text, JSON or not, and inside a longer word.
-Rule 3: what cannot be looked into is left out whole, and that is said: a provider's own form of a
-        reply, a line that cannot be read.
+Rule 1: a field has the name that a tool or the model gave it (`order_id`); `orderId`, `Order ID`
+        and `order-id` are the same field. The messages' own fields (`text`, `thinking`, `reason`)
+        do not count: if a tool has an argument of that name, only that argument is hidden.
+Rule 2: every field of every message is searched. The value of a hidden field is removed from that
+        field and from every other place: from any text, JSON or not, and from inside a word.
+Rule 3: what cannot be searched is left out whole, with a warning: a provider's own form of a reply,
+        a line that cannot be read.
 
-Limitations: a value is known as it is written (also as JSON, HTML or a URL escapes it). In other
-words, or cut in two by a line break, it is not found. One of fewer than three characters is removed
-in its field alone.
+Limitations: a value is found as it is written (also as JSON, HTML or a URL escapes it). In other
+words, or cut in two by a line break, it is not found. A value of fewer than three characters is
+removed only from its own field.
 """
 
 import html
@@ -28,7 +28,7 @@ from .reading import Entry
 
 REDACTED = "[redacted]"
 SHORTEST_VALUE = 3  # characters; removing every "1" and "ok" would remove the run
-OPAQUE = {  # fields in which values cannot be looked for
+OPAQUE = {  # fields that cannot be searched for values
     "native": "what a provider keeps of a reply in its own form",
     "raw": "a line that cannot be read",
 }
@@ -42,12 +42,12 @@ VALUE = re.compile(
 
 
 class Redaction:
-    """Hides `fields`. `entries` are where their values are looked for."""
+    """Hides `fields`. Their values are collected from `entries`."""
 
     def __init__(self, fields: Iterable[str], entries: Iterable[Entry]) -> None:
         self._fields = {_plain(name): name for name in fields}
         self._missing = dict(self._fields)  # not found yet
-        self._left_out: set[str] = set()  # what could not be looked into
+        self._left_out: set[str] = set()  # what could not be searched
         self._values: dict[int, set[str]] = defaultdict(set)  # in lower case, by their length
         spellings = "|".join(r"[\s_-]?".join(map(re.escape, name)) for name in self._fields)
         self._named = re.compile(rf"(?i)(?<![a-z0-9])({spellings})[\\\"'\s]*[:=>]\s*")
@@ -55,14 +55,14 @@ class Redaction:
             self.hide(entry)
 
     def warnings(self) -> Iterator[str]:
-        """What could not be done: fields that hid nothing, and what was left out."""
+        """What could not be done: fields that were not found, and what was left out."""
         for name in self._missing.values():
-            yield f"There is no field {name} to redact, so nothing was hidden by that name."
+            yield f"There is no field {name} to redact, so nothing was hidden under that name."
         for what in sorted(self._left_out):
-            yield f"Left out whole, for hidden values cannot be looked for in it: {what}."
+            yield f"Left out whole, because it cannot be searched for hidden values: {what}."
 
     def hide(self, value: Any) -> Any:
-        """The same without what is to be hidden: of a text, a message, a report."""
+        """A text, a message or a report without the hidden fields and values."""
         if not self._fields:
             return value
         match value:
@@ -79,17 +79,17 @@ class Redaction:
         return value
 
     def _changed(self, value: Any) -> Iterator[tuple[str, Any]]:
-        """The fields of a message, or of the report, without what is to be hidden."""
+        """The fields of a message or a report, without what is hidden."""
         for each in fields(value):
             old = getattr(value, each.name)
             if each.name in OPAQUE and old is not None:
                 self._left_out.add(OPAQUE[each.name])
                 yield each.name, REDACTED
-            elif not isinstance(old, int | float):  # figures of the report, and tokens
+            elif not isinstance(old, int | float):  # counts of the report, and tokens
                 yield each.name, self.hide(old)
 
     def _item(self, name: str, value: Any) -> Any:
-        """The value of a field, or of a key, without what is to be hidden."""
+        """The value of a field or a key, without what is hidden."""
         field = _plain(name)
         if field not in self._fields or value in ("", None):
             return self.hide(value)
@@ -97,7 +97,7 @@ class Redaction:
         return REDACTED
 
     def _add(self, field: str, value: Any) -> None:
-        """Note all values inside the value of a hidden field."""
+        """Remember every value inside the value of a hidden field."""
         self._missing.pop(field, None)
         if isinstance(value, dict):
             value = list(value.values())
@@ -110,7 +110,7 @@ class Redaction:
                     self._values[len(spelling)].add(spelling.lower())
 
     def _masked(self, text: str) -> str:
-        """A text without the hidden fields that it names, and without hidden values."""
+        """A text without hidden fields and hidden values."""
         pieces: list[str] = []
         last = 0
         for name in self._named.finditer(text):
@@ -121,7 +121,7 @@ class Redaction:
         return "".join([*pieces, self._without_values(text[last:])])
 
     def _add_named(self, field: str, value: re.Match[str]) -> int:
-        """Note the value of a field that a text names; where it ends."""
+        """Remember the value of a field that a text names. Returns where the value ends."""
         if value["nested"]:
             found = json_at(value.string, value.start())
             if found:
@@ -149,12 +149,12 @@ class Redaction:
 
 
 def _plain(name: str) -> str:
-    """A name as all its spellings have it."""
+    """A name without what its spellings differ in."""
     return re.sub(r"[\s_-]", "", name).lower()
 
 
 def _spellings(text: str) -> set[str]:
-    """A value as texts may hold it: as it is, and as JSON, HTML and URLs escape it."""
+    """All spellings of a value in texts: as it is, and escaped for JSON, HTML and URLs."""
     escaped = json.dumps(text)[1:-1]
     twice = json.dumps(escaped)[1:-1]
     return {text, escaped, twice, json_text(text)[1:-1], html.escape(text), quote(text)}

@@ -1,14 +1,14 @@
-"""A run as data, and how it is made of a transcript: what the audit shows, in whatever form.
+"""Makes a Report of a transcript: the data that every form of the audit shows.
 
 Rule 1: `report` is a pure function, messages in and a Report out: no file, no clock.
-Rule 2: nothing is decided here. What a thought covers, how it came, whether a call may have
-        happened before and what a turn comes to is turn.py's word.
-Rule 3: nothing is left out. Every start, crash, repeat, verdict, check and refusal stands in its
-        place, and so does what could not be read; each step holds its messages.
-Rule 4: a report is redacted as a whole, when it is made. No way of showing it can forget that.
+Rule 2: nothing is decided here. turn.py says what a thought covers, how it came about, whether a
+        call may have happened before, and how a turn ends.
+Rule 3: nothing is left out. Every start, crash, repeat, verdict, check and refusal is in its place,
+        and so is every line that could not be read. Each step holds its messages.
+Rule 4: a report is redacted as a whole, when it is made. So no form of it can forget to redact.
 
-Limitations: what the transcript does not say. How long a turn took stands in its figures; how long
-a single step did, only the times of its messages tell.
+Limitations: it knows only what the transcript says. It has the duration of a turn, but for a single
+step only the times of its messages.
 """
 
 from collections import Counter
@@ -42,13 +42,13 @@ from . import words
 from .reading import Entry, Unreadable
 from .redaction import Redaction
 
-Answer = ToolResult | Started | Verdict  # what is about a call
+Answer = ToolResult | Started | Verdict  # messages about one call
 
 
 @dataclass
 class Note:
-    """What happened to a call, or between the steps, in words. `entry` is the message that says so;
-    a crash left none. `is_warning`: it is bad news, such as a call that may have happened twice.
+    """An event of a call, or between steps, as text. `entry` is its message; a crash leaves none.
+    `is_warning`: it is bad news, such as a call that may have happened twice.
     """
 
     text: str
@@ -58,13 +58,13 @@ class Note:
 
 @dataclass
 class Call:
-    """A call and what came of it. A think call is a thought, and any other may carry one: `text`
-    and `should_continue` (None: missing or unreadable) are that one's.
+    """A call and its result. A think call is a thought, and any other call may carry one: `text`
+    and `should_continue` (None: missing or unreadable) belong to that thought.
 
-    `thought` is its number, counted through the report, else that of the thought which the call
-    stands behind, and `how` that one came is a key of `words.HOW`. `decision`: it changes
-    something, or somebody judged it; a look-up is none. `arguments` are those that it was run with.
-    `status` is a key of `words.STATUS`, `events` stand in their order.
+    `thought` is the number of that thought in the report, or of the thought behind the call. `how`
+    says how it came about (a key of `words.HOW`). `decision`: the call changes something, or was
+    judged; a look-up is no decision. `arguments` are the ones it was run with. `status` is a key
+    of `words.STATUS`. `events` are in order.
     """
 
     call: ToolCall
@@ -81,7 +81,7 @@ class Call:
 
 @dataclass
 class Step:
-    """One model call and what came of it: its reply, and what was made of the calls in it."""
+    """One model call: its reply, and what happened to the calls in it."""
 
     number: int
     reply: Assistant
@@ -89,12 +89,12 @@ class Step:
 
     @property
     def events(self) -> list[Note]:
-        """What happened to its calls, in their order."""
+        """The events of its calls, in order."""
         return [event for call in self.calls for event in call.events]
 
     @property
     def warnings(self) -> Iterator[str]:
-        """What somebody who checks the run should not miss, beside the events."""
+        """What a reader should not miss, besides the events."""
         reply = self.reply
         if reply.stop_reason == "malformed":
             yield f"The reply could not be read: {reply.mistake}"
@@ -112,9 +112,9 @@ class Step:
 
 @dataclass
 class Turn:
-    """What came of one request of a person. `request` is None when the transcript does not begin
-    with one; `exit` is None when the turn has not ended, and `answer` empty when it gave none.
-    `cause`: why its last reply broke off; empty where it did not. `figures`: its last line.
+    """One request of a person, and the work on it. `request` is None if the transcript begins
+    without one, `exit` is None if the turn has not ended, `answer` is empty if there is none.
+    `cause`: why the last reply broke off; empty if it did not. `figures`: the line of counts.
     """
 
     request: User | None = None
@@ -127,7 +127,7 @@ class Turn:
 
 @dataclass
 class Report:
-    """A whole transcript. `figures`: what all turns come to, by name; `problems`: of the file."""
+    """A whole transcript. `figures`: counts over all turns, by name; `problems`: of the file."""
 
     header: Json
     figures: Json
@@ -136,7 +136,7 @@ class Report:
 
     @property
     def warnings(self) -> Iterator[tuple[int | None, str]]:
-        """Everything worth a look, each with the number of its step (None: the file, or a turn)."""
+        """All warnings, each with the number of its step (None: of the file or of a turn)."""
         for text in self.problems:
             yield None, text
         for turn in self.turns:
@@ -169,11 +169,11 @@ def report(
     redact: Iterable[str] = (),
     guarded: Sequence[str] = ("*",),
 ) -> Report:
-    """The report of a transcript: `report(outcome.transcript, exit=outcome.exit)`, or of what
-    `audit.read` found in a file.
+    """The report of a transcript: `report(outcome.transcript, exit=outcome.exit)`, or of the
+    entries that `audit.read` found in a file.
 
-    `redact` names the fields to hide (`redaction.py`). `guarded` are patterns of the tools whose
-    calls are decisions (`"book_*"`), where neither starts nor the header say which only read.
+    `redact` names the fields to hide (`redaction.py`). `guarded` are patterns of tools whose calls
+    are decisions (`"book_*"`), if neither starts nor the header say which tools only read.
     """
     header = header or {}
     builder = _Builder(header, entries, guarded)
@@ -188,7 +188,7 @@ def report(
 
 
 class _Builder:
-    """Takes entry after entry; steps and thoughts are counted through all turns."""
+    """Takes one entry after the other; steps and thoughts are numbered through all turns."""
 
     def __init__(self, header: Json, entries: Iterable[Entry], guarded: Sequence[str]) -> None:
         self.turns: list[Turn] = []
@@ -198,13 +198,13 @@ class _Builder:
         self._reading = Reading()
         self._models: dict[str, None] = {}  # a set that keeps its order
         self._actions: list[Action] = []
-        self._number_of: dict[int, int | None] = {}  # of the thoughts that were read, by identity
+        self._number_of: dict[int, int | None] = {}  # number of each thought, by its identity
         self._steps = count(1)
         self._numbers = count(1)
         self._open: list[Call] = []  # no result yet
 
     def add(self, entry: Entry) -> None:
-        """Go on with the next entry: in its turn, step and call."""
+        """Add the next entry to its turn, step and call."""
         self._begin(entry)
         if isinstance(entry, Answer):
             for call in self._open:
@@ -228,7 +228,7 @@ class _Builder:
                 turn.entries.append(_in_words(entry))
 
     def _begin(self, entry: Entry) -> None:
-        """A person's message begins a turn; any other message opens the one that has ended."""
+        """A person's message begins a turn. Any other message reopens a turn that has ended."""
         ended = self._reading.ended
         is_request = isinstance(entry, User) and entry.kind == "person"
         if is_request or not self.turns:
@@ -239,7 +239,7 @@ class _Builder:
             self.turns[-1].entries.append(Note(text, ended))
 
     def _call(self, call: ToolCall) -> Call:
-        """A call of which nothing is known yet but what the model wrote."""
+        """A new call, as the model wrote it."""
         shown = Call(call, self._is_decision(call.name), think.bare(call).arguments)
         if call.name == THINK_NAME:
             shown.how = "volunteered"
@@ -252,13 +252,13 @@ class _Builder:
         return shown
 
     def _is_decision(self, name: str) -> bool:
-        """Does this tool change something? Where starts are noted, its start will say it."""
+        """Does this tool change something? If starts are recorded, only a start says so."""
         if self._has_starts or name == THINK_NAME:
             return False
         return name not in self._read_only and fits(name, self._guarded)
 
     def _answer(self, call: Call, answer: Answer) -> None:
-        """Go on with what is said about a call."""
+        """Add a message about a call."""
         self._stand(call)
         self._reading.add(answer)
         match answer:
@@ -280,14 +280,14 @@ class _Builder:
         call.events.append(event)
 
     def _stand(self, call: Call) -> None:
-        """Say behind which thought a call stands that is next."""
+        """Find the thought behind the call that is next."""
         behind = self._reading.thought_behind(call.call)
         if behind and not call.how:
             call.thought = self._number_of[id(behind)]
             call.how = behind.how
 
     def _start(self, call: ToolCall, started: Started) -> Note:
-        """A call is run: again, if the same call was started before, without a result."""
+        """A call is run. It is run again if the same call was started before without a result."""
         under = ""
         if started.key:
             under = f" under the idempotency key {started.key}"
@@ -313,21 +313,21 @@ class _Builder:
         return Note(call.status, result)
 
     def _leave_open(self) -> None:
-        """Calls that get no result any more."""
+        """These calls will get no result."""
         for call in self._open:
             self._stand(call)
             self._leave(call)
         self._open = []
 
     def _leave(self, call: Call) -> None:
-        """Something else follows: a call that was started last has not returned."""
+        """If a call's last event is its start, it has not returned."""
         if call.events and isinstance(call.events[-1].entry, Started):
             call.events.append(
-                Note("the run was stopped inside it: it may have happened", is_warning=True)
+                Note("the run stopped during this call: it may have happened", is_warning=True)
             )
 
     def end(self, exit: str | None) -> None:
-        """Nothing follows in this turn; `exit` is how it ended, where the caller knows."""
+        """The turn is over; `exit` is how it ended, if the caller knows."""
         if not self.turns:
             return
         self._leave_open()
@@ -343,7 +343,7 @@ class _Builder:
         self._actions += reading.actions
 
     def figures(self) -> Json:
-        """What all turns come to."""
+        """The counts over all turns."""
         came_about = Counter(action.how or "none" for action in self._actions)
         return {
             "models": [name for name in self._models if name],
@@ -354,12 +354,12 @@ class _Builder:
 
 
 def fits(name: str, patterns: Iterable[str]) -> bool:
-    """Does the name of a tool fit one of the patterns (`"book_*"`)?"""
+    """Does the name of a tool match one of the patterns (`"book_*"`)?"""
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def _in_words(entry: Entry) -> Note:
-    """An entry that stands by itself, whether or not it should."""
+    """The note for an entry that belongs to no step."""
     match entry:
         case User(text=text):
             return Note(f"The kit said: {text}", entry)

@@ -1,10 +1,10 @@
-"""A run of another program, put together from what its rows say.
+"""Puts a run of another program together from what its rows say.
 
-Rule 1: results belong to calls by their id and are read in the order of the calls, wherever they
-        stand. Where there are no ids, a result answers the first call of its name without one.
-Rule 2: what rows say of a reply one after the other is one reply, unless the log gives them ids
-        that differ. (A model speaks again only when it has been answered.)
-Rule 3: what could not be read is noted, with its row: also calls without a result, and results
+Rule 1: a result is matched to its call by id, wherever it stands, and results come in the order of
+        their calls. Without ids, a result belongs to the first open call of its name.
+Rule 2: neighboring rows of a model are one reply, unless the log gives them different ids. (A model
+        writes a second reply only after it got an answer.)
+Rule 3: what could not be read is listed with its row. So are calls without a result, and results
         without a call.
 """
 
@@ -17,16 +17,16 @@ from ..messages import THINK_NAME, Assistant, Json, Message, ToolCall, ToolResul
 from ..text import json_text
 
 Said = User | Assistant | ToolResult | Json | str
-"""What a row says: a message, what the model was told before it began, what could not be read."""
+"""What a row says: a message, the instructions for the model, or what could not be read."""
 Parts = list[tuple[int, Assistant]]  # of a reply, each with its row
 
 
 class Run:
-    """One run of a log. `row` is the number of the row that is read, `thinks` are the tools whose
-    calls are thoughts.
+    """One run of a log. `row` is the number of the current row. Calls of the tools in `thinks` are
+    thoughts.
 
-    `header` is what the model was told, as in a transcript of ours, `facts` what else the log says.
-    `unread`: what could not be read, each with its row.
+    `header` has the instructions, as in our own transcripts. `facts` are the other fields of the
+    log. `unread`: all that could not be read, each with its row.
     """
 
     def __init__(self, facts: Json, thinks: Sequence[str]) -> None:
@@ -42,7 +42,7 @@ class Run:
         self._numbers = count(1)
 
     def add(self, said: Said, reply: str = "") -> None:
-        """Go on with what a row says; `reply` is the id of its reply, where the log has one."""
+        """Add what a row says; `reply` is the id of its reply, if the log has one."""
         match said:
             case User():
                 self._said.append(said)
@@ -62,7 +62,7 @@ class Run:
                 self.header["instructions"] = _joined([before, said["instructions"]])
 
     def end(self) -> None:
-        """All rows are read: make the messages of them."""
+        """All rows are read: make the messages."""
         for said in self._said:
             if isinstance(said, User):
                 self.messages.append(said)
@@ -73,7 +73,7 @@ class Run:
                 self.add(f"a result without a call: {result.call_id!r}")
 
     def _end_reply(self, parts: Parts) -> None:
-        """A reply, and the results of its calls in their order."""
+        """A reply, and the results of its calls in order."""
         calls: list[ToolCall] = []
         results: list[Message] = []
         for self.row, part in parts:
@@ -86,7 +86,7 @@ class Run:
         self.messages += [Assistant(text, thinking, tuple(calls), stop_reason), *results]
 
     def _as_ours(self, call: ToolCall) -> ToolCall:
-        """A call with an id; a call that is a thought, in the form of ours."""
+        """The call with an id; a call that is a thought becomes a call of `think`."""
         if not call.id:
             call = replace(call, id=f"call_{next(self._numbers)}")
         if call.name not in self._thinks:
@@ -97,7 +97,7 @@ class Run:
         return replace(call, name=THINK_NAME, arguments=arguments)
 
     def _results_of(self, call: ToolCall, ours: ToolCall) -> list[ToolResult]:
-        """The result of a call, where there is one; `ours` is that call as it is read."""
+        """The result of a call, if there is one; `ours` is the call as our message has it."""
         for key in (call.id, call.name, ""):
             if self._results[key]:
                 _, result = self._results[key].pop(0)

@@ -1,7 +1,6 @@
-"""The words for what happened in a run. The console, the audit and the spans all take them here.
+"""The wording for what happened in a run, shared by the console, the audit and the spans.
 
-Rule 1: a code is what programs compare (`exit="limit"`); its words are for people, and stand here
-        alone.
+Rule 1: programs compare codes (`exit="limit"`). The text for people is only here.
 Rule 2: a code that is not in a table (a file may hold anything) is shown as it is.
 """
 
@@ -18,7 +17,7 @@ EXITS = {  # how a turn ended: in short, and as a sentence
     "silence": ("– ended by silence", "The model called no tool; its text is the answer."),
     "unmet": (
         "✗ NOT MET",
-        "The model said that it is done; a check says what is missing.",
+        "The model said that it was done; a check says what is missing.",
     ),
     "limit": ("✗ stopped at a limit", "A limit was reached; no tool could be called any more."),
     "budget": ("✗ out of budget", "The budget of tokens or money was used up."),
@@ -27,16 +26,16 @@ EXITS = {  # how a turn ended: in short, and as a sentence
     "needs_human": ("… waits for a person", "Paused: a person has to decide."),
     "refused": ("✗ refused", "The model, or its provider, refused."),
     "truncated": ("✗ cut off", "The reply broke off; nothing of it was acted on."),
-    "empty": ("✗ no answer", "The model had no words, not even after a nudge."),
-    "invalid_answer": ("✗ no valid answer", "The answer is not of the form that was asked."),
+    "empty": ("✗ no answer", "The model gave no text, not even after a nudge."),
+    "invalid_answer": ("✗ no valid answer", "The answer does not have the required form."),
 }
 CAUSES = {  # why a reply broke off: its `cause`, or else its stop reason
     "max_tokens": "it hit the output limit",
     "pause_turn": "its provider paused it",
     "deadline": "a limit of the run was reached in the middle of it",
 }
-REGULAR = ("signal", "silence")  # exits that come with an answer
-HOW = {  # how a thought came, as in "a … thought"
+REGULAR = ("signal", "silence")  # exits with an answer
+HOW = {  # how a thought came about
     "forced": "forced by tool choice",
     "schema": "forced by schema",
     "carried": "carried by the call",
@@ -44,7 +43,7 @@ HOW = {  # how a thought came, as in "a … thought"
     "volunteered": "volunteered",
     "none": "behind none",
 }
-STATUS = {  # of a call
+STATUS = {  # what happened to a call
     "done": "✓ done",
     "failed": "✗ failed",
     "refused": "✗ refused, not run",
@@ -62,7 +61,7 @@ REFUSED = {  # why a call was refused, by its code
     "failed": "a call before it failed",
     "stopped": "the run was stopped before it",
 }
-ASKED = {  # by a tool choice that names no tool
+ASKED = {  # what a tool choice without a name asks of the model
     "auto": "free to choose",
     "required": "told to call a tool",
     "none": "asked for closing words, without tools",
@@ -71,7 +70,7 @@ DECIDED = {"yes": "approved", "no": "denied", "quit": "stopped"}
 
 
 def status(result: ToolResult) -> str:
-    """What became of a call: a key of STATUS."""
+    """What happened to a call: a key of STATUS."""
     if result.refused:
         return "refused"
     if result.in_doubt:
@@ -85,7 +84,7 @@ def refusal(code: str) -> str:
 
 
 def asked(source: Assistant | CallModel) -> str:
-    """What the tool choice of a reply, or of the step before it, asks, as in "the model was …"."""
+    """What the tool choice of a reply, or of the step before it, asked: "the model was …"."""
     choice = source.tool_choice
     if isinstance(choice, Force):
         return f"told to call {choice.name}"
@@ -93,7 +92,7 @@ def asked(source: Assistant | CallModel) -> str:
 
 
 def decided(verdict: Verdict) -> str:
-    """A decision, and who or what made it (a rule is not a person, so it goes by its own name)."""
+    """A decision, and the person or the rule that made it."""
     text = DECIDED.get(verdict.decision, verdict.decision)
     if verdict.arguments is not None:
         text += " with other arguments"
@@ -105,20 +104,20 @@ def decided(verdict: Verdict) -> str:
 
 
 def checked(check: Checked) -> str:
-    """What a check found: `✓ name`, or `✗ name: what is missing`."""
+    """The result of a check: `✓ name`, or `✗ name: what is missing`."""
     if check.missing is None:
         return f"✓ {check.name}"
     return f"✗ {check.name}: {check.missing}"
 
 
 def behind(came_about: Mapping[str, int]) -> str:
-    """How the thoughts came that actions stand behind: `1 forced by tool choice, 2 …`."""
+    """How the thoughts behind the actions came about: `1 forced by tool choice, 2 …`."""
     parts = [f"{number} {HOW[code]}" for code, number in came_about.items()]
     return ", ".join(parts) or "none"
 
 
 def gave(result: str, arguments: Json | str | None) -> str:
-    """What matters of a result, beside the `arguments` of its call."""
+    """What is new in a result, compared with the `arguments` of its call, on one line."""
     data = json_value(result)
     if data is None:
         data = result
@@ -127,8 +126,8 @@ def gave(result: str, arguments: Json | str | None) -> str:
 
 
 def brief(data: object, known: Collection[object] = ()) -> str:
-    """What matters of a result, or of arguments, on one line: the values of an object, but for
-    empty ones and those `known` already; text as it is.
+    """A result, or arguments, on one line: text as it is; of an object the values that are not
+    empty and not `known` already.
     """
     if isinstance(data, str):
         return shorten(data)
@@ -141,7 +140,7 @@ def brief(data: object, known: Collection[object] = ()) -> str:
 
 
 def _fact(name: str, value: object, known: Collection[object]) -> str:
-    if isinstance(value, bool):  # it is never known: True equals 1
+    if isinstance(value, bool):  # not looked up in `known`, where 1 equals True
         return name if value else f"{name}: no"
     if value in (None, "", [], {}) or value in known:
         return ""
@@ -153,7 +152,7 @@ def _fact(name: str, value: object, known: Collection[object]) -> str:
 
 
 def tokens(usage: Usage) -> str:
-    """Tokens in words; empty where none were counted."""
+    """Token counts as text; empty if none were counted."""
     if not (usage.input_tokens or usage.output_tokens):
         return ""
     about = "about " if usage.estimated else ""
@@ -162,7 +161,7 @@ def tokens(usage: Usage) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A time span as a person says it; empty when it is unknown (0)."""
+    """A time span as text; empty if it is unknown (0)."""
     if not seconds:
         return ""
     if seconds < 0.05:
@@ -174,7 +173,7 @@ def duration(seconds: float) -> str:
 
 
 def joined(*facts: str) -> str:
-    """What is known of these facts, on one line."""
+    """The facts that are not empty, on one line."""
     return " · ".join(fact for fact in facts if fact)
 
 
@@ -186,15 +185,15 @@ def ended(exit: str | None) -> str:
 
 
 def why_ended(exit: str | None, cause: str = "") -> str:
-    """How a turn ended, in sentences, with the `cause` for which a reply broke off; empty for what
-    has none.
+    """How a turn ended, in sentences, with the `cause` if a reply broke off. Empty for an exit that
+    is not in EXITS.
     """
     text = EXITS[exit][1] if exit in EXITS else ""
     return f"{text} The cause: {cause}." if cause else text
 
 
 def cause(reply: Assistant | None) -> str:
-    """Why a reply broke off; empty where it did not, and where that is not known."""
+    """Why a reply broke off; empty if it did not, or if the cause is not known."""
     if reply is None:
         return ""
     return CAUSES.get(reply.cause or reply.stop_reason, reply.cause)
@@ -214,7 +213,7 @@ def figures(exit: str | None, turn: Turn) -> str:
 
 
 def thought_of(actions: Collection[Action]) -> str:
-    """How many actions there were, how many of them failed, and how many stand behind a thought."""
+    """How many actions there were, how many failed, and how many had a thought behind them."""
     if not actions:
         return "no action"
     text = counted(len(actions), "action")
@@ -229,7 +228,7 @@ def thought_of(actions: Collection[Action]) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """A number of things: `1 run`, `2 runs`."""
+    """A number with its noun: `1 run`, `2 runs`."""
     if number == 1:
         return f"1 {noun}"
     return f"{number:,} {noun}s"

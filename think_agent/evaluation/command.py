@@ -1,17 +1,17 @@
-"""An evaluation from its settings to its results: what `think-agent eval` does, without its flags.
+"""Runs an evaluation, from its settings to its results: `think-agent eval` without its flags.
 
     settings = settings_of(provider=["ollama", "anthropic"], force=["first", "never"])
     evaluation = Evaluation(Path("cases.jsonl"), settings)
     evaluation.run()
     print(markdown(report(evaluation.found())))
 
-Rule 1: all that can be wrong with settings, cases and files is found before the first model is
-        asked (`inputs.py`). A setting that cannot be is named with its reason, and not run.
-Rule 2: settings take turns, trial by trial and case by case, so a server's bad hour hits all.
-Rule 3: a shard is every n-th trial of a case, under all settings, so what is compared was run by
-        the same machine. The results of shards are merged by concatenation.
-Rule 4: the transcript of every trial is a file of its own, in the folder beside the results.
-Rule 5: the suite's floors are run beside the settings.
+Rule 1: errors in settings, cases and files are found before the first model is asked (`inputs.py`).
+        A setting that cannot be run is listed with its reason, and left out.
+Rule 2: settings take turns, trial by trial and case by case, so a slow server affects all of them.
+Rule 3: a shard is every n-th trial, under all settings. So the same machine runs what is compared.
+        The result files of shards are merged by concatenation.
+Rule 4: the transcript of every trial is a file of its own, in a folder beside the results.
+Rule 5: the suite's floors are run together with the settings.
 """
 
 import asyncio
@@ -32,15 +32,14 @@ from .trials import Case, Job, attempt, digest
 
 
 class Evaluation:
-    """Cases that can be run under settings. `suite` is the name of a module, such as the suite.py
-    beside the cases. `shard="1/4"` runs every fourth trial, starting at the first. `concurrency`:
-    how many at the same time; None is 4, and 1 where a model is Ollama's, which runs them one by
-    one and would only load more. `options`, such as `base_url` and `timeout`, are for all models,
-    as `connect` takes them.
+    """Cases to run under settings. `suite` is the name of a module, such as the suite.py beside the
+    cases. `shard="1/4"` runs every fourth trial, starting at the first. `concurrency` is the number
+    of trials at the same time. None means 4, or 1 with Ollama, which handles one request at a time.
+    `options`, such as `base_url` and `timeout`, go to `connect` for all models.
 
-    `models`: the model of each setting that can be run. `impossible`: those that cannot, each with
-    the reason. Raises ValueError for what is wrong, OSError for a file out of reach, ModelError for
-    a provider that cannot be connected.
+    `models`: the model of each setting that can be run. `impossible`: the other settings, each with
+    the reason. Raises ValueError for a wrong argument, OSError for a file out of reach, ModelError
+    for a provider that cannot be connected.
     """
 
     def __init__(
@@ -98,24 +97,24 @@ class Evaluation:
 
     @property
     def jobs(self) -> list[Job]:
-        """What this shard runs."""
+        """The trials of this shard."""
         return self._jobs(self._own_trials)
 
     @property
     def waiting(self) -> list[Job]:
-        """What is still to be run, or failed on the way to the model."""
+        """The trials that are still to be run, or ended in an error on the way to the model."""
         done = {name for name, result in self._results.items() if not result.error}
         return [job for job in self.jobs if job.name not in done]
 
     @property
     def missing(self) -> int:
-        """How many trials have no result yet, those of other shards included."""
+        """How many trials have no result yet, including those of other shards."""
         return sum(job.name not in self._results for job in self._jobs(self._trials))
 
     def try_models(self) -> None:
-        """Find out which settings a model cannot take, before anything is paid: by its server, and
-        by one short question where its own reasoning is asked for. Raises ValueError where none
-        is left, ModelError for a server or a model that is not there.
+        """Find out which settings a model cannot take, before the run costs anything: ask its
+        server and, if it is to reason, send one short question. Raises ValueError if no setting is
+        left, ModelError for a server or a model that is not there.
         """
         for setting in {job.setting for job in self.waiting}:
             model = self.models[setting]
@@ -130,12 +129,12 @@ class Evaluation:
         self._check_what_is_left()
 
     def run(self, done: Callable[[Result], None] = lambda result: None) -> None:
-        """Run what is waiting; `done` hears of each result once it is in the file. Stopped, it goes
-        on when it is run again. Raises ModelError where no further trial could be run, and
-        FileError where another process writes to the results.
+        """Run what is waiting; `done` gets each result once it is in the file. If it was stopped,
+        run it again to go on. Raises ModelError if no further trial could be run, and FileError if
+        another process writes to the results.
         """
         with locked(self._out) as file:
-            self._results = read_results(self._out, self._asked)  # others may have added to it
+            self._results = read_results(self._out, self._asked)  # others may have added some
             waiting = iter(self.waiting)  # shared by the workers, so each job is handed out once
 
             async def worker() -> None:
@@ -148,13 +147,13 @@ class Evaluation:
                     done(result)
 
             async def workers() -> None:
-                # After an error, which all of them would meet, `asyncio.run` cancels the others.
+                # An error would meet all workers, so `asyncio.run` cancels the others after it.
                 await asyncio.gather(*(worker() for _ in range(self._concurrency)))
 
             asyncio.run(workers())
 
     def found(self) -> dict[Setting, list[Result]]:
-        """All results that are in the file, of these settings, whichever shard they are of."""
+        """All results of these settings that are in the file, of any shard."""
         found: dict[Setting, list[Result]] = {setting: [] for setting in self.models}
         for job in self._jobs(self._trials):
             if job.name in self._results:

@@ -1,13 +1,13 @@
-"""Which settings are compared, and what the comparison says.
+"""Which settings are compared, and what the comparisons find.
 
 Rule 1: comparisons are named before the run, from the settings alone. For the rows of Anthropic's
-        article they are what its reader wants to know (QUESTIONS). Otherwise, two settings are
-        compared where one thing differs between them, and one of the two has its first value.
-Rule 2: a comparison is paired: it counts the trials that both have, without an error. It has a
-        size with an interval, and a p-value that Holm's method raised for how many were named.
-Rule 3: what a script does is never tested, for chance has no part in it.
+        article they answer its reader's questions (QUESTIONS). Otherwise two settings are compared
+        if they differ in one thing, and one of the two has its first value.
+Rule 2: a comparison is paired: it counts the trials that both settings have without an error. It
+        has a size with an interval, and a p-value that Holm's method raised by their number.
+Rule 3: a script is never tested, because it does not vary by chance.
 
-Limitations: intervals are those of each comparison by itself.
+Limitations: each interval is for its own comparison alone.
 """
 
 from dataclasses import dataclass
@@ -18,8 +18,7 @@ from typing import NamedTuple
 from .intervals import CLEAR, holm, paired_interval, sign_flip
 from .scores import PLAIN, Score, Setting, varying, without_floors
 
-# A row and the one that it is held against: the question, and what a clear difference is put down
-# to.
+# A row and the row it is compared with: the question, and the cause of a clear difference.
 QUESTIONS = {
     ("prompt", "baseline"): ("What does the prompt do without the tool?", "prompt"),
     ("think", "baseline"): ("What does the tool do without the prompt?", "tool"),
@@ -30,7 +29,7 @@ QUESTIONS = {
 
 
 class Comparison(NamedTuple):
-    """A setting, and the one that it is held against."""
+    """A setting, and the setting it is compared with."""
 
     setting: Setting
     against: Setting
@@ -39,14 +38,14 @@ class Comparison(NamedTuple):
 
     @property
     def is_tested(self) -> bool:
-        """Has chance a part in it?"""
+        """Can chance change the results of both?"""
         return not (self.setting.is_scripted or self.against.is_scripted)
 
 
 @dataclass
 class Finding:
-    """What a comparison says: `difference` between the shares of right trials, with its 95 %
-    `interval`, on the `cases` that both have. `p` is 1 where nothing is tested.
+    """The result of a comparison: the `difference` between the shares of right trials, with its 95
+    % `interval`, on the `cases` that both have. `p` is 1 if it is not tested.
     """
 
     comparison: Comparison
@@ -62,7 +61,7 @@ class Finding:
 
 
 def planned(settings: list[Setting]) -> list[Comparison]:
-    """The comparisons between these settings, of which the first is the usual one."""
+    """The comparisons between these settings. The first setting is the usual one."""
     compared = without_floors(settings)
     found = []
     for setting, against in permutations(compared, 2):
@@ -77,7 +76,7 @@ def planned(settings: list[Setting]) -> list[Comparison]:
 
 
 def compare(scores: dict[Setting, Score], comparisons: list[Comparison]) -> list[Finding]:
-    """What the comparisons say, in their order. Holm's method counts each that is tested."""
+    """The findings of these comparisons, in order. Holm's method counts each that is tested."""
     findings = []
     tested = []
     for comparison in comparisons:

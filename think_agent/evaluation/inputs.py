@@ -1,8 +1,8 @@
-"""What an evaluation is given: cases, a suite, settings, and the models they need.
+"""Reads the inputs of an evaluation: cases, a suite, settings, and the models they need.
 
-Rule 1: a suite is the module `suite.py` beside the cases file, or the one that is named.
-Rule 2: whatever is wrong is a ValueError of one line that names its place, and is raised before the
-        first model is asked.
+Rule 1: a suite is the module `suite.py` beside the cases file, or the module that is named.
+Rule 2: every error is a ValueError of one line that names its place. It is raised before the first
+        model is asked.
 """
 
 import importlib
@@ -26,8 +26,8 @@ from .trials import Case, Suite
 
 
 def read_cases(path: Path, suite: Suite | None = None) -> list[Case]:
-    """The cases of a JSONL file. Raises ValueError with the line of the first that is none, or that
-    the suite cannot read.
+    """The cases of a JSONL file. Raises ValueError with the number of the first line that is no
+    case, or that the suite cannot read.
     """
     cases: dict[str, Case] = {}
     for number, line in enumerate(path.read_bytes().rstrip().splitlines(), 1):
@@ -47,8 +47,8 @@ def read_cases(path: Path, suite: Suite | None = None) -> list[Case]:
 
 
 def load_suite(name: str, cases: Path) -> Suite:
-    """The suite module `name`, also if it is beside the cases file. It is the user's own code,
-    and found as `python -m` finds it.
+    """The suite module `name`, which may be beside the cases file. It is the user's own code, and
+    is found as `python -m` finds it.
     """
     sys.path[:0] = [str(cases.resolve().parent), str(Path.cwd())]
     try:
@@ -59,8 +59,8 @@ def load_suite(name: str, cases: Path) -> Suite:
 
 
 def settings_of(*, four_rows: bool = False, **arms: Iterable[object]) -> list[Setting]:
-    """Every combination of the values that are given for each field of a Setting; with `four_rows`
-    each row of Anthropic's article, in place of what is given for the fields that it sets.
+    """Every combination of the values given for each field of a Setting. `four_rows` adds the rows
+    of Anthropic's article, which replace the values of the fields that they set.
     """
     rows = FOUR_ROWS if four_rows else [{}]
     wanted = []
@@ -83,8 +83,8 @@ def floors_of(suite: Suite, usual: Setting) -> list[Setting]:
 
 
 def model_of(setting: Setting, suite: Suite, **options: Any) -> Model:
-    """The model of a setting; `options` are keywords of `connect`. Raises ValueError for one that
-    cannot be, ModelError for a provider that cannot be connected: without its package, or a key.
+    """The model of a setting; `options` are keywords of `connect`. Raises ValueError for an
+    impossible setting, ModelError for a provider that cannot be connected (no package, or no key).
     """
     if not setting.is_scripted:
         options["max_output_tokens"] = setting.max_output_tokens

@@ -1,28 +1,28 @@
-"""The few formulas that keep an evaluation from reading noise as a finding.
+"""The formulas that keep an evaluation from taking noise for a finding.
 
 Rule 1: they are textbook formulas, each with its source, on the standard library alone. The tests
-        hold them against scipy, which is too large to depend on.
+        compare them with scipy, which is too large to depend on.
 Rule 2: nothing here knows what was counted.
 
-Limitations: an interval or a p-value covers chance alone, not whether the cases are like your
-users'. A power is an approximation, on the cautious side.
+Limitations: an interval or a p-value covers only chance, not whether the cases are like those of
+your users. The power is an approximation, on the cautious side.
 """
 
 from collections import Counter
 from math import sqrt
 from statistics import NormalDist, fmean, pvariance
 
-CLEAR = 0.05  # a p-value below it is called a difference
+CLEAR = 0.05  # below this p-value a difference is called clear
 quantile = NormalDist().inv_cdf
-Z = quantile(0.975)  # 1.96: 95 % lie within so many standard errors
+Z = quantile(0.975)  # 1.96: 95 % lie within this many standard errors
 
 
 def wilson(right: float, n: int) -> tuple[float, float]:
-    """The 95 % interval in which the true share lies, when `right` of `n` were right.
+    """The 95 % interval for the true share when `right` of `n` were right.
 
-    It stays within 0 and 1 and holds for small `n` and for 0 or `n` of `n`, where the usual
-    ± 1.96 standard errors gives no width at all. `right` need not be whole: it may be a sum of
-    shares. Source: Wilson, JASA 22 (1927), 209-212.
+    It stays within 0 and 1. It works for small `n` and for 0 or `n` of `n`, where the usual ± 1.96
+    standard errors have no width at all. `right` may be a fraction, as a sum of shares. Source:
+    Wilson, JASA 22 (1927), 209-212.
     """
     if n == 0:
         return 0.0, 1.0
@@ -36,10 +36,10 @@ def wilson(right: float, n: int) -> tuple[float, float]:
 def paired_interval(differences: list[float], step: float) -> tuple[float, float]:
     """The 95 % interval of a mean difference between two settings on the same cases.
 
-    `differences` has one number a case, from -1 to 1; `step` is the smallest difference that a case
-    can show (1 with one trial, 1/k with k). One case is added for each side, so that few cases, or
-    none that differ, do not look like certainty. With one trial a case this is the interval of
-    Bonett and Price, J. Educ. Behav. Stat. 37 (2012), 479-488.
+    `differences` has one number for each case, from -1 to 1. `step` is the smallest difference that
+    a case can show (1 with one trial, 1/k with k). One case is added for each side, so that few
+    cases, or cases without a difference, do not look certain. With one trial for each case this is
+    the interval of Bonett and Price, J. Educ. Behav. Stat. 37 (2012), 479-488.
     """
     values = [*differences, step, -step]
     center = fmean(values)
@@ -48,12 +48,12 @@ def paired_interval(differences: list[float], step: float) -> tuple[float, float
 
 
 def sign_flip(differences: list[int]) -> float:
-    """How likely chance alone brings the sum of the differences at least this far from zero.
+    """How likely it is that chance alone brings the sum of the differences this far from zero.
 
-    `differences` has one whole number a case: on how many trials the first setting was right and
-    the second wrong, less the other way round. Without a real difference each might as well have
-    the other sign; all these possibilities are counted, so the p-value is exact, two-sided. Source:
-    Fisher, The Design of Experiments (1935), §21. With one trial a case it is McNemar's exact test.
+    `differences` has one whole number for each case: the trials that only the first setting got
+    right, minus those that only the second did. Without a real difference each sign is as likely as
+    the other. All choices of signs are counted, so the p-value is exact (two-sided). Source:
+    Fisher, The Design of Experiments (1935), §21. With one trial it is McNemar's exact test.
     """
     ways = Counter({0: 1})  # how many choices of signs give a sum
     for difference in differences:
@@ -68,8 +68,8 @@ def sign_flip(differences: list[int]) -> float:
 
 
 def holm(p_values: list[float]) -> list[float]:
-    """The p-values, raised for how many there are: among twenty comparisons of equal things, one is
-    below 0.05 by chance. Source: Holm, Scand. J. Stat. 6 (1979), 65-70.
+    """The p-values, raised by their number: among twenty comparisons of equal things, one is below
+    0.05 by chance. Source: Holm, Scand. J. Stat. 6 (1979), 65-70.
     """
     left = len(p_values)
     raised = [1.0] * left
@@ -82,11 +82,11 @@ def holm(p_values: list[float]) -> list[float]:
 
 
 def detectable(cases: int, trials: int, comparisons: int) -> float:
-    """The difference between two shares that is found two times in three, with so many cases and
-    trials, by the first step of Holm's method.
+    """The difference between two shares that is found two times in three with this many cases and
+    trials, in the first step of Holm's method.
 
-    For shares near one half and cases of equal difficulty, where chance is greatest. The last term
-    is for the steps in which an exact test moves.
+    This is for shares near one half and cases of equal difficulty, where chance is greatest. The
+    last term is needed because an exact test moves in steps.
     """
     errors = quantile(1 - CLEAR / (2 * comparisons)) + quantile(2 / 3)
     runs = cases * trials
@@ -94,7 +94,7 @@ def detectable(cases: int, trials: int, comparisons: int) -> float:
 
 
 def trials_for(difference: float, cases: int, comparisons: int) -> int:
-    """How many trials a case it takes to find a difference two times in three."""
+    """How many trials of each case find a difference two times in three."""
     trials = 1
     while detectable(cases, trials, comparisons) > difference:
         trials += 1

@@ -1,10 +1,10 @@
-"""The report of an evaluation, from its results. How it is worded: `report.j2`.
+"""Makes the report of an evaluation from its results. The wording is in `report.j2`.
 
-Rule 1: settings are called by what sets them apart, what they have in common is said once, and a
-        column in which nothing was counted is left out.
-Rule 2: the floors stand in every table, below the settings.
+Rule 1: a setting is named by its differences from the others. What all have in common is said once.
+        A column without counts is left out.
+Rule 2: the floors are in every table, below the settings.
 Rule 3: the last lines are sentences: one for each comparison that was named before the run, with
-        its size, its interval and its p-value; what is wrong with the results; and how little n is.
+        its size, interval and p-value; then problems of the results, and how small n is.
 """
 
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ def report(
     results: Mapping[Setting, list[Result]],
     prices: Mapping[Setting, Price] = {},
 ) -> list[Section]:
-    """Decisions and what they took, how they came about, kinds of cases, and sentences."""
+    """Four sections: decisions and their cost, how they came about, kinds of cases, sentences."""
     settings = list(results)
     scores = {setting: Score(own, prices.get(setting)) for setting, own in results.items()}
     usual, *others = without_floors(settings)
@@ -57,7 +57,7 @@ def report(
 
 
 def power(cases: int, trials: int, comparisons: int) -> str:
-    """What a run of this size can show, to be said before it is paid."""
+    """What a run of this size can show: a sentence to read before paying for the run."""
     seen = 100 * detectable(cases, trials, comparisons)
     needed = trials_for(SMALL, cases, comparisons)
     return (
@@ -69,7 +69,7 @@ def power(cases: int, trials: int, comparisons: int) -> str:
 
 
 def _table(text: str) -> list[list[str]]:
-    """A row for each paragraph, with the columns that any of them has."""
+    """A row for each paragraph, with the columns of all paragraphs."""
     rows = []
     header: dict[str, None] = {}
     for paragraph in text.strip().split("\n\n"):

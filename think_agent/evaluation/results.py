@@ -1,13 +1,13 @@
-"""The results file: a line a trial, with all that says where it is from.
+"""Reads and writes the results file: one line for each trial, with its origin.
 
-Rule 1: a line is in the file before the next trial begins. A run that is stopped or killed goes on
-        with the same plan, and no finished trial is run again. Trials that ended in an error are.
+Rule 1: a line is in the file before the next trial begins. After a stop or a kill the same plan
+        goes on. Finished trials are not run again; trials that ended in an error are.
 Rule 2: one process writes at a time: the file is locked meanwhile, and a second one is refused.
-Rule 3: a line that belongs to this evaluation, but was asked something else or by another version
-        of the kit, is refused by name. So is a file that is none of ours; nothing in it is changed.
-Rule 4: files of shards merge by `cat`, wherever their servers were.
+Rule 3: if the question of a line has changed, or the version of the kit, the file is refused, with
+        the name of the case. A file of another program is refused, too, and is not changed.
+Rule 4: `cat` merges the files of shards, whatever servers they used.
 
-Limitations: where the system has no file locks (Windows), two processes are not kept apart.
+Limitations: if the system has no file locks (Windows), two processes may write at the same time.
 """
 
 from collections.abc import Iterator
@@ -21,20 +21,19 @@ from ..transcript import lock
 from .scores import Result, Setting
 
 RESULT = TypeAdapter(Result)
-"""A line of the file as JSON and back; `validate_json` raises ValueError for what is none."""
+"""Reads a line of the file and writes it; `validate_json` raises ValueError if it is no result."""
 
 
 def read_results(path: Path, asked: dict[tuple[Setting, str], str]) -> dict[str, Result]:
-    """The results in a file, by their names. `asked` has the digest of what is asked in a setting
-    and a case (by its id), as far as it is of this evaluation. Raises ValueError for a file of
-    something else.
+    """The results in a file, by their names. `asked` has the digest of each question of this
+    evaluation, by setting and id of the case. Raises ValueError for a file of something else.
     """
     found: dict[str, Result] = {}
     if not path.exists():
         return found
     for number, line in enumerate(path.read_bytes().splitlines(keepends=True), 1):
         if number > 1 and not line.endswith(b"\n"):
-            break  # a kill tore it apart
+            break  # half-written when the process was killed
         where = f"{path}, line {number}"
         try:
             result = RESULT.validate_json(line)
@@ -54,11 +53,11 @@ def read_results(path: Path, asked: dict[tuple[Setting, str], str]) -> dict[str,
 
 @contextmanager
 def locked(path: Path) -> Iterator[BinaryIO]:
-    """The file, to add lines to: it belongs to this process alone. Raises FileError where another
-    one has it.
-    """
+    """The file, open for new lines and locked. Raises FileError if another process has the lock."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("ab", buffering=0) as file:
         lock(file, path)
-        file.truncate(path.read_bytes().rfind(b"\n") + 1)  # a torn line: its trial is run again
+        file.truncate(
+            path.read_bytes().rfind(b"\n") + 1
+        )  # a half-written line: its trial is run again
         yield file

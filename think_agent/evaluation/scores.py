@@ -1,11 +1,11 @@
-"""Settings, results, and what the results of one setting add up to. Comparisons: `comparisons.py`.
+"""What settings, results and scores are. Comparisons are in `comparisons.py`.
 
-Rule 1: everything here is a function of results; nothing is run, so all of it can be made again
-        from a file and tested by values.
-Rule 2: the case is the unit of evidence. Repeated trials of a case say how steady a model is, not
+Rule 1: everything here is a function of results. Nothing is run, so a score can be computed again
+        from a file, and tested by values.
+Rule 2: the case is the unit of evidence. Repeated trials of a case show how steady a model is, not
         how it does on other cases, so intervals count each case once.
-Rule 3: an error on the way to the model is an error and no wrong answer: it is counted apart, and
-        is in no share.
+Rule 3: an error on the way to the model is no wrong answer. It is counted separately and is in no
+        share.
 """
 
 from collections.abc import Iterable
@@ -30,13 +30,13 @@ class Setting:
     """One way to run the cases.
 
     - `think`: the think tool with the exit signal (`"on"`), without it (`"minimal"`), or none.
-    - `cover`: what stands between a guarded tool and a call without a thought.
-    - `done_when`: whether the suite's checks are asked before a run may end.
-    - `advice`: whether the suite's advice on thinking stands behind the task.
-    - `reasoning`: the model's own, before it says anything; `"default"` is its provider's.
-    - `enforce`: whether the suite's world refuses what is wrong, which may give the answer away.
+    - `cover`: how a guarded tool is protected from a call without a thought.
+    - `done_when`: whether the suite's checks run before a run may end.
+    - `advice`: whether the suite's advice on thinking follows the task.
+    - `reasoning`: the model's own; `"default"` is the default of its provider.
+    - `enforce`: whether the suite's world refuses wrong calls, which may give the answer away.
     - `max_output_tokens` of a reply, as `connect` takes it.
-    - `row`: what it is called in a table. A name, not a thing that can differ.
+    - `row`: its name in a table, which is not a difference between settings.
 
     `provider` is what `connect` takes, or a script of the suite: `offline:NAME`, `floor:NAME`.
     """
@@ -56,7 +56,7 @@ class Setting:
 
     @property
     def is_floor(self) -> bool:
-        """Is it one of the suite's scripts that do not think?"""
+        """Is the model one of the suite's scripts that do not think?"""
         return self.provider.startswith("floor:")
 
     @property
@@ -66,7 +66,7 @@ class Setting:
 
 
 VARIED = [*Setting.__annotations__][:-1]  # all but `row`
-PLAIN = {  # what all of the rows set
+PLAIN = {  # what every row sets
     "force": "never",
     "think": "none",
     "cover": "none",
@@ -74,7 +74,7 @@ PLAIN = {  # what all of the rows set
     "reasoning": "off",
 }
 # Anthropic's article on the think tool compares four of these. The fifth, the prompt without the
-# tool, tells whether it was the tool. None of them forces or guards anything.
+# tool, shows whether the tool made the difference. None of them forces or guards anything.
 FOUR_ROWS: list[Json] = [
     {**PLAIN, "row": "baseline"},
     {**PLAIN, "row": "prompt", "advice": "on"},
@@ -86,16 +86,15 @@ FOUR_ROWS: list[Json] = [
 
 @dataclass(frozen=True)
 class Result:
-    """What came of one trial, a line of the results file.
+    """The result of one trial, a line of the results file.
 
-    What it was: `setting`, `case` (its id), `kind` and `trial`; `name` is what it is found by: see
-    `trials.Job`. What came of it: `right`, `found`
-    (what the check saw, for a person to read) and `wrong_writes`; or only an `error`, where it
-    failed on the way to the model. How: `exit`, `actions`, `forced` (calls with a forced tool
-    choice), `honored` (those that did what it asked), and so on.
+    The trial: `setting`, `case` (its id), `kind` and `trial`; `name` identifies it (`trials.Job`).
+    The result: `right`, `found` (what the check saw, for a person to read) and `wrong_writes`; or
+    only an `error`, if it failed on the way to the model. The way there: `exit`, `actions`,
+    `forced` (calls with a forced tool choice), `honored` (those that obeyed it), and so on.
 
-    Where it is from: `served`, the models that said they answered; the version of the `kit`, and
-    `at`, the time.
+    The origin: `served`, the models that answered by their own account; the version of the `kit`;
+    and `at`, the time.
     """
 
     setting: Setting
@@ -120,15 +119,15 @@ class Result:
 
     @property
     def false_success(self) -> bool:
-        """Did the model say that all is done, by signal or silence, while the world says no?"""
+        """Did the model end by signal or silence although the world is not as it should be?"""
         return self.exit in ("signal", "silence") and not self.right
 
 
 class Score:
-    """What the `results` of one setting add up to.
+    """The score of one setting, from its `results`.
 
-    `ran`: those without an error, of which `right` are right; `by_case` has which trials of a case
-    are. `cost` is that of one run.
+    `ran`: the results without an error; `right` is how many of them are right. `by_case`: for each
+    case, which trials are right. `cost` is the average of one run.
     """
 
     def __init__(self, results: list[Result], price: Price | None = None) -> None:
@@ -145,12 +144,11 @@ class Score:
 
     @property
     def pass_k(self) -> list[tuple[float, tuple[float, float]]]:
-        """`pass_k[k - 1]`: the chance that `k` trials of a case, drawn at random, are all right,
-        and its 95 % Wilson interval, for as many trials as every case has. The first is the share
-        of right trials. Source: Yao et al., tau-bench, arXiv 2406.12045 (2024).
+        """`pass_k[k - 1]`: the chance that `k` random trials of a case are all right, with its 95 %
+        Wilson interval. `k` goes up to the number of trials that every case has. The first is the
+        share of right trials. Source: Yao et al., tau-bench, arXiv 2406.12045 (2024).
 
-        An agent that does the right thing three times of four is no good at a refund desk, and
-        pass^k says so.
+        An agent that is right three times of four is not good enough for a refund desk.
         """
         found = []
         cases = self.by_case.values()
@@ -164,22 +162,22 @@ class Score:
         return found
 
     def total(self, name: str) -> int:
-        """The sum of `actions`, `usage.input_tokens` and so on over the runs without an error."""
+        """The sum of a field (`actions`, `usage.input_tokens`) over the runs without an error."""
         value = attrgetter(name)
         return sum(value(result) for result in self.ran)
 
     def mean(self, name: str) -> float:
-        """The same, as the average of a run."""
+        """The average of a field over the runs without an error."""
         return self.total(name) / max(1, len(self.ran))
 
 
 def without_floors(settings: Iterable[Setting]) -> list[Setting]:
-    """Those that are compared."""
+    """The settings that are compared."""
     return [setting for setting in settings if not setting.is_floor]
 
 
 def varying(*settings: Setting) -> set[str]:
-    """The names of what is not the same in all of them."""
+    """The names of the fields that are not the same in all of them."""
     found = set()
     for name in VARIED:
         if len({getattr(setting, name) for setting in settings}) > 1:
@@ -188,7 +186,7 @@ def varying(*settings: Setting) -> set[str]:
 
 
 def named(settings: list[Setting]) -> dict[Setting, str]:
-    """Each setting by what sets it apart from the others: `force=never`; or by its row."""
+    """A name for each setting, by its differences from the others (`force=never`), or its row."""
     compared = without_floors(settings)
     differing = varying(*compared)
     apart = sorted(differing) or ["provider"]

@@ -1,8 +1,8 @@
-"""Tables for a file or for a terminal.
+"""Lays tables out for a file or for a terminal.
 
-Rule 1: what is in the tables is decided elsewhere (`report.py`); here is only their layout.
-Rule 2: a pipe or a file gets Markdown, however wide. A terminal gets no line that is wider than
-        itself: cells are wrapped, so no table has more columns than 60 characters can hold.
+Rule 1: the content of the tables is decided elsewhere (`report.py`). Only the layout is here.
+Rule 2: a pipe or a file gets Markdown of any width. A terminal gets no line wider than itself:
+        cells are wrapped, and no table has more columns than fit in 60 characters.
 """
 
 import re
@@ -19,8 +19,8 @@ from ..text import sanitize
 
 
 class Section(NamedTuple):
-    """A table, its name, and a remark on how to read it. `rows[0]` is the header; without rows the
-    remark stands alone.
+    """A table, its name, and a remark on how to read it. `rows[0]` is the header. Without rows
+    there is only the remark.
     """
 
     name: str
@@ -29,15 +29,15 @@ class Section(NamedTuple):
 
 
 def markdown(sections: Sequence[Section]) -> str:
-    """For a file: each table whole, with columns that line up."""
+    """For a file: whole tables with aligned columns."""
     out = StringIO()
     wide = Console(file=out, force_terminal=True, width=100_000, color_system=None)
-    show(sections, wide)  # no line is broken
+    show(sections, wide)  # wide enough that no line is broken
     return re.sub(r" +\n", "\n", out.getvalue()).strip()
 
 
 def show(sections: Sequence[Section], console: Console) -> None:
-    """For a terminal: nothing is wider than it. Where the console is none, as Markdown."""
+    """For a terminal: no line is wider than it. If the console is no terminal: Markdown."""
     if not console.is_terminal:
         print(markdown(sections), file=console.file)
         return
@@ -53,7 +53,7 @@ def show(sections: Sequence[Section], console: Console) -> None:
                 table.add_column(_cell(text), overflow="fold")
             for row in rows:
                 table.add_row(*(_cell(text) for text in row))
-            console.print(table)  # with empty lines around it
+            console.print(table)  # rich puts empty lines around it
 
 
 def _cell(text: str) -> Text:

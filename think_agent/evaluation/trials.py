@@ -1,17 +1,15 @@
-"""Does thinking help *your* model? Cases, run under several settings, one result a trial.
+"""Runs one trial: a case under a setting, with one result.
 
-Rule 1: this module knows nothing of what the cases are about. A *suite* makes the tools and the
-        world of one case and checks that world afterwards. What a model said is never checked, only
-        what it did.
-Rule 2: every trial starts from a new world and an empty transcript; it shares only the model.
-Rule 3: two settings differ in what they name and in nothing else. The task is the same in all of
-        them; advice on thinking stands behind it, with a line on where to think that fits the
-        tools.
-Rule 4: what a model is asked is known before it is asked (`digest`). Results of something else are
+Rule 1: this module does not know what the cases are about. A *suite* makes the tools and the world
+        of a case and checks that world afterwards. It checks what a model did, never what it said.
+Rule 2: every trial starts from a new world and an empty transcript. Trials share only the model.
+Rule 3: two settings differ only in what their fields say. The task is the same in all of them. It
+        may be followed by advice on thinking, with a line that says where to think.
+Rule 4: the `digest` of a question is known before it is asked. So results of another question are
         never mixed in.
 
-Limitations: `scores.py` has what the results add up to. A model's own sampling is its provider's
-default; nothing here makes it deterministic, which is what trials are for.
+Limitations: a model samples as its provider does by default, so its results vary. That is why a
+case may have several trials.
 """
 
 import hashlib
@@ -40,8 +38,8 @@ THINK_TOOLS = {"on": THINK, "minimal": THINK_MINIMAL, "none": None}
 
 
 class Check(NamedTuple):
-    """What became of the world of a case. `right`: it is as it should be. `wrong_writes`: how often
-    the model wrote, or tried to write, what it should not. `found` is for a person to read.
+    """The state of the world after a trial. `right`: it is as it should be. `wrong_writes`: how
+    often the model wrote, or tried to write, something wrong. `found` is for a person to read.
     """
 
     right: bool
@@ -50,8 +48,8 @@ class Check(NamedTuple):
 
 
 class World(Protocol):
-    """One case made real: what the agent gets, and the check of what it did. It may have a list
-    `done_when` on top, the checks of the setting of that name.
+    """The world of one case: what the agent gets, and the check of what it did. It may also have a
+    list `done_when`: the checks for the setting of that name.
     """
 
     instructions: str
@@ -62,13 +60,13 @@ class World(Protocol):
 
 
 class Suite(BaseModel):
-    """What a suite module has, and may have.
+    """The names in a suite module; the last two are optional.
 
-    - `prepare(case, enforce=…)` makes the world of a case. Where it is to enforce, it refuses what
-      is wrong, as a real one might. Raises ValueError for a case it cannot read.
-    - `STAND_INS`: scripted models, the provider `offline:NAME`.
-    - `FLOORS`: scripts that do not think, which are run beside every evaluation.
-    - `ADVICE`: a text on how to think, which does not say with what.
+    - `prepare(case, enforce=…)` makes the world of a case. With `enforce` the world refuses wrong
+      calls, as a real one might. Raises ValueError for a case it cannot read.
+    - `STAND_INS`: scripted models, for the provider `offline:NAME`.
+    - `FLOORS`: scripts that do not think, which are part of every evaluation.
+    - `ADVICE`: a text on how to think, which does not name a tool for it.
     """
 
     prepare: Callable[..., World]
@@ -78,8 +76,8 @@ class Suite(BaseModel):
 
 
 class Case(BaseModel, extra="allow"):
-    """A line of the cases file: what every case has, and whatever the suite needs. `then`: what the
-    person says next, each in a turn of its own.
+    """A line of the cases file: the fields of every case, and whatever the suite needs. `then`:
+    what the person says next, each in a turn of its own.
     """
 
     id: str
@@ -89,8 +87,8 @@ class Case(BaseModel, extra="allow"):
 
 
 class Job(NamedTuple):
-    """One trial that is to be run. `name`: what its result is found by, and its transcript. It has
-    the case, the trial, and a `digest` of what is asked.
+    """A trial to run. `name` identifies its result and its transcript. It is made of the case, the
+    trial, and a `digest` of the question.
     """
 
     setting: Setting
@@ -100,10 +98,9 @@ class Job(NamedTuple):
 
 
 def prepared(job: Job, model: Model, suite: Suite) -> tuple[World, Agent]:
-    """The world of a trial and its agent. Raises ValueError where the setting allows of none.
+    """The world of a trial and its agent. Raises ValueError for an impossible setting.
 
-    Advice on thinking says where to think: a prompt that asks for another thing than the model has
-    tests that.
+    The advice says where to think. It has to name a place that the model really has.
     """
     setting = job.setting
     world = suite.prepare(job.case.model_dump(), enforce=setting.enforce == "on")
@@ -138,8 +135,8 @@ def prepared(job: Job, model: Model, suite: Suite) -> tuple[World, Agent]:
 
 
 def digest(job: Job, model: Model, suite: Suite) -> str:
-    """A digest of all that the model is asked, up to its first word: the case, what the agent tells
-    it, and the setting and version by which the kit puts that in words.
+    """A digest of everything that shapes the first request: the case, the agent's instructions and
+    tools, the setting, and the version of the kit.
     """
     _, agent = prepared(job, model, suite)
     asked = [__version__, asdict(job.setting), job.case.model_dump(), agent.made_of()]
@@ -147,8 +144,8 @@ def digest(job: Job, model: Model, suite: Suite) -> str:
 
 
 async def attempt(job: Job, model: Model, suite: Suite, transcript: Saved = ()) -> Result:
-    """Run one trial, kept in the file `transcript`, where that is a Path. Raises ModelError only
-    where no other trial could be run either.
+    """Run one trial. If `transcript` is a Path, the transcript is kept there. Raises ModelError
+    only if no other trial could be run either.
     """
     case = job.case
     world, agent = prepared(job, model, suite)
@@ -160,7 +157,7 @@ async def attempt(job: Job, model: Model, suite: Suite, transcript: Saved = ()) 
             outcome = await agent.arun(text, transcript=transcript)
             if not isinstance(transcript, Path):
                 transcript = outcome.transcript
-    except (AuthError, ModelNotFound, ConnectionFailed):  # no other case would fare better
+    except (AuthError, ModelNotFound, ConnectionFailed):  # every other case would fail, too
         raise
     except ModelError as error:
         return replace(result, error=str(error))
@@ -173,7 +170,7 @@ async def attempt(job: Job, model: Model, suite: Suite, transcript: Saved = ()) 
 
 
 def _counted(turns: list[Turn]) -> Json:
-    """What was done in all turns of a trial."""
+    """The counts over all turns of a trial."""
     found: Counter[str] = Counter()
     usage = Usage()
     served = set()
