@@ -195,10 +195,17 @@ def test_settings_that_cannot_work_are_refused_at_once(wrong, error, advice):
         Agent(**{"model": ScriptedModel([]), **wrong})
 
 
-def test_what_is_said_and_what_was_said_are_looked_at_before_the_model_is_asked():
-    for text in (5, b"hi"):
-        with pytest.raises(TypeError, match="is no text"):
-            desk().run(text)
+@pytest.mark.parametrize("text", [5, b"Hi", ["Hi"]])
+def test_a_request_that_is_no_text_makes_no_file(text, tmp_path):
+    path = tmp_path / "run.jsonl"
+    with pytest.raises(TypeError, match="is no text"):
+        desk().run(text, transcript=path)
+    with pytest.raises(TypeError, match="is no text"):
+        asyncio.run(desk().arun(text, transcript=path))
+    assert not path.exists()
+
+
+def test_a_transcript_that_holds_no_messages_is_refused():
     for transcript in ([1], {"a": 1}, b"path"):
         with pytest.raises(TypeError, match="is no message"):
             desk().run("Hi", transcript=transcript)
@@ -316,14 +323,6 @@ def test_a_lone_surrogate_in_the_arguments_streams_as_it_runs():
     assert list(desk(broken, "ok").stream("go"))[-1] == desk(broken, "ok").run("go")
 
 
-def test_model_errors_come_through():
-    short = Agent(ScriptedModel([LOOK]), [look])
-    with pytest.raises(ModelError, match="one more reply was asked for than it has"):
-        short.run("go")
-    with pytest.raises(ModelError):
-        asyncio.run(short.arun("go"))
-
-
 def test_an_agent_keeps_no_conversation():
     counting = Agent(ScriptedModel(lambda request: Assistant(str(len(request.messages)))))
     assert [counting.run("go").answer for _ in range(3)] == ["1", "1", "1"]
@@ -337,17 +336,28 @@ def test_a_watcher_that_is_async_is_refused():
         desk("Done.").run("go", on_event=watch)
 
 
-def test_an_error_that_stops_a_run_carries_what_was_done(tmp_path):
-    for way in (lambda agent: agent.run("go"), lambda agent: asyncio.run(agent.arun("go"))):
-        failing = desk(LOOK)
-        with pytest.raises(ModelError) as caught:
-            way(failing)
-        done = caught.value.transcript
-        assert [type(m).__name__ for m in done[:4]] == [
-            "User",
-            "Assistant",
-            "Started",
-            "ToolResult",
-        ]
-        failing.model = ScriptedModel(["It costs $89."])
-        assert failing.resume(done).answer == "It costs $89."
+# Errors of the model
+
+
+async def drain(events) -> None:
+    async for _ in events:
+        pass
+
+
+WAYS = {
+    "run": lambda agent: agent.run("go"),
+    "arun": lambda agent: asyncio.run(agent.arun("go")),
+    "stream": lambda agent: list(agent.stream("go")),
+    "astream": lambda agent: asyncio.run(drain(agent.astream("go"))),
+    "resume": lambda agent: agent.resume([User("go")]),
+}
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+def test_an_error_of_the_model_carries_what_was_done(way):
+    with pytest.raises(ModelError) as caught:
+        way(desk(PAY))  # the script is over after one reply
+    done = caught.value.transcript
+    assert [type(message) for message in done] == [User, Assistant, Started, ToolResult]
+    outcome = desk("-", "Paid.").resume(done)
+    assert (outcome.answer, len(outcome.actions)) == ("Paid.", 1)

@@ -50,6 +50,10 @@ class Desk:
         return [key for _, key in self.paid]
 
 
+def agent_with(policy) -> Agent:
+    return Agent(ScriptedModel([]), Desk().tools, policies=[policy])
+
+
 def started(messages) -> list[str]:
     return [message.key for message in messages if isinstance(message, Started)]
 
@@ -98,11 +102,20 @@ def test_a_policy_changes_what_a_call_does_and_never_which_call_is_answered():
         changed = ToolCall("another", "pay", {"order": 7})
         return CallTool(changed) if isinstance(step, CallTool) else step
 
-    agent = Agent(ScriptedModel([]), Desk().tools, policies=[another])
+    agent = agent_with(another)
     turn = Turn.of([ASK, Assistant(tool_calls=(ONE,))])
     started, _, perform, _ = effects(agent.settings, agent.next_step(turn), turn)
     assert started.call_id == perform.call.id == "1"
     assert (perform.call.arguments, perform.changed_by) == ({"order": 7}, "A policy")
+
+
+def test_a_policy_cannot_change_which_thought_is_answered():
+    def another(step, turn):
+        return CallTool(replace(step.call, id="another"))
+
+    agent, turn = agent_with(another), Turn.of([ASK, BOTH])
+    [recorded] = effects(agent.settings, agent.next_step(turn), turn)
+    assert recorded.call_id == "t"
 
 
 def test_a_file_is_flushed_twice_for_a_side_effect_once_at_the_end_and_never_for_a_look(

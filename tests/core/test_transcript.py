@@ -3,6 +3,7 @@
 The file is read here with `json` and `jq`, never with the code that wrote it.
 """
 
+import asyncio
 import contextlib
 import itertools
 import json
@@ -12,6 +13,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import datetime, timedelta
@@ -23,11 +25,13 @@ from hypothesis import strategies as st
 
 from tests.servers import serve
 from tests.servers.openai_chat import Chat
+from tests.support.agents import agent
 from tests.support.sizes import ROOT
 from tests.support.strategies import messages
 from think_agent import Agent, Notice, ScriptedModel, connect, tool
-from think_agent.errors import TranscriptError
+from think_agent.errors import ModelError, TranscriptError
 from think_agent.messages import Assistant, Started, ToolCall, ToolResult, User, Verdict
+from think_agent.testing import think
 from think_agent.transcript import Transcript
 
 NOW = "2026-03-01T12:00:00.000+00:00"
@@ -142,6 +146,28 @@ def test_other_tools_or_instructions_are_noticed(tmp_path):
     paying_agent(instructions="Be fair.").resume(path, on_event=events.append)
     notice, _ = [event for event in events if isinstance(event, Notice)]
     assert notice.text.endswith("changed since it was begun: instructions.")
+
+
+def test_a_transcript_can_only_be_appended_to(tmp_path):
+    with closing(opened(tmp_path / "run.jsonl")) as transcript:
+        with pytest.raises(AttributeError):
+            transcript.extend(SAID)
+        with pytest.raises(TypeError):
+            transcript += SAID
+        with pytest.raises(TypeError):
+            transcript[:] = SAID
+        assert list(transcript) == []
+
+
+@pytest.mark.parametrize("settings", [{}, {"force": "always"}, {"max_model_calls": 1}])
+def test_whether_a_turn_is_over_does_not_depend_on_the_settings_of_its_reader(settings, tmp_path):
+    path = tmp_path / "run.jsonl"
+    first = agent(think("There is more to do."), "Hello.")
+    assert first.run("Hi", transcript=path).exit == "silence"
+    other = Agent(ScriptedModel("Bye."), **settings)
+    again = other.resume(path)
+    assert (again.exit, again.answer) == ("silence", "Hello.")
+    assert other.run("And now?", transcript=path).answer == "Bye."
 
 
 # Torn, broken and foreign files.
@@ -279,9 +305,10 @@ def test_the_same_process_is_refused_too_and_an_error_frees_the_file(tmp_path):
 
 
 @contextlib.contextmanager
-def kept_limit() -> Iterator[None]:
-    """Whatever is done to the largest size of a file is undone."""
+def full_disk(size: int) -> Iterator[None]:
+    """No file may become larger than this."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:
         yield
     finally:
@@ -298,35 +325,77 @@ def test_a_full_disk_keeps_what_was_there(tmp_path, size):
             transcript.append(message)
             kept.append(message)
 
-    with kept_limit(), closing(opened(path)) as transcript:
-        _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (64 * 1024, hard))
-        with pytest.raises(TranscriptError, match="cannot be written") as caught:
-            fill(transcript)
+    with (
+        full_disk(64 * 1024),
+        closing(opened(path)) as transcript,
+        pytest.raises(TranscriptError, match="cannot be written") as caught,
+    ):
+        fill(transcript)
     assert len(str(caught.value).splitlines()) == 1
     assert path.read_bytes().endswith(b"}\n")
     assert list(transcript) == kept == read(path)
 
 
-def leave_room(path: Path) -> None:
-    """For the next line of the file, and not for the one after it."""
-    _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 220, hard))
-
-
 def test_a_call_that_cannot_be_noted_as_started_is_not_run(tmp_path):
     path, ran = tmp_path / "run.jsonl", []
-
-    def reply(request):
-        leave_room(path)
-        return Assistant(tool_calls=(PAY,), stop_reason="tool_use")
-
     paying = paying_agent(ran.append)
-    paying.model = ScriptedModel(reply)
-    with kept_limit(), pytest.raises(TranscriptError, match="cannot be written"):
+    paying.model = ScriptedModel([])
+    with pytest.raises(ModelError):
         paying.run("Pay", transcript=path)
+    paying.model = ScriptedModel([PAY])
+    room_for_one_line = path.stat().st_size + 220
+    with full_disk(room_for_one_line), pytest.raises(TranscriptError, match="cannot be written"):
+        paying.resume(path)
     assert ran == []
     assert [type(m) for m in read(path)] == [User, Assistant]
+
+
+@pytest.mark.parametrize("size", [0, 10])
+def test_a_disk_that_is_full_at_the_header_keeps_no_lock(size, tmp_path):
+    path = tmp_path / "run.jsonl"
+    with full_disk(size), pytest.raises(TranscriptError, match="cannot be written") as caught:
+        paying_agent().run("Pay", transcript=path)
+    assert caught.traceback  # it keeps the frames, so only `close` frees the file
+    assert path.read_bytes() == b""
+    assert paying_agent().run("Pay", transcript=path).answer == "Paid."
+
+
+def test_a_disk_that_is_full_at_a_later_header_changes_nothing(tmp_path):
+    path = tmp_path / "run.jsonl"
+    paying_agent().run("Pay", transcript=path)
+    before = path.read_bytes()
+    other = paying_agent(instructions="Be brief.")
+    with full_disk(len(before) + 20), pytest.raises(TranscriptError, match="cannot be written"):
+        other.run("And again", transcript=path)
+    assert path.read_bytes() == before
+    assert other.run("And again", transcript=path).answer == "Paid."
+
+
+# Beside the event loop.
+
+
+def test_a_run_that_is_cancelled_while_its_file_is_opened_frees_it(tmp_path):
+    path = tmp_path / "run.jsonl"
+    is_open, may_go_on = threading.Event(), threading.Event()
+
+    class Slow(Agent):
+        def policies(self):
+            """In its thread, where the file is opened, this is slow."""
+            if threading.current_thread() is not threading.main_thread():
+                is_open.set()
+                may_go_on.wait(60)
+            return super().policies()
+
+    async def cancel_it() -> None:
+        task = asyncio.create_task(Slow(ScriptedModel("Hello.")).arun("Hi", transcript=path))
+        assert await asyncio.to_thread(is_open.wait, 60)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        may_go_on.set()
+
+    asyncio.run(cancel_it())
+    assert paying_agent().run("Pay", transcript=path).answer == "Paid."
 
 
 # Hostile content.

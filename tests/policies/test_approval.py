@@ -1,7 +1,6 @@
 """A person decides before a call that needs it. (Calls in doubt: test_doubt.py.)"""
 
 import asyncio
-import itertools
 import json
 import os
 import subprocess
@@ -16,9 +15,9 @@ import pydantic
 import pytest
 
 from tests.support.agents import agent, results
-from think_agent import Agent, ScriptedModel, tool
+from think_agent import tool
 from think_agent.loop import AskHuman, CallTool
-from think_agent.messages import Assistant, ToolCall, ToolResult, Verdict
+from think_agent.messages import ToolCall, Verdict
 from think_agent.testing import call, think
 
 NOW = "2026-03-01T12:00:00.000+00:00"
@@ -30,18 +29,21 @@ def pay_call(cents, id="p"):
 
 
 class Desk:
-    """A desk that makes these calls in one reply, and a log of what was asked and done."""
+    """A desk that makes these calls in one reply, and a log of what was asked and done. `kind`: the
+    type of what is paid.
+    """
 
-    def __init__(self, *calls, **options):
+    def __init__(self, *calls, kind=int, **options):
         self.paid, self.asked = [], []
         self.calls = calls or (MUCH, pay_call(58_000))
+        self._kind = kind
         self._options = {"needs_approval": True, **options}
 
     def agent(self, *verdicts, **settings):
         """Verdicts are given in turn. Without any, there is no person."""
         given = iter(verdicts)
 
-        def pay(cents: int) -> str:
+        def pay(cents: self._kind) -> str:
             self.paid.append(cents)
             return f"paid {cents}"
 
@@ -130,18 +132,40 @@ def test_one_dict_for_all_answers_changes_no_record():
     assert [action.call.arguments for action in outcome.actions] == changed
 
 
-def test_what_a_policy_changed_is_on_the_record():
-    def ten_at_most(step, turn):
+def pays(cents):
+    """A policy of the user: this is paid instead of more than 10."""
+
+    def policy(step, turn):
         if isinstance(step, CallTool) and step.call.arguments["cents"] > 10:
-            return CallTool(replace(step.call, arguments={"cents": 10}))
+            return CallTool(replace(step.call, arguments={"cents": cents}))
         return step
 
+    return policy
+
+
+def test_what_a_policy_changed_is_on_the_record():
     desk = Desk(pay_call(5), pay_call(58_000), needs_approval=False)
-    five, ten = desk.agent(policies=[ten_at_most]).run("Pay").actions
+    five, ten = desk.agent(policies=[pays(10)]).run("Pay").actions
     assert desk.paid == [5, 10]
     assert (five.call.arguments, five.result.arguments) == ({"cents": 5}, None)
     assert (ten.call.arguments, ten.result.arguments) == ({"cents": 10}, {"cents": 10})
     assert "A policy changed this call to pay(cents=10)" in ten.result.content
+
+
+@pytest.mark.parametrize("predicate", [True, lambda arguments: arguments["cents"] > 1_000])
+def test_a_person_is_asked_about_the_call_as_a_policy_changed_it(predicate):
+    desk = Desk(pay_call(100), needs_approval=predicate)
+    [action] = desk.agent(True, policies=[pays(5_000)]).run("Pay").actions
+    assert (desk.paid, len(desk.asked)) == ([5_000], 1)
+    assert desk.asked[0].received == {"cents": 5_000}
+    assert "A policy changed this call" in action.result.content  # the person only agreed
+
+
+def test_a_policy_whose_arguments_are_no_json_is_an_error_before_anything_is_done():
+    desk = Desk(pay_call(58_000), needs_approval=False)
+    with pytest.raises(TypeError, match="Decimal"):
+        desk.agent(policies=[pays(Decimal(5))]).run("Pay")
+    assert desk.paid == []
 
 
 UNUSABLE = {"none": None, "of another call": Verdict("yes", "another")}
@@ -333,129 +357,72 @@ def test_the_model_never_sees_the_key():
     assert keys == []
 
 
-# A yes is to the call as it was written.
-
-
-def refund_tool(paid, predicate=True):
-    def pay(to: str, cents: int = 1) -> str:
-        """Pay."""
-        paid.append((to, cents))
-        return "paid"
-
-    return tool(pay, needs_approval=predicate)
-
-
-def counted_validator(counts):
-    def validate(value: int) -> int:
-        counts.append(value)
-        return value
-
-    return Annotated[int, pydantic.AfterValidator(validate)]
-
-
-def flickering_validator(fails):
-    """It fails each time `fails` says so."""
-
-    def validate(value: int) -> int:
-        if next(fails):
-            raise ValueError("not now")
-        return value
-
-    return Annotated[int, pydantic.AfterValidator(validate)]
-
-
-def paying(kind, paid, **options):
-    def pay(cents):
-        """Pay."""
-        paid.append(cents)
-        return "paid"
-
-    pay.__annotations__ = {"cents": kind}
-    return tool(pay, **options)
-
-
-WAYS = {"memory": None, "file": "run.jsonl"}
+# A yes is for the call as it was written.
 
 
 @pytest.mark.parametrize("needs_approval", [False, True, lambda arguments: True])
 def test_a_call_is_validated_once_for_the_question_and_once_when_it_runs(needs_approval):
-    counts, paid = [], []
-    pay = paying(counted_validator(counts), paid, needs_approval=needs_approval)
-    agent(call("pay", cents=5), "Paid.", tools=[pay], approve=lambda _: True).run("Pay")
-    assert (counts, paid) == ([5, 5], [5])
+    validated = []
+
+    def note(cents):
+        validated.append(cents)
+        return cents
+
+    kind = Annotated[int, pydantic.AfterValidator(note)]
+    desk = Desk(pay_call(5), kind=kind, needs_approval=needs_approval)
+    desk.agent(True).run("Pay")
+    assert (validated, desk.paid) == ([5, 5], [5])
 
 
 @pytest.mark.parametrize("needs_approval", [False, True])
 @pytest.mark.parametrize(
-    ("fails", "asked", "paid"),
+    ("fails", "asked", "paid", "refused"),
     [
-        ([True], 0, []),  # refused when it is planned, and never asked about
-        ([False, True], 1, []),  # refused when it would run
-        ([False, False], 1, [5]),
+        ([True], 0, [], "invalid"),  # refused when it is planned, and never asked about
+        ([False, True], 1, [], "invalid"),  # refused when it would run
+        ([False, False], 1, [5], ""),
     ],
 )
 def test_a_validator_that_fails_now_and_then_runs_nothing_unasked(
-    needs_approval, fails, asked, paid
+    needs_approval, fails, asked, paid, refused
 ):
-    done, questions = [], []
-    kind = flickering_validator(itertools.chain(fails, itertools.repeat(False)))
-    pay = paying(kind, done, needs_approval=needs_approval)
-    approve = lambda question: questions.append(question) or True  # noqa: E731
-    outcome = agent(call("pay", cents=5), "So.", tools=[pay], approve=approve).run("Pay")
-    assert done == paid
-    assert len(questions) == (asked if needs_approval else 0)
-    [result] = results(outcome, "pay")
-    assert (result.refused, result.in_doubt) == ("" if paid else "invalid", False)
+    failures = iter(fails)
+
+    def fail_sometimes(cents):
+        if next(failures):
+            raise ValueError("not now")
+        return cents
+
+    kind = Annotated[int, pydantic.AfterValidator(fail_sometimes)]
+    desk = Desk(pay_call(5), kind=kind, needs_approval=needs_approval)
+    [result] = results(desk.agent(True).run("Pay"))
+    assert (desk.paid, result.refused, result.in_doubt) == (paid, refused, False)
+    assert len(desk.asked) == asked * needs_approval
 
 
 class Shipment(pydantic.BaseModel):
-    to: str
     number: str = pydantic.Field(default_factory=lambda: uuid.uuid4().hex)
     at: float = pydantic.Field(default_factory=time.perf_counter, exclude=True)
 
 
 @pytest.mark.parametrize("resumed", [False, True])
-@pytest.mark.parametrize("where", WAYS)
-def test_a_yes_is_asked_once_whatever_a_default_makes_anew(where, resumed, tmp_path):
-    shipped, questions = [], []
-
-    @tool(needs_approval=True)
-    def ship(order: Shipment) -> str:
-        """Ship."""
-        shipped.append(order)
-        return "shipped"
-
-    def approve(question):
-        questions.append(question)
-        return len(questions) == 1
-
-    path = WAYS[where] and tmp_path / WAYS[where]
-    model = ScriptedModel([call("ship", order={"to": "bob"}), "Done."])
-    settings = {"force": "never", "silence": "accept"}
+def test_a_yes_is_asked_for_once_although_a_default_is_made_anew(resumed):
+    desk = Desk(pay_call({}), kind=Shipment)
     if resumed:
-        paused = Agent(model, [ship], **settings).run("Go.", transcript=path)
-        assert paused.exit == "needs_human"
-        asker = Agent(model, [ship], approve=approve, **settings)
-        outcome = asker.resume(path or paused.transcript)
+        paused = desk.agent().run("Pay")
+        outcome = desk.agent(True).resume(paused.transcript)
     else:
-        outcome = Agent(model, [ship], approve=approve, **settings).run("Go.", transcript=path)
-    assert (len(questions), len(shipped), outcome.exit) == (1, 1, "silence")
-    assert questions[0].received["order"].keys() == {"to", "number", "at"}
+        outcome = desk.agent(True).run("Pay")
+    assert (len(desk.asked), len(desk.paid), outcome.exit) == (1, 1, "silence")
+    assert desk.asked[0].received["cents"].keys() == {"number", "at"}
 
 
-def test_a_paused_transcript_that_is_resumed_twice_asks_twice_and_pays_once_each():
-    paid, questions = [], []
-    model = ScriptedModel(lambda r: said_or_pays(r, call("pay", to="bob")))
-    paused = Agent(model, [refund_tool(paid)], force="never").run("Pay bob.")
-    approve = lambda question: questions.append(question) or True  # noqa: E731
+def test_a_paused_run_that_is_resumed_twice_asks_twice_and_pays_twice():
+    desk = Desk()
+    paused = desk.agent().run("Pay")
     for times in (1, 2):
-        Agent(model, [refund_tool(paid)], approve=approve, force="never").resume(paused.transcript)
-        assert (len(questions), len(paid)) == (times, times)
-
-
-def said_or_pays(request, pays):
-    answered = any(isinstance(message, ToolResult) for message in request.messages)
-    return Assistant("Done.") if answered else Assistant(tool_calls=(replace(pays, id="p"),))
+        desk.agent(True).resume(paused.transcript)
+        assert (len(desk.asked), len(desk.paid)) == (times, times)
 
 
 def test_secrets_and_excluded_fields_are_asked_about_as_they_are():
@@ -463,47 +430,8 @@ def test_secrets_and_excluded_fields_are_asked_about_as_they_are():
         code: pydantic.SecretStr
         limit: int = pydantic.Field(100, exclude=True)
 
-    @tool(needs_approval=True)
-    def pay(card: Card) -> None:
-        """Pay."""
-
-    paused = agent(call("pay", card={"code": "4711"}), tools=[pay]).run("Pay.")
-    assert paused.answer == 'Run pay(card={"code": "4711", "limit": 100})?'
-
-
-@pytest.mark.parametrize("predicate", [True, lambda arguments: arguments["cents"] > 1_000])
-def test_what_a_policy_makes_of_a_call_is_what_a_person_is_asked_about(predicate):
-    def more(step, turn):
-        match step:
-            case CallTool(asked):
-                return CallTool(replace(asked, arguments={**asked.arguments, "cents": 5_000}))
-        return step
-
-    paid, questions = [], []
-    model = ScriptedModel([call("pay", to="bob", cents=100), "Done."])
-    approve = lambda question: bool(questions.append(question)) or True  # noqa: E731
-    tools = [refund_tool(paid, predicate)]
-    settings = {"policies": [more], "approve": approve, "force": "never"}
-    outcome = Agent(model, tools, **settings).run("Pay bob 1 $.")
-    assert (paid, len(questions)) == ([("bob", 5_000)], 1)
-    assert questions[0].received == {"to": "bob", "cents": 5_000}
-    [action] = outcome.actions
-    assert "A policy changed this call" in action.result.content  # the person only agreed
-
-
-def test_a_policy_whose_arguments_are_no_json_is_refused_before_anything_is_done():
-    def exact(step, turn):
-        match step:
-            case CallTool(asked):
-                return CallTool(replace(asked, arguments={"to": "bob", "cents": Decimal(5)}))
-        return step
-
-    paid = []
-    model = ScriptedModel([call("pay", to="bob", cents=100), "Done."])
-    agent = Agent(model, [refund_tool(paid, False)], policies=[exact], force="never")
-    with pytest.raises(TypeError, match="Decimal"):
-        agent.run("Pay bob.")
-    assert paid == []
+    paused = Desk(pay_call({"code": "4711"}), kind=Card).agent().run("Pay")
+    assert paused.answer == 'Run pay(cents={"code": "4711", "limit": 100})?'
 
 
 def test_an_answer_that_is_made_of_the_question_does_not_rewrite_the_call():
@@ -517,8 +445,8 @@ def test_an_answer_that_is_made_of_the_question_does_not_rewrite_the_call():
         """Pay."""
         return f"paid {order}"
 
-    model = ScriptedModel([call("pay", order={"cents": 5_000}), "Done."])
-    outcome = Agent(model, [pay], approve=halve, force="never").run("Pay.")
+    asking = agent(call("pay", order={"cents": 5_000}), "Done.", tools=[pay], approve=halve)
+    outcome = asking.run("Pay.")
     assert outcome.turn.replies[0].tool_calls[0].arguments == {"order": {"cents": 5_000}}
     assert "A person changed this call" in outcome.actions[0].result.content
 

@@ -13,7 +13,7 @@ from tests.support import naive
 from tests.support.agents import results
 from think_agent import Agent, ScriptedModel, tool
 from think_agent.loop import CallModel, CallTool, Done, Refuse, plan
-from think_agent.messages import Assistant, Force, ToolCall, ToolResult, User
+from think_agent.messages import Assistant, Force, Started, ToolCall, ToolResult, User
 from think_agent.policies.gate import gate
 
 GUARDED = {"pay"}
@@ -120,7 +120,16 @@ def test_a_look_counts_whatever_came_of_it():
         assert plan(transcript, POLICIES).code == "gate"
 
 
-def test_a_new_turn_owes_a_new_thought():
+def test_a_refused_call_uses_up_its_thought_only_if_it_was_started_before():
+    """A crash stopped it, so it may have run."""
+    transcript = played("think", "pay")
+    transcript[-1] = replace(transcript[-1], is_error=True, refused="person")
+    assert isinstance(plan([*transcript, said("pay")], POLICIES), CallTool)
+    transcript.insert(-1, Started("1.0", "pay"))
+    assert isinstance(plan([*transcript, said("pay")], POLICIES), Refuse)
+
+
+def test_a_new_turn_needs_a_new_thought():
     assert isinstance(plan([*played("think"), User("And?"), said("pay")], POLICIES), Refuse)
 
 

@@ -151,7 +151,8 @@ def test_waiting_for_a_person_costs_no_seconds():
     assert Limits(seconds=4).close_at_limit(step, turn).say.kind == "limit"
 
 
-def test_the_days_between_two_processes_cost_no_seconds(tmp_path):
+def test_in_a_new_process_the_seconds_begin_at_0(tmp_path):
+    """Neither those of the process before it count, nor the days in between."""
     path = tmp_path / "run.jsonl"
 
     def dies(request):
@@ -161,7 +162,7 @@ def test_the_days_between_two_processes_cost_no_seconds(tmp_path):
 
     with pytest.raises(KeyboardInterrupt):
         agent(dies, max_seconds=100, now=clock()).run("go", transcript=path)
-    later = agent([Assistant("Done.")], max_seconds=100, now=clock(day=4))
+    later = agent([call("look", n=1), "Done."], max_seconds=1, now=clock(0.01, day=4))
     outcome = later.resume(path)
     assert (outcome.exit, kit_said(outcome)) == ("silence", [])
 

@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -14,7 +15,16 @@ from tests.support.desk import said
 from tests.support.providers import run_async, run_plain
 from think_agent import Agent, ScriptedModel, tool
 from think_agent.loop import CallModel
-from think_agent.messages import Assistant, Ended, Force, Started, ToolResult, User, Verdict
+from think_agent.messages import (
+    Assistant,
+    Ended,
+    Force,
+    Started,
+    ToolCall,
+    ToolResult,
+    User,
+    Verdict,
+)
 from think_agent.policies.patience import patience
 from think_agent.testing import call, think
 from think_agent.tools import MAY_HAVE_HAPPENED
@@ -146,6 +156,20 @@ def test_another_result_is_not_the_same_again():
     poll = tool(lambda: next(pages), name="poll")
     outcome = worker(*[call("poll")] * 6, "Done.", tools=[poll]).run("go")
     assert (outcome.exit, len(outcome.actions)) == ("silence", 6)
+
+
+@pytest.mark.parametrize(("refused", "choice"), [("", "auto"), ("gate", Force("think"))])
+def test_resumed_after_the_hint_the_model_is_asked_with_the_same_choice(refused, choice):
+    """Also if the gate refused a call in the same reply."""
+    first, second = ToolCall("a", "work"), ToolCall("b", "work")
+    reply = Assistant(tool_calls=(first, second))
+    worked, answered = ToolResult("a", "work", "worked"), ToolResult("b", "work", "worked")
+    answered = replace(answered, refused=refused)
+    messages = [User("go"), *[reply, worked, answered] * 2]
+    desk = worker(max_repeats=2)
+    step = desk.next_step(messages)
+    assert (step.say.kind, step.tool_choice) == ("repeat", choice)
+    assert desk.next_step([*messages, step.say]) == CallModel(choice)
 
 
 # Replies that no dialect could read.
