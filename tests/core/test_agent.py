@@ -50,7 +50,7 @@ def desk(*replies, **settings):
     return agent(*replies, **{"tools": [look, pay], "force": "first", **settings})
 
 
-def test_the_way_out_by_signal():
+def test_the_exit_by_signal():
     outcome = desk(*REFUND).run("Refund ORD-001")
     assert (outcome.exit, outcome.answer) == ("signal", "Refunded $89.")
     assert outcome.model_calls == len(outcome.turn.replies) == 5
@@ -68,20 +68,20 @@ def test_the_way_out_by_signal():
     assert outcome.transcript[7:10] == (ToolResult("call_2", "think", RECORDED), *paid)
 
 
-def test_the_way_out_by_silence():
+def test_the_exit_by_silence():
     outcome = desk(LOOK, "It costs $89.", force="never").run("How much?")
     assert (outcome.exit, outcome.answer) == ("silence", "It costs $89.")
     assert [action.thought for action in outcome.actions] == [None]
     assert outcome.behind_a_thought == 0
 
 
-def test_calls_beside_the_signal_are_performed_and_those_in_the_final_reply_are_not():
+def test_calls_beside_the_signal_are_run_and_calls_in_the_last_reply_are_not():
     outcome = desk((LEAVE, PAY), says(LOOK, text="Paid.")).run("go")
     assert (outcome.exit, outcome.answer) == ("signal", "Paid.")
     assert [action.result.content for action in outcome.actions] == ["paid ORD-001"]
 
 
-def test_what_the_model_is_shown_stays_the_same_all_along():
+def test_system_tools_and_earlier_messages_stay_the_same_for_a_whole_run():
     requests = []
     script = iter(REFUND)
 
@@ -100,7 +100,7 @@ def test_what_the_model_is_shown_stays_the_same_all_along():
         assert later.messages[: len(earlier.messages)] == earlier.messages
 
 
-def test_the_conversation_goes_on_with_the_transcript():
+def test_a_transcript_that_is_passed_in_is_continued():
     talk = desk(*REFUND, says(LEAVE), Assistant("No."))
     first = talk.run("Refund ORD-001")
     handed_in = list(first.transcript)
@@ -118,7 +118,7 @@ def test_the_conversation_goes_on_with_the_transcript():
     ("signed_from", "shown", "first"),
     [(9, [1, 3, 3, 3], "three"), (1, [1, 3, 5, 7], "one"), (3, [1, 3, 3, 5], "two")],
 )
-def test_a_long_conversation_is_shown_from_the_last_turns_on_unless_it_is_signed(
+def test_a_request_shows_the_last_turns_and_signed_history_is_never_shortened(
     signed_from, shown, first
 ):
     """A signed one from where it began when it was signed: not less of it, and not more."""
@@ -137,7 +137,7 @@ def test_a_long_conversation_is_shown_from_the_last_turns_on_unless_it_is_signed
     assert [*seen[-1].left_out, *seen[-1].messages] == spoken[:-1]
 
 
-def test_a_model_that_only_thinks_reads_that_it_is_time_to_act():
+def test_a_model_that_only_thinks_is_told_to_act():
     outcome = desk(*[think("hm")] * 5, max_model_calls=5, max_thoughts_in_a_row=2).run("go")
     said = [result.content for result in results(outcome)]
     assert ["in a row" in content for content in said] == [False, True, True, True]
@@ -150,7 +150,7 @@ def test_a_model_that_only_thinks_reads_that_it_is_time_to_act():
 @example((ToolCall("", "f"),), [User("a"), says(ToolCall("call_1", "f"))])
 @settings(max_examples=60)
 @given(st.lists(calls, max_size=6).map(tuple), transcripts)
-def test_every_call_gets_an_id_of_its_own_and_nothing_else_changes(calls, history):
+def test_calls_without_an_id_get_a_new_one_and_nothing_else_changes(calls, history):
     turn = Turn.of(history)
     minted = with_ids(calls, turn)
     assert with_ids(minted, turn) == minted
@@ -226,13 +226,13 @@ def test_an_agent_without_a_think_tool():
 @pytest.mark.parametrize(
     ("note", "exit"), [(call("think", thought="done"), "silence"), (LEAVE, "signal")]
 )
-def test_with_the_minimal_tool_silence_is_the_way_out_unless_a_model_invents_the_signal(note, exit):
+def test_the_minimal_tool_exits_by_silence_unless_the_model_invents_the_signal(note, exit):
     outcome = desk(note, "Hello.", think=THINK_MINIMAL).run("Hi")
     assert outcome.transcript[2].content == RECORDED
     assert (outcome.exit, outcome.thoughts) == (exit, ("done",))
 
 
-def test_a_long_result_and_a_long_error_are_cut_as_the_agent_says():
+def test_long_results_and_long_errors_are_cut():
     @tool
     def dump(fail: bool) -> str:
         if fail:
@@ -266,7 +266,7 @@ def test_a_policy_may_refuse_a_call():
     ("step", "exit", "answer"),
     [(Done("budget", "Too dear."), "budget", "Too dear."), (AskHuman("So?"), "needs_human", "So?")],
 )
-def test_a_policy_may_end_the_run_or_pause_it_where_no_person_is(step, exit, answer):
+def test_a_policy_may_end_the_run_or_pause_it(step, exit, answer):
     outcome = desk(PAY, policies=[lambda planned, turn: step]).run("go")
     assert (outcome.exit, outcome.answer, outcome.actions) == (exit, answer, ())
 
@@ -283,14 +283,14 @@ def events(*replies, **settings):
     ]
 
 
-def test_events_come_in_the_order_things_happen():
+def test_events_come_in_order():
     assert events((LEAVE, PAY), Assistant(), "Paid.") == [
         "go", "Assistant", "ToolResult", "Started", "ToolResult",
         "Assistant", NUDGE.text, "Assistant", "Ended", "Outcome",
     ]  # fmt: skip
 
 
-def test_a_choice_that_was_not_honored_is_noticed():
+def test_an_ignored_tool_choice_causes_a_notice():
     assert events(LOOK, LEAVE, says(PAY, text="Bye.")) == [
         "go", "Assistant", "script was forced to call think and did not: the choice was ignored.",
         "Started", "ToolResult", "Assistant", "ToolResult",
@@ -300,7 +300,7 @@ def test_a_choice_that_was_not_honored_is_noticed():
     assert "forced to call a tool and did not" in events(think("x"), "Bye.", force="always")[-3]
 
 
-def test_deltas_and_notices_pass_through_and_are_not_in_the_transcript():
+def test_deltas_and_notices_are_events_but_not_in_the_transcript():
     seen, halting = [], Agent(InPieces(Assistant("Hello."), 3))
     outcome = halting.run("Hi", on_event=seen.append)
     assert [type(event) for event in seen] == [
@@ -317,7 +317,7 @@ def test_deltas_and_notices_pass_through_and_are_not_in_the_transcript():
     assert outcome.transcript == (seen[0], seen[3], Ended("silence"))
 
 
-def test_a_lone_surrogate_in_the_arguments_streams_as_it_runs():
+def test_a_lone_surrogate_in_the_arguments_can_be_streamed():
     """`"\\ud83d"` is valid JSON, and small models do break emoji in two."""
     broken = call("look", order_id="\ud83d")
     assert list(desk(broken, "ok").stream("go"))[-1] == desk(broken, "ok").run("go")
@@ -328,7 +328,7 @@ def test_an_agent_keeps_no_conversation():
     assert [counting.run("go").answer for _ in range(3)] == ["1", "1", "1"]
 
 
-def test_a_watcher_that_is_async_is_refused():
+def test_an_async_on_event_is_refused():
     async def watch(event):
         raise AssertionError("nobody awaits it")
 

@@ -28,7 +28,7 @@ def whole(tmp_path_factory):
     return seen, said(folder / "run.jsonl"), rows(folder)
 
 
-def test_the_run_that_is_not_stopped(whole):
+def test_the_run_that_is_never_killed_is_right(whole):
     seen, messages, decisions = whole
     assert decisions == RIGHT
     assert each_started_once(messages) == messages
@@ -39,7 +39,7 @@ def test_the_run_that_is_not_stopped(whole):
     assert {"asked", "replied", "User", "Assistant", "Started", "ToolResult", "Outcome"} <= {*seen}
 
 
-def test_killed_at_any_point_it_ends_as_if_nothing_had_happened(whole, tmp_path):
+def test_killed_at_any_point_the_run_ends_as_if_it_was_not(whole, tmp_path):
     seen, messages, decisions = whole
     for number, name in enumerate(seen):
         folder = tmp_path / str(number)
@@ -55,7 +55,7 @@ def test_killed_at_any_point_it_ends_as_if_nothing_had_happened(whole, tmp_path)
             assert json.loads(line)["type"]
 
 
-def test_killed_again_and_again(whole, tmp_path):
+def test_killed_again_and_again_the_run_still_ends_right(whole, tmp_path):
     """Each process gets ten points far: about one message further than the one before."""
     _, messages, decisions = whole
     deaths = 0

@@ -60,7 +60,7 @@ def started(messages) -> list[str]:
 
 @settings(max_examples=60, deadline=None)
 @given(transcripts)
-def test_they_are_pure_wherever_a_transcript_stands(messages):
+def test_effects_are_pure_for_every_transcript(messages):
     agent, turn = Desk().agent(), Turn.of([ASK, *messages])
     step = agent.next_step(turn)
     assert step == agent.next_step([ASK, *messages])
@@ -68,7 +68,7 @@ def test_they_are_pure_wherever_a_transcript_stands(messages):
     assert turn == Turn.of([ASK, *messages])
 
 
-def test_what_each_kind_of_step_asks_for():
+def test_each_kind_of_step_has_its_effects():
     agent, turn = Desk().agent(), Turn.of([ASK, BOTH])
 
     def asked(step, *calls):
@@ -97,7 +97,7 @@ def test_what_each_kind_of_step_asks_for():
     assert asked(Done("needs_human")) == [Flush(), Done("needs_human")]  # a pause
 
 
-def test_a_policy_changes_what_a_call_does_and_never_which_call_is_answered():
+def test_a_policy_can_change_arguments_but_not_which_call_is_answered():
     def another(step, turn):
         changed = ToolCall("another", "pay", {"order": 7})
         return CallTool(changed) if isinstance(step, CallTool) else step
@@ -118,7 +118,7 @@ def test_a_policy_cannot_change_which_thought_is_answered():
     assert recorded.call_id == "t"
 
 
-def test_a_file_is_flushed_twice_for_a_side_effect_once_at_the_end_and_never_for_a_look(
+def test_a_file_is_flushed_twice_for_a_side_effect_once_at_the_end_and_never_for_a_read(
     tmp_path, monkeypatch
 ):
     flushed = []
@@ -141,7 +141,7 @@ def killed(desk: Desk, at: int, **more) -> list:
 
 
 @pytest.mark.parametrize("at", [1, 2])
-def test_on_resume_a_key_is_read_back_from_memory_and_from_a_file(at, tmp_path):
+def test_a_resumed_call_keeps_its_idempotency_key(at, tmp_path):
     for where in (None, tmp_path / "run.jsonl"):
         desk = Desk()
         before = killed(desk, at, transcript=where)
@@ -154,7 +154,7 @@ def test_on_resume_a_key_is_read_back_from_memory_and_from_a_file(at, tmp_path):
         assert outcome.answer == "Done."
 
 
-def test_a_second_crash_keeps_the_key_too():
+def test_after_a_second_crash_the_key_is_still_the_same():
     desk = Desk()
     before = killed(desk, 1)
     desk.dies_at = 2
@@ -165,7 +165,7 @@ def test_a_second_crash_keeps_the_key_too():
     assert desk.keys[0] == desk.keys[1] == desk.keys[2] != desk.keys[3]
 
 
-def test_a_copy_that_goes_on_by_itself_has_keys_of_its_own(tmp_path):
+def test_two_copies_of_a_transcript_get_different_keys(tmp_path):
     """Two processes go on from the same messages: what each pays anew is another payment."""
     start = [ASK, BOTH, ToolResult("t", "think", "Thought recorded.")]
     desk = Desk()

@@ -59,7 +59,7 @@ def test_many_calls_in_one_reply_are_linear():
     assert grows_evenly(run, 100, 1000)
 
 
-def test_opening_a_file_and_going_on_in_it(tmp_path):
+def test_opening_a_file_is_linear_and_a_run_in_a_long_file_costs_no_more(tmp_path):
     """Opening is linear, and a run in a long file costs what it costs in a short one."""
     opened, went_on = {}, {}
     for turns in (20, 200):

@@ -74,24 +74,24 @@ def edges() -> set[tuple[str, str]]:
     return found
 
 
-def test_every_room_has_its_place():
+def test_every_folder_has_its_rule():
     rooms = {room_of(path.relative_to(PACKAGE).parts) for path in FILES}
     assert rooms == {*MAY, "cli"}
 
 
-def test_no_room_imports_what_it_may_not():
+def test_no_folder_imports_what_it_may_not():
     assert edges() == set()
 
 
 @pytest.mark.parametrize("room", LIBRARIES)
-def test_libraries(room):
+def test_each_folder_imports_only_its_libraries(room):
     """What is read by everybody knows no SDK, no client and no terminal."""
     paths = [path for path in FILES if room_of(path.relative_to(PACKAGE).parts) == room]
     modules = {module[0] for path in paths for module in imported(path)}
     assert modules - {"think_agent", *sys.stdlib_module_names} <= LIBRARIES[room]
 
 
-def test_no_circle_between_the_files_of_the_core():
+def test_the_files_of_the_core_have_no_import_cycle():
     """Imports for types alone count, too."""
     imports = {}
     for path in FILES:

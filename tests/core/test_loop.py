@@ -116,7 +116,7 @@ TABLE = {
 
 
 @pytest.mark.parametrize(("transcript", "step"), TABLE.values(), ids=TABLE.keys())
-def test_next_step(transcript, step):
+def test_next_step_is_what_the_rules_say(transcript, step):
     before = list(transcript)
     assert next_step(transcript) == step
     assert next_step(tuple(transcript)) == step
@@ -135,7 +135,7 @@ def test_next_step_has_an_answer_to_every_transcript(transcript):
         assert step.call == Turn.of([ASK, *transcript]).pending[0]
 
 
-def test_policies_are_asked_in_order_and_see_the_turn():
+def test_policies_are_called_in_order_with_the_turn():
     seen, refused = [], Refuse(PAY, "gate", "think first")
 
     def note(step, turn):
@@ -146,7 +146,7 @@ def test_policies_are_asked_in_order_and_see_the_turn():
     assert seen == [(CallTool(PAY), PAY), (refused, PAY)]
 
 
-def test_a_turn_that_is_over_asks_of_the_world_what_its_end_needs_and_no_more():
+def test_a_turn_that_is_over_performs_only_its_end():
     turn, done = Turn.of([ASK, Assistant("Hi.")]), []
     steps = lambda step, turn: [step]  # noqa: E731
     assert not [*run(turn, next_step, steps, lambda e: done.append(e) or ())]

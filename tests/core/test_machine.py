@@ -439,7 +439,7 @@ def judge(machine: Machine) -> None:
 
 @settings(max_examples=250)
 @given(machines)
-def test_what_may_never_happen_does_not(machine):
+def test_what_may_never_happen_does_not_happen(machine):
     with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
         machine.play(folder)
     judge(machine)

@@ -262,7 +262,7 @@ def settled(messages: Sequence[Message]) -> list[Message]:
 
 @settings(max_examples=40)
 @given(worlds)
-def test_stopped_after_any_message_it_ends_as_if_it_had_not_been(world):
+def test_stopped_after_any_message_a_run_ends_as_if_it_was_not(world):
     with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
         expected, said, whole = world.begin(folder)
         lines = whole.read_bytes().splitlines(keepends=True)
@@ -283,7 +283,7 @@ def test_stopped_after_any_message_it_ends_as_if_it_had_not_been(world):
 
 @settings(max_examples=30)
 @given(worlds)
-def test_in_memory_it_is_the_same_run_in_each_of_the_ways_to_ask(world):
+def test_a_run_is_the_same_in_memory_async_and_streamed(world):
     with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
         expected, said, _ = world.begin(folder)
     went: list[Message] = []

@@ -57,7 +57,7 @@ def bound(agent: Agent, step: CallModel, *messages) -> int | None:
     return request.max_output_tokens
 
 
-def test_a_reply_may_hold_the_tokens_that_are_left_and_the_closing_one_a_few_more():
+def test_a_reply_may_have_the_tokens_that_are_left_and_the_last_one_always_1000():
     spent = Assistant("Hm.", usage=Usage(300, 200))
     assert bound(agent(), CallModel(), ASK, spent) is None
     limited = agent(max_tokens=2_000)
@@ -70,7 +70,7 @@ def test_a_reply_may_hold_the_tokens_that_are_left_and_the_closing_one_a_few_mor
 @pytest.mark.parametrize(
     ("most", "exit"), [(500, "budget"), (501, "truncated"), (None, "truncated")]
 )
-def test_a_reply_that_is_cut_where_the_tokens_end_ends_the_turn_by_that_limit(most, exit):
+def test_a_reply_that_is_cut_at_the_token_limit_ends_the_turn_with_budget(most, exit):
     cut = Assistant("I w", (), (call("look", item="a"),), "max_tokens", Usage(300, 200))
     outcome = agent(cut, max_tokens=most).run(ASK.text)
     assert (outcome.exit, outcome.answer, outcome.actions) == (exit, "I w", ())
@@ -78,7 +78,7 @@ def test_a_reply_that_is_cut_where_the_tokens_end_ends_the_turn_by_that_limit(mo
 
 @pytest.mark.parametrize("stop", ["incomplete", "max_tokens"])
 @pytest.mark.parametrize("where", ["memory", "file"])
-def test_a_run_whose_reply_was_cut_off_goes_on_when_it_is_resumed(stop, where, tmp_path):
+def test_resume_goes_on_after_a_reply_that_was_cut_off(stop, where, tmp_path):
     cut = Assistant("I will", tool_calls=(call("pay", cents=1),), stop_reason=stop)
     replies = cut, think("It is due."), call("pay", cents=1), think("Paid.", False), "Paid."
     with scripted(*replies) as model:
@@ -94,7 +94,7 @@ def test_a_run_whose_reply_was_cut_off_goes_on_when_it_is_resumed(stop, where, t
 # The file
 
 
-def test_a_stream_that_is_left_in_the_middle_frees_its_file(tmp_path):
+def test_a_stream_that_is_left_early_frees_its_file(tmp_path):
     path = tmp_path / "run.jsonl"
     desk = agent(call("look", item="tea"), "89 $")
 
@@ -130,7 +130,7 @@ def test_a_child_process_does_not_keep_the_file(tmp_path):
 # The outcome
 
 
-def test_an_outcome_prints_as_its_answer_and_what_it_took():
+def test_an_outcome_prints_as_its_answer_and_its_counts():
     outcome = agent(think("Look."), call("look", item="tea"), "89 $", silence="accept").run("Tea?")
     assert str(outcome) == "89 $\n(silence; actions: 1, behind a thought: 1; model calls: 3)"
     assert "Tea?" not in repr(outcome)  # not the whole transcript
@@ -139,7 +139,7 @@ def test_an_outcome_prints_as_its_answer_and_what_it_took():
 # Why a step was what it was
 
 
-def test_each_step_is_explained_by_what_was_planned_who_changed_it_and_what_came():
+def test_explain_shows_who_planned_and_changed_each_step_and_its_messages():
     replies = call("pay", cents=1), think("It is due."), call("pay", cents=1), "Paid."
     desk = agent(*replies, silence="accept")
     said = desk.run(ASK.text).transcript
@@ -162,7 +162,7 @@ def started(message) -> bool:
     return isinstance(message, Started)
 
 
-def test_what_another_agent_did_is_not_what_this_one_would_do():
+def test_explain_shows_where_another_agent_would_act_differently():
     another = agent(call("look", item="tea"), "89 $", force="never", silence="accept")
     said = another.run("Tea?").transcript
     opening, *rest = explain(agent(silence="accept"), said)
@@ -172,7 +172,7 @@ def test_what_another_agent_did_is_not_what_this_one_would_do():
 
 @settings(max_examples=60, deadline=None)
 @given(transcripts)
-def test_every_transcript_can_be_explained_and_nothing_of_it_is_left_out(messages):
+def test_every_message_of_every_transcript_is_explained(messages):
     found = explain(agent(), [ASK, *messages])
     came = [message for step in found for message in step.came]
     persons = [m for m in messages if isinstance(m, User) and m.kind == "person"]
@@ -192,7 +192,7 @@ def has_many(arguments) -> bool:
     return isinstance(line, dict) and line["quantity"] > 10 and isinstance(arguments["day"], str)
 
 
-def test_a_predicate_sees_what_the_function_will_get_in_json():
+def test_a_predicate_sees_the_arguments_of_the_function_as_json():
     ran = []
 
     @tool(needs_approval=has_many)
@@ -210,7 +210,7 @@ THINKS = [{"thought": text} for text in NOTHING] + [{"thought": [""]}, {}, "[]",
 
 
 @pytest.mark.parametrize("arguments", THINKS)
-def test_a_thought_that_says_nothing_covers_nothing(arguments):
+def test_a_blank_or_unreadable_thought_covers_no_call(arguments):
     calls = ToolCall("t", "think", arguments), call("pay", cents=1)
     outcome = agent(calls, "Done.", silence="accept").run("Pay.")
     assert outcome.actions == ()
@@ -219,7 +219,7 @@ def test_a_thought_that_says_nothing_covers_nothing(arguments):
 # Replies and verdicts that nobody expects
 
 
-def test_a_verdict_is_about_its_call_whatever_the_id():
+def test_a_verdict_finds_its_call_even_if_the_id_is_a_lone_surrogate():
     asked = []
 
     @tool(needs_approval=True)
@@ -235,7 +235,7 @@ def test_a_verdict_is_about_its_call_whatever_the_id():
     assert (outcome.answer, len(asked)) == ("No.", 1)
 
 
-def test_what_no_file_could_hold_is_not_written(tmp_path):
+def test_a_message_that_could_not_be_read_again_is_not_written(tmp_path):
     wrong = Assistant("Hm.", usage=Usage(None, None))
     path = tmp_path / "run.jsonl"
     with pytest.raises(ValueError, match="usage"):
@@ -245,14 +245,14 @@ def test_what_no_file_could_hold_is_not_written(tmp_path):
 
 
 @pytest.mark.parametrize("reason", ["length", "", None, "cancelled"])
-def test_a_reason_to_stop_that_is_unknown_is_taken_for_a_broken_reply(reason):
+def test_an_unknown_stop_reason_counts_as_truncated(reason):
     half = Assistant("", tool_calls=(ToolCall("c", "look", {"item": "A"}),), stop_reason=reason)
     outcome = agent(half).run("Hm?")
     assert (outcome.exit, outcome.actions) == ("truncated", ())
 
 
 @pytest.mark.parametrize("kind", ["nudge", "silence", "format", "repeat", "answer", "limit"])
-def test_a_verdict_between_a_question_of_the_kit_and_its_reply_changes_nothing(kind):
+def test_a_verdict_between_a_question_and_its_reply_changes_nothing(kind):
     """As a policy may ask a person before any model call, of a run that a crash has stopped."""
     before = [ASK, Assistant("Hm.", stop_reason="malformed", mistake="?"), User("?", kind=kind)]
     for policies in ([], agent().policies()):

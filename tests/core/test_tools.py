@@ -125,7 +125,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("kind", "sent", "says"), BAD)
-def test_nonsense_is_answered_with_the_field_and_what_was_expected(kind, sent, says):
+def test_a_wrong_argument_is_answered_with_its_field_and_what_was_expected(kind, sent, says):
     result = ask(taking(kind), value=sent)
     assert result.is_error
     assert result.content.startswith("error: bad arguments for echo: ")
@@ -134,12 +134,12 @@ def test_nonsense_is_answered_with_the_field_and_what_was_expected(kind, sent, s
     assert "\n" not in result.content
 
 
-def test_what_was_sent_is_quoted_but_not_at_length():
+def test_a_wrong_argument_is_quoted_but_cut_if_it_is_long():
     assert "got 'soon'" in ask(taking(int), value="soon").content
     assert len(ask(taking(int), value="x" * 5000).content) < 300
 
 
-def test_missing_and_invented_fields_are_named_together():
+def test_missing_and_unknown_fields_are_named_together():
     result = ask(taking(int), days=3)
     assert result.content == (
         "error: bad arguments for echo: value: this field is required; "
@@ -148,7 +148,7 @@ def test_missing_and_invented_fields_are_named_together():
 
 
 @pytest.mark.parametrize("arguments", ["", "{", "[1]", "value=1"])
-def test_arguments_that_are_no_object(arguments):
+def test_arguments_that_are_no_object_are_an_error(arguments):
     result = call({"echo": taking(int)}, ToolCall("c1", "echo", arguments))
     assert result.is_error
     assert result.content.startswith("error: the arguments of echo are not a JSON object")
@@ -204,7 +204,7 @@ def test_a_schema_says_what_the_signature_says():
     }
 
 
-def test_nested_types_are_spelled_out_where_they_stand():
+def test_a_schema_has_nested_types_inline():
     schema = taking(list[Order]).parameters
     assert not {"$ref", "$defs"} & set(json.dumps(schema).split('"'))
     lines = schema["properties"]["value"]["items"]["properties"]["lines"]
@@ -407,7 +407,7 @@ def test_an_exception_becomes_an_error_without_traceback(error, content):
     ("error", "content"),
     [(NothingDone("it is closed"), "it is closed"), (NothingDone(), "nothing was done.")],
 )
-def test_a_tool_that_knows_that_nothing_happened_says_so(error, content):
+def test_nothing_done_is_an_error_without_doubt(error, content):
     def fail() -> str:
         raise error
 
@@ -416,7 +416,7 @@ def test_a_tool_that_knows_that_nothing_happened_says_so(error, content):
         assert result == ToolResult("c1", "fail", f"error: {content}", is_error=True)
 
 
-def test_a_tool_with_a_key_that_raises_may_have_done_it_too():
+def test_a_tool_with_a_key_that_raises_is_in_doubt():
     def pay(idempotency_key: str) -> str:
         raise ValueError
 
@@ -425,7 +425,7 @@ def test_a_tool_with_a_key_that_raises_may_have_done_it_too():
     assert ask(tool(pay), nonsense=1).refused == "invalid"
 
 
-def test_a_validator_of_the_users_that_fails_is_the_models_mistake():
+def test_a_validator_that_raises_makes_the_call_invalid():
     def positive(value: int) -> int:
         raise KeyError("no such account")
 
@@ -465,7 +465,7 @@ def test_an_async_tool_that_swallows_its_cancellation_does_not_outlive_its_timeo
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
 @pytest.mark.parametrize("timeout", [None, 5])
-def test_an_exit_is_not_swallowed(error, timeout):
+def test_ctrl_c_and_sys_exit_in_a_tool_end_the_program(error, timeout):
     def fail() -> str:
         raise error
 
@@ -478,7 +478,7 @@ def test_an_exit_is_not_swallowed(error, timeout):
 
 
 @pytest.mark.parametrize("options", [{}, {"idempotent": True}])
-def test_a_tool_without_a_docstring_is_pointed_out_where_it_stands(options):
+def test_the_warning_about_a_missing_docstring_names_the_line_of_the_tool(options):
     def mute() -> str:
         return ""
 
@@ -499,13 +499,13 @@ def test_a_guard_that_is_misspelled_is_refused():
 
 
 @pytest.mark.parametrize("timeout", [float("inf"), 1e12])
-def test_a_timeout_may_be_as_long_as_it_likes(timeout):
+def test_a_timeout_may_be_infinite(timeout):
     one = tool(lambda: 1, name="one", timeout=timeout)
     assert ask(one).content == ask_async(one).content == "1"
 
 
 @pytest.mark.parametrize("names", [["caf\udce9.txt"], {"caf\udce9.txt": 1}, "caf\udce9.txt"])
-def test_a_lone_surrogate_in_a_result_is_no_failure_and_can_be_sent(names):
+def test_a_lone_surrogate_in_a_result_can_be_sent(names):
     made = tool(lambda: names, name="names")
     for result in (ask(made), ask_async(made)):
         assert not result.is_error
@@ -663,7 +663,7 @@ class Whole(pydantic.RootModel[list[Hidden]]):
 
 @pytest.mark.parametrize("kind", [Hidden, Renamed, InEuros])
 @pytest.mark.parametrize("given", [{}, {"amount": 5_000_000}])
-def test_what_is_shown_is_what_a_function_gets_whatever_a_type_shows_of_itself(kind, given):
+def test_a_person_is_shown_what_the_function_gets_however_its_type_is_dumped(kind, given):
     received = []
 
     def pay(order, orders):
@@ -680,7 +680,7 @@ def test_what_is_shown_is_what_a_function_gets_whatever_a_type_shows_of_itself(k
     assert received == [(expected, [expected])] * 2
 
 
-def test_a_default_that_only_the_annotation_knows_is_handed_over():
+def test_a_default_in_the_annotation_is_passed_on():
     def pay(amount: Annotated[int, pydantic.Field(default=5, exclude=True)]) -> str:
         """Pay."""
         return f"paid {amount}"
@@ -744,7 +744,7 @@ def test_a_field_for_a_default_is_refused_at_declaration():
         tool(pay)
 
 
-def test_a_call_is_shown_on_one_line_whatever_its_names_are():
+def test_a_signature_is_always_on_one_line():
     written = signature(ToolCall("1", "pay\nme", {"a\n> y": "b\nc", "d": 1}))
     assert written == '"pay\\nme"("a\\n> y"="b\\nc", d=1)'
 
@@ -760,7 +760,7 @@ async def cleans_up_badly() -> None:
 
 
 @pytest.mark.parametrize("run", [ask, ask_async])
-def test_what_was_late_is_said_to_be_late_whatever_its_cleaning_up_raised(run):
+def test_a_late_tool_is_reported_as_late_even_if_its_cleanup_raises(run):
     result = run(tool(cleans_up_badly, description="Pay.", timeout=0.05))
     assert result.content == f"error: no result in time.\n{MAY_HAVE_HAPPENED}"
 
@@ -771,7 +771,7 @@ class Pantry:
         return f"{item} is there"
 
 
-def test_both_messages_about_methods_say_how_a_method_becomes_a_tool():
+def test_errors_about_methods_say_how_a_method_becomes_a_tool():
     with pytest.raises(TypeError, match=r"tool\(desk\.add\)"):
         tool(Pantry.add)
     with pytest.raises(TypeError, match=r"tool\(desk\.add\)"):

@@ -78,7 +78,7 @@ def paying_agent(pay: Callable[[int], str] = str, **settings) -> Agent:
 # What is in the file.
 
 
-def test_a_header_then_one_line_a_message_then_how_it_ended(tmp_path):
+def test_a_file_has_a_header_then_one_line_a_message_then_the_end(tmp_path):
     path = tmp_path / "run.jsonl"
     outcome = paying_agent().run("Pay", transcript=path)
     header, *records = lines(path)
@@ -104,7 +104,7 @@ def test_a_message_is_on_the_disk_before_the_next_step(tmp_path):
     assert seen == [["transcript", "user", "assistant", "started"]]
 
 
-def test_only_the_owner_may_read_it_and_parents_are_made(tmp_path):
+def test_only_the_owner_may_read_a_file_and_its_folders_are_made(tmp_path):
     before = os.umask(0)
     try:
         path = written(tmp_path / "runs" / "today" / "x.jsonl")
@@ -113,7 +113,7 @@ def test_only_the_owner_may_read_it_and_parents_are_made(tmp_path):
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_no_key_is_in_it(tmp_path):
+def test_a_file_holds_no_api_key(tmp_path):
     path, key = tmp_path / "run.jsonl", "sk-proj-0123456789abcdef"
     with serve(Chat(), lambda request: Assistant("Hello.")) as server:
         model = connect("openai:local", base_url=server.url + "/v1", api_key=key, api="chat")
@@ -131,7 +131,7 @@ def test_a_conversation_goes_on_in_the_same_file(tmp_path):
     assert tuple(read(path)) == outcome.transcript
 
 
-def test_a_run_that_is_not_over_is_not_talked_over(tmp_path):
+def test_a_new_request_is_refused_while_a_run_is_not_over(tmp_path):
     path = written(tmp_path / "run.jsonl", SAID[:2])
     before = path.read_bytes()
     with pytest.raises(TranscriptError, match="resume it first"):
@@ -139,7 +139,7 @@ def test_a_run_that_is_not_over_is_not_talked_over(tmp_path):
     assert path.read_bytes() == before
 
 
-def test_other_tools_or_instructions_are_noticed(tmp_path):
+def test_other_instructions_cause_a_notice(tmp_path):
     path = tmp_path / "run.jsonl"
     paying_agent().run("Pay", transcript=path)
     events: list = []
@@ -160,7 +160,7 @@ def test_a_transcript_can_only_be_appended_to(tmp_path):
 
 
 @pytest.mark.parametrize("settings", [{}, {"force": "always"}, {"max_model_calls": 1}])
-def test_whether_a_turn_is_over_does_not_depend_on_the_settings_of_its_reader(settings, tmp_path):
+def test_a_turn_that_is_over_stays_over_under_other_settings(settings, tmp_path):
     path = tmp_path / "run.jsonl"
     first = agent(think("There is more to do."), "Hello.")
     assert first.run("Hi", transcript=path).exit == "silence"
@@ -211,7 +211,7 @@ BROKEN += [b'{"type":"unheard of"}', b'{"type":"user"}', b'{"type":"assistant","
 
 
 @pytest.mark.parametrize("broken", BROKEN, ids=lambda line: line[:24].decode())
-def test_a_broken_line_in_the_middle_is_named_and_nothing_is_touched(tmp_path, broken):
+def test_a_broken_line_in_the_middle_is_named_and_the_file_is_not_changed(tmp_path, broken):
     path = written(tmp_path / "run.jsonl")
     whole = path.read_bytes().splitlines()
     for number in range(2, len(whole)):
@@ -229,7 +229,7 @@ FOREIGN += [b'{"type":"user","text":"x"}\n']
 
 
 @pytest.mark.parametrize("content", FOREIGN)
-def test_a_file_that_is_something_else_is_refused_and_not_touched(tmp_path, content):
+def test_a_file_of_another_kind_is_refused_and_not_changed(tmp_path, content):
     path = tmp_path / "notes.txt"
     path.write_bytes(content)
     with pytest.raises(TranscriptError, match="line 1: "):
@@ -240,7 +240,7 @@ def test_a_file_that_is_something_else_is_refused_and_not_touched(tmp_path, cont
 @pytest.mark.parametrize(
     "name", [".", "run.jsonl/under/a/file", "\0", "x" * 300, "fifo", "/dev/full", "/dev/null"]
 )
-def test_a_path_that_cannot_be_a_file_is_an_error_of_one_line(tmp_path, name):
+def test_an_unusable_path_is_an_error_of_one_line(tmp_path, name):
     (tmp_path / "run.jsonl").touch()
     os.mkfifo(tmp_path / "fifo")
     with pytest.raises(TranscriptError) as caught:
@@ -267,7 +267,7 @@ with closing(Transcript(sys.argv[1], {}, now="")):
 """
 
 
-def test_a_second_process_is_refused_until_the_first_is_gone_however_it_went(tmp_path):
+def test_a_second_process_is_refused_until_the_first_has_ended_or_was_killed(tmp_path):
     path = written(tmp_path / "run.jsonl")
     before = path.read_bytes()
     with subprocess.Popen(
@@ -316,7 +316,7 @@ def full_disk(size: int) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("size", [100, 3_000, 70_000])
-def test_a_full_disk_keeps_what_was_there(tmp_path, size):
+def test_a_full_disk_loses_nothing(tmp_path, size):
     path, kept = tmp_path / "run.jsonl", []
 
     def fill(transcript: Transcript) -> None:
@@ -336,7 +336,7 @@ def test_a_full_disk_keeps_what_was_there(tmp_path, size):
     assert list(transcript) == kept == read(path)
 
 
-def test_a_call_that_cannot_be_noted_as_started_is_not_run(tmp_path):
+def test_a_call_whose_start_cannot_be_written_is_not_run(tmp_path):
     path, ran = tmp_path / "run.jsonl", []
     paying = paying_agent(ran.append)
     paying.model = ScriptedModel([])
@@ -409,7 +409,7 @@ hostile_texts = st.text(st.characters(codec=None, exclude_categories=[]), max_si
 
 @given(st.lists(messages, max_size=5), hostile_texts)
 @settings(max_examples=60)
-def test_any_message_comes_back_as_it_was(said, text):
+def test_every_message_is_read_back_as_it_was_written(said, text):
     call = ToolCall(text, text, {text: [text, None, 1e300, {}]})
     said = [*said, User(text), Assistant(text, tool_calls=(call,)), ToolResult(text, text, text)]
     with tempfile.TemporaryDirectory() as folder:

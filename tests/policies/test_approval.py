@@ -59,7 +59,7 @@ class Desk:
 # Yes, no, edit, quit.
 
 
-def test_yes_runs_it_and_the_question_holds_the_call_and_the_thought_behind_it():
+def test_yes_runs_the_call_and_the_question_shows_the_call_and_its_thought():
     desk = Desk()
     outcome = desk.agent(True).run("Pay")
     assert (desk.paid, outcome.exit, outcome.answer) == ([58_000], "silence", "Settled.")
@@ -74,7 +74,7 @@ def test_yes_runs_it_and_the_question_holds_the_call_and_the_thought_behind_it()
         (False, "a person said no (no reason given)"),
     ],
 )
-def test_no_is_an_answer_for_the_model_with_the_reason(verdict, says):
+def test_no_is_a_result_for_the_model_with_the_reason(verdict, says):
     desk = Desk()
     outcome = desk.agent(verdict).run("Pay")
     (result,) = results(outcome, "pay")
@@ -83,7 +83,7 @@ def test_no_is_an_answer_for_the_model_with_the_reason(verdict, says):
     assert says in result.content
 
 
-def test_edited_arguments_are_what_runs_and_what_the_record_and_the_model_see():
+def test_edited_arguments_are_run_recorded_and_shown_to_the_model():
     desk = Desk()
     outcome = desk.agent(Verdict("yes", arguments={"cents": 100}, by="Ada")).run("Pay")
     assert desk.paid == [100]
@@ -93,7 +93,7 @@ def test_edited_arguments_are_what_runs_and_what_the_record_and_the_model_see():
     assert "A person changed this call to pay(cents=100)" in outcome.actions[0].result.content
 
 
-def test_an_edit_that_does_not_fit_is_asked_again_with_the_error():
+def test_after_an_edit_that_does_not_fit_the_person_is_asked_again_with_the_error():
     desk = Desk()
     wrong = Verdict("yes", arguments={"cents": "much"})
     desk.agent(wrong, Verdict("yes", arguments={"cents": 100})).run("Pay")
@@ -103,7 +103,7 @@ def test_an_edit_that_does_not_fit_is_asked_again_with_the_error():
     assert again.call == first.call == pay_call(58_000)
 
 
-def test_a_plain_yes_after_an_edit_that_does_not_fit_is_to_the_call_as_it_was_written():
+def test_a_yes_after_an_edit_that_does_not_fit_is_for_the_call_as_it_was_written():
     desk = Desk()
     desk.agent(Verdict("yes", arguments={"cents": "much"}), True).run("Pay")
     assert desk.paid == [58_000]
@@ -118,7 +118,7 @@ def test_edits_that_never_fit_end_in_a_refusal():
     assert (result.refused, "bad arguments for pay" in result.content) == ("person", True)
 
 
-def test_one_dict_for_all_answers_changes_no_record():
+def test_a_dict_that_is_used_for_every_answer_changes_no_record():
     edit, desk = {}, Desk(pay_call(1), pay_call(2))
 
     def approve(asked):
@@ -179,7 +179,7 @@ def test_an_answer_that_cannot_be_used_is_an_error_before_anything_is_run(answer
     assert desk.paid == []
 
 
-def test_a_surrogate_of_a_person_poisons_no_transcript(tmp_path):
+def test_a_lone_surrogate_in_a_verdict_is_replaced(tmp_path):
     desk = Desk()
     path = tmp_path / "run.jsonl"
     desk.agent(Verdict("no", reason="l\ud800ater")).run("Pay \ud800", transcript=path)
@@ -188,14 +188,14 @@ def test_a_surrogate_of_a_person_poisons_no_transcript(tmp_path):
     assert text.count("\\ufffd") == 3  # the request, the verdict, and the refusal
 
 
-def test_a_no_stays_a_no_whatever_the_predicate_says_by_then():
+def test_a_no_stays_a_no_if_the_predicate_changes_its_mind():
     answers = iter([True] + [False] * 9)
     desk = Desk(needs_approval=lambda arguments: next(answers))
     assert desk.agent(False).run("Pay").actions == ()
     assert desk.paid == []
 
 
-def test_what_is_edited_is_what_the_model_wrote_so_that_it_is_read_once():
+def test_a_person_edits_the_arguments_as_the_model_wrote_them():
     def in_cents(dollars):
         return dollars * 100
 
@@ -253,7 +253,7 @@ def test_a_call_that_cannot_run_is_not_asked_about(arguments):
     assert results(outcome)[0].is_error
 
 
-def test_what_stands_before_the_question_is_done_before_it():
+def test_calls_before_the_question_are_run_before_it():
     desk = Desk(call("look"), pay_call(1), call("look"), pay_call(2, "q"))
     outcome = desk.agent(True, False).run("Pay")
     assert [type(m).__name__ for m in outcome.transcript] == [
@@ -273,13 +273,13 @@ def test_what_stands_before_the_question_is_done_before_it():
         ((Verdict("yes", arguments={"cents": 3}), True), [3, 2]),
     ],
 )
-def test_a_verdict_covers_one_call_also_where_ids_repeat(verdicts, paid):
+def test_a_verdict_covers_one_call_even_if_ids_repeat(verdicts, paid):
     desk = Desk(pay_call(1), pay_call(2))
     desk.agent(*verdicts).run("Pay")
     assert (len(desk.asked), desk.paid) == (2, paid)
 
 
-def test_what_a_limit_refuses_anyway_is_not_asked_about():
+def test_a_call_beyond_a_limit_is_not_asked_about():
     desk = Desk(pay_call(1), pay_call(2, "q"))
     outcome = desk.agent(True, True, max_actions=1).run("Pay")
     assert (len(desk.asked), desk.paid, outcome.exit) == (1, [1], "limit")
@@ -292,7 +292,7 @@ def test_what_a_limit_refuses_anyway_is_not_asked_about():
     ("answer", "paid"),
     [(True, [58_000]), (False, []), (Verdict("yes", arguments={"cents": 7}), [7])],
 )
-def test_arun_awaits_an_async_callback_and_takes_a_plain_one(answer, paid):
+def test_arun_takes_an_async_and_a_plain_approve(answer, paid):
     async def approve(question):
         await asyncio.sleep(0)
         return answer
@@ -303,7 +303,7 @@ def test_arun_awaits_an_async_callback_and_takes_a_plain_one(answer, paid):
         assert desk.paid == paid
 
 
-def test_an_async_callback_under_run_is_an_error_that_says_what_to_do():
+def test_an_async_approve_under_run_is_an_error_that_says_what_to_do():
     class Later:
         def __await__(self):
             yield
@@ -332,7 +332,7 @@ def test_a_paused_run_goes_on_with_the_verdict_as_if_it_had_never_paused(tmp_pat
     assert never_paused.paid == from_file.paid == in_memory.paid
 
 
-def test_a_verdict_can_be_written_into_the_file_by_any_program(tmp_path):
+def test_any_program_can_write_a_verdict_into_the_file(tmp_path):
     """A web page, say, that lets a manager decide: one line, and the run goes on."""
     path, desk = tmp_path / "run.jsonl", Desk()
     desk.agent().run("Pay", transcript=path)
@@ -343,7 +343,7 @@ def test_a_verdict_can_be_written_into_the_file_by_any_program(tmp_path):
     assert desk.paid == [58_000]
 
 
-def test_the_model_never_sees_the_key():
+def test_the_model_neither_sees_nor_sets_the_idempotency_key():
     keys = []
 
     @tool
@@ -383,7 +383,7 @@ def test_a_call_is_validated_once_for_the_question_and_once_when_it_runs(needs_a
         ([False, False], 1, [5], ""),
     ],
 )
-def test_a_validator_that_fails_now_and_then_runs_nothing_unasked(
+def test_a_validator_that_fails_sometimes_runs_nothing_without_a_yes(
     needs_approval, fails, asked, paid, refused
 ):
     failures = iter(fails)
@@ -434,7 +434,7 @@ def test_secrets_and_excluded_fields_are_asked_about_as_they_are():
     assert paused.answer == 'Run pay(cents={"code": "4711", "limit": 100})?'
 
 
-def test_an_answer_that_is_made_of_the_question_does_not_rewrite_the_call():
+def test_changing_the_question_does_not_change_the_recorded_call():
     def halve(question):
         changed = question.call.arguments
         changed["order"]["cents"] = 1
@@ -451,7 +451,7 @@ def test_an_answer_that_is_made_of_the_question_does_not_rewrite_the_call():
     assert "A person changed this call" in outcome.actions[0].result.content
 
 
-def test_a_set_is_shown_alike_in_every_process():
+def test_a_set_is_shown_in_the_same_order_in_every_process():
     """Python orders the strings in one anew each time it starts."""
     script = """if True:
         from think_agent import ToolCall, tool

@@ -116,7 +116,7 @@ def test_with_a_person_a_repeat_is_asked_about(person, booked):
         ({}, ["A"]),
     ],
 )
-def test_what_is_simply_repeated(options, booked):
+def test_a_call_is_repeated_if_that_does_no_harm(options, booked):
     shop = Shop(ValueError(), **options)
     shop.agent(PAY, PAY, "So.").run("Pay A.")
     assert shop.booked == booked
@@ -130,7 +130,7 @@ def test_a_tool_that_knows_that_nothing_happened_is_called_again():
     assert results(outcome, "pay")[0].content == "error: the shop is closed"
 
 
-def test_other_arguments_are_another_call_and_a_carried_thought_is_none_of_them():
+def test_a_call_is_the_same_if_its_arguments_are_but_for_a_carried_thought():
     shop = Shop(ValueError())
     other = call("pay", order="B")
     same = call("pay", order="A", thought="once more")
@@ -145,7 +145,7 @@ def test_of_two_equal_calls_in_one_reply_the_second_is_a_repeat_while_the_first_
         assert shop.booked == booked
 
 
-def test_what_returned_is_not_in_doubt_any_more():
+def test_a_call_that_returned_is_not_in_doubt_any_more():
     shop = Shop(ValueError(), takes_key=True)
     shop.agent(PAY, PAY, PAY, "So.").run("Pay A, and once more.")
     first, again, new = shop.keys
@@ -158,7 +158,9 @@ def test_what_returned_is_not_in_doubt_any_more():
 @pytest.mark.parametrize("takes_key", [False, True])
 @pytest.mark.parametrize("where", ["memory", "file"])
 @pytest.mark.parametrize(("person", "tries"), [(None, 1), (False, 1), (True, 2)])
-def test_in_a_later_turn_a_repeat_asks_also_with_a_key(takes_key, where, person, tries, tmp_path):
+def test_in_a_later_turn_a_person_is_asked_even_if_there_is_a_key(
+    takes_key, where, person, tries, tmp_path
+):
     shop = Shop(ValueError(), takes_key=takes_key)
     path = tmp_path / "run.jsonl" if where == "file" else None
     agent = shop.agent(PAY, "I am not sure.", PAY, "So.", person=person)
@@ -169,7 +171,7 @@ def test_in_a_later_turn_a_repeat_asks_also_with_a_key(takes_key, where, person,
     assert len(set(shop.keys)) <= 1  # a yes means: try again
 
 
-def test_what_is_not_in_doubt_is_a_new_call_in_a_later_turn():
+def test_in_a_later_turn_a_call_without_doubt_is_a_new_call():
     shop = Shop(takes_key=True)
     agent = shop.agent(PAY, "Paid.", PAY, "Paid.")
     before = agent.run("Pay the rent.")
@@ -196,7 +198,7 @@ def crashed(*notes, calls=(WRITTEN,)):
         ({"takes_key": True}, "silence", ["A"]),
     ],
 )
-def test_a_started_call_is_repeated_only_where_that_is_harmless(options, exit, booked):
+def test_a_started_call_is_repeated_only_if_that_does_no_harm(options, exit, booked):
     shop = Shop(**options)
     outcome = shop.agent("So.").resume(crashed(STARTED))
     assert (outcome.exit, shop.booked) == (exit, booked)
@@ -213,7 +215,7 @@ def test_a_person_decides_about_a_started_call():
         assert person or result.content.endswith("It was started before and may have happened.")
 
 
-def test_a_tool_that_takes_a_key_only_since_the_crash_is_asked_about():
+def test_a_call_that_was_started_without_a_key_is_asked_about():
     shop = Shop(takes_key=True)
     assert shop.agent("So.").resume(crashed(Started("p", "pay"))).exit == "needs_human"
     shop.agent("So.", person=True).resume(crashed(Started("p", "pay")))
@@ -263,7 +265,7 @@ def test_limits_that_are_not_reached_change_nothing(settings):
     assert shop.agent("So.", **settings).resume(crashed(STARTED)).exit == "needs_human"
 
 
-def test_one_call_that_is_done_puts_no_other_in_doubt_where_ids_repeat():
+def test_a_call_that_is_done_puts_no_other_in_doubt_if_ids_repeat():
     other = ToolCall("p", "pay", {"order": "B"})
     done = STARTED, ToolResult("p", "pay", "paid A")
     shop = Shop()

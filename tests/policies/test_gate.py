@@ -102,18 +102,18 @@ TABLE = {  # replies, what of them ran
 
 
 @pytest.mark.parametrize(("replies", "right"), TABLE.values(), ids=TABLE)
-def test_what_runs(replies, right):
+def test_only_calls_behind_a_thought_run(replies, right):
     assert ran(played(*replies)) == right
 
 
-def test_a_thought_that_was_refused_or_failed_is_none():
+def test_a_thought_whose_result_is_an_error_covers_nothing():
     transcript = played("think", "pay")[:-1]
     assert isinstance(plan(transcript, POLICIES), CallTool)
     transcript[2] = replace(transcript[2], is_error=True)
     assert isinstance(plan(transcript, POLICIES), Refuse)
 
 
-def test_a_look_counts_whatever_came_of_it():
+def test_an_unguarded_call_counts_even_if_it_was_refused():
     transcript = played("think", "look pay")[:-1]
     for code in ("", "limit", "person", "failed"):
         transcript[-1] = replace(transcript[-1], is_error=True, refused=code)
@@ -152,7 +152,7 @@ def test_a_thought_is_forced_after_a_refusal(replies, right):
     assert plan(played(*replies), POLICIES) == right
 
 
-def test_three_refused_replies_in_a_row_are_enough():
+def test_after_three_refused_replies_in_a_row_the_run_gives_up():
     step = plan(played("pay", "look pay pay", "pay"), POLICIES)
     assert step == Done("gave_up", "I gave up: I acted first 3 times in a row.")
 

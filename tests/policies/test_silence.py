@@ -67,7 +67,7 @@ def came(outcome):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_case(case):
+def test_silence_is_confirmed_only_if_there_is_more_to_do(case):
     replies, settings, *expected = CASES[case]
     whole = confirming(replies, **settings).run("go")
     assert came(whole) == tuple(expected)

@@ -1,7 +1,7 @@
 """A model whose text arrives in pieces, and what the four ways to ask make of it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import Any
 
 from think_agent import Assistant, Delta, Model, Request, ScriptedModel
@@ -40,6 +40,6 @@ def four_ways(model: Model, request: Request) -> tuple[Assistant, list[Any]]:
     return reply, deltas
 
 
-def told(deltas: Sequence[Delta], kind: str) -> str:
+def told(events: Iterable[object], kind: str) -> str:
     """The text of all Deltas of a kind."""
-    return "".join(delta.text for delta in deltas if delta.kind == kind)
+    return "".join(e.text for e in events if isinstance(e, Delta) and e.kind == kind)
