@@ -1,4 +1,4 @@
-"""How much may go wrong: failures, repeats, unreadable replies, tools that hang, being stopped."""
+"""Failures, repeats, replies that cannot be read, tools that hang, and runs that are stopped."""
 
 import asyncio
 import contextvars
@@ -105,9 +105,12 @@ def test_fail_fast_neither_runs_nor_asks_about_the_calls_after_the_failed_one():
     outcome = worker(calls, tools=[work, pay], **fast).run("go")
     assert done == [1]
     assert outcome.exit == "gave_up"
-    told = [(m.name, m.is_error, m.refused) for m in results(outcome)]
-    assert told[:3] == [("pay", False, ""), ("work", True, ""), ("think", False, "")]
-    assert told[3:] == [("pay", True, "failed")]
+    assert [(m.name, m.is_error, m.refused) for m in results(outcome)] == [
+        ("pay", False, ""),
+        ("work", True, ""),
+        ("think", False, ""),
+        ("pay", True, "failed"),
+    ]
 
 
 def test_fail_fast_gives_up_even_if_the_model_signals_the_end():
@@ -122,7 +125,7 @@ def test_an_unknown_way_to_fail_is_refused():
         patience(on_tool_error="fail_slowly")
 
 
-# The same again.
+# Repeats.
 
 
 @tool
@@ -172,7 +175,7 @@ def test_resumed_after_the_hint_the_model_is_asked_with_the_same_choice(refused,
     assert desk.next_step([*messages, step.say]) == CallModel(choice)
 
 
-# Replies that no dialect could read.
+# Replies that cannot be read.
 
 GARBLED = Assistant(stop_reason="malformed", mistake="Write one JSON object.", dialect="json")
 
@@ -198,7 +201,7 @@ def test_the_next_try_has_the_same_tool_choice_even_if_resumed():
     assert first.next_step(outcome.transcript[:3]) == CallModel(Force("think"))
 
 
-# Tools that hang. A tool of these tests waits on an event that is never set while it matters.
+# Tools that hang. They wait for an event that is set only when the test is over.
 
 
 @pytest.fixture
@@ -223,9 +226,7 @@ def hanging(never, kind, name="hang", timeout=0.05, before=lambda: None):
 @pytest.mark.parametrize("run", [run_plain, run_async])
 @pytest.mark.parametrize("kind", ["sync", "async"])
 def test_a_tool_that_hangs_gives_an_error_result(never, kind, run):
-    started = time.monotonic()
     outcome = run(worker(call("hang"), "It hangs.", tools=[hanging(never, kind)]), "go")
-    assert time.monotonic() - started < 5
     (action,) = outcome.actions
     assert action.result.is_error
     assert action.result.content == f"error: no result in time.\n{MAY_HAVE_HAPPENED}"
@@ -257,13 +258,13 @@ def test_a_tool_within_its_timeout_works_as_any_other(run):
     assert others == ["error: StopIteration", "waited"]
 
 
-# Being stopped.
+# Runs that are stopped.
 
 KINDS = [User, Assistant, Started, ToolResult, Assistant, Started]
 
 
 def stopping(stop):
-    """An agent whose second action is the end of it."""
+    """An agent that is stopped in its second action."""
     return worker(WORK, call("stop"), tools=[work, stop])
 
 
@@ -321,7 +322,7 @@ def test_a_run_can_go_on_after_a_cancellation_in_a_model_call(tmp_path):
     assert [type(m) for m in outcome.transcript] == [*KINDS[:4], Assistant, Ended]
 
 
-# To read again is no repeat, when something else was done since.
+# To read again after another action is no repeat.
 
 
 def reads(*names):
@@ -352,5 +353,5 @@ def reads(*names):
 )
 def test_reading_again_after_another_action_is_no_repeat(names, pointed_out):
     outcome = reads(*names)
-    asked = [m for m in outcome.transcript if isinstance(m, User) and m.kind == "repeat"]
-    assert (len(asked), outcome.exit) == (pointed_out, "silence")
+    asked = [message.kind for message in kit_said(outcome)]
+    assert (asked, outcome.exit) == (["repeat"] * pointed_out, "silence")
