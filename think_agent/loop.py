@@ -13,8 +13,8 @@ Rule 5: a turn is over if it has an `Ended` message. After that nothing is plann
 
 A model can end a turn in two ways. *Signal*: a thought said `should_continue` "false". All calls of
 that reply are still answered. Then the last model call, without tools, gives the answer. (If one of
-those calls was refused, the signal does not count.) *Silence*: the model called no tool; its words
-are the answer. A policy can end a turn, too: at a limit it plans the last model call.
+those calls was refused, the signal does not count.) *Silence*: the model called no tool; its text
+is the answer. A policy can end a turn, too: at a limit it plans the last model call.
 """
 
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator

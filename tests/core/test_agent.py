@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from tests.support.agents import agent, results
 from tests.support.pieces import InPieces
+from tests.support.providers import WAYS
 from tests.support.strategies import calls, transcripts
 from think_agent import THINK, THINK_MINIMAL, Agent, Outcome, ScriptedModel, Tool, Turn, tool
 from think_agent.errors import ModelError
@@ -110,7 +111,7 @@ def test_a_transcript_that_is_passed_in_is_continued():
     assert second.transcript[len(first.transcript)] == User("And ORD-003?")
     assert (second.answer, second.thoughts, second.model_calls) == ("No.", ("done",), 2)
     assert second.usage == Usage(10, 5)
-    assert second.turn.replies[0].tool_choice == Force("think")  # a new turn owes a new thought
+    assert second.turn.replies[0].tool_choice == Force("think")  # a new turn needs a new thought
     assert second.turn.replies[0].tool_calls[0].id == "call_5"  # counted over all of them
 
 
@@ -121,7 +122,7 @@ def test_a_transcript_that_is_passed_in_is_continued():
 def test_a_request_shows_the_last_turns_and_signed_history_is_never_shortened(
     signed_from, shown, first
 ):
-    """A signed one from where it began when it was signed: not less of it, and not more."""
+    """The number of the first signed reply, the messages of each request, the first one shown."""
     seen, transcript = [], ()
 
     def reply(request):
@@ -141,7 +142,7 @@ def test_a_model_that_only_thinks_is_told_to_act():
     outcome = desk(*[think("hm")] * 5, max_model_calls=5, max_thoughts_in_a_row=2).run("go")
     said = [result.content for result in results(outcome)]
     assert ["in a row" in content for content in said] == [False, True, True, True]
-    assert outcome.exit == "limit"  # it thought even in its closing words
+    assert outcome.exit == "limit"  # its last reply was a thought, too
 
 
 # Ids
@@ -246,7 +247,7 @@ def test_long_results_and_long_errors_are_cut():
     assert error.startswith("error: Val\n[cut: ")
 
 
-# Policies of one's own
+# Policies of the user
 
 
 def test_a_policy_may_refuse_a_call():
@@ -275,7 +276,7 @@ def test_a_policy_may_end_the_run_or_pause_it(step, exit, answer):
 
 
 def events(*replies, **settings):
-    """Users and notices by their text, the rest by type; Deltas left out."""
+    """The events of a run: users and notices by their text, others by their type, no Deltas."""
     return [
         event.text if isinstance(event, Notice | User) else type(event).__name__
         for event in desk(*replies, **settings).stream("go")
@@ -339,24 +340,14 @@ def test_an_async_on_event_is_refused():
 # Errors of the model
 
 
-async def drain(events) -> None:
-    async for _ in events:
-        pass
+def run_resumed(agent, text):
+    return agent.resume([User(text)])
 
 
-WAYS = {
-    "run": lambda agent: agent.run("go"),
-    "arun": lambda agent: asyncio.run(agent.arun("go")),
-    "stream": lambda agent: list(agent.stream("go")),
-    "astream": lambda agent: asyncio.run(drain(agent.astream("go"))),
-    "resume": lambda agent: agent.resume([User("go")]),
-}
-
-
-@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+@pytest.mark.parametrize("way", [*WAYS, run_resumed])
 def test_an_error_of_the_model_carries_what_was_done(way):
     with pytest.raises(ModelError) as caught:
-        way(desk(PAY))  # the script is over after one reply
+        way(desk(PAY), "go")  # the script is over after one reply
     done = caught.value.transcript
     assert [type(message) for message in done] == [User, Assistant, Started, ToolResult]
     outcome = desk("-", "Paid.").resume(done)

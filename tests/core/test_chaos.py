@@ -1,5 +1,5 @@
-"""The extremes, one by one: replies that no healthy model gives, servers that send anything, and
-settings that nothing can be sent with.
+"""Extreme cases: replies that no healthy model gives, servers that send anything, and settings that
+cannot work.
 """
 
 from typing import Any
@@ -16,7 +16,7 @@ from think_agent.messages import Assistant, ToolCall, ToolResult, User
 
 
 def agent_on(*calls: ToolCall, **settings: Any) -> Agent:
-    """It makes these calls in one reply, and then it is done."""
+    """An agent whose model makes these calls in one reply and then stops."""
     needs_approval = "approve" in settings
 
     def work(n: int = 0) -> str:
@@ -107,7 +107,7 @@ def test_a_call_without_a_name_is_a_bad_response(provider):
 @every_way
 @pytest.mark.parametrize("provider", ["openai-chat", "openai-responses"])
 def test_a_request_that_is_not_json_is_a_type_error(provider, way):
-    """A set is no JSON; that is a mistake in the program that wrote it."""
+    """A set is no JSON. That is a mistake of the program, not of the server."""
     odd = Tool(name="odd", description="", parameters={"type": "object", "enum": {1}})
     with talking(provider) as (server, model):
         with pytest.raises(TypeError, match="set"):
@@ -132,7 +132,7 @@ def test_lone_surrogates_of_a_model_do_not_end_the_conversation(provider):
             outcome = way(agent, "again", way(agent, "go").transcript)
             texts = [m.text for m in outcome.transcript if isinstance(m, Assistant)]
             assert texts == ["a\ufffdb", "z\ufffd"] * 2
-        mine = agent.run("\ud800").transcript[0]  # nor of a person
+        mine = agent.run("\ud800").transcript[0]  # a person's text, too
         assert mine.text == "\ufffd"
 
 

@@ -1,5 +1,5 @@
-"""The refund desk is killed at every step boundary, and inside its tools before and after they
-commit. Taken up by the next process it decides the same, pays once, and its record is whole.
+"""The refund desk is killed after every step, and inside its tools before and after they commit.
+The next process resumes the run: it decides the same, pays once, and no message is lost.
 
 `python -m tests.soak` does the same at random, several times a run.
 """
@@ -22,7 +22,7 @@ def rows(folder):
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """The run that is never stopped."""
+    """The run that is never killed."""
     folder = tmp_path_factory.mktemp("whole")
     seen = points(folder, TEXT)
     return seen, said(folder / "run.jsonl"), rows(folder)
@@ -56,7 +56,7 @@ def test_killed_at_any_point_the_run_ends_as_if_it_was_not(whole, tmp_path):
 
 
 def test_killed_again_and_again_the_run_still_ends_right(whole, tmp_path):
-    """Each process gets ten points far: about one message further than the one before."""
+    """Each process is killed at its tenth point, about one message after the one before."""
     _, messages, decisions = whole
     deaths = 0
     while killed(tmp_path, TEXT, 10):

@@ -1,5 +1,5 @@
-"""What a step asks of the world is a pure list, and the key of a side effect is minted when its
-`Started` is appended: once for a call, another for every other one, read back on resume.
+"""The effects of a step are a pure list. The idempotency key of a call is made when its `Started`
+is recorded: one key for each call, and the same one after a resume.
 """
 
 import os
@@ -23,11 +23,11 @@ BOTH = Assistant(tool_calls=(THINK, ONE, TWO), stop_reason="tool_use")
 
 
 class Desk:
-    """A shop that remembers keys, and may be killed when a payment is made."""
+    """A shop that remembers keys. It may be killed in a payment."""
 
     def __init__(self) -> None:
         self.paid: list[tuple[int, str]] = []
-        self.dies_at = 0  # the payment of this number
+        self.dies_at = 0  # the number of the payment that is killed; 0 for none
 
         @tool
         def pay(order: int, idempotency_key: str) -> str:
@@ -132,7 +132,7 @@ def test_a_file_is_flushed_twice_for_a_side_effect_once_at_the_end_and_never_for
 
 
 def killed(desk: Desk, at: int, **more) -> list:
-    """The messages of a run that ends inside the payment of this number."""
+    """The messages of a run that is killed in the payment with this number."""
     messages = []
     desk.dies_at = at
     with pytest.raises(KeyboardInterrupt):
@@ -166,7 +166,7 @@ def test_after_a_second_crash_the_key_is_still_the_same():
 
 
 def test_two_copies_of_a_transcript_get_different_keys(tmp_path):
-    """Two processes go on from the same messages: what each pays anew is another payment."""
+    """Two processes go on from the same messages. Each of their payments is a new one."""
     start = [ASK, BOTH, ToolResult("t", "think", "Thought recorded.")]
     desk = Desk()
     for _ in range(2):

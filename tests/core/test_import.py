@@ -1,4 +1,4 @@
-"""Importing does nothing: seen from a fresh interpreter in an empty folder."""
+"""Importing the package does nothing, in a fresh interpreter and an empty folder."""
 
 import os
 import subprocess

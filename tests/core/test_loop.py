@@ -36,12 +36,12 @@ def done(*calls):
 LEFT = [ASK, says(LEAVE), *done(LEAVE)]  # signaled; only the final reply is to come
 
 TABLE = {
-    # Rule 1: nothing said yet since the person spoke
+    # Rule 1: no reply yet since the person's message
     "opening": ([ASK], CallModel()),
     "opening of a later turn": ([ASK, Assistant("Hello."), ASK], CallModel()),
     "a new turn forgets the signal": ([*LEFT, Assistant("Hello."), ASK], CallModel()),
     "a new turn forgets calls without a result": ([ASK, says(LOOK), ASK], CallModel()),
-    # Rule 2: calls without results are performed, in order, the signal notwithstanding
+    # Rule 2: calls without results are run, in order, even after the signal
     "calls": ([ASK, says(LOOK, PAY)], CallTool(LOOK)),
     "calls with text": ([ASK, says(LOOK, text="Let me see")], CallTool(LOOK)),
     "calls whatever the stop reason": ([ASK, says(LOOK, stop="end_turn")], CallTool(LOOK)),
@@ -69,7 +69,7 @@ TABLE = {
     "refused, then leave": ([ASK, says(PAY, LEAVE), REFUSED, *done(LEAVE)], CallModel()),
     "approved, then leave": ([ASK, says(PAY, LEAVE), YES, *done(PAY, LEAVE)], CallModel("none")),
     "failed and leave": ([ASK, says(LOOK, LEAVE), FAILED, *done(LEAVE)], CallModel("none")),
-    # Rule 5: no tool calls; and rule 6, where there are no words either
+    # Rule 5: no tool calls; and rule 6, if there is no text either
     "silence": ([ASK, Assistant("Hello.")], Done("silence", "Hello.")),
     "silence keeps the text as it is": ([ASK, Assistant(" a\n")], Done("silence", " a\n")),
     "empty": ([ASK, SILENT], CallModel(say=NUDGE)),
@@ -80,7 +80,7 @@ TABLE = {
     "nudged and empty": ([ASK, SILENT, NUDGE, SILENT], Done("empty")),
     "one nudge a turn": ([ASK, SILENT, NUDGE, says(LOOK), *done(LOOK), SILENT], Done("empty")),
     "one a turn, not two": ([ASK, SILENT, NUDGE, SILENT, ASK, SILENT], CallModel(say=NUDGE)),
-    # Rule 6: the last reply, its stray calls and its words
+    # Rule 6: the last reply, its stray calls and its text
     "final": ([*LEFT, Assistant("Hello.")], Done("signal", "Hello.")),
     "stray calls with text": ([*LEFT, says(PAY, text="Hello.")], Done("signal", "Hello.")),
     "stray calls without text": ([*LEFT, says(PAY)], CallModel("none", say=NUDGE)),
@@ -99,7 +99,7 @@ TABLE = {
     "truncated final": ([*LEFT, says(text="I w", stop="max_tokens")], Done("truncated", "I w")),
     "refused final": ([*LEFT, Assistant("No.", stop_reason="refusal")], Done("refused", "No.")),
     "a new turn after a truncated one": ([ASK, says(PAY, stop="max_tokens"), ASK], CallModel()),
-    # Rule 6 again: the kit asked for closing words
+    # Rule 6 again: the kit asked for the last reply
     "limit": ([ASK, says(LOOK), *done(LOOK), LIMIT], CallModel("none")),
     "limit at once": ([ASK, LIMIT], CallModel("none")),
     "budget": ([ASK, says(LOOK), *done(LOOK), BUDGET], CallModel("none")),

@@ -1,6 +1,4 @@
-"""Today's code against what was recorded of an earlier one: the same bytes to every provider. How
-they were recorded: `tests/support/recording.py`.
-"""
+"""Every provider gets the same bytes as when they were recorded (`tests/support/recording.py`)."""
 
 import pytest
 

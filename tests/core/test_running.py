@@ -1,5 +1,5 @@
-"""What bounds a reply under way, what a run that was cut off goes on with, who may have the file,
-and why each step was what it was.
+"""Runs: how long a reply may be, how a run goes on after a reply that was cut off, who may use the
+file, and how `explain` shows each step.
 """
 
 import asyncio
@@ -136,7 +136,7 @@ def test_an_outcome_prints_as_its_answer_and_its_counts():
     assert "Tea?" not in repr(outcome)  # not the whole transcript
 
 
-# Why a step was what it was
+# How each step is explained
 
 
 def test_explain_shows_who_planned_and_changed_each_step_and_its_messages():
@@ -179,7 +179,7 @@ def test_every_message_of_every_transcript_is_explained(messages):
     assert came == [m for m in messages if not started(m) and m not in persons]
 
 
-# What a person is asked about, and what counts as a thought
+# Predicates, and thoughts that cover nothing
 
 
 class Line(pydantic.BaseModel):
@@ -187,7 +187,7 @@ class Line(pydantic.BaseModel):
 
 
 def has_many(arguments) -> bool:
-    """As somebody writes it who knows JSON: of anything else, this would say no."""
+    """A predicate for JSON: for any other type it says no."""
     line = arguments["line"]
     return isinstance(line, dict) and line["quantity"] > 10 and isinstance(arguments["day"], str)
 
@@ -253,7 +253,7 @@ def test_an_unknown_stop_reason_counts_as_truncated(reason):
 
 @pytest.mark.parametrize("kind", ["nudge", "silence", "format", "repeat", "answer", "limit"])
 def test_a_verdict_between_a_question_and_its_reply_changes_nothing(kind):
-    """As a policy may ask a person before any model call, of a run that a crash has stopped."""
+    """A policy may ask a person before any model call, and a crash may come after the verdict."""
     before = [ASK, Assistant("Hm.", stop_reason="malformed", mistake="?"), User("?", kind=kind)]
     for policies in ([], agent().policies()):
         asked = plan(before, policies)
@@ -286,13 +286,13 @@ def test_a_child_that_leaves_a_tool_does_not_free_the_file_of_its_parent(tmp_pat
 
 
 class Unfinished(Model):
-    """A stream without its Assistant."""
+    """A model whose stream ends without an Assistant."""
 
     def stream(self, request):
         yield Delta("answer", "Hel")
 
 
 def test_a_stream_without_a_reply_is_an_error():
-    """It would be asked for ever."""
+    """Else the model would be asked again and again."""
     with pytest.raises(RuntimeError, match="the model gave no Assistant"):
         list(Agent(Unfinished()).stream("Hi"))

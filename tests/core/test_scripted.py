@@ -1,4 +1,4 @@
-"""The model that plays a script: what a reply may be."""
+"""ScriptedModel: what a reply of its script may be."""
 
 import pytest
 

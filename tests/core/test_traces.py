@@ -12,7 +12,7 @@ ENDED = lines([END])
 
 
 def play(run, agent, asked=None):
-    """What was asked, one after the other, or the first `asked` of it; the last outcome."""
+    """Play the person's messages, or the first `asked` of them. Returns the last outcome."""
     transcript = ()
     for text in run.asked[:asked]:
         outcome = agent.run(text, transcript=transcript)

@@ -1,7 +1,4 @@
-"""The transcript file: what is in it, what is cut off, what is refused, and that nothing is lost.
-
-The file is read here with `json` and `jq`, never with the code that wrote it.
-"""
+"""The transcript file: what is in it, what is cut off, what is refused. Nothing is ever lost."""
 
 import asyncio
 import contextlib
@@ -37,7 +34,7 @@ from think_agent.transcript import Transcript
 NOW = "2026-03-01T12:00:00.000+00:00"
 MADE_OF = {"model": "scripted:script", "tools": "t", "instructions": "i"}
 PAY = ToolCall("1", "pay", {"cents": 8900})
-SAID = [
+SAMPLE = [
     User("Refund it", at=NOW),
     Assistant(tool_calls=(PAY,), stop_reason="tool_use", at=NOW),
     Started("1", "pay", at=NOW),
@@ -51,9 +48,9 @@ def opened(path: Path, **made_of: str) -> Transcript:
     return Transcript(path, {**MADE_OF, **made_of}, now=NOW)
 
 
-def written(path: Path, said=SAID) -> Path:
+def written(path: Path, sample=SAMPLE) -> Path:
     with closing(opened(path)) as transcript:
-        for message in said:
+        for message in sample:
             transcript.append(message)
     return path
 
@@ -132,7 +129,7 @@ def test_a_conversation_goes_on_in_the_same_file(tmp_path):
 
 
 def test_a_new_request_is_refused_while_a_run_is_not_over(tmp_path):
-    path = written(tmp_path / "run.jsonl", SAID[:2])
+    path = written(tmp_path / "run.jsonl", SAMPLE[:2])
     before = path.read_bytes()
     with pytest.raises(TranscriptError, match="resume it first"):
         paying_agent().run("Something else", transcript=path)
@@ -151,11 +148,11 @@ def test_other_instructions_cause_a_notice(tmp_path):
 def test_a_transcript_can_only_be_appended_to(tmp_path):
     with closing(opened(tmp_path / "run.jsonl")) as transcript:
         with pytest.raises(AttributeError):
-            transcript.extend(SAID)
+            transcript.extend(SAMPLE)
         with pytest.raises(TypeError):
-            transcript += SAID
+            transcript += SAMPLE
         with pytest.raises(TypeError):
-            transcript[:] = SAID
+            transcript[:] = SAMPLE
         assert list(transcript) == []
 
 
@@ -170,7 +167,7 @@ def test_a_turn_that_is_over_stays_over_under_other_settings(settings, tmp_path)
     assert other.run("And now?", transcript=path).answer == "Bye."
 
 
-# Torn, broken and foreign files.
+# Torn and broken files, and files of other kinds.
 
 
 def test_a_last_line_torn_at_any_byte_is_cut_off(tmp_path):
@@ -181,11 +178,11 @@ def test_a_last_line_torn_at_any_byte_is_cut_off(tmp_path):
         path.write_bytes(whole[:end])
         with closing(opened(path)) as transcript:
             complete = end >= len(whole) - 1  # only the line break may be missing
-            assert list(transcript) == (SAID if complete else SAID[:-1])
+            assert list(transcript) == (SAMPLE if complete else SAMPLE[:-1])
             torn = [f"{path}: a torn last line was cut off."] * (start < end and not complete)
             assert list(transcript.notices) == torn
-            transcript.append(SAID[0])
-        assert read(path) == [*(SAID if complete else SAID[:-1]), SAID[0]]
+            transcript.append(SAMPLE[0])
+        assert read(path) == [*(SAMPLE if complete else SAMPLE[:-1]), SAMPLE[0]]
 
 
 @pytest.mark.parametrize("tail", [b"\0" * 512, b"\xff\xfe", b'{"type": "user"\n', b"]\n"])
@@ -193,7 +190,7 @@ def test_a_last_line_of_garbage_is_cut_off(tmp_path, tail):
     path = written(tmp_path / "run.jsonl")
     whole = path.read_bytes()
     path.write_bytes(whole + tail)
-    assert read(path) == SAID
+    assert read(path) == SAMPLE
     assert path.read_bytes() == whole
 
 
@@ -279,7 +276,7 @@ def test_a_second_process_is_refused_until_the_first_has_ended_or_was_killed(tmp
             opened(path)
         assert path.read_bytes() == before
         other.kill()
-    assert read(path) == SAID
+    assert read(path) == SAMPLE
 
 
 def test_the_same_process_is_refused_too_and_an_error_frees_the_file(tmp_path):
@@ -400,8 +397,8 @@ def test_a_run_that_is_cancelled_while_its_file_is_opened_frees_it(tmp_path):
 
 # Hostile content.
 
-# Two halves of a pair, side by side, are one character after any trip through JSON; a str that
-# holds them apart cannot come from a provider.
+# JSON joins the two halves of a surrogate pair to one character. So a text that holds them apart
+# cannot come from a provider.
 hostile_texts = st.text(st.characters(codec=None, exclude_categories=[]), max_size=20).map(
     lambda text: text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
 )

@@ -1,5 +1,5 @@
-"""`Turn`: what a transcript says, read once. Held against the definitions, read by a slow oracle
-(`tests/support/naive.py`), on arbitrary transcripts.
+"""`Turn` reads a transcript once. On arbitrary transcripts, its facts are the same as those of a
+slow oracle that follows the definitions (`tests/support/naive.py`).
 """
 
 import json

@@ -1,4 +1,6 @@
-"""The typed answer: by the provider's own structured output, asked for again once, never forced."""
+"""The typed answer. It uses the provider's structured output. If it does not fit, it is asked for
+once more.
+"""
 
 import json
 from collections.abc import Callable

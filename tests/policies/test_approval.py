@@ -87,7 +87,7 @@ def test_edited_arguments_are_run_recorded_and_shown_to_the_model():
     desk = Desk()
     outcome = desk.agent(Verdict("yes", arguments={"cents": 100}, by="Ada")).run("Pay")
     assert desk.paid == [100]
-    assert outcome.transcript[1].tool_calls[1] == pay_call(58_000)  # as the model said it
+    assert outcome.transcript[1].tool_calls[1] == pay_call(58_000)  # as the model wrote it
     assert [action.call for action in outcome.actions] == [pay_call(100)]
     assert outcome.report == "✓ pay(cents=100)"
     assert "A person changed this call to pay(cents=100)" in outcome.actions[0].result.content
@@ -312,7 +312,7 @@ def test_an_async_approve_under_run_is_an_error_that_says_what_to_do():
         Desk().agent(approve=lambda question: Later()).run("Pay")
 
 
-# No person there: pause, and go on days later.
+# Nobody to ask: the run pauses, and goes on days later.
 
 
 @pytest.mark.parametrize("verdict", [Verdict("yes", by="Ada"), Verdict("no"), Verdict("quit")])
@@ -452,7 +452,7 @@ def test_changing_the_question_does_not_change_the_recorded_call():
 
 
 def test_a_set_is_shown_in_the_same_order_in_every_process():
-    """Python orders the strings in one anew each time it starts."""
+    """Python orders the texts in a set differently each time it starts."""
     script = """if True:
         from think_agent import ToolCall, tool
         from think_agent.tools import as_received

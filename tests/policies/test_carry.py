@@ -1,4 +1,4 @@
-"""A thought carried by the call it is about: shown to the model, hidden from everything else."""
+"""A call that carries its own thought: only the model sees that argument (`carry=True`)."""
 
 import pytest
 

@@ -1,5 +1,5 @@
-"""One rule for doubt: a call that changes something and did not return may have happened, whether
-it crashed, timed out or raised.
+"""A call that changes something and did not return may have happened: it crashed, timed out or
+raised. A person decides whether it is made again.
 """
 
 import itertools
@@ -39,7 +39,7 @@ FAILURES = {
 
 
 class Shop:
-    """A shop whose `pay` books, and then raises as it is told; it remembers keys."""
+    """A shop. Its `pay` books, and then raises the next of `outcomes`. It remembers keys."""
 
     def __init__(self, *outcomes: Exception | None, takes_key=False, kind=str, **options) -> None:
         self.outcomes = itertools.chain(outcomes, itertools.repeat(None))
@@ -179,7 +179,7 @@ def test_in_a_later_turn_a_call_without_doubt_is_a_new_call():
     assert len(set(shop.keys)) == 2
 
 
-# After a crash: a call was started and has no result.
+# After a crash: a call was started but has no result.
 
 WRITTEN = ToolCall("p", "pay", {"order": "A"})
 STARTED = Started("p", "pay", "key-1")
@@ -224,7 +224,7 @@ def test_a_call_that_was_started_without_a_key_is_asked_about():
 
 @pytest.mark.parametrize("needs_approval", [False, True])
 def test_a_yes_covers_one_try(needs_approval):
-    """After the second crash there is a second doubt, and a yes from before the first is none."""
+    """After a second crash the call is in doubt again, and the first yes does not count."""
     notes = STARTED, Verdict("yes", "p"), STARTED
     shop = Shop(needs_approval=needs_approval)
     assert shop.agent("So.").resume(crashed(*notes)).exit == "needs_human"
@@ -274,7 +274,7 @@ def test_a_call_that_is_done_puts_no_other_in_doubt_if_ids_repeat():
 
 
 def test_a_call_that_never_got_to_its_function_is_not_in_doubt():
-    """Its arguments did not fit when it ran: an earlier start of it still may have happened."""
+    """Its arguments did not fit when it ran. An earlier start may still have happened."""
     failed = ToolResult("p", "pay", "error", is_error=True, refused="invalid")
     for starts, booked in (([STARTED], ["A"]), ([STARTED, STARTED], [])):
         shop = Shop()

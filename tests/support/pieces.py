@@ -1,4 +1,4 @@
-"""A model whose text arrives in pieces, and what the four ways to ask make of it."""
+"""A model whose text arrives in pieces, and the four ways to ask it."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator
@@ -28,7 +28,7 @@ class InPieces(ScriptedModel):
 
 
 def four_ways(model: Model, request: Request) -> tuple[Assistant, list[Any]]:
-    """The reply and its Deltas, which have to be the same however it is asked for."""
+    """The reply and its Deltas. They have to be the same in all four ways."""
 
     async def streamed() -> list[Delta | Assistant]:
         return [event async for event in model.astream(request)]
