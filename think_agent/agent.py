@@ -57,7 +57,7 @@ class Agent(Generic[Data]):
     - `force`: when `think` is forced (`policies/forcing.py`).
     - `think`: the think tool, THINK or THINK_MINIMAL; None for an agent without one.
     - `silence`: what to do if the last thought said "more to do" but the model stops. `"confirm"`
-      asks it once a turn whether it is done (`policies/silence.py`). `"accept"` takes its words as
+      asks it once a turn whether it is done (`policies/silence.py`). `"accept"` takes its text as
       the answer.
     - `carry`: a guarded tool gets a first, required argument for the thought, which its function
       does not see. So the thought needs no model call of its own.

@@ -14,7 +14,7 @@ Rule 5: `Ended` says that a turn is over. Its next step is that end, and no poli
 A model can end a turn in two ways. *Signal*: a thought said `should_continue` "false". All calls of
 that reply are still answered. Then the model is called once more, without tools, and this *closing
 reply* gives the answer. (If one of those calls was refused, the signal does not count.) *Silence*:
-the model called no tool; its words are the answer. A policy can end a turn, too: at a limit it asks
+the model called no tool; its text is the answer. A policy can end a turn, too: at a limit it asks
 for the closing reply.
 """
 

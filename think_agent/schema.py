@@ -243,7 +243,7 @@ def dumped(value: Any) -> Any:
 
 
 def problems(error: "pydantic.ValidationError") -> str:
-    """Why a value was refused, in words for the model that wrote it."""
+    """Why a value was refused, as text for the model that wrote it."""
     items = error.errors(include_url=False, include_context=False)
     return "; ".join(_problem(item) for item in items)
 

@@ -38,9 +38,9 @@ def utc_now() -> str:
 
 
 class Transcript:
-    """The messages of a file. The file is open until `close`. You can
-    iterate over the messages. Only `append` changes them, and it writes before it returns.
-    `notices`: what somebody who goes on with the file should know.
+    """The messages of a file, which is open until `close`. You can iterate over them. Only `append`
+    changes them, and it writes before it returns. `notices`: what somebody who goes on with the
+    file should know.
 
     `made_of` says what the model is told. It goes into the header of a new file, and is compared
     with the header of an old one. Raises TranscriptError if the file cannot be used.
@@ -199,7 +199,7 @@ def _open_private(path: str, flags: int) -> int:
 
 
 def lock(file: io.FileIO, path: Path) -> None:
-    """Keep other processes from it. Raises TranscriptError where one has it open."""
+    """Lock the file. Raises TranscriptError if another process has it open."""
     try:
         import fcntl
     except ImportError:  # Windows: the file is used without a lock

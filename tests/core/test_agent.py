@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from tests.support.agents import agent, results
 from tests.support.pieces import InPieces
+from tests.support.providers import WAYS
 from tests.support.strategies import calls, transcripts
 from think_agent import THINK, THINK_MINIMAL, Agent, Outcome, ScriptedModel, Tool, Turn, tool
 from think_agent.errors import ModelError
@@ -50,7 +51,7 @@ def desk(*replies, **settings):
     return agent(*replies, **{"tools": [look, pay], "force": "first", **settings})
 
 
-def test_the_way_out_by_signal():
+def test_the_exit_by_signal():
     outcome = desk(*REFUND).run("Refund ORD-001")
     assert (outcome.exit, outcome.answer) == ("signal", "Refunded $89.")
     assert outcome.model_calls == len(outcome.turn.replies) == 5
@@ -68,20 +69,20 @@ def test_the_way_out_by_signal():
     assert outcome.transcript[7:10] == (ToolResult("call_2", "think", RECORDED), *paid)
 
 
-def test_the_way_out_by_silence():
+def test_the_exit_by_silence():
     outcome = desk(LOOK, "It costs $89.", force="never").run("How much?")
     assert (outcome.exit, outcome.answer) == ("silence", "It costs $89.")
     assert [action.thought for action in outcome.actions] == [None]
     assert outcome.behind_a_thought == 0
 
 
-def test_calls_beside_the_signal_are_performed_and_those_in_the_final_reply_are_not():
+def test_calls_beside_the_signal_are_run_and_calls_in_the_last_reply_are_not():
     outcome = desk((LEAVE, PAY), says(LOOK, text="Paid.")).run("go")
     assert (outcome.exit, outcome.answer) == ("signal", "Paid.")
     assert [action.result.content for action in outcome.actions] == ["paid ORD-001"]
 
 
-def test_what_the_model_is_shown_stays_the_same_all_along():
+def test_system_tools_and_earlier_messages_stay_the_same_for_a_whole_run():
     requests = []
     script = iter(REFUND)
 
@@ -100,7 +101,7 @@ def test_what_the_model_is_shown_stays_the_same_all_along():
         assert later.messages[: len(earlier.messages)] == earlier.messages
 
 
-def test_the_conversation_goes_on_with_the_transcript():
+def test_a_transcript_that_is_passed_in_is_continued():
     talk = desk(*REFUND, says(LEAVE), Assistant("No."))
     first = talk.run("Refund ORD-001")
     handed_in = list(first.transcript)
@@ -110,7 +111,7 @@ def test_the_conversation_goes_on_with_the_transcript():
     assert second.transcript[len(first.transcript)] == User("And ORD-003?")
     assert (second.answer, second.thoughts, second.model_calls) == ("No.", ("done",), 2)
     assert second.usage == Usage(10, 5)
-    assert second.turn.replies[0].tool_choice == Force("think")  # a new turn owes a new thought
+    assert second.turn.replies[0].tool_choice == Force("think")  # a new turn needs a new thought
     assert second.turn.replies[0].tool_calls[0].id == "call_5"  # counted over all of them
 
 
@@ -118,10 +119,10 @@ def test_the_conversation_goes_on_with_the_transcript():
     ("signed_from", "shown", "first"),
     [(9, [1, 3, 3, 3], "three"), (1, [1, 3, 5, 7], "one"), (3, [1, 3, 3, 5], "two")],
 )
-def test_a_long_conversation_is_shown_from_the_last_turns_on_unless_it_is_signed(
+def test_a_request_shows_the_last_turns_and_signed_history_is_never_shortened(
     signed_from, shown, first
 ):
-    """A signed one from where it began when it was signed: not less of it, and not more."""
+    """The number of the first signed reply, the messages of each request, the first one shown."""
     seen, transcript = [], ()
 
     def reply(request):
@@ -137,11 +138,11 @@ def test_a_long_conversation_is_shown_from_the_last_turns_on_unless_it_is_signed
     assert [*seen[-1].left_out, *seen[-1].messages] == spoken[:-1]
 
 
-def test_a_model_that_only_thinks_reads_that_it_is_time_to_act():
+def test_a_model_that_only_thinks_is_told_to_act():
     outcome = desk(*[think("hm")] * 5, max_model_calls=5, max_thoughts_in_a_row=2).run("go")
     said = [result.content for result in results(outcome)]
     assert ["in a row" in content for content in said] == [False, True, True, True]
-    assert outcome.exit == "limit"  # it thought even in its closing words
+    assert outcome.exit == "limit"  # its last reply was a thought, too
 
 
 # Ids
@@ -150,7 +151,7 @@ def test_a_model_that_only_thinks_reads_that_it_is_time_to_act():
 @example((ToolCall("", "f"),), [User("a"), says(ToolCall("call_1", "f"))])
 @settings(max_examples=60)
 @given(st.lists(calls, max_size=6).map(tuple), transcripts)
-def test_every_call_gets_an_id_of_its_own_and_nothing_else_changes(calls, history):
+def test_calls_without_an_id_get_a_new_one_and_nothing_else_changes(calls, history):
     turn = Turn.of(history)
     minted = with_ids(calls, turn)
     assert with_ids(minted, turn) == minted
@@ -195,10 +196,17 @@ def test_settings_that_cannot_work_are_refused_at_once(wrong, error, advice):
         Agent(**{"model": ScriptedModel([]), **wrong})
 
 
-def test_what_is_said_and_what_was_said_are_looked_at_before_the_model_is_asked():
-    for text in (5, b"hi"):
-        with pytest.raises(TypeError, match="is no text"):
-            desk().run(text)
+@pytest.mark.parametrize("text", [5, b"Hi", ["Hi"]])
+def test_a_request_that_is_no_text_makes_no_file(text, tmp_path):
+    path = tmp_path / "run.jsonl"
+    with pytest.raises(TypeError, match="is no text"):
+        desk().run(text, transcript=path)
+    with pytest.raises(TypeError, match="is no text"):
+        asyncio.run(desk().arun(text, transcript=path))
+    assert not path.exists()
+
+
+def test_a_transcript_that_holds_no_messages_is_refused():
     for transcript in ([1], {"a": 1}, b"path"):
         with pytest.raises(TypeError, match="is no message"):
             desk().run("Hi", transcript=transcript)
@@ -219,13 +227,13 @@ def test_an_agent_without_a_think_tool():
 @pytest.mark.parametrize(
     ("note", "exit"), [(call("think", thought="done"), "silence"), (LEAVE, "signal")]
 )
-def test_with_the_minimal_tool_silence_is_the_way_out_unless_a_model_invents_the_signal(note, exit):
+def test_the_minimal_tool_exits_by_silence_unless_the_model_invents_the_signal(note, exit):
     outcome = desk(note, "Hello.", think=THINK_MINIMAL).run("Hi")
     assert outcome.transcript[2].content == RECORDED
     assert (outcome.exit, outcome.thoughts) == (exit, ("done",))
 
 
-def test_a_long_result_and_a_long_error_are_cut_as_the_agent_says():
+def test_long_results_and_long_errors_are_cut():
     @tool
     def dump(fail: bool) -> str:
         if fail:
@@ -239,7 +247,7 @@ def test_a_long_result_and_a_long_error_are_cut_as_the_agent_says():
     assert error.startswith("error: Val\n[cut: ")
 
 
-# Policies of one's own
+# Policies of the user
 
 
 def test_a_policy_may_refuse_a_call():
@@ -259,7 +267,7 @@ def test_a_policy_may_refuse_a_call():
     ("step", "exit", "answer"),
     [(Done("budget", "Too dear."), "budget", "Too dear."), (AskHuman("So?"), "needs_human", "So?")],
 )
-def test_a_policy_may_end_the_run_or_pause_it_where_no_person_is(step, exit, answer):
+def test_a_policy_may_end_the_run_or_pause_it(step, exit, answer):
     outcome = desk(PAY, policies=[lambda planned, turn: step]).run("go")
     assert (outcome.exit, outcome.answer, outcome.actions) == (exit, answer, ())
 
@@ -268,7 +276,7 @@ def test_a_policy_may_end_the_run_or_pause_it_where_no_person_is(step, exit, ans
 
 
 def events(*replies, **settings):
-    """Users and notices by their text, the rest by type; Deltas left out."""
+    """The events of a run: users and notices by their text, others by their type, no Deltas."""
     return [
         event.text if isinstance(event, Notice | User) else type(event).__name__
         for event in desk(*replies, **settings).stream("go")
@@ -276,14 +284,14 @@ def events(*replies, **settings):
     ]
 
 
-def test_events_come_in_the_order_things_happen():
+def test_events_come_in_order():
     assert events((LEAVE, PAY), Assistant(), "Paid.") == [
         "go", "Assistant", "ToolResult", "Started", "ToolResult",
         "Assistant", NUDGE.text, "Assistant", "Ended", "Outcome",
     ]  # fmt: skip
 
 
-def test_a_choice_that_was_not_honored_is_noticed():
+def test_an_ignored_tool_choice_causes_a_notice():
     assert events(LOOK, LEAVE, says(PAY, text="Bye.")) == [
         "go", "Assistant", "script was forced to call think and did not: the choice was ignored.",
         "Started", "ToolResult", "Assistant", "ToolResult",
@@ -293,7 +301,7 @@ def test_a_choice_that_was_not_honored_is_noticed():
     assert "forced to call a tool and did not" in events(think("x"), "Bye.", force="always")[-3]
 
 
-def test_deltas_and_notices_pass_through_and_are_not_in_the_transcript():
+def test_deltas_and_notices_are_events_but_not_in_the_transcript():
     seen, halting = [], Agent(InPieces(Assistant("Hello."), 3))
     outcome = halting.run("Hi", on_event=seen.append)
     assert [type(event) for event in seen] == [
@@ -310,18 +318,10 @@ def test_deltas_and_notices_pass_through_and_are_not_in_the_transcript():
     assert outcome.transcript == (seen[0], seen[3], Ended("silence"))
 
 
-def test_a_lone_surrogate_in_the_arguments_streams_as_it_runs():
+def test_a_lone_surrogate_in_the_arguments_can_be_streamed():
     """`"\\ud83d"` is valid JSON, and small models do break emoji in two."""
     broken = call("look", order_id="\ud83d")
     assert list(desk(broken, "ok").stream("go"))[-1] == desk(broken, "ok").run("go")
-
-
-def test_model_errors_come_through():
-    short = Agent(ScriptedModel([LOOK]), [look])
-    with pytest.raises(ModelError, match="one more reply was asked for than it has"):
-        short.run("go")
-    with pytest.raises(ModelError):
-        asyncio.run(short.arun("go"))
 
 
 def test_an_agent_keeps_no_conversation():
@@ -329,7 +329,7 @@ def test_an_agent_keeps_no_conversation():
     assert [counting.run("go").answer for _ in range(3)] == ["1", "1", "1"]
 
 
-def test_a_watcher_that_is_async_is_refused():
+def test_an_async_on_event_is_refused():
     async def watch(event):
         raise AssertionError("nobody awaits it")
 
@@ -337,17 +337,18 @@ def test_a_watcher_that_is_async_is_refused():
         desk("Done.").run("go", on_event=watch)
 
 
-def test_an_error_that_stops_a_run_carries_what_was_done(tmp_path):
-    for way in (lambda agent: agent.run("go"), lambda agent: asyncio.run(agent.arun("go"))):
-        failing = desk(LOOK)
-        with pytest.raises(ModelError) as caught:
-            way(failing)
-        done = caught.value.transcript
-        assert [type(m).__name__ for m in done[:4]] == [
-            "User",
-            "Assistant",
-            "Started",
-            "ToolResult",
-        ]
-        failing.model = ScriptedModel(["It costs $89."])
-        assert failing.resume(done).answer == "It costs $89."
+# Errors of the model
+
+
+def run_resumed(agent, text):
+    return agent.resume([User(text)])
+
+
+@pytest.mark.parametrize("way", [*WAYS, run_resumed])
+def test_an_error_of_the_model_carries_what_was_done(way):
+    with pytest.raises(ModelError) as caught:
+        way(desk(PAY), "go")  # the script is over after one reply
+    done = caught.value.transcript
+    assert [type(message) for message in done] == [User, Assistant, Started, ToolResult]
+    outcome = desk("-", "Paid.").resume(done)
+    assert (outcome.answer, len(outcome.actions)) == ("Paid.", 1)

@@ -1,5 +1,5 @@
-"""The extremes, one by one: replies that no healthy model gives, servers that send anything, and
-settings that nothing can be sent with.
+"""Extreme cases: replies that no healthy model gives, servers that send anything, and settings that
+cannot work.
 """
 
 from typing import Any
@@ -16,7 +16,7 @@ from think_agent.messages import Assistant, ToolCall, ToolResult, User
 
 
 def agent_on(*calls: ToolCall, **settings: Any) -> Agent:
-    """It makes these calls in one reply, and then it is done."""
+    """An agent whose model makes these calls in one reply and then stops."""
     needs_approval = "approve" in settings
 
     def work(n: int = 0) -> str:
@@ -52,7 +52,7 @@ def test_arguments_nested_deeply_work(tmp_path, tool_name, depth):
 
 
 @pytest.mark.parametrize("name", ["na\nme", "\x1b[2J", "\ud800", "x" * 100_000, "\0"])
-def test_a_call_by_any_name_is_answered(tmp_path, name):
+def test_a_call_with_any_name_gets_a_result(tmp_path, name):
     outcome = agent_on(ToolCall("1", name)).run("go", transcript=tmp_path / "run.jsonl")
     (result,) = (message for message in outcome.transcript if isinstance(message, ToolResult))
     assert result.refused == "invalid"
@@ -79,7 +79,7 @@ def no_answer(text: str, way: str, provider: str) -> Reply:
 @pytest.mark.usefixtures("no_collection")
 @every_provider
 @every_way
-def test_an_answer_that_is_none_is_an_error_of_ours(provider, way):
+def test_a_response_that_cannot_be_read_is_a_model_error(provider, way):
     with talking(provider) as (server, model):
         model.retries = 0
         for text in NO_ANSWERS + (IN_A_STREAM if "stream" in way else []):
@@ -98,7 +98,7 @@ HOLDING_A_CALL = {
 
 
 @every_provider
-def test_a_call_of_nothing_is_no_reply(provider):
+def test_a_call_without_a_name_is_a_bad_response(provider):
     with talking(provider) as (server, model):
         server.canned = [Reply(body=HOLDING_A_CALL[provider])]
         assert isinstance(failure(model), BadResponse)
@@ -106,8 +106,8 @@ def test_a_call_of_nothing_is_no_reply(provider):
 
 @every_way
 @pytest.mark.parametrize("provider", ["openai-chat", "openai-responses"])
-def test_what_cannot_be_sent_is_not_blamed_on_the_server(provider, way):
-    """A set is no JSON; that is a mistake in the program that wrote it."""
+def test_a_request_that_is_not_json_is_a_type_error(provider, way):
+    """A set is no JSON. That is a mistake of the program, not of the server."""
     odd = Tool(name="odd", description="", parameters={"type": "object", "enum": {1}})
     with talking(provider) as (server, model):
         with pytest.raises(TypeError, match="set"):
@@ -132,13 +132,13 @@ def test_lone_surrogates_of_a_model_do_not_end_the_conversation(provider):
             outcome = way(agent, "again", way(agent, "go").transcript)
             texts = [m.text for m in outcome.transcript if isinstance(m, Assistant)]
             assert texts == ["a\ufffdb", "z\ufffd"] * 2
-        mine = agent.run("\ud800").transcript[0]  # nor of a person
+        mine = agent.run("\ud800").transcript[0]  # a person's text, too
         assert mine.text == "\ufffd"
 
 
 @every_provider
 @every_way
-def test_what_a_server_says_cannot_drive_a_terminal(provider, way):
+def test_control_characters_of_a_server_are_escaped_in_its_error(provider, way):
     words = "No\n\x1b[31m \x9b2J \u202eback \ud800 Grüße"
     with talking(provider) as (server, model):
         error = words if provider == "ollama" else {"message": words, "code": 400}
@@ -151,7 +151,7 @@ def test_what_a_server_says_cannot_drive_a_terminal(provider, way):
 
 @every_provider
 @pytest.mark.parametrize("url", ["http://[::1", "http://me:secret@[::1", "http://[zz]/v1"])
-def test_a_base_url_that_is_none(provider, url):
+def test_a_malformed_base_url_is_an_error_without_its_secret(provider, url):
     _, spec, options = SPEAKS[provider]
     with pytest.raises(ConnectionFailed, match=r"is no URL.*base_url|base_url is no URL") as caught:
         connect(spec, base_url=url, **options).complete(HELLO)
@@ -160,7 +160,7 @@ def test_a_base_url_that_is_none(provider, url):
 
 @every_provider
 @pytest.mark.parametrize("key", ["kéy123456789", "key12\n3456789"])
-def test_a_key_that_no_header_can_carry(provider, key, monkeypatch):
+def test_a_key_that_fits_no_header_is_an_error_that_does_not_show_it(provider, key, monkeypatch):
     *others, name = providers.VARIABLES[provider]
     for other in others:
         monkeypatch.delenv(other, raising=False)
@@ -173,6 +173,6 @@ def test_a_key_that_no_header_can_carry(provider, key, monkeypatch):
 
 
 @pytest.mark.parametrize("timeout", [-1, 0, True, float("nan"), float("inf"), "5", None])
-def test_a_timeout_that_is_none(timeout):
+def test_an_impossible_timeout_is_refused(timeout):
     with pytest.raises(ValueError, match="timeout: "):
         connect("offline", timeout=timeout)

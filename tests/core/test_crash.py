@@ -1,5 +1,5 @@
-"""The refund desk is killed at every step boundary, and inside its tools before and after they
-commit. Taken up by the next process it decides the same, pays once, and its record is whole.
+"""The refund desk is killed after every step, and inside its tools before and after they commit.
+The next process resumes the run: it decides the same, pays once, and no message is lost.
 
 `python -m tests.soak` does the same at random, several times a run.
 """
@@ -22,13 +22,13 @@ def rows(folder):
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """The run that is never stopped."""
+    """The run that is never killed."""
     folder = tmp_path_factory.mktemp("whole")
     seen = points(folder, TEXT)
     return seen, said(folder / "run.jsonl"), rows(folder)
 
 
-def test_the_run_that_is_not_stopped(whole):
+def test_the_run_that_is_never_killed_is_right(whole):
     seen, messages, decisions = whole
     assert decisions == RIGHT
     assert each_started_once(messages) == messages
@@ -39,7 +39,7 @@ def test_the_run_that_is_not_stopped(whole):
     assert {"asked", "replied", "User", "Assistant", "Started", "ToolResult", "Outcome"} <= {*seen}
 
 
-def test_killed_at_any_point_it_ends_as_if_nothing_had_happened(whole, tmp_path):
+def test_killed_at_any_point_the_run_ends_as_if_it_was_not(whole, tmp_path):
     seen, messages, decisions = whole
     for number, name in enumerate(seen):
         folder = tmp_path / str(number)
@@ -55,8 +55,8 @@ def test_killed_at_any_point_it_ends_as_if_nothing_had_happened(whole, tmp_path)
             assert json.loads(line)["type"]
 
 
-def test_killed_again_and_again(whole, tmp_path):
-    """Each process gets ten points far: about one message further than the one before."""
+def test_killed_again_and_again_the_run_still_ends_right(whole, tmp_path):
+    """Each process is killed at its tenth point, about one message after the one before."""
     _, messages, decisions = whole
     deaths = 0
     while killed(tmp_path, TEXT, 10):

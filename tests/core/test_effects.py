@@ -1,5 +1,5 @@
-"""What a step asks of the world is a pure list, and the key of a side effect is minted when its
-`Started` is appended: once for a call, another for every other one, read back on resume.
+"""The effects of a step are a pure list. The idempotency key of a call is made when its `Started`
+is recorded: one key for each call, and the same one after a resume.
 """
 
 import os
@@ -23,11 +23,11 @@ BOTH = Assistant(tool_calls=(THINK, ONE, TWO), stop_reason="tool_use")
 
 
 class Desk:
-    """A shop that remembers keys, and may be killed when a payment is made."""
+    """A shop that remembers keys. It may be killed in a payment."""
 
     def __init__(self) -> None:
         self.paid: list[tuple[int, str]] = []
-        self.dies_at = 0  # the payment of this number
+        self.dies_at = 0  # the number of the payment that is killed; 0 for none
 
         @tool
         def pay(order: int, idempotency_key: str) -> str:
@@ -50,13 +50,17 @@ class Desk:
         return [key for _, key in self.paid]
 
 
+def agent_with(policy) -> Agent:
+    return Agent(ScriptedModel([]), Desk().tools, policies=[policy])
+
+
 def started(messages) -> list[str]:
     return [message.key for message in messages if isinstance(message, Started)]
 
 
 @settings(max_examples=60, deadline=None)
 @given(transcripts)
-def test_they_are_pure_wherever_a_transcript_stands(messages):
+def test_effects_are_pure_for_every_transcript(messages):
     agent, turn = Desk().agent(), Turn.of([ASK, *messages])
     step = agent.next_step(turn)
     assert step == agent.next_step([ASK, *messages])
@@ -64,7 +68,7 @@ def test_they_are_pure_wherever_a_transcript_stands(messages):
     assert turn == Turn.of([ASK, *messages])
 
 
-def test_what_each_kind_of_step_asks_for():
+def test_each_kind_of_step_has_its_effects():
     agent, turn = Desk().agent(), Turn.of([ASK, BOTH])
 
     def asked(step, *calls):
@@ -93,19 +97,28 @@ def test_what_each_kind_of_step_asks_for():
     assert asked(Done("needs_human")) == [Flush(), Done("needs_human")]  # a pause
 
 
-def test_a_policy_changes_what_a_call_does_and_never_which_call_is_answered():
+def test_a_policy_can_change_arguments_but_not_which_call_is_answered():
     def another(step, turn):
         changed = ToolCall("another", "pay", {"order": 7})
         return CallTool(changed) if isinstance(step, CallTool) else step
 
-    agent = Agent(ScriptedModel([]), Desk().tools, policies=[another])
+    agent = agent_with(another)
     turn = Turn.of([ASK, Assistant(tool_calls=(ONE,))])
     started, _, perform, _ = effects(agent.settings, agent.next_step(turn), turn)
     assert started.call_id == perform.call.id == "1"
     assert (perform.call.arguments, perform.changed_by) == ({"order": 7}, "A policy")
 
 
-def test_a_file_is_flushed_twice_for_a_side_effect_once_at_the_end_and_never_for_a_look(
+def test_a_policy_cannot_change_which_thought_is_answered():
+    def another(step, turn):
+        return CallTool(replace(step.call, id="another"))
+
+    agent, turn = agent_with(another), Turn.of([ASK, BOTH])
+    [recorded] = effects(agent.settings, agent.next_step(turn), turn)
+    assert recorded.call_id == "t"
+
+
+def test_a_file_is_flushed_twice_for_a_side_effect_once_at_the_end_and_never_for_a_read(
     tmp_path, monkeypatch
 ):
     flushed = []
@@ -119,7 +132,7 @@ def test_a_file_is_flushed_twice_for_a_side_effect_once_at_the_end_and_never_for
 
 
 def killed(desk: Desk, at: int, **more) -> list:
-    """The messages of a run that ends inside the payment of this number."""
+    """The messages of a run that is killed in the payment with this number."""
     messages = []
     desk.dies_at = at
     with pytest.raises(KeyboardInterrupt):
@@ -128,7 +141,7 @@ def killed(desk: Desk, at: int, **more) -> list:
 
 
 @pytest.mark.parametrize("at", [1, 2])
-def test_on_resume_a_key_is_read_back_from_memory_and_from_a_file(at, tmp_path):
+def test_a_resumed_call_keeps_its_idempotency_key(at, tmp_path):
     for where in (None, tmp_path / "run.jsonl"):
         desk = Desk()
         before = killed(desk, at, transcript=where)
@@ -141,7 +154,7 @@ def test_on_resume_a_key_is_read_back_from_memory_and_from_a_file(at, tmp_path):
         assert outcome.answer == "Done."
 
 
-def test_a_second_crash_keeps_the_key_too():
+def test_after_a_second_crash_the_key_is_still_the_same():
     desk = Desk()
     before = killed(desk, 1)
     desk.dies_at = 2
@@ -152,8 +165,8 @@ def test_a_second_crash_keeps_the_key_too():
     assert desk.keys[0] == desk.keys[1] == desk.keys[2] != desk.keys[3]
 
 
-def test_a_copy_that_goes_on_by_itself_has_keys_of_its_own(tmp_path):
-    """Two processes go on from the same messages: what each pays anew is another payment."""
+def test_two_copies_of_a_transcript_get_different_keys(tmp_path):
+    """Two processes go on from the same messages. Each of their payments is a new one."""
     start = [ASK, BOTH, ToolResult("t", "think", "Thought recorded.")]
     desk = Desk()
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""What a step costs does not depend on how long its turn is. No clock: what the kit's functions
+"""The cost of a step does not grow with its turn. Nothing is timed: what the package's functions
 execute is counted.
 """
 
@@ -59,8 +59,7 @@ def test_many_calls_in_one_reply_are_linear():
     assert grows_evenly(run, 100, 1000)
 
 
-def test_opening_a_file_and_going_on_in_it(tmp_path):
-    """Opening is linear, and a run in a long file costs what it costs in a short one."""
+def test_opening_a_file_is_linear_and_a_run_in_a_long_file_costs_no_more(tmp_path):
     opened, went_on = {}, {}
     for turns in (20, 200):
         path = tmp_path / f"{turns}.jsonl"

@@ -1,4 +1,4 @@
-"""Importing does nothing: seen from a fresh interpreter in an empty folder."""
+"""Importing the package does nothing, in a fresh interpreter and an empty folder."""
 
 import os
 import subprocess
@@ -29,7 +29,7 @@ def test_importing_loads_no_sdk_prints_nothing_and_leaves_no_file(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_everything_promised_is_there():
+def test_all_public_names_can_be_imported():
     names = """Agent Outcome Turn tool Tool connect Model ScriptedModel Request User Assistant
         ToolResult ToolCall Usage Verdict Started CallModel CallTool Refuse AskHuman Done next_step
         Force ModelError AuthError RateLimited Overloaded BadRequest ModelNotFound ConnectionFailed

@@ -1,11 +1,11 @@
-"""A shop books, and its answer comes too late: the model makes the same call again, and there is
+"""A shop books, but its answer comes too late. The model makes the same call again, and there is
 one booking. `python -m tests.soak` does the same at random.
 """
 
 import pytest
 
+from tests.support.agents import results
 from tests.support.late import late_shop, work
-from think_agent.messages import ToolResult, Verdict
 
 
 @pytest.fixture
@@ -16,35 +16,18 @@ def shop():
         yield shop
 
 
-def results(outcome):
-    return [
-        message
-        for message in outcome.transcript
-        if isinstance(message, ToolResult) and message.name == "process_refund"
-    ]
-
-
-def test_with_a_key_the_repeat_is_the_same_booking(shop):
-    outcome = work(shop, "Refund ORD-002", with_key=True, with_person=False)
-    first, second = results(outcome)
+@pytest.mark.parametrize(
+    ("with_key", "with_person", "refused"),
+    [
+        (True, False, ""),  # the shop knows the key, and books nothing new
+        (False, False, "doubt"),
+        (False, True, "person"),  # who looks into the books, and says no
+    ],
+)
+def test_a_repeat_of_a_late_booking_books_nothing_new(shop, with_key, with_person, refused):
+    outcome = work(shop, "Refund ORD-002", with_key=with_key, with_person=with_person)
+    first, second = results(outcome, "process_refund")
     assert first.in_doubt
-    assert not second.is_error
+    assert (second.refused, second.is_error) == (refused, bool(refused))
     assert shop.bookings("ORD-002") == 1
-    assert len(shop.keys["ORD-002"]) == 1
-
-
-def test_without_a_key_the_repeat_is_refused(shop):
-    outcome = work(shop, "Refund ORD-002", with_key=False, with_person=False)
-    first, second = results(outcome)
-    assert first.in_doubt
-    assert second.refused == "doubt"
-    assert shop.bookings("ORD-002") == 1
-
-
-def test_without_a_key_a_person_looks_into_the_books(shop):
-    outcome = work(shop, "Refund ORD-002", with_key=False, with_person=True)
-    first, second = results(outcome)
-    assert first.in_doubt
-    assert second.refused == "person"
-    assert sum(isinstance(message, Verdict) for message in outcome.transcript) == 1
-    assert shop.bookings("ORD-002") == 1
+    assert len(shop.keys.get("ORD-002", ())) == with_key

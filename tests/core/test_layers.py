@@ -1,5 +1,5 @@
-"""Which room may know which, read from the imports of every file, lazy ones and those for types
-alone included.
+"""Which folder may import which, read from the imports of every file: also from lazy imports and
+from those for types only.
 """
 
 import ast
@@ -11,25 +11,25 @@ import pytest
 from tests.support.sizes import ROOT, files
 
 CORE = {"root", "policies"}
-MAY = {  # a room: the rooms that it may import, besides itself
+MAY = {  # a folder: the folders that it may import, besides itself
     "root": {"policies"},
     "policies": {"root"},
     "wire": {"root"},
     "providers": {"root", "wire"},
-    "dialects": CORE | {"wire"},  # translators, too: they share its readers
-    "audit": CORE | {"wire"},  # it reads what others wrote
-    "evaluation": CORE | {"providers", "dialects"},  # a dialect is an arm
+    "dialects": CORE | {"wire"},  # they translate, too, and share its readers
+    "audit": CORE | {"wire"},  # it reads the logs of other programs
+    "evaluation": CORE | {"providers", "dialects"},  # it compares dialects, too
     "probe": CORE | {"wire", "providers", "dialects"},
     "integrations": CORE,
 }
-DOORS = {  # single files that may import more
+EXCEPTIONS = {  # single files that may import more
     ("__init__.py", "providers"),  # `connect`
     ("__main__.py", "cli"),
-    ("providers/__init__.py", "dialects"),  # `connect` reads what local servers let slip into text
+    ("providers/__init__.py", "dialects"),  # `connect` reads calls in the text of local models
     ("audit/counts.py", "evaluation"),  # its intervals and tables
-    ("evaluation/report.py", "audit"),  # its word for a number of things
+    ("evaluation/report.py", "audit"),  # how it writes a number of things
 }
-LIBRARIES = {  # beside the standard library
+LIBRARIES = {  # besides the standard library
     "root": {"pydantic", "pydantic_core", "typing_extensions"},
     "policies": {"pydantic", "pydantic_core"},
     "wire": {"pydantic", "pydantic_core", "jiter"},  # no SDK and no client
@@ -39,8 +39,8 @@ PACKAGE = ROOT / "think_agent"
 FILES = [path for path in files("think_agent") if path.suffix == ".py"]
 
 
-def room_of(parts: tuple[str, ...]) -> str:
-    """The room of a module, by its path from the package: `("wire", "gemini")` is in `wire`."""
+def folder_of(parts: tuple[str, ...]) -> str:
+    """The folder of a module, by its path from the package: `("wire", "gemini")` is in `wire`."""
     return parts[0] if parts and (PACKAGE / parts[0]).is_dir() else "root"
 
 
@@ -58,44 +58,44 @@ def imported(path) -> set[tuple[str, ...]]:
     return found
 
 
-def edges() -> set[tuple[str, str]]:
-    """Each file with the rooms that it imports and may not."""
+def forbidden_imports() -> set[tuple[str, str]]:
+    """Each file with each folder that it imports but may not."""
     found = set()
     for path in FILES:
         parts = path.relative_to(PACKAGE).parts
-        room, name = room_of(parts), "/".join(parts)
+        room, name = folder_of(parts), "/".join(parts)
         for module in imported(path):
             if module[0] != "think_agent":
                 continue
-            other = room_of(module[1:])
-            allowed = room in (other, "cli") or other in MAY[room] or (name, other) in DOORS
+            other = folder_of(module[1:])
+            allowed = room in (other, "cli") or other in MAY[room] or (name, other) in EXCEPTIONS
             if not allowed:
                 found.add((name, other))
     return found
 
 
-def test_every_room_has_its_place():
-    rooms = {room_of(path.relative_to(PACKAGE).parts) for path in FILES}
+def test_every_folder_has_its_rule():
+    rooms = {folder_of(path.relative_to(PACKAGE).parts) for path in FILES}
     assert rooms == {*MAY, "cli"}
 
 
-def test_no_room_imports_what_it_may_not():
-    assert edges() == set()
+def test_no_folder_imports_what_it_may_not():
+    assert forbidden_imports() == set()
 
 
 @pytest.mark.parametrize("room", LIBRARIES)
-def test_libraries(room):
-    """What is read by everybody knows no SDK, no client and no terminal."""
-    paths = [path for path in FILES if room_of(path.relative_to(PACKAGE).parts) == room]
+def test_each_folder_imports_only_its_libraries(room):
+    """The core, the wire formats and the dialects need no SDK, no client and no terminal."""
+    paths = [path for path in FILES if folder_of(path.relative_to(PACKAGE).parts) == room]
     modules = {module[0] for path in paths for module in imported(path)}
     assert modules - {"think_agent", *sys.stdlib_module_names} <= LIBRARIES[room]
 
 
-def test_no_circle_between_the_files_of_the_core():
+def test_the_files_of_the_core_have_no_import_cycle():
     """Imports for types alone count, too."""
     imports = {}
     for path in FILES:
-        if room_of(path.relative_to(PACKAGE).parts) not in CORE or path.name == "__init__.py":
+        if folder_of(path.relative_to(PACKAGE).parts) not in CORE or path.name == "__init__.py":
             continue
         files_of = set()
         for module in imported(path):

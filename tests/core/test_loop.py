@@ -36,12 +36,12 @@ def done(*calls):
 LEFT = [ASK, says(LEAVE), *done(LEAVE)]  # signaled; only the final reply is to come
 
 TABLE = {
-    # Rule 1: nothing said yet since the person spoke
+    # Rule 1: no reply yet since the person's message
     "opening": ([ASK], CallModel()),
     "opening of a later turn": ([ASK, Assistant("Hello."), ASK], CallModel()),
     "a new turn forgets the signal": ([*LEFT, Assistant("Hello."), ASK], CallModel()),
     "a new turn forgets calls without a result": ([ASK, says(LOOK), ASK], CallModel()),
-    # Rule 2: calls without results are performed, in order, the signal notwithstanding
+    # Rule 2: calls without results are run, in order, even after the signal
     "calls": ([ASK, says(LOOK, PAY)], CallTool(LOOK)),
     "calls with text": ([ASK, says(LOOK, text="Let me see")], CallTool(LOOK)),
     "calls whatever the stop reason": ([ASK, says(LOOK, stop="end_turn")], CallTool(LOOK)),
@@ -69,7 +69,7 @@ TABLE = {
     "refused, then leave": ([ASK, says(PAY, LEAVE), REFUSED, *done(LEAVE)], CallModel()),
     "approved, then leave": ([ASK, says(PAY, LEAVE), YES, *done(PAY, LEAVE)], CallModel("none")),
     "failed and leave": ([ASK, says(LOOK, LEAVE), FAILED, *done(LEAVE)], CallModel("none")),
-    # Rule 5: no tool calls; and rule 6, where there are no words either
+    # Rule 5: no tool calls; and rule 6, if there is no text either
     "silence": ([ASK, Assistant("Hello.")], Done("silence", "Hello.")),
     "silence keeps the text as it is": ([ASK, Assistant(" a\n")], Done("silence", " a\n")),
     "empty": ([ASK, SILENT], CallModel(say=NUDGE)),
@@ -80,7 +80,7 @@ TABLE = {
     "nudged and empty": ([ASK, SILENT, NUDGE, SILENT], Done("empty")),
     "one nudge a turn": ([ASK, SILENT, NUDGE, says(LOOK), *done(LOOK), SILENT], Done("empty")),
     "one a turn, not two": ([ASK, SILENT, NUDGE, SILENT, ASK, SILENT], CallModel(say=NUDGE)),
-    # Rule 6: the last reply, its stray calls and its words
+    # Rule 6: the last reply, its stray calls and its text
     "final": ([*LEFT, Assistant("Hello.")], Done("signal", "Hello.")),
     "stray calls with text": ([*LEFT, says(PAY, text="Hello.")], Done("signal", "Hello.")),
     "stray calls without text": ([*LEFT, says(PAY)], CallModel("none", say=NUDGE)),
@@ -100,7 +100,7 @@ TABLE = {
     "truncated final": ([*LEFT, says(text="I w", stop="max_tokens")], Done("truncated", "I w")),
     "refused final": ([*LEFT, Assistant("No.", stop_reason="refusal")], Done("refused", "No.")),
     "a new turn after a truncated one": ([ASK, says(PAY, stop="max_tokens"), ASK], CallModel()),
-    # Rule 6 again: the kit asked for closing words
+    # Rule 6 again: the kit asked for the last reply
     "limit": ([ASK, says(LOOK), *done(LOOK), LIMIT], CallModel("none")),
     "limit at once": ([ASK, LIMIT], CallModel("none")),
     "budget": ([ASK, says(LOOK), *done(LOOK), BUDGET], CallModel("none")),
@@ -117,7 +117,7 @@ TABLE = {
 
 
 @pytest.mark.parametrize(("transcript", "step"), TABLE.values(), ids=TABLE.keys())
-def test_next_step(transcript, step):
+def test_next_step_is_what_the_rules_say(transcript, step):
     before = list(transcript)
     assert next_step(transcript) == step
     assert next_step(tuple(transcript)) == step
@@ -136,7 +136,7 @@ def test_next_step_has_an_answer_to_every_transcript(transcript):
         assert step.call == Turn.of([ASK, *transcript]).pending[0]
 
 
-def test_policies_are_asked_in_order_and_see_the_turn():
+def test_policies_are_called_in_order_with_the_turn():
     seen, refused = [], Refuse(PAY, "gate", "think first")
 
     def note(step, turn):
@@ -147,7 +147,7 @@ def test_policies_are_asked_in_order_and_see_the_turn():
     assert seen == [(CallTool(PAY), PAY), (refused, PAY)]
 
 
-def test_a_turn_that_is_over_asks_of_the_world_what_its_end_needs_and_no_more():
+def test_a_turn_that_is_over_performs_only_its_end():
     turn, done = Turn.of([ASK, Assistant("Hi.")]), []
     steps = lambda step, turn: [step]  # noqa: E731
     assert not [*run(turn, next_step, steps, lambda e: done.append(e) or ())]

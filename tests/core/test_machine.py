@@ -1,9 +1,9 @@
-"""What may never happen, whatever a model, the tools, a person and a killer do.
+"""What may never happen, whatever the model, the tools and a person do.
 
-A machine plays random scripts under random settings. Tools fail in every way, a person answers in
-every way or is not there, and the run is killed at random messages and inside tools, and taken up
-again: from memory or from a file, in the same turn or by a new one. What happened is judged by the
-messages and by what the tools saw, with the naive oracle; no rule asks the kit's own reading.
+A machine plays random scripts under random settings. Tools fail in every way. A person answers in
+every way, or is not there. The run is killed at random messages and inside tools. Then it is
+resumed, from memory or from a file, or a new turn begins. The rules judge the messages and what the
+tools saw. They use the naive oracle, never `Turn`.
 """
 
 import tempfile
@@ -38,12 +38,13 @@ from think_agent import (
     tool,
 )
 from think_agent.messages import MESSAGES
+from think_agent.transcript import Transcript
 from think_agent.waiting import TookTooLong
 
 MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None  # fsync costs nothing there
 NOW = "2026-03-01T12:00:00.000+00:00"
-MOST_EVENTS = 600  # of a whole machine: a run that does not end gets past it
-MOST_LIVES = 12  # so often is a run taken up
+MOST_EVENTS = 600  # of a whole machine; a run that does not end has more
+MOST_LIVES = 12  # how often the runs of a machine are begun or resumed
 CHANGE = ("pay", "book", "note")
 GUARDED = {"pay"}
 
@@ -52,7 +53,7 @@ class Killed(KeyboardInterrupt):
     """The process is gone."""
 
 
-# What the model says: mostly the same payment, behind a thought.
+# The model mostly makes the same payment, behind a thought.
 
 numbers = st.sampled_from([3, 3, 3, 1, 0, 4, 5, 5, "3"])
 odd_arguments = st.sampled_from(["{n: 3", {}, {"n": "three"}, {"n": 5}, {"n": 3, "m": 4}])
@@ -82,7 +83,7 @@ odd = st.builds(
 )
 replies = st.one_of([good] * 5 + [any_order] * 2 + [words, odd])
 
-# What tools, a person, checks and a killer do, one after another.
+# What tools and a person do, call by call, and when the run is killed.
 
 faults = st.sampled_from(["ok", "ok", "raise", "raise", "nothing", "late", "kill"])
 decisions = st.sampled_from(["yes", "yes", "edit", "bad edit", "no", "quit", "kill"])
@@ -105,7 +106,7 @@ options = st.fixed_dictionaries(
 
 @dataclass
 class Ran:
-    """A tool's function was called: behind `place` messages, with `n`, and what came of it."""
+    """A tool's function was called after `place` messages, with `n`. `fault`: how it ended."""
 
     place: int
     name: str
@@ -121,10 +122,10 @@ class Machine:
     approval: bool | str
     policy: str
     faults: list[str]
-    decisions: list[str] | None  # None: no person is there
-    verdicts: list[str]  # that are put into the transcript of a paused run
-    missing: list[bool] | None  # what a check finds; None: there is no check
-    kills: list[int]  # after so many events
+    decisions: list[str] | None  # None: there is nobody to ask
+    verdicts: list[str]  # for the transcripts of paused runs
+    missing: list[bool] | None  # does the check find something missing? None: there is no check
+    kills: list[int]  # after how many events
     in_file: bool
     turns: list[bool]  # after each end or kill: does a person speak again?
 
@@ -187,8 +188,8 @@ class Machine:
         return "done"
 
     def reply(self, request: Request) -> Assistant:
-        said = sum(isinstance(message, Assistant) for message in request.messages)
-        return self.script[said % len(self.script)]
+        place = sum(isinstance(message, Assistant) for message in request.messages)
+        return self.script[place % len(self.script)]
 
     def approve(self, asked: AskHuman) -> Verdict:
         assert self.decisions is not None
@@ -213,7 +214,7 @@ class Machine:
             raise Killed
 
     def play(self, folder: str) -> None:
-        """One life after another, until the run is over and nobody speaks again."""
+        """Run and resume until the last turn is over."""
         path = Path(folder) / "run.jsonl"
         speaks = True
         for _ in range(MOST_LIVES):
@@ -251,8 +252,6 @@ class Machine:
         verdict = replace(verdict, at=NOW)
         self.messages.append(verdict)
         if self.in_file:
-            from think_agent.transcript import Transcript
-
             with closing(Transcript(path, self.agent().made_of(), now=NOW)) as transcript:
                 transcript.append(verdict)
 
@@ -292,19 +291,19 @@ def as_verdict(decision: str, call_id: str) -> Verdict:
 
 
 def is_much(given: dict[str, Any]) -> bool:
-    """Is a person asked about it? It fails over 5."""
+    """Is a person asked about it? It raises for 5."""
     return {0: False, 1: False, 2: False, 3: True, 4: True}[given["n"]]
 
 
 def edits(step: Any, turn: object) -> Any:
-    """A policy of the user: nobody pays 1."""
+    """A policy of the user: 1 becomes 3."""
     if isinstance(step, CallTool) and naive.argument(step.call, "n") == 1:
         return CallTool(replace(step.call, arguments={"n": 3}))
     return step
 
 
 def refuses(step: Any, turn: object) -> Any:
-    """A policy of the user: nobody pays 3."""
+    """A policy of the user: 3 is refused."""
     if isinstance(step, CallTool) and naive.argument(step.call, "n") == 3:
         return Refuse(step.call, "rule", "not run: it is a rule.")
     return step
@@ -335,7 +334,7 @@ machines = st.builds(
 # The rules.
 
 
-def assert_nothing_ran_that_may_not(machine: Machine) -> None:
+def assert_only_allowed_calls_ran(machine: Machine) -> None:
     for ran in machine.ran:
         before = machine.messages[: ran.place]
         turn = naive.split(before)[-1]
@@ -352,18 +351,18 @@ def assert_nothing_ran_that_may_not(machine: Machine) -> None:
             assert verdicts, "nobody was asked"
         if call.recovered and ran.name in CHANGE:
             assert verdicts, "it was written as text"
-        assert_those_arguments(machine, ran, call, verdicts)
+        assert_allowed_arguments(machine, ran, call, verdicts)
 
 
 def needs_yes(machine: Machine, n: int) -> bool:
     return machine.approval is True or (machine.approval == "above 2" and n > 2)
 
 
-def assert_those_arguments(
+def assert_allowed_arguments(
     machine: Machine, ran: Ran, call: ToolCall, verdicts: Sequence[Verdict]
 ) -> None:
-    """What ran is what the model wrote, or the user's policy made of it, or a person put in; and a
-    person who said yes had been shown it.
+    """A tool gets the arguments that the model wrote, a policy set, or a person put in. A person
+    who said yes had seen them.
     """
     written = int(call.arguments["n"])  # type: ignore[index, call-overload]
     if machine.policy == "edit" and naive.argument(call, "n") == 1:
@@ -383,7 +382,7 @@ def assert_those_arguments(
 
 
 def assert_doubt_is_one_rule(machine: Machine) -> None:
-    """Before each start: is the call in doubt, and who said that it may be repeated?"""
+    """A call in doubt is started again only after a yes, or in the same turn with the same key."""
     keys: set[str] = set()
     for place, message in enumerate(machine.messages):
         if not isinstance(message, Started):
@@ -405,8 +404,8 @@ def assert_doubt_is_one_rule(machine: Machine) -> None:
 
 
 def assert_each_start_is_one_call(machine: Machine) -> None:
-    """A tool that changes something, and twice is not as good as once, runs once for each start,
-    and with the key of that start.
+    """A tool that changes something and is not idempotent runs once for each start, with the key of
+    that start.
     """
     starts = [place for place, m in enumerate(machine.messages) if isinstance(m, Started)]
     for ran in machine.ran:
@@ -417,8 +416,8 @@ def assert_each_start_is_one_call(machine: Machine) -> None:
     assert len(places) == len(set(places))
 
 
-def assert_what_came_of_it_is_said(machine: Machine) -> None:
-    """The result right behind a call that ran says what came of it."""
+def assert_results_are_true(machine: Machine) -> None:
+    """The result of a call says how the call ended."""
     for ran in machine.ran:
         after = machine.messages[ran.place : ran.place + 1]
         for result in after:
@@ -431,15 +430,15 @@ def assert_what_came_of_it_is_said(machine: Machine) -> None:
 
 
 def judge(machine: Machine) -> None:
-    assert_nothing_ran_that_may_not(machine)
+    assert_only_allowed_calls_ran(machine)
     assert_doubt_is_one_rule(machine)
     assert_each_start_is_one_call(machine)
-    assert_what_came_of_it_is_said(machine)
+    assert_results_are_true(machine)
 
 
 @settings(max_examples=250)
 @given(machines)
-def test_what_may_never_happen_does_not(machine):
+def test_what_may_never_happen_does_not_happen(machine):
     with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
         machine.play(folder)
     judge(machine)

@@ -10,7 +10,7 @@ from think_agent.messages import from_json, to_json
 
 
 @given(messages)
-def test_json_brings_back_the_same_message(message):
+def test_a_message_survives_json(message):
     back = from_json(json.loads(json.dumps(to_json(message))))
     assert back == message
     assert type(back) is type(message)
@@ -47,20 +47,20 @@ def test_json_is_short_and_readable():
         ({"type": "verdict", "decision": "perhaps"}, "decision: "),
     ],
 )
-def test_what_is_no_message_is_refused_by_its_field(data, problem):
+def test_data_that_is_no_message_is_refused_with_the_name_of_the_field(data, problem):
     with pytest.raises(ValueError, match=problem) as caught:
         from_json(data)
     assert len(str(caught.value).splitlines()) == 1
 
 
-def test_from_json_leaves_its_argument_alone():
+def test_from_json_does_not_change_its_argument():
     data = {"type": "assistant", "tool_calls": [{"id": "1", "name": "a", "arguments": "{"}]}
     before = json.dumps(data)
     from_json(data)
     assert json.dumps(data) == before
 
 
-def test_messages_are_frozen_and_time_does_not_count():
+def test_messages_are_frozen_and_compared_without_their_time():
     with pytest.raises(FrozenInstanceError):
         User("a").text = "b"
     assert User("a", at="now") == User("a")

@@ -1,8 +1,8 @@
-"""What holds whatever the model says and the tools do, under any combination of policies.
+"""What is true of every run, with any model, any tools and any settings.
 
-The model breaks off, raises, garbles its replies, doubles ids, invents tools; the tools raise, hang
-and return what is no JSON. Each run goes into a file, is stopped after every message in turn, and
-goes on from there.
+The model fails, breaks off, repeats ids, invents tools, and writes replies that cannot be read. The
+tools raise, hang, and return values that are no JSON. Each run is written to a file, stopped after
+every message in turn, and resumed.
 """
 
 import itertools
@@ -83,8 +83,8 @@ End = tuple[str, str]  # how it ended: the exit and the answer, or an error
 
 @dataclass
 class World:
-    """An agent on a script, with a person who decides by the words of the question, or no one.
-    `ran`: the tools that ran, each with its number or its key.
+    """An agent on a script. `person`: can it ask one? (The decision depends on the text of the
+    question.) `ran`: the tools that ran, each with its number or its key.
     """
 
     script: list[Assistant | ModelError]
@@ -183,7 +183,9 @@ def test_every_run_ends_and_every_rule_holds(world):
 
 
 def assert_calls_are_answered_in_order(turn: Sequence[Message]) -> None:
-    """All of a reply's calls, or none; where the run ended or paused, the first of them."""
+    """A reply has results for all of its calls or for none. Of the last reply, only the first calls
+    may have results.
+    """
     places = [place for place, m in enumerate(turn) if isinstance(m, Assistant)]
     for place, end in itertools.pairwise([*places, None]):
         reply, after = turn[place], turn[place:end]
@@ -197,8 +199,8 @@ def assert_calls_are_answered_in_order(turn: Sequence[Message]) -> None:
 
 
 def assert_only_what_was_allowed_ran(world: World, turn: Sequence[Message]) -> None:
-    """A started call has its result behind it, a guarded one a thought before it that has read all
-    that was asked before, and one that needs approval its own yes. The kit answers each thought.
+    """A refused call was not started. A guarded call has a thought that covers it. A call that
+    needs approval has its own yes. Each thought has its result.
     """
     results, began = [], []
     for place, message in enumerate(turn):
@@ -250,7 +252,7 @@ def assert_the_exit_is_true(
 
 
 def settled(messages: Sequence[Message]) -> list[Message]:
-    """The messages without what only a crash adds: a second Started, and the yes before it."""
+    """The messages without those that only a crash adds: a second Started and the yes before it."""
     kept: list[Message] = []
     doubt = False
     for message in messages:
@@ -262,7 +264,7 @@ def settled(messages: Sequence[Message]) -> list[Message]:
 
 @settings(max_examples=40)
 @given(worlds)
-def test_stopped_after_any_message_it_ends_as_if_it_had_not_been(world):
+def test_stopped_after_any_message_a_run_ends_as_if_it_was_not(world):
     with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
         expected, said, whole = world.begin(folder)
         lines = whole.read_bytes().splitlines(keepends=True)
@@ -283,7 +285,7 @@ def test_stopped_after_any_message_it_ends_as_if_it_had_not_been(world):
 
 @settings(max_examples=30)
 @given(worlds)
-def test_in_memory_it_is_the_same_run_in_each_of_the_ways_to_ask(world):
+def test_a_run_is_the_same_in_memory_async_and_streamed(world):
     with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
         expected, said, _ = world.begin(folder)
     went: list[Message] = []

@@ -13,13 +13,13 @@ ON_3_11 = pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="tokens as 
 
 @ON_3_11
 @pytest.mark.parametrize("name", AT_MOST)
-def test_within_its_limits(name):
+def test_each_part_is_within_its_limits(name):
     assert exceeded(name) == {}
 
 
 @ON_3_11
 @pytest.mark.xfail(reason="they are 2.26 tokens for one; 2.2 are asked for", strict=True)
-def test_the_tests_are_not_the_project():
+def test_the_tests_are_not_too_large_for_the_package():
     assert tokens_of("tests") <= TESTS * tokens_of("think_agent", "demos")
 
 
@@ -28,7 +28,7 @@ def tokens_of(*folders):
     return sum(tokens_and_lines(path.read_text(encoding="utf-8"))[0] for path in paths)
 
 
-def test_the_parts_are_what_they_are_called():
+def test_each_part_has_its_files():
     found = parts()
     package = found["the package"]
     others = found["without audit and evaluation"]
@@ -65,11 +65,11 @@ def test_docstrings_comments_and_layout_do_not_count():
         ("statements", 2, '"""A docstring."""\nimport a\nx = 1\nprint(x)\n'),
     ],
 )  # fmt: skip
-def test_what_is_counted(kind, number, source):
+def test_each_kind_of_decision_is_counted(kind, number, source):
     assert count(source)[kind] == number
 
 
-def test_the_numbers_of_a_file(tmp_path):
+def test_a_file_is_measured(tmp_path):
     lines = ["def f(x):", "    if x:", "        return 1 if x else 2", "    return x"]
     (tmp_path / "f.py").write_text("\n".join([*lines, ""]))
     (tmp_path / "page.css").write_text("no Python")

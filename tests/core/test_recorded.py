@@ -1,6 +1,4 @@
-"""Today's code against what was recorded of an earlier one: the same bytes to every provider. How
-they were recorded: `tests/support/recording.py`.
-"""
+"""Every provider gets the same bytes as when they were recorded (`tests/support/recording.py`)."""
 
 import pytest
 
@@ -11,6 +9,6 @@ from tests.support.recording import SPEAKS, WAYS
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("dialect", recording.DIALECTS)
 @pytest.mark.parametrize("protocol", SPEAKS)
-def test_every_request_body_is_the_recorded_one(protocol, dialect, way):
+def test_every_request_body_is_as_recorded(protocol, dialect, way):
     path = recording.bodies_file(protocol, dialect)
     assert recording.talked(protocol, dialect, way) == recording.read_bodies(path, way)

@@ -1,9 +1,8 @@
-"""What bounds a reply under way, what a run that was cut off goes on with, who may have the file,
-and why each step was what it was.
+"""Runs: how long a reply may be, how a run goes on after a reply that was cut off, who may use the
+file, and how `explain` shows each step.
 """
 
 import asyncio
-import itertools
 import os
 import subprocess
 import sys
@@ -19,24 +18,20 @@ from pydantic import Field
 
 from tests.support.agents import NOTHING
 from tests.support.turns import transcripts
-from think_agent import Agent, Delta, Model, Request, ScriptedModel, Turn, tool
+from think_agent import Agent, Delta, Model, ScriptedModel, Turn, tool
 from think_agent.audit import explain
 from think_agent.effects import effects
 from think_agent.loop import CallModel, CallTool, Done, Refuse, plan
 from think_agent.messages import (
-    MESSAGES,
     Assistant,
     Force,
     Started,
     ToolCall,
-    ToolResult,
     Usage,
     User,
     Verdict,
 )
-from think_agent.running import STOPPED_IN_IT
 from think_agent.testing import call, scripted, think
-from think_agent.tools import MAY_HAVE_HAPPENED
 
 ASK = User("Refund it.")
 
@@ -58,27 +53,24 @@ def agent(*replies, **more) -> Agent:
 
 
 def bound(agent: Agent, step: CallModel, *messages) -> int | None:
-    (request,) = (
-        e for e in effects(agent.settings, step, Turn.of(messages)) if isinstance(e, Request)
-    )
+    [request] = effects(agent.settings, step, Turn.of(messages))
     return request.max_output_tokens
 
 
-def test_a_reply_may_hold_the_tokens_that_are_left_and_the_closing_one_a_few_more():
+def test_a_reply_may_have_the_tokens_that_are_left_and_the_last_one_always_1000():
     spent = Assistant("Hm.", usage=Usage(300, 200))
     assert bound(agent(), CallModel(), ASK, spent) is None
     limited = agent(max_tokens=2_000)
     assert bound(limited, CallModel(Force("think")), ASK) == 2_000
     assert bound(limited, CallModel(), ASK, spent) == 1_500
-    assert bound(limited, CallModel("none"), ASK, spent) == 1_500
-    assert bound(limited, CallModel("none"), ASK, spent, spent, spent) == 1_000
-    assert bound(limited, CallModel("none"), ASK, spent, spent, spent, spent) == 1_000  # met
+    closing = [bound(limited, CallModel("none"), ASK, *[spent] * replies) for replies in range(6)]
+    assert closing == [2_000, 1_500, 1_000, 1_000, 1_000, 1_000]  # after 4 the limit is met
 
 
 @pytest.mark.parametrize(
     ("most", "exit"), [(500, "budget"), (501, "truncated"), (None, "truncated")]
 )
-def test_a_reply_that_is_cut_where_the_tokens_end_ends_the_turn_by_that_limit(most, exit):
+def test_a_reply_that_is_cut_at_the_token_limit_ends_the_turn_with_budget(most, exit):
     cut = Assistant("I w", (), (call("look", item="a"),), "max_tokens", Usage(300, 200))
     outcome = agent(cut, max_tokens=most).run(ASK.text)
     assert (outcome.exit, outcome.answer, outcome.actions) == (exit, "I w", ())
@@ -86,7 +78,7 @@ def test_a_reply_that_is_cut_where_the_tokens_end_ends_the_turn_by_that_limit(mo
 
 @pytest.mark.parametrize("stop", ["incomplete", "max_tokens"])
 @pytest.mark.parametrize("where", ["memory", "file"])
-def test_a_run_whose_reply_was_cut_off_goes_on_when_it_is_resumed(stop, where, tmp_path):
+def test_resume_goes_on_after_a_reply_that_was_cut_off(stop, where, tmp_path):
     cut = Assistant("I will", tool_calls=(call("pay", cents=1),), stop_reason=stop)
     replies = cut, think("It is due."), call("pay", cents=1), think("Paid.", False), "Paid."
     with scripted(*replies) as model:
@@ -102,7 +94,7 @@ def test_a_run_whose_reply_was_cut_off_goes_on_when_it_is_resumed(stop, where, t
 # The file
 
 
-def test_a_stream_that_is_left_in_the_middle_frees_its_file(tmp_path):
+def test_a_stream_that_is_left_early_frees_its_file(tmp_path):
     path = tmp_path / "run.jsonl"
     desk = agent(call("look", item="tea"), "89 $")
 
@@ -135,37 +127,19 @@ def test_a_child_process_does_not_keep_the_file(tmp_path):
         os.waitpid(children[0], 0)
 
 
-def test_a_person_reads_what_the_function_will_get_with_the_defaults():
-    asked = []
-
-    @tool(needs_approval=lambda a: a["amount"] > 100)
-    def refund(order: str, day: date = date(2026, 3, 1), amount: int = 1000) -> str:
-        """Refund."""
-        return f"{order} {day} {amount}"
-
-    desk = Agent(ScriptedModel([call("refund", order="A"), "Done."]), [refund], force="never")
-    paused = desk.run("Refund A.")
-    question = 'Run refund(order="A", day="2026-03-01", amount=1000)?'
-    assert (paused.exit, paused.answer) == ("needs_human", question)
-    asking = Agent(desk.model, [refund], approve=lambda a: bool(asked.append(a)) or True)
-    assert asking.resume(paused.transcript).actions[0].result.content == "A 2026-03-01 1000"
-    assert asked[0].received == {"order": "A", "day": "2026-03-01", "amount": 1000}
-    assert asked[0].call.arguments == {"order": "A"}
-
-
 # The outcome
 
 
-def test_an_outcome_prints_as_its_answer_and_what_it_took():
+def test_an_outcome_prints_as_its_answer_and_its_counts():
     outcome = agent(think("Look."), call("look", item="tea"), "89 $", silence="accept").run("Tea?")
     assert str(outcome) == "89 $\n(silence; actions: 1, behind a thought: 1; model calls: 3)"
     assert "Tea?" not in repr(outcome)  # not the whole transcript
 
 
-# Why a step was what it was
+# How each step is explained
 
 
-def test_each_step_is_explained_by_what_was_planned_who_changed_it_and_what_came():
+def test_explain_shows_who_planned_and_changed_each_step_and_its_messages():
     replies = call("pay", cents=1), think("It is due."), call("pay", cents=1), "Paid."
     desk = agent(*replies, silence="accept")
     said = desk.run(ASK.text).transcript
@@ -188,7 +162,7 @@ def started(message) -> bool:
     return isinstance(message, Started)
 
 
-def test_what_another_agent_did_is_not_what_this_one_would_do():
+def test_explain_shows_where_another_agent_would_act_differently():
     another = agent(call("look", item="tea"), "89 $", force="never", silence="accept")
     said = another.run("Tea?").transcript
     opening, *rest = explain(agent(silence="accept"), said)
@@ -198,14 +172,14 @@ def test_what_another_agent_did_is_not_what_this_one_would_do():
 
 @settings(max_examples=60, deadline=None)
 @given(transcripts)
-def test_every_transcript_can_be_explained_and_nothing_of_it_is_left_out(messages):
+def test_every_message_of_every_transcript_is_explained(messages):
     found = explain(agent(), [ASK, *messages])
     came = [message for step in found for message in step.came]
     persons = [m for m in messages if isinstance(m, User) and m.kind == "person"]
     assert came == [m for m in messages if not started(m) and m not in persons]
 
 
-# What a person is asked about, and what counts as a thought
+# Predicates, and thoughts that cover nothing
 
 
 class Line(pydantic.BaseModel):
@@ -213,12 +187,12 @@ class Line(pydantic.BaseModel):
 
 
 def has_many(arguments) -> bool:
-    """As somebody writes it who knows JSON: of anything else, this would say no."""
+    """A predicate for JSON: for any other type it says no."""
     line = arguments["line"]
     return isinstance(line, dict) and line["quantity"] > 10 and isinstance(arguments["day"], str)
 
 
-def test_a_predicate_sees_what_the_function_will_get_in_json():
+def test_a_predicate_sees_the_arguments_of_the_function_as_json():
     ran = []
 
     @tool(needs_approval=has_many)
@@ -236,88 +210,32 @@ THINKS = [{"thought": text} for text in NOTHING] + [{"thought": [""]}, {}, "[]",
 
 
 @pytest.mark.parametrize("arguments", THINKS)
-def test_a_thought_that_says_nothing_covers_nothing(arguments):
+def test_a_blank_or_unreadable_thought_covers_no_call(arguments):
     calls = ToolCall("t", "think", arguments), call("pay", cents=1)
     outcome = agent(calls, "Done.", silence="accept").run("Pay.")
     assert outcome.actions == ()
 
 
-def test_a_clock_that_steps_back_stops_no_limit():
-    clock = itertools.count()
-    now = lambda: f"2026-01-01T{11 if (n := next(clock)) > 3 else 12}:00:{n:02}"  # noqa: E731
-    replies = [(call("look", item=str(n)),) for n in range(20)]
-    outcome = agent(*replies, "Over.", now=now, max_seconds=9, force="never").run("Look.")
-    assert outcome.exit == "limit"
-    assert len(outcome.actions) < 9
+# Replies and verdicts that nobody expects
 
 
-# What was stopped in a call.
-
-
-def stopped_in_a_payment(paid, *others):
-    """The messages of a run that Ctrl-C stopped in `pay`, after it had paid."""
-
-    @tool(think_first=True)
-    def pay(order: str) -> str:
-        """Pay."""
-        paid.append(order)
-        raise KeyboardInterrupt
-
-    messages = []
-    note = lambda event: messages.append(event) if isinstance(event, MESSAGES) else None  # noqa: E731
-    replies = [(think("A is due."), call("pay", order="A"), *others)]
-    with pytest.raises(KeyboardInterrupt):
-        Agent(ScriptedModel(replies), [pay, look]).run("Pay A.", on_event=note)
-    return messages
-
-
-@tool(think_first=True, name="pay")
-def pays(order: str) -> str:
-    """Pay."""
-    return f"paid {order}"
-
-
-def test_a_new_request_on_a_run_stopped_in_a_call_tells_the_model_that_it_may_have_happened():
-    paid = []
-    messages = stopped_in_a_payment(paid, call("look", item="tea"))
-    outcome = Agent(ScriptedModel(["It may."]), [pays, look]).run(
-        "Did it work?", transcript=messages
-    )
-    results = [m for m in outcome.transcript if isinstance(m, ToolResult)]
-    said = {result.name: (result.refused, result.content) for result in results}
-    assert MAY_HAVE_HAPPENED in said["pay"][1]
-    assert (said["pay"][0], said["look"][0], paid) == ("", "stopped", ["A"])
-    assert isinstance(outcome.transcript[-3], User)
-
-
-def test_a_call_that_may_have_happened_leaves_no_thought_for_the_next_one():
-    messages = stopped_in_a_payment([])
-    model = ScriptedModel([call("pay", order="B"), "Done."])
-    careful = Agent(model, [pays, look], approve=lambda question: False, silence="accept")
-    outcome = careful.resume(messages)
-    refused = [m.refused for m in outcome.transcript if isinstance(m, ToolResult)]
-    assert (refused, outcome.actions) == (["", "person", "gate"], ())
-
-
-def test_the_refusal_of_a_call_in_doubt_says_that_it_may_have_happened():
-    """Its tool is gone, say, so it cannot be run again."""
-    gone = Agent(ScriptedModel(["Done."]), [look], silence="accept")
-    outcome = gone.resume(stopped_in_a_payment([]))
-    refused = next(m for m in outcome.transcript if isinstance(m, ToolResult) and m.refused)
-    assert refused.refused == "invalid"
-    assert refused.content.endswith("It was started before and may have happened.")
-
-
-def test_a_verdict_is_about_its_call_whatever_the_id():
-    reply = Assistant(tool_calls=(ToolCall("\ud800", "pay", {"order": "A"}),))
+def test_a_verdict_finds_its_call_even_if_the_id_is_a_lone_surrogate():
     asked = []
-    approve = lambda question: bool(asked.append(question))  # noqa: E731
-    approved = tool(pays.function, name="pay", description="Pay.", needs_approval=True)
-    outcome = Agent(ScriptedModel([reply, "No."]), [approved], approve=approve).run("Pay.")
+
+    @tool(needs_approval=True)
+    def refund() -> str:
+        """Refund."""
+
+    def approve(question):
+        asked.append(question)
+        return False
+
+    reply = Assistant(tool_calls=(ToolCall("\ud800", "refund"),))
+    outcome = Agent(ScriptedModel([reply, "No."]), [refund], approve=approve).run("Refund it.")
     assert (outcome.answer, len(asked)) == ("No.", 1)
 
 
-def test_what_no_file_could_hold_is_not_written(tmp_path):
+def test_a_message_that_could_not_be_read_again_is_not_written(tmp_path):
     wrong = Assistant("Hm.", usage=Usage(None, None))
     path = tmp_path / "run.jsonl"
     with pytest.raises(ValueError, match="usage"):
@@ -327,69 +245,20 @@ def test_what_no_file_could_hold_is_not_written(tmp_path):
 
 
 @pytest.mark.parametrize("reason", ["length", "", None, "cancelled"])
-def test_a_reason_to_stop_that_is_unknown_is_taken_for_a_broken_reply(reason):
+def test_an_unknown_stop_reason_counts_as_truncated(reason):
     half = Assistant("", tool_calls=(ToolCall("c", "look", {"item": "A"}),), stop_reason=reason)
     outcome = agent(half).run("Hm?")
     assert (outcome.exit, outcome.actions) == ("truncated", ())
 
 
-def test_a_tool_that_takes_a_key_only_since_the_crash_is_asked_about():
-    """Its first call was known to nobody by a key."""
-
-    def paying(order: str, idempotency_key: str) -> str:
-        paid.append(idempotency_key)
-        return "paid"
-
-    paid = []
-    keyed = tool(paying, name="pay", description="Pay.")
-    left = stopped_in_a_payment([])
-    paused = Agent(ScriptedModel(["Done."]), [keyed]).resume(left)
-    assert (paused.exit, paid) == ("needs_human", [])
-    approve = lambda question: True  # noqa: E731
-    model = ScriptedModel(["Done.", "Done."])
-    outcome = Agent(model, [keyed], approve=approve).resume(left)
-    assert (len(outcome.actions), len(paid), all(paid)) == (1, 1, True)
-
-
 @pytest.mark.parametrize("kind", ["nudge", "silence", "format", "repeat", "answer", "limit"])
-def test_a_verdict_between_a_question_of_the_kit_and_its_reply_changes_nothing(kind):
-    """As a policy may ask a person before any model call, of a run that a crash has stopped."""
+def test_a_verdict_between_a_question_and_its_reply_changes_nothing(kind):
+    """A policy may ask a person before any model call, and a crash may come after the verdict."""
     before = [ASK, Assistant("Hm.", stop_reason="malformed", mistake="?"), User("?", kind=kind)]
     for policies in ([], agent().policies()):
         asked = plan(before, policies)
         assert isinstance(asked, CallModel)
         assert plan([*before, Verdict("yes")], policies) == asked
-
-
-def test_a_call_in_doubt_stays_in_doubt_when_a_person_quits():
-    quits = Agent(
-        ScriptedModel(["I paid already."]), [pays, look], approve=lambda _: Verdict("quit")
-    )
-    stopped = quits.resume(stopped_in_a_payment([]))
-    outcome = quits.run("Go on.", transcript=stopped.transcript)
-    assert (stopped.exit, outcome.answer) == ("declined", "I paid already.")
-    [result] = [m for m in outcome.transcript if isinstance(m, ToolResult) and m.name == "pay"]
-    assert (result.content, result.in_doubt) == (STOPPED_IN_IT, True)
-
-
-def test_an_approval_after_a_crash_says_that_the_call_may_have_happened():
-    """A predicate that looks at the world may answer otherwise after the call has changed it."""
-
-    def paying(order: str, idempotency_key: str) -> str:
-        raise KeyboardInterrupt
-
-    needed = iter([False, True, True])
-    keyed = tool(paying, name="pay", description="Pay.", needs_approval=lambda _: next(needed))
-    messages, asked = [User("Pay A.")], []
-    approve = lambda question: bool(asked.append(question.question))  # noqa: E731
-    model = ScriptedModel([call("pay", order="A"), "Nothing."])
-    made = Agent(model, [keyed], approve=approve, force="never")
-    with pytest.raises(KeyboardInterrupt):
-        made.run("Pay A.", on_event=lambda e: messages.append(e) if isinstance(e, MESSAGES) else 0)
-    outcome = made.resume(messages[1:])
-    assert "may have happened" in asked[0]
-    [result] = [m for m in outcome.transcript if isinstance(m, ToolResult)]
-    assert result.content.endswith("It was started before and may have happened.")
 
 
 def test_a_child_that_leaves_a_tool_does_not_free_the_file_of_its_parent(tmp_path):
@@ -417,13 +286,13 @@ def test_a_child_that_leaves_a_tool_does_not_free_the_file_of_its_parent(tmp_pat
 
 
 class Unfinished(Model):
-    """A stream without its Assistant."""
+    """A model whose stream ends without an Assistant."""
 
     def stream(self, request):
         yield Delta("answer", "Hel")
 
 
 def test_a_stream_without_a_reply_is_an_error():
-    """It would be asked for ever."""
+    """Else the model would be asked again and again."""
     with pytest.raises(RuntimeError, match="the model gave no Assistant"):
         list(Agent(Unfinished()).stream("Hi"))

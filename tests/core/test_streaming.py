@@ -1,4 +1,6 @@
-"""Streams show early, end in the reply that `complete` gives, and are never acted on by halves."""
+"""A stream shows a reply early and ends with the reply that `complete` gives. Half a reply is never
+acted on.
+"""
 
 import asyncio
 import json
@@ -15,6 +17,7 @@ from demos.refund.offline import reply as desk_reply
 from demos.refund.shop import Shop
 from tests.servers import Reply, bare, serve
 from tests.support.counting import counted, grows_evenly
+from tests.support.pieces import told
 from tests.support.providers import HELLO, SPEAKS, desk, every_provider, model_of, talking
 from tests.support.strategies import replies
 from think_agent import Assistant, Delta, ModelError, Outcome, Request, User
@@ -24,24 +27,20 @@ from think_agent.wire.pieces import CallReader, JsonReader
 THOUGHT = 'Plan: "look up" ORD-001,\nthen 😀 decide. \\ done'
 
 
-def joined(deltas, kind: str) -> str:
-    return "".join(d.text for d in deltas if isinstance(d, Delta) and d.kind == kind)
-
-
 @given(text=st.text(), size=st.integers(1, 9), ascii_only=st.booleans())
-def test_a_thought_is_read_out_of_half_its_json(text, size, ascii_only):
+def test_a_thought_is_read_from_json_in_pieces(text, size, ascii_only):
     arguments = json.dumps({"thought": text, "should_continue": "true"}, ensure_ascii=ascii_only)
     reader = CallReader("think")
     pieces = [arguments[i : i + size] for i in range(0, len(arguments), size)]
     deltas = [delta for piece in pieces for delta in reader.feed(piece)]
-    assert joined(deltas, "thought") == text
+    assert told(deltas, "thought") == text
     assert {delta.kind for delta in deltas} <= {"thought"}
 
 
-def test_a_thought_is_shown_before_its_json_ends_and_never_half_of_a_surrogate_pair():
+def test_a_thought_is_shown_before_its_json_ends_but_no_half_surrogate_pair():
     reader = CallReader("think")
-    assert joined(reader.feed('{"thought": "Check the da'), "thought") == "Check the da"
-    shown = [joined(reader.feed(c), "thought") for c in r"te \ud83d\ude00\ud83dz"]
+    assert told(reader.feed('{"thought": "Check the da'), "thought") == "Check the da"
+    shown = [told(reader.feed(c), "thought") for c in r"te \ud83d\ude00\ud83dz"]
     assert "".join(shown) == "te 😀\ufffdz"
     assert not any("\ud800" <= char <= "\udfff" for char in "".join(shown))
     assert reader.feed('!", "should_continue": "tr') == [Delta("thought", "!", "think")]
@@ -58,9 +57,7 @@ def test_a_thought_is_shown_before_its_json_ends_and_never_half_of_a_surrogate_p
     ),
     indent=st.sampled_from([None, 2]),
 )
-def test_json_reads_the_same_wherever_it_is_cut_and_every_string_of_the_object_itself(
-    value, indent
-):
+def test_json_in_pieces_gives_every_string_of_the_outer_object(value, indent):
     text = json.dumps(value, indent=indent)
 
     def read(pieces) -> dict:
@@ -73,7 +70,7 @@ def test_json_reads_the_same_wherever_it_is_cut_and_every_string_of_the_object_i
     assert read([text]) == read(text) == own
 
 
-def test_a_piece_costs_the_same_however_long_the_thought_and_however_it_is_escaped():
+def test_the_cost_of_a_piece_does_not_depend_on_length_or_escapes():
     def read(unit: str, count: int) -> None:
         text, reader = json.dumps({"thought": unit * count}), CallReader("think")
         size = len(text) // count
@@ -90,18 +87,18 @@ def test_a_piece_costs_the_same_however_long_the_thought_and_however_it_is_escap
 
 
 @given(junk=st.text())
-def test_arguments_that_are_no_json_show_no_thought_and_break_nothing(junk):
+def test_arguments_that_are_no_json_raise_nothing(junk):
     reader = CallReader("think")
     for char in junk:
         reader.feed(char)
-    assert joined(CallReader("pay").feed(junk), "call") == junk
+    assert told(CallReader("pay").feed(junk), "call") == junk
 
 
 @given(reply=replies)
 def test_the_pieces_of_a_reply_join_to_its_parts(reply):
     deltas = list(in_pieces(reply))
-    assert joined(deltas, "thinking") == reply.thinking
-    assert joined(deltas, "answer") == reply.text
+    assert told(deltas, "thinking") == reply.thinking
+    assert told(deltas, "answer") == reply.text
 
 
 def test_a_call_that_arrives_whole_is_shown_by_its_kind():
@@ -111,8 +108,8 @@ def test_a_call_that_arrives_whole_is_shown_by_its_kind():
 
 @every_provider
 @pytest.mark.parametrize("is_async", [False, True])
-def test_the_first_words_are_there_before_the_last_are_sent(provider, is_async):
-    """The server holds its last chunk back until the first delta of the answer has been seen."""
+def test_the_first_delta_arrives_before_the_last_is_sent(provider, is_async):
+    """The server keeps its last chunk until the client has the first delta of the answer."""
     seen, too_late, events = threading.Event(), [], []
     protocol = SPEAKS[provider][0]()
     encode = protocol.encode_stream
@@ -144,11 +141,11 @@ def test_the_first_words_are_there_before_the_last_are_sent(provider, is_async):
             for event in model.stream(HELLO):
                 note(event)
     assert not too_late
-    assert joined(events, "answer") == events[-1].text == words.text
+    assert told(events, "answer") == events[-1].text == words.text
 
 
 @every_provider
-def test_all_four_channels_of_a_run(provider):
+def test_a_streamed_run_shows_thoughts_thinking_calls_and_the_answer(provider):
     def thinking(request: Request) -> Assistant:
         return replace(desk_reply(request), thinking="The customer wants money back.")
 
@@ -156,18 +153,18 @@ def test_all_four_channels_of_a_run(provider):
         events = list(desk(model_of(provider, server), Shop()).stream("Refund ORD-001, please"))
     outcome = events[-1]
     assert isinstance(outcome, Outcome)
-    assert joined(events, "thought") == "".join(outcome.thoughts)
-    assert joined(events, "answer") == outcome.answer
-    assert joined(events, "thinking") == "".join(step.thinking for step in outcome.turn.replies)
-    assert '"ORD-001"' in joined(events, "call")
+    assert told(events, "thought") == "".join(outcome.thoughts)
+    assert told(events, "answer") == outcome.answer
+    assert told(events, "thinking") == "".join(step.thinking for step in outcome.turn.replies)
+    assert '"ORD-001"' in told(events, "call")
     assert "customer wants" not in outcome.answer
     assert [e for e in events if not isinstance(e, (Delta, Outcome))] == list(outcome.transcript)
 
 
 @every_provider
 def test_a_reply_that_broke_off_is_never_acted_on(provider):
-    """Cut after every chunk: an error of ours where nothing was shown, else an unfinished reply
-    that says why; and not one tool call.
+    """Cut after every chunk. If nothing was shown yet, that is a ModelError; else the reply is
+    unfinished and says why. No tool is called.
     """
     protocol, cut_at = SPEAKS[provider][0](), [0]
     whole = protocol.encode_stream
@@ -203,7 +200,7 @@ def test_a_reply_that_broke_off_is_never_acted_on(provider):
             assert any(isinstance(event, Delta) for event in before)
 
 
-def test_a_server_error_in_mid_stream_is_not_retried_once_words_were_shown():
+def test_a_server_error_after_the_first_delta_is_not_retried():
     line = {"model": "m", "message": {"role": "assistant", "content": "It is "}, "done": False}
     chunks = [json.dumps(line).encode() + b"\n", b'{"error": "the engine fell over"}\n']
     with talking("ollama") as (server, model):
@@ -211,5 +208,5 @@ def test_a_server_error_in_mid_stream_is_not_retried_once_words_were_shown():
         shown = []
         with pytest.raises(ModelError, match="engine fell over"):
             shown.extend(model.stream(HELLO))
-        assert joined(shown, "answer") == "It is "
+        assert told(shown, "answer") == "It is "
         assert len(server.requests) == 1

@@ -14,7 +14,7 @@ def think(**arguments):
 @pytest.mark.parametrize(
     ("tool", "names"), [(THINK, ["thought", "should_continue"]), (THINK_MINIMAL, ["thought"])]
 )
-def test_the_schema_is_flat_all_strings_and_only_one_has_the_exit_signal(tool, names):
+def test_both_schemas_are_flat_strings_and_only_one_has_the_exit_signal(tool, names):
     assert (tool.name, tool.function) == ("think", None)
     jsonschema.Draft202012Validator.check_schema(tool.parameters)
     fields = tool.parameters["properties"]
@@ -35,7 +35,7 @@ def test_the_schema_is_flat_all_strings_and_only_one_has_the_exit_signal(tool, n
         (ToolCall("1", "think", "not JSON"), "not JSON"),
     ],
 )
-def test_thought_is_always_text(call, text):
+def test_a_thought_is_always_text(call, text):
     assert thought(call) == text
 
 
@@ -47,7 +47,7 @@ MEANS = {
 
 
 @pytest.mark.parametrize("means", MEANS)
-def test_should_continue_reads_bools_and_their_names_alone(means):
+def test_should_continue_reads_bools_and_their_names_and_nothing_else(means):
     for value in MEANS[means]:
         assert should_continue(think(thought="x", should_continue=value)) is means
 
@@ -74,14 +74,14 @@ ANSWERS = {  # call, tool, thoughts in a row: what is said after the constant
 
 
 @pytest.mark.parametrize(("call", "tool", "in_a_row", "more"), ANSWERS.values(), ids=ANSWERS)
-def test_what_a_thought_is_answered(call, tool, in_a_row, more):
+def test_each_thought_gets_its_result(call, tool, in_a_row, more):
     said = acknowledge(call, tool, in_a_row=in_a_row, cap=3)
     assert RECORDED == "Thought recorded."
     assert said.startswith(RECORDED + more) if more else said == RECORDED
 
 
 @given(think_calls)
-def test_whatever_was_thought_the_answer_is_never_empty(call):
+def test_every_thought_gets_a_result_that_is_not_empty(call):
     assert acknowledge(call, THINK, in_a_row=1, cap=3).startswith(RECORDED)
     assert isinstance(thought(call), str)
     assert should_continue(call) in (True, False, None)

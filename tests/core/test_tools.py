@@ -4,7 +4,6 @@ import enum
 import functools
 import json
 import threading
-import time
 import warnings
 from collections import deque
 from collections.abc import Callable
@@ -125,7 +124,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("kind", "sent", "says"), BAD)
-def test_nonsense_is_answered_with_the_field_and_what_was_expected(kind, sent, says):
+def test_a_wrong_argument_is_answered_with_its_field_and_what_was_expected(kind, sent, says):
     result = ask(taking(kind), value=sent)
     assert result.is_error
     assert result.content.startswith("error: bad arguments for echo: ")
@@ -134,12 +133,12 @@ def test_nonsense_is_answered_with_the_field_and_what_was_expected(kind, sent, s
     assert "\n" not in result.content
 
 
-def test_what_was_sent_is_quoted_but_not_at_length():
+def test_a_wrong_argument_is_quoted_but_cut_if_it_is_long():
     assert "got 'soon'" in ask(taking(int), value="soon").content
     assert len(ask(taking(int), value="x" * 5000).content) < 300
 
 
-def test_missing_and_invented_fields_are_named_together():
+def test_missing_and_unknown_fields_are_named_together():
     result = ask(taking(int), days=3)
     assert result.content == (
         "error: bad arguments for echo: value: this field is required; "
@@ -148,7 +147,7 @@ def test_missing_and_invented_fields_are_named_together():
 
 
 @pytest.mark.parametrize("arguments", ["", "{", "[1]", "value=1"])
-def test_arguments_that_are_no_object(arguments):
+def test_arguments_that_are_no_object_are_an_error(arguments):
     result = call({"echo": taking(int)}, ToolCall("c1", "echo", arguments))
     assert result.is_error
     assert result.content.startswith("error: the arguments of echo are not a JSON object")
@@ -156,10 +155,9 @@ def test_arguments_that_are_no_object(arguments):
 
 def test_an_unknown_tool_is_answered_with_the_list_of_tools():
     tools = {"look": taking(int), "pay": taking(int)}
-    said = "error: there is no tool 'refund'. Tools: look, pay."
-    assert call(tools, ToolCall("c1", "refund", {})) == ToolResult(
-        "c1", "refund", said, is_error=True, refused="invalid"
-    )
+    content = "error: there is no tool 'refund'. Tools: look, pay."
+    expected = ToolResult("c1", "refund", content, is_error=True, refused="invalid")
+    assert call(tools, ToolCall("c1", "refund", {})) == expected
     assert "Tools: none." in call({}, ToolCall("c1", "refund", {})).content
 
 
@@ -204,7 +202,7 @@ def test_a_schema_says_what_the_signature_says():
     }
 
 
-def test_nested_types_are_spelled_out_where_they_stand():
+def test_a_schema_has_nested_types_inline():
     schema = taking(list[Order]).parameters
     assert not {"$ref", "$defs"} & set(json.dumps(schema).split('"'))
     lines = schema["properties"]["value"]["items"]["properties"]["lines"]
@@ -263,7 +261,7 @@ def test_a_ready_schema_may_be_given():
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
     made = Tool(name="mcp", description="", parameters=schema, function=lambda **k: seen.update(k))
     assert ask(made, n="1").content == "null"
-    assert seen == {"n": "1"}  # as the model sent it: there is nothing to validate by
+    assert seen == {"n": "1"}  # as the model sent it: there are no types to validate with
 
 
 # What cannot be described is refused at declaration
@@ -282,8 +280,13 @@ NO_SCHEMA = [Any, object, T, Unknown, list[Unknown], Unknown | None, Callable[[]
 
 @pytest.mark.parametrize("kind", [*NO_SCHEMA, "Undefined", "list[Undefined]", "int |", "json.x"])
 def test_a_type_without_a_schema_is_refused(kind):
-    with pytest.raises(TypeError, match=r"tool echo: |type Node is recursive"):
-        taking(kind)
+    def echo(number: int, value):
+        """Echo."""
+
+    echo.__annotations__["value"] = kind
+    named = "tool echo: parameter value|tool echo: a type annotation|type Node is recursive"
+    with pytest.raises(TypeError, match=named):
+        tool(echo)
 
 
 def no_type(value): ...
@@ -328,7 +331,7 @@ def test_a_schema_that_is_no_object_is_refused(schema):
     [
         ("text\nas it is", "text\nas it is"),
         ('"quoted"', '"quoted"'),
-        ("", "(empty)"),  # an empty tool message is not even sent by some SDKs (think.py, Rule 3)
+        ("", "(empty)"),  # some SDKs do not send an empty tool message (think.py, Rule 3)
         (None, "null"),
         (13, "13"),
         ([1, "a"], '[1,"a"]'),
@@ -352,7 +355,7 @@ def endless():
 
 
 class Gone(Exception):
-    """An error that counts as nothing."""
+    """An error that is false as a bool."""
 
     def __bool__(self):
         return False
@@ -370,8 +373,8 @@ def test_a_result_that_is_no_json_is_shown_as_text_and_is_no_failure(give, shown
     made = Tool(name="give", description="", parameters={"type": "object"}, function=give)
     for result in (ask(made), ask_async(made)):
         assert not result.is_error
-        said = f"(done; the result is no JSON, so it is shown as text) {shown}"
-        assert result.content.startswith(said)
+        content = f"(done; the result is no JSON, so it is shown as text) {shown}"
+        assert result.content.startswith(content)
 
 
 # Exceptions
@@ -383,7 +386,7 @@ def test_a_result_that_is_no_json_is_shown_as_text_and_is_no_failure(give, shown
         (ValueError("no such order"), "error: ValueError: no such order"),
         (KeyError("ORD-1"), "error: KeyError: 'ORD-1'"),
         (RuntimeError(), "error: RuntimeError"),
-        (StopIteration(), "error: StopIteration"),  # of a `next(...)`: the commonest slip in a tool
+        (StopIteration(), "error: StopIteration"),  # from `next(...)`, a common slip in a tool
         (Gone(), "error: Gone"),
     ],
 )
@@ -394,7 +397,10 @@ def test_an_exception_becomes_an_error_without_traceback(error, content):
     async def afail() -> str:
         raise error
 
-    for function in (fail, afail) if not isinstance(error, StopIteration) else (fail,):
+    functions = [fail]
+    if not isinstance(error, StopIteration):  # an async function cannot raise it
+        functions.append(afail)
+    for function in functions:
         reads = tool(function, name="fail", read_only=True)
         assert ask(reads) == ask_async(reads) == ToolResult("c1", "fail", content, is_error=True)
         changes = tool(function, name="fail")
@@ -407,7 +413,7 @@ def test_an_exception_becomes_an_error_without_traceback(error, content):
     ("error", "content"),
     [(NothingDone("it is closed"), "it is closed"), (NothingDone(), "nothing was done.")],
 )
-def test_a_tool_that_knows_that_nothing_happened_says_so(error, content):
+def test_nothing_done_is_an_error_without_doubt(error, content):
     def fail() -> str:
         raise error
 
@@ -416,7 +422,7 @@ def test_a_tool_that_knows_that_nothing_happened_says_so(error, content):
         assert result == ToolResult("c1", "fail", f"error: {content}", is_error=True)
 
 
-def test_a_tool_with_a_key_that_raises_may_have_done_it_too():
+def test_a_tool_with_a_key_that_raises_is_in_doubt():
     def pay(idempotency_key: str) -> str:
         raise ValueError
 
@@ -425,7 +431,7 @@ def test_a_tool_with_a_key_that_raises_may_have_done_it_too():
     assert ask(tool(pay), nonsense=1).refused == "invalid"
 
 
-def test_a_validator_of_the_users_that_fails_is_the_models_mistake():
+def test_a_validator_that_raises_makes_the_call_invalid():
     def positive(value: int) -> int:
         raise KeyError("no such account")
 
@@ -445,7 +451,7 @@ def test_async_tools_of_a_sync_run_share_one_event_loop():
         loops.append(asyncio.get_running_loop())
         return "seen"
 
-    async def main() -> str:  # also where another one runs
+    async def main() -> str:  # also if another event loop is running
         return ask(look).content
 
     assert [ask(look).content, ask(look).content, asyncio.run(main())] == ["seen"] * 3
@@ -458,14 +464,12 @@ def test_an_async_tool_that_swallows_its_cancellation_does_not_outlive_its_timeo
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.sleep(60)
 
-    begun = time.monotonic()
-    assert "no result in time" in ask(tool(stubborn, timeout=0.05)).content
-    assert time.monotonic() - begun < 5
+    assert "no result in time" in ask(tool(stubborn, timeout=0.05)).content  # it never returns
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
 @pytest.mark.parametrize("timeout", [None, 5])
-def test_an_exit_is_not_swallowed(error, timeout):
+def test_ctrl_c_and_sys_exit_in_a_tool_end_the_program(error, timeout):
     def fail() -> str:
         raise error
 
@@ -478,7 +482,7 @@ def test_an_exit_is_not_swallowed(error, timeout):
 
 
 @pytest.mark.parametrize("options", [{}, {"idempotent": True}])
-def test_a_tool_without_a_docstring_is_pointed_out_where_it_stands(options):
+def test_the_warning_about_a_missing_docstring_names_the_line_of_the_tool(options):
     def mute() -> str:
         return ""
 
@@ -499,13 +503,13 @@ def test_a_guard_that_is_misspelled_is_refused():
 
 
 @pytest.mark.parametrize("timeout", [float("inf"), 1e12])
-def test_a_timeout_may_be_as_long_as_it_likes(timeout):
+def test_a_timeout_may_be_infinite(timeout):
     one = tool(lambda: 1, name="one", timeout=timeout)
     assert ask(one).content == ask_async(one).content == "1"
 
 
 @pytest.mark.parametrize("names", [["caf\udce9.txt"], {"caf\udce9.txt": 1}, "caf\udce9.txt"])
-def test_a_lone_surrogate_in_a_result_is_no_failure_and_can_be_sent(names):
+def test_a_lone_surrogate_in_a_result_can_be_sent(names):
     made = tool(lambda: names, name="names")
     for result in (ask(made), ask_async(made)):
         assert not result.is_error
@@ -522,7 +526,7 @@ async def double(n: int) -> int:
 
 
 class Later:
-    """What a database may hand out for a coroutine."""
+    """An awaitable that is no coroutine, as some database drivers return."""
 
     def __init__(self, n: int) -> None:
         self.n = n
@@ -548,7 +552,7 @@ def test_a_sync_tool_does_not_block_the_event_loop():
     assert ask_async(where).content == "false"
 
 
-# Names and defaults that get lost on the way through pydantic
+# Names and defaults that pydantic could lose
 
 
 def test_a_description_and_a_default_with_a_title_are_shown_whole():
@@ -589,7 +593,7 @@ def test_every_schema_is_a_json_schema(kind):
 
 
 def instances(schema):
-    """Values near what a schema asks for; whether they fit is for jsonschema to say."""
+    """Values close to a schema. jsonschema decides whether they fit."""
     if "anyOf" in schema:
         return st.one_of([instances(option) for option in schema["anyOf"]])
     if "enum" in schema:
@@ -632,13 +636,13 @@ def test_what_the_schema_accepts_the_tool_accepts(data, made_of):
     value = data.draw(near | json_values)
     assume(jsonschema.Draft202012Validator(made.parameters).is_valid({"value": value}))
     assume("e+" not in repr(value) and "inf" not in repr(value))  # 1e300 is an "integer" to JSON
-    if kind is Decimal and isinstance(value, str):  # JSON Schema has no word for decimal text
+    if kind is Decimal and isinstance(value, str):  # JSON Schema cannot describe decimal text
         assume(value.lstrip("-").replace(".", "", 1).isdigit())
     result = ask(made, value=value)
     assert not result.is_error, result.content
 
 
-# What a predicate and a person are shown.
+# What a predicate and a person see.
 
 
 class Hidden(pydantic.BaseModel):
@@ -663,7 +667,7 @@ class Whole(pydantic.RootModel[list[Hidden]]):
 
 @pytest.mark.parametrize("kind", [Hidden, Renamed, InEuros])
 @pytest.mark.parametrize("given", [{}, {"amount": 5_000_000}])
-def test_what_is_shown_is_what_a_function_gets_whatever_a_type_shows_of_itself(kind, given):
+def test_a_person_is_shown_what_the_function_gets_however_its_type_is_dumped(kind, given):
     received = []
 
     def pay(order, orders):
@@ -680,7 +684,7 @@ def test_what_is_shown_is_what_a_function_gets_whatever_a_type_shows_of_itself(k
     assert received == [(expected, [expected])] * 2
 
 
-def test_a_default_that_only_the_annotation_knows_is_handed_over():
+def test_a_default_in_the_annotation_is_passed_on():
     def pay(amount: Annotated[int, pydantic.Field(default=5, exclude=True)]) -> str:
         """Pay."""
         return f"paid {amount}"
@@ -716,6 +720,7 @@ class Unset:
         (Secret, {"code": "open sesame"}, {"code": "open sesame"}),
         (Secret, {}, {"code": "by default"}),
         (Unset, {"to": "me"}, {"to": "me"}),
+        (deque[Line], [{"cents": 5_000}], [{"cents": 5_000}]),
     ],
 )
 def test_excluded_extra_and_secret_fields_are_shown_as_they_are(kind, written, shown):
@@ -728,14 +733,6 @@ def test_excluded_extra_and_secret_fields_are_shown_as_they_are(kind, written, s
     assert received == {"order": shown, "amount": 9_000}
 
 
-def test_a_deque_hides_nothing():
-    def pay(lines: deque[Line]) -> None:
-        """Pay."""
-
-    asked = {"lines": [{"cents": 5_000}]}
-    assert as_received({"pay": tool(pay)}, ToolCall("1", "pay", asked)) == asked
-
-
 def test_a_field_for_a_default_is_refused_at_declaration():
     def pay(amount: int = pydantic.Field(1000)) -> None:
         """Pay."""
@@ -744,12 +741,12 @@ def test_a_field_for_a_default_is_refused_at_declaration():
         tool(pay)
 
 
-def test_a_call_is_shown_on_one_line_whatever_its_names_are():
+def test_a_signature_is_always_on_one_line():
     written = signature(ToolCall("1", "pay\nme", {"a\n> y": "b\nc", "d": 1}))
     assert written == '"pay\\nme"("a\\n> y"="b\\nc", d=1)'
 
 
-# An end that is no result.
+# Calls without a result, and other mistakes.
 
 
 async def cleans_up_badly() -> None:
@@ -760,7 +757,7 @@ async def cleans_up_badly() -> None:
 
 
 @pytest.mark.parametrize("run", [ask, ask_async])
-def test_what_was_late_is_said_to_be_late_whatever_its_cleaning_up_raised(run):
+def test_a_late_tool_is_reported_as_late_even_if_its_cleanup_raises(run):
     result = run(tool(cleans_up_badly, description="Pay.", timeout=0.05))
     assert result.content == f"error: no result in time.\n{MAY_HAVE_HAPPENED}"
 
@@ -771,21 +768,9 @@ class Pantry:
         return f"{item} is there"
 
 
-def test_both_messages_about_methods_say_how_a_method_becomes_a_tool():
+def test_errors_about_methods_say_how_a_method_becomes_a_tool():
     with pytest.raises(TypeError, match=r"tool\(desk\.add\)"):
         tool(Pantry.add)
     with pytest.raises(TypeError, match=r"tool\(desk\.add\)"):
         index([Pantry().add])
     assert tool(Pantry().add)(item="tea") == "tea is there"
-
-
-def test_a_type_without_a_schema_names_its_parameter():
-    class Opaque:
-        pass
-
-    def pay(cents: int, to: Opaque) -> None:
-        """Pay."""
-
-    pay.__annotations__ = {"cents": int, "to": Opaque}
-    with pytest.raises(TypeError, match=r"tool pay: parameter to: its type has no JSON schema"):
-        tool(pay)

@@ -12,7 +12,7 @@ ENDED = lines([END])
 
 
 def play(run, agent, asked=None):
-    """What was asked, one after the other, or the first `asked` of it; the last outcome."""
+    """Play the person's messages, or the first `asked` of them. Returns the last outcome."""
     transcript = ()
     for text in run.asked[:asked]:
         outcome = agent.run(text, transcript=transcript)
@@ -27,7 +27,7 @@ def assert_as_recorded(run, outcome):
     assert len(run.heard) == replies + 1  # each was asked for once, and then there was none
 
 
-def test_every_history_is_the_recorded_one():
+def test_every_replayed_transcript_is_as_recorded():
     every = runs()
     assert len(every) == 200
     for run in every:
@@ -35,7 +35,7 @@ def test_every_history_is_the_recorded_one():
 
 
 @pytest.mark.parametrize("provider", SPEAKS)
-def test_every_history_is_the_recorded_one_on_the_wire(provider):
+def test_every_replayed_transcript_is_as_recorded_on_the_wire(provider):
     for run in runs(slice(0, None, 40)):
         with serve(SPEAKS[provider][0](), run.brain) as server:
             assert_as_recorded(run, play(run, run.agent(model_of(provider, server))))

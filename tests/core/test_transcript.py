@@ -1,8 +1,6 @@
-"""The transcript file: what is in it, what is cut off, what is refused, and that nothing is lost.
+"""The transcript file: what is in it, what is cut off, what is refused. Nothing is ever lost."""
 
-The file is read here with `json` and `jq`, never with the code that wrote it.
-"""
-
+import asyncio
 import contextlib
 import itertools
 import json
@@ -12,6 +10,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import datetime, timedelta
@@ -23,17 +22,19 @@ from hypothesis import strategies as st
 
 from tests.servers import serve
 from tests.servers.openai_chat import Chat
+from tests.support.agents import agent
 from tests.support.sizes import ROOT
 from tests.support.strategies import messages
 from think_agent import Agent, Notice, ScriptedModel, connect, tool
-from think_agent.errors import TranscriptError
+from think_agent.errors import ModelError, TranscriptError
 from think_agent.messages import Assistant, Started, ToolCall, ToolResult, User, Verdict
+from think_agent.testing import think
 from think_agent.transcript import Transcript
 
 NOW = "2026-03-01T12:00:00.000+00:00"
 MADE_OF = {"model": "scripted:script", "tools": "t", "instructions": "i"}
 PAY = ToolCall("1", "pay", {"cents": 8900})
-SAID = [
+SAMPLE = [
     User("Refund it", at=NOW),
     Assistant(tool_calls=(PAY,), stop_reason="tool_use", at=NOW),
     Started("1", "pay", at=NOW),
@@ -47,9 +48,9 @@ def opened(path: Path, **made_of: str) -> Transcript:
     return Transcript(path, {**MADE_OF, **made_of}, now=NOW)
 
 
-def written(path: Path, said=SAID) -> Path:
+def written(path: Path, sample=SAMPLE) -> Path:
     with closing(opened(path)) as transcript:
-        for message in said:
+        for message in sample:
             transcript.append(message)
     return path
 
@@ -74,7 +75,7 @@ def paying_agent(pay: Callable[[int], str] = str, **settings) -> Agent:
 # What is in the file.
 
 
-def test_a_header_then_one_line_a_message_then_how_it_ended(tmp_path):
+def test_a_file_has_a_header_then_one_line_a_message_then_the_end(tmp_path):
     path = tmp_path / "run.jsonl"
     outcome = paying_agent().run("Pay", transcript=path)
     header, *records = lines(path)
@@ -100,7 +101,7 @@ def test_a_message_is_on_the_disk_before_the_next_step(tmp_path):
     assert seen == [["transcript", "user", "assistant", "started"]]
 
 
-def test_only_the_owner_may_read_it_and_parents_are_made(tmp_path):
+def test_only_the_owner_may_read_a_file_and_its_folders_are_made(tmp_path):
     before = os.umask(0)
     try:
         path = written(tmp_path / "runs" / "today" / "x.jsonl")
@@ -109,7 +110,7 @@ def test_only_the_owner_may_read_it_and_parents_are_made(tmp_path):
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_no_key_is_in_it(tmp_path):
+def test_a_file_holds_no_api_key(tmp_path):
     path, key = tmp_path / "run.jsonl", "sk-proj-0123456789abcdef"
     with serve(Chat(), lambda request: Assistant("Hello.")) as server:
         model = connect("openai:local", base_url=server.url + "/v1", api_key=key, api="chat")
@@ -127,15 +128,15 @@ def test_a_conversation_goes_on_in_the_same_file(tmp_path):
     assert tuple(read(path)) == outcome.transcript
 
 
-def test_a_run_that_is_not_over_is_not_talked_over(tmp_path):
-    path = written(tmp_path / "run.jsonl", SAID[:2])
+def test_a_new_request_is_refused_while_a_run_is_not_over(tmp_path):
+    path = written(tmp_path / "run.jsonl", SAMPLE[:2])
     before = path.read_bytes()
     with pytest.raises(TranscriptError, match="resume it first"):
         paying_agent().run("Something else", transcript=path)
     assert path.read_bytes() == before
 
 
-def test_other_tools_or_instructions_are_noticed(tmp_path):
+def test_other_instructions_cause_a_notice(tmp_path):
     path = tmp_path / "run.jsonl"
     paying_agent().run("Pay", transcript=path)
     events: list = []
@@ -144,7 +145,29 @@ def test_other_tools_or_instructions_are_noticed(tmp_path):
     assert notice.text.endswith("changed since it was begun: instructions.")
 
 
-# Torn, broken and foreign files.
+def test_a_transcript_can_only_be_appended_to(tmp_path):
+    with closing(opened(tmp_path / "run.jsonl")) as transcript:
+        with pytest.raises(AttributeError):
+            transcript.extend(SAMPLE)
+        with pytest.raises(TypeError):
+            transcript += SAMPLE
+        with pytest.raises(TypeError):
+            transcript[:] = SAMPLE
+        assert list(transcript) == []
+
+
+@pytest.mark.parametrize("settings", [{}, {"force": "always"}, {"max_model_calls": 1}])
+def test_a_turn_that_is_over_stays_over_under_other_settings(settings, tmp_path):
+    path = tmp_path / "run.jsonl"
+    first = agent(think("There is more to do."), "Hello.")
+    assert first.run("Hi", transcript=path).exit == "silence"
+    other = Agent(ScriptedModel("Bye."), **settings)
+    again = other.resume(path)
+    assert (again.exit, again.answer) == ("silence", "Hello.")
+    assert other.run("And now?", transcript=path).answer == "Bye."
+
+
+# Torn and broken files, and files of other kinds.
 
 
 def test_a_last_line_torn_at_any_byte_is_cut_off(tmp_path):
@@ -155,11 +178,11 @@ def test_a_last_line_torn_at_any_byte_is_cut_off(tmp_path):
         path.write_bytes(whole[:end])
         with closing(opened(path)) as transcript:
             complete = end >= len(whole) - 1  # only the line break may be missing
-            assert list(transcript) == (SAID if complete else SAID[:-1])
+            assert list(transcript) == (SAMPLE if complete else SAMPLE[:-1])
             torn = [f"{path}: a torn last line was cut off."] * (start < end and not complete)
             assert list(transcript.notices) == torn
-            transcript.append(SAID[0])
-        assert read(path) == [*(SAID if complete else SAID[:-1]), SAID[0]]
+            transcript.append(SAMPLE[0])
+        assert read(path) == [*(SAMPLE if complete else SAMPLE[:-1]), SAMPLE[0]]
 
 
 @pytest.mark.parametrize("tail", [b"\0" * 512, b"\xff\xfe", b'{"type": "user"\n', b"]\n"])
@@ -167,7 +190,7 @@ def test_a_last_line_of_garbage_is_cut_off(tmp_path, tail):
     path = written(tmp_path / "run.jsonl")
     whole = path.read_bytes()
     path.write_bytes(whole + tail)
-    assert read(path) == SAID
+    assert read(path) == SAMPLE
     assert path.read_bytes() == whole
 
 
@@ -185,7 +208,7 @@ BROKEN += [b'{"type":"unheard of"}', b'{"type":"user"}', b'{"type":"assistant","
 
 
 @pytest.mark.parametrize("broken", BROKEN, ids=lambda line: line[:24].decode())
-def test_a_broken_line_in_the_middle_is_named_and_nothing_is_touched(tmp_path, broken):
+def test_a_broken_line_in_the_middle_is_named_and_the_file_is_not_changed(tmp_path, broken):
     path = written(tmp_path / "run.jsonl")
     whole = path.read_bytes().splitlines()
     for number in range(2, len(whole)):
@@ -203,7 +226,7 @@ FOREIGN += [b'{"type":"user","text":"x"}\n']
 
 
 @pytest.mark.parametrize("content", FOREIGN)
-def test_a_file_that_is_something_else_is_refused_and_not_touched(tmp_path, content):
+def test_a_file_of_another_kind_is_refused_and_not_changed(tmp_path, content):
     path = tmp_path / "notes.txt"
     path.write_bytes(content)
     with pytest.raises(TranscriptError, match="line 1: "):
@@ -214,7 +237,7 @@ def test_a_file_that_is_something_else_is_refused_and_not_touched(tmp_path, cont
 @pytest.mark.parametrize(
     "name", [".", "run.jsonl/under/a/file", "\0", "x" * 300, "fifo", "/dev/full", "/dev/null"]
 )
-def test_a_path_that_cannot_be_a_file_is_an_error_of_one_line(tmp_path, name):
+def test_an_unusable_path_is_an_error_of_one_line(tmp_path, name):
     (tmp_path / "run.jsonl").touch()
     os.mkfifo(tmp_path / "fifo")
     with pytest.raises(TranscriptError) as caught:
@@ -241,7 +264,7 @@ with closing(Transcript(sys.argv[1], {}, now="")):
 """
 
 
-def test_a_second_process_is_refused_until_the_first_is_gone_however_it_went(tmp_path):
+def test_a_second_process_is_refused_until_the_first_has_ended_or_was_killed(tmp_path):
     path = written(tmp_path / "run.jsonl")
     before = path.read_bytes()
     with subprocess.Popen(
@@ -253,7 +276,7 @@ def test_a_second_process_is_refused_until_the_first_is_gone_however_it_went(tmp
             opened(path)
         assert path.read_bytes() == before
         other.kill()
-    assert read(path) == SAID
+    assert read(path) == SAMPLE
 
 
 def test_the_same_process_is_refused_too_and_an_error_frees_the_file(tmp_path):
@@ -279,9 +302,10 @@ def test_the_same_process_is_refused_too_and_an_error_frees_the_file(tmp_path):
 
 
 @contextlib.contextmanager
-def kept_limit() -> Iterator[None]:
-    """Whatever is done to the largest size of a file is undone."""
+def full_disk(size: int) -> Iterator[None]:
+    """No file may become larger than this."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:
         yield
     finally:
@@ -289,7 +313,7 @@ def kept_limit() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("size", [100, 3_000, 70_000])
-def test_a_full_disk_keeps_what_was_there(tmp_path, size):
+def test_a_full_disk_loses_nothing(tmp_path, size):
     path, kept = tmp_path / "run.jsonl", []
 
     def fill(transcript: Transcript) -> None:
@@ -298,41 +322,83 @@ def test_a_full_disk_keeps_what_was_there(tmp_path, size):
             transcript.append(message)
             kept.append(message)
 
-    with kept_limit(), closing(opened(path)) as transcript:
-        _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (64 * 1024, hard))
-        with pytest.raises(TranscriptError, match="cannot be written") as caught:
-            fill(transcript)
+    with (
+        full_disk(64 * 1024),
+        closing(opened(path)) as transcript,
+        pytest.raises(TranscriptError, match="cannot be written") as caught,
+    ):
+        fill(transcript)
     assert len(str(caught.value).splitlines()) == 1
     assert path.read_bytes().endswith(b"}\n")
     assert list(transcript) == kept == read(path)
 
 
-def leave_room(path: Path) -> None:
-    """For the next line of the file, and not for the one after it."""
-    _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 220, hard))
-
-
-def test_a_call_that_cannot_be_noted_as_started_is_not_run(tmp_path):
+def test_a_call_whose_start_cannot_be_written_is_not_run(tmp_path):
     path, ran = tmp_path / "run.jsonl", []
-
-    def reply(request):
-        leave_room(path)
-        return Assistant(tool_calls=(PAY,), stop_reason="tool_use")
-
     paying = paying_agent(ran.append)
-    paying.model = ScriptedModel(reply)
-    with kept_limit(), pytest.raises(TranscriptError, match="cannot be written"):
+    paying.model = ScriptedModel([])
+    with pytest.raises(ModelError):
         paying.run("Pay", transcript=path)
+    paying.model = ScriptedModel([PAY])
+    room_for_one_line = path.stat().st_size + 220
+    with full_disk(room_for_one_line), pytest.raises(TranscriptError, match="cannot be written"):
+        paying.resume(path)
     assert ran == []
     assert [type(m) for m in read(path)] == [User, Assistant]
 
 
+@pytest.mark.parametrize("size", [0, 10])
+def test_a_disk_that_is_full_at_the_header_keeps_no_lock(size, tmp_path):
+    path = tmp_path / "run.jsonl"
+    with full_disk(size), pytest.raises(TranscriptError, match="cannot be written") as caught:
+        paying_agent().run("Pay", transcript=path)
+    assert caught.traceback  # it keeps the frames, so only `close` frees the file
+    assert path.read_bytes() == b""
+    assert paying_agent().run("Pay", transcript=path).answer == "Paid."
+
+
+def test_a_disk_that_is_full_at_a_later_header_changes_nothing(tmp_path):
+    path = tmp_path / "run.jsonl"
+    paying_agent().run("Pay", transcript=path)
+    before = path.read_bytes()
+    other = paying_agent(instructions="Be brief.")
+    with full_disk(len(before) + 20), pytest.raises(TranscriptError, match="cannot be written"):
+        other.run("And again", transcript=path)
+    assert path.read_bytes() == before
+    assert other.run("And again", transcript=path).answer == "Paid."
+
+
+# Beside the event loop.
+
+
+def test_a_run_that_is_cancelled_while_its_file_is_opened_frees_it(tmp_path):
+    path = tmp_path / "run.jsonl"
+    is_open, may_go_on = threading.Event(), threading.Event()
+
+    class Slow(Agent):
+        def policies(self):
+            """In its thread, where the file is opened, this is slow."""
+            if threading.current_thread() is not threading.main_thread():
+                is_open.set()
+                may_go_on.wait(60)
+            return super().policies()
+
+    async def cancel_it() -> None:
+        task = asyncio.create_task(Slow(ScriptedModel("Hello.")).arun("Hi", transcript=path))
+        assert await asyncio.to_thread(is_open.wait, 60)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        may_go_on.set()
+
+    asyncio.run(cancel_it())
+    assert paying_agent().run("Pay", transcript=path).answer == "Paid."
+
+
 # Hostile content.
 
-# Two halves of a pair, side by side, are one character after any trip through JSON; a str that
-# holds them apart cannot come from a provider.
+# JSON joins the two halves of a surrogate pair to one character. So a text that holds them apart
+# cannot come from a provider.
 hostile_texts = st.text(st.characters(codec=None, exclude_categories=[]), max_size=20).map(
     lambda text: text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
 )
@@ -340,7 +406,7 @@ hostile_texts = st.text(st.characters(codec=None, exclude_categories=[]), max_si
 
 @given(st.lists(messages, max_size=5), hostile_texts)
 @settings(max_examples=60)
-def test_any_message_comes_back_as_it_was(said, text):
+def test_every_message_is_read_back_as_it_was_written(said, text):
     call = ToolCall(text, text, {text: [text, None, 1e300, {}]})
     said = [*said, User(text), Assistant(text, tool_calls=(call,)), ToolResult(text, text, text)]
     with tempfile.TemporaryDirectory() as folder:

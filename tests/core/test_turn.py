@@ -1,5 +1,5 @@
-"""`Turn`: what a transcript says, read once. Held against the definitions, read by a slow oracle
-(`tests/support/naive.py`), on arbitrary transcripts.
+"""`Turn` reads a transcript once. On arbitrary transcripts, its facts are the same as those of a
+slow oracle that follows the definitions (`tests/support/naive.py`).
 """
 
 import json
@@ -51,7 +51,7 @@ def test_every_fact_is_what_its_definition_says(messages):
 
 @many
 @given(transcripts, st.sets(st.sampled_from(["look", "pay", "refund"])))
-def test_the_thought_behind_a_call(messages, guarded):
+def test_the_thought_behind_a_call_is_what_its_definition_says(messages, guarded):
     turn = Turn.of(messages)
     for call in turn.pending:
         for tools in (None, guarded):
@@ -61,7 +61,7 @@ def test_the_thought_behind_a_call(messages, guarded):
 
 @many
 @given(transcripts, st.data())
-def test_added_message_by_message_from_any_saved_prefix(messages, data):
+def test_a_turn_is_the_same_read_at_once_or_message_by_message(messages, data):
     cut = data.draw(st.integers(0, len(messages)))
     lines = [json.dumps(to_json(message)) for message in messages[:cut]]
     saved = [from_json(json.loads(line)) for line in lines]
@@ -74,7 +74,7 @@ def test_added_message_by_message_from_any_saved_prefix(messages, data):
 
 @few
 @given(transcripts)
-def test_a_turn_is_its_own_reading_and_reading_changes_nothing(messages):
+def test_reading_a_turn_does_not_change_it(messages):
     turn, before = Turn.of(messages), Turn.of(messages)
     facts(turn)
     assert Turn.of(turn) is turn
@@ -83,7 +83,7 @@ def test_a_turn_is_its_own_reading_and_reading_changes_nothing(messages):
 
 @few
 @given(transcripts)
-def test_all_turns_each_by_itself(messages):
+def test_turn_all_reads_each_turn_by_itself(messages):
     turns = Turn.all(messages)
     assert turns == [Turn.of(part) for part in naive.split(messages)]
     assert [message for turn in turns for message in turn.history.spoken] == Turn.of(

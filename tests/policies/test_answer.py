@@ -1,4 +1,6 @@
-"""The typed answer: by the provider's own structured output, asked for again once, never forced."""
+"""The typed answer. It uses the provider's structured output. If it does not fit, it is asked for
+once more.
+"""
 
 import json
 from collections.abc import Callable
@@ -67,7 +69,7 @@ def test_a_wrong_answer_is_asked_for_once_more_with_what_is_wrong(wrong, problem
         assert (given_up.exit, given_up.data, given_up.model_calls) == ("invalid_answer", None, 3)
 
 
-def test_an_answer_is_coerced_as_arguments_are():
+def test_an_answer_is_validated_as_arguments_are():
     written = '{"order_id": "ORD-001", "decision": "approve", "cents": "8900", "note": null}'
     for text in (written, f"\n{written}\n", f"```json\n{written}\n```", f"```\n{written}"):
         assert deciding(LEAVE, text).run("go").data == GOOD
@@ -115,7 +117,7 @@ KINDS = [  # a type; an answer without its wrapper; the object
 
 
 @pytest.mark.parametrize(("kind", "bare", "data"), KINDS)
-def test_the_answer_may_be_of_whatever_type_pydantic_can_validate(kind, bare, data):
+def test_the_answer_may_have_any_type_that_pydantic_can_validate(kind, bare, data):
     schema = TypedAnswer(kind).schema
     assert schema["type"] == "object"
     asked_in_a_wrapper = list(schema["properties"]) == ["answer"]
@@ -142,14 +144,14 @@ UNUSABLE = {
 
 
 @pytest.mark.parametrize("kind", UNUSABLE.values(), ids=UNUSABLE)
-def test_what_pydantic_cannot_validate_is_refused_at_once_in_one_line(kind):
+def test_a_type_that_pydantic_cannot_validate_is_refused_in_one_line(kind):
     with pytest.raises(TypeError, match=r"^answer=") as refused:
         deciding(answer=kind)
     assert "\n" not in str(refused.value)
 
 
 @pytest.mark.parametrize("error", [KeyError("cents"), RuntimeError("no\nsuch order"), ValueError()])
-def test_whatever_a_validator_raises_is_an_answer_that_does_not_fit(error):
+def test_any_error_of_a_validator_means_that_the_answer_does_not_fit(error):
     def look_up(cents: int) -> int:
         if cents < 0:
             raise error
@@ -170,20 +172,20 @@ def test_any_text_is_read_or_does_not_fit(text):
             TypedAnswer(kind).read(text)
 
 
-def test_after_silence_the_form_is_asked_for_first():
+def test_after_silence_the_typed_answer_is_asked_for():
     for wrong in ([], [BAD]):
         outcome = deciding("It is approved.", *wrong, RIGHT).run("go")
         assert (outcome.exit, outcome.data) == ("silence", GOOD)
     assert deciding("It is approved.", BAD, BAD).run("go").exit == "invalid_answer"
 
 
-def test_calls_that_stray_into_the_typed_answer_are_not_run():
+def test_calls_beside_the_typed_answer_are_not_run():
     stray = Assistant(RIGHT, tool_calls=(call("look"),))
     outcome = deciding("Approved.", stray).run("go")
     assert (outcome.exit, outcome.actions, outcome.data) == ("silence", (), GOOD)
 
 
-def test_the_words_of_a_limit_are_left_as_they_are():
+def test_at_a_limit_no_typed_answer_is_asked_for():
     outcome = deciding("So far so good.", max_model_calls=1).run("go")
     assert (outcome.exit, outcome.answer, outcome.data) == ("limit", "So far so good.", None)
 

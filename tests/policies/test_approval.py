@@ -1,7 +1,6 @@
 """A person decides before a call that needs it. (Calls in doubt: test_doubt.py.)"""
 
 import asyncio
-import itertools
 import json
 import os
 import subprocess
@@ -16,9 +15,9 @@ import pydantic
 import pytest
 
 from tests.support.agents import agent, results
-from think_agent import Agent, ScriptedModel, tool
+from think_agent import tool
 from think_agent.loop import AskHuman, CallTool
-from think_agent.messages import Assistant, ToolCall, ToolResult, Verdict
+from think_agent.messages import ToolCall, Verdict
 from think_agent.testing import call, think
 
 NOW = "2026-03-01T12:00:00.000+00:00"
@@ -30,18 +29,21 @@ def pay_call(cents, id="p"):
 
 
 class Desk:
-    """A desk that makes these calls in one reply, and a log of what was asked and done."""
+    """A desk that makes these calls in one reply, and a log of what was asked and done. `kind`: the
+    type of what is paid.
+    """
 
-    def __init__(self, *calls, **options):
+    def __init__(self, *calls, kind=int, **options):
         self.paid, self.asked = [], []
         self.calls = calls or (MUCH, pay_call(58_000))
+        self._kind = kind
         self._options = {"needs_approval": True, **options}
 
     def agent(self, *verdicts, **settings):
         """Verdicts are given in turn. Without any, there is no person."""
         given = iter(verdicts)
 
-        def pay(cents: int) -> str:
+        def pay(cents: self._kind) -> str:
             self.paid.append(cents)
             return f"paid {cents}"
 
@@ -57,7 +59,7 @@ class Desk:
 # Yes, no, edit, quit.
 
 
-def test_yes_runs_it_and_the_question_holds_the_call_and_the_thought_behind_it():
+def test_yes_runs_the_call_and_the_question_shows_the_call_and_its_thought():
     desk = Desk()
     outcome = desk.agent(True).run("Pay")
     assert (desk.paid, outcome.exit, outcome.answer) == ([58_000], "silence", "Settled.")
@@ -72,7 +74,7 @@ def test_yes_runs_it_and_the_question_holds_the_call_and_the_thought_behind_it()
         (False, "a person said no (no reason given)"),
     ],
 )
-def test_no_is_an_answer_for_the_model_with_the_reason(verdict, says):
+def test_no_is_a_result_for_the_model_with_the_reason(verdict, says):
     desk = Desk()
     outcome = desk.agent(verdict).run("Pay")
     (result,) = results(outcome, "pay")
@@ -81,17 +83,17 @@ def test_no_is_an_answer_for_the_model_with_the_reason(verdict, says):
     assert says in result.content
 
 
-def test_edited_arguments_are_what_runs_and_what_the_record_and_the_model_see():
+def test_edited_arguments_are_run_recorded_and_shown_to_the_model():
     desk = Desk()
     outcome = desk.agent(Verdict("yes", arguments={"cents": 100}, by="Ada")).run("Pay")
     assert desk.paid == [100]
-    assert outcome.transcript[1].tool_calls[1] == pay_call(58_000)  # as the model said it
+    assert outcome.transcript[1].tool_calls[1] == pay_call(58_000)  # as the model wrote it
     assert [action.call for action in outcome.actions] == [pay_call(100)]
     assert outcome.report == "✓ pay(cents=100)"
     assert "A person changed this call to pay(cents=100)" in outcome.actions[0].result.content
 
 
-def test_an_edit_that_does_not_fit_is_asked_again_with_the_error():
+def test_after_an_edit_that_does_not_fit_the_person_is_asked_again_with_the_error():
     desk = Desk()
     wrong = Verdict("yes", arguments={"cents": "much"})
     desk.agent(wrong, Verdict("yes", arguments={"cents": 100})).run("Pay")
@@ -101,7 +103,7 @@ def test_an_edit_that_does_not_fit_is_asked_again_with_the_error():
     assert again.call == first.call == pay_call(58_000)
 
 
-def test_a_plain_yes_after_an_edit_that_does_not_fit_is_to_the_call_as_it_was_written():
+def test_a_yes_after_an_edit_that_does_not_fit_is_for_the_call_as_it_was_written():
     desk = Desk()
     desk.agent(Verdict("yes", arguments={"cents": "much"}), True).run("Pay")
     assert desk.paid == [58_000]
@@ -116,7 +118,7 @@ def test_edits_that_never_fit_end_in_a_refusal():
     assert (result.refused, "bad arguments for pay" in result.content) == ("person", True)
 
 
-def test_one_dict_for_all_answers_changes_no_record():
+def test_a_dict_that_is_used_for_every_answer_changes_no_record():
     edit, desk = {}, Desk(pay_call(1), pay_call(2))
 
     def approve(asked):
@@ -130,18 +132,40 @@ def test_one_dict_for_all_answers_changes_no_record():
     assert [action.call.arguments for action in outcome.actions] == changed
 
 
-def test_what_a_policy_changed_is_on_the_record():
-    def ten_at_most(step, turn):
+def pays(cents):
+    """A policy of the user: this is paid instead of more than 10."""
+
+    def policy(step, turn):
         if isinstance(step, CallTool) and step.call.arguments["cents"] > 10:
-            return CallTool(replace(step.call, arguments={"cents": 10}))
+            return CallTool(replace(step.call, arguments={"cents": cents}))
         return step
 
+    return policy
+
+
+def test_what_a_policy_changed_is_on_the_record():
     desk = Desk(pay_call(5), pay_call(58_000), needs_approval=False)
-    five, ten = desk.agent(policies=[ten_at_most]).run("Pay").actions
+    five, ten = desk.agent(policies=[pays(10)]).run("Pay").actions
     assert desk.paid == [5, 10]
     assert (five.call.arguments, five.result.arguments) == ({"cents": 5}, None)
     assert (ten.call.arguments, ten.result.arguments) == ({"cents": 10}, {"cents": 10})
     assert "A policy changed this call to pay(cents=10)" in ten.result.content
+
+
+@pytest.mark.parametrize("predicate", [True, lambda arguments: arguments["cents"] > 1_000])
+def test_a_person_is_asked_about_the_call_as_a_policy_changed_it(predicate):
+    desk = Desk(pay_call(100), needs_approval=predicate)
+    [action] = desk.agent(True, policies=[pays(5_000)]).run("Pay").actions
+    assert (desk.paid, len(desk.asked)) == ([5_000], 1)
+    assert desk.asked[0].received == {"cents": 5_000}
+    assert "A policy changed this call" in action.result.content  # the person only agreed
+
+
+def test_a_policy_whose_arguments_are_no_json_is_an_error_before_anything_is_done():
+    desk = Desk(pay_call(58_000), needs_approval=False)
+    with pytest.raises(TypeError, match="Decimal"):
+        desk.agent(policies=[pays(Decimal(5))]).run("Pay")
+    assert desk.paid == []
 
 
 UNUSABLE = {"none": None, "of another call": Verdict("yes", "another")}
@@ -155,7 +179,7 @@ def test_an_answer_that_cannot_be_used_is_an_error_before_anything_is_run(answer
     assert desk.paid == []
 
 
-def test_a_surrogate_of_a_person_poisons_no_transcript(tmp_path):
+def test_a_lone_surrogate_in_a_verdict_is_replaced(tmp_path):
     desk = Desk()
     path = tmp_path / "run.jsonl"
     desk.agent(Verdict("no", reason="l\ud800ater")).run("Pay \ud800", transcript=path)
@@ -164,14 +188,14 @@ def test_a_surrogate_of_a_person_poisons_no_transcript(tmp_path):
     assert text.count("\\ufffd") == 3  # the request, the verdict, and the refusal
 
 
-def test_a_no_stays_a_no_whatever_the_predicate_says_by_then():
+def test_a_no_stays_a_no_if_the_predicate_changes_its_mind():
     answers = iter([True] + [False] * 9)
     desk = Desk(needs_approval=lambda arguments: next(answers))
     assert desk.agent(False).run("Pay").actions == ()
     assert desk.paid == []
 
 
-def test_what_is_edited_is_what_the_model_wrote_so_that_it_is_read_once():
+def test_a_person_edits_the_arguments_as_the_model_wrote_them():
     def in_cents(dollars):
         return dollars * 100
 
@@ -229,7 +253,7 @@ def test_a_call_that_cannot_run_is_not_asked_about(arguments):
     assert results(outcome)[0].is_error
 
 
-def test_what_stands_before_the_question_is_done_before_it():
+def test_calls_before_the_question_are_run_before_it():
     desk = Desk(call("look"), pay_call(1), call("look"), pay_call(2, "q"))
     outcome = desk.agent(True, False).run("Pay")
     assert [type(m).__name__ for m in outcome.transcript] == [
@@ -249,13 +273,13 @@ def test_what_stands_before_the_question_is_done_before_it():
         ((Verdict("yes", arguments={"cents": 3}), True), [3, 2]),
     ],
 )
-def test_a_verdict_covers_one_call_also_where_ids_repeat(verdicts, paid):
+def test_a_verdict_covers_one_call_even_if_ids_repeat(verdicts, paid):
     desk = Desk(pay_call(1), pay_call(2))
     desk.agent(*verdicts).run("Pay")
     assert (len(desk.asked), desk.paid) == (2, paid)
 
 
-def test_what_a_limit_refuses_anyway_is_not_asked_about():
+def test_a_call_beyond_a_limit_is_not_asked_about():
     desk = Desk(pay_call(1), pay_call(2, "q"))
     outcome = desk.agent(True, True, max_actions=1).run("Pay")
     assert (len(desk.asked), desk.paid, outcome.exit) == (1, [1], "limit")
@@ -268,7 +292,7 @@ def test_what_a_limit_refuses_anyway_is_not_asked_about():
     ("answer", "paid"),
     [(True, [58_000]), (False, []), (Verdict("yes", arguments={"cents": 7}), [7])],
 )
-def test_arun_awaits_an_async_callback_and_takes_a_plain_one(answer, paid):
+def test_arun_takes_an_async_and_a_plain_approve(answer, paid):
     async def approve(question):
         await asyncio.sleep(0)
         return answer
@@ -279,7 +303,7 @@ def test_arun_awaits_an_async_callback_and_takes_a_plain_one(answer, paid):
         assert desk.paid == paid
 
 
-def test_an_async_callback_under_run_is_an_error_that_says_what_to_do():
+def test_an_async_approve_under_run_is_an_error_that_says_what_to_do():
     class Later:
         def __await__(self):
             yield
@@ -288,7 +312,7 @@ def test_an_async_callback_under_run_is_an_error_that_says_what_to_do():
         Desk().agent(approve=lambda question: Later()).run("Pay")
 
 
-# No person there: pause, and go on days later.
+# Nobody to ask: the run pauses, and goes on days later.
 
 
 @pytest.mark.parametrize("verdict", [Verdict("yes", by="Ada"), Verdict("no"), Verdict("quit")])
@@ -308,7 +332,7 @@ def test_a_paused_run_goes_on_with_the_verdict_as_if_it_had_never_paused(tmp_pat
     assert never_paused.paid == from_file.paid == in_memory.paid
 
 
-def test_a_verdict_can_be_written_into_the_file_by_any_program(tmp_path):
+def test_any_program_can_write_a_verdict_into_the_file(tmp_path):
     """A web page, say, that lets a manager decide: one line, and the run goes on."""
     path, desk = tmp_path / "run.jsonl", Desk()
     desk.agent().run("Pay", transcript=path)
@@ -319,7 +343,7 @@ def test_a_verdict_can_be_written_into_the_file_by_any_program(tmp_path):
     assert desk.paid == [58_000]
 
 
-def test_the_model_never_sees_the_key():
+def test_the_model_neither_sees_nor_sets_the_idempotency_key():
     keys = []
 
     @tool
@@ -333,129 +357,72 @@ def test_the_model_never_sees_the_key():
     assert keys == []
 
 
-# A yes is to the call as it was written.
-
-
-def refund_tool(paid, predicate=True):
-    def pay(to: str, cents: int = 1) -> str:
-        """Pay."""
-        paid.append((to, cents))
-        return "paid"
-
-    return tool(pay, needs_approval=predicate)
-
-
-def counted_validator(counts):
-    def validate(value: int) -> int:
-        counts.append(value)
-        return value
-
-    return Annotated[int, pydantic.AfterValidator(validate)]
-
-
-def flickering_validator(fails):
-    """It fails each time `fails` says so."""
-
-    def validate(value: int) -> int:
-        if next(fails):
-            raise ValueError("not now")
-        return value
-
-    return Annotated[int, pydantic.AfterValidator(validate)]
-
-
-def paying(kind, paid, **options):
-    def pay(cents):
-        """Pay."""
-        paid.append(cents)
-        return "paid"
-
-    pay.__annotations__ = {"cents": kind}
-    return tool(pay, **options)
-
-
-WAYS = {"memory": None, "file": "run.jsonl"}
+# A yes is for the call as it was written.
 
 
 @pytest.mark.parametrize("needs_approval", [False, True, lambda arguments: True])
 def test_a_call_is_validated_once_for_the_question_and_once_when_it_runs(needs_approval):
-    counts, paid = [], []
-    pay = paying(counted_validator(counts), paid, needs_approval=needs_approval)
-    agent(call("pay", cents=5), "Paid.", tools=[pay], approve=lambda _: True).run("Pay")
-    assert (counts, paid) == ([5, 5], [5])
+    validated = []
+
+    def note(cents):
+        validated.append(cents)
+        return cents
+
+    kind = Annotated[int, pydantic.AfterValidator(note)]
+    desk = Desk(pay_call(5), kind=kind, needs_approval=needs_approval)
+    desk.agent(True).run("Pay")
+    assert (validated, desk.paid) == ([5, 5], [5])
 
 
 @pytest.mark.parametrize("needs_approval", [False, True])
 @pytest.mark.parametrize(
-    ("fails", "asked", "paid"),
+    ("fails", "asked", "paid", "refused"),
     [
-        ([True], 0, []),  # refused when it is planned, and never asked about
-        ([False, True], 1, []),  # refused when it would run
-        ([False, False], 1, [5]),
+        ([True], 0, [], "invalid"),  # refused when it is planned, and never asked about
+        ([False, True], 1, [], "invalid"),  # refused when it would run
+        ([False, False], 1, [5], ""),
     ],
 )
-def test_a_validator_that_fails_now_and_then_runs_nothing_unasked(
-    needs_approval, fails, asked, paid
+def test_a_validator_that_fails_sometimes_runs_nothing_without_a_yes(
+    needs_approval, fails, asked, paid, refused
 ):
-    done, questions = [], []
-    kind = flickering_validator(itertools.chain(fails, itertools.repeat(False)))
-    pay = paying(kind, done, needs_approval=needs_approval)
-    approve = lambda question: questions.append(question) or True  # noqa: E731
-    outcome = agent(call("pay", cents=5), "So.", tools=[pay], approve=approve).run("Pay")
-    assert done == paid
-    assert len(questions) == (asked if needs_approval else 0)
-    [result] = results(outcome, "pay")
-    assert (result.refused, result.in_doubt) == ("" if paid else "invalid", False)
+    failures = iter(fails)
+
+    def fail_sometimes(cents):
+        if next(failures):
+            raise ValueError("not now")
+        return cents
+
+    kind = Annotated[int, pydantic.AfterValidator(fail_sometimes)]
+    desk = Desk(pay_call(5), kind=kind, needs_approval=needs_approval)
+    [result] = results(desk.agent(True).run("Pay"))
+    assert (desk.paid, result.refused, result.in_doubt) == (paid, refused, False)
+    assert len(desk.asked) == asked * needs_approval
 
 
 class Shipment(pydantic.BaseModel):
-    to: str
     number: str = pydantic.Field(default_factory=lambda: uuid.uuid4().hex)
     at: float = pydantic.Field(default_factory=time.perf_counter, exclude=True)
 
 
 @pytest.mark.parametrize("resumed", [False, True])
-@pytest.mark.parametrize("where", WAYS)
-def test_a_yes_is_asked_once_whatever_a_default_makes_anew(where, resumed, tmp_path):
-    shipped, questions = [], []
-
-    @tool(needs_approval=True)
-    def ship(order: Shipment) -> str:
-        """Ship."""
-        shipped.append(order)
-        return "shipped"
-
-    def approve(question):
-        questions.append(question)
-        return len(questions) == 1
-
-    path = WAYS[where] and tmp_path / WAYS[where]
-    model = ScriptedModel([call("ship", order={"to": "bob"}), "Done."])
-    settings = {"force": "never", "silence": "accept"}
+def test_a_yes_is_asked_for_once_although_a_default_is_made_anew(resumed):
+    desk = Desk(pay_call({}), kind=Shipment)
     if resumed:
-        paused = Agent(model, [ship], **settings).run("Go.", transcript=path)
-        assert paused.exit == "needs_human"
-        asker = Agent(model, [ship], approve=approve, **settings)
-        outcome = asker.resume(path or paused.transcript)
+        paused = desk.agent().run("Pay")
+        outcome = desk.agent(True).resume(paused.transcript)
     else:
-        outcome = Agent(model, [ship], approve=approve, **settings).run("Go.", transcript=path)
-    assert (len(questions), len(shipped), outcome.exit) == (1, 1, "silence")
-    assert questions[0].received["order"].keys() == {"to", "number", "at"}
+        outcome = desk.agent(True).run("Pay")
+    assert (len(desk.asked), len(desk.paid), outcome.exit) == (1, 1, "silence")
+    assert desk.asked[0].received["cents"].keys() == {"number", "at"}
 
 
-def test_a_paused_transcript_that_is_resumed_twice_asks_twice_and_pays_once_each():
-    paid, questions = [], []
-    model = ScriptedModel(lambda r: said_or_pays(r, call("pay", to="bob")))
-    paused = Agent(model, [refund_tool(paid)], force="never").run("Pay bob.")
-    approve = lambda question: questions.append(question) or True  # noqa: E731
+def test_a_paused_run_that_is_resumed_twice_asks_twice_and_pays_twice():
+    desk = Desk()
+    paused = desk.agent().run("Pay")
     for times in (1, 2):
-        Agent(model, [refund_tool(paid)], approve=approve, force="never").resume(paused.transcript)
-        assert (len(questions), len(paid)) == (times, times)
-
-
-def said_or_pays(request, pays):
-    answered = any(isinstance(message, ToolResult) for message in request.messages)
-    return Assistant("Done.") if answered else Assistant(tool_calls=(replace(pays, id="p"),))
+        desk.agent(True).resume(paused.transcript)
+        assert (len(desk.asked), len(desk.paid)) == (times, times)
 
 
 def test_secrets_and_excluded_fields_are_asked_about_as_they_are():
@@ -463,50 +430,11 @@ def test_secrets_and_excluded_fields_are_asked_about_as_they_are():
         code: pydantic.SecretStr
         limit: int = pydantic.Field(100, exclude=True)
 
-    @tool(needs_approval=True)
-    def pay(card: Card) -> None:
-        """Pay."""
-
-    paused = agent(call("pay", card={"code": "4711"}), tools=[pay]).run("Pay.")
-    assert paused.answer == 'Run pay(card={"code": "4711", "limit": 100})?'
+    paused = Desk(pay_call({"code": "4711"}), kind=Card).agent().run("Pay")
+    assert paused.answer == 'Run pay(cents={"code": "4711", "limit": 100})?'
 
 
-@pytest.mark.parametrize("predicate", [True, lambda arguments: arguments["cents"] > 1_000])
-def test_what_a_policy_makes_of_a_call_is_what_a_person_is_asked_about(predicate):
-    def more(step, turn):
-        match step:
-            case CallTool(asked):
-                return CallTool(replace(asked, arguments={**asked.arguments, "cents": 5_000}))
-        return step
-
-    paid, questions = [], []
-    model = ScriptedModel([call("pay", to="bob", cents=100), "Done."])
-    approve = lambda question: bool(questions.append(question)) or True  # noqa: E731
-    tools = [refund_tool(paid, predicate)]
-    settings = {"policies": [more], "approve": approve, "force": "never"}
-    outcome = Agent(model, tools, **settings).run("Pay bob 1 $.")
-    assert (paid, len(questions)) == ([("bob", 5_000)], 1)
-    assert questions[0].received == {"to": "bob", "cents": 5_000}
-    [action] = outcome.actions
-    assert "A policy changed this call" in action.result.content  # the person only agreed
-
-
-def test_a_policy_whose_arguments_are_no_json_is_refused_before_anything_is_done():
-    def exact(step, turn):
-        match step:
-            case CallTool(asked):
-                return CallTool(replace(asked, arguments={"to": "bob", "cents": Decimal(5)}))
-        return step
-
-    paid = []
-    model = ScriptedModel([call("pay", to="bob", cents=100), "Done."])
-    agent = Agent(model, [refund_tool(paid, False)], policies=[exact], force="never")
-    with pytest.raises(TypeError, match="Decimal"):
-        agent.run("Pay bob.")
-    assert paid == []
-
-
-def test_an_answer_that_is_made_of_the_question_does_not_rewrite_the_call():
+def test_changing_the_question_does_not_change_the_recorded_call():
     def halve(question):
         changed = question.call.arguments
         changed["order"]["cents"] = 1
@@ -517,14 +445,14 @@ def test_an_answer_that_is_made_of_the_question_does_not_rewrite_the_call():
         """Pay."""
         return f"paid {order}"
 
-    model = ScriptedModel([call("pay", order={"cents": 5_000}), "Done."])
-    outcome = Agent(model, [pay], approve=halve, force="never").run("Pay.")
+    asking = agent(call("pay", order={"cents": 5_000}), "Done.", tools=[pay], approve=halve)
+    outcome = asking.run("Pay.")
     assert outcome.turn.replies[0].tool_calls[0].arguments == {"order": {"cents": 5_000}}
     assert "A person changed this call" in outcome.actions[0].result.content
 
 
-def test_a_set_is_shown_alike_in_every_process():
-    """Python orders the strings in one anew each time it starts."""
+def test_a_set_is_shown_in_the_same_order_in_every_process():
+    """Python orders the texts in a set differently each time it starts."""
     script = """if True:
         from think_agent import ToolCall, tool
         from think_agent.tools import as_received

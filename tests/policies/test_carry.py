@@ -1,4 +1,4 @@
-"""A thought carried by the call it is about: shown to the model, hidden from everything else."""
+"""A call that carries its own thought: only the model sees that argument (`carry=True`)."""
 
 import pytest
 
@@ -23,7 +23,7 @@ def desk(*replies, **settings):
 
 
 @pytest.mark.parametrize("settings", [{}, {"think": None}])
-def test_it_covers_its_own_call_alone_and_costs_none(settings):
+def test_a_carried_thought_covers_only_its_own_call_and_costs_no_model_call(settings):
     carrying, paid = desk((call("pay", thought=WHY, order="A"), call("pay", order="B")), **settings)
     outcome = carrying.run("go")
     assert paid == [("A", 89)]
@@ -32,14 +32,14 @@ def test_it_covers_its_own_call_alone_and_costs_none(settings):
     assert outcome.model_calls == 2
 
 
-def test_the_parameter_is_first_and_required_and_only_for_guarded_tools():
+def test_the_parameter_thought_is_first_and_required():
     carrying, _ = desk()
     shown = {item.name: item.parameters for item in carrying.settings.shown}["pay"]
     assert (next(iter(shown["properties"])), shown["required"][0]) == ("thought", "thought")
     assert "thought" not in carrying.tools["pay"].parameters["properties"]
 
 
-def test_the_call_stays_as_the_model_wrote_it_and_only_the_model_sees_the_thought():
+def test_the_recorded_call_keeps_its_thought_and_the_function_does_not_get_it():
     said = call("pay", thought=WHY, order="A", amount=580)
     asked = []
 
@@ -56,19 +56,19 @@ def test_the_call_stays_as_the_model_wrote_it_and_only_the_model_sees_the_though
 
 
 @pytest.mark.parametrize("blank", [*NOTHING, None, 5])
-def test_a_blank_one_is_none_and_the_refusal_says_where_it_belongs(blank):
+def test_a_blank_thought_covers_nothing_and_the_refusal_names_the_parameter(blank):
     carrying, paid = desk(call("pay", thought=blank, order="A"), think=None)
     assert "'thought'" in results(carrying.run("go"))[0].content
     assert paid == []
 
 
-def test_with_a_think_tool_the_gate_does_what_it_always_does():
+def test_with_a_think_tool_the_gate_works_as_without_carry():
     carrying, paid = desk(PAY, (think(WHY), PAY))
     assert [a.how for a in carrying.run("go").actions] == ["gated"]
     assert paid == [("A", 89)]
 
 
-def test_a_tool_has_no_parameter_of_that_name_of_its_own():
+def test_a_tool_with_a_parameter_thought_is_refused():
     with pytest.raises(ValueError, match="thought"):
 
         @tool

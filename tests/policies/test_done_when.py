@@ -1,21 +1,20 @@
-"""What is said is checked: `Agent(done_when=[check])`."""
+"""When the model says that it is done, checks look whether that is true: `Agent(done_when=...)`."""
 
 import asyncio
 import json
 import time
-from contextlib import closing
 from functools import partial
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.agents import agent
+from tests.support.desk import said
 from tests.support.providers import WAYS
 from think_agent import Agent, Checked, Ended, ScriptedModel, Turn, User, tool
 from think_agent.dialects.split import split
-from think_agent.messages import MESSAGES, Assistant
 from think_agent.testing import call, think
-from think_agent.transcript import Transcript
 
 LEAVE = think("All is done.", should_continue=False)
 DO = call("do", what="B")
@@ -43,8 +42,8 @@ class Books:
         return f"{', '.join(open_items)}: not done" if open_items else None
 
     def agent(self, *replies, **options) -> Agent:
-        options = {"done_when": [self.everything_done], "force": "never", **options}
-        return Agent(ScriptedModel(replies), self.tools, **options)
+        options = {"done_when": [self.everything_done], "silence": "confirm", **options}
+        return agent(*replies, tools=self.tools, **options)
 
 
 def questions(outcome) -> list[str]:
@@ -52,13 +51,13 @@ def questions(outcome) -> list[str]:
     return [m.text for m in messages if isinstance(m, User) and m.kind == "check"]
 
 
-# Said by signal, and by silence.
+# The model says that it is done, by a signal or by silence.
 
 
 @pytest.mark.parametrize(
     ("replies", "exit"), [((LEAVE, "Done."), "signal"), (("Done.",), "silence")]
 )
-def test_with_nothing_missing_the_run_goes_on_as_always(replies, exit):
+def test_if_nothing_is_missing_the_model_is_told_nothing(replies, exit):
     checked, unchecked = Books(), Books()
     outcome = checked.agent(*replies).run("Go.")
     plain = unchecked.agent(*replies, done_when=()).run("Go.")
@@ -69,40 +68,37 @@ def test_with_nothing_missing_the_run_goes_on_as_always(replies, exit):
     assert plain.checks == ()
 
 
-@pytest.mark.parametrize("done", [(LEAVE, "Did it all."), ("Did it all.",)])
-def test_what_is_missing_is_told_and_done(done):
+@pytest.mark.parametrize(
+    ("replies", "exit"),
+    [((LEAVE, DO, LEAVE, "Did it."), "signal"), (("Did it.", DO, "Did it."), "silence")],
+)
+def test_the_model_is_told_what_is_missing_and_does_it(replies, exit):
     books = Books("B")
-    replies = (LEAVE, DO, *done) if len(done) == 2 else ("Did it all.", DO, *done)
     outcome = books.agent(*replies).run("Go.")
-    assert outcome.exit == ("signal" if len(done) == 2 else "silence")
-    assert books.done == ["B"]
+    assert (outcome.exit, books.done) == (exit, ["B"])
     [question] = questions(outcome)
     assert "- B: not done" in question
     assert [check.missing for check in outcome.checks] == ["B: not done", None]
 
 
-def test_a_model_that_says_why_it_cannot_be_done_ends_unmet():
+@pytest.mark.parametrize("says_done", [(LEAVE, LEAVE), ("Done.",)])
+def test_a_model_that_says_why_it_cannot_be_done_ends_unmet(says_done):
     books = Books("B")
-    outcome = books.agent(LEAVE, LEAVE, "B is out of stock.").run("Go.")
+    outcome = books.agent(*says_done, "B is out of stock.").run("Go.")
     assert (outcome.exit, outcome.answer) == ("unmet", "B is out of stock.")
     assert len(questions(outcome)) == 1  # nothing was done since the first
     assert books.looks == 1
     assert outcome.transcript[-1] == Ended("unmet")
 
 
-def test_so_does_one_that_falls_silent():
-    outcome = Books("B").agent("Done.", "B is out of stock.").run("Go.")
-    assert (outcome.exit, outcome.answer) == ("unmet", "B is out of stock.")
-
-
-def test_it_is_asked_at_most_twice_a_turn():
+def test_the_model_is_told_at_most_twice_a_turn():
     books = Books("C")
     replies = LEAVE, DO, LEAVE, DO, LEAVE, "Never C."
     outcome = books.agent(*replies).run("Go.")
     assert (outcome.exit, len(questions(outcome)), books.looks) == ("unmet", 2, 3)
 
 
-def test_the_question_is_asked_under_the_usual_choice():
+def test_after_a_failed_check_the_tool_choice_is_the_usual_one():
     for force, choice in (("always", "required"), ("never", "auto")):
         books = Books("B")
         outcome = books.agent(LEAVE, DO, LEAVE, "Done.", force=force).run("Go.")
@@ -111,7 +107,7 @@ def test_the_question_is_asked_under_the_usual_choice():
         assert outcome.exit == "signal"
 
 
-def test_silence_is_confirmed_first_and_not_asked_about_after_the_question():
+def test_silence_is_confirmed_before_the_checks_and_not_after_them():
     books = Books("B")
     goes_on = think("B is next.")
     replies = goes_on, "I will do B.", LEAVE, think("Hm.", True), "It is out of stock."
@@ -150,14 +146,14 @@ def gives_a_number(turn):
     ],
 )
 @pytest.mark.parametrize("way", WAYS[:2])
-def test_a_check_that_cannot_tell_is_missing(check, seconds, missing, way):
-    agent = Books().agent(LEAVE, LEAVE, "So.", done_when=[check], check_timeout=seconds)
-    outcome = way(agent, "Go.", ())
+def test_a_check_that_fails_counts_as_missing(check, seconds, missing, way):
+    checking = Books().agent(LEAVE, LEAVE, "So.", done_when=[check], check_timeout=seconds)
+    outcome = way(checking, "Go.", ())
     assert outcome.exit == "unmet"
     assert outcome.checks[0].missing.startswith(missing)
 
 
-def test_an_async_check_runs_either_way():
+def test_an_async_check_runs_in_every_way():
     async def later(turn):
         await asyncio.sleep(0)
         return None
@@ -166,7 +162,7 @@ def test_an_async_check_runs_either_way():
         assert way(Books().agent("Done.", done_when=[later]), "Go.", ()).exit == "silence"
 
 
-def test_names_are_what_a_check_is_known_by():
+def test_every_check_needs_a_name_of_its_own():
     def again(turn):
         return None
 
@@ -192,7 +188,7 @@ def test_at_a_limit_the_closing_question_names_what_is_missing(limit, exit):
     assert (outcome.exit, books.looks) == (exit, 1)
 
 
-def test_where_it_gives_up_nothing_is_checked():
+def test_a_run_that_gives_up_runs_no_check():
     books = Books("B")
     outcome = books.agent(*[call("do")] * 9).run("Go.")
     assert (outcome.exit, outcome.checks, books.looks) == ("gave_up", (), 0)
@@ -207,11 +203,10 @@ def test_a_typed_answer_is_asked_for_after_the_checks():
     assert kinds == ["person", "check", "answer"]
 
 
-def test_two_models_that_share_a_run_are_checked_as_one():
+def test_a_thinker_and_an_actor_are_checked_as_one_model():
     books = Books("B")
     both = split(thinker=ScriptedModel([LEAVE]), actor=ScriptedModel([DO, LEAVE, "Done."]))
-    agent = Agent(both, books.tools, done_when=[books.everything_done])
-    outcome = agent.run("Go.")
+    outcome = Agent(both, books.tools, done_when=[books.everything_done]).run("Go.")
     assert (outcome.exit, books.done, len(questions(outcome))) == ("signal", ["B"], 1)
 
 
@@ -226,31 +221,16 @@ SCRIPTS = {
 }
 
 
-def by_place(replies):
-    """The script as a function of the request, so that a resumed run gets the same replies."""
-
-    def reply(request):
-        place = sum(isinstance(message, Assistant) for message in request.messages)
-        return ScriptedModel(replies[place : place + 1]).complete(request)
-
-    return ScriptedModel(reply)
-
-
 @pytest.mark.parametrize("replies", SCRIPTS.values(), ids=SCRIPTS)
-def test_resumed_at_every_message_it_ends_as_if_it_had_not_been_stopped(replies, tmp_path):
-    def agent(books):
-        agent = books.agent()
-        agent.model = by_place(replies)
-        return agent
-
-    whole = agent(Books("B")).run("Go.")
+def test_resumed_at_any_message_a_run_ends_as_if_it_was_not_stopped(replies):
+    whole = Books("B").agent(*replies).run("Go.")
     for end in range(1, len(whole.transcript)):
         before = whole.transcript[:end]
         books = Books("B")
         books.done = [a.call.arguments["what"] for a in Turn.of(before).actions]
-        if isinstance(before[-1], MESSAGES) and Turn.of(before).started:
+        if Turn.of(before).started:
             continue  # in doubt: a person is asked
-        resumed = agent(books).resume(before)
+        resumed = books.agent(*replies).resume(before)
         assert (resumed.exit, resumed.answer) == (whole.exit, whole.answer)
         assert resumed.transcript == whole.transcript
 
@@ -268,20 +248,15 @@ def test_a_check_without_a_record_runs_when_the_run_is_resumed(tmp_path):
             raise KeyboardInterrupt
         return None
 
-    def agent():
-        agent = Books().agent(done_when=[first, second])
-        agent.model = by_place((LEAVE, "Done."))
-        return agent
-
+    checking = Books().agent(LEAVE, "Done.", done_when=[first, second])
     with pytest.raises(KeyboardInterrupt):
-        agent().run("Go.", transcript=path)
-    assert agent().resume(path).exit == "signal"
+        checking.run("Go.", transcript=path)
+    assert checking.resume(path).exit == "signal"
     assert looks == ["first", "second", "second"]
-    with closing(Transcript(path, {}, now="")) as file:
-        assert sum(isinstance(message, Checked) for message in file) == 2
+    assert sum(isinstance(message, Checked) for message in said(path)) == 2
 
 
-# Whatever the model says and the check finds.
+# Any model, and any check.
 
 MOVES = [LEAVE, DO, think("Hm."), think("More.", True), "Done.", "", (LEAVE, DO), call("do")]
 
@@ -300,14 +275,9 @@ def test_no_run_ends_as_done_while_something_is_missing(moves, found, force, cal
         looks.append(found[len(looks) % len(found)])
         return looks[-1]
 
-    def move(request):
-        place = sum(isinstance(message, Assistant) for message in request.messages)
-        return ScriptedModel([moves[place % len(moves)]]).complete(request)
-
-    books = Books()
-    agent = books.agent(done_when=[check], force=force, max_model_calls=calls)
-    agent.model = ScriptedModel(move)
-    outcome = agent.run("Go.")
+    replies = moves * calls  # from the start again, as often as there may be calls
+    settings = {"done_when": [check], "force": force, "max_model_calls": calls}
+    outcome = Books().agent(*replies, **settings).run("Go.")
     assert len(questions(outcome)) <= 2
     assert outcome.turn.ended == Ended(outcome.exit, outcome.turn.ended.answer)
     if outcome.exit in ("signal", "silence"):

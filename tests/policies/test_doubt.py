@@ -1,18 +1,22 @@
-"""One rule for doubt: a call that changes something and did not return may have happened, whether
-it crashed, timed out or raised.
+"""A call that changes something and did not return may have happened: it crashed, timed out or
+raised. A person decides whether it is made again.
 """
 
 import itertools
-import threading
+from dataclasses import replace
+from typing import Annotated
 
+import pydantic
 import pytest
 
-from tests.support.agents import agent, results
+from tests.support.agents import results
 from think_agent import (
     Agent,
+    CallTool,
     NothingDone,
     Notice,
     Outcome,
+    Refuse,
     ScriptedModel,
     Started,
     ToolResult,
@@ -21,6 +25,7 @@ from think_agent import (
     tool,
 )
 from think_agent.messages import Assistant, ToolCall
+from think_agent.running import STOPPED_IN_IT
 from think_agent.testing import call
 from think_agent.tools import MAY_HAVE_HAPPENED
 
@@ -34,9 +39,9 @@ FAILURES = {
 
 
 class Shop:
-    """A shop whose `pay` books, and then raises as it is told; it remembers keys."""
+    """A shop. Its `pay` books, and then raises the next of `outcomes`. It remembers keys."""
 
-    def __init__(self, *outcomes: Exception | None, takes_key: bool = False, **options) -> None:
+    def __init__(self, *outcomes: Exception | None, takes_key=False, kind=str, **options) -> None:
         self.outcomes = itertools.chain(outcomes, itertools.repeat(None))
         self.booked: list[str] = []
         self.keys: list[str] = []
@@ -49,25 +54,28 @@ class Shop:
                 raise error
             return f"paid {order}"
 
-        def pay(order: str) -> str:
+        def pay(order: kind) -> str:
             """Pay."""
             return book(order)
 
-        def pay_once(order: str, idempotency_key: str) -> str:
+        def pay_once(order: kind, idempotency_key: str) -> str:
             """Pay."""
             self.keys.append(idempotency_key)
             return book(order)
 
         self.pay = tool(pay_once if takes_key else pay, name="pay", **options)
 
-    def agent(self, *replies, person: bool | None = None, **settings) -> Agent:
+    def agent(self, *replies, person: bool | Verdict | None = None, **settings) -> Agent:
+        """`person`: what a person answers to every question; None if there is nobody."""
+
         def approve(question):
             self.asked.append(question.question)
             return person
 
+        if person is not None:
+            settings = {"approve": approve, **settings}
         settings = {"force": "never", "silence": "accept", "patience": 9, **settings}
-        approve_or_none = None if person is None else approve
-        return Agent(ScriptedModel(replies), [self.pay], approve=approve_or_none, **settings)
+        return Agent(ScriptedModel(replies), [self.pay], **settings)
 
 
 def codes(outcome: Outcome) -> list[str]:
@@ -108,7 +116,7 @@ def test_with_a_person_a_repeat_is_asked_about(person, booked):
         ({}, ["A"]),
     ],
 )
-def test_what_is_simply_repeated(options, booked):
+def test_a_call_is_repeated_if_that_does_no_harm(options, booked):
     shop = Shop(ValueError(), **options)
     shop.agent(PAY, PAY, "So.").run("Pay A.")
     assert shop.booked == booked
@@ -122,7 +130,7 @@ def test_a_tool_that_knows_that_nothing_happened_is_called_again():
     assert results(outcome, "pay")[0].content == "error: the shop is closed"
 
 
-def test_other_arguments_are_another_call_and_a_carried_thought_is_none_of_them():
+def test_a_call_is_the_same_if_its_arguments_are_but_for_a_carried_thought():
     shop = Shop(ValueError())
     other = call("pay", order="B")
     same = call("pay", order="A", thought="once more")
@@ -137,31 +145,11 @@ def test_of_two_equal_calls_in_one_reply_the_second_is_a_repeat_while_the_first_
         assert shop.booked == booked
 
 
-def test_what_returned_is_not_in_doubt_any_more():
+def test_a_call_that_returned_is_not_in_doubt_any_more():
     shop = Shop(ValueError(), takes_key=True)
     shop.agent(PAY, PAY, PAY, "So.").run("Pay A, and once more.")
     first, again, new = shop.keys
     assert first == again != new
-
-
-def test_a_call_that_is_late_and_booked_has_one_booking():
-    """The shop books, its answer is late, and the model calls again."""
-    booked = []
-    is_over = threading.Event()
-
-    def pay(order: str, idempotency_key: str) -> str:
-        """Pay."""
-        if idempotency_key not in booked:
-            booked.append(idempotency_key)
-            is_over.wait(30)
-        return "paid"
-
-    late = tool(pay, timeout=1)
-    replies = PAY, PAY, "Paid."
-    outcome = Agent(ScriptedModel(replies), [late], force="never").run("Pay.")
-    is_over.set()
-    first, second = results(outcome, "pay")
-    assert (first.in_doubt, second.content, len(booked)) == (True, "paid", 1)
 
 
 # In later turns.
@@ -170,7 +158,9 @@ def test_a_call_that_is_late_and_booked_has_one_booking():
 @pytest.mark.parametrize("takes_key", [False, True])
 @pytest.mark.parametrize("where", ["memory", "file"])
 @pytest.mark.parametrize(("person", "tries"), [(None, 1), (False, 1), (True, 2)])
-def test_in_a_later_turn_a_repeat_asks_also_with_a_key(takes_key, where, person, tries, tmp_path):
+def test_in_a_later_turn_a_person_is_asked_even_if_there_is_a_key(
+    takes_key, where, person, tries, tmp_path
+):
     shop = Shop(ValueError(), takes_key=takes_key)
     path = tmp_path / "run.jsonl" if where == "file" else None
     agent = shop.agent(PAY, "I am not sure.", PAY, "So.", person=person)
@@ -181,7 +171,7 @@ def test_in_a_later_turn_a_repeat_asks_also_with_a_key(takes_key, where, person,
     assert len(set(shop.keys)) <= 1  # a yes means: try again
 
 
-def test_what_is_not_in_doubt_is_a_new_call_in_a_later_turn():
+def test_in_a_later_turn_a_call_without_doubt_is_a_new_call():
     shop = Shop(takes_key=True)
     agent = shop.agent(PAY, "Paid.", PAY, "Paid.")
     before = agent.run("Pay the rent.")
@@ -189,7 +179,7 @@ def test_what_is_not_in_doubt_is_a_new_call_in_a_later_turn():
     assert len(set(shop.keys)) == 2
 
 
-# After a crash: a call was started and has no result.
+# After a crash: a call was started but has no result.
 
 WRITTEN = ToolCall("p", "pay", {"order": "A"})
 STARTED = Started("p", "pay", "key-1")
@@ -208,7 +198,7 @@ def crashed(*notes, calls=(WRITTEN,)):
         ({"takes_key": True}, "silence", ["A"]),
     ],
 )
-def test_a_started_call_is_repeated_only_where_that_is_harmless(options, exit, booked):
+def test_a_started_call_is_repeated_only_if_that_does_no_harm(options, exit, booked):
     shop = Shop(**options)
     outcome = shop.agent("So.").resume(crashed(STARTED))
     assert (outcome.exit, shop.booked) == (exit, booked)
@@ -225,7 +215,7 @@ def test_a_person_decides_about_a_started_call():
         assert person or result.content.endswith("It was started before and may have happened.")
 
 
-def test_a_tool_that_takes_a_key_only_since_the_crash_is_asked_about():
+def test_a_call_that_was_started_without_a_key_is_asked_about():
     shop = Shop(takes_key=True)
     assert shop.agent("So.").resume(crashed(Started("p", "pay"))).exit == "needs_human"
     shop.agent("So.", person=True).resume(crashed(Started("p", "pay")))
@@ -234,7 +224,7 @@ def test_a_tool_that_takes_a_key_only_since_the_crash_is_asked_about():
 
 @pytest.mark.parametrize("needs_approval", [False, True])
 def test_a_yes_covers_one_try(needs_approval):
-    """After the second crash there is a second doubt, and a yes from before the first is none."""
+    """After a second crash the call is in doubt again, and the first yes does not count."""
     notes = STARTED, Verdict("yes", "p"), STARTED
     shop = Shop(needs_approval=needs_approval)
     assert shop.agent("So.").resume(crashed(*notes)).exit == "needs_human"
@@ -258,9 +248,9 @@ def test_one_yes_covers_doubt_and_approval():
 
 def test_doubt_never_turns_a_refusal_into_a_call():
     def never(step, turn):
-        from think_agent import CallTool, Refuse
-
-        return Refuse(step.call, "rule", "not run.") if isinstance(step, CallTool) else step
+        if isinstance(step, CallTool):
+            return Refuse(step.call, "rule", "not run.")
+        return step
 
     shop = Shop()
     outcome = shop.agent("So.", person=True, policies=[never]).resume(crashed(STARTED))
@@ -270,12 +260,12 @@ def test_doubt_never_turns_a_refusal_into_a_call():
 
 
 @pytest.mark.parametrize("settings", [{"max_actions": 1}, {"on_tool_error": "fail_fast"}])
-def test_limits_that_are_not_met_change_nothing(settings):
-    shop = Shop(think_first=False)
+def test_limits_that_are_not_reached_change_nothing(settings):
+    shop = Shop()
     assert shop.agent("So.", **settings).resume(crashed(STARTED)).exit == "needs_human"
 
 
-def test_one_call_that_is_done_puts_no_other_in_doubt_where_ids_repeat():
+def test_a_call_that_is_done_puts_no_other_in_doubt_if_ids_repeat():
     other = ToolCall("p", "pay", {"order": "B"})
     done = STARTED, ToolResult("p", "pay", "paid A")
     shop = Shop()
@@ -284,17 +274,88 @@ def test_one_call_that_is_done_puts_no_other_in_doubt_where_ids_repeat():
 
 
 def test_a_call_that_never_got_to_its_function_is_not_in_doubt():
-    """Its arguments did not fit when it ran: an earlier start of it still may have happened."""
+    """Its arguments did not fit when it ran. An earlier start may still have happened."""
     failed = ToolResult("p", "pay", "error", is_error=True, refused="invalid")
     for starts, booked in (([STARTED], ["A"]), ([STARTED, STARTED], [])):
         shop = Shop()
-        outcome = shop.agent("So.", policies=[]).run("Pay A.", transcript=crashed(*starts, failed))
-        assert outcome.answer == "So."
-        again = shop.agent(PAY, "So.")
-        again.run("Again.", transcript=outcome.transcript)
+        shop.agent(PAY, "So.").run("Pay A.", transcript=crashed(*starts, failed))
         assert shop.booked == booked
 
 
-def test_the_support_agent_is_on_the_same_rule():
-    outcome = agent(PAY, PAY, "So.", tools=[Shop(ValueError()).pay], silence="accept").run("Pay")
-    assert codes(outcome) == ["", "doubt"]
+def pays_b(step, turn):
+    """A policy of the user: whatever the model wrote, order B is paid."""
+    if isinstance(step, CallTool):
+        return CallTool(replace(step.call, arguments={"order": "B"}))
+    return step
+
+
+def test_a_call_that_a_policy_changes_is_in_doubt_as_the_model_wrote_it():
+    shop = Shop(ValueError())
+    outcome = shop.agent(PAY, PAY, "So.", policies=[pays_b]).run("Pay.")
+    assert (shop.booked, codes(outcome)) == (["B"], ["", "doubt"])
+
+
+def test_after_a_crash_the_question_shows_the_call_as_a_policy_changed_it():
+    shop = Shop()
+    outcome = shop.agent("So.", policies=[pays_b]).resume(crashed(STARTED))
+    assert (shop.booked, outcome.exit) == ([], "needs_human")
+    assert 'pay(order="B") was tried before' in outcome.answer
+
+
+def test_a_started_call_that_does_not_validate_any_more_stays_in_doubt():
+    """It was killed in the middle. Then its validator looks at the world, and refuses."""
+    known = []
+
+    def check(order):
+        if order not in known:
+            raise ValueError("there is no such order")
+        return order
+
+    shop = Shop(kind=Annotated[str, pydantic.AfterValidator(check)])
+    outcome = shop.agent("I do not know.").resume(crashed(STARTED))
+    [result] = results(outcome)
+    assert (result.refused, result.in_doubt) == ("invalid", True)
+    known.append("A")
+    later = shop.agent(PAY, "So.").run("Try again.", transcript=outcome.transcript)
+    assert (shop.booked, codes(later)) == ([], ["invalid", "doubt"])
+
+
+def test_a_yes_after_an_edit_that_does_not_fit_is_for_the_call_that_was_shown():
+    shop = Shop()
+    verdicts = iter([Verdict("yes", arguments={"order": 5}), True])
+
+    def approve(question):
+        shop.asked.append(question.question)
+        return next(verdicts)
+
+    shop.agent("So.", approve=approve).resume(crashed(STARTED))
+    assert 'Run pay(order="A") as it was?' in shop.asked[-1]
+    assert shop.booked == ["A"]
+
+
+def test_a_new_request_after_a_crash_tells_the_model_which_call_may_have_happened():
+    shop = Shop()
+    left = crashed(STARTED, calls=(WRITTEN, call("look")))
+    outcome = shop.agent("It may.").run("Did it work?", transcript=left)
+    in_doubt, not_run = results(outcome)
+    assert (in_doubt.content, in_doubt.refused) == (STOPPED_IN_IT, "")
+    assert (not_run.refused, shop.booked) == ("stopped", [])
+    assert isinstance(outcome.transcript[-3], User)
+
+
+def test_a_call_in_doubt_stays_in_doubt_when_a_person_quits():
+    agent = Shop().agent("I paid already.", person=Verdict("quit"))
+    stopped = agent.resume(crashed(STARTED))
+    outcome = agent.run("Go on.", transcript=stopped.transcript)
+    assert (stopped.exit, outcome.answer) == ("declined", "I paid already.")
+    [result] = results(outcome)
+    assert (result.content, result.in_doubt) == (STOPPED_IN_IT, True)
+
+
+def test_an_approval_after_a_crash_says_that_the_call_may_have_happened():
+    """It was not asked about before: a predicate may answer otherwise now."""
+    shop = Shop(takes_key=True, needs_approval=True)
+    outcome = shop.agent("Nothing.", person=False).resume(crashed(STARTED))
+    assert "may have happened" in shop.asked[0]
+    [result] = results(outcome)
+    assert result.content.endswith("It was started before and may have happened.")

@@ -1,6 +1,6 @@
 """The gate: no guarded call runs without a thought that covers it. The rule of
-`think_agent/policies/gate.py` as a table, and attacked by arbitrary scripts, against its definition
-in `tests/support/naive.py`.
+`think_agent/policies/gate.py` as a table. Arbitrary scripts attack it, and the definition in
+`tests/support/naive.py` judges them.
 """
 
 from dataclasses import replace
@@ -13,7 +13,7 @@ from tests.support import naive
 from tests.support.agents import results
 from think_agent import Agent, ScriptedModel, tool
 from think_agent.loop import CallModel, CallTool, Done, Refuse, plan
-from think_agent.messages import Assistant, Force, ToolCall, ToolResult, User
+from think_agent.messages import Assistant, Force, Started, ToolCall, ToolResult, User
 from think_agent.policies.gate import gate
 
 GUARDED = {"pay"}
@@ -21,8 +21,8 @@ POLICIES = [gate(GUARDED)]
 FREE, FORCED = CallModel(), CallModel(Force("think"))
 
 
-def made(word: str) -> ToolCall:
-    """A call by its name: `blank` and `think` are thoughts, `pay!` carries one, `pay_` a blank."""
+def call_named(word: str) -> ToolCall:
+    """A call by its name. `think` and `blank` are thoughts, `pay!` carries one, `pay_` a blank."""
     match word:
         case "think" | "blank":
             notes = "the rules hold" if word == "think" else " \n"
@@ -32,23 +32,23 @@ def made(word: str) -> ToolCall:
     return ToolCall("", word)
 
 
-def said(words: str) -> Assistant:
-    """A reply by its calls. In brackets it was malformed, with an ellipsis it was cut."""
+def reply_with(words: str) -> Assistant:
+    """A reply with these calls. In brackets it is malformed; after an ellipsis it was cut off."""
     stop = {"(": "malformed", "…": "max_tokens"}.get(words[:1], "tool_use")
-    calls = (made(word) for word in words.strip("(…)").split())
+    calls = (call_named(word) for word in words.strip("(…)").split())
     return Assistant(tool_calls=tuple(calls), stop_reason=stop)
 
 
 def played(*replies: str) -> list[User | Assistant | ToolResult]:
-    """The transcript: each call is answered as the gate has it."""
+    """The transcript of these replies. Each call has the result that the gate gives it."""
     transcript = [User("Refund ORD-001")]
     for number, words in enumerate(replies):
-        reply = said(words)
+        reply = reply_with(words)
         calls = tuple(replace(c, id=f"{number}.{i}") for i, c in enumerate(reply.tool_calls))
         transcript.append(replace(reply, tool_calls=calls))
         for call in calls:
             step = plan(transcript, POLICIES)
-            if isinstance(step, Done):  # cut; should it be answered all the same, it says nothing
+            if isinstance(step, Done):  # the reply was cut, so this result means nothing
                 transcript.append(ToolResult(call.id, call.name, "ok"))
                 continue
             assert isinstance(step, CallTool | Refuse)
@@ -62,7 +62,7 @@ def ran(transcript) -> str:
     return " ".join(r.name for r in results(transcript) if not r.refused and r.name != "think")
 
 
-TABLE = {  # replies, what of them ran
+TABLE = {  # replies: which of their calls ran
     "no thought": (["pay"], ""),
     "a thought in the reply": (["think pay"], "pay"),
     "a thought in the reply before": (["think", "pay"], "pay"),
@@ -100,29 +100,38 @@ TABLE = {  # replies, what of them ran
 
 
 @pytest.mark.parametrize(("replies", "right"), TABLE.values(), ids=TABLE)
-def test_what_runs(replies, right):
+def test_only_calls_behind_a_thought_run(replies, right):
     assert ran(played(*replies)) == right
 
 
-def test_a_thought_that_was_refused_or_failed_is_none():
+def test_a_thought_whose_result_is_an_error_covers_nothing():
     transcript = played("think", "pay")[:-1]
     assert isinstance(plan(transcript, POLICIES), CallTool)
     transcript[2] = replace(transcript[2], is_error=True)
     assert isinstance(plan(transcript, POLICIES), Refuse)
 
 
-def test_a_look_counts_whatever_came_of_it():
+def test_an_unguarded_call_counts_even_if_it_was_refused():
     transcript = played("think", "look pay")[:-1]
     for code in ("", "limit", "person", "failed"):
         transcript[-1] = replace(transcript[-1], is_error=True, refused=code)
         assert plan(transcript, POLICIES).code == "gate"
 
 
-def test_a_new_turn_owes_a_new_thought():
-    assert isinstance(plan([*played("think"), User("And?"), said("pay")], POLICIES), Refuse)
+def test_a_refused_call_uses_up_its_thought_only_if_it_was_started_before():
+    """A crash stopped it, so it may have run."""
+    transcript = played("think", "pay")
+    transcript[-1] = replace(transcript[-1], is_error=True, refused="person")
+    assert isinstance(plan([*transcript, reply_with("pay")], POLICIES), CallTool)
+    transcript.insert(-1, Started("1.0", "pay"))
+    assert isinstance(plan([*transcript, reply_with("pay")], POLICIES), Refuse)
 
 
-NEXT = {  # replies, what is asked next
+def test_a_new_turn_needs_a_new_thought():
+    assert isinstance(plan([*played("think"), User("And?"), reply_with("pay")], POLICIES), Refuse)
+
+
+NEXT = {  # replies: the next step
     "covered": (["think pay"], FREE),
     "refused": (["pay"], FORCED),
     "refused after a thought": (["think look pay"], FORCED),
@@ -141,7 +150,7 @@ def test_a_thought_is_forced_after_a_refusal(replies, right):
     assert plan(played(*replies), POLICIES) == right
 
 
-def test_three_refused_replies_in_a_row_are_enough():
+def test_after_three_refused_replies_in_a_row_the_run_gives_up():
     step = plan(played("pay", "look pay pay", "pay"), POLICIES)
     assert step == Done("gave_up", "I gave up: I acted first 3 times in a row.")
 
@@ -185,7 +194,7 @@ def test_exactly_the_covered_calls_run(script, force, streamed):
         log.append("pay")
         return len(log)
 
-    replies = iter([*map(said, script)])
+    replies = iter([*map(reply_with, script)])
     model = ScriptedModel(lambda request: next(replies, Assistant("Done.")))
     agent = Agent(model, [look, pay], force=force, max_repeats=99)
     outcome = [*agent.stream("go")][-1] if streamed else agent.run("go")

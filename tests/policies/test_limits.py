@@ -1,4 +1,4 @@
-"""Where a turn ends at the latest: each limit alone, all together, and what is said at the end."""
+"""A turn ends within its limits: each limit alone, all together, and the last reply at a limit."""
 
 from dataclasses import replace
 
@@ -27,7 +27,7 @@ def look(n: int) -> str:
 
 
 def busy(request):
-    """A model that never stops by itself: an action a turn, and words when asked for them."""
+    """A model that never stops by itself. It writes a text only if it cannot call tools."""
     if request.tool_choice == "none":
         return Assistant("What I could.", usage=HUNDRED)
     n = sum(isinstance(message, ToolResult) for message in request.messages) + 1
@@ -38,8 +38,8 @@ def agent(script=busy, **limits):
     return Agent(ScriptedModel(script), [look], force="never", **limits)
 
 
-# limit: the exit, how many model calls (the closing one included), how many actions. The clock
-# ticks once a message, and counts from the person's words on.
+# A limit: the exit, how many model calls (with the last reply), how many actions. The clock ticks
+# once a message, and counts from the person's message on.
 ALONE = [
     ({"max_model_calls": 1}, "limit", 1, 0),
     ({"max_model_calls": 5}, "limit", 5, 4),
@@ -55,7 +55,7 @@ ALONE = [
 
 
 @pytest.mark.parametrize(("limits", "exit", "calls", "actions"), ALONE)
-def test_each_limit_alone(limits, exit, calls, actions):
+def test_each_limit_ends_a_run(limits, exit, calls, actions):
     outcome = agent(**limits).run("go")
     assert (outcome.exit, outcome.model_calls, len(outcome.actions)) == (exit, calls, actions)
     assert outcome.answer == "What I could."
@@ -74,7 +74,7 @@ LIMITS = {
 
 @given(st.fixed_dictionaries({}, optional=LIMITS))
 @settings(max_examples=60)
-def test_limits_compose_and_the_smallest_wins(limits):
+def test_of_several_limits_the_smallest_ends_the_run(limits):
     def alone(**one):
         settings = {"max_repeats": 99, "prices": PRICES, "now": clock(), **one}
         return agent(**settings).run("go").model_calls
@@ -83,7 +83,7 @@ def test_limits_compose_and_the_smallest_wins(limits):
     assert together == min([alone(**{name: value}) for name, value in limits.items()] or [30])
 
 
-def test_the_closing_words_are_asked_for_with_what_was_done():
+def test_the_closing_question_says_what_was_done():
     outcome = agent(max_actions=3).run("go")
     report = ["✓ look(n=1)", "✗ look(n=2) (error: ValueError: two is too many)", "✓ look(n=3)"]
     assert outcome.report.splitlines() == report
@@ -98,7 +98,7 @@ def test_the_closing_words_are_asked_for_with_what_was_done():
     "last", [Assistant(), Assistant(" \n"), Assistant(tool_calls=(call("look", n=9),))]
 )
 @pytest.mark.parametrize("limit", [{"max_model_calls": 3}, {"max_actions": 2}, {"max_tokens": 200}])
-def test_a_model_without_closing_words_ends_by_the_limit_too(limit, last):
+def test_a_model_that_does_not_answer_the_closing_question_ends_at_the_limit(limit, last):
     mute = agent(lambda asked: last if asked.tool_choice == "none" else busy(asked), **limit)
     outcome = mute.run("go")
     assert outcome.exit == ("budget" if "max_tokens" in limit else "limit")
@@ -124,7 +124,7 @@ def test_thoughts_do_not_use_up_actions():
     assert (len(outcome.actions), len(outcome.thoughts)) == (3, 3)
 
 
-def test_a_turn_has_its_limits_to_itself():
+def test_each_turn_has_its_own_limits():
     desk = agent(max_actions=2, max_tokens=5_000)
     first = desk.run("go")
     assert len(desk.run("and again", transcript=first.transcript).actions) == 2
@@ -133,7 +133,7 @@ def test_a_turn_has_its_limits_to_itself():
 @pytest.mark.parametrize(
     "limit", [{"max_actions": 1}, {"max_model_calls": 2}, {"max_tokens": 1}, {"max_seconds": 1}]
 )
-def test_who_leaves_in_time_is_not_at_a_limit(limit):
+def test_a_model_that_signals_the_end_in_time_is_not_at_a_limit(limit):
     outcome = agent([think("x", False), "Bye."], **limit, now=clock(0.01)).run("go")
     assert (outcome.exit, kit_said(outcome)) == ("signal", [])
 
@@ -151,7 +151,8 @@ def test_waiting_for_a_person_costs_no_seconds():
     assert Limits(seconds=4).close_at_limit(step, turn).say.kind == "limit"
 
 
-def test_the_days_between_two_processes_cost_no_seconds(tmp_path):
+def test_in_a_new_process_the_seconds_begin_at_0(tmp_path):
+    """Neither those of the process before it count, nor the days in between."""
     path = tmp_path / "run.jsonl"
 
     def dies(request):
@@ -161,22 +162,33 @@ def test_the_days_between_two_processes_cost_no_seconds(tmp_path):
 
     with pytest.raises(KeyboardInterrupt):
         agent(dies, max_seconds=100, now=clock()).run("go", transcript=path)
-    later = agent([Assistant("Done.")], max_seconds=100, now=clock(day=4))
+    later = agent([call("look", n=1), "Done."], max_seconds=1, now=clock(0.01, day=4))
     outcome = later.resume(path)
     assert (outcome.exit, kit_said(outcome)) == ("silence", [])
 
 
 # Money.
 
-
-def test_the_cost_of_a_usage():
-    usage = Usage(1_000, 200, cached_tokens=400, reasoning_tokens=150)
-    assert Price(input=3, output=15).of(usage) == pytest.approx((1_000 * 3 + 200 * 15) / 1e6)
-    price = Price(input=3, output=15, cached_input=0.3)
-    assert price.of(usage) == pytest.approx((600 * 3 + 400 * 0.3 + 200 * 15) / 1e6)
+ALL_PRICES = Price(input=10, output=20, cached_input=1, written_input=12.5)
+CACHED = Usage(1_000_000, cached_tokens=400_000)
 
 
-def test_a_served_name_that_is_unknown_costs_what_was_asked_for():
+@pytest.mark.parametrize(
+    ("price", "usage", "cost"),
+    [
+        (ALL_PRICES, Usage(1_000_000), 10),
+        (ALL_PRICES, Usage(1_000_000, 100_000, reasoning_tokens=50_000), 12),
+        (ALL_PRICES, CACHED, 6.4),
+        (ALL_PRICES, Usage(1_000_000, cached_tokens=400_000, written_tokens=600_000), 7.9),
+        (ALL_PRICES, Usage(1_000, cached_tokens=2_000), 0.002),  # fresh tokens are never below 0
+        (Price(input=10, output=20), CACHED, 10),  # without a price of their own
+    ],
+)
+def test_the_cost_of_a_usage(price, usage, cost):
+    assert price.of(usage) == pytest.approx(cost)
+
+
+def test_a_model_name_without_a_price_costs_what_the_requested_model_costs():
     served = Assistant("Done.", model="a-name-of-the-host", usage=Usage(1_000_000))
     priced = agent([served], max_cost=99, prices={"script": Price(input=3, output=15)})
     outcome = priced.run("go")
@@ -184,30 +196,12 @@ def test_a_served_name_that_is_unknown_costs_what_was_asked_for():
     assert agent([served]).run("go").cost is None
 
 
-@pytest.mark.parametrize(
-    ("usage", "cost"),
-    [
-        (Usage(1_000_000), 10),
-        (Usage(1_000_000, cached_tokens=400_000), 6.4),
-        (Usage(1_000_000, cached_tokens=400_000, written_tokens=600_000), 7.9),
-        (Usage(1_000_000, 100_000), 12),
-        (
-            Usage(1_000, cached_tokens=2_000),
-            0.002,
-        ),  # counted apart: never below 0
-    ],
-)
-def test_read_and_written_tokens_have_prices_of_their_own(usage, cost):
-    price = Price(input=10, output=20, cached_input=1, written_input=12.5)
-    assert price.of(usage) == pytest.approx(cost)
-
-
-def test_money_that_cannot_be_counted_is_an_error():
+def test_a_cost_limit_without_a_price_is_an_error():
     with pytest.raises(ValueError, match="add it to prices"):
         agent(max_cost=1, prices={"another": PRICES["script"]}).run("go")
 
 
-# What is no limit.
+# Settings that are no limit.
 
 
 LIMIT_NAMES = ["max_model_calls", "max_actions", "max_tokens", "max_thoughts_in_a_row"]
@@ -217,7 +211,7 @@ LIMIT_NAMES += ["max_seconds", "max_cost", "check_timeout"]
 
 @pytest.mark.parametrize("name", LIMIT_NAMES)
 @pytest.mark.parametrize("value", [0, -1, float("nan")])
-def test_an_agent_refuses_what_is_no_limit_before_it_runs(name, value):
+def test_a_limit_that_is_not_above_0_is_refused_at_once(name, value):
     with pytest.raises(ValueError, match=f"{name}=.*: use a number above 0"):
         agent(prices=PRICES, **{name: value})
 
@@ -227,7 +221,7 @@ def test_an_agent_refuses_what_is_no_limit_before_it_runs(name, value):
 
 @given(scripts, st.integers(1, 6), st.integers(1, 4), st.integers(1, 400))
 @settings(max_examples=50)
-def test_no_script_gets_past_a_limit(script, calls, actions, tokens):
+def test_no_script_exceeds_a_limit(script, calls, actions, tokens):
     limits = {"max_model_calls": calls, "max_actions": actions, "max_tokens": tokens}
     outcome = agent(cyclic(script), **limits).run("go")
     assert outcome.model_calls <= calls

@@ -1,4 +1,4 @@
-"""How much may go wrong: failures, repeats, unreadable replies, tools that hang, being stopped."""
+"""Failures, repeats, replies that cannot be read, tools that hang, and runs that are stopped."""
 
 import asyncio
 import contextvars
@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -14,7 +15,16 @@ from tests.support.desk import said
 from tests.support.providers import run_async, run_plain
 from think_agent import Agent, ScriptedModel, tool
 from think_agent.loop import CallModel
-from think_agent.messages import Assistant, Ended, Force, Started, ToolResult, User, Verdict
+from think_agent.messages import (
+    Assistant,
+    Ended,
+    Force,
+    Started,
+    ToolCall,
+    ToolResult,
+    User,
+    Verdict,
+)
 from think_agent.policies.patience import patience
 from think_agent.testing import call, think
 from think_agent.tools import MAY_HAVE_HAPPENED
@@ -58,7 +68,7 @@ def test_failures_in_a_row_end_the_run(replies, exit, actions):
     assert (outcome.exit, len(outcome.actions)) == (exit, actions)
 
 
-def test_giving_up_comes_with_what_was_tried():
+def test_giving_up_says_what_was_tried():
     _, worked, *failed = worker(*plays(0, 1, 2, 3)).run("go").answer.splitlines()
     assert worked == "✓ work(n=0)"
     assert failed == [f"✗ work(n={n}) (error: ValueError: no {n})" for n in (1, 2, 3)]
@@ -73,7 +83,7 @@ def test_giving_up_comes_with_what_was_tried():
         ([Verdict("quit")], "declined", 3),
     ],
 )
-def test_a_person_who_is_there_is_asked_before_giving_up(answers, exit, actions):
+def test_a_person_is_asked_before_the_run_gives_up(answers, exit, actions):
     asked, given = [], iter(answers)
     person = {"approve": lambda question: asked.append(question) or next(given)}
     outcome = worker(*plays(*range(1, 9)), **person).run("go")
@@ -82,7 +92,7 @@ def test_a_person_who_is_there_is_asked_before_giving_up(answers, exit, actions)
     assert "✗ work(n=3) (error: ValueError: no 3)" in asked[0].question
 
 
-def test_fail_fast_does_not_run_the_calls_beside_the_failed_one_nor_ask_about_them():
+def test_fail_fast_neither_runs_nor_asks_about_the_calls_after_the_failed_one():
     done = []
 
     @tool(needs_approval=lambda given: given["cents"] > 1)
@@ -95,12 +105,15 @@ def test_fail_fast_does_not_run_the_calls_beside_the_failed_one_nor_ask_about_th
     outcome = worker(calls, tools=[work, pay], **fast).run("go")
     assert done == [1]
     assert outcome.exit == "gave_up"
-    told = [(m.name, m.is_error, m.refused) for m in results(outcome)]
-    assert told[:3] == [("pay", False, ""), ("work", True, ""), ("think", False, "")]
-    assert told[3:] == [("pay", True, "failed")]
+    assert [(m.name, m.is_error, m.refused) for m in results(outcome)] == [
+        ("pay", False, ""),
+        ("work", True, ""),
+        ("think", False, ""),
+        ("pay", True, "failed"),
+    ]
 
 
-def test_fail_fast_gives_up_also_where_the_model_wants_to_leave():
+def test_fail_fast_gives_up_even_if_the_model_signals_the_end():
     failing, leave = call("work", n=1), think("so", False)
     for calls in ((failing, leave), (leave, failing), (leave, failing, WORK)):
         outcome = worker(calls, "Bye.", on_tool_error="fail_fast").run("go")
@@ -112,7 +125,7 @@ def test_an_unknown_way_to_fail_is_refused():
         patience(on_tool_error="fail_slowly")
 
 
-# The same again.
+# Repeats.
 
 
 @tool
@@ -141,14 +154,28 @@ def test_repeats_are_pointed_out_and_then_stopped(replies, exit, actions, hints)
     assert all("3 times" in m.text or "5 times" in m.text for m in asked)
 
 
-def test_another_result_is_not_the_same_again():
+def test_another_result_is_no_repeat():
     pages = iter(range(9))
     poll = tool(lambda: next(pages), name="poll")
     outcome = worker(*[call("poll")] * 6, "Done.", tools=[poll]).run("go")
     assert (outcome.exit, len(outcome.actions)) == ("silence", 6)
 
 
-# Replies that no dialect could read.
+@pytest.mark.parametrize(("refused", "choice"), [("", "auto"), ("gate", Force("think"))])
+def test_resumed_after_the_hint_the_model_is_asked_with_the_same_choice(refused, choice):
+    """Also if the gate refused a call in the same reply."""
+    first, second = ToolCall("a", "work"), ToolCall("b", "work")
+    reply = Assistant(tool_calls=(first, second))
+    worked, answered = ToolResult("a", "work", "worked"), ToolResult("b", "work", "worked")
+    answered = replace(answered, refused=refused)
+    messages = [User("go"), *[reply, worked, answered] * 2]
+    desk = worker(max_repeats=2)
+    step = desk.next_step(messages)
+    assert (step.say.kind, step.tool_choice) == ("repeat", choice)
+    assert desk.next_step([*messages, step.say]) == CallModel(choice)
+
+
+# Replies that cannot be read.
 
 GARBLED = Assistant(stop_reason="malformed", mistake="Write one JSON object.", dialect="json")
 
@@ -161,20 +188,20 @@ GARBLED = Assistant(stop_reason="malformed", mistake="Write one JSON object.", d
         ([GARBLED, GARBLED, WORK, GARBLED, GARBLED, "Done."], "silence", 6, 4),  # a new row
     ],
 )
-def test_a_mistake_of_format_goes_back_to_the_model(replies, exit, calls, hints):
+def test_a_reply_that_cannot_be_read_goes_back_to_the_model(replies, exit, calls, hints):
     outcome = worker(*replies).run("go")
     assert (outcome.exit, outcome.model_calls) == (exit, calls)
     assert [m.text for m in kit_said(outcome)] == ["Write one JSON object."] * hints
 
 
-def test_the_next_try_is_under_the_same_tool_choice_resumed_or_not():
+def test_the_next_try_has_the_same_tool_choice_even_if_resumed():
     first = worker(GARBLED, WORK, "Done.", force="first")
     outcome = first.run("go")
     assert [step.tool_choice for step in outcome.turn.replies[:2]] == [Force("think")] * 2
     assert first.next_step(outcome.transcript[:3]) == CallModel(Force("think"))
 
 
-# Tools that hang. A tool of these tests waits on an event that is never set while it matters.
+# Tools that hang. They wait for an event that is set only when the test is over.
 
 
 @pytest.fixture
@@ -198,10 +225,8 @@ def hanging(never, kind, name="hang", timeout=0.05, before=lambda: None):
 
 @pytest.mark.parametrize("run", [run_plain, run_async])
 @pytest.mark.parametrize("kind", ["sync", "async"])
-def test_a_tool_that_hangs_is_an_error_result_and_the_program_goes_on(never, kind, run):
-    started = time.monotonic()
+def test_a_tool_that_hangs_gives_an_error_result(never, kind, run):
     outcome = run(worker(call("hang"), "It hangs.", tools=[hanging(never, kind)]), "go")
-    assert time.monotonic() - started < 5
     (action,) = outcome.actions
     assert action.result.is_error
     assert action.result.content == f"error: no result in time.\n{MAY_HAVE_HAPPENED}"
@@ -209,7 +234,7 @@ def test_a_tool_that_hangs_is_an_error_result_and_the_program_goes_on(never, kin
 
 
 @pytest.mark.parametrize("run", [run_plain, run_async])
-def test_a_tool_within_its_timeout_is_as_any_other(run):
+def test_a_tool_within_its_timeout_works_as_any_other(run):
     where = contextvars.ContextVar("where", default="nowhere")
     where.set("in the caller's context")
 
@@ -233,13 +258,13 @@ def test_a_tool_within_its_timeout_is_as_any_other(run):
     assert others == ["error: StopIteration", "waited"]
 
 
-# Being stopped.
+# Runs that are stopped.
 
 KINDS = [User, Assistant, Started, ToolResult, Assistant, Started]
 
 
 def stopping(stop):
-    """An agent whose second action is the end of it."""
+    """An agent that is stopped in its second action."""
     return worker(WORK, call("stop"), tools=[work, stop])
 
 
@@ -253,7 +278,7 @@ def assert_it_can_go_on(path):
 
 
 @pytest.mark.parametrize("timeout", [None, 20])
-def test_ctrl_c_in_the_middle_of_a_sync_tool(tmp_path, timeout):
+def test_a_run_can_go_on_after_ctrl_c_in_a_tool(tmp_path, timeout):
     def stop() -> str:
         os.kill(os.getpid(), signal.SIGINT)
         time.sleep(20)
@@ -266,7 +291,7 @@ def test_ctrl_c_in_the_middle_of_a_sync_tool(tmp_path, timeout):
 
 
 @pytest.mark.parametrize("kind", ["sync", "async"])
-def test_cancellation_in_the_middle_of_a_tool(tmp_path, never, kind):
+def test_a_run_can_go_on_after_a_cancellation_in_a_tool(tmp_path, never, kind):
     running = []
     cancel = lambda: running[0].call_soon_threadsafe(running[1].cancel)  # noqa: E731
     stop = hanging(never, kind, "stop", 30, cancel)
@@ -282,7 +307,7 @@ def test_cancellation_in_the_middle_of_a_tool(tmp_path, never, kind):
     assert_it_can_go_on(path)
 
 
-def test_cancellation_while_the_model_is_asked(tmp_path):
+def test_a_run_can_go_on_after_a_cancellation_in_a_model_call(tmp_path):
     class Slow(ScriptedModel):
         async def acomplete(self, request):
             if len(request.messages) > 1:
@@ -297,7 +322,7 @@ def test_cancellation_while_the_model_is_asked(tmp_path):
     assert [type(m) for m in outcome.transcript] == [*KINDS[:4], Assistant, Ended]
 
 
-# To read again is no repeat, when something else was done since.
+# To read again after another action is no repeat.
 
 
 def reads(*names):
@@ -328,5 +353,5 @@ def reads(*names):
 )
 def test_reading_again_after_another_action_is_no_repeat(names, pointed_out):
     outcome = reads(*names)
-    asked = [m for m in outcome.transcript if isinstance(m, User) and m.kind == "repeat"]
-    assert (len(asked), outcome.exit) == (pointed_out, "silence")
+    asked = [message.kind for message in kit_said(outcome)]
+    assert (asked, outcome.exit) == (["repeat"] * pointed_out, "silence")

@@ -57,14 +57,14 @@ FORCING = {
 
 
 @pytest.mark.parametrize(("transcript", "first", "always"), FORCING.values(), ids=FORCING.keys())
-def test_forcing(transcript, first, always):
+def test_force_first_and_force_always_change_the_tool_choice(transcript, first, always):
     assert plan(transcript, [force("first")]) == first
     assert plan(transcript, [force("always")]) == always
     assert plan(transcript, [force("never")]) == next_step(transcript)
 
 
 @pytest.mark.parametrize("when", ["Always", "", None, True])
-def test_an_unknown_forcing_is_refused(when):
+def test_an_unknown_value_of_force_is_refused(when):
     with pytest.raises(ValueError, match="use 'never', 'first' or 'always'"):
         force(when)
 
@@ -74,7 +74,7 @@ def pay(n: int) -> str:
     return f"paid {n}"
 
 
-def test_a_choice_that_was_ignored_twice_is_not_asked_any_more():
+def test_a_tool_choice_that_was_ignored_twice_is_not_sent_again():
     acts = Agent(ScriptedModel(lambda request: turn(call("pay", n=1))[0]), [pay], force="always")
     asked = [reply.tool_choice for reply in acts.run("go").turn.replies]
     assert asked[:4] == [Force("think"), Force("think"), "auto", "auto"]
@@ -95,7 +95,7 @@ def limited(limit, *transcript):
     return plan(transcript, [Limits(model_calls=limit).close_at_limit])
 
 
-def test_the_last_call_is_announced_where_it_is_not_final_anyway_and_then_the_turn_is_over():
+def test_at_a_limit_the_model_is_asked_for_its_last_reply_and_then_the_turn_is_over():
     closing = [*ACTED, limited(2, *ACTED).say]
     assert closing[-1].kind == "limit"
     assert limited(2, *closing) == CallModel("none")  # resumed after the words
@@ -106,7 +106,7 @@ def test_the_last_call_is_announced_where_it_is_not_final_anyway_and_then_the_tu
     assert limited(2, *LEFT, Assistant()) == Done("empty")
 
 
-def test_policies_keep_nothing():
+def test_policies_have_no_state():
     """The same policy object serves any number of runs, in any order."""
     policies = [force("always"), Limits(model_calls=3).close_at_limit]
     for paths in itertools.permutations([[ASK], ACTED, THOUGHT_OF, LEFT]):

@@ -21,13 +21,13 @@ ASKED = Assistant("I will cancel ABC123. Would you like to proceed?")
         ([Assistant("Anything else?"), User("Yes, bye."), Assistant("Bye.")], False),
     ],
 )
-def test_what_was_confirmed_is_open_until_a_write_is_called(messages, is_open):
+def test_a_confirmed_action_is_open_until_a_write_is_called(messages, is_open):
     turn = Turn.of([User("Cancel it."), *messages])
     assert (confirmed_and_never_called(turn) is not None) == is_open
 
 
 @needs_traces
-def test_words_alone_find_few_of_the_recorded_failures():
+def test_text_alone_finds_few_of_the_recorded_failures():
     runs = list(found())
     assert [run.number for run in runs] == [24, 33, 159, 167, 196]
     assert [run.number for run in runs if run.is_right] == [24, 167]

@@ -1,5 +1,5 @@
-"""Silence is confirmed: each case of a model that stops although its last thought said to go on, in
-each of the ways a run can go (`think_agent/policies/silence.py`).
+"""If the last thought said "more to do" but the model stops, it is asked once: are you done? Each
+case is run in every way, and resumed after every message (`think_agent/policies/silence.py`).
 """
 
 import pydantic
@@ -10,7 +10,7 @@ from tests.support.providers import WAYS
 from think_agent import Assistant, tool
 from think_agent.testing import call, think
 
-ON, OFF = think("Two orders, one at a time."), think("All done.", False)
+MORE, END = think("Two orders, one at a time."), think("All done.", False)
 PROMISE = "Got ORD-001. Now let me look up ORD-002."
 JSON = '{"amount": "89"}'
 LOOK = call("look", order="ORD-002")
@@ -35,42 +35,42 @@ def confirming(replies, **settings):
 
 
 CASES = {  # a script and settings: the exit, the answer, the model calls, whether it was asked
-    "confirmed": ([ON, PROMISE, OFF], {}, "silence", PROMISE, 3, True),
-    "it goes on": ([ON, PROMISE, LOOK, OFF, "Both."], {}, "signal", "Both.", 5, True),
-    "it goes on with thoughts": ([ON, PROMISE, ON, OFF, "Both."], {}, "signal", "Both.", 5, True),
-    "thought and call at once": ([ON, PROMISE, (OFF, LOOK), "B"], {}, "signal", "B", 4, True),
-    "text again": ([ON, PROMISE, "Which order?"], {}, "silence", "Which order?", 3, True),
-    "nothing": ([ON, PROMISE, ""], {}, "silence", PROMISE, 3, True),
-    "once a turn": ([ON, PROMISE, LOOK, ON, PROMISE], {}, "silence", PROMISE, 5, True),
-    "accept": ([ON, PROMISE], {"silence": "accept"}, "silence", PROMISE, 2, False),
+    "confirmed": ([MORE, PROMISE, END], {}, "silence", PROMISE, 3, True),
+    "it goes on": ([MORE, PROMISE, LOOK, END, "Both."], {}, "signal", "Both.", 5, True),
+    "it thinks again": ([MORE, PROMISE, MORE, END, "Both."], {}, "signal", "Both.", 5, True),
+    "thought and call at once": ([MORE, PROMISE, (END, LOOK), "B"], {}, "signal", "B", 4, True),
+    "text again": ([MORE, PROMISE, "Which order?"], {}, "silence", "Which order?", 3, True),
+    "nothing": ([MORE, PROMISE, ""], {}, "silence", PROMISE, 3, True),
+    "once a turn": ([MORE, PROMISE, LOOK, MORE, PROMISE], {}, "silence", PROMISE, 5, True),
+    "accept": ([MORE, PROMISE], {"silence": "accept"}, "silence", PROMISE, 2, False),
     "no thought": ([LOOK, "Found."], {}, "silence", "Found.", 2, False),
     "a blank flag": ([think("Hm", ""), "Found."], {}, "silence", "Found.", 2, False),
-    "it said false": ([OFF, "Found."], {}, "signal", "Found.", 2, False),
-    "without a flag": ([OFF, "", "Found."], {}, "signal", "Found.", 3, False),
-    "forced always": ([ON, PROMISE], {"force": "always"}, "silence", PROMISE, 2, False),
-    "no call left": ([ON, PROMISE], {"max_model_calls": 3}, "limit", PROMISE, 2, False),
-    "after a nudge": ([ON, "", PROMISE], {}, "silence", PROMISE, 3, False),
-    "after a format question": ([GARBLED, ON, PROMISE, OFF], {}, "silence", PROMISE, 4, True),
-    "a dialect": ([ON, IN_JSON], {}, "silence", PROMISE, 2, False),
-    "typed": ([ON, PROMISE, OFF, JSON], {"answer": Answer}, "silence", JSON, 4, True),
-    "commentary": ([SAYS, OFF], {}, "silence", SAYS.commentary, 2, True),
-    "its provider says not done": ([PART, OFF], {}, "silence", PART.text, 2, True),
+    "it said false": ([END, "Found."], {}, "signal", "Found.", 2, False),
+    "without a flag": ([END, "", "Found."], {}, "signal", "Found.", 3, False),
+    "forced always": ([MORE, PROMISE], {"force": "always"}, "silence", PROMISE, 2, False),
+    "no call left": ([MORE, PROMISE], {"max_model_calls": 3}, "limit", PROMISE, 2, False),
+    "after a nudge": ([MORE, "", PROMISE], {}, "silence", PROMISE, 3, False),
+    "after a format question": ([GARBLED, MORE, PROMISE, END], {}, "silence", PROMISE, 4, True),
+    "a dialect": ([MORE, IN_JSON], {}, "silence", PROMISE, 2, False),
+    "typed": ([MORE, PROMISE, END, JSON], {"answer": Answer}, "silence", JSON, 4, True),
+    "commentary": ([SAYS, END], {}, "silence", SAYS.commentary, 2, True),
+    "its provider says not done": ([PART, END], {}, "silence", PART.text, 2, True),
     "it says so, and goes on": ([PART, LOOK, "Both."], {}, "silence", "Both.", 3, True),
     "commentary, accepted": ([SAYS], {"silence": "accept"}, "silence", SAYS.commentary, 1, False),
     "commentary, no think tool": ([SAYS, "Hi."], {"think": None}, "silence", "Hi.", 2, True),
 }  # fmt: skip
 
 
-def came(outcome):
+def summary(outcome):
     asked = any(m.kind == "silence" for m in kit_said(outcome))
     return outcome.exit, outcome.answer, outcome.model_calls, asked
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_case(case):
+def test_silence_is_confirmed_only_if_there_is_more_to_do(case):
     replies, settings, *expected = CASES[case]
     whole = confirming(replies, **settings).run("go")
-    assert came(whole) == tuple(expected)
+    assert summary(whole) == tuple(expected)
     for way in WAYS:
         assert way(confirming(replies, **settings), "go") == whole
     for end in range(1, len(whole.transcript) + 1):  # a crash at any point

@@ -57,7 +57,7 @@ def test_the_gate_judges_first():
 
 
 @pytest.mark.parametrize(("person", "ran"), [(True, ["pay"]), (False, [])])
-def test_where_a_person_is_there_the_person_is_asked_once(person, ran):
+def test_a_person_is_asked_once_if_there_is_one(person, ran):
     desk = Desk()
     desk.run((think("It is due."), PAY), "So.", person=person)
     assert (desk.ran, len(desk.asked)) == (ran, 1)
@@ -71,26 +71,26 @@ def test_one_yes_covers_text_and_approval():
     assert (desk.ran, len(desk.asked)) == (["pay"], 1)
 
 
-def test_a_thought_in_text_is_a_thought_and_may_signal():
+def test_a_thought_in_text_counts_and_may_signal():
     leaves = replace(think("All is paid.", should_continue=False), recovered=True)
     outcome = Desk().run(leaves, "Paid.")
     assert (outcome.exit, outcome.thoughts) == ("signal", ("All is paid.",))
 
 
-def test_three_refusals_in_a_row_end_the_run_and_name_the_way_out():
+def test_three_refusals_in_a_row_end_the_run_and_name_json():
     desk = Desk()
     outcome = desk.run(*[(think("It is due."), PAY)] * 5)
     assert (outcome.exit, outcome.model_calls, desk.ran) == ("gave_up", 3, [])
     assert 'in_dialect(model, "json")' in outcome.answer
 
 
-def test_a_call_that_is_made_in_between_begins_the_count_anew():
+def test_a_proper_call_in_between_starts_the_count_again():
     in_text = think("It is due."), PAY
     outcome = Desk().run(*[in_text] * 2, call("look", order="A"), *[in_text] * 2, "Open.")
     assert outcome.exit == "silence"
 
 
-def test_a_tool_that_is_not_there_is_refused_like_one_that_changes_something():
+def test_an_unknown_tool_is_refused_like_one_that_changes_something():
     unknown = replace(call("fly"), recovered=True)
     outcome = Desk().run(Assistant(tool_calls=(unknown,)), "Open.")
     [refused] = results(outcome, "fly")

@@ -1,4 +1,4 @@
-"""An agent on a script in one line, and what there is to look at in its transcript."""
+"""An agent on a script in one line, and parts of its transcript."""
 
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
@@ -10,37 +10,37 @@ from think_agent.messages import Assistant, Message, ToolResult, User
 from think_agent.scripted import Reply
 
 NOTHING = ["", " \n", "...", "\u200b", "\u00ad", "\u2800", "\0", "\U000e0041"]
-"""Texts of a thought that says nothing."""
+"""Blank thoughts: texts without a letter or a number that can be seen."""
 
 
 def by_place(*replies: Reply) -> Callable[[Request], Assistant]:
     """The script as a function of the request, so that another process can go on with it."""
 
     def reply(request: Request) -> Assistant:
-        said = sum(isinstance(message, Assistant) for message in request.messages)
-        return ScriptedModel(replies[said:]).complete(request)
+        place = sum(isinstance(message, Assistant) for message in request.messages)
+        return ScriptedModel(replies[place:]).complete(request)
 
     return reply
 
 
 def agent(*replies: Reply, tools: Iterable[Tool] = (), **settings: Any) -> Agent:
-    """An agent that is not forced to think, and whose silence is the end."""
+    """An agent that is not forced to think. If it calls no tool, the turn is over."""
     settings = {"force": "never", "silence": "accept", **settings}
     return Agent(ScriptedModel(by_place(*replies)), tools, **settings)
 
 
 def results(outcome: Outcome | Iterable[Message], name: str = "") -> list[ToolResult]:
-    """The results, of one tool where it is named."""
+    """The results, or only those of the tool `name`."""
     messages = outcome.transcript if isinstance(outcome, Outcome) else outcome
     return [m for m in messages if isinstance(m, ToolResult) and name in ("", m.name)]
 
 
 def clock(seconds: float = 1, day: int = 1) -> Callable[[], str]:
-    """A clock that is so much later whenever it is looked at."""
+    """A clock that goes on by so many seconds each time it is read."""
     start, ticks = datetime(2026, 3, day, 12, tzinfo=UTC), count()
     return lambda: (start + timedelta(seconds=seconds * next(ticks))).isoformat()
 
 
 def kit_said(outcome: Outcome) -> list[User]:
-    """What the kit said in the user's role."""
+    """The messages that the kit wrote in the user's role."""
     return [m for m in outcome.transcript if isinstance(m, User) and m.kind != "person"]

@@ -1,5 +1,5 @@
-"""An agent that never ends by itself, with all limits set and guarded tools: what is measured, and
-what is counted, when one asks whether a step grows dear.
+"""An agent that never ends by itself, with all limits set and guarded tools. Tests and benchmarks
+use it to see whether the cost of a step grows.
 """
 
 from collections.abc import Callable, Iterator
@@ -47,7 +47,7 @@ def by_turns(n: int) -> tuple[ToolCall, ...]:
 
 
 def busy_agent(plays: Callable[[int], tuple[ToolCall, ...]] = mixed, **settings: Any) -> Agent:
-    """It plays its replies by their numbers, for ever."""
+    """An agent whose model makes the calls `plays(1)`, `plays(2)` and so on, without end."""
     numbers = count(1)
 
     def reply(request: Request) -> Assistant:
@@ -58,7 +58,7 @@ def busy_agent(plays: Callable[[int], tuple[ToolCall, ...]] = mixed, **settings:
 
 
 def replied(events: Iterator[object], times: int) -> list[Message]:
-    """Goes on by so many replies; the messages that there were."""
+    """Go on until so many replies came. Returns the messages on the way."""
     messages: list[Message] = []
     while times:
         event = next(events)
@@ -69,7 +69,7 @@ def replied(events: Iterator[object], times: int) -> list[Message]:
 
 
 def written(path: Path, turns: int) -> int:
-    """Write a file of so many turns; its messages."""
+    """Write a file of so many turns. Returns the number of its messages."""
     agent = busy_agent()
     with closing(Transcript(path, agent.made_of(), now=agent.now())) as file:
         for number in range(turns):

@@ -1,5 +1,5 @@
-"""The commands of the project as a user runs them: in a process of their own, without the settings
-of whoever runs the tests, and with no Ollama to be found.
+"""The commands of the project as a user runs them: in their own process, without the environment
+settings of the person who runs the tests, and without Ollama.
 """
 
 import fcntl
@@ -41,7 +41,7 @@ def run(*words: str, stdin: str = "", **env: str) -> Completed:
 
 
 def run_here(module: str, *words: str, stdin: str = "", **env: str) -> Completed:
-    """`python -m MODULE WORDS`, in this process: streams and exit code, ten times as fast."""
+    """`python -m MODULE WORDS` in this process, which is ten times as fast."""
     out, err, on_sigterm = io.StringIO(), io.StringIO(), signal.getsignal(signal.SIGTERM)
     with (
         patch.dict(os.environ, environment(**env), clear=True),
@@ -69,9 +69,9 @@ def in_a_terminal(
     seconds: float = 20,
     keys: Sequence[tuple[str, str] | str] = (),
 ) -> tuple[str, int, float]:
-    """`python WORDS` in a pty of 60 columns; the screen, the exit code and the seconds since the
-    last key. Each of `keys` is typed once some text has come since the one before: (text, key), or
-    a line for the prompt.
+    """`python WORDS` in a pty of 60 columns. Returns the screen, the exit code and the seconds
+    since the last key. Each of `keys` is `(text, key)`: the key is typed when the text has come
+    since the key before. Or it is a line for the prompt.
     """
     keys = [("\n> ", key + "\r") if isinstance(key, str) else key for key in keys]
     keys = [*keys, *([(interrupt_after, CTRL_C)] if interrupt_after else [])]

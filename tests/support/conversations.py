@@ -1,4 +1,4 @@
-"""Conversations as other programs keep them: each call is answered, in order."""
+"""Conversations as other programs keep them: each call has its result, in order."""
 
 from hypothesis import strategies as st
 
@@ -13,7 +13,7 @@ words = word.map("={}".format)
 
 @st.composite
 def conversations(draw):
-    """Turns of a person's words, replies that call, a result for each call, and an answer."""
+    """Turns: a person's message, replies with calls, a result for each call, and an answer."""
     messages = []
     for turn in range(draw(st.integers(1, 3))):
         messages.append(User(draw(words)))

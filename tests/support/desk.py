@@ -1,10 +1,9 @@
-"""The refund desk in a process of its own, killed at a point of one's choice and taken up again.
+"""The refund desk in its own process, killed at any point and resumed.
 
 Everything is real: the process, SIGKILL, the transcript file, the SQLite file. Only the model is
-the stand-in. Points are counted: one before and after each model call, one after each message is
-in the file, inside the tools one before each statement of SQLite (BEGIN, INSERT, COMMIT), and one
-when a tool has done its work and its result is not in the file yet. A run is killed at the point of
-a number.
+scripted. The points are numbered: before and after each model call, after each message is in the
+file, before each SQLite statement of a tool (BEGIN, INSERT, COMMIT), and after a tool has done its
+work but before its result is in the file.
 """
 
 import os
@@ -31,7 +30,7 @@ Point = Callable[[str], None]
 
 
 def work(folder: Path, text: str, point: Point) -> Outcome:
-    """Begin the run of this folder, or go on with it."""
+    """Begin or resume the run of this folder."""
     path = folder / "run.jsonl"
     shop = Shop(str(folder / "shop.db"), today=TODAY)
     shop._db.set_trace_callback(lambda statement: point(statement.split()[0]))
@@ -58,7 +57,7 @@ def work(folder: Path, text: str, point: Point) -> Outcome:
 
 
 def watched(tool: Tool, point: Point) -> Tool:
-    """The tool, with a point behind its work."""
+    """The tool, with a point after its work."""
 
     def function(**arguments: Any) -> Any:
         result = tool(**arguments)
@@ -75,7 +74,7 @@ def said(path: Path) -> list[Message]:
 
 
 def each_started_once(messages: list[Message]) -> list[Message]:
-    """The messages without the second Started of a call that was begun twice."""
+    """The messages without the second Started of a call that was started twice."""
     return [
         message
         for before, message in zip([None, *messages], messages, strict=False)
@@ -91,7 +90,7 @@ def points(folder: Path, text: str) -> list[str]:
 
 
 def die_at(folder: Path, text: str, number: int) -> None:
-    """Work, and be killed at the point of this number. The body of a process."""
+    """Work, and be killed at the point with this number. A process runs this."""
     passed = 0
 
     def point(name: str) -> None:
@@ -104,7 +103,7 @@ def die_at(folder: Path, text: str, number: int) -> None:
 
 
 def killed(folder: Path, text: str, number: int) -> bool:
-    """Work in a fresh process that is killed at a point; False when it ended before."""
+    """Work in a fresh process that is killed at a point. False if it ended before that."""
     process = PROCESSES.Process(target=die_at, args=(folder, text, number))
     process.start()
     process.join()

@@ -1,5 +1,5 @@
-"""A shop behind HTTP whose answers may come too late: it has booked, but the tool's client gave up.
-The refund desk is worked by a model that then makes the same call again.
+"""A shop behind HTTP whose answers may come too late: it has booked, but the client gave up. Then
+the model of the refund desk makes the same call again.
 """
 
 import json
@@ -28,11 +28,11 @@ class LateShop:
         self.shop = Shop()
         self.is_late = is_late
         self.late_answers = 0
-        self.keys: dict[str, set[str]] = {}  # that came with the bookings of an order
+        self.keys: dict[str, set[str]] = {}  # of each order
         self.url = ""
 
     def book(self, decision: dict[str, str]) -> tuple[int, object]:
-        """A status, and what is answered."""
+        """The HTTP status and the content of the answer."""
         if "idempotency_key" in decision:
             self.keys.setdefault(decision["order_id"], set()).add(decision["idempotency_key"])
         try:
@@ -41,14 +41,14 @@ class LateShop:
             return 409, str(error)
 
     def send(self, decision: dict[str, str]) -> Any:
-        """What the shop's client does: a timeout is an exception of the HTTP library."""
+        """The shop's client. A timeout is an exception of the HTTP library."""
         answer = httpx.post(self.url, json=decision, timeout=PATIENCE)
         if answer.status_code == 409:
             return f"error: {answer.json()}"
         return answer.json()
 
     def tools(self, *, with_key: bool) -> list[Tool]:
-        """The shop's tools; the one that books does so over HTTP, with or without a key."""
+        """The shop's tools. The one that books uses HTTP, with or without a key."""
 
         def process_refund(order_id: str, decision: str, reason: str) -> Any:
             """Record the decision on one order."""
@@ -76,8 +76,8 @@ class LateShop:
         return sum(decision.order_id == order for decision in self.shop.decisions())
 
     def is_missing(self, question: AskHuman) -> bool:
-        """What a person answers who looks into the books before a call is repeated, and who lets
-        the desk go on when much has failed.
+        """The answer of a person, who looks into the books before a call is repeated. After many
+        failures the person lets the desk go on.
         """
         if question.call is None:
             return True
@@ -119,7 +119,7 @@ def late_shop(is_late: Callable[[], bool]) -> Iterator[LateShop]:
 
 
 def insistent(request: Request) -> Assistant:
-    """The stand-in, but for calls in doubt, which it makes again as if they had not been made."""
+    """The offline model, but it repeats a call in doubt as if it had not been made."""
     messages = [
         message
         for message in request.messages

@@ -1,5 +1,5 @@
-"""The facts of a turn by their definitions, read out of the list again for each: the slow oracle
-that `Turn` is held against. It shares no code with `turn.py`, and keeps nothing between two facts.
+"""The facts of a turn by their definitions: the slow oracle for `Turn`. Each fact is read from the
+list again. No code is shared with `turn.py`, and nothing is kept between two facts.
 
 Rule 1: a result answers the first call of its id that is still open in the last reply before it,
         and a call happened when it was answered.
@@ -103,7 +103,7 @@ def signal(call: ToolCall) -> bool | None:
 
 
 def says(message: Message, *kinds: str) -> bool:
-    """Is it said in the user's role, as one of these kinds?"""
+    """Is it a message in the user's role, of one of these kinds?"""
     return isinstance(message, User) and message.kind in kinds
 
 
@@ -119,9 +119,7 @@ def replies(turn: Sequence[Message]) -> list[Assistant]:
 
 
 def matched(turn: Sequence[Message]) -> tuple[list[Answered], list[ToolCall]]:
-    """The calls that were answered, in the order in which they were; the open ones of the last
-    reply.
-    """
+    """The calls with results, in the order of the results, and the open calls of the last reply."""
     found: list[Answered] = []
     waiting: list[ToolCall] = []
     for place, message in enumerate(turn):
@@ -156,7 +154,7 @@ def closings(turn: Sequence[Message]) -> list[str | None]:
     """Before each message, and at the end: why the reply that follows has to be the last one."""
     done = {item.place: item for item in answered(turn)}
     found: list[str | None] = [None]
-    closed: str | None = None  # the last reply, by what
+    closed: str | None = None  # why the last reply had to be the last one
     for place, message in enumerate(turn):
         reason = found[-1]
         if isinstance(message, Assistant):
@@ -185,7 +183,7 @@ def signals_the_end(turn: Sequence[Message], last: Answered) -> bool:
 
 
 def notes(turn: Sequence[Message]) -> list[Started | Verdict]:
-    """What was noted about the call that is next, since something else was."""
+    """The notes about the next call, since the last result or reply."""
     open_calls = waiting(turn)
     done = [item.place for item in answered(turn)]
     since = max([last_reply_at(turn), *done])
@@ -196,8 +194,8 @@ def notes(turn: Sequence[Message]) -> list[Started | Verdict]:
 
 
 def decided(turn: Sequence[Message], call: ToolCall) -> tuple[str, str]:
-    """The call that is next as a value: with what a person put in last before it was started, or
-    has put in since.
+    """The next call as a value, with the arguments that a person put in: the last ones before it
+    was started, or later ones.
     """
     arguments = bare(call)
     started = False
@@ -261,7 +259,7 @@ def covering(
 
 
 def may_have_run(turn: Sequence[Message], item: Answered) -> bool:
-    """An action that ran, or that was started, whatever was said of it then."""
+    """Did this action run, or was it at least started?"""
     started = any(isinstance(note, Started) for note in notes(turn[: item.place]))
     return item.ran or (not item.thinks and started)
 
@@ -301,8 +299,8 @@ def stamp(message: Message) -> float | None:
 
 
 def times(turn: Sequence[Message]) -> list[tuple[float, float]]:
-    """When each stamped message was there, and the seconds worked until then:
-    waiting for a person is no work, and what a clock steps back is not counted.
+    """The time of each message with a time stamp, and the seconds of work until then. Waiting for a
+    person is no work. If the clock steps back, that is not counted.
     """
     stamped = [(at, isinstance(m, Verdict)) for m in turn if (at := stamp(m)) is not None]
     worked = [0.0]
@@ -348,7 +346,7 @@ def told_missing(turn: Sequence[Message]) -> bool:
 
 
 def answer(turn: Sequence[Message]) -> str:
-    """Of a turn that has ended: what its end says, or else the last reply."""
+    """The answer of a turn that has ended: that of its end, or else the last reply."""
     if turn and isinstance(turn[-1], Ended) and turn[-1].answer:
         return turn[-1].answer
     texts = [one.text or one.commentary for one in replies(turn)[-1:]]
@@ -365,7 +363,7 @@ def pointed_out(turn: Sequence[Message]) -> dict[tuple[str, str, str], int]:
 
 
 def questions_before(turn: Sequence[Message], reply_at: int) -> list[str]:
-    """The kinds of what the kit asked between the reply at this place and the one before it."""
+    """The kinds of the kit's questions between the reply at this place and the one before it."""
     since = since_last(turn[:reply_at], Assistant)
     if not replies(turn[:reply_at]):
         return []
@@ -386,7 +384,7 @@ def facts(messages: Sequence[Message]) -> dict[str, Any]:
     noted = notes(turn)
     signed_at = [i for i, m in enumerate(messages) if isinstance(m, Assistant) and m.signed]
     signed = 0
-    if signed_at:  # what stands before the first person's message is of a turn, too
+    if signed_at:  # messages before the first person's message are a turn, too
         signed = max(1, sum(says(m, "person") for m in messages[: signed_at[0]]))
     checked = checks_since(turn)
     worked = times(turn)
@@ -458,8 +456,8 @@ def facts(messages: Sequence[Message]) -> dict[str, Any]:
 def behind(
     messages: Sequence[Message], call: ToolCall, guarded: Set[str] | None = None
 ) -> tuple[str, str] | None:
-    """The thought behind a call that waits, as a call of one of the guarded tools where these are
-    given: then nothing that it has not read may stand before it in its own reply.
+    """The thought that covers a call without a result. If `guarded` is given, no unguarded tool may
+    be called before it in the same reply.
     """
     turn = split(messages)[-1]
     at, done = last_reply_at(turn), answered(turn)

@@ -1,7 +1,7 @@
-"""A model whose text arrives in pieces, and what the four ways to ask make of it."""
+"""A model whose text arrives in pieces, and the four ways to ask it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import Any
 
 from think_agent import Assistant, Delta, Model, Request, ScriptedModel
@@ -28,7 +28,7 @@ class InPieces(ScriptedModel):
 
 
 def four_ways(model: Model, request: Request) -> tuple[Assistant, list[Any]]:
-    """The reply and its Deltas, which have to be the same however it is asked for."""
+    """The reply and its Deltas. They have to be the same in all four ways."""
 
     async def streamed() -> list[Delta | Assistant]:
         return [event async for event in model.astream(request)]
@@ -40,6 +40,6 @@ def four_ways(model: Model, request: Request) -> tuple[Assistant, list[Any]]:
     return reply, deltas
 
 
-def told(deltas: Sequence[Delta], kind: str) -> str:
+def told(events: Iterable[object], kind: str) -> str:
     """The text of all Deltas of a kind."""
-    return "".join(delta.text for delta in deltas if delta.kind == kind)
+    return "".join(e.text for e in events if isinstance(e, Delta) and e.kind == kind)

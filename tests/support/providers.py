@@ -25,7 +25,7 @@ SPEAKS: dict[str, tuple[Callable[[], Protocol], str, dict[str, str]]] = {
     "openai-chat": (Chat, "openai:local", {"api_key": KEY, "api": "chat"}),
     "gemini": (GeminiProtocol, "gemini", {"api_key": KEY}),
 }
-VARIABLES = {  # those that may hold the key, the one that errors name last
+VARIABLES = {  # that may hold the key; errors name the last one
     "anthropic": ("ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_API_KEY"),
     "openai-chat": ("OPENAI_API_KEY",),
     "openai-responses": ("OPENAI_API_KEY",),
@@ -61,7 +61,7 @@ streamed_ways = pytest.mark.parametrize("way", ["streamed", "async streamed"])
 
 
 def says(*replies: Assistant | str) -> Brain:
-    """A brain that says these in turn, and the last one for ever."""
+    """A brain that gives these replies in turn, and the last one again and again."""
     left = [Assistant(reply) if isinstance(reply, str) else reply for reply in replies]
     return lambda request: left.pop(0) if len(left) > 1 else left[0]
 
@@ -83,7 +83,7 @@ def talking(
 
 
 def failure(model: Model, way: str = "plain", request: Request = HELLO) -> ModelError:
-    """The error that comes of asking: one line, not too long, without a key."""
+    """The error of a request. It is one line, not too long, and without a key."""
     with pytest.raises(ModelError) as caught:
         ASK[way](model, request)
     said = str(caught.value)

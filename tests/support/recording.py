@@ -1,4 +1,4 @@
-"""What the kit sent at one point in time, kept in files.
+"""Recorded request bodies, kept in files.
 
     tests/data/recorded/bodies/PROTOCOL-DIALECT.json   the request bodies of one talk, one a line
 
@@ -48,12 +48,12 @@ MODELS = {"ollama": "qwen2.5:7b", "openai-responses": "gpt-5.6-luna", "gemini": 
 
 
 def musing(request: Request) -> Assistant:
-    """The stand-in, with native reasoning: it has to be handed back as it came."""
+    """The offline model, with native reasoning, which has to be sent back unchanged."""
     return replace(offline.reply(request), thinking="Let me see.")
 
 
 def hurried(request: Request) -> Assistant:
-    """The stand-in as a model that decides without a thought until it is asked to think."""
+    """The offline model, but it decides without a thought until it is asked to think."""
     tried = [message for message in request.messages if not _asks_to_think(message)]
     heard = replace(request, messages=tried)  # what was refused is still to be done
     if _asks_to_think(request.messages[-1]):
@@ -72,7 +72,7 @@ def _asks_to_think(message: Message) -> bool:
 
 
 def changed_by_ada(question: AskHuman) -> Verdict:
-    """A person who has a refund over the limit passed on."""
+    """A person who passes on a refund over the limit."""
     assert question.call
     assert isinstance(question.call.arguments, dict)
     arguments = {**question.call.arguments, "decision": "escalate"}
@@ -90,7 +90,7 @@ TALK = (  # together: history, every tool choice, several calls a reply, the gat
 
 def talked(protocol: str, dialect: str, way: str) -> list[str]:
     """The request bodies of the talk as lines of JSON, in the order in which the server got them.
-    Asserts that the talk went well: a server that refused it would see bodies, too.
+    Asserts that the talk went well: a server that refuses a body gets one, too.
     """
     shop = Shop(today=TODAY, manager=True)
     transcript: Sequence[Message] = ()
@@ -114,7 +114,7 @@ def recorded_model(protocol: str, server: ProviderServer) -> Model:
 
 
 def spoken(model: Model, dialect: str) -> Model:
-    """`model` in a dialect, with several calls in one reply wherever there can be."""
+    """`model` in a dialect, with several calls in one reply if the dialect can."""
     if dialect == "json":
         return json_plan(model, several=True)
     return react(model) if dialect == "react" else model
@@ -126,8 +126,8 @@ def line(value: Any) -> str:
 
 
 def written_bodies(plain: Sequence[str], streamed: Sequence[str]) -> str:
-    """The file of a talk: of each plain body what is new since the body before it, of each streamed
-    one what is different from the plain one. So a change of a prompt or a schema is one line.
+    """The file of a talk. Each plain body is written as its difference from the body before it,
+    each streamed one as its difference from the plain one. So a change of a prompt is one line.
     """
     parts = {
         "plain": [difference(*pair) for pair in zip(["{}", *plain], plain, strict=False)],
@@ -138,8 +138,8 @@ def written_bodies(plain: Sequence[str], streamed: Sequence[str]) -> str:
 
 
 def difference(before: str, after: str) -> Json:
-    """What makes `after` of `before`: each key with another value, whole, and under `keys` the
-    order of all, where that is another.
+    """The difference: each key whose value has changed, and under `keys` the order of all keys if
+    that has changed.
     """
     old, new = json.loads(before), json.loads(after)
     changed = {key: new[key] for key in new if key not in old or line(new[key]) != line(old[key])}

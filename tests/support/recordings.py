@@ -1,6 +1,4 @@
-"""The recorded exchanges with the real providers, where the folder is there; without it those tests
-are skipped.
-"""
+"""Recorded exchanges with the real providers. Without their folder these tests are skipped."""
 
 import json
 from pathlib import Path
@@ -28,9 +26,7 @@ def load(provider: str, case: str) -> dict[str, Any]:
 
 
 def replayed(provider: str, case: str) -> Reply:
-    """The recorded response once more, piece by piece where it came so, with a word that there is
-    no use in asking again.
-    """
+    """The recorded response, in pieces if it was streamed. A header says not to retry."""
     response = load(provider, case)["response"]
     headers = {**response["headers"], "x-should-retry": "false"}
     kind = headers.pop("content-type")

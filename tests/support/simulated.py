@@ -1,12 +1,12 @@
-"""Models whose effects are known, for the evaluation to find: brains for the servers of
-`tests/servers`.
+"""Models whose effects are known, so that the evaluation has to find them. They are brains for the
+servers of `tests/servers`.
 
 Rule 1: what such a model does in a case is drawn once, when its first request comes. Its rate
         depends on what that request has: the think tool, the advice on thinking.
 Rule 2: a case comes with its right decisions, so there are only cases in which a model can be
         right and can be wrong.
 
-It is a suite, too: the refund desk without its floors, which would take as long as a setting.
+This module is a suite, too: the refund desk without its floors, which would take too long.
 """
 
 import json
@@ -24,7 +24,7 @@ from think_agent import Assistant, Request, ToolCall, ToolResult, User
 
 CASES = ROOT / "demos/refund/cases.jsonl"
 LINES = [json.loads(line) for line in CASES.read_text(encoding="utf-8").splitlines()]
-HARMLESS = {"check_refund_policy"}  # to be without it keeps nobody from deciding
+HARMLESS = {"check_refund_policy"}  # a case can be decided without it
 DECIDABLE = [
     line for line in LINES if line["expected"] and line.get("tools", {}).keys() <= HARMLESS
 ]
@@ -32,13 +32,13 @@ Rate = Callable[[float, bool, bool], float]  # of a case's place (0 to 1), a too
 
 
 def coin(place: float, tool: bool, advice: bool) -> float:
-    """Whatever the setting: nothing but chance."""
+    """In every setting, only chance."""
     return 0.5
 
 
 def by(thing: str, share: float) -> Rate:
-    """Half of the cases are easy, `share` of all are solved with a thing, the others are too hard.
-    In one of fifty a model of this kind slips, or is lucky.
+    """Half of the cases are easy. The tool or the advice (`thing`) solves a `share` of all cases
+    more. The others are too hard. In one case of fifty the model errs, or is lucky.
     """
 
     def rate(place: float, tool: bool, advice: bool) -> float:
@@ -50,7 +50,7 @@ def by(thing: str, share: float) -> Rate:
 
 
 class Simulated:
-    """Decides everything in its first reply: rightly as often as `rate` says."""
+    """A model that decides in its first reply. `rate` says how often it is right."""
 
     def __init__(self, rate: Rate, seed: int) -> None:
         self._rate = rate
@@ -82,8 +82,8 @@ class Simulated:
 
 
 def brain(effect: str, seed: int, share: float = 0.135) -> Callable[[Request], Assistant]:
-    """A model with an effect: of the `"tool"`, of the `"advice"`, or of `"nothing"`; `"refusals"`
-    is one that does what the shop's refusals say.
+    """A model that the `"tool"`, the `"advice"` or `"nothing"` helps. The model `"refusals"` does
+    what the shop's refusals say.
     """
     if effect == "refusals":
         return follow_the_refusal
@@ -92,7 +92,7 @@ def brain(effect: str, seed: int, share: float = 0.135) -> Callable[[Request], A
 
 
 def write_cases(path: Path, count: int = len(DECIDABLE)) -> Path:
-    """A file with so many of the decidable cases, of all kinds."""
+    """Write a file with so many of the decidable cases, of all kinds."""
     step = len(DECIDABLE) / count
     chosen = [DECIDABLE[int(index * step)] for index in range(count)]
     path.write_text("\n".join(json.dumps(line) for line in chosen), encoding="utf-8")

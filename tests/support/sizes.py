@@ -1,5 +1,5 @@
-"""The files of the project, and how much of each there is to read: tokens, and the lines on which
-they stand. Docstrings and comments do not count.
+"""The files of the project and their sizes: tokens, and the lines that have tokens. Docstrings and
+comments do not count.
 """
 
 import ast

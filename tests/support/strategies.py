@@ -1,8 +1,8 @@
 """Arbitrary messages and scripts, for the property tests.
 
-A script is a list of replies that is played round and round, so no run can outlast it. Its place
-is read from the request (how many replies are in it already), never from a counter: the same
-history always gets the same reply, run, streamed or resumed.
+A script is a list of replies. After the last one it starts again, so no run is too long for it. The
+place in it is the number of replies in the request, never a counter. So the same history always
+gets the same reply, in a plain run, streamed or resumed.
 """
 
 from collections.abc import Callable, Sequence
@@ -97,7 +97,7 @@ def cyclic(script: Sequence[T]) -> Callable[[Request], T]:
     """The script as a function of the request: replies in turn, and from the start again."""
 
     def reply(request: Request) -> T:
-        said = sum(isinstance(message, Assistant) for message in request.messages)
-        return script[said % len(script)]
+        place = sum(isinstance(message, Assistant) for message in request.messages)
+        return script[place % len(script)]
 
     return reply

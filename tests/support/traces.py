@@ -1,9 +1,9 @@
-"""Recorded runs of another framework (`../shared/traces`), played again through an Agent: the model
-says what was said then, the tools answer what they answered then.
+"""Recorded runs of another framework (`../shared/traces`), played again through an Agent. The model
+gives the recorded replies, and the tools give the recorded results.
 
-Both sides are compared as lines: `("user", text)`, `("assistant", text, [(tool, arguments)])` and
-`("tool", content)`. Ids are left out, for the recording has some twice. Only the results of think
-differ: they were empty, and the kit answers with its constant.
+Both are compared as lines: `("user", text)`, `("assistant", text, [(tool, arguments)])` and
+`("tool", content)`. Ids are left out, because the recording has some twice. Only the results of
+think are different: they were empty, and the kit uses its constant.
 """
 
 import gzip
@@ -47,7 +47,7 @@ def runs(places: slice = slice(None)) -> "list[Replay]":
 
 
 def lines(messages: Iterable[Message]) -> list[Line]:
-    """What a model gets to see of our messages."""
+    """The messages as a model sees them."""
     found: list[Line] = []
     for message in messages:
         match message:
@@ -84,7 +84,7 @@ class Replay:
     def agent(
         self, model: Model | None = None, *, gate: bool = False, done_when: Checks = ()
     ) -> Agent:
-        """An agent that plays the run, on another model than the script where one is given."""
+        """An agent that plays the run, on the script or on `model`."""
         names = sorted({call[0] for call, _ in self.actions()} - {"think"})
         tools = [self._tool(name, think_first=gate and writes(name)) for name in names]
         settings = {"force": "never", "silence": "accept", "think": THINK_MINIMAL, **LAVISH}

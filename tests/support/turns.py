@@ -1,5 +1,6 @@
-"""Arbitrary transcripts of every kind of message, close to what a run writes: several turns, calls
-answered in order or not at all, refused by any code, started, decided upon, and strays between.
+"""Arbitrary transcripts of every kind of message, close to those of a run. They have several turns.
+Calls have results in order or none, are refused with any code, started and decided about, and other
+messages come in between.
 """
 
 from hypothesis import strategies as st
@@ -17,7 +18,7 @@ from think_agent import (
     Verdict,
 )
 
-# Few values of each kind, so that ids meet, actions repeat and clocks step back.
+# Few values of each kind, so that ids and actions repeat and clocks step back.
 ids = st.sampled_from(["a", "b", "c"])
 codes = st.sampled_from(
     ["", "", "", "gate", "limit", "person", "failed", "invalid", "text", "doubt"]
@@ -61,7 +62,7 @@ decisions = st.sampled_from(["yes", "no", "quit"])
 
 @st.composite
 def exchanges(draw):
-    """A reply and what becomes of it: mostly each call answered in order, with notes between."""
+    """A reply and the results of its calls, mostly in order, with notes in between."""
     reply = draw(replies)
     made = [reply]
     for call in reply.tool_calls[: draw(st.integers(0, 4))]:

@@ -1,4 +1,4 @@
-"""The five wire protocols, each with what it cannot do without."""
+"""The five wire protocols, each with the options that it needs."""
 
 from dataclasses import replace
 from functools import partial
@@ -25,14 +25,14 @@ WIRES: dict[str, tuple[Any, str, dict[str, Any]]] = {
 
 
 def to_wire(wire: str, request: Request, settings: Settings = PLAIN, **options: Any) -> Json:
-    """The body that one of `WIRES` makes of a request; `model` may be among the options."""
+    """The body of a request in one of `WIRES`. `model` may be among the options."""
     module, model, usual = WIRES[wire]
     model = options.pop("model", model)
     return module.to_wire(request, model, settings, **{"host": "", **usual, **options})
 
 
 def reply_of(wire: str, response: Json) -> Assistant:
-    """The reply in a response, as a provider of that protocol takes it in."""
+    """The reply in a response, as a provider of that protocol reads it."""
     module = WIRES[wire][0]
     return checked_reply(replace(module.from_wire(response), provider=module.NAME))
 

@@ -4,10 +4,9 @@ The type may be any that pydantic can validate, such as `list[Refund]`.
 
 Rule 1: after the signal there is a closing reply anyway. It asks for structured output in the
         provider's own way; no tool is misused for that.
-Rule 2: the answer must be the whole text, without any other words: a JSON object between words
-        might only be a quotation. One code fence around it is allowed. A type that is not an object
-        is asked for as `{"answer": …}`, and is read with or without that. The same holds for a type
-        that contains itself.
+Rule 2: the answer must be the whole text: a JSON object inside other text may be a quotation. One
+        code fence around it is allowed. A type that is not an object is asked for as `{"answer":
+        …}`, and is read with or without that. The same holds for a type that contains itself.
 Rule 3: if the answer does not fit, the model is told once what was wrong. After that the turn is
         Done("invalid_answer"). If the turn ended in silence, the answer was in plain words, so the
         model is first asked for the right form.

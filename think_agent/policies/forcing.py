@@ -1,9 +1,9 @@
 """Forcing: when the model is forced to think.
 
 The kit forces a thought by the tool choice, which is only a hint to the provider. It decides for
-each model call: if `think` were forced on *every* call, the turn would never end. It does not go on
-to ask for a choice that is ignored. (After it has refused a call, the gate forces a thought, too.
-If a provider refuses a tool choice, a weaker one is tried: `relax` in `wire/outgoing.py`.)
+each model call: if `think` were forced on *every* call, the turn would never end. After two ignored
+choices it asks for no more. (After it has refused a call, the gate forces a thought, too. If a
+provider refuses a tool choice, a weaker one is tried: `relax` in `wire/outgoing.py`.)
 """
 
 from dataclasses import replace

@@ -76,7 +76,7 @@ class Limits:
             raise ValueError(f"no price for the model {self.model!r}; add it to prices=")
 
     def reached(self, turn: Turn) -> tuple[Kind, str] | None:
-        """The limit that a turn has reached, or None: the exit for it, and the limit in words."""
+        """The limit that a turn has reached, or None: the exit for it, and the limit as text."""
         if len(turn.replies) >= self.model_calls - 1:  # one is kept for the closing reply
             return "limit", f"{self.model_calls} model calls"
         if len(turn.actions) >= self.actions:

@@ -1,8 +1,8 @@
 """Text is not a call: a call in the text of a reply runs only if its tool is `read_only`.
 
-If a model writes its calls as text, it means some of them and only quotes others. No comparison of
-words can tell which. So a tool that changes something never runs from text; the model is told to
-call it. If a person can be asked, that person decides (`policies/approval.py`).
+If a model writes its calls as text, it means some of them and only quotes others. The text does not
+show which. So a tool that changes something never runs from text; the model is told to call it. If
+a person can be asked, that person decides (`policies/approval.py`).
 
 Limitations: the dialects `json` and `react` have a strict form for calls. What is in that form is a
 call, not text.
