@@ -110,16 +110,6 @@ def test_a_reply_under_way_is_cut_at_the_deadline(provider, way, slow):
 
 
 @every_provider
-@every_way
-def test_a_connection_that_was_cut_once_serves_the_next_request(provider, way):
-    with serving(provider, lambda reply: reply) as (_, model):
-        for deadline in (time.monotonic() + 30, None):
-            assert (
-                ASK[way](model, replace(HELLO, deadline=deadline)).text.strip() == LONG.text.strip()
-            )
-
-
-@every_provider
 def test_a_server_that_is_silent_is_timed_out(provider):
     with serve(SPEAKS[provider][0](), lambda _: time.sleep(3) or LONG) as server:
         model = model_of(provider, server, timeout=0.5)

@@ -178,7 +178,7 @@ def test_a_call_is_one_call_whatever_is_said_of_its_item(indices, ids):
         for at, item in zip(indices, items, strict=True)
     ]
     last = {"type": "response.completed", "response": {"output": items}}
-    reply = folded("openai-responses", *done, last)
+    reply = folded("openai-responses", *reversed(done), last)
     assert [call.id for call in reply.tool_calls] == ["c1", "c2"]
     assert reply.native == items
     assert folded("openai-responses", last).native == items

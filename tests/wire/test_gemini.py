@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.support.wires import to_gemini
-from think_agent import Assistant, Force, Request, ToolCall, ToolResult, Usage, User
+from think_agent import Assistant, Force, Request, ToolCall, ToolResult, User
 from think_agent.messages import Json, Message, ToolChoice
 from think_agent.tools import Tool
 from think_agent.wire.gemini import Fold, from_wire
@@ -38,23 +38,6 @@ def test_results_stand_in_one_content_behind_their_calls() -> None:
         },
         {"role": "user", "parts": [{"text": "Go on."}]},
     ]
-
-
-def test_a_malformed_call_is_said_with_its_words() -> None:
-    candidate = {"finishReason": "MALFORMED_FUNCTION_CALL", "finishMessage": "add(1, 2"}
-    reply = from_wire({"candidates": [candidate]})
-    assert (reply.stop_reason, reply.mistake, reply.native) == ("malformed", "add(1, 2", None)
-
-
-def test_usage_in_our_meaning() -> None:
-    counts = {
-        "promptTokenCount": 10,
-        "cachedContentTokenCount": 4,
-        "candidatesTokenCount": 3,
-        "thoughtsTokenCount": 2,
-    }
-    usage = from_wire({"candidates": [{}], "usageMetadata": counts}).usage
-    assert usage == Usage(input_tokens=10, output_tokens=5, cached_tokens=4, reasoning_tokens=2)
 
 
 def test_a_text_split_anywhere_folds_into_the_same_reply() -> None:
