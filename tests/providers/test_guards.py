@@ -148,7 +148,7 @@ def test_no_redirect_takes_a_conversation_elsewhere(provider, way):
         moved += [(307, "http://127.0.0.1:1/x"), (307, server.url.replace("http:", "ws:") + "/x")]
         for status, url in moved:
             server.canned = [Reply(status, "", headers={"location": url})]
-            with pytest.raises(BadResponse, match=r"sends us elsewhere.* check base_url"):
+            with pytest.raises(BadResponse, match=r"it redirects.* check base_url"):
                 ASK[way](model, HELLO)
         assert (len(server.headers), other.headers) == (len(moved), [])
 
@@ -388,7 +388,7 @@ def test_only_scheme_host_and_port_of_an_address_are_shown(address, shown):
 
 def test_an_sdk_whose_import_fails_because_of_the_proxy():
     done = connected_elsewhere("ollama", ALL_PROXY=PROXIES[0])
-    assert "the proxy is no address that works" in done.splitlines()[-1]
+    assert "the address of the proxy does not work" in done.splitlines()[-1]
     assert "pass@" not in done
 
 
