@@ -117,13 +117,13 @@ def test_ids_of_nine_letters_and_digits_also_where_ids_repeat() -> None:
     ]
 
 
-def test_where_a_text_would_hide_the_calls_it_is_left_out() -> None:
+def test_a_text_that_would_hide_the_calls_is_left_out() -> None:
     expected = shape()
     expected[1] = ("assistant", "", "x", "y")
     assert shape(text_hides_calls=True) == expected
 
 
-def test_one_call_a_message_each_followed_by_its_result() -> None:
+def test_each_message_has_one_call_and_is_followed_by_its_result() -> None:
     assert shape(one_call=True)[1:5] == [
         ("assistant", "I look.", "x"),
         ("tool", "shipped", "x"),
@@ -133,7 +133,7 @@ def test_one_call_a_message_each_followed_by_its_result() -> None:
     assert shape(one_call=True)[5:] == shape()[4:]
 
 
-def test_within_a_run_a_request_is_the_one_before_it_and_what_was_said_since() -> None:
+def test_each_request_of_a_run_begins_with_the_one_before() -> None:
     for options in ({}, {"text_hides_calls": True}, {"short_ids": True}, {"one_call": True}):
         before: list = []
         for end in (1, 4, 6, 8):

@@ -1,4 +1,4 @@
-"""Settings of one meaning: reasoning, output, temperature, seed; and schemas that are strict."""
+"""Settings mean the same on all wires: reasoning, bound, temperature, seed; and strict schemas."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -111,7 +111,7 @@ OUTPUT = {
 
 
 @pytest.mark.parametrize("wire", OUTPUT)
-def test_output_temperature_and_seed_by_their_names(wire):
+def test_bound_temperature_and_seed_are_sent_under_the_names_of_each_wire(wire):
     assert added(wire, Settings(None, 5, 0.0, 7)) == OUTPUT[wire]
 
 
@@ -133,11 +133,11 @@ CLOSED = {"type": "object", "properties": {"a": {"type": "string"}}, "required":
         ({**CLOSED, "properties": {"a": {"type": "array", "items": {"type": "object"}}}}, False),
     ],
 )
-def test_which_schemas_a_sampler_can_be_held_to(schema, closed):
+def test_which_schemas_are_closed(schema, closed):
     assert is_closed(schema) == closed
 
 
-def test_strict_is_said_of_closed_schemas_alone():
+def test_only_closed_schemas_are_sent_as_strict():
     loose = Tool(name="loose", description="", parameters={**CLOSED, "required": []})
     ask = Request([User("hi")], [THINK, loose])
     chat = to_chat(ask, strict=True)["tools"]
