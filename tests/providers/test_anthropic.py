@@ -1,5 +1,5 @@
-"""The Anthropic adapter through the real SDK over local HTTP: what is its own. What holds of all
-providers stands in `test_four_providers.py` and `test_errors.py`.
+"""What only the Anthropic provider does, through the real SDK over local HTTP. `test_errors.py` and
+`test_four_providers.py` test all providers.
 """
 
 from dataclasses import replace
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.servers import Reply, bare
-from tests.servers.anthropic import event
+from tests.servers.anthropic import error_reply, event
 from tests.support.pieces import told
 from tests.support.providers import ASK, HELLO, KEY, failure, streamed_ways, talking
 from think_agent import (
@@ -31,7 +31,7 @@ WEATHER = Tool(name="weather", description="The weather.", parameters={"type": "
 ASKED = Request([User("Weather in Oslo?")], [THINK, WEATHER], system="Be brief.")
 
 
-def test_ids_of_other_providers_are_spelled_as_the_api_takes_them():
+def test_ids_of_other_providers_are_changed_to_what_the_api_takes():
     call = ToolCall("functions.weather:0", "weather", {"city": "Oslo"})
     foreign = Assistant(tool_calls=(call,), provider="openai")
     history = [User("Go"), foreign, ToolResult(call.id, "weather", "rain")]
@@ -66,7 +66,7 @@ def test_thinking_with_a_budget_excludes_forcing_and_keeps_a_bound_above_it():
     assert body["max_tokens"] == 1025  # the API refuses less
 
 
-def test_an_address_that_is_given_is_where_it_goes_also_without_a_key(monkeypatch, tmp_path):
+def test_requests_go_to_the_address_that_is_given_also_without_a_key(monkeypatch, tmp_path):
     """A profile on disk has an address, and a token, of its own."""
     for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"):
         monkeypatch.delenv(name, raising=False)
@@ -75,27 +75,19 @@ def test_an_address_that_is_given_is_where_it_goes_also_without_a_key(monkeypatc
     assert (str(client.base_url), client.api_key) == ("http://localhost:4000", "not-needed")
 
 
-def refusing(status: int, kind: str, message: str) -> Reply:
-    return Reply(status, {"type": "error", "error": {"type": kind, "message": message}})
-
-
-LOW = "Your credit balance is too low to access"
-
-
 @pytest.mark.parametrize(
-    ("reply", "kind", "words"),
+    ("message", "kind", "words"),
     [
-        (refusing(400, "invalid_request_error", LOW), AuthError, "and its credit"),
-        (refusing(400, "invalid_request_error", "long\n" * 999), BadRequest, "long long"),
+        ("Your credit balance is too low to access", AuthError, "and its credit"),
+        ("long\n" * 999, BadRequest, "long long"),
     ],
 )
-def test_error_answers(reply: Reply, kind: type[ModelError], words: str):
+def test_error_answers(message: str, kind: type[ModelError], words: str):
     with talking("anthropic") as (server, model):
-        server.canned = [reply]
-        error = failure(model, request=ASKED)
+        server.canned = [error_reply(400, "invalid_request_error", message)]
+        error = failure(model)
         assert type(error) is kind
-        with pytest.raises(kind, match=words):
-            raise error
+        assert words in str(error)
         assert len(server.requests) == 1
 
 
@@ -130,11 +122,11 @@ def test_halves_of_a_character_in_two_pieces_are_joined():
 
 
 @streamed_ways
-def test_a_call_of_nothing_in_a_stream(way):
+def test_a_call_without_a_name_is_an_error_of_the_server(way):
     block = {"type": "tool_use", "id": None, "name": None, "input": None}
     with talking("anthropic") as (server, model):
-        server.canned = [streaming(START[0], event("content_block_start", index=0,
-                                                   content_block=block))]  # fmt: skip
+        start = event("content_block_start", index=0, content_block=block)
+        server.canned = [streaming(START[0], start)]
         assert type(failure(model, way)) is BadResponse
         assert len(server.requests) == 1
 

@@ -1,9 +1,8 @@
-"""A model that boasts, held against the books: on every protocol, in every dialect, in every way to
-run, and taken up at every message.
+"""A model says that it is done, and the books say that it is not: on every protocol, in every
+dialect, in every way to run, and resumed at every message.
 
-The script does the first of two orders and says that it did both. On a wire the question of the kit
-is a message like the customer's, so the script then does the order that it is told of. The other
-one does not listen.
+One script does the first of two orders and says that it did both. When the kit asks about the other
+order, it does that too. The other script ignores the question.
 """
 
 import json
@@ -27,7 +26,7 @@ every_dialect = pytest.mark.parametrize("dialect", ["native", "json", "react"])
 
 
 def insists(request):
-    """The boaster, which hears nothing after the customer's words."""
+    """The boaster, but it reads no message after the customer's."""
     customer, *others = request.messages
     since = [message for message in others if not isinstance(message, User)]
     return boaster(replace(request, messages=[customer, *since]))
@@ -41,7 +40,7 @@ every_end = pytest.mark.parametrize("script", ENDS, ids=["does it", "insists"])
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 @every_dialect
 @every_provider
-def test_a_boast_does_not_end_a_run_as_done(provider, dialect, way, script):
+def test_a_false_claim_does_not_end_a_run_as_done(provider, dialect, way, script):
     shop = Shop()
     with serve(SPEAKS[provider][0](), speaking(script, dialect)) as server:
         model = speak(model_of(provider, server), dialect)
@@ -57,7 +56,7 @@ def test_a_boast_does_not_end_a_run_as_done(provider, dialect, way, script):
 @every_end
 @every_dialect
 @every_provider
-def test_taken_up_at_every_message_it_ends_the_same(provider, dialect, script, tmp_path):
+def test_a_run_that_is_resumed_at_any_message_ends_the_same(provider, dialect, script, tmp_path):
     """Each time by another process, which opens the books anew."""
     with serve(SPEAKS[provider][0](), speaking(script, dialect)) as server:
 
@@ -88,7 +87,7 @@ def record(shop, transcript):
 
 @every_dialect
 @every_provider
-def test_where_nothing_is_missing_the_model_is_sent_the_same_bytes(provider, dialect):
+def test_a_check_that_is_met_does_not_change_the_requests(provider, dialect):
     def sent(is_checked):
         shop = Shop()
         done_when = checks(shop) if is_checked else ()

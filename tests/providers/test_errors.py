@@ -55,10 +55,10 @@ def _no_keys_but_ours(monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path))  # one SDK looks for profiles there
 
 
-def refusing(status: int, said: str, **headers: str) -> Reply:
+def refusing(status: int, message: str, **headers: str) -> Reply:
     """An error in the shape that OpenAI, Anthropic and Google have; Ollama quotes it whole."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return Reply(status, {"error": {"message": said}}, headers=named)
+    return Reply(status, {"error": {"message": message}}, headers=named)
 
 
 TABLE: list[tuple[int, str, type[ModelError], bool, str]] = [
@@ -75,7 +75,7 @@ TABLE: list[tuple[int, str, type[ModelError], bool, str]] = [
     (429, "Slow down.", RateLimited, True, ""),
     (500, "Oh.", Overloaded, True, "try again later"),
     (529, "Oh.", Overloaded, True, "try again later"),
-    # Words, where statuses do not tell.
+    # By the message, where the status does not tell.
     (400, "The supported API model names are a and b", ModelNotFound, False, ""),  # DeepSeek
     (400, "Incorrect API key provided: xai-no", AuthError, False, ""),  # xAI
     (400, "prompt is too long: 210000 tokens > 200000 maximum", BadRequest, False, "keep_turns"),
@@ -91,17 +91,17 @@ TABLE: list[tuple[int, str, type[ModelError], bool, str]] = [
 def test_a_status_means_the_same_everywhere(provider, way):
     with talking(provider) as (server, model):
         model.retries = 0
-        for status, said, kind, retryable, advice in TABLE:
-            server.canned = [refusing(status, said)]
+        for status, message, kind, retryable, advice in TABLE:
+            server.canned = [refusing(status, message)]
             error = failure(model, way)
             assert (type(error), error.status, error.retryable) == (kind, status, retryable)
-            assert said.rstrip(".") in str(error)
+            assert message.rstrip(".") in str(error)
             assert advice in str(error)
 
 
 @every_provider
 @every_way
-def test_what_may_pass_is_tried_three_times_in_all(provider, way):
+def test_a_temporary_error_is_tried_three_times_in_all(provider, way):
     with talking(provider) as (server, model):
         server.canned = [refusing(429, "Slow down.", retry_after="0.001")] * 2
         assert ASK[way](model, HELLO).text == "Hello."
@@ -125,7 +125,7 @@ def test_a_long_wait_is_reported_and_not_waited_for(provider, way):
 
 @every_provider
 @every_way
-def test_nobody_is_at_the_address(provider, way):
+def test_no_server_is_at_the_address(provider, way):
     with talking(provider) as (_, model):
         model.retries = 0
     error = failure(model, way)
@@ -138,7 +138,7 @@ def test_nobody_is_at_the_address(provider, way):
 @pytest.mark.parametrize(
     "url", ["http://[::1", "http://127.0.0.1\t@127.0.0.1:1", "http://a\nb", "ws://models.example"]
 )
-def test_an_address_that_is_none(provider, url):
+def test_an_address_that_is_not_valid(provider, url):
     with talking(provider) as (server, _), pytest.raises(ConnectionFailed) as caught:
         model_of(provider, server, base_url=url)
     assert "is no URL" in str(caught.value)
@@ -184,12 +184,12 @@ def test_a_server_of_ones_own_needs_no_key():
             assert model.complete(HELLO).text == "Hello."
 
 
-# Answers that are none.
+# Answers that are not replies.
 
 
 @every_provider
 @every_way
-def test_what_is_no_reply(provider, way):
+def test_an_answer_that_is_not_a_reply(provider, way):
     with talking(provider) as (server, model):
         model.retries = 0
         for body in (PAGE, "{not json", "[1]", '{"a": 1}'):
@@ -234,6 +234,11 @@ def test_a_stream_that_goes_wrong(provider, way):
             assert ASK[way](model, HELLO).text == "Hello."
 
 
+def in_own_contexts(events):
+    while True:
+        copy_context().run(next, events)
+
+
 @every_provider
 def test_a_stream_goes_wrong_where_each_step_has_a_context_of_its_own(provider):
     """As where a web server takes the steps of a generator in threads."""
@@ -242,7 +247,7 @@ def test_a_stream_goes_wrong_where_each_step_has_a_context_of_its_own(provider):
         server.canned = [Reply(chunks=chunks, content_type=server.stream_type)]
         events = model.stream(HELLO)
         with pytest.raises(Overloaded):
-            list(iter(lambda: copy_context().run(next, events), None))
+            in_own_contexts(events)
 
 
 @every_provider
@@ -251,7 +256,7 @@ def test_a_stream_that_breaks_off_is_an_unfinished_reply(provider, way):
     some = beginning(provider)
     broken = [
         (some, {}, "stopped|broke off"),
-        ([*some, some[-1][:20]], {}, "stopped|broke off|no reply"),
+        ([*some, some[-1][:20]], {}, "stopped|broke off|not a reply"),
         (some, {"content-length": "99999"}, "broke"),
     ]
     with talking(provider) as (server, model):
@@ -310,9 +315,11 @@ def test_a_stream_is_over_with_its_last_event(provider, way):
         assert not in_vain
 
 
-@pytest.mark.parametrize("said", ["-5", "nan", "inf", "soon", "Wed, 21 Oct 2015 07:28:00 GMT", ""])
-def test_what_is_no_time_to_wait(said):
-    assert asked_wait({"retry-after": said}) is None
+@pytest.mark.parametrize(
+    "header", ["-5", "nan", "inf", "soon", "Wed, 21 Oct 2015 07:28:00 GMT", ""]
+)
+def test_a_time_to_wait_that_is_not_valid_is_ignored(header):
+    assert asked_wait({"retry-after": header}) is None
 
 
 def test_a_time_to_wait_in_each_of_its_forms():
@@ -327,7 +334,7 @@ def test_a_time_to_wait_in_each_of_its_forms():
 
 @every_provider
 @every_way
-def test_a_date_is_waited_for_or_reported(provider, way):
+def test_a_wait_given_as_a_date_or_in_milliseconds(provider, way):
     later = format_datetime(datetime.now(UTC) + timedelta(hours=1), usegmt=True)
     with talking(provider) as (server, model):
         server.canned = [refusing(429, "Slow down.", retry_after=later)]
@@ -338,15 +345,15 @@ def test_a_date_is_waited_for_or_reported(provider, way):
 
 @every_provider
 @every_way
-def test_what_a_proxy_cannot_read_is_not_blamed_on_the_model(provider, way):
-    said = [
+def test_an_error_of_a_proxy_is_not_blamed_on_the_model(provider, way):
+    errors = [
         (500, 'Post "http://127.0.0.1:41/completion": EOF', Overloaded),
         (400, "tool parser 'hermes' was not found", BadRequest),
     ]
     if provider != "ollama":
-        said += [(500, "invalid character '<' looking for beginning of value", Overloaded)]
+        errors += [(500, "invalid character '<' looking for beginning of value", Overloaded)]
     with talking(provider) as (server, model):
         model.retries = 0
-        for status, words, kind in said:
-            server.canned = [Reply(status, {"error": {"message": words, "code": status}})]
+        for status, message, kind in errors:
+            server.canned = [refusing(status, message)]
             assert type(failure(model, way, Request([User("Hi")], [THINK]))) is kind

@@ -1,14 +1,13 @@
 """The refund desk through every adapter: real SDKs, real local HTTP, one script behind all of them.
 
-Each server speaks its provider's protocol and lets the stand-in of the demo decide. What is
-asserted is in the shop's rows and in the transcript: a wrong word on the wire is a wrong refund.
+Each server speaks its provider's protocol, and the scripted model of the demo decides. The tests
+look at the shop's rows and at the transcript: a wrong word on the wire is a wrong refund.
 """
 
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import reduce
-from operator import getitem
+from typing import Any
 
 import pytest
 
@@ -127,7 +126,8 @@ def converse(model: Model, way: str) -> list[Message]:
         messages.append(reply)
         for number, call in enumerate(reply.tool_calls):
             messages.append(ToolResult(call.id, call.name, f"{number}.", is_error=number == 1))
-        messages += [] if reply.tool_calls else [User("And now?")]
+        if not reply.tool_calls:
+            messages.append(User("And now?"))
     return messages
 
 
@@ -170,12 +170,12 @@ def test_a_refused_choice_is_asked_as_auto_and_remembered(provider, way, choice)
 
 @pytest.mark.parametrize("wrong", ["{", "[1]", '"text"', '{"a": NaN}', '{"a": -Infinity}'])
 @pytest.mark.parametrize("provider", ["anthropic", "openai-chat", "openai-responses"])
-def test_arguments_that_are_no_object_are_kept_as_text_and_can_go_back(provider, wrong):
+def test_arguments_that_are_not_an_object_are_kept_as_text_and_can_be_sent_back(provider, wrong):
     call = ToolCall("c1", "weather", wrong)
     brain = says(Assistant(tool_calls=(call,), stop_reason="tool_use"), "Sorry.")
     with talking(provider, brain) as (_, model):
         reply = ASK["streamed"](model, ASKED)
-        assert [one.arguments for one in reply.tool_calls] == [wrong]
+        assert [call.arguments for call in reply.tool_calls] == [wrong]
         result = ToolResult("c1", "weather", "error: no JSON", is_error=True)
         for replayed in (reply, replace(reply, native=None, provider="other")):
             history = (*ASKED.messages, replayed, result)
@@ -193,10 +193,13 @@ BOUNDS = {
 
 @every_provider
 def test_a_request_may_lower_the_bound_of_its_reply(provider):
-    def sent(most: int | None, **options: int) -> int:
+    def sent(most: int | None, **options: int) -> Any:
         with talking(provider, **options) as (server, model):
             model.complete(replace(HELLO, max_output_tokens=most))
-            return reduce(getitem, BOUNDS[provider], server.requests[0])
+            found: Any = server.requests[0]
+        for key in BOUNDS[provider]:
+            found = found[key]
+        return found
 
     assert [sent(most) for most in (None, 50, 100_000, 3)] == [8192, 50, 8192, 16]
     assert [sent(most, max_output_tokens=99) for most in (None, 50, 100)] == [99, 50, 99]
@@ -206,6 +209,7 @@ def test_a_request_may_lower_the_bound_of_its_reply(provider):
 
 
 def in_the_shop(shop: Shop) -> dict[str, str]:
+    """Each order with its decision."""
     return {decision.order_id: decision.decision for decision in shop.decisions()}
 
 
@@ -217,8 +221,10 @@ def decided(transcript: Sequence[Message]) -> dict[str, str]:
     found: dict[str, str] = {}
     thought = ""
     for message in transcript:
+        if not isinstance(message, Assistant):
+            continue
         acted = False
-        for call in message.tool_calls if isinstance(message, Assistant) else ():
+        for call in message.tool_calls:
             if call.name == "think":
                 thought = call.arguments["thought"]
             elif call.id in ran:
@@ -233,8 +239,8 @@ def decided(transcript: Sequence[Message]) -> dict[str, str]:
 
 
 def reluctant(request: Request) -> Assistant:
-    """The stand-in as a model that thinks only when it is made to: by a tool choice, or because it
-    is told what it did wrong.
+    """The scripted model of the demo, but it thinks only when it has to: because of a tool choice,
+    or after a message about its mistake.
     """
     last = request.messages[-1]
     told = last.content if isinstance(last, ToolResult) else last.text
@@ -271,17 +277,17 @@ def test_the_orders_are_decided_right_and_nothing_twice(provider, way):
             assert order in outcome.answer
             assert outcome.behind_a_thought == len(outcome.actions) == 3
             transcript = outcome.transcript
-        assert {d.order_id: d.decision for d in shop.decisions()} == RIGHT
+        assert in_the_shop(shop) == RIGHT
         way(agent, "ORD-001 once more, and ORD-999, and ORD-009", transcript)
         later = [(d.order_id, d.decision) for d in shop.decisions()][4:]
         assert later == [("ORD-001", "deny"), ("ORD-009", "deny")]
 
 
 CARRIED_OUT = {"native": "tool_choice", "json": "schema", "react": "prompt"}
-HOW = {  # how the thoughts came; where it does not say, nobody had to force them, or nobody could
-    ("native", "first"): "forced volunteered",
-    ("native", "always"): "forced",
-    ("json", "always"): "schema",
+HOW = {  # how the thoughts came, where they were not all volunteered
+    ("native", "first"): {"forced", "volunteered"},
+    ("native", "always"): {"forced"},
+    ("json", "always"): {"schema"},
 }
 
 
@@ -290,8 +296,8 @@ HOW = {  # how the thoughts came; where it does not say, nobody had to force the
 @pytest.mark.parametrize("mode", MODES)
 @every_provider
 def test_servers_that_honor_refuse_or_ignore_forcing(provider, mode, dialect, force):
-    """The model thinks by itself. Where it does what a server was asked to make it do, and did not
-    make it do, nobody can tell: that is a choice that was asked and done.
+    """This model thinks by itself. If it does so although the server ignored the choice, the choice
+    counts as carried out: nobody can tell the difference.
     """
     with serve(SPEAKS[provider][0](), speaking(reply, dialect), mode) as server:
         shop = Shop()
@@ -303,16 +309,20 @@ def test_servers_that_honor_refuse_or_ignore_forcing(provider, mode, dialect, fo
         sent = [body.get(key) for body in bodies for key in ("tools", "tool_choice", "toolConfig")]
         assert not any(sent)
     unforced = dialect == "native" and (mode == "refuse" or provider == "ollama")
-    # The model was shown no schema: it acts where it may not, twice, and then it is asked no more.
+    # The model saw no schema. It acts twice without a thought; then it is no longer forced.
     ignored = dialect == "json" and mode == "ignore" and force == "always"
     forced = [step for step in outcome.turn.replies if step.tool_choice not in ("auto", "none")]
     assert bool(forced) == (force != "never")
-    carried_out = {step.enforced for step in forced} - ({"ignored"} if ignored else set())
-    assert carried_out <= {"prompt" if unforced else CARRIED_OUT[dialect]}
+    possible = {"prompt" if unforced else CARRIED_OUT[dialect]}
+    hows = HOW.get((dialect, force), {"volunteered"})
+    if unforced:
+        hows = {"volunteered"}
+    if ignored:
+        possible.add("ignored")
+        hows = hows | {"volunteered"}
+    assert {step.enforced for step in forced} <= possible
     assert outcome.turn.history.ignored == (2 if ignored else 0)
-    hows = HOW.get((dialect, force), "volunteered") if not unforced else "volunteered"
-    hows += " volunteered" if ignored else ""
-    assert {action.how for action in outcome.actions} == set(hows.split())
+    assert {action.how for action in outcome.actions} == hows
 
 
 GATED = "8 behind none, 4 gated"  # only the refunds are guarded
@@ -326,8 +336,8 @@ GATED = "8 behind none, 4 gated"  # only the refunds are guarded
         ("native", "ignore", GATED, 2),
         ("json", "honor", "12 forced by schema", 0),
         ("json", "refuse", "12 forced by schema", 0),
-        # Two plans are not by a schema that the model was not shown. Then it is asked no more, and
-        # plans that act without a reason are not read.
+        # Two plans break the schema, which the model did not see. Then it is no longer forced, and
+        # plans that act without a reason are refused.
         ("json", "ignore", "1 forced by schema, 11 volunteered", 2),
         ("react", "honor", "12 volunteered", 0),
         ("react", "refuse", "12 volunteered", 0),
@@ -354,13 +364,14 @@ WHY = "The rule that applies."
 
 
 def carrying(request: Request) -> Assistant:
-    """The stand-in, which brings a thought along where a tool takes one."""
+    """The scripted model of the demo, with a thought in each call whose tool takes one."""
     takes = {tool.name for tool in request.tools if tool.carries}
     said = reply(request)
-    calls = [
-        replace(call, arguments={"thought": WHY, **call.arguments}) if call.name in takes else call
-        for call in said.tool_calls
-    ]
+    calls = []
+    for call in said.tool_calls:
+        if call.name in takes:
+            call = replace(call, arguments={"thought": WHY, **call.arguments})
+        calls.append(call)
     return replace(said, tool_calls=tuple(calls))
 
 
@@ -397,7 +408,7 @@ def test_tools_and_system_stay_the_same_bytes_for_a_whole_run(provider):
 
 @every_provider
 def test_a_conversation_moves_from_one_provider_to_the_next(provider):
-    """Signatures stay behind, words and results come along."""
+    """Signatures are left out; texts and results are sent."""
 
     def thinking(request: Request) -> Assistant:
         return replace(reply(request), thinking="Let me see.")

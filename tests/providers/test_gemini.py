@@ -1,8 +1,6 @@
-"""The Gemini adapter through the real SDK over local HTTP: what is its own. What holds of all
-providers stands in `test_four_providers.py` and `test_errors.py`.
+"""What only the Gemini provider does, through the real SDK over local HTTP. `test_errors.py` and
+`test_four_providers.py` test all providers.
 """
-
-import json
 
 import pytest
 
@@ -26,6 +24,7 @@ from think_agent import (
 )
 from think_agent.dialects.json_plan import json_plan
 from think_agent.dialects.react import react
+from think_agent.messages import Json
 
 ADD = Tool(
     name="add",
@@ -81,12 +80,19 @@ def test_a_reply_of_another_provider():
     assert ids == ["toolu_1", "toolu_2"]
 
 
+def answer(way: str, body: Json) -> Reply:
+    """A response, as that way to ask gets it."""
+    if "stream" in way:
+        return Reply(chunks=[sse(body)])
+    return Reply(body=body)
+
+
 @every_way
 def test_one_request_is_one_reply(way):
     half = {"content": {"role": "model", "parts": [{"text": "Half a"}]}}
     body = {"candidates": [{**half, "finishReason": "CONTINUATION", "continuationToken": "AAAA"}]}
     with talking("gemini") as (server, model):
-        server.canned = [Reply(chunks=[sse(body)]) if "stream" in way else Reply(body=body)]
+        server.canned = [answer(way, body)]
         reply = ASK[way](model, HELLO)
         assert len(server.requests) == 1
     assert (reply.text, reply.stop_reason) == ("Half a", "max_tokens")
@@ -94,17 +100,18 @@ def test_one_request_is_one_reply(way):
 
 @every_way
 def test_a_stream_says_what_a_plain_answer_says(way):
-    """The words for a call that it could not read, strange usage, arguments that are no JSON."""
+    """About a call that it could not read, odd counts, arguments that are no JSON."""
     first = {"finishReason": "MALFORMED_FUNCTION_CALL", "finishMessage": "print(add(1"}
     usage = {"promptTokenCount": "12", "candidatesTokenCount": [1], "thoughtsTokenCount": 2.5}
     parts = [{"functionCall": {"name": "add", "args": {"a_b": float("nan")}}}]
     second = {"content": {"role": "model", "parts": parts}, "finishReason": "STOP"}
-    bodies = [{"candidates": [one], "usageMetadata": usage} for one in (first, second)]
+    asked = Request([User("1+1?")], [ADD])
     with talking("gemini") as (server, model):
-        server.canned = [
-            Reply(chunks=[sse(body)]) if "stream" in way else Reply(body=body) for body in bodies
-        ]
-        unread, called = (ASK[way](model, Request([User("1+1?")], [ADD])) for _ in bodies)
+        for candidate in (first, second):
+            body = {"candidates": [candidate], "usageMetadata": usage}
+            server.canned.append(answer(way, body))
+        unread = ASK[way](model, asked)
+        called = ASK[way](model, asked)
     assert "print(add(1" in unread.mistake
     assert (called.usage.input_tokens, called.usage.output_tokens) == (12, 2)
     assert called.tool_calls[0].arguments == '{"a_b": NaN}'
@@ -125,43 +132,36 @@ ANSWERS: list[tuple[Reply, type[ModelError], bool]] = [
 def test_error_answers(way):
     with talking("gemini") as (server, model):
         model.retries = 0
-        for answer, kind, retryable in ANSWERS:
-            server.canned = [answer]
+        for reply, kind, retryable in ANSWERS:
+            server.canned = [reply]
             problem = failure(model, way)
             assert (type(problem), problem.retryable) == (kind, retryable)
-            assert problem.status == answer.status
+            assert problem.status == reply.status
 
 
 @pytest.mark.parametrize("speak", [json_plan, react], ids=["json", "react"])
-@pytest.mark.parametrize("way", ASK)
-def test_a_reply_that_gemini_calls_malformed_is_searched_for_no_call(speak, way):
+@every_way
+def test_no_call_is_read_from_a_reply_that_gemini_calls_malformed(speak, way):
     plan = '{"understanding": "", "reasoning": "Due.", "task_complete": false, "actions": '
     plan += '[{"tool": "pay", "arguments": {"n": 1}}], "response": ""}'
     text = plan if speak is json_plan else "Thought: Due.\nAction: pay\nAction Input: 1"
     content = {"role": "model", "parts": [{"text": text}]}
     body = {"candidates": [{"content": content, "finishReason": "MALFORMED_FUNCTION_CALL"}]}
-    events = [f"data: {json.dumps(body)}\n\n".encode()]
 
     @tool
     def pay(n: int) -> str:
         """Pay."""
 
     with talking("gemini") as (server, model):
-        streams = "streamed" in way
-        server.canned = [
-            Reply(chunks=events, content_type="text/event-stream") if streams else Reply(200, body)
-        ]
+        server.canned = [answer(way, body)]
         reply = ASK[way](speak(model), Request([User("Pay 1.")], [THINK, pay]))
     assert reply.tool_calls == ()
 
 
-@pytest.mark.parametrize("way", ASK)
-@pytest.mark.parametrize("reason", ["MALFORMED_RESPONSE", "OTHER", "TOO_MANY_TOOL_CALLS"])
-def test_a_reason_to_stop_without_a_word_is_half_a_reply(way, reason):
-    body = {"candidates": [{"finishReason": reason}]}
+@every_way
+def test_an_unknown_reason_to_stop_ends_an_unfinished_reply(way):
     with talking("gemini") as (server, model):
-        chunks = [f"data: {json.dumps(body)}\n\n".encode()] if "streamed" in way else None
-        server.canned = [Reply(200, body, chunks)]
+        server.canned = [answer(way, {"candidates": [{"finishReason": "OTHER"}]})]
         reply = ASK[way](model, HELLO)
     assert reply.stop_reason == "incomplete"
-    assert reason in reply.cause
+    assert "OTHER" in reply.cause

@@ -1,16 +1,15 @@
 """The kit on a real engine: a llama.cpp server with a real, very small model, through the official
 SDKs. Both come ready-made in wheels; without them the tests are skipped.
 
-Nothing here asserts that the model is right. What is asserted is what the kit owes however wrong
-the model is: each ignored choice is noticed, every plan keeps its schema, every write stands behind
-a thought, no refund that the shop would refuse is made, a carried thought reaches no function, a
-model that falls silent is asked at most once, and trouble is one of our errors. What the model did
-of it is printed.
+No test here expects the model to be right. They test what the kit promises even if the model is
+wrong: each ignored choice is noticed, every plan keeps its schema, every write has a thought before
+it, no refund is made that the shop would refuse, a carried thought reaches no function, a silent
+model is asked at most once, and every failure is one of our errors. What the model did is printed.
 
-The server runs twice. With the model's own chat template it drops the tools without a word, and no
-tool choice has any effect. With `data/chatml_with_tools.jinja` they reach the model: there a named
-choice is still ignored without an error, but `"required"` is kept, by a grammar that lets the model
-talk before the call.
+The server runs twice. With the model's own chat template it silently drops the tools, and no tool
+choice has any effect. With `data/chatml_with_tools.jinja` the tools reach the model. There a named
+choice is still ignored without an error, but `"required"` works: a grammar forces the call, and the
+model may write text before it.
 """
 
 import json
@@ -189,7 +188,7 @@ def test_a_plain_answer_however_it_is_asked(model):
 
 
 def tried(ask: Callable[[], T]) -> T | ModelError:
-    """What came of it. This server answers 500 when the model calls a tool that there is not."""
+    """The result, or the error. This server answers 500 if the model calls an unknown tool."""
     try:
         return ask()
     except ModelError as error:
@@ -218,8 +217,8 @@ def runs(agent: Agent, tries: int, before: Sequence[Message], seen: Counts) -> I
 
 
 def forced(model: Model, choice: ToolChoice, tries: int, before: Sequence[Message] = ()) -> Counts:
-    """What became of a forced choice of the think tool alone, so that "required" and the named
-    choice ask for the same; and that the outcome said so.
+    """How often a forced choice was honored. The think tool is the only one, so "required" and the
+    named choice ask for the same. Each outcome has to report what the model did.
     """
     agent = Agent(model, force="never", policies=[forcing(choice)], max_model_calls=2)
     seen: Counts = Counter()
@@ -248,7 +247,7 @@ def test_a_choice_that_the_template_drops_is_noticed(model, choice, capsys):
 
 
 @CHOICES
-def test_a_choice_that_reaches_the_model_is_reported_as_what_it_did(
+def test_the_run_reports_what_the_model_did_with_a_choice_that_reaches_it(
     model_with_tools, choice, capsys
 ):
     seen = forced(model_with_tools, choice, tries=2, before=NOTES)
@@ -282,7 +281,9 @@ SAVED = noted("save", topic="age")
     ],
     ids=["carry", "carry alone", "silence"],
 )
-def test_what_the_kit_owes_of_carry_and_silence(model_with_tools, settings, before, capsys):
+def test_carry_and_silence_keep_their_rules_whatever_the_model_does(
+    model_with_tools, settings, before, capsys
+):
     got: list[Json] = []
     topic = {"type": "string", "enum": ["age", "price"]}
     schema = {"type": "object", "properties": {"topic": topic}, "required": ["topic"]}
@@ -357,7 +358,7 @@ def test_the_json_dialect_ends_every_run_with_valid_structure(chat, capsys):
 
 @pytest.mark.parametrize("over", [over_chat, over_messages], ids=["chat", "messages"])
 def test_auto_finds_out_what_the_template_does_with_the_tools(over, url, url_with_tools, capsys):
-    """By the server's own counts; the refund desk then speaks the dialect in which it sees them."""
+    """From the server's own counts. The refund desk then speaks a dialect in which it sees them."""
     for address, dialect in ((url, "json"), (url_with_tools, "")):
         model = in_dialect(over(address), "auto")
         assert shows_tools(model) == (dialect == "")
@@ -387,8 +388,8 @@ def bounded(part: Json) -> Json:
 
 
 def assert_plan(step: Assistant, schema: Json) -> None:
-    """One whole JSON object under the schema, also where the dialect sent it back for what a schema
-    cannot say.
+    """One whole JSON object under the schema, also if the dialect refused it for a reason that a
+    schema cannot express.
     """
     assert step.stop_reason != "max_tokens"
     written = step.text if step.stop_reason == "malformed" else step.native["json_plan"]["text"]
@@ -396,8 +397,8 @@ def assert_plan(step: Assistant, schema: Json) -> None:
 
 
 def assert_nothing_wrong(shop: Shop) -> None:
-    """No decision that the policy does not allow. An approved order is refunded by now, so what
-    was allowed is asked of a new shop.
+    """Every decision is one that the policy allows. An approved order is refunded by now, so a new
+    shop is asked what was allowed.
     """
     for decision in shop.decisions():
         allowed, _ = allowed_decision(Shop().order(decision.order_id))

@@ -1,5 +1,5 @@
-"""The OpenAI provider, through the real SDK over local HTTP, for both of its APIs: what is its own.
-What holds of all providers stands in `test_four_providers.py` and `test_errors.py`.
+"""What only the OpenAI provider does, with both of its APIs, through the real SDK over local HTTP.
+`test_errors.py` and `test_four_providers.py` test all providers.
 """
 
 import json
@@ -50,7 +50,7 @@ def _no_settings(monkeypatch):
 # What is sent.
 
 
-def test_a_server_that_only_takes_strings_is_sent_required_with_that_tool_alone():
+def test_a_server_that_knows_no_named_choice_is_sent_required_and_that_tool_alone():
     complaint = "Invalid tool_choice type: 'object'. Supported string values: none, auto, required"
     with talking("openai-chat") as (server, model):
         server.canned = [error(400, complaint)]
@@ -61,7 +61,7 @@ def test_a_server_that_only_takes_strings_is_sent_required_with_that_tool_alone(
 
 
 @pytest.mark.parametrize("way", ["plain", "streamed"])
-def test_a_slip_of_the_model_is_no_refusal_of_the_choice(way):
+def test_a_mistake_of_the_model_does_not_count_as_a_refusal_of_the_choice(way):
     """Groq's words; the model is told, and forced the next time, too."""
     slip = error(400, "Tool choice is required, but model did not call a tool", code="x")
     request = Request([User("hi")], [THINK], tool_choice=Force("think"))
@@ -74,7 +74,7 @@ def test_a_slip_of_the_model_is_no_refusal_of_the_choice(way):
     assert "The tools are: think." in reply.mistake
 
 
-def test_a_bound_that_newer_models_know_by_another_name():
+def test_newer_models_are_sent_the_bound_under_its_other_name():
     refusal = "Unsupported parameter: 'max_tokens' is not supported with this model. Use "
     refusal += "'max_completion_tokens' instead."
     with talking("openai-chat") as (server, model):
@@ -86,20 +86,15 @@ def test_a_bound_that_newer_models_know_by_another_name():
 
 @both
 def test_a_server_that_takes_no_strict_schemas_is_asked_without(api):
-    """In a conversation that goes on, too: it began without them."""
-    refusal = error(400, "Unknown parameter: 'tools[0].strict'.")
+    """Also in a conversation that has begun: on another server, without them."""
+    begun = Request([*ASKED.messages, Assistant("So?"), User("Yes.")], ASKED.tools)
     with talking(api, strict=True) as (server, model):
-        server.canned = [refusal]
+        server.canned = [error(400, "Unknown parameter: 'tools[0].strict'.")]
         with pytest.warns(UserWarning, match="strict schemas are left out"):
-            assert model.complete(ASKED).text == "Hello."
-        model.complete(ASKED)
+            assert model.complete(begun).text == "Hello."
+        model.complete(begun)
         strict = [json.dumps(body).count('"strict": true') for body in server.requests]
-        assert strict == [2, 0, 0]
-    later = Request([*ASKED.messages, Assistant("So?"), User("Yes.")], ASKED.tools)
-    with talking(api, strict=True) as (server, model):
-        server.canned = [refusal]
-        with pytest.warns(UserWarning, match="strict schemas are left out"):
-            assert model.complete(later).text == "Hello."
+    assert strict == [2, 0, 0]
 
 
 # Hosts.

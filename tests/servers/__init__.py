@@ -3,9 +3,9 @@
 A server is a `Protocol` (one module per provider: wire -> Request, Assistant -> wire) and a brain,
 a function Request -> Assistant. The codecs are written from the providers' documents, in the
 opposite direction of the adapters and without their code, so that each checks the other. `mode`
-says what the server does with what the model is to be held to:
+says what the server does with a forced tool choice, and with a schema:
 
-- `"honor"`: the brain sees it, tool choice and schema;
+- `"honor"`: the brain gets both;
 - `"refuse"`: HTTP 400 to a forced tool choice, in the provider's own words;
 - `"ignore"`: the brain is asked as if nothing had been forced, and for no schema.
 
@@ -141,7 +141,7 @@ class ProviderServer:
 
 
 class Quiet(ThreadingHTTPServer):
-    """A server that has nothing to say about clients that leave early."""
+    """A server that ignores clients that disconnect early."""
 
     daemon_threads = True
 
@@ -195,8 +195,8 @@ def serve(protocol: Protocol, brain: Brain, mode: Mode = "honor") -> Iterator[Pr
 
 
 def shown_tool(name: str, description: str, parameters: Json) -> Tool:
-    """A tool as a request shows it. A `thought` among its parameters is one that it carries: that
-    it cannot be declared with one is the kit's own rule, of which an API knows nothing.
+    """A tool as a request shows it. A `thought` among its parameters is one that it carries. (That
+    a tool may not declare one itself is a rule of the kit, not of an API.)
     """
     carries = name != THINK_NAME and CARRIED in parameters.get("properties", {})
     return Tool(name=name, description=description, parameters=parameters, carries=carries)

@@ -169,7 +169,7 @@ def sign(body: Body, index: int, thinking: str) -> str:
 
 
 def without_marks(value: Any) -> Any:
-    """`value` as a cache and a signature know it."""
+    """`value` without the marks for a cache, which a signature does not cover."""
     if isinstance(value, list):
         return [without_marks(item) for item in value]
     if isinstance(value, dict):

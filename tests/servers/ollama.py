@@ -32,15 +32,15 @@ MESSAGE_FIELDS = {
 
 @dataclass(frozen=True)
 class Template:
-    """What a chat template shows of a request, and what it refuses. `source`: as `/api/show` has
-    it.
+    """What a chat template shows of a request, and what it refuses. `source`: its text in
+    `/api/show`.
     """
 
     source: str = "{{ .Content }}{{ if .ToolCalls }}{{ .ToolCalls }}{{ end }}"
-    hides_tools: bool = False  # but beside the newest user message
-    hides_system: bool = False  # the same
-    text_hides_calls: bool = False  # of one message
-    one_call: bool = False  # a message
+    hides_tools: bool = False  # except next to the newest user message
+    hides_system: bool = False  # likewise
+    text_hides_calls: bool = False  # of the same message
+    one_call: bool = False  # in a message
     nine: bool = False  # letters and digits in an id
 
     def shown(self, request: Request) -> Request:
@@ -83,7 +83,7 @@ def _text_alone(message: Message) -> Message:
 
 
 def tokens_of(request: Request) -> int:
-    """The tokens of a prompt: its words and its signs, as a tokenizer counts them nearly."""
+    """The tokens of a prompt, about as a tokenizer counts them: its words and its signs."""
     tools = [(tool.name, tool.description, tool.parameters) for tool in request.tools]
     text = json.dumps([request.system, tools, *map(to_json, request.messages)])
     return len(re.findall(r"\w+|[^\w\s]", text))
@@ -191,7 +191,7 @@ class OllamaServer(Protocol):
         return shown
 
     def cut(self, reply: Assistant, body: dict[str, Any]) -> Assistant:
-        """`reply` as far as its bound lets it come, and with the counts of a real server."""
+        """`reply`, cut at its bound, with the counts of a real server."""
         if self.template is None:
             return reply
         words = re.findall(r"\s*\S+", f"{reply.text}{reply.tool_calls or ''}")

@@ -109,7 +109,7 @@ def check_strict(schema: Json) -> None:
 
 
 def usage(reply: Assistant, input: str, output: str) -> Json:
-    """The tokens of a reply, in the words of either API."""
+    """The tokens of a reply, under the names of either API."""
     used = reply.usage
     return {
         f"{input}_tokens": used.input_tokens,

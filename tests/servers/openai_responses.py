@@ -100,7 +100,7 @@ class Responses(OpenAIProtocol):
 
 
 def begins(item: Json) -> tuple[Json, str, str, Json]:
-    """An item as a stream begins it; the kind of its pieces, their text, and what they say more."""
+    """An item as a stream begins it; the kind, the text and further fields of its pieces."""
     match item["type"]:
         case "reasoning":
             early = {**item, "summary": []}

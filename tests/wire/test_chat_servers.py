@@ -1,12 +1,13 @@
-"""What servers that speak Chat Completions send beside what OpenAI's own does."""
+"""What servers that speak Chat Completions send and OpenAI's own does not."""
 
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from tests.support.pieces import told
 from tests.support.wires import to_chat
-from think_agent import Request, ToolCall, ToolResult, Usage, User
+from think_agent import Request, ToolCall, ToolResult, User
 from think_agent.messages import Json
 from think_agent.streaming import Delta
 from think_agent.wire.openai_chat import Fold, from_wire
@@ -18,7 +19,9 @@ def chunk(index: int = 0, finish: str | None = None, **delta: Any) -> Json:
 
 def folded(*chunks: Json) -> tuple[Any, list[Delta]]:
     fold = Fold()
-    deltas = [delta for one in chunks for delta in fold.feed(one)]
+    deltas: list[Delta] = []
+    for chunk in chunks:
+        deltas += fold.feed(chunk)
     return from_wire(fold.result()), deltas
 
 
@@ -50,7 +53,7 @@ def test_a_content_may_be_a_list_of_parts():
 
 
 @pytest.mark.parametrize("nothing", [None, "", "null", "{}"])
-def test_a_call_without_arguments_however_that_is_written(nothing):
+def test_a_call_may_have_no_arguments_however_that_is_written(nothing):
     call = {"id": "c", "type": "function", "function": {"name": "ping", "arguments": nothing}}
     reply = from_wire({"choices": [{"message": {"tool_calls": [call]}}]})
     assert reply.tool_calls == (ToolCall("c", "ping", {}),)
@@ -58,7 +61,7 @@ def test_a_call_without_arguments_however_that_is_written(nothing):
     assert streamed.tool_calls == reply.tool_calls
 
 
-def test_usage_in_every_chunk_ends_no_stream():
+def test_a_usage_beside_a_text_does_not_end_the_stream():
     """xAI and vLLM."""
     usage = {"prompt_tokens": 3, "completion_tokens": 2}
     reply, _ = folded({**chunk(content="Yes."), "usage": usage})
@@ -105,10 +108,16 @@ def test_reasoning_in_fragments_is_one_entry_of_each_type_and_index():
 def test_a_whole_reply_may_end_for_no_reason():
     """Snowflake."""
     call = {"id": "c", "function": {"name": "pay", "arguments": '{"n": 1}'}}
-    said = {"message": {"content": "Yes."}, "finish_reason": ""}
-    assert from_wire({"choices": [said]}).stop_reason == "end_turn"
-    called = {"message": {"tool_calls": [call]}, "finish_reason": ""}
-    assert from_wire({"choices": [called]}).stop_reason == "tool_use"
+    text = {"message": {"content": "Yes."}, "finish_reason": ""}
+    assert from_wire({"choices": [text]}).stop_reason == "end_turn"
+    calls = {"message": {"tool_calls": [call]}, "finish_reason": ""}
+    assert from_wire({"choices": [calls]}).stop_reason == "tool_use"
+
+
+def test_an_answer_that_the_server_has_parsed_is_text_again():
+    """Cloudflare."""
+    reply = from_wire({"choices": [{"message": {"content": {"due": True}}}]})
+    assert reply.text == reply.native["content"] == '{"due": true}'
 
 
 def test_a_call_in_the_form_of_2023_is_a_call():
@@ -120,23 +129,13 @@ def test_a_call_in_the_form_of_2023_is_a_call():
         chunk(function_call=first), chunk(function_call=second), chunk(finish="function_call")
     )
     for reply in (whole, streamed):
-        assert (reply.tool_calls, reply.stop_reason) == (
-            (ToolCall("", "pay", {"n": 1}),),
-            "tool_use",
-        )
+        assert reply.tool_calls == (ToolCall("", "pay", {"n": 1}),)
+        assert reply.stop_reason == "tool_use"
         assert "function_call" not in reply.native
-    assert "".join(delta.text for delta in deltas) == '{"n": 1}'
-    reply = replace(
-        streamed, provider="openai", tool_calls=(replace(streamed.tool_calls[0], id="c"),)
-    )
+    assert told(deltas, "call") == '{"n": 1}'
+
+    call = ToolCall("c", "pay", {"n": 1})
+    reply = replace(streamed, provider="openai", tool_calls=(call,))
     body = to_chat(Request([User("Pay."), reply, ToolResult("c", "pay", "paid")]))
-    assert body["messages"][1]["tool_calls"] == [
-        {"id": "c", "type": "function", "function": function}
-    ]
-
-
-def test_written_tokens_are_counted():
-    details = {"cached_tokens": 3, "cache_write_tokens": 4}
-    usage = {"prompt_tokens": 10, "completion_tokens": 1, "prompt_tokens_details": details}
-    reply = from_wire({"choices": [{"message": {"content": "Yes."}}], "usage": usage})
-    assert reply.usage == Usage(10, 1, cached_tokens=3, written_tokens=4)
+    sent = body["messages"][1]["tool_calls"]
+    assert sent == [{"id": "c", "type": "function", "function": function}]

@@ -1,4 +1,4 @@
-"""Only a reply that is known to be whole is acted on, and what was called goes back as JSON."""
+"""Only calls of a whole reply may run, and their arguments are sent back as JSON objects."""
 
 import json
 import math
@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.support.wires import WIRES, reply_of, to_wire
-from think_agent import Assistant, Request, ToolResult, Usage, User
+from think_agent import Assistant, Request, ToolCall, ToolResult, Usage, User
 from think_agent.messages import Json
 
 USE = {"type": "tool_use", "id": "c", "name": "pay", "input": {}}
@@ -84,11 +84,12 @@ OTHERS = {
 }
 
 
-@pytest.mark.parametrize(("wire", "reason"), [(w, r) for w, named in OTHERS.items() for r in named])
-def test_other_reasons_mean_the_same_whatever_was_called(wire, reason):
-    reply = WIRES[wire][0].from_wire(with_call(wire, reason))
-    assert (reply.stop_reason, len(reply.tool_calls)) == (OTHERS[wire][reason], 1)
-    assert (reply.model, reply.usage) == ("", Usage())
+@pytest.mark.parametrize("wire", OTHERS)
+def test_other_reasons_mean_the_same_with_a_call(wire):
+    for reason, meaning in OTHERS[wire].items():
+        reply = WIRES[wire][0].from_wire(with_call(wire, reason))
+        assert (reply.stop_reason, len(reply.tool_calls)) == (meaning, 1)
+        assert (reply.model, reply.usage) == ("", Usage())
 
 
 CALL = {"index": 0, "id": "c", "function": {"name": "pay", "arguments": "{}"}}
@@ -120,7 +121,7 @@ def test_a_count_of_tokens_ends_a_stream_only_behind_its_reason():
 
 
 @pytest.mark.parametrize("arguments", [None, "", '{"amount": 1', '{"amount": 1}}'])
-def test_a_call_that_was_cut_off_is_not_run_where_the_server_gave_no_reason(arguments):
+def test_a_call_that_was_cut_off_is_not_usable_without_a_reason_to_stop(arguments):
     """A stream may end with its usage alone. With a reason, it is the model that wrote no JSON."""
     call = {"index": 0, "id": "c", "function": {"name": "pay", "arguments": arguments}}
     half = folded("openai-chat", chunk(tool_calls=[CALL, {**call, "id": "d"}]), COUNTED)
@@ -145,24 +146,15 @@ CUT: dict[str, list[Json]] = {  # all but the event with the reason
 
 
 @pytest.mark.parametrize("wire", WIRES)
-def test_no_call_is_run_of_a_stream_that_broke_off(wire):
+def test_a_stream_that_broke_off_is_not_usable(wire):
     for end in range(1, len(CUT[wire]) + 1):
         reply = folded(wire, *CUT[wire][:end])
         assert not reply.is_usable
 
 
-@pytest.mark.parametrize(
-    "half",
-    [
-        {"status": "completed", "output": [ITEM], "incomplete_details": {"reason": "other"}},
-        {
-            "status": "completed",
-            "output": [ITEM],
-            "incomplete_details": {"reason": "max_output_tokens"},
-        },
-    ],
-)
-def test_a_response_that_says_what_is_incomplete_is_half_a_reply(half):
+@pytest.mark.parametrize("reason", ["other", "max_output_tokens"])
+def test_a_response_with_incomplete_details_is_not_whole(reason):
+    half = {"status": "completed", "output": [ITEM], "incomplete_details": {"reason": reason}}
     assert not WIRES["openai-responses"][0].from_wire(half).is_usable
     done = {"type": "response.completed", "response": half}
     assert not folded("openai-responses", done).is_usable
@@ -170,7 +162,7 @@ def test_a_response_that_says_what_is_incomplete_is_half_a_reply(half):
 
 @pytest.mark.parametrize("indices", [(0, 1), (1, 2)])
 @pytest.mark.parametrize("ids", [("f1", "f2"), ("f", "f"), (None, None)], ids=str)
-def test_a_call_is_one_call_whatever_is_said_of_its_item(indices, ids):
+def test_a_call_is_one_call_whatever_its_item_says(indices, ids):
     """At any index, of any id, and told of again at the end."""
     items = [{**ITEM, "id": id, "call_id": f"c{n}"} for n, id in enumerate(ids, 1)]
     done = [
@@ -178,7 +170,7 @@ def test_a_call_is_one_call_whatever_is_said_of_its_item(indices, ids):
         for at, item in zip(indices, items, strict=True)
     ]
     last = {"type": "response.completed", "response": {"output": items}}
-    reply = folded("openai-responses", *done, last)
+    reply = folded("openai-responses", *reversed(done), last)
     assert [call.id for call in reply.tool_calls] == ["c1", "c2"]
     assert reply.native == items
     assert folded("openai-responses", last).native == items
@@ -191,7 +183,7 @@ def said(reason: str | None, *parts: Json) -> Json:
     return {"candidates": [{"content": content, "finishReason": reason}]}
 
 
-def test_a_reason_in_the_middle_of_a_stream_of_gemini_ends_nothing():
+def test_a_reason_in_the_middle_of_a_stream_of_gemini_does_not_end_it():
     pays = {"functionCall": {"name": "pay", "args": {}}}
     words = [said("STOP", {"text": "It is "}), said("STOP", {"text": "not due."})]
     assert folded("gemini", *words).text == "It is not due."
@@ -202,36 +194,46 @@ def test_a_reason_in_the_middle_of_a_stream_of_gemini_ends_nothing():
 
 NOTHING = [None, "", "null", "{}", {}]
 NO_OBJECT = [{"v": math.nan}, {"v": math.inf}, "[1]", '{"v": NaN}', '{"v": 1e999}', "{"]
-SAID = [
-    (wire, said)
+
+
+WRITTEN = [
+    (wire, written)
     for wire in WIRES
-    for said in [*NOTHING, *NO_OBJECT]
-    if wire != "gemini" or isinstance(said, dict)  # it never sends a text in the place of one
+    for written in [*NOTHING, *NO_OBJECT]
+    if wire != "gemini" or isinstance(written, dict)  # Gemini always sends an object
 ]
 
 
-@pytest.mark.parametrize(("wire", "said"), SAID, ids=str)
-def test_what_was_called_goes_back_as_an_object(wire, said):
-    """However the arguments came: the API refuses any other history, at every resume."""
-    reply = reply_of(wire, with_call(wire, WHOLE[wire][0], said))
+@pytest.mark.parametrize(("wire", "written"), WRITTEN, ids=str)
+def test_arguments_are_sent_back_as_an_object_however_they_came(wire, written):
+    """The API refuses any other history, at every resume."""
+    reply = reply_of(wire, with_call(wire, WHOLE[wire][0], written))
     [call] = reply.tool_calls
-    assert call.arguments == {} if said in NOTHING else isinstance(call.arguments, str)
-    call = replace(call, id="c")
-    history = [User("Pay."), replace(reply, tool_calls=(call,)), ToolResult("c", "pay", "paid")]
-    sent = arguments_in(json.loads(json.dumps(to_wire(wire, Request(history)), allow_nan=False)))
-    assert sent == [{}] if said in NOTHING else len(sent) == 1
+    reply = replace(reply, tool_calls=(replace(call, id="c"),))
+    history = [User("Pay."), reply, ToolResult("c", "pay", "paid")]
+    body = json.dumps(to_wire(wire, Request(history)), allow_nan=False)
+    [sent] = arguments_in(json.loads(body))
+    if written in NOTHING:
+        assert call.arguments == sent == {}
+    else:
+        assert isinstance(call.arguments, str)
 
 
 def arguments_in(body: object) -> list[Json]:
     """The arguments of all calls in a body, each of which has to be an object."""
     found = []
-    for key, value in body.items() if isinstance(body, dict) else enumerate(body):
-        if key in ("arguments", "args", "input") and not isinstance(value, list):
-            value = json.loads(value) if key == "arguments" and isinstance(value, str) else value
+    if isinstance(body, list):
+        for item in body:
+            found += arguments_in(item)
+    if isinstance(body, dict):
+        for key, value in body.items():
+            if key not in ("arguments", "args", "input") or isinstance(value, list):
+                found += arguments_in(value)
+                continue
+            if isinstance(value, str):
+                value = json.loads(value)
             assert isinstance(value, dict)
             found.append(value)
-        elif isinstance(value, dict | list):
-            found += arguments_in(value)
     return found
 
 
@@ -248,19 +250,19 @@ def test_arguments_nested_too_deeply_are_kept_as_text_alone(wire):
 
 def test_of_several_choices_the_first_by_number_is_the_reply():
     chat = [{"index": n, "message": {"content": str(n)}, "finish_reason": "stop"} for n in (1, 0)]
-    parts = [{"index": n, "content": {"parts": [{"text": str(n)}]}, "finishReason": "STOP"}
-             for n in (1, 0)]  # fmt: skip
+    candidates = [
+        {"index": n, "content": {"parts": [{"text": str(n)}]}, "finishReason": "STOP"}
+        for n in (1, 0)
+    ]
+    events = [{"candidates": [candidate]} for candidate in candidates]
     assert WIRES["openai-chat"][0].from_wire({"choices": chat}).text == "0"
-    assert WIRES["gemini"][0].from_wire({"candidates": parts}).text == "0"
-    fold = WIRES["gemini"][0].Fold()
-    for part in parts:
-        fold.feed({"candidates": [part]})
-    assert WIRES["gemini"][0].from_wire(fold.result()).text == "0"
+    assert WIRES["gemini"][0].from_wire({"candidates": candidates}).text == "0"
+    assert folded("gemini", *events).text == "0"
 
 
 @pytest.mark.parametrize(("wire", "reason"), [("openai-chat", "tool_calls"),
                          ("openai-chat", "function_call"), ("anthropic", "tool_use")])  # fmt: skip
-def test_a_call_that_is_announced_and_not_there_is_told(wire, reason):
+def test_a_call_that_is_announced_but_missing_is_malformed(wire, reason):
     said = with_call(wire, reason)
     if wire == "anthropic":
         said["content"] = [{"type": "text", "text": "I will pay now."}]
@@ -271,9 +273,8 @@ def test_a_call_that_is_announced_and_not_there_is_told(wire, reason):
 
 def test_another_name_at_the_same_index_is_another_call():
     """As servers stream that number every call 0 and give no ids."""
-    two = [{"index": 0, "function": {"name": "cancel", "arguments": ""}},
-           {"index": 0, "function": {"name": "look", "arguments": '{"id": 7}'}}]  # fmt: skip
-    chunks = [{"choices": [{"index": 0, "delta": {"tool_calls": [call]}}]} for call in two]
-    end = {"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]}
-    calls = folded("openai-chat", *chunks, end).tool_calls
-    assert [(call.name, call.arguments) for call in calls] == [("cancel", {}), ("look", {"id": 7})]
+    first = {"index": 0, "function": {"name": "cancel", "arguments": ""}}
+    second = {"index": 0, "function": {"name": "look", "arguments": '{"id": 7}'}}
+    chunks = [chunk(tool_calls=[first]), chunk(tool_calls=[second]), chunk("tool_calls")]
+    calls = folded("openai-chat", *chunks).tool_calls
+    assert calls == (ToolCall("", "cancel", {}), ToolCall("", "look", {"id": 7}))

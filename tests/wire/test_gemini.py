@@ -1,9 +1,9 @@
-"""Gemini's generateContent: recorded exchanges and bodies, JSON in and JSON out."""
+"""Gemini's generateContent, JSON in and JSON out."""
 
 from typing import Any
 
 from tests.support.wires import to_gemini
-from think_agent import Assistant, Force, Request, ToolCall, ToolResult, Usage, User
+from think_agent import Assistant, Force, Request, ToolCall, ToolResult, User
 from think_agent.messages import Json, Message, ToolChoice
 from think_agent.tools import Tool
 from think_agent.wire.gemini import Fold, from_wire
@@ -15,7 +15,7 @@ ADD = Tool(
 )
 
 
-def test_results_stand_in_one_content_behind_their_calls() -> None:
+def test_results_are_one_content_after_their_calls() -> None:
     calls = (ToolCall("call_0", "add", {}), ToolCall("call_1", "add", {}))
     native = {"role": "model", "parts": [{"functionCall": {"name": "add", "args": {}}}] * 2}
     messages: list[Message] = [
@@ -38,23 +38,6 @@ def test_results_stand_in_one_content_behind_their_calls() -> None:
         },
         {"role": "user", "parts": [{"text": "Go on."}]},
     ]
-
-
-def test_a_malformed_call_is_said_with_its_words() -> None:
-    candidate = {"finishReason": "MALFORMED_FUNCTION_CALL", "finishMessage": "add(1, 2"}
-    reply = from_wire({"candidates": [candidate]})
-    assert (reply.stop_reason, reply.mistake, reply.native) == ("malformed", "add(1, 2", None)
-
-
-def test_usage_in_our_meaning() -> None:
-    counts = {
-        "promptTokenCount": 10,
-        "cachedContentTokenCount": 4,
-        "candidatesTokenCount": 3,
-        "thoughtsTokenCount": 2,
-    }
-    usage = from_wire({"candidates": [{}], "usageMetadata": counts}).usage
-    assert usage == Usage(input_tokens=10, output_tokens=5, cached_tokens=4, reasoning_tokens=2)
 
 
 def test_a_text_split_anywhere_folds_into_the_same_reply() -> None:
@@ -84,7 +67,7 @@ CALL = {"functionCall": {"name": "add", "args": {}}}
 
 
 def test_a_text_beside_an_unexpected_call_is_kept() -> None:
-    """It is the answer, where none but words was asked for."""
+    """It is the answer if only text was asked for."""
     content = {"role": "model", "parts": [{"text": "It is 2."}, CALL]}
     reply = from_wire(
         {"candidates": [{"content": content, "finishReason": "UNEXPECTED_TOOL_CALL"}]}
@@ -101,7 +84,7 @@ def test_calls_and_text_keep_their_order_in_a_stream() -> None:
     assert from_wire(fold.result()).native["parts"] == parts
 
 
-def test_strict_is_a_mode_of_its_own_where_the_model_may_choose() -> None:
+def test_strict_is_the_mode_validated_where_the_model_may_choose() -> None:
     def mode(choice: ToolChoice, tools: Any = (ADD,)) -> str:
         body = to_gemini(Request([User("hi")], tools, tool_choice=choice), strict=True)
         return body.get("toolConfig", {}).get("functionCallingConfig", {}).get("mode", "")

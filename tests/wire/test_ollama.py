@@ -1,4 +1,4 @@
-"""Ollama's /api/chat: recorded exchanges and bodies, JSON in and JSON out."""
+"""Ollama's /api/chat, JSON in and JSON out."""
 
 from dataclasses import replace
 
@@ -56,19 +56,14 @@ def test_the_body_of_a_request() -> None:
     }
 
 
-def test_a_reply_as_json() -> None:
-    call = {"function": {"name": "order", "arguments": {"order_id": "1"}}}
-    message = {"role": "assistant", "content": "", "thinking": "hm", "tool_calls": [call]}
-    response = {"message": message, "done": True, "done_reason": "stop", "model": "m"}
-    assert from_wire(response) == Assistant(
-        thinking="hm",
-        tool_calls=(ToolCall("", "order", {"order_id": "1"}),),
-        stop_reason="tool_use",
-        model="m",
-        native={"role": "assistant", "content": "", "thinking": "hm", "tool_calls": [call]},
-    )
-    cut = from_wire({**response, "done_reason": "length"})
-    assert (cut.stop_reason, len(cut.tool_calls)) == ("max_tokens", 1)
+def test_the_calls_of_a_stream_are_counted() -> None:
+    call = {"function": {"name": "order", "arguments": {}}}
+    fold = Fold()
+    numbers = []
+    for calls in ([call, call], [call]):
+        for delta in fold.feed({"message": {"tool_calls": calls}}):
+            numbers.append(delta.index)
+    assert numbers == [0, 1, 2]
 
 
 TWO = (ToolCall("x", "order", {"order_id": "1"}), ToolCall("y", "order", {"order_id": "2"}))
@@ -92,14 +87,9 @@ def shape(**options) -> list[tuple]:
     sent = []
     for message in to_ollama(TALK, num_ctx=4096, **options)["messages"]:
         ids = [call["id"] for call in message.get("tool_calls", ())]
-        sent.append(
-            (
-                message["role"],
-                message["content"],
-                *ids,
-                *filter(None, [message.get("tool_call_id")]),
-            )
-        )
+        if "tool_call_id" in message:
+            ids.append(message["tool_call_id"])
+        sent.append((message["role"], message["content"], *ids))
     return sent
 
 
@@ -127,13 +117,13 @@ def test_ids_of_nine_letters_and_digits_also_where_ids_repeat() -> None:
     ]
 
 
-def test_where_a_text_would_hide_the_calls_it_is_left_out() -> None:
+def test_a_text_that_would_hide_the_calls_is_left_out() -> None:
     expected = shape()
     expected[1] = ("assistant", "", "x", "y")
     assert shape(text_hides_calls=True) == expected
 
 
-def test_one_call_a_message_each_followed_by_its_result() -> None:
+def test_each_message_has_one_call_and_is_followed_by_its_result() -> None:
     assert shape(one_call=True)[1:5] == [
         ("assistant", "I look.", "x"),
         ("tool", "shipped", "x"),
@@ -143,7 +133,7 @@ def test_one_call_a_message_each_followed_by_its_result() -> None:
     assert shape(one_call=True)[5:] == shape()[4:]
 
 
-def test_within_a_run_a_request_is_the_one_before_it_and_what_was_said_since() -> None:
+def test_each_request_of_a_run_begins_with_the_one_before() -> None:
     for options in ({}, {"text_hides_calls": True}, {"short_ids": True}, {"one_call": True}):
         before: list = []
         for end in (1, 4, 6, 8):
@@ -156,7 +146,8 @@ def test_within_a_run_a_request_is_the_one_before_it_and_what_was_said_since() -
 @pytest.mark.parametrize("size", [1, 3, 1000])
 def test_only_a_line_feed_ends_a_line(size: int) -> None:
     raw = '{"a": "one\u0085two\u2028"}\n\n{"b": 1}\r\n{"c"'.encode()
-    lines, found = Lines(), []
+    lines = Lines()
+    found = []
     for at in range(0, len(raw), size):
         found += lines.feed(raw[at : at + size])
     assert [line.decode().strip() for line in found] == ['{"a": "one\u0085two\u2028"}', '{"b": 1}']

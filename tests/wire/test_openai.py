@@ -1,7 +1,10 @@
-"""OpenAI's two APIs: recorded exchanges and bodies, JSON in and JSON out."""
+"""OpenAI's two APIs, JSON in and JSON out."""
+
+from dataclasses import replace
 
 import pytest
 
+from tests.support.pieces import told
 from tests.support.wires import to_chat, to_responses, to_wire
 from think_agent import Assistant, Request, ToolCall, ToolResult, Usage, User, tool
 from think_agent.wire import openai_responses
@@ -31,7 +34,7 @@ DIALOG = [
 
 
 @both
-def test_without_tools_there_is_no_word_of_them(api):
+def test_a_request_without_tools_mentions_none(api):
     body = to_wire(api, Request([User("hi")], tool_choice="none"))
     assert not {"tools", "tool_choice", "temperature", "response_format", "text"} & body.keys()
 
@@ -108,7 +111,7 @@ def test_a_conversation_in_responses():
         ("ft:gpt-4o-mini:me", False),
     ],
 )
-def test_encrypted_reasoning_is_asked_of_models_that_reason(model, reasons):
+def test_only_models_that_reason_are_asked_for_encrypted_reasoning(model, reasons):
     body = to_responses(HELLO, model=model)
     assert ("include" in body) == reasons
 
@@ -128,7 +131,7 @@ def sent_for(api, reply):
 
 
 @both
-def test_natives_go_back_verbatim_to_their_own_api_alone(api):
+def test_a_native_reply_goes_back_verbatim_and_only_to_its_own_api(api):
     native = NATIVES[api]
     reply = Assistant("Hm.", provider="openai", native=native)
     assert sent_for(api, reply) == (native if isinstance(native, list) else [native])
@@ -138,7 +141,7 @@ def test_natives_go_back_verbatim_to_their_own_api_alone(api):
     assert sent_for(other, reply) == plain
 
 
-def test_reasoning_that_led_to_nothing_stays_behind():
+def test_reasoning_that_led_to_nothing_is_not_sent():
     reasoning, message = NATIVES["openai-responses"]
     reply = Assistant(
         "Hm.", stop_reason="max_tokens", provider="openai", native=[message, reasoning]
@@ -146,31 +149,59 @@ def test_reasoning_that_led_to_nothing_stays_behind():
     assert sent_for("openai-responses", reply) == [message]
 
 
-REASONING, MESSAGE = NATIVES["openai-responses"]
-SEARCH = {"type": "web_search_call", "id": "ws_1", "status": "in_progress"}
+def event(kind, index, **fields):
+    return {"type": f"response.output_{kind}", "output_index": index, **fields}
 
 
-def test_texts_of_items_that_are_under_way_together_are_told_apart():
+def message(phase, text):
+    part = {"type": "output_text", "text": text}
+    return {"type": "message", "role": "assistant", "phase": phase, "content": [part]}
+
+
+def test_commentary_is_kept_apart_from_the_answer():
+    items = [
+        message("commentary", "Looking."),
+        message("commentary", "Found it."),
+        message("final_answer", "It is lost."),
+    ]
+    response = {"output": items, "status": "completed"}
     fold = openai_responses.Fold()
     deltas = []
-    for index, phase in enumerate(("commentary", "final_answer")):
-        item = {"type": "message", "phase": phase, "content": []}
-        added = {"type": "response.output_item.added", "output_index": index, "item": item}
-        deltas += fold.feed(added)
+    for index, item in enumerate(items):
+        deltas += fold.feed(event("item.added", index, item=item))
+        for letter in item["content"][0]["text"]:
+            deltas += fold.feed(event("text.delta", index, delta=letter))
+        fold.feed(event("item.done", index, item=item))
+    fold.feed({"type": "response.completed", "response": response})
+
+    reply = openai_responses.from_wire(fold.result())
+    assert reply == openai_responses.from_wire(response)
+    assert reply.commentary == told(deltas, "commentary") == "Looking.\n\nFound it."
+    assert reply.text == told(deltas, "answer") == "It is lost."
+    assert sent_for("openai-responses", replace(reply, provider="openai")) == items
+
+
+def test_the_pieces_of_two_messages_may_come_by_turns():
+    comment = message("commentary", "Looking.")
+    fold = openai_responses.Fold()
+    fold.feed(event("item.added", 0, item=comment))
+    fold.feed(event("item.added", 1, item=message("final_answer", "")))
+    deltas = []
     for index, text in ((1, "It is "), (0, "Looking."), (1, "lost.")):
-        piece = {"type": "response.output_text.delta", "output_index": index, "delta": text}
-        deltas += fold.feed(piece)
-    said = [(delta.kind, delta.text) for delta in deltas]
-    assert said == [("answer", "It is "), ("commentary", "Looking."), ("answer", "lost.")]
-    part = {"type": "output_text", "text": "Looking."}
-    item = {"type": "message", "phase": "commentary", "content": [part]}
-    fold.feed({"type": "response.output_item.done", "output_index": 0, "item": item})
+        deltas += fold.feed(event("text.delta", index, delta=text))
+    assert [delta.kind for delta in deltas] == ["answer", "commentary", "answer"]
+
+    fold.feed(event("item.done", 0, item=comment))
     reply = openai_responses.from_wire(fold.result())
     assert (reply.commentary, reply.text) == ("Looking.", "It is lost.")
     assert reply.stop_reason == "incomplete"
 
 
-def test_a_tool_of_the_server_that_is_not_done_does_not_make_half_a_reply():
+MESSAGE = NATIVES["openai-responses"][1]
+SEARCH = {"type": "web_search_call", "id": "ws_1", "status": "in_progress"}
+
+
+def test_a_reply_may_be_whole_although_a_tool_of_the_server_is_not_done():
     reply = openai_responses.from_wire({"output": [SEARCH, MESSAGE], "status": "completed"})
     assert (reply.stop_reason, reply.tool_calls) == ("end_turn", ())
 
@@ -178,15 +209,13 @@ def test_a_tool_of_the_server_that_is_not_done_does_not_make_half_a_reply():
 @pytest.mark.parametrize("end_turn", [True, False, None])
 def test_a_response_that_says_it_is_not_done(end_turn):
     response = {"output": [MESSAGE], "end_turn": end_turn}
-    assert openai_responses.from_wire({**response, "status": "completed"}).not_done == (
-        end_turn is False
-    )
     fold = openai_responses.Fold()
     fold.feed({"type": "response.completed", "response": response})
-    assert openai_responses.from_wire(fold.result()).not_done == (end_turn is False)
+    for whole in (response, fold.result()):
+        assert openai_responses.from_wire(whole).not_done == (end_turn is False)
 
 
-def test_written_tokens_are_counted():
+def test_tokens_written_to_the_cache_are_counted():
     details = {"cached_tokens": 3, "cache_write_tokens": 4}
     usage = {"input_tokens": 10, "output_tokens": 1, "input_tokens_details": details}
     reply = openai_responses.from_wire({"output": [MESSAGE], "usage": usage})

@@ -1,5 +1,7 @@
 """What a provider may see of a conversation, also of one that another wrote."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.support.wires import WIRES, to_wire
@@ -22,14 +24,16 @@ NATIVE = {
 @pytest.mark.parametrize("wire", WIRES)
 def test_native_goes_back_to_the_host_that_wrote_it_and_to_no_other(wire):
     name = WIRES[wire][0].NAME
-    own = Assistant("", tool_calls=(CALL,), provider=name, host="a.example", native=NATIVE[wire])
     plain = Assistant("", tool_calls=(CALL,))
-    sent = {}
-    for label, reply, host in [("own", own, "a.example"), ("other", own, "b.example"),
-                               ("plain", plain, "b.example")]:  # fmt: skip
+    written = replace(plain, provider=name, host="a.example", native=NATIVE[wire])
+
+    def sent(reply, host):
         request = Request([User("Pay."), reply, ToolResult("c1", "pay", "paid")])
-        sent[label] = to_wire(wire, request, host=host)
-    assert sent["other"] == sent["plain"] != sent["own"]
+        return to_wire(wire, request, host=host)
+
+    built = sent(plain, "b.example")
+    assert sent(written, "b.example") == built
+    assert sent(written, "a.example") != built
 
 
 IDS = ["call_0", "call_0", "tool.1:x", "tool 1 x", "f" * 80, "f" * 81, ""]
@@ -45,7 +49,7 @@ def conversation(ids, **fields):
     return messages
 
 
-def test_ids_of_other_providers_are_short_and_unique_and_results_follow_them():
+def test_ids_of_other_providers_are_made_valid_and_unique_also_in_the_results():
     sent = sendable(conversation(IDS), "openai")
     calls = [call for m in sent if isinstance(m, Assistant) for call in m.tool_calls]
     results = [message for message in sent if isinstance(message, ToolResult)]
@@ -59,7 +63,7 @@ def test_ids_of_other_providers_are_short_and_unique_and_results_follow_them():
     assert sent[: len(whole)] == whole  # whatever comes later
 
 
-def test_ids_that_a_provider_wrote_itself_are_its_own_business():
+def test_ids_that_a_provider_wrote_itself_stay():
     own = conversation(IDS, native={"role": "assistant"}, provider="openai")
     assert sendable(own, "openai") == own
 
@@ -71,3 +75,9 @@ def test_a_call_without_its_result_is_not_sent():
     _, sent, result = sendable(messages, "openai")
     assert (sent.tool_calls, sent.native) == ((CALL,), None)
     assert result.call_id == "c1"
+
+
+@pytest.mark.parametrize(("text", "sent"), [("Lost.", "Looking.\n\nLost."), ("", "Looking.")])
+def test_commentary_goes_to_another_provider_as_text(text, sent):
+    reply = Assistant(text, commentary="Looking.", provider="openai")
+    assert sendable([reply], "ollama") == [Assistant(sent, provider="openai")]

@@ -1,4 +1,4 @@
-"""Settings of one meaning: reasoning, output, temperature, seed; and schemas that are strict."""
+"""Settings mean the same on all wires: reasoning, bound, temperature, seed; and strict schemas."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from tests.support.wires import WIRES as PROTOCOLS
-from tests.support.wires import to_anthropic, to_chat, to_gemini, to_ollama, to_responses, to_wire
-from think_agent import Assistant, Force, Request, Tool, User
+from tests.support.wires import to_anthropic, to_chat, to_gemini, to_responses, to_wire
+from think_agent import Force, Request, Tool, User
 from think_agent.messages import Json
 from think_agent.think import THINK
-from think_agent.wire import openai_responses
 from think_agent.wire.outgoing import is_closed
 from think_agent.wire.settings import Settings
 
@@ -112,7 +111,7 @@ OUTPUT = {
 
 
 @pytest.mark.parametrize("wire", OUTPUT)
-def test_output_temperature_and_seed_by_their_names(wire):
+def test_bound_temperature_and_seed_are_sent_under_the_names_of_each_wire(wire):
     assert added(wire, Settings(None, 5, 0.0, 7)) == OUTPUT[wire]
 
 
@@ -134,11 +133,11 @@ CLOSED = {"type": "object", "properties": {"a": {"type": "string"}}, "required":
         ({**CLOSED, "properties": {"a": {"type": "array", "items": {"type": "object"}}}}, False),
     ],
 )
-def test_which_schemas_a_sampler_can_be_held_to(schema, closed):
+def test_which_schemas_are_closed(schema, closed):
     assert is_closed(schema) == closed
 
 
-def test_strict_is_said_of_closed_schemas_alone():
+def test_only_closed_schemas_are_sent_as_strict():
     loose = Tool(name="loose", description="", parameters={**CLOSED, "required": []})
     ask = Request([User("hi")], [THINK, loose])
     chat = to_chat(ask, strict=True)["tools"]
@@ -150,51 +149,3 @@ def test_strict_is_said_of_closed_schemas_alone():
     many = Request([User("hi")], [THINK] * 25)
     sent = to_anthropic(many, strict=True)["tools"]
     assert sum(tool.get("strict", False) for tool in sent) == 20
-
-
-def message(index: int, phase: str | None, text: str) -> Json:
-    part = {"type": "output_text", "text": text}
-    named = {"phase": phase} if phase else {}
-    return {"type": "message", "role": "assistant", "content": [part], **named}
-
-
-def streamed(items: list[Json]) -> tuple[Assistant, str, str]:
-    fold, deltas = openai_responses.Fold(), []
-    for index, item in enumerate(items):
-        where = {"output_index": index}
-        deltas += fold.feed({"type": "response.output_item.added", "item": item, **where})
-        for piece in item["content"][0]["text"]:
-            event = {"type": "response.output_text.delta", "delta": piece, **where}
-            deltas += fold.feed(event)
-        deltas += fold.feed({"type": "response.output_item.done", "item": item, **where})
-    whole = {"output": items, "status": "completed"}
-    fold.feed({"type": "response.completed", "response": whole})
-    said = {kind: "".join(d.text for d in deltas if d.kind == kind)
-            for kind in ("commentary", "answer")}  # fmt: skip
-    return openai_responses.from_wire(fold.result()), said["commentary"], said["answer"]
-
-
-def test_commentary_is_kept_apart_from_the_answer():
-    items = [
-        message(0, "commentary", "Looking."),
-        message(1, "commentary", "Found it."),
-        message(2, "final_answer", "It is lost."),
-    ]
-    reply, commentary, answer = streamed(items)
-    assert reply == openai_responses.from_wire({"output": items, "status": "completed"})
-    assert (reply.commentary, reply.text) == ("Looking.\n\nFound it.", "It is lost.")
-    assert (commentary, answer) == (reply.commentary, reply.text)
-    assert reply.native == items  # which goes back as it came
-    sent = to_responses(Request([User("a"), replace(reply, provider="openai"), User("b")]))["input"]
-    assert sent[1:-1] == items
-
-
-def test_commentary_alone_goes_back_and_to_another_provider_as_text():
-    items = [message(0, "commentary", "Looking.")]
-    reply, commentary, answer = streamed(items)
-    assert (reply.commentary, reply.text) == ("Looking.", "")
-    assert (commentary, answer) == ("Looking.", "")
-    ask = Request([User("a"), replace(reply, provider="openai"), User("b")])
-    assert to_responses(ask)["input"][1:-1] == items
-    sent = to_ollama(ask)["messages"][1]
-    assert sent == {"role": "assistant", "content": "Looking."}

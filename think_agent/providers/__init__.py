@@ -16,8 +16,8 @@ from ..wire.settings import Reasoning, Settings
 
 
 class Entry(NamedTuple):
-    """What a provider's class is called, in the module of the provider's name, the model it is
-    asked for where none is named, and the package of its SDK.
+    """The name of a provider's class (in the module of the provider's name), its default model, and
+    the package of its SDK.
     """
 
     class_name: str
@@ -32,7 +32,7 @@ PROVIDERS = {
     "gemini": Entry("Gemini", "gemini-3.8-flash", "google-genai"),
     "offline": Entry("Offline", "stand-in", ""),
 }
-OWNERS = {  # who has the models whose names begin so
+OWNERS = {  # the provider of models whose names begin like this
     "claude": "anthropic",
     "gpt-oss": "ollama",
     "gpt": "openai",
@@ -57,16 +57,16 @@ def connect(
     """A model by its name: `"provider"` or `"provider:model"`, split at the first colon
     (`"ollama:qwen3.5:4b"`).
 
-    `timeout`: the seconds without an answer, or between two pieces of one (two of the SDKs would
-    wait for ever). `reasoning`: `"off"`, `"low"`, `"medium"` or `"high"`, by each provider's own
-    means. `max_output_tokens` bounds one reply (8,192 where it is not given), `temperature` and
-    `seed` go to the sampler. Keys come from the provider's usual environment variable unless
-    `api_key` is given. `options` are the provider's own: see the class in its module (for OpenAI
+    `timeout`: the most seconds without an answer, or between two pieces of one (two of the SDKs
+    would wait for ever). `reasoning`: `"off"`, `"low"`, `"medium"` or `"high"`, as each provider
+    can. `max_output_tokens` bounds one reply (default 8,192). `temperature` and `seed` go to the
+    sampler. Keys come from the provider's usual environment variable unless `api_key` is given.
+    `options` are the provider's own: see the class in its module (for OpenAI
     `api="responses"|"chat"`, for Ollama `num_ctx`, for Anthropic `cache=False`).
 
-    Raises ValueError for an unknown provider and for what the provider or the model is known not to
-    take, and ModelError when the SDK is not installed or has no key. Where a server has to be asked
-    what its model takes, `check()` or the first request raises BadRequest.
+    Raises ValueError for an unknown provider, and for a setting that the provider or the model is
+    known not to take. Raises ModelError if the SDK is not installed or there is no key. If only the
+    server knows what its model takes, `check()` or the first request raises BadRequest.
     """
     from pydantic import ValidationError
 
@@ -104,7 +104,7 @@ def connect(
 
 
 def _hint(spec: str) -> str:
-    """What may have been meant by a name that begins with no provider."""
+    """What a name that begins with no provider may have meant."""
     for beginning, owner in OWNERS.items():
         if spec.startswith(beginning):
             return f'did you mean connect("{owner}:{spec}")?'
@@ -117,12 +117,12 @@ def _module_of(provider: str, package: str) -> ModuleType:
         return importlib.import_module(f".{provider}", __name__)
     except ImportError as error:  # the advice is right in the clone, and outside of it
         problem = (
-            f"the package {package} is not installed, or not whole ({error}); "
+            f"the package {package} is not installed, or not complete ({error}); "
             f"run: pip install --upgrade {package}"
         )
     except Exception as error:
-        # Ollama's makes a client when it is imported, which reads the proxies of the environment;
-        # its words may quote a password of theirs.
+        # Ollama's makes a client when it is imported, which reads the proxies of the environment.
+        # Its error may quote a password in one.
         from urllib.request import getproxies  # an eighth of the start-up time
 
         from .address import BAD_PROXY
@@ -133,8 +133,8 @@ def _module_of(provider: str, package: str) -> ModuleType:
 
 
 def _read_from_text(model: Model, provider: str) -> Model:
-    """`model` with a reader of what local servers let slip into the text, reasoning and calls, and
-    with a watch on what they show it of its tools.
+    """`model` with a reader of calls and reasoning that local servers leave in the text, and with a
+    check that they show the model its tools.
     """
     from ..dialects.auto import watched
     from ..dialects.tags import Tags, tagged

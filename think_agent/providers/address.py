@@ -1,9 +1,9 @@
-"""Where a provider is and with which key: read from the arguments and the environment, and checked
+"""The address and the key of a provider: read from the arguments and the environment, and checked
 before an HTTP library can quote them.
 
-Rule 1: of an address only `shown_address` is ever shown. All else in it may hold a key.
-Rule 2: a key from the environment was not meant for just any server. Over plain http to another
-        machine it is left out, with a warning; one that is given goes where it is sent.
+Rule 1: only `shown_address` of an address is ever shown. The rest may hold a key.
+Rule 2: a key from the environment was not meant for any server. It is not sent over plain http to
+        another machine, with a warning. A key that is given as an argument is sent.
 """
 
 import os
@@ -13,26 +13,26 @@ from urllib.parse import quote, unquote, urlsplit
 
 from ..errors import AuthError, ConnectionFailed
 
-NOT_NEEDED = "not-needed"  # the key for a server that asks for none; some SDKs insist on one
+NOT_NEEDED = "not-needed"  # the key for a server that asks for none; some SDKs require one
 BAD_PROXY = (
-    "the proxy is no address that works (one of SOCKS needs the package socksio); check "
+    "the address of the proxy does not work (SOCKS needs the package socksio); check "
     "HTTP_PROXY, HTTPS_PROXY and ALL_PROXY"
 )
 NOT_SHOWN = "(an address that cannot be shown)"
-SHORTEST_SECRET = 12  # characters; shorter keys are made up for local servers
+SHORTEST_SECRET = 12  # characters; shorter ones are made-up keys for local servers
 
 # The scheme, a login, host and port, and the rest. A rest with an "@" in it is half of a login
 # whose password has a slash.
 ADDRESS = re.compile(
     r"(https?://)?(?:[^\s/?#]*@)?([\w.-]+|\[[\da-f:.]+\])(:\d+)?(?:[/?#][^\s@]*)?", re.IGNORECASE
 )
-KEPT_PRIVATE = re.compile(  # nobody else reads what goes there: by https, or to this machine
+KEPT_PRIVATE = re.compile(  # nobody else reads what is sent: by https, or to this machine
     r"https:|http://((.+\.)?localhost|127(\.\d+){3}|0\.0\.0\.0|\[::1?\])(:\d+)?$"
 )
 
 
 def shown_address(url: str) -> str:
-    """What may be shown of an address: its scheme, host and port."""
+    """The part of an address that may be shown: its scheme, host and port."""
     found = ADDRESS.fullmatch(url)
     if not found:
         return NOT_SHOWN
@@ -41,8 +41,8 @@ def shown_address(url: str) -> str:
 
 
 def checked_url(url: str, provider: str) -> str:
-    """`url` with a scheme; plain http, where it names none. Raises ConnectionFailed for what is no
-    address: each HTTP library would say so in its own way.
+    """`url` with a scheme; plain http if it names none. Raises ConnectionFailed if it is not valid:
+    each HTTP library would raise another error.
     """
     if shown_address(url) == NOT_SHOWN:
         raise ConnectionFailed(f"{provider}: the address is no URL; check base_url")
@@ -52,13 +52,13 @@ def checked_url(url: str, provider: str) -> str:
 
 
 def is_exposed(url: str) -> bool:
-    """Would others read a key on its way to `url`: plain http, and not to this machine?"""
+    """Could others read a key on its way to `url`: plain http, and not to this machine?"""
     return not KEPT_PRIVATE.match(shown_address(url))
 
 
 def find_key(given: str | None, provider: str, url: str, *variables: str) -> str:
-    """The key that was `given`, else that of the first variable that holds one; "" for none.
-    Raises AuthError for a key that no header can carry.
+    """The key that was `given`, else that of the first variable that holds one, else "".
+    Raises AuthError for a key that cannot be sent in a header.
     """
     source = "api_key"
     key = (given or "").strip()
@@ -75,7 +75,7 @@ def find_key(given: str | None, provider: str, url: str, *variables: str) -> str
 
 
 def is_left_out(provider: str, url: str, *variables: str) -> bool:
-    """Is what the environment holds left out on the way to `url`? Then there is a warning."""
+    """Are these variables of the environment not sent to `url`? Then there is a warning."""
     held = [variable for variable in variables if os.getenv(variable)]
     if not held or not is_exposed(url):
         return False
@@ -88,8 +88,8 @@ def is_left_out(provider: str, url: str, *variables: str) -> bool:
 
 
 def secrets_in(key: str, url: str, *headers: str) -> re.Pattern[str]:
-    """What no error may repeat, also as a URL spells it: the key, and word by word the `headers`
-    and all of `url` but its host.
+    """What no error may repeat: the key, and each word of the `headers` and of `url` except its
+    host. Also as a URL spells them.
     """
     text = " ".join((url, *headers))
     words = {key, *re.split(r"[\s:/@?&=]+", text)} - {urlsplit(url).hostname}
@@ -97,5 +97,5 @@ def secrets_in(key: str, url: str, *headers: str) -> re.Pattern[str]:
     for word in words:
         if len(word) >= SHORTEST_SECRET:
             spellings |= {word, unquote(word), quote(word, safe="")}
-    longest_first = sorted(spellings, reverse=True)  # of those that begin alike
+    longest_first = sorted(spellings, reverse=True)  # of two that begin alike
     return re.compile("|".join(map(re.escape, longest_first)))

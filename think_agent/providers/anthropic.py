@@ -1,10 +1,10 @@
 """Anthropic: a client of the Messages API, through the official SDK.
 
-Rule 1: what a model can be asked to reason is asked of the API, once, and only where `reasoning` is
-        set (`GET /v1/models/{id}`).
-Rule 2: the API is asked to cache what is sent, unless `cache` is false (marks: see the wire).
+Rule 1: if `reasoning` is set, the API is asked once how much the model can reason
+        (`GET /v1/models/{id}`).
+Rule 2: the API is asked to cache what is sent, unless `cache` is false (see the marks of the wire).
 
-Limitation: with a key, not with a profile of the SDK's on disk.
+Limitation: it needs a key. A profile of the SDK on disk is not read.
 """
 
 import re
@@ -17,27 +17,27 @@ from ..messages import Json
 from ..wire import anthropic as wire
 from .stainless import Stainless
 
-# These answer 400 to any forced tool use. A date may follow the name, but no digit right away:
+# These answer 400 to forced tool use. A date may follow the name, but not a digit right away:
 # claude-fable-5-20260801 is another model.
 REFUSES_FORCING = re.compile(r"claude-(fable-5-[12]|mythos-5-[12]|opus-5-5|sonnet-5-5)(?!\d)")
-# What these write between two calls comes as thinking, which they leave empty unless asked.
+# These write their notes between two calls as thinking, which is empty unless it is asked for.
 NOTES_IN_THINKING = re.compile(r"claude-(opus|sonnet)-5-5(?!\d)")
-SHOWN: Json = {"type": "adaptive", "display": "summarized"}  # as they think without being asked
+SHOWN: Json = {"type": "adaptive", "display": "summarized"}  # as they think by default
 
 
 class Anthropic(Stainless):
     """A Claude model, or another one behind a server that speaks the Messages API.
 
     `thinking` is the API's own setting for native thinking, such as `{"type": "adaptive"}`, for
-    what `reasoning` does not say. `strict`: closed schemas of tools are sent as such, for the
-    sampler to hold to. `cache`: what was sent once is read from a cache the next time, for a tenth
-    of the price (written for 1.25 of it; kept for five minutes).
+    what `reasoning` does not cover. `strict`: the sampler keeps to the closed schemas of tools.
+    `cache`: what was sent once is read from a cache the next time, for a tenth of the price
+    (written for 1.25 of it; kept for five minutes).
     """
 
     sdk = anthropic
     client_class = "Anthropic"
     main_key = "ANTHROPIC_API_KEY"
-    keys = (main_key, "ANTHROPIC_AUTH_TOKEN")  # which the API takes alike
+    keys = (main_key, "ANTHROPIC_AUTH_TOKEN")  # the API takes both
     extras = {"ANTHROPIC_CUSTOM_HEADERS": ("_custom_headers", {})}  # noqa: RUF012
     usual_url = "https://api.anthropic.com"
     url_variable = "ANTHROPIC_BASE_URL"
@@ -76,7 +76,7 @@ class Anthropic(Stainless):
         except Exception as error:
             if self.translate(error) is None:
                 raise
-            return  # it does not tell, such as a proxy; what is wrong, the request itself will say
+            return  # no answer, as from a proxy; if something is wrong, the request will show it
         if ways_off:
             levels = ["off", *levels]
         self.refuse_reasoning(levels)

@@ -1,5 +1,5 @@
-"""What `connect` takes for every provider. The file is loaded when it is needed: to make a class of
-pydantic's takes time.
+"""The settings that `connect` takes for every provider, and their bounds. Imported only when it is
+needed: pydantic takes time to make a class.
 """
 
 from pydantic import BaseModel, ConfigDict, NonNegativeFloat, PositiveFloat, PositiveInt

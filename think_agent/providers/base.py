@@ -1,13 +1,12 @@
-"""What the providers share: a provider is a wire protocol and a client.
+"""What the providers share. A provider is a wire protocol and a client.
 
-Rule 1: the protocol (`wire/`) says what is sent and what came back. The client is the SDK's: `post`
-        sends JSON by it, and `explained` reads off its exceptions what was said. What that means is
-        decided in `errors.py`; what is done about it, in `exchange.py`.
-Rule 2: what a server has to be asked about its model is asked once, before the first request
-        (`learn`).
+Rule 1: the protocol (`wire/`) translates requests and replies. The client is the SDK's: `post`
+        sends JSON with it, and `explained` reads its exceptions. What an error means is decided in
+        `errors.py`; what is done about it, in `exchange.py`.
+Rule 2: questions to a server about its model are asked once, before the first request (`learn`).
 Rule 3: what a provider signed goes back to the host that signed it, and to no other.
 
-Sync and async stand here twice: the two differ in `await` and in nothing else.
+`stream` and `astream` differ in `await` and in nothing else.
 """
 
 import asyncio
@@ -40,10 +39,10 @@ AT_ONCE = 16  # requests on one async client
 class Provider(Translator):
     """The part of a provider that is the same for all.
 
-    `wire`: the module of `wire/` that it speaks; `options`: what its `to_wire` takes besides the
-    settings. `refused`: the kinds of tool choice this model does not take (`"named"`,
-    `"required"`, `"none"`), each with the words of the refusal. It starts with what is known of
-    the model, without words, and grows by what its server refuses.
+    `wire`: the module of `wire/` that it speaks. `options`: what its `to_wire` takes besides the
+    settings. `refused`: the kinds of tool choice that this model does not take (`"named"`,
+    `"required"`, `"none"`), each with the text of the refusal. It starts with what is known of
+    the model, without a text, and grows with what its server refuses.
     """
 
     wire: ModuleType
@@ -51,8 +50,8 @@ class Provider(Translator):
     needs_key = True  # at the usual address
     usual_url: str
     url_variable: str  # which may hold another one
-    extras: Mapping[str, tuple[str, Any]] = {}  # variables that the SDK sends; what takes them out
-    # What servers complain of, and the option of `to_wire` that helps, with its value.
+    extras: Mapping[str, tuple[str, Any]] = {}  # variables that the SDK sends; how to take them out
+    # What a server complains of, and the option of `to_wire` that helps, with its value.
     remedies: tuple[tuple[str, str, Any], ...] = ()
     retries = 2
 
@@ -100,9 +99,9 @@ class Provider(Translator):
     async def _loop_client(self) -> AsyncIterator[Any]:
         """A client of the running loop, for one request.
 
-        A connection pool belongs to the loop it was opened on; a second `asyncio.run` would meet a
-        dead one. And it looks at every connection it has for every request, so 200 requests at once
-        are faster by far on a dozen clients than on one.
+        A connection pool belongs to the loop that opened it: in a second `asyncio.run` it is dead.
+        And for every request it looks at all its connections, so 200 requests at once are much
+        faster on a dozen clients than on one.
         """
         free = self._async_clients.setdefault(asyncio.get_running_loop(), [])
         if not free:
@@ -115,10 +114,10 @@ class Provider(Translator):
             free.append(place)
 
     def _connected(self, *, is_async: bool = False) -> Any:
-        """`connect`, where nothing but the proxy that the environment names can be wrong by now."""
+        """`connect`. By now only the proxy that the environment names can be wrong."""
         try:
             return self.connect(is_async=is_async)
-        except (ImportError, ValueError, self.http.InvalidURL):  # their words may quote a password
+        except (ImportError, ValueError, self.http.InvalidURL):  # they may quote a password
             raise ConnectionFailed(f"{self.name}: {BAD_PROXY}") from None
 
     def to_wire(self, request: Request) -> Json:
@@ -130,7 +129,7 @@ class Provider(Translator):
         return body
 
     def check(self) -> None:
-        """Raise the ModelError that a run would meet at once, as far as the server tells."""
+        """Raises the ModelError that a run would meet at once, as far as the server tells."""
         self._learn_once(Trip())
 
     def _learn_once(self, trip: Trip) -> None:
@@ -144,16 +143,16 @@ class Provider(Translator):
         self._has_learned = True
 
     def refuse_reasoning(self, levels: Levels) -> None:
-        """Raises BadRequest where the model, which can reason at `levels`, was asked otherwise."""
+        """Raises BadRequest if the `reasoning` that is set is not one of the model's `levels`."""
         check_level(f"{self.name}: {self.model}", self.settings.reasoning, levels, BadRequest)
 
     def adapt(self, complaint: str, request: Request) -> bool:
-        """Was `request` refused for something that can be said otherwise, and will be now?"""
+        """Can what was refused be sent in another form? From now on it is."""
         for words, option, value in self.remedies:
             if words in complaint and self.options.get(option) != value:
                 self.options[option] = value
                 return True
-        # A signature is over the tools, too: the conversation may have begun without.
+        # A signature covers the tools, too: the conversation may have begun without strict schemas.
         about_schemas = re.search("strict|VALIDATED|signature", complaint)
         if about_schemas and self.options.get("strict") and request.tools:
             self.options["strict"] = False
@@ -164,26 +163,26 @@ class Provider(Translator):
     # What each provider writes, besides `explained`.
 
     def connect(self, *, is_async: bool) -> Any:
-        """A client of the SDK; its `close` closes the connections."""
+        """A client of the SDK. Its `close` closes the connections."""
         raise NotImplementedError
 
     def post(self, client: Any, body: Json, *, stream: bool) -> Any:
-        """Send `to_wire`'s JSON by one of these clients. What comes back is the response or, as a
-        `stream`, an iterator of events; of an async client it is awaited.
+        """Send the JSON of `to_wire` with one of these clients. Returns the response or, for a
+        `stream`, an iterator of events; an async client returns an awaitable of it.
         """
         raise NotImplementedError
 
     def decoded(self, answer: Any) -> Any:
-        """The JSON of a response or of an event, where the SDK hands over something else."""
+        """The JSON of a response or of an event, if the SDK returns something else."""
         return answer
 
     def fold(self) -> Any:
-        """What makes one response of the events of a stream."""
+        """What accumulates the events of a stream into one response."""
         return self.wire.Fold()
 
     def learn(self) -> None:
         """Ask the server what the model can do, before the first request. Raises BadRequest for a
-        setting that the model cannot take. A server that does not tell is tried.
+        setting that the model cannot take. If the server does not tell, the request is tried.
         """
 
     # What is the same for all.

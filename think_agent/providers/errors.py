@@ -1,13 +1,13 @@
 """What a provider's error means: one table for all of them.
 
-Rule 1: a provider takes from its SDK's exception what was said (`explained`); what that means is
-        decided here, by one line: the HTTP status, or the one that the provider's code would have
-        had, and the words.
-Rule 2: the table is data (`MEANINGS`); its first pattern that fits that line counts.
-Rule 3: `retryable` is what may pass by itself: too many requests, an overload, a broken line. A
-        server that was silent for the whole timeout is not waited for once more.
+Rule 1: a provider reads the message out of its SDK's exception (`explained`). What it means is
+        decided here, by one line: the HTTP status (or the one that fits the provider's code), the
+        provider, the code and the message.
+Rule 2: the table is data (`MEANINGS`). The first pattern that fits that line counts.
+Rule 3: an error is `retryable` if it may pass by itself: too many requests, an overload, a broken
+        connection. After a whole timeout of silence there is no second try.
 Rule 4: advice names a setting as it is called in code and, with dashes, on the command line.
-Rule 5: a tool choice that a server refuses is asked for more weakly (`wire.outgoing.relax`).
+Rule 5: if a server refuses a tool choice, it is asked for a weaker one (`wire.outgoing.relax`).
 """
 
 import re
@@ -39,11 +39,11 @@ from .address import shown_address
 from .transport import arrived
 
 RIGHT_KIND = "check that base_url points to the right kind of server"
-# What comes of taking an answer apart that is not what it should be.
+# Exceptions of code that reads an answer of the wrong form.
 STUMBLES = (LookupError, TypeError, AttributeError, ValueError, RecursionError)
 
-# The HTTP status that an error inside an HTTP 200 would have had. Any other code speaks of the
-# request (400); none at all, of the server (500).
+# The HTTP status that fits an error inside an HTTP 200, by its code. Any other code is about the
+# request (400); no code at all is about the server (500).
 STATUS = {
     "rate_limit_error": 429,
     "rate_limit_exceeded": 429,
@@ -62,7 +62,7 @@ class UnreadCall(BadResponse):
 
 
 class Meaning(NamedTuple):
-    """What an error means, if the pattern is found in `STATUS provider: code words`. `advice` may
+    """What an error means, if the pattern is found in `STATUS provider: code message`. `advice` may
     hold `{key}` (the variable of the API key) and `{model}`.
     """
 
@@ -76,14 +76,14 @@ NO_CALL = (
     r"^(400|422|500) .*(pars\w+ (the )?(tool|function) call|tool call pars|failed to parse input|"
     "tool_use_failed|did not call a tool)"
 )
-OLLAMA_PARSERS = (  # those of its own models; of another server these words mean a fault of it
+OLLAMA_PARSERS = (  # of Ollama's own models; from another server this means an error of its own
     "^500 ollama: .*(XML syntax error|expected element type|"
     "empty (Laguna )?(tool|function|argument)|mismatched arg_key|is missing for tool|"
     "tool .* (is not declared|not found)|undeclared .*function|ATEM|Glimmer|GLM tool call|"
     "failed to parse JSON|unexpected end of JSON|invalid character|cannot unmarshal)|"
     "^500 ollama:  EOF$"
 )
-SLIP = "this was the model's slip; ask again"
+SLIP = "the model made a mistake; ask again"
 MEANINGS = [  # the first one that fits
     Meaning(ToolsUnsupported, "does not support tools",
             "pick one that does, such as qwen3.5:4b, or speak the json dialect"),
@@ -92,7 +92,7 @@ MEANINGS = [  # the first one that fits
             "change how the server is started, or take a smaller model"),
     Meaning(BadRequest, "use /v1/responses", 'set api to "responses"'),
     Meaning(BadRequest, "context (length|size|window)|prompt is too long|input token count|^413 ",
-            "say less at a time, show fewer turns (keep_turns) or, on Ollama, raise num_ctx"),
+            "send less at a time, show fewer turns (keep_turns) or, on Ollama, raise num_ctx"),
     Meaning(ModelNotFound, "^404 .*model|^400 .*(model_not_found|model.*not (found|exist)|"
             "(invalid|not a valid|not a chat) model|supported API model names)",
             "check the model's name"),
@@ -107,31 +107,31 @@ MEANINGS = [  # the first one that fits
     Meaning(RateLimited, "^429 ", "wait, or send less at a time", retryable=True),
     Meaning(Overloaded, "^40[89] |^[5-9]", "try again later", retryable=True),
     Meaning(BadRequest, "^4", "change the request"),
-    Meaning(BadResponse, "", "it sends us elsewhere, or says nothing: check base_url"),
+    Meaning(BadResponse, "", "it redirects, or sends nothing: check base_url"),
 ]  # fmt: skip
 
 
 class Translator(Model):
-    """The part of a provider that says in our terms what went wrong."""
+    """The part of a provider that turns what went wrong into one of our errors."""
 
     http: ModuleType  # the HTTP library under the SDK
     main_key: str  # the variable of its key that errors name
-    advice: Mapping[type[ModelError], str] = {}  # of its own, for its errors
+    advice: Mapping[type[ModelError], str] = {}  # the provider's own, by error
     url: str
     timeout: float
     secrets: re.Pattern[str]  # what no error may hold
 
     def explained(self, error: Any) -> ModelError | None:
-        """The SDK's `error` in our terms (`self.error`), where it is an answer of the provider."""
+        """The SDK's `error` as one of ours (`self.error`), if it is an answer of the provider."""
         raise NotImplementedError
 
     def translate(self, error: BaseException | None) -> ModelError | None:
-        """`error` in our terms; None for one that is neither the provider's nor the network's: it
-        is a bug. Only where a response has come can it be what could not be read.
+        """`error` as one of ours. None if it comes neither from the provider nor from the network:
+        then it is a bug. Before a response has come, it cannot be a response that is unreadable.
         """
         where = shown_address(self.url)
         match error:
-            case ModelError():  # in our own words
+            case ModelError():  # already one of ours
                 return error
             case self.http.TimeoutException():
                 return TimedOut(
@@ -150,62 +150,62 @@ class Translator(Model):
                     f"{self.name}: the connection to {where} broke ({what}); ask again",
                     retryable=True,
                 )
-            case ErrorAnswer(args=[said]):
-                return self.error(*quoted_error(said))
+            case ErrorAnswer(args=[answer]):
+                return self.error(*quoted_error(answer))
         return self.explained(error) or self._unreadable(error)
 
-    def error(self, said: str, code: str = "") -> ModelError:
-        """The error that the response which has come says, with its own `code`, if it has one."""
+    def error(self, message: str, code: str = "") -> ModelError:
+        """The error in the response that has come, with its own `code`, if it has one."""
         response = arrived()
         status = response.status_code
         if status == 200:  # an error inside it
             status = STATUS.get(code, 400)
             if code.isdecimal():
                 status = int(code)
-        line = f"{status} {self.name}: {code} {said}"
+        line = f"{status} {self.name}: {code} {message}"
         for meaning in MEANINGS:
             if re.search(meaning.pattern, line, re.IGNORECASE | re.DOTALL):
                 break
         advice = self.advice.get(meaning.kind, meaning.advice)
         advice = advice.format(key=self.main_key, model=self.model)
         return meaning.kind(
-            f"{self.name}: {self.quote(said) or f'HTTP {status}'}; {advice}",
+            f"{self.name}: {self.quote(message) or f'HTTP {status}'}; {advice}",
             status=response.status_code,
             retry_after=asked_wait(response.headers),
             retryable=meaning.retryable,
         )
 
-    def quote(self, said: str) -> str:
-        """A provider's own words for use in a message: one line, not too long, without secrets."""
-        if said.lstrip().startswith("<"):
+    def quote(self, text: str) -> str:
+        """A provider's text for use in a message: one line, not too long, without secrets."""
+        if text.lstrip().startswith("<"):
             return "the server sent an HTML page instead of JSON"
-        return shorten(self.secrets.sub("***", said).strip().rstrip("."), 300)
+        return shorten(self.secrets.sub("***", text).strip().rstrip("."), 300)
 
     def _unreadable(self, error: Any) -> ModelError | None:
-        """The error for a response that an SDK or a `from_wire` stumbled over."""
+        """The error for a response that an SDK or a `from_wire` could not read."""
         if arrived() is None or not isinstance(error, STUMBLES):
             return None
         if isinstance(error, RecursionError) or "integer string conversion" in str(error):
             # A model that repeats itself wrote brackets or digits without end.
-            said = f"{self.name}: JSON nested too deeply, or with a number too long, to be read"
-            return UnreadCall(f"{said}; {SLIP}")
+            problem = f"{self.name}: JSON nested too deeply, or with a number too long, to be read"
+            return UnreadCall(f"{problem}; {SLIP}")
         return BadResponse(
-            f"{self.name}: the server sent what is no reply ({type(error).__name__}: "
+            f"{self.name}: what the server sent is not a reply ({type(error).__name__}: "
             f"{self.quote(str(error))}); {RIGHT_KIND}"
         )
 
 
 def asked_wait(headers: Mapping[str, str]) -> float | None:
-    """The seconds that a server asks to wait; None where it says none. It may say so in
-    milliseconds, in seconds, or as a date.
+    """The seconds that a server asks to wait; None if it does not ask. It may give milliseconds,
+    seconds, or a date.
     """
-    said = headers.get("retry-after", "")
+    header = headers.get("retry-after", "")
     wait = 0.0
     with suppress(ValueError):
-        wait = float(said)
+        wait = float(header)
     with suppress(KeyError, ValueError):
         wait = float(headers["retry-after-ms"]) / 1000
-    date = parsedate_tz(said)
+    date = parsedate_tz(header)
     if date is not None:
         wait = mktime_tz(date) - time.time()
     if 0 < wait < inf:
@@ -214,19 +214,19 @@ def asked_wait(headers: Mapping[str, str]) -> float | None:
 
 
 def quoted_error(error: Any) -> tuple[str, str]:
-    """Words and code of the error object that OpenAI, Anthropic and their kin send."""
+    """Message and code of an error object as OpenAI, Anthropic and similar servers send it."""
     if not isinstance(error, dict):
         return str(error), ""
-    said = str(error.get("message") or error)
-    for detail in (error.get("param"), error.get("metadata")):  # OpenRouter: its host's words
-        if detail and str(detail) not in said:
-            said += f" ({detail})"
+    message = str(error.get("message") or error)
+    for detail in (error.get("param"), error.get("metadata")):  # OpenRouter: its host's text
+        if detail and str(detail) not in message:
+            message += f" ({detail})"
 
     code = error.get("code") or error.get("type") or ""
-    return said, str(code)
+    return message, str(code)
 
 
-# By text, for there are no codes: as reported of Anthropic, DeepSeek, DashScope, LM Studio, Gemini.
+# By text, as there are no codes: reported of Anthropic, DeepSeek, DashScope, LM Studio, Gemini.
 REFUSED_CHOICE = re.compile(
     r"tool[_ ]?choice|Thinking mode does not support|function[ _]?calling[ _]?(config|mode)",
     re.IGNORECASE,
@@ -235,13 +235,13 @@ ONLY_STRINGS = re.compile(r"type: 'object'|Supported string values", re.IGNORECA
 
 
 def refused_kinds(asked: ToolChoice, complaint: str) -> list[str]:
-    """The kinds of tool choice that a server refuses with this `complaint`; none where it is about
-    something else.
+    """The kinds of tool choice that a server refuses with this `complaint`. None of them if it is
+    about something else.
     """
     if asked == "auto" or not REFUSED_CHOICE.search(complaint):
         return []
     if not isinstance(asked, Force):
         return [asked]
-    if ONLY_STRINGS.search(complaint):  # it knows no choice as an object, but maybe "required"
+    if ONLY_STRINGS.search(complaint):  # it takes no object, but maybe "required"
         return ["named"]
     return ["named", "required"]

@@ -1,18 +1,18 @@
 """One request on its way, until there is a reply or an error: asking, asking again, giving up.
 
-Rule 1: a tool choice that the provider refuses is asked again more weakly, once, and remembered for
-        that model (`Provider.refused`). The reply's `enforced` tells.
-Rule 2: this is the only place that retries; the SDKs do not. What is `retryable` is tried again up
-        to `retries` times, and never once a part of the reply has been shown. A provider that asks
-        to wait longer than `LONGEST_WAIT` is reported, not waited for.
-Rule 3: a stream that breaks off before anything came is an error. What had come when it broke off,
-        fell silent or met the request's own deadline is an unfinished reply, and a call that cannot
-        be read is a malformed one: the run has to know, and the model may do better. A stream that
-        falls silent after all of a reply has come (Gemini's says no end) is that reply, whole.
-Rule 4: only what stumbled over a response is the server's fault. What stumbles before one has come
-        is a bug, and is raised as it is.
-Rule 5: no error of ours shows the SDK's, which may hold a key, as its cause.
-Rule 6: tokens that a server does not count are estimated, for limits have to hold.
+Rule 1: if the provider refuses a tool choice, it is asked for a weaker one. That is remembered for
+        the model (`Provider.refused`), and the reply says so (`enforced`).
+Rule 2: only this module retries; the SDKs do not. An error that is `retryable` leads to up to
+        `retries` more tries, but never after a part of the reply has been shown. If a provider asks
+        for a wait longer than `LONGEST_WAIT`, that is reported instead.
+Rule 3: a stream that breaks off before anything came is an error. If it breaks off later, falls
+        silent or meets the request's own deadline, what came is an unfinished reply. A call that
+        cannot be read makes a malformed reply: the model may do better. If a stream falls silent
+        after all of a reply has come, the reply is whole. (Gemini marks no end.)
+Rule 4: only an exception after a response has come is the server's fault. Before that it is a bug,
+        and is raised as it is.
+Rule 5: our errors never have the SDK's error, which may hold a key, as their cause.
+Rule 6: tokens that a server does not count are estimated: limits have to hold.
 """
 
 import random
@@ -40,8 +40,8 @@ PER_TOKEN = 4  # characters, roughly
 
 
 class Exchange:
-    """A request and what came of it. `wait`: the seconds before the next try. `outcome`: the reply
-    or the error, once there is one.
+    """A request and its outcome: the reply or the error, once there is one. `wait`: the seconds
+    before the next try.
     """
 
     def __init__(self, provider: "Provider", request: Request) -> None:
@@ -73,7 +73,7 @@ class Exchange:
             yield checked
 
     def finish_stream(self) -> None:
-        """The stream is over: what it amounts to is the reply."""
+        """The stream is over: make the reply of what has come."""
         reply = self.read(self.fold.result())
         nothing_came = not self._is_shown and not self.fold.ended
         if reply.stop_reason == "incomplete" and nothing_came:
@@ -85,7 +85,7 @@ class Exchange:
         self.outcome = reply
 
     def close(self) -> None:
-        """What is sent from here on has no deadline. The SDKs may leave a response open."""
+        """End the try: later requests have no deadline. The SDKs may leave a response open."""
         TRIP.set(None)
         if self.trip.response is not None:
             self.trip.response.close()
@@ -96,16 +96,16 @@ class Exchange:
             await self.trip.response.aclose()
 
     def result(self) -> Any:
-        """The reply. Raises the error, here, where the SDK's is out of sight."""
+        """The reply. Raises the error here, outside the handler of the SDK's error."""
         if isinstance(self.outcome, ModelError):
             raise self.outcome
         return self.outcome
 
-    # What comes of an error.
+    # What to do after an error.
 
     def recover(self, error: Exception) -> None:
-        """What came of it all the same is the reply; or there will be another try; or the error, in
-        our terms, is what comes of the request. Raises `error` where it is a bug.
+        """Take what has come as the reply, prepare another try, or end with one of our errors.
+        Raises `error` if it is a bug.
         """
         TRIP.set(self.trip)  # each step of a generator may have a context of its own
         problem = self.provider.translate(error)
@@ -115,7 +115,7 @@ class Exchange:
         if reply:
             self.outcome = reply
         elif isinstance(problem, BadRequest) and self._can_adapt(str(problem)):
-            pass  # asked again at once, otherwise
+            pass  # asked again at once, in another form
         elif self._may_pass(problem):
             self._tries += 1
         else:
@@ -123,8 +123,8 @@ class Exchange:
             self.outcome = problem
 
     def _reply_despite(self, problem: ModelError) -> Assistant | None:
-        """What came in spite of `problem`, where that is a reply that the run can go on from."""
-        # Without tools there is no call; then it counts only where the server says so itself.
+        """What came in spite of `problem`, if the run can go on from it."""
+        # Without tools there is no call; then only the server's own error counts.
         if isinstance(problem, UnreadCall) and (self._asked.tools or problem.status):
             mistake = str(problem).removesuffix(f"; {SLIP}")
             half = _unfinished(self._so_far(), "")
@@ -143,14 +143,14 @@ class Exchange:
         return _unfinished(reply, cause)
 
     def _can_adapt(self, complaint: str) -> bool:
-        """Can what was refused be said otherwise? The provider remembers it."""
+        """Can what was refused be sent in another form? The provider remembers it."""
         refused = refused_kinds(self._asked.tool_choice, complaint)
         for kind in refused:
             self.provider.refused[kind] = complaint
         return bool(refused) or self.provider.adapt(complaint, self.request)
 
     def _may_pass(self, problem: ModelError) -> bool:
-        """Is the request to be tried again, after a wait?"""
+        """May the request be tried again, after a wait?"""
         wait = problem.retry_after
         if wait is None:
             wait = 2.0**self._tries * random.uniform(0.4, 0.6)
@@ -165,12 +165,12 @@ class Exchange:
         self.wait = wait
         return True
 
-    # What a response amounts to.
+    # From a response to a reply.
 
     def read(self, response: Any) -> Assistant:
         """A whole response as a reply."""
         provider = self.provider
-        if response.get("error"):  # whatever stands beside it
+        if response.get("error"):  # whatever else is in it
             raise ErrorAnswer(response["error"])
         reply = provider.wire.from_wire(response)
         model = reply.model or provider.model  # some servers name none
@@ -183,7 +183,7 @@ class Exchange:
         return self._with_enforced(self._counted(reply))
 
     def _so_far(self) -> Assistant:
-        """What had come, as a reply."""
+        """What has come so far, as a reply."""
         with suppress(ErrorAnswer, *STUMBLES):
             return self.read(self.fold.result())
         return Assistant(
@@ -191,26 +191,24 @@ class Exchange:
         )
 
     def _malformed(self, reply: Assistant) -> Assistant:
-        """`reply` with words for the model about its call; or a plain one, where it had no tools to
-        call.
-        """
-        said = self.provider.quote(reply.mistake) or "nothing came"
+        """`reply` with a message to the model about its call; a plain reply if it had no tools."""
+        what = self.provider.quote(reply.mistake) or "nothing came"
         if not self._asked.tools or self._asked.tool_choice == "none":
             return replace(
                 reply,
                 stop_reason="end_turn",
                 mistake="",
-                notice=f"What the model wrote could not be read: {said}",
+                notice=f"What the model wrote could not be read: {what}",
             )
         names = ", ".join(tool.name for tool in self._asked.tools)
-        told = f"Your tool call could not be read ({said}). The tools are: {names}. Call one again."
-        return replace(reply, stop_reason="malformed", mistake=told)
+        text = f"Your tool call could not be read ({what}). The tools are: {names}. Call one again."
+        return replace(reply, stop_reason="malformed", mistake=text)
 
     def _counted(self, reply: Assistant) -> Assistant:
-        """`reply` with an estimate of its tokens, where the server has not counted them."""
+        """`reply` with an estimate of its tokens, if the server has not counted them."""
         size = len(f"{reply.text}{reply.thinking}{reply.commentary}{reply.tool_calls or ''}")
         usage = reply.usage
-        # Of half a reply the server may have counted the first piece alone.
+        # Of an unfinished reply the server may have counted only the first piece.
         is_counted = usage.input_tokens and usage.output_tokens
         if not size or (is_counted and reply.stop_reason != "incomplete"):
             return reply
@@ -220,7 +218,7 @@ class Exchange:
         return replace(reply, usage=usage)
 
     def _with_enforced(self, reply: Assistant) -> Assistant:
-        """`reply` with what was made of the tool choice."""
+        """`reply` with how the tool choice was enforced."""
         if self.request.tool_choice == "auto":
             return reply
         if self._asked.tool_choice == "auto" and self._asked.tools:
@@ -229,5 +227,5 @@ class Exchange:
 
 
 def _unfinished(reply: Assistant, cause: str) -> Assistant:
-    """`reply` as half of one, without its native form, which may be half a block."""
+    """`reply` as an unfinished one, without its native form, which may hold half a block."""
     return replace(reply, native=None, signed=False, stop_reason="incomplete", cause=cause)

@@ -1,10 +1,10 @@
 """Gemini: Google's models, through the official `google-genai` package.
 
-Rule 1: plain JSON goes out and comes in, through the client under the SDK's typed methods: those
-        drop what they do not name, and write signatures in another alphabet.
+Rule 1: plain JSON is sent and read, through the client under the SDK's typed methods: these drop
+        fields that they do not know, and write signatures in another alphabet.
 Rule 2: one request is one reply: that client calls no functions and continues nothing by itself.
 
-Limitation: the Gemini API with a key, not Vertex.
+Limitation: it speaks to the Gemini API with a key, not to Vertex.
 """
 
 import json
@@ -29,7 +29,7 @@ RETRY_DELAY = re.compile(r"'retryDelay': '([\d.]+)s'")
 class Gemini(Provider):
     """A model of the Gemini API. The key is `api_key`, else GOOGLE_API_KEY, else GEMINI_API_KEY.
 
-    `strict`: the sampler is held to the schemas of the tools (mode VALIDATED).
+    `strict`: the sampler keeps to the schemas of the tools (mode VALIDATED).
     """
 
     wire = wire
@@ -44,8 +44,8 @@ class Gemini(Provider):
         check_reasoning(model.removeprefix("models/"), self.settings.reasoning, GEMINI)
 
     def connect(self, *, is_async: bool) -> Any:
-        # Left to itself the SDK picks one of three HTTP libraries, each with errors of its own, by
-        # what is installed; and it closes only what it has made.
+        # By itself the SDK picks one of three HTTP libraries, whichever is installed, each with its
+        # own errors; and it closes only clients that it has made.
         arguments = client_arguments(httpx2, self.url)
         http = httpx2.Client(**arguments)
         http_async = httpx2.AsyncClient(**arguments)
@@ -59,10 +59,10 @@ class Gemini(Provider):
             enterprise=False, api_key=self.key or NOT_NEEDED, http_options=options
         )._api_client
         if is_async:
-            return Door(api.async_request, api.async_request_streamed, http_async.aclose)
-        return Door(api.request, api.request_streamed, http.close)
+            return RawClient(api.async_request, api.async_request_streamed, http_async.aclose)
+        return RawClient(api.request, api.request_streamed, http.close)
 
-    def post(self, client: "Door", body: Json, *, stream: bool) -> Any:
+    def post(self, client: "RawClient", body: Json, *, stream: bool) -> Any:
         path = f"models/{self.model.removeprefix('models/')}"
         if stream:
             return client.stream("post", f"{path}:streamGenerateContent?alt=sse", body)
@@ -75,18 +75,18 @@ class Gemini(Provider):
         if not isinstance(error, errors.APIError):
             return None
         details = str(error.details)
-        said = str(error.message or details)
-        if "PerDay" in details:  # a day's quota is not back in seconds
-            said += " (PerDay)"
-        problem = self.error(said, str(error.code))
+        message = str(error.message or details)
+        if "PerDay" in details:  # a quota of a day does not come back in seconds
+            message += " (PerDay)"
+        problem = self.error(message, str(error.code))
         delay = RETRY_DELAY.search(details)
         if delay:
             problem.retry_after = float(delay[1])
         return problem
 
 
-class Door(NamedTuple):
-    """The raw door of one of the SDK's clients."""
+class RawClient(NamedTuple):
+    """The untyped methods of one of the SDK's clients."""
 
     request: Any
     stream: Any

@@ -1,9 +1,8 @@
-"""The offline provider: a scripted stand-in, for machines without any model. No language model is
-at work in it.
+"""The offline provider: a scripted model, for machines without a language model.
 
-    connect("offline")                    echoes what was said
-    connect("offline", script=function)   plays a function Request -> Assistant
-    connect("offline", pace=0.03)         waits so many seconds between the pieces of a stream
+connect("offline")                    repeats the user's text
+connect("offline", script=function)   plays a function Request -> Assistant
+connect("offline", pace=0.03)         waits so many seconds between the pieces of a stream
 """
 
 import time
@@ -20,8 +19,8 @@ from ..wire.settings import Settings
 
 
 class Offline(ScriptedModel):
-    """A ScriptedModel behind the provider name `offline`. An address, a key and a timeout mean
-    nothing to it, and it has no settings.
+    """A ScriptedModel with the provider name `offline`. It ignores address, key and timeout, and
+    refuses settings.
     """
 
     def __init__(
@@ -44,13 +43,13 @@ class Offline(ScriptedModel):
 
 
 def echo(request: Request) -> Assistant:
-    """The default script: an answer that says what it is. A thought is given if one is forced."""
-    said = ""
+    """The default script: it answers with the user's text, and thinks only if it is forced to."""
+    text = ""
     for message in request.messages:
         if isinstance(message, User) and message.kind == "person":
-            said = message.text
+            text = message.text
 
     if isinstance(request.tool_choice, Force):
-        notes = think(f"A stand-in has no plan. The request was: {said}", should_continue=False)
+        notes = think(f"A stand-in has no plan. The request was: {text}", should_continue=False)
         return Assistant(tool_calls=(notes,), stop_reason="tool_use")
-    return Assistant(text=f"[scripted stand-in, no language model] You said: {said}")
+    return Assistant(text=f"[scripted stand-in, no language model] You said: {text}")

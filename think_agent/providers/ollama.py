@@ -1,11 +1,11 @@
 """Ollama: models on your own machine, through the official `ollama` package.
 
-Rule 1: raw JSON goes through the SDK's clients, under its typed methods. These would drop without a
-        word what they do not name: call ids, empty content, most of a tool's schema.
-Rule 2: the lines of a stream are split here. The SDK splits them where `str.splitlines` does, which
+Rule 1: raw JSON goes through the SDK's clients, under its typed methods. These silently drop fields
+        that they do not know: call ids, empty content, most of a tool's schema.
+Rule 2: the lines of a stream are split here. The SDK splits them like `str.splitlines`, which
         breaks a reply with U+0085 in it.
 Rule 3: the server is asked about its model once (`learn`): whether it can reason, how long its
-        window is, and how its template shows calls. A server that does not tell is tried.
+        window is, and how its template shows calls. If it does not tell, the request is tried.
 """
 
 import json
@@ -27,7 +27,7 @@ from .base import Provider
 from .reasoning import ALWAYS
 from .transport import client_arguments
 
-# A template that prints of a message either the text or the calls.
+# A template that shows either the text of a message or its calls.
 TEXT_OR_CALLS = re.compile(r"\{\{-?\s*else if \.ToolCalls")
 HARMONY = re.compile("family='gpt-?oss'")  # these cannot be asked not to reason
 NUM_CTX = re.compile(r"^num_ctx\s+(\d+)", re.MULTILINE)
@@ -37,12 +37,12 @@ class Ollama(Provider):
     """A model of an Ollama server.
 
     `base_url`: the server's address, in any form that OLLAMA_HOST takes; None means OLLAMA_HOST, or
-    else this machine. `num_ctx`: how many tokens the context window holds at least; what the
-    Modelfile says, or the model is loaded with, is never lowered (`window`). `keep_alive`: how long
-    the server keeps the model loaded after a request (`"30m"`, seconds, -1 for ever); None leaves
-    it to the server, which takes 5 minutes. `keep_tools`: show the tools in the final call, too;
-    see the README of this folder for what either way costs. `think`: a level of the
-    server's own in the place of `reasoning`, such as `"max"`. `max_output_tokens` bounds one reply.
+    else this machine. `num_ctx`: how many tokens the context window holds at least. It never lowers
+    what the Modelfile says or the model is loaded with (`window`). `keep_alive`: how long the
+    server keeps the model loaded after a request (`"30m"`, seconds, -1 for ever); None leaves it to
+    the server, whose default is 5 minutes. `keep_tools`: the final call shows the tools, too; the
+    README of this folder says what either way costs. `think`: a level of the server's own instead
+    of `reasoning`, such as `"max"`.
     """
 
     wire = wire
@@ -112,7 +112,7 @@ class Ollama(Provider):
         self._measure_window(shown, loaded)
 
     def _measure_window(self, shown: Any, loaded: Any) -> None:
-        """Make it as long as it is by now, and at least `num_ctx`."""
+        """Set the window: at least `num_ctx`, and not shorter than it is now."""
         windows = [(self.options["num_ctx"], "by num_ctx")]
         made = NUM_CTX.search(shown.parameters or "")
         if made:
@@ -128,28 +128,28 @@ class Ollama(Provider):
         self._window = f"{tokens:,} tokens, {why}"
 
     def window(self) -> str:
-        """How long the context window of a request is, and where that was said. Raises the
-        ModelError of a server that cannot be asked.
+        """How long the context window of a request is, and why. Raises a ModelError if the server
+        does not answer.
         """
-        self.installed()  # `learn` would keep quiet about no server
+        self.installed()  # `learn` says nothing if there is no server
         super().check()
         return self._window
 
     def check(self) -> None:
-        """Raise the error a run would meet: no server, no such model, one without tools, or one
-        that cannot reason as it was asked to.
+        """Raises the error that a run would meet: no server, no such model, no tool calling, or a
+        level of reasoning that the model does not have.
         """
         if not self._calls_tools(self.model):
             raise self.error(f"model {self.model!r} does not support tools")
         super().check()
 
     def installed(self) -> list[str]:
-        """The names of the models that the server has."""
+        """The names of the models on the server."""
         return [str(model.model) for model in self._ask_server(self.client.list).models]
 
     def able(self) -> list[str]:
-        """The names of those on this server that can call tools, this model first. Models that the
-        server only passes on to Ollama's cloud are not among them.
+        """The names of those that can call tools, this model first. Models that run in Ollama's
+        cloud are left out.
         """
         names = []
         for name in sorted(self.installed(), key=lambda name: name != self.model):
@@ -158,8 +158,8 @@ class Ollama(Provider):
         return names
 
     def pick(self) -> str:
-        """This model, or where it is not installed, or cannot call tools, another one that can.
-        Raises the error that a run would meet where there is none.
+        """This model if it is installed and can call tools, else another one that can. Raises the
+        error that a run would meet if there is none.
         """
         for name in self.able():
             return name
@@ -172,7 +172,7 @@ class Ollama(Provider):
         return not can or "tools" in can
 
     def _ask_server(self, ask: Callable[..., Any], *names: str) -> Any:
-        """What the server says of its models. Raises the ModelError of one that does not."""
+        """What the server says of its models. Raises a ModelError if it does not answer."""
         try:
             return ask(*names)
         except Exception as error:
@@ -206,7 +206,7 @@ class Ollama(Provider):
 
 
 class Fold(wire.Fold):
-    """The events of a stream, which comes in pieces of any size (rule 2)."""
+    """Accumulates the events of a stream that comes in pieces of any size (rule 2)."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -19,8 +19,8 @@ WIRES = {"chat": openai_chat, "responses": openai_responses}
 class OpenAI(Stainless):
     """A model at OpenAI, or at any server that speaks one of its APIs.
 
-    `api`: `"responses"` or `"chat"`; None chooses by the host. `strict`: send closed schemas of
-    tools as such, for the sampler to hold to; None: at the official host.
+    `api`: `"responses"` or `"chat"`; None chooses by the host. `strict`: the sampler keeps to the
+    closed schemas of tools; None means only at the official host.
     """
 
     sdk = openai
@@ -57,7 +57,7 @@ class OpenAI(Stainless):
         if api == "responses":
             self.settings.refuse("openai's Responses API", "seed")
         else:
-            name = "max_completion_tokens"  # as all newer models of OpenAI have it
+            name = "max_completion_tokens"  # the name for all newer models of OpenAI
             self.remedies = ((name, "max_name", name),)
         if strict is None:
             strict = is_official

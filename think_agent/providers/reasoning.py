@@ -1,13 +1,13 @@
 """How much a model can be asked to reason: what is known before a request.
 
 Rule 1: `off`, `low`, `medium` and `high` mean the same everywhere, or are refused before the
-        request, in one line.
-Rule 2: where the provider tells, it is asked (Anthropic, Ollama: `Provider.learn`). Where it does
-        not, the tables here know (OpenAI, Gemini). A model that nobody knows is tried; then the
-        provider's refusal is one line.
+        request, with an error of one line.
+Rule 2: Anthropic and Ollama can be asked what a model takes (`Provider.learn`). For OpenAI and
+        Gemini there are tables here. A model that is not known is tried; then the provider's
+        refusal is an error of one line.
 
-The tables are of 2026-11-23: the providers' pages, and what pydantic-ai 2.68 has tried on the live
-APIs. A name that begins with a row's pattern has its levels; the first row that fits counts.
+The tables are of 2026-11-23, from the providers' pages and from what pydantic-ai 2.68 has tried on
+the live APIs. A model has the levels of the first row whose pattern its name begins with.
 """
 
 import re
@@ -41,14 +41,14 @@ GEMINI: Table = (
 def check_level(
     model: str, asked: Reasoning | None, levels: Levels, error: type[Exception] = ValueError
 ) -> None:
-    """Raises `error` where a model that can reason at these levels was asked otherwise."""
+    """Raises `error` if the level that was `asked` is not one of the model's `levels`."""
     if asked is not None and asked not in levels:
         possible = ", ".join([*levels, "none at all"])
         raise error(f"{model} takes no reasoning={asked!r}; use one of: {possible}")
 
 
 def check_reasoning(model: str, asked: Reasoning | None, table: Table) -> None:
-    """Raises ValueError where the table knows that the model cannot be asked so."""
+    """Raises ValueError if the table says that the model does not take the level."""
     for beginning, levels in table:
         if re.match(beginning, model):
             check_level(model, asked, levels)

@@ -1,9 +1,8 @@
-"""What the SDKs of Anthropic and OpenAI share: both are made by one generator, on httpx2.
+"""What the SDKs of Anthropic and OpenAI share: one generator makes both, on httpx2.
 
-Rule 1: plain JSON goes in and comes out, by `client.post`, the SDK's documented generic entry
-        point: keys, errors and streams are the SDK's, and no typed model is built only to be taken
-        apart again.
-Rule 2: the SDK tries once (`max_retries=0`): when to ask again is decided in `exchange.py`.
+Rule 1: plain JSON is sent and read with `client.post`, the SDK's documented generic method. The SDK
+        handles keys, errors and streams, but builds no typed models.
+Rule 2: the SDK tries once (`max_retries=0`): retries are decided in `exchange.py`.
 """
 
 from types import ModuleType
@@ -49,10 +48,10 @@ class Stainless(Provider):
     def explained(self, error: Any) -> ModelError | None:
         sdk = self.sdk
         if isinstance(error, sdk.APIConnectionError):
-            return self.translate(error.__cause__)  # which the transport has raised
+            return self.translate(error.__cause__)  # raised by the transport
         if isinstance(error, sdk.APIError):
             body: Any = error.body or error.message
-            if isinstance(body, dict) and "error" in body:  # Anthropic's SDK has the whole one
+            if isinstance(body, dict) and "error" in body:  # Anthropic's SDK has the whole object
                 body = body["error"]
             return self.error(*quoted_error(body))
         return None

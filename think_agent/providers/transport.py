@@ -1,8 +1,8 @@
-"""How requests travel: within bounds, and to one address.
+"""The bounds of requests: time, bytes and one address.
 
-Rule 1: an answer ends. The client's timeout bounds each silence. The deadline of the request bounds
-        the whole answer, and `LARGEST_ANSWER` its bytes; both are looked at with every piece.
-Rule 2: a conversation goes to the address it was meant for: no redirect takes it to another one.
+Rule 1: every answer ends. The client's timeout bounds each silence. The deadline of the request
+        bounds the whole answer, and `LARGEST_ANSWER` its bytes. Both are checked at every piece.
+Rule 2: a conversation goes only to the address it was meant for: redirects are not followed.
 
 Limitation: a silence that begins before the deadline may outlast it, by at most as long again.
 """
@@ -25,34 +25,34 @@ LARGEST_ANSWER = 32 * 2**20  # bytes
 
 @dataclass
 class Trip:
-    """A request on its way: the time (of `monotonic`) when it has to be over, and the response,
-    once one has come.
+    """A request on its way: its deadline (a time of `monotonic`), and the response, once it has
+    come.
     """
 
     deadline: float = inf
     response: Any = None
 
     def check(self) -> float:
-        """The seconds that are left. Raises TimedOut where there are none."""
+        """The seconds that are left. Raises TimedOut if there are none."""
         left = self.deadline - monotonic()
         if left <= 0:
             raise TimedOut("the deadline has passed")
         return left
 
 
-# The trip of the request that is sent next in this context. The SDKs have no other way to hand it
-# down to the HTTP client.
+# The trip of the next request in this context. There is no other way through the SDKs to the HTTP
+# client.
 TRIP: ContextVar[Trip | None] = ContextVar("TRIP", default=None)
 
 
 def arrived() -> Any:
-    """The response to the request that was sent last in this context; None where none has come."""
+    """The response to the last request in this context; None if none has come."""
     trip = TRIP.get() or Trip()
     return trip.response
 
 
 class Done:
-    """What the hooks return: sync clients drop it, async ones await it."""
+    """What the hooks return: sync clients ignore it, async clients await it."""
 
     def __await__(self) -> Iterator[None]:
         return iter(())
@@ -60,12 +60,12 @@ class Done:
 
 @cache
 def certificates(http: ModuleType) -> Any:
-    """The certificates of this machine. Loading them takes 30 ms; once will do."""
+    """The certificates of this machine. Loading them takes 30 ms, so it is done once."""
     return http.create_ssl_context()
 
 
 def client_arguments(http: ModuleType, url: str) -> Json:
-    """The arguments that make a client of `http` (httpx or httpx2) keep the rules, for `url`."""
+    """The arguments that make a client of `http` (httpx or httpx2) keep these rules at `url`."""
 
     def outgoing(request: Any) -> Done:
         trip = TRIP.get()
@@ -87,7 +87,7 @@ def client_arguments(http: ModuleType, url: str) -> Json:
 
     mounts = {}
     if not is_exposed(url) and url.startswith("http:"):
-        mounts = {shown_address(url): None}  # the proxy of a company cannot reach this machine
+        mounts = {shown_address(url): None}  # a company's proxy cannot reach this machine
     return {
         "follow_redirects": False,
         "event_hooks": {"request": [outgoing], "response": [incoming]},
@@ -98,7 +98,7 @@ def client_arguments(http: ModuleType, url: str) -> Json:
 
 @cache
 def _bounded_stream(http: ModuleType) -> Any:
-    """The class of streams of `http` that end in time, and before they are too large."""
+    """A class of streams of `http` that end in time, and before they are too large."""
 
     class BoundedStream(http.SyncByteStream, http.AsyncByteStream):  # type: ignore[misc, name-defined]
         def __init__(self, stream: Any, trip: Trip) -> None:
@@ -131,7 +131,7 @@ def _bounded_stream(http: ModuleType) -> Any:
 
 
 async def life_of(client: Any) -> AsyncIterator[Any]:
-    """A client until its loop ends: `asyncio.run` closes the generators that are open then."""
+    """Yields a client and closes it when its loop ends: `asyncio.run` closes open generators."""
     try:
         yield client
     finally:

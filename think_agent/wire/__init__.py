@@ -8,16 +8,16 @@
 
     settings.py           what is asked of a model, in one meaning for all
     outgoing.py           what a provider may see
-    incoming.py           the one way in for replies
+    incoming.py           how a reply is read and checked
     chat.py               what Chat Completions and Ollama share
     usage.py              counts of tokens
     pieces.py             text that arrives in pieces
 
 Rule 1: JSON in, JSON out. Nothing here imports an SDK, waits, or knows an address.
-Rule 2: a Fold collects the events of one stream. `feed` takes an event, and gives the Deltas that a
-        watcher may see of it. `result` is the response as if it had come whole; how it ended is in
-        it only if that has come. `ended`: the last event is there, even if the server leaves the
-        line open.
-Rule 3: what a provider wrote goes back as it came (`native`) to the host that wrote it. For all
+Rule 2: a Fold accumulates the events of one stream. `feed` takes an event and returns the Deltas
+        that a watcher may see. `result` is the response as if it had come whole; it says how the
+        reply ended only if the server has said so. `ended` is true after the last event, even if
+        the server keeps the connection open.
+Rule 3: what a provider wrote (`native`) goes back unchanged to the host that wrote it. For all
         others it is built from the fields of the message.
 """

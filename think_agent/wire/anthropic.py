@@ -1,14 +1,15 @@
 """Anthropic's Messages API.
 
-Rule 1: a reply is replayed as it came (`native`). Thinking blocks are signed over all that stands
-        before them: a changed message, tool or system prompt is refused.
-Rule 2: two roles, by turns: all results of a reply, and what is said after them, are one user
-        message.
-Rule 3: a block of a stream goes back with the keys that it began with, and its signature. What its
-        deltas carry besides (a citation, a count of tokens) are no keys of a block.
-Rule 4: marks say what a cache keeps for later requests: at the end of the system prompt, for
-        another tool choice finds nothing of the messages; at the end of the request; and where the
-        last request with this tool choice ended, for the API looks back 20 blocks from a mark.
+Rule 1: a reply goes back as it came (`native`). The signature of a thinking block covers everything
+        before it: a changed message, tool or system prompt is refused.
+Rule 2: the two roles alternate. All results of a reply, and the user's text after them, are one
+        user message.
+Rule 3: a block of a stream goes back with the keys that it began with, and its signature. Other
+        fields of its deltas (a citation, a count of tokens) are left out.
+Rule 4: `cache_control` marks what the cache keeps for later requests. One mark is at the end of the
+        system prompt: with another tool choice, no messages are read from the cache. One is at the
+        end of the request. One is where the last request with this tool choice ended: the API looks
+        back only 20 blocks from a mark.
 """
 
 from ..messages import Assistant, Force, Json, Spoken, ToolCall, ToolResult, Usage, User
@@ -48,19 +49,19 @@ def to_wire(
     cache: bool,
     host: str,
 ) -> Json:
-    """The body of a request. `cache`: what is sent is kept for the next request, which is cheaper
-    to read than to send anew.
+    """The body of a request. With `cache`, the next request reads this one from the cache, which
+    is cheaper than sending it again.
     """
     usual: Json = {}
     output: Json = {}
     if settings.reasoning == "off":
         usual = {"type": "disabled"}
-    elif settings.reasoning:  # without `display`, the newest models show none of it
+    elif settings.reasoning:  # the newest models show none of it without `display`
         usual = {"type": "adaptive", "display": "summarized"}
         output["effort"] = settings.reasoning
     if not thinking:
         thinking = usual
-    # The API insists on a bound, above what is set apart for thinking.
+    # The API requires a bound, and it must be above the budget for thinking.
     budget = thinking.get("budget_tokens", 0)
     if request.output_schema is not None:
         output["format"] = {"type": "json_schema", "schema": request.output_schema}
@@ -77,13 +78,13 @@ def to_wire(
         output_config=output,
     )
     if cache:
-        for marked in [body, end, *system]:  # of the body it is the last block
+        for marked in [body, end, *system]:  # on the body it marks the last block
             marked["cache_control"] = MARK
     return body
 
 
 def _tools(request: Request, strict: bool) -> list[Json]:
-    """The API takes 20 strict tools and 16 unions in all of them: the first ones get it."""
+    """The API takes at most 20 strict tools, with 16 unions in all: the first ones are strict."""
     wire: list[Json] = []
     unions = 0
     for tool in request.tools:
@@ -111,7 +112,7 @@ def _choice(request: Request) -> Json:
 
 
 def _messages(request: Request, host: str) -> tuple[list[Json], Json]:
-    """The messages; and the block where the last request with this tool choice ended."""
+    """The messages, and the block where the last request with this tool choice ended."""
     wire: list[Json] = []
     asked: Json = {}  # the last block of a request
     end = asked
@@ -135,7 +136,7 @@ def _blocks(message: Spoken) -> list[Json]:
     if isinstance(message, ToolResult):
         content = message.content
         if not content.strip():
-            content = "(empty)"  # an error without content is refused
+            content = "(empty)"  # the API refuses an error without content
         block: Json = {"type": "tool_result", "tool_use_id": message.call_id, "content": content}
         if message.is_error:
             block["is_error"] = True
@@ -159,7 +160,7 @@ def _blocks(message: Spoken) -> list[Json]:
 
 
 def from_wire(response: Json) -> Assistant:
-    """The reply in the JSON of a message."""
+    """The reply in a response."""
     content = []
     text = ""
     thinking = ""
@@ -169,16 +170,16 @@ def from_wire(response: Json) -> Assistant:
             case "text":
                 text += block["text"]
                 if not block["text"].strip():
-                    continue  # the API refuses blank text, even where it wrote it itself
+                    continue  # the API refuses blank text, even its own
             case "thinking":
                 thinking += block["thinking"]
-            case "tool_use":  # those of the server's own tools are of other types
+            case "tool_use":  # calls of the server's own tools have other types
                 call = ToolCall(block["id"], block["name"], arguments_of(block["input"]))
                 calls.append(call)
                 block = {**block, "input": arguments_object(call)}
         content.append(block)
 
-    usage = response.get("usage")  # input tokens come in three kinds, none counted in another
+    usage = response.get("usage")  # input tokens come in three separate counts
     read = count(usage, "cache_read_input_tokens")
     written = count(usage, "cache_creation_input_tokens")
     return Assistant(
@@ -200,13 +201,13 @@ def from_wire(response: Json) -> Assistant:
 
 
 class Fold:
-    """Collects the events of a stream into one message."""
+    """Accumulates the events of a stream into one message."""
 
     ended = False
 
     def __init__(self) -> None:
         self._message: Json = {}
-        self._blocks: dict[int, list[Json]] = {}  # the pieces of each
+        self._blocks: dict[int, list[Json]] = {}  # how each began, and its deltas
         self._calls: dict[int, CallReader] = {}
 
     def feed(self, event: Json) -> list[Delta]:
@@ -248,6 +249,6 @@ class Fold:
 def _whole(pieces: list[Json]) -> Json:
     found = joined(pieces)
     block = {key: found[key] for key in (*pieces[0], "signature") if key in found}
-    if found.get("partial_json"):  # that of a call without arguments is empty
+    if found.get("partial_json"):  # it is empty for a call without arguments
         block["input"] = arguments_of(found["partial_json"])
     return block

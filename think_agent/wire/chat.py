@@ -14,13 +14,13 @@ NAMES = ("id", "type", "role", "name", "format")
 def chat_messages(
     request: Request, provider: str, host: str, short_ids: bool = False
 ) -> list[Json]:
-    """The messages of a request. A native message goes back as it came, but for the ids and the
-    arguments of its calls. Ollama writes arguments as they are, not as JSON text, and names the
-    tool in a result.
+    """The messages of a request. A native message goes back as it came, except the ids and the
+    arguments of its calls. Ollama takes arguments as an object, not as JSON text, and the name of
+    the tool in a result.
     """
     is_ollama = provider == "ollama"
     wire: list[Json] = []
-    if request.system:  # Ollama drops a field of the name `system` in silence
+    if request.system:  # Ollama silently ignores a field named `system`
         wire.append({"role": "system", "content": request.system})
     for message in sendable(request.messages, provider, host=host, short_ids=short_ids):
         if isinstance(message, ToolResult):
@@ -36,7 +36,7 @@ def chat_messages(
 
 
 def _reply(reply: Assistant, is_ollama: bool) -> Json:
-    """The provider's own message, or one that is built. Fields that a server has added stay."""
+    """The provider's own message, or a new one. Fields that a server has added are kept."""
     wire = reply.native or {"role": "assistant", "content": reply.text or None}
     if not reply.tool_calls:
         return wire
@@ -53,7 +53,7 @@ def _reply(reply: Assistant, is_ollama: bool) -> Json:
 
 
 def function_calls(message: Json) -> tuple[ToolCall, ...]:
-    """The calls of a message in one of these protocols, which have one shape."""
+    """The calls of a message. Both protocols write them in the same form."""
     calls = []
     for call in message.get("tool_calls") or ():
         function = call["function"]
@@ -63,14 +63,14 @@ def function_calls(message: Json) -> tuple[ToolCall, ...]:
 
 
 def text_of(content: Any, kind: str = "text") -> str:
-    """The text of a content, which may be a list of parts; then of the parts of a `kind`."""
+    """The text of a content. If that is a list of parts, the text of those of a `kind`."""
     if not isinstance(content, list):
         return content or ""
     return "".join([text_of(part.get(kind)) for part in content])
 
 
 def joined(pieces: list[Json]) -> Json:
-    """A message, or a part of one, out of its pieces in a stream."""
+    """A message, or a part of one, made of its pieces in a stream."""
     fields: defaultdict[str, list[Any]] = defaultdict(list)
     for piece in pieces:
         for key, value in piece.items():
@@ -79,8 +79,9 @@ def joined(pieces: list[Json]) -> Json:
 
 
 def _joined(key: str, values: list[Any]) -> Any:
-    """What names a thing is whole in the first piece. Texts, lists and objects grow; of all else
-    the last counts. (Mistral's thoughts are a list of parts, and the answer behind them is a text.)
+    """Names and ids are whole in the first piece. Texts, lists and objects are joined. Of anything
+    else the last value counts. (Mistral sends its thoughts as a list of parts, then the answer as a
+    text.)
     """
     if key in NAMES:
         return values[0]

@@ -1,11 +1,11 @@
 """Gemini's `generateContent`.
 
-Rule 1: a reply goes back part by part as it came, for Gemini 3 checks the thought signatures. A
-        call that Gemini did not make carries the one signature that says so.
-Rule 2: the results of a turn stand in one content, in the order of its calls: a call may have no
-        id, and then only name and place tell which result is whose.
-Rule 3: a reply with calls is a tool turn, unless it was cut or filtered; its finish reason is the
-        "STOP" of any reply.
+Rule 1: a reply goes back part by part as it came: Gemini 3 checks the thought signatures. A call
+        that Gemini did not make carries a fixed signature that says so.
+Rule 2: all results of a reply are in one content, in the order of its calls. A call may have no id.
+        Then only name and place tell which result belongs to it.
+Rule 3: a reply with calls asks for tools, unless it was cut or filtered. Its finish reason is
+        "STOP", as of any other reply.
 """
 
 from ..messages import Assistant, Force, Json, ToolCall, ToolResult, Usage, User
@@ -17,7 +17,7 @@ from .settings import Settings
 from .usage import count
 
 NAME = "gemini"
-NOT_BY_GEMINI = "skip_thought_signature_validator"  # Google's word for calls of other models
+NOT_BY_GEMINI = "skip_thought_signature_validator"  # Google's value for calls of other models
 BUDGETS = {"off": 0, "low": 1024, "medium": 8192, "high": 24576}  # tokens
 STOPPED = {
     "STOP": "end_turn",
@@ -45,7 +45,7 @@ def to_wire(
     host: str,
 ) -> Json:
     """The body of a request. `model` is not in it, but decides how reasoning is asked for.
-    `strict`: the sampler is held to the schemas of the tools.
+    With `strict`, the sampler keeps to the schemas of the tools.
     """
     generation = filled(
         maxOutputTokens=settings.max_output_tokens,
@@ -74,11 +74,11 @@ def to_wire(
 
 
 def _reasoning(settings: Settings, model: str) -> Json:
-    """Gemini 2 counts the tokens of its thoughts, later ones take a level."""
+    """Gemini 2 takes a budget in tokens, later models take a level."""
     reasoning = settings.reasoning
     if not reasoning:
         return {}
-    # "minimal" is as near to none as it gets.
+    # "minimal" is the lowest level.
     wire: Json = {"thinkingLevel": {"off": "minimal"}.get(reasoning, reasoning)}
     if model.startswith("gemini-2"):
         wire = {"thinkingBudget": BUDGETS[reasoning]}
@@ -100,8 +100,8 @@ def _choice(request: Request, strict: bool) -> Json:
 
 def _contents(request: Request, host: str) -> list[Json]:
     contents = []
-    answers: list[Json] = []  # to the calls of one reply
-    known: set[str] = set()  # the ids of calls that were sent; one minted by us is not
+    answers: list[Json] = []  # the results of one reply
+    known: set[str] = set()  # ids in the calls as they are sent; those of Gemini may have none
     for message in sendable(request.messages, NAME, host=host):
         if isinstance(message, ToolResult):
             if not answers:
@@ -126,7 +126,7 @@ def _model_content(message: Assistant) -> Json:
     parts: list[Json] = []
     if message.text.strip():
         parts.append({"text": message.text})
-    signature = {"thoughtSignature": NOT_BY_GEMINI}  # on the first call alone
+    signature = {"thoughtSignature": NOT_BY_GEMINI}  # on the first call only
     for call in message.tool_calls:
         function = {"id": call.id, "name": call.name, "args": arguments_object(call)}
         parts.append({"functionCall": function, **signature})
@@ -135,7 +135,7 @@ def _model_content(message: Assistant) -> Json:
 
 
 def from_wire(response: Json) -> Assistant:
-    """The reply in the JSON of a response."""
+    """The reply in a response."""
     if "blockReason" in response.get("promptFeedback", {}):
         response = {**response, "candidates": [{"finishReason": "SAFETY"}]}
     candidate = first_choice(response["candidates"])
@@ -155,10 +155,10 @@ def from_wire(response: Json) -> Assistant:
 
     reason = candidate.get("finishReason")
     if reason == "MALFORMED_FUNCTION_CALL":
-        text = ""  # it may be a part of the call
+        text = ""  # it may be part of the call
 
     usage = response.get("usageMetadata")
-    thoughts = count(usage, "thoughtsTokenCount")  # not among the output tokens
+    thoughts = count(usage, "thoughtsTokenCount")  # not included in the output tokens
     return Assistant(
         text,
         thinking,
@@ -183,8 +183,8 @@ def _parts(candidate: Json) -> list[Json]:
 
 
 class Fold:
-    """Collects the chunks of a stream into one response. Each chunk is a small response; calls come
-    whole. A reason to end may stand in the middle: the stream has ended when no more of it comes.
+    """Accumulates the chunks of a stream into one response. Each chunk is a small response; calls
+    come whole. A finish reason may come in the middle: the stream ends when no more chunks come.
     """
 
     ended = False
@@ -193,7 +193,7 @@ class Fold:
     def __init__(self) -> None:
         self._response: Json = {}
         self._candidate: Json = {}
-        self._parts: list[Json] = [{}]  # behind one that is none
+        self._parts: list[Json] = [{}]  # the first one is empty, and left out
 
     def feed(self, event: Json) -> list[Delta]:
         self._response |= event  # the last token counts are the right ones
@@ -208,7 +208,7 @@ class Fold:
         return deltas
 
     def _add(self, part: Json) -> None:
-        """Pieces of plain text grow together. A part with a signature, even an empty one, must go
+        """Pieces of plain text are joined. A part with a signature, even an empty one, has to go
         back as it came.
         """
         last = self._parts[-1]

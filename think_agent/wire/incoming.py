@@ -1,9 +1,9 @@
-"""The one way in: what a provider sent becomes a reply of ours, and pieces of it become Deltas.
+"""Incoming replies: what a provider sent becomes a reply of ours, and pieces of it become Deltas.
 
-Rule 1: a reply enters by `checked_reply` and a Delta by `checked_delta`. Behind them texts are
-        well-formed texts, and arguments are an object of finite JSON or raw text.
-Rule 2: only a reply that is known to be whole is one (`ended`): a reason that nobody has heard of
-        ends half a reply.
+Rule 1: every reply passes `checked_reply`, and every Delta `checked_delta`. After that, texts are
+        well-formed, and arguments are an object of finite JSON or raw text.
+Rule 2: a reply is whole only if its stop reason is known to mean that (`ended`). With an unknown
+        reason it is incomplete.
 """
 
 import json
@@ -15,22 +15,22 @@ from ..streaming import Delta, whole_call
 from ..text import json_text, well_formed
 from .json_reading import json_value
 
-ASKS_FOR_TOOLS = ("tool_calls", "function_call", "tool_use")  # as reasons to end
+ASKS_FOR_TOOLS = ("tool_calls", "function_call", "tool_use")  # stop reasons
 
 
 class ErrorAnswer(Exception):
-    """The provider says, inside an HTTP 200, that something is wrong. Its argument is the JSON."""
+    """The provider reports an error inside an HTTP 200. The argument is its JSON."""
 
 
 def checked_delta(delta: Delta) -> Delta:
-    """`delta` with well-formed texts. AttributeError when they are none."""
+    """`delta` with well-formed texts. Raises AttributeError if they are not texts."""
     return replace(delta, text=well_formed(delta.text), name=well_formed(delta.name))
 
 
 def checked_reply(reply: Assistant) -> Assistant:
-    """`reply` as `messages.py` promises it. ValueError when a field of it is of another type. Lone
-    surrogates, which a model may write, are repaired. A native form with one of these, with a
-    number that JSON does not have, or nested too deeply, is dropped: it may be signed as it was.
+    """`reply` as `messages.py` promises it. Raises ValueError if a field has another type. Lone
+    surrogates, which a model may write, are replaced. A native form is dropped if it has one, has a
+    number that JSON does not have, or is nested too deeply: repairing it could break its signature.
     """
     written = json.dumps(reply.native)
     native = json_value(written)
@@ -41,8 +41,8 @@ def checked_reply(reply: Assistant) -> Assistant:
 
 
 def ended(reason: Any, reasons: dict[str, str], calls: object) -> Json:
-    """How a reply ended, as fields of it. Its calls are meant only where `reasons` has a whole
-    reply for the reason; any other reason ends half a reply.
+    """How a reply ended, as fields of it. `reasons` says what each known stop reason means. With
+    any other reason the reply is incomplete, and its calls may not run.
     """
     if reason in ASKS_FOR_TOOLS and not calls:  # the server announces a call that is not there
         return {"stop_reason": "malformed"}
@@ -58,7 +58,7 @@ def ended(reason: Any, reasons: dict[str, str], calls: object) -> Json:
 
 
 def first_choice(choices: list[Json]) -> Json:
-    """The choice of index 0: one reply is one choice, however many a server sends."""
+    """The choice with index 0: one reply is one choice, however many a server sends."""
     for choice in choices:
         if not choice.get("index"):
             return choice
@@ -66,10 +66,10 @@ def first_choice(choices: list[Json]) -> Json:
 
 
 def arguments_of(value: Json | str | None) -> Json | str:
-    """Arguments as an object, however they came; as text when they are none. So are those with NaN
-    or Infinity in them, or nested too deeply: the model gets to read that they are no object.
+    """Arguments as an object, in whatever form they came. They stay text if they are not an object,
+    contain NaN or Infinity, or are nested too deeply: then the model reads that they are invalid.
     """
-    if not value or value == "null":  # Groq's word for no arguments
+    if not value or value == "null":  # as Groq writes that there are no arguments
         return {}
     if isinstance(value, dict):
         value = json_text(value)
@@ -80,7 +80,7 @@ def arguments_of(value: Json | str | None) -> Json | str:
 
 
 def deltas_of(part: Assistant, first: int = 0) -> list[Delta]:
-    """What a watcher may see of a part of a reply; its calls are counted from `first`."""
+    """What a watcher may see of a part of a reply. Its calls are numbered from `first` on."""
     deltas = [Delta("thinking", part.thinking), Delta("answer", part.text)]
     deltas = [delta for delta in deltas if delta.text]
     for number, call in enumerate(part.tool_calls, first):

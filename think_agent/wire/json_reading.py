@@ -1,8 +1,8 @@
-"""JSON as a model or a server wrote it.
+"""Reads JSON that a model or a server wrote.
 
-Rule 1: it is read strictly: no NaN, no Infinity, no text that could not be sent, no bottomless
-        nesting.
-Rule 2: reading never raises. What is no JSON is None, or the text as it stands.
+Rule 1: it reads strictly: no NaN, no Infinity, no text that could not be sent, no nesting without
+        end.
+Rule 2: it never raises. For a text that is not JSON the result is None.
 """
 
 import json
@@ -17,7 +17,7 @@ _DECODER = json.JSONDecoder(strict=False)  # line breaks inside strings pass: mo
 
 
 def json_at(text: str, at: int = 0) -> tuple[Any, int] | None:
-    """The JSON value that begins at `at`, and where it ends; None where there is none."""
+    """The JSON value that begins at `at`, and where it ends; None if there is none."""
     try:
         value, end = _DECODER.raw_decode(text, at)
         # Read again by a strict reader, which takes at most 200 levels. An escape may have become
@@ -30,9 +30,7 @@ def json_at(text: str, at: int = 0) -> tuple[Any, int] | None:
 
 
 def json_objects(text: str) -> Iterator[dict[str, Any]]:
-    """The JSON objects that stand in a text, in order. It looks at 50 braces: a text with more of
-    them is no JSON.
-    """
+    """The JSON objects in a text, in order. It tries 50 braces: a text with more is hardly JSON."""
     end = 0
     for _ in range(50):
         at = text.find("{", end)
@@ -46,7 +44,7 @@ def json_objects(text: str) -> Iterator[dict[str, Any]]:
 
 
 def json_value(text: str) -> Any:
-    """The JSON value that `text` is as a whole; None where it is none."""
+    """The JSON value of the whole `text`; None if it is not JSON."""
     text = text.strip()
     found = json_at(text)
     if not found or found[1] < len(text):

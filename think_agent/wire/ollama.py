@@ -1,15 +1,15 @@
 """Ollama's native API, `/api/chat`.
 
-Rule 1: no tool choice is sent, for Ollama knows none. The final call leaves the tools out; with
+Rule 1: no tool choice is sent: Ollama does not have it. The final call leaves the tools out; with
         `tool_choice="none"` in the request they stay (see `keep_tools` of the provider).
 Rule 2: an output schema is sent only without tools: under a grammar a model cannot call one.
-Rule 3: nothing is cut in silence. `truncate` is false, so a prompt that does not fit is an error.
+Rule 3: nothing is cut silently. `truncate` is false, so a prompt that does not fit is an error.
         (Servers from before 2025-10 ignore that.)
-Rule 4: content is a text and never null. The rest goes out as it was, but for what a chat template
-        cannot read: `text_hides_calls`, it shows the calls of a message only where that has no
-        text, so the text is left out; `short_ids`, it wants ids of nine letters and digits, so they
-        are counted; `one_call`, it takes one call a message, so a reply with more is sent as
-        several, each followed by its result.
+Rule 4: content is a text, never null. All else is sent as it was, except what a chat template
+        cannot read. `text_hides_calls`: it shows the calls of a message only if that has no text,
+        so the text is left out. `short_ids`: it wants ids of nine letters and digits, so they are
+        numbered. `one_call`: it takes one call in a message, so a reply with more is sent as
+        several messages, each followed by its result.
 """
 
 from typing import Any
@@ -28,9 +28,9 @@ PATH = "/api/chat"
 REASONS = {
     "stop": "end_turn",
     "length": "max_tokens",
-    "swallowed": "malformed",  # our word: tokens were spent, and its parser left nothing of them
+    "swallowed": "malformed",  # our own: there were tokens, but the server's parser left nothing
 }
-STOPPED = "none, but mostly the model has repeated itself"
+STOPPED = "none; usually the model has repeated itself"
 
 
 def to_wire(
@@ -46,7 +46,7 @@ def to_wire(
     short_ids: bool = False,
     one_call: bool = False,
 ) -> Json:
-    """The body of a request. `think`: a level of its own, in the place of `settings.reasoning`."""
+    """The body of a request. `think`: a level of Ollama's own, instead of `settings.reasoning`."""
     built = chat_messages(request, NAME, host, short_ids)
     messages = [_readable(message, text_hides_calls) for message in built]
     if one_call:
@@ -65,7 +65,7 @@ def to_wire(
     tools = request.tools
     schema = request.output_schema
     if request.tool_choice == "none" and schema is not None:
-        tools = ()  # where an answer is due under a schema, they give way to it
+        tools = ()  # the schema of the answer matters more
     if tools:
         schema = None
     return filled(
@@ -81,7 +81,7 @@ def to_wire(
 
 
 def _readable(message: Json, text_hides_calls: bool) -> Json:
-    """Its content as a text; none where it would hide the calls beside it."""
+    """The message with a text as its content: an empty one if it would hide the calls."""
     text = message.get("content") or ""
     if text_hides_calls and "tool_calls" in message:
         text = ""
@@ -96,14 +96,14 @@ def _one_call_each(messages: list[Json]) -> list[Json]:
         calls = message.get("tool_calls", ())
         if not calls:
             split.append(message)
-        for call in calls:  # their results come next, in one order
+        for call in calls:  # their results come next, in the same order
             split += [{**message, "tool_calls": [call]}, next(rest)]
-            message = {"role": "assistant", "content": ""}  # the text was said
+            message = {"role": "assistant", "content": ""}  # the text has been sent
     return split
 
 
 def from_wire(response: Json) -> Assistant:
-    """The reply in the JSON of a chat response."""
+    """The reply in a response."""
     message = response["message"]
     text = message.get("content") or ""
     calls = function_calls(message)
@@ -125,24 +125,26 @@ def from_wire(response: Json) -> Assistant:
 
 
 class Lines:
-    """Whole lines out of the pieces of a stream. Only a line feed ends one: Go writes other line
-    breaks of Unicode, such as U+0085, into its JSON as they are.
+    """Splits a stream into lines. Only a line feed ends one: Go writes other line breaks of
+    Unicode, such as U+0085, into its JSON as they are.
     """
 
     _begun = b""
 
     def feed(self, piece: bytes) -> list[bytes]:
-        """The lines that `piece` ends; blank ones are left out."""
+        """The lines that `piece` completes, without blank ones."""
         *lines, self._begun = (self._begun + piece).split(b"\n")
         return [line for line in lines if line.strip()]
 
     def close(self) -> list[bytes]:
-        """The line that was not ended."""
+        """The last line, if no line feed has ended it."""
         return self.feed(b"\n")
 
 
 class Fold:
-    """Stream chunks into one chat response. Text and thinking come in pieces, calls come whole."""
+    """Accumulates the chunks of a stream into one response. Text and thinking come in pieces, calls
+    come whole.
+    """
 
     ended = False
     _calls = 0

@@ -1,10 +1,10 @@
 """OpenAI's Chat Completions, which vLLM, llama.cpp, LM Studio, OpenRouter and DeepSeek speak too.
 
-Rule 1: whether a reply asks for tools is read from its calls, not from its `finish_reason`, which
-        is "stop" after a forced call.
-Rule 2: a reply goes back as it came, with its reasoning; only what servers refuse to read again is
-        repaired: missing call ids, arguments that are no JSON, nulls and empty lists, a call in the
-        form of 2023 (`function_call`), an answer that the server has parsed.
+Rule 1: a reply asks for tools if it has calls. Its `finish_reason` does not tell: it is "stop"
+        after a forced call.
+Rule 2: a reply goes back as it came, with its reasoning. Only what servers refuse to read again is
+        repaired: missing call ids, arguments that are not JSON, nulls and empty lists, a call in
+        the form of 2023 (`function_call`), an answer that the server has parsed.
 Rule 3: one reply is one choice, the first, however many a server sends.
 """
 
@@ -47,7 +47,7 @@ def to_wire(
     max_name: str = "max_tokens",
     host: str,
 ) -> Json:
-    """The body of a request. `max_name`: what the server calls the bound on the output; OpenAI says
+    """The body of a request. `max_name`: the server's name for the bound on the output. OpenAI's is
     `max_completion_tokens`.
     """
     choice: Any = choice_of(request)
@@ -81,7 +81,7 @@ def to_wire(
 def from_wire(response: Json) -> Assistant:
     """The reply in a response."""
     choice = first_choice(response["choices"])
-    if choice.get("error"):  # OpenRouter reports trouble at the model's host like this
+    if choice.get("error"):  # OpenRouter reports errors of the model's host here
         raise ErrorAnswer(choice["error"])
     reason = choice.get("finish_reason")
     message = _plain(choice.get("message") or {})  # Azure leaves out what it has filtered
@@ -100,7 +100,7 @@ def from_wire(response: Json) -> Assistant:
 
 
 def _plain(message: Json) -> Json:
-    """A message, or a piece of one, without the fields that say nothing, in the form of today."""
+    """A message, or a piece of one, in today's form and without empty fields."""
     plain = filled(**message)
     if "function_call" in plain:  # one call, as in 2023
         plain["tool_calls"] = [{"type": "function", "function": plain.pop("function_call")}]
@@ -110,8 +110,8 @@ def _plain(message: Json) -> Json:
 
 
 def _texts(message: Json) -> tuple[str, str]:
-    """The text and the reasoning. Mistral has them in one list; some servers have two names for the
-    reasoning, and send it under both.
+    """The text and the reasoning. Mistral sends both in one list. Some servers send the reasoning
+    twice, under two names.
     """
     content = message.get("content", message.get("refusal"))
     thinking = message.get("reasoning_content", message.get("reasoning"))
@@ -121,7 +121,7 @@ def _texts(message: Json) -> tuple[str, str]:
 
 
 class Fold:
-    """Collects the chunks of a stream into the response."""
+    """Accumulates the chunks of a stream into one response."""
 
     ended = False
     _counted = False
@@ -131,14 +131,14 @@ class Fold:
         self._choice: Json = {}
         self._pieces: list[Json] = []  # of the message
         self._calls: list[list[Json]] = []  # the pieces of each
-        self._marks: set[Any] = set()  # what the pieces of the last call may have
+        self._marks: set[Any] = set()  # index, id and name that pieces of the last call may have
 
     def feed(self, chunk: Json) -> list[Delta]:
         self._response |= filled(**chunk)
         choices = chunk.get("choices") or []
         choice = first_choice(choices)
         self._choice |= filled(**choice)
-        # The usage comes last, in a chunk without choices; but some servers send it in all of them.
+        # The usage comes last, in a chunk without choices. But some servers send it in every chunk.
         self._counted = bool(chunk.get("usage")) and not choices
         self.ended = self._counted and "finish_reason" in self._choice
 
@@ -167,7 +167,7 @@ class Fold:
         written = [json_value(str(call["function"].get("arguments"))) for call in calls]
         message["tool_calls"] = calls
 
-        # Reasoning is one entry for each type and index. In fragments its signature is refused.
+        # One entry for each type and index: servers refuse the signature of reasoning in fragments.
         entries: defaultdict[Any, list[Json]] = defaultdict(list)
         for piece in message.get("reasoning_details", []):
             entries[piece.get("type"), piece.get("index")].append(filled(**piece))
@@ -175,5 +175,5 @@ class Fold:
 
         choice = {**self._choice, "message": message}
         if self._counted and None not in written:  # no call was cut off
-            choice.setdefault("finish_reason", "")  # Snowflake gives none
+            choice.setdefault("finish_reason", "")  # Snowflake sends none
         return {**self._response, "choices": [choice]}

@@ -1,10 +1,10 @@
-"""OpenAI's Responses API: what the official host speaks; a reply is a list of items.
+"""OpenAI's Responses API, which the official host speaks. A reply is a list of items.
 
-Rule 1: nothing is kept at the host (`store` is false). Reasoning therefore comes encrypted, and its
-        items go back verbatim and in their place, before the item they led to.
-Rule 2: what a stream gives in `response.output_item.done` is what counts, in the order of
-        `output_index`; earlier versions of an item may be incomplete.
-Rule 3: what OpenAI marks as not yet the answer is told apart: a message of the `phase` "commentary"
+Rule 1: the host stores nothing (`store` is false). So reasoning comes encrypted, and its items go
+        back verbatim and in their place, before the item they led to.
+Rule 2: of a stream, the items in `response.output_item.done` count, in the order of `output_index`.
+        Earlier versions of an item may be incomplete.
+Rule 3: what OpenAI marks as not yet the answer is kept apart: a message of the `phase` "commentary"
         is commentary, and a response with `end_turn: false` is `not_done`.
 """
 
@@ -40,7 +40,7 @@ def to_wire(request: Request, model: str, settings: Settings, *, strict: bool, h
         max_output_tokens=settings.max_output_tokens,
         temperature=settings.temperature,
         instructions=request.system,
-        # `strict`, left out, would be true, and refuse every optional parameter.
+        # Without `strict` the API takes it as true, and refuses every optional parameter.
         tools=[
             {"type": "function", "strict": False, **openai_function(tool, strict)}
             for tool in request.tools
@@ -49,7 +49,7 @@ def to_wire(request: Request, model: str, settings: Settings, *, strict: bool, h
     )
     if settings.reasoning == "off":
         body["reasoning"] = {"effort": "none"}
-    elif settings.reasoning:  # without `summary` none of it is shown
+    elif settings.reasoning:  # none of it is shown without `summary`
         body["reasoning"] = {"effort": settings.reasoning, "summary": "auto"}
     if not NO_REASONING.match(model):
         body["include"] = ["reasoning.encrypted_content"]
@@ -84,7 +84,7 @@ def _input(request: Request, host: str) -> list[Json]:
 
 
 def _reply(reply: Assistant) -> list[Json]:
-    """The provider's own items, or such that are built."""
+    """The provider's own items, or new ones."""
     native = reply.native
     if native is None:
         native = [{"type": "function_call", "name": call.name} for call in reply.tool_calls]
@@ -145,14 +145,14 @@ def _texts(item: Json) -> list[str]:
 
 
 class Fold:
-    """Collects the events of a stream into the response."""
+    """Accumulates the events of a stream into one response."""
 
     ended = False
     _commented = False
 
     def __init__(self) -> None:
         self._response: Json = {}
-        self._items: dict[int, Json] = {}  # by `output_index`; of a message, what has come of it
+        self._items: dict[int, Json] = {}  # by `output_index`; a message with its text so far
         self._calls: dict[int, CallReader] = {}
 
     def feed(self, event: Json) -> list[Delta]:
@@ -197,6 +197,6 @@ class Fold:
 
     def result(self) -> Json:
         items = [self._items[index] for index in sorted(self._items)]
-        if not items:  # some servers tell of them only at the end
+        if not items:  # some servers send them only at the end
             items = self._response.get("output", [])
         return {**self._response, "output": items}

@@ -1,10 +1,10 @@
-"""What a provider may see: of the messages, the tools and the tool choice of a request.
+"""Outgoing requests: what a provider may see of the messages, the tools and the tool choice.
 
-Rule 1: what a provider wrote goes back to the host that wrote it, as it came (`native`), and to
-        nobody else: signatures do not travel. For all others it is built from its fields.
-Rule 2: how a message is sent depends on what stands before it, and (but for the results of its own
-        calls) never on what comes later. So each request begins with the bytes of the one before,
-        and a provider's cache knows it by them.
+Rule 1: what a provider wrote (`native`) goes back unchanged to the host that wrote it, and to no
+        other: signatures are not valid elsewhere. For all others it is built from its fields.
+Rule 2: how a message is sent depends on the messages before it, and never on later ones (except the
+        results of its own calls). So each request begins with the bytes of the one before, and a
+        provider's cache recognizes them.
 """
 
 import re
@@ -30,8 +30,8 @@ from ..messages import (
 from ..model import Request
 from ..tools import Tool
 
-GOOD_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # of a call: what every provider takes
-KNOWN_TO_ALL = {  # the words of JSON schema that every server with `strict` understands
+GOOD_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # ids of calls that every provider takes
+KNOWN_TO_ALL = {  # keywords of JSON schema that every server with `strict` understands
     "type",
     "description",
     "enum",
@@ -55,15 +55,15 @@ def sendable(
     """`messages` as `provider` may see them. Every translator starts from this.
 
     - `native` of another provider, dialect or host (None: of any) is dropped, and so is one that is
-      not of the type `native`: OpenAI's two APIs have one name.
+      not of the type `native`: OpenAI's two APIs have the same provider name.
     - A call without a result is dropped, and `native` with it: every provider refuses it. Such
-      calls stand in a reply that was cut, or strayed into a final one.
-    - The results of a reply come right behind it.
-    - Ids of calls that the provider did not write itself are made such as it takes, and unique.
-      With `short_ids` all of them are made, of nine letters and digits.
-    - A message that only the kit reads is left out, and so is a reply that has nothing to say.
+      calls come from a reply that was cut, or from a final reply.
+    - The results of a reply come right after it.
+    - Ids of calls that the provider did not write itself are made valid and unique.
+      With `short_ids` all ids are replaced by nine letters and digits.
+    - A message that only the kit reads is left out, and so is an empty reply.
     """
-    exchanges: list[Any] = []  # messages; with each reply, those of its calls that have a result
+    exchanges: list[Any] = []  # messages, each with its calls that have a result
     for message, call in pairs(messages):  # a `match` takes three times as long
         if isinstance(message, User | Assistant):
             exchanges.append((message, []))
@@ -95,8 +95,8 @@ def _exchange(
     goes_back: bool,
     short_ids: bool,
 ) -> list[Spoken]:
-    """A reply and its results. One that does not go back as it came is without its native form,
-    and its calls have ids that no provider refuses and no other call has.
+    """A reply and its results. If it does not go back as it came, it loses its native form, and its
+    calls get ids that every provider takes and no other call has.
     """
     calls = []
     results = []
@@ -112,13 +112,13 @@ def _exchange(
     if not goes_back:
         text = reply.text
         if reply.commentary:
-            text = f"{reply.commentary}\n\n{text}".strip()  # only OpenAI tells the first apart
+            text = f"{reply.commentary}\n\n{text}".strip()  # only OpenAI keeps the two apart
         reply = replace(reply, text=text, commentary="", native=None)
     return [replace(reply, tool_calls=tuple(calls)), *results]
 
 
 def relax(request: Request, refused: Mapping[str, str]) -> Request:
-    """The request with the strongest tool choice that its server does not refuse."""
+    """The request with the strongest tool choice that its server takes."""
     choice = request.tool_choice
     tools = request.tools
     if isinstance(choice, Force) and "named" in refused:
@@ -133,15 +133,15 @@ def relax(request: Request, refused: Mapping[str, str]) -> Request:
 
 
 def choice_of(request: Request) -> ToolChoice | None:
-    """The tool choice that has to be said: not the default, and none without tools."""
-    if request.tools and request.tool_choice != "auto":  # some servers refuse even to hear it
+    """The tool choice that has to be sent. None for the default, and without tools."""
+    if request.tools and request.tool_choice != "auto":  # some servers refuse even "auto"
         return request.tool_choice
     return None
 
 
 def is_closed(schema: Json) -> bool:
-    """Can a server that constrains the sampler (`strict`) take this schema? Every object must name
-    all its properties, as required ones, and nothing may be in it that only some servers know.
+    """Can a server that constrains the sampler (`strict`) take this schema? Every object must list
+    all its properties as required, and have no keyword that only some servers know.
     """
     if not schema.keys() <= KNOWN_TO_ALL:
         return False
@@ -159,7 +159,7 @@ def is_closed(schema: Json) -> bool:
 
 def openai_function(tool: Tool, strict: bool) -> Json:
     """The declaration of a tool for both of OpenAI's APIs."""
-    # Refused without `properties`, which a tool without parameters may leave out.
+    # The APIs require `properties`, which a tool without parameters may leave out.
     function: Json = {
         "name": tool.name,
         "description": tool.description,
@@ -171,8 +171,8 @@ def openai_function(tool: Tool, strict: bool) -> Json:
 
 
 def arguments_object(call: ToolCall) -> Json:
-    """The arguments of `call`. No provider takes a history with anything else than an object in
-    it: what the model wrote in its place is wrapped, for the model to see.
+    """The arguments of `call`. Providers take only an object. What the model wrote instead of one
+    is wrapped, so that the model can see it.
     """
     if isinstance(call.arguments, dict):
         return call.arguments
@@ -180,8 +180,8 @@ def arguments_object(call: ToolCall) -> Json:
 
 
 def arguments_text(call: ToolCall, written: Any) -> str:
-    """The arguments of `call` as JSON text: as the model had `written` them, where a strict reader
-    reads the same in it. (Ours lets line breaks pass, and takes "null" for an object.)
+    """The arguments of `call` as JSON text: the text that the model has `written`, if a strict
+    reader reads the same. (Ours accepts line breaks in strings, and reads "null" as an object.)
     """
     if isinstance(written, str):
         with suppress(ValueError):
@@ -191,5 +191,5 @@ def arguments_text(call: ToolCall, written: Any) -> str:
 
 
 def filled(**fields: Any) -> Json:
-    """These fields, but for those that say nothing."""
+    """These fields, without the empty ones."""
     return {key: value for key, value in fields.items() if value not in (None, "", [], {})}

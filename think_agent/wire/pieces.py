@@ -1,11 +1,9 @@
-"""Text that arrives in pieces: the one reader of it, for JSON here, for tags, labels and calls in
-`dialects/`.
+"""Reads text that arrives in pieces: JSON here; tags, labels and calls in `dialects/`.
 
-Rule 1: a text reads the same wherever it is cut. What reads one in pieces is a `Splitter` with its
-        own marks: it passes on at once what is certain, and holds back an end that may yet become
-        a mark.
-Rule 2: it never looks again at what it has passed on, so the last piece of a long text costs what
-        the first one did.
+Rule 1: a text reads the same wherever it is cut. Every reader is a `Splitter` with its own marks.
+        It passes on at once what is certain, and holds back an end that may still become a mark.
+Rule 2: it never looks again at what it has passed on, so the last piece of a long text costs no
+        more than the first.
 """
 
 import json
@@ -17,14 +15,14 @@ from ..messages import CARRIED, THINK_NAME
 from ..streaming import Delta
 from ..text import well_formed
 
-Marks = tuple[re.Pattern[str], re.Pattern[str]]  # whole ones; and those begun, or whole
+Marks = tuple[re.Pattern[str], re.Pattern[str]]  # for whole ones; for those begun or whole
 Part = tuple[str, str]  # the kind of a mark, or "" for other text; and the text
 
 
 def marks(flags: int = 0, /, **kinds: Sequence[Sequence[str]]) -> Marks:
-    """Marks by kind, those that come first preferred. Each is given as regular expressions for its
-    parts, one after the other, so that one can tell that it has begun; after the last one it ends.
-    (So one whose last part may still grow has an empty part behind it.)
+    """Marks by kind; earlier ones are preferred. Each is a list of regular expressions, one for
+    each of its parts, so that a reader can tell that it has begun. It ends after the last part. (If
+    that may still grow, an empty part follows it.)
     """
 
     whole = []
@@ -40,7 +38,7 @@ def marks(flags: int = 0, /, **kinds: Sequence[Sequence[str]]) -> Marks:
 
 
 def _begun(parts: Sequence[str]) -> str:
-    """As many of these parts as there are, also none."""
+    """A pattern for the first parts, as many as there are, or none."""
     pattern = ""
     for part in reversed(parts):
         pattern = f"(?:{part}{pattern})?"
@@ -50,7 +48,7 @@ def _begun(parts: Sequence[str]) -> str:
 class Splitter:
     """Splits a text at marks as it arrives."""
 
-    _text = ""  # that is held back, behind the character before it: a mark may begin a line
+    _text = ""  # held back, after the character before it: a mark may begin a line
     _at = 0  # where it begins
 
     def __init__(self, known: Marks) -> None:
@@ -61,7 +59,7 @@ class Splitter:
         return self._split(text, self._begun_or_whole)
 
     def close(self) -> list[Part]:
-        """The parts of what was held back, as no more text comes."""
+        """The parts of what was held back. No more text comes."""
         return self._split("", self._whole)
 
     def _split(self, text: str, pattern: re.Pattern[str]) -> list[Part]:
@@ -83,7 +81,7 @@ class Splitter:
 
 HEX = "[0-9a-fA-F]"
 ANY = (r"\\", "u", HEX, HEX, HEX, HEX)
-HIGH = (r"\\", "u", "[dD]", "[89abAB]", HEX, HEX)  # half a character, so the other one is, too
+HIGH = (r"\\", "u", "[dD]", "[89abAB]", HEX, HEX)  # half a character; the other half follows
 JSON = marks(
     escape=[[*HIGH, *ANY], ANY, [r"\\", "[^u]"]],
     sign=[['["{}\\[\\]:,]']],
@@ -91,7 +89,7 @@ JSON = marks(
 
 
 class JsonReader:
-    """Reads the strings that stand in an object itself, and not deeper, piece by piece."""
+    """Reads the strings of an object piece by piece, but not those of objects inside it."""
 
     _depth = 0
     _in_string = False
@@ -102,13 +100,13 @@ class JsonReader:
         self._splitter = Splitter(JSON)
 
     def feed(self, piece: str) -> Iterator[tuple[str, str]]:
-        """What the next piece adds to a string: the key that it stands under, and the text."""
+        """What the next piece adds to a string: its key, and the text."""
         for kind, raw in self._splitter.feed(piece):
             if raw == '"':
                 self._in_string = not self._in_string
             elif self._in_string and self._depth == 1:
                 text = raw
-                with suppress(ValueError):  # it may be no escape
+                with suppress(ValueError):  # it may not be a valid escape
                     text = well_formed(json.loads(f'"{raw}"'))
                 if self._in_key:
                     self._key += text
@@ -135,7 +133,7 @@ class CallReader:
         self._json = JsonReader()
 
     def feed(self, piece: str) -> list[Delta]:
-        """The Deltas of the next piece; of a think call, what it adds to the thought."""
+        """The Deltas of the next piece. For a think call: what it adds to the thought."""
         if self._call[0] != THINK_NAME:
             return [Delta("call", piece, *self._call)]
         deltas = []

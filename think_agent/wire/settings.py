@@ -1,4 +1,4 @@
-"""What is asked of a model, in one meaning for all providers."""
+"""Settings of a model, with the same meaning for all providers."""
 
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -10,7 +10,7 @@ Reasoning = Literal["off", "low", "medium", "high"]
 
 @dataclass(frozen=True)
 class Settings:
-    """What is asked of a model; None leaves it to the provider.
+    """Settings of a model; None leaves one to the provider.
 
     `max_output_tokens` bounds one reply, native reasoning included.
     """
@@ -21,14 +21,14 @@ class Settings:
     seed: int | None = None
 
     def refuse(self, who: str, *names: str) -> None:
-        """ValueError for the first of `names` that is set: `who` does not take it."""
+        """Raises ValueError for the first of `names` that is set: `who` does not take it."""
         for name in names:
             if getattr(self, name) is not None:
                 raise ValueError(f"{who} takes no {name}; leave it out")
 
     def bounded(self, most: int | None) -> "Settings":
-        """These settings with a bound on the output. There always is one, for a model that repeats
-        itself goes on for ever. `most` is the bound of one request: it only lowers the other.
+        """These settings with a bound on the output. There always is one: a model that repeats
+        itself would never stop. `most` is the bound of one request; it can only lower the other.
         """
         bound = self.max_output_tokens or MAX_OUTPUT
         if most is not None:

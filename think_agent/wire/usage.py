@@ -1,4 +1,4 @@
-"""Counts of tokens, as providers tell them."""
+"""Counts of tokens, as providers report them."""
 
 from contextlib import suppress
 from typing import Any
@@ -7,7 +7,7 @@ from ..messages import Usage
 
 
 def count(usage: Any, *path: str) -> int:
-    """The number of tokens at `path` of a provider's `usage`; 0 if there is none, or null."""
+    """The number of tokens at `path` in a provider's `usage`; 0 if there is none."""
     with suppress(LookupError, TypeError, ValueError, OverflowError):
         for key in path:
             usage = usage[key]
