@@ -380,3 +380,4 @@ def test_an_exit_signal_without_an_answer_is_asked_for_one():
     model = react(ScriptedModel([READ["think as an action"][0], "Final Answer: Yes."]))
     outcome = Agent(model, [count]).run("Well?")
     assert (outcome.exit, outcome.answer, outcome.thoughts) == ("signal", "Yes.", ("done",))
+    assert outcome.model_calls == 2
