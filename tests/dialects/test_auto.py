@@ -47,7 +47,7 @@ BLIND = ("llama3.1", "mistral")
 
 def on_sight(request: Request) -> Assistant:
     """The script of the demo as a model that writes a text beside its calls, knows no tool that it
-    does not see, and answers that all is refunded where it sees none.
+    does not see: then it says that all is refunded.
     """
     script = speaking(by_the_policy, "json")
     reply = script(request)
