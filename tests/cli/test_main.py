@@ -68,7 +68,7 @@ def test_a_base_url_from_a_weaker_place_than_the_provider_is_left_out(
     done = run_here(*words, **env)
     is_kept = PLACES.index(url) <= PLACES.index(provider)
     assert (done.returncode, "http://h" in done.stdout) == (0, is_kept), done
-    assert done.stderr.count("\n") == done.stderr.count(": left out, it was said") == (not is_kept)
+    assert done.stderr.count("\n") == done.stderr.count(": left out, it was meant") == (not is_kept)
 
 
 @pytest.mark.parametrize(
