@@ -1,4 +1,4 @@
-"""Asking a person: what is on the screen, what the keys do, and what a run that is stopped says."""
+"""Asking a person: what is on the screen, what the keys do, what a stopped run says."""
 
 import io
 import re
@@ -29,7 +29,7 @@ def ship(order_id: str, boxes: int = 1) -> str:
 
 
 class Typed(io.StringIO):
-    """A stdin of these lines; then it is over, or somebody presses Ctrl-C."""
+    """A stdin of these lines; at its end somebody may press Ctrl-C."""
 
     def __init__(self, *lines: str, interrupted: bool = False):
         super().__init__("".join(f"{line}\n" for line in lines))
@@ -75,8 +75,8 @@ def test_the_call_and_the_thought_are_on_the_screen_once(view):
     assert "quit: nothing more is run" in screen
 
 
-def test_nothing_else_has_to_be_set_up(capsys, monkeypatch):
-    """In a plain run, which shows nothing else, and in one that is watched."""
+def test_at_the_terminal_needs_no_other_setup(capsys, monkeypatch):
+    """In a run that shows nothing else, and in one that is watched."""
     monkeypatch.setattr("sys.stdin", Typed("q", "q"))
     assert agent_that_pays().run("go").exit == "declined"
     plain = capsys.readouterr().out
@@ -97,7 +97,7 @@ def test_a_pause_says_that_ollama_may_unload_the_model(capsys, monkeypatch, prov
     assert capsys.readouterr().out.count("keep_alive sets how long") == times
 
 
-def test_another_day_is_spoken_of_only_where_a_file_keeps_the_run(tmp_path, capsys, monkeypatch):
+def test_a_later_decision_is_offered_only_where_a_file_keeps_the_run(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("sys.stdin", Typed("q", "q"))
     watch(agent_that_pays(), "go")
     assert "Ctrl-C  stop the run here" in capsys.readouterr().out
@@ -105,7 +105,7 @@ def test_another_day_is_spoken_of_only_where_a_file_keeps_the_run(tmp_path, caps
     assert "Ctrl-C  stop here, and decide another day" in capsys.readouterr().out
 
 
-def test_of_several_calls_the_one_that_waits_is_the_last_thing_above_the_question():
+def test_of_several_calls_the_waiting_one_is_just_above_its_question():
     screen, _ = asked("y", "n late", "q", width=200, times=3)
     screen = screen.replace("⠋ 0 s", "")
     asked_before = re.findall(r"pay\(.*dollars=(\d+)\)\s+Run pay\?", screen)
@@ -113,7 +113,7 @@ def test_of_several_calls_the_one_that_waits_is_the_last_thing_above_the_questio
     assert screen.count("pay(") == 3
 
 
-def test_a_stop_is_said_once_above_its_figures_and_by_the_answer_where_there_is_nothing_above():
+def test_a_stop_is_shown_once_and_in_quiet_mode_as_the_answer():
     screen, _ = asked(width=200)
     assert screen.lower().count("stopped") == 1
     assert re.search("^ ⚑ stopped", screen, re.MULTILINE)  # on a line of its own
@@ -123,20 +123,20 @@ def test_a_stop_is_said_once_above_its_figures_and_by_the_answer_where_there_is_
     assert "Stopped by " in quiet
 
 
-def test_a_key_that_means_nothing_is_asked_again_and_a_no_has_its_reason():
+def test_an_unknown_key_is_asked_again_and_a_no_has_a_reason():
     screen, verdicts = asked("maybe", "n too late", "n", "still", "q")
     assert "Answer with one of the letters" in screen
     assert [(v.decision, v.reason) for v in verdicts][:2] == [("no", "too late"), ("no", "still")]
 
 
-def test_an_edit_begins_with_what_is_there_and_an_empty_line_keeps_it():
+def test_an_edit_starts_from_the_present_value_and_an_empty_line_keeps_it():
     screen, verdicts = asked("e", "ORD-1", "290", "e", "", "", "y", "q", width=200)
     assert "dollars: " in screen
     assert screen.count('Run pay(order_id="ORD-1", dollars=290)?') == 2
     assert verdicts[0].arguments == {"order_id": "ORD-1", "dollars": 290}
 
 
-def test_a_default_is_shown_and_written_down_only_where_it_is_changed():
+def test_a_default_is_recorded_only_where_the_person_changes_it():
     ships = [call("ship", order_id="ORD-1")]
     screen, verdicts = asked("e", "", "", "y", "q", width=200, calls=ships)
     assert 'ship(order_id="ORD-1", boxes=1)?' in screen
@@ -145,7 +145,7 @@ def test_a_default_is_shown_and_written_down_only_where_it_is_changed():
     assert verdicts[0].arguments == {"order_id": "ORD-1", "boxes": 2}
 
 
-def test_an_edit_that_does_not_fit_is_asked_again_and_can_be_corrected():
+def test_an_invalid_edit_is_asked_again_and_can_be_corrected():
     answers = ["e", "ORD-1", "a lot", "y", "e", "ORD-1", "290", "y", "q"]
     screen, verdicts = asked(*answers, width=200)
     assert "That edit does not fit: bad arguments for pay: dollars" in screen
@@ -154,7 +154,7 @@ def test_an_edit_that_does_not_fit_is_asked_again_and_can_be_corrected():
 
 
 @pytest.mark.parametrize("decided", [[], ["y"]])
-def test_ctrl_c_says_what_was_decided_before(decided):
+def test_ctrl_c_says_what_was_done_before(decided):
     shown, _ = asked(*decided, interrupted=True, max_repeats=9)
     *_, last = shown.partition("Stopped. ")
     assert last.startswith("Nothing was done.") == (not decided)
@@ -170,7 +170,7 @@ def test_end_of_input_at_any_prompt_quits(answers):
 # In a real terminal.
 
 
-def test_what_was_stopped_at_the_prompt_goes_on_by_the_words_it_says(tmp_path):
+def test_the_command_that_a_stopped_run_prints_resumes_it(tmp_path):
     kept, db = tmp_path / "a b.jsonl", tmp_path / "shop.db"
     flags = ["--provider", "offline", "--db", str(db), "--approve", "ask", "--no-stream"]
     words = ["-m", "demos.refund", "ORD-004", *flags, "--transcript", str(kept)]
@@ -190,7 +190,7 @@ def test_what_was_stopped_at_the_prompt_goes_on_by_the_words_it_says(tmp_path):
     assert decisions(db) == [("ORD-004", "approve")]
 
 
-def test_an_edit_in_a_terminal_begins_with_the_present_value(tmp_path):
+def test_an_edit_in_a_terminal_starts_from_the_present_value(tmp_path):
     flags = ["--provider", "offline", "--approve", "ask", "--no-stream"]
     keys = [("stop the run", "e\r"), ("order_id: ORD-004", "\r"), ("decision: approve", "\r")]
     keys += [("reason: ", ", and so I said\r"), ("Run process_refund", "y\r")]
@@ -200,7 +200,7 @@ def test_an_edit_in_a_terminal_begins_with_the_present_value(tmp_path):
     assert "and so I said" in " ".join(answer.split())
 
 
-def test_ctrl_c_clears_a_half_line_and_twice_leaves_and_help_hangs_beside_its_commands():
+def test_ctrl_c_clears_a_half_typed_line_and_leaves_when_pressed_twice():
     keys = ["/help", ("\n> ", "half"), ("half", "\x03"), ("\n> ", "\x03")]
     keys += [("again leaves", "again"), ("again", "\x03"), ("\n> ", "/hel\x15/thoughts\r")]
     keys += [("or /", "\x03")]

@@ -1,12 +1,11 @@
 """A conversation with any agent: what is remembered, what is explained, how it is left."""
 
 import io
-import textwrap
 
 import pytest
 from rich.console import Console
 
-from tests.support.commands import in_a_terminal, run, text_of
+from tests.support.commands import in_a_terminal, text_of
 from think_agent import Agent, ConnectionFailed, Model, ScriptedModel
 from think_agent.cli import chat, watch
 from think_agent.cli.chat import Chat
@@ -51,7 +50,7 @@ def test_only_the_last_turn_is_explained(stdin, capsys):
     assert "second answer" in last
 
 
-def test_what_is_explained_wraps_beside_its_mark():
+def test_an_explanation_wraps_beside_its_mark():
     out = io.StringIO()
     view = RunView(Console(file=out, force_terminal=True, width=40, color_system=None))
     agent = Agent(ScriptedModel(["A long answer that does not fit in a line."]), force="never")
@@ -62,7 +61,7 @@ def test_what_is_explained_wraps_beside_its_mark():
     assert "          fit in a line." in lines
 
 
-def test_what_is_no_command_gets_the_list_of_those_that_are(stdin, capsys):
+def test_an_unknown_command_is_answered_with_the_list_of_commands(stdin, capsys):
     stdin("/bogus", "/help")
     chat(Agent(ScriptedModel([]), force="never"))
     shown = capsys.readouterr().out
@@ -75,16 +74,15 @@ class Unreachable(Model):
         raise ConnectionFailed("no server at http://127.0.0.1:9; start it")
 
 
-def test_a_model_that_cannot_be_reached_is_one_line_and_the_conversation_goes_on(stdin, capsys):
+def test_after_one_line_about_an_unreachable_model_the_conversation_goes_on(stdin, capsys):
     stdin("one", "two")
     chat(Agent(Unreachable()))
     shown = capsys.readouterr().out
     assert shown.count("error: no server at http://127.0.0.1:9; start it\n") == 2
 
 
-def test_what_was_done_before_an_error_is_not_forgotten(stdin):
+def test_a_turn_that_ended_in_an_error_is_remembered(stdin):
     replies = [call("look"), think("x", False)]  # and then the script is over
-
     stdin("one", "two")
     view = RunView(Screen())
     with view:
@@ -94,24 +92,10 @@ def test_what_was_done_before_an_error_is_not_forgotten(stdin):
     assert requests == ["one", "two"]
 
 
-def test_a_watched_run_without_a_server_is_one_line(tmp_path):
-    program = tmp_path / "program.py"
-    program.write_text(
-        textwrap.dedent("""
-            from think_agent import Agent, connect
-            from think_agent.cli import watch
-            watch(Agent(connect("ollama")), "hi")
-        """)
-    )
-    done = run(str(program), PYTHONPATH=".")
-    assert done.returncode == 1
-    assert done.stderr.startswith("error: ollama: no server at http://127.0.0.1:9; start it")
-    assert done.stderr.count("\n") == 1
-
-
-def test_a_watched_run_ends_by_system_exit_that_names_its_cause():
+def test_a_watched_run_without_a_server_ends_the_program_with_one_line():
     with pytest.raises(SystemExit) as ended:
         watch(Agent(Unreachable()), "hi")
+    assert str(ended.value) == "error: no server at http://127.0.0.1:9; start it"
     assert isinstance(ended.value.__cause__, ConnectionFailed)
 
 

@@ -1,4 +1,4 @@
-"""What a person sees: complete and plain in a pipe, live in a terminal, never raw."""
+"""What a person sees: plain and complete in a pipe, live in a terminal, never raw."""
 
 import io
 import json
@@ -39,6 +39,9 @@ def order(order_id: str) -> dict[str, object]:
     return {"order_id": order_id, "price": "$89.00", "days": 13, "final_sale": False, **notes}
 
 
+A = call("look", order_id="A")
+
+
 def screen(out: io.StringIO, terminal: bool = False, width: int = 60) -> Console:
     return Console(file=out, force_terminal=terminal, width=width, color_system=None)
 
@@ -64,7 +67,7 @@ def test_sanitized_text_holds_no_control_characters_and_loses_nothing(text):
 
 
 @pytest.mark.parametrize("terminal", [False, True])
-def test_hostile_text_is_shown_and_not_obeyed(terminal):
+def test_hostile_text_is_shown_but_does_not_control_the_terminal(terminal):
     acts = think(HOSTILE), call("look", order_id=HOSTILE)
     replies = Assistant(HOSTILE, HOSTILE, acts), HOSTILE
     text = watched(*replies, terminal=terminal, width=200)
@@ -143,14 +146,14 @@ def test_each_kind_of_event_has_its_line():
     ],
 )
 @pytest.mark.parametrize("terminal", [False, True])
-def test_the_words_beside_a_thought_are_shown_once(terminal, text, thought, goes_on, lines):
+def test_text_beside_a_thought_is_shown_once(terminal, text, thought, goes_on, lines):
     reply = Assistant(text, tool_calls=(think(thought, goes_on),))
     shown = watched(reply, "It is done.", terminal=terminal).replace("⠋ 0 s", "").splitlines()
     assert [line.rstrip() for line in shown if line][:-1] == [*lines, "It is done."]
 
 
 @pytest.mark.parametrize("streams", [False, True])
-def test_the_words_of_a_plan_in_json_are_shown_once(streams):
+def test_each_text_of_a_json_plan_is_shown_once(streams):
     def plan(request: Request) -> Assistant:
         keys = request.output_schema["properties"]
         acts = len(request.messages) < 4
@@ -170,7 +173,7 @@ def test_the_words_of_a_plan_in_json_are_shown_once(streams):
     assert lines == ["💭 Step 1.", "💭 Step 3.", *act, "💭 Step 5.", "It is done."]
 
 
-def test_a_result_is_one_line_of_what_matters_or_all_of_it():
+def test_a_result_is_summarized_in_a_line_or_shown_whole():
     replies = call("order", order_id="ORD-001"), "ok"
     short = "  ↳ $89.00 · 13 days · final sale: no · lines: "
     assert short in watched(*replies)
@@ -178,53 +181,26 @@ def test_a_result_is_one_line_of_what_matters_or_all_of_it():
     assert whole in watched(*replies, verbose=True)
 
 
-def shown_run(*replies, **settings) -> str:
-    """What a run with a tool that breaks the first time looks like."""
-    tries = []
-
-    @tool
-    def pay(order_id: str) -> str:
-        """Pay."""
-        tries.append(order_id)
-        if len(tries) == 1:
-            raise RuntimeError("the line broke")
-        return "paid"
-
-    out = io.StringIO()
-    agent = Agent(ScriptedModel(replies), [pay], force="never", silence="accept", **settings)
-    with RunView(screen(out)) as view:
-        agent.run("go", on_event=view)
-    return out.getvalue()
-
-
-def test_each_check_is_shown_with_what_is_missing():
-    def every_order_paid(turn):
-        return None if len(turn.actions) == 2 else "ORD-1: nothing is paid"
+def test_each_check_is_shown_with_what_is_missing(capsys):
+    def every_order_found(turn):
+        return None if len(turn.actions) == 2 else "ORD-2: not looked up"
 
     def nothing_else(turn):
         return None
 
-    pays = call("pay", order_id="1")
-    replies = [pays, "All is paid.", pays, "Now it is."]
-    checks = [every_order_paid, nothing_else]
-    lines = shown_run(*replies, done_when=checks, approve=lambda _: True).splitlines()
-    first = lines.index("✗ ORD-1: nothing is paid")
-    assert lines[first - 1] == "💬 All is paid."
+    replies = [A, "All is found.", call("look", order_id="B"), "Now it is."]
+    checks = [every_order_found, nothing_else]
+    agent = Agent(ScriptedModel(replies), [look], force="never", done_when=checks)
+    watch(agent, "go")
+    lines = capsys.readouterr().out.splitlines()
+    first = lines.index("✗ ORD-2: not looked up")
+    assert lines[first - 1] == "💬 All is found."
     assert lines[first + 1] == "✓ nothing else"
-    assert lines.index("✓ every order paid") > first
-    assert [line for line in lines if "Now it is." in line] == ["Now it is."]
+    assert lines.index("✓ every order found") > first
+    assert lines.count("Now it is.") == 1
 
 
-def test_a_call_that_may_have_happened_is_loud():
-    pays = call("pay", order_id="1")
-    shown = shown_run(pays, pays, "ok", approve=lambda _: True)
-    assert "It may have happened" in shown
-
-
-A = call("look", order_id="A")
-
-
-def test_ctrl_c_says_what_was_done_under_what_ran_and_nothing_of_what_was_never_next(capsys):
+def test_ctrl_c_says_what_was_done_and_shows_no_call_that_was_never_next(capsys):
     @tool
     def crash(order_id: str) -> str:
         """Crash."""
@@ -251,7 +227,7 @@ def test_thoughts_are_loud_and_results_and_commentary_are_dim():
     assert "\x1b[2m" not in lines["– ende"]
 
 
-def test_a_reader_that_goes_away_ends_it_in_silence_and_is_no_success():
+def test_when_the_reader_of_a_pipe_goes_away_the_exit_code_is_1_and_nothing_is_printed():
     command = [sys.executable, *REFUND]
     with subprocess.Popen(command, cwd=ROOT, stdout=-1, stderr=-1, text=True) as process:
         assert process.stdout
@@ -260,7 +236,7 @@ def test_a_reader_that_goes_away_ends_it_in_silence_and_is_no_success():
         assert (process.stderr.read(), process.wait(timeout=30)) == ("", 1)
 
 
-def test_any_agent_can_be_watched_also_in_a_dumb_terminal(capsys):
+def test_any_agent_can_be_watched_even_in_a_dumb_terminal(capsys):
     agent = agent_of("ok", "and again")
     first = watch(agent, "go")
     assert watch(agent, "go on", transcript=first.transcript).answer == "and again"
@@ -283,15 +259,14 @@ def test_a_run_without_an_answer_says_why():
     assert "output limit" not in stopped
 
 
-# A real terminal: a pseudo-terminal with a slow stand-in behind it.
+# A real terminal: a pseudo-terminal with a slow script behind it.
 
 
-def test_ctrl_c_stops_at_once_says_what_was_done_and_leaves_the_cursor_on():
-    shown, code, delay = in_a_terminal(REFUND, "check_refund_policy")
+def test_ctrl_c_stops_the_run_says_what_was_done_and_shows_the_cursor_again():
+    shown, code, _ = in_a_terminal(REFUND, "check_refund_policy")
     assert code == 130
     assert "Done so far:" in shown
     assert '✓ lookup_order(order_id="ORD-001")' in text_of(shown)
     assert "Traceback" not in shown
     assert shown.rindex("\x1b[?25h") > shown.rindex("\x1b[?25l")  # shown again after hidden
-    assert delay < 2
     assert "With --transcript PATH" in shown

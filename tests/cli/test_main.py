@@ -1,4 +1,4 @@
-"""The command `think-agent`: what it says of itself, and of what is missing or misspelled."""
+"""The command `think-agent`: its help, and its messages for what is missing or misspelled."""
 
 import subprocess
 import sys
@@ -12,7 +12,7 @@ from tests.support.commands import ROOT, run_here
 from think_agent import Assistant
 
 EVAL = f"think_agent eval {ROOT}/demos/refund/cases.jsonl"
-PLACES = ("flag", "variable", "file", "nowhere")  # where a setting is said; the strongest first
+PLACES = ("flag", "variable", "file", "nowhere")  # where a setting may be; the strongest first
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_the_help_of_a_group_cuts_no_line():
         ("probe --provider auto", "--provider: name a real one"),
     ],
 )
-def test_what_is_misspelled_is_one_line_with_a_suggestion(words, said):
+def test_a_misspelling_is_answered_in_one_line_with_a_suggestion(words, said):
     done = run_here("think_agent", *words.split())
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert said in done.stderr
@@ -57,7 +57,7 @@ def test_what_is_misspelled_is_one_line_with_a_suggestion(words, said):
 def test_a_base_url_from_a_weaker_place_than_the_provider_is_left_out(
     tmp_path, command, provider, url
 ):
-    """It was said of another provider, whose server is to get no key of this one."""
+    """It was meant for another provider. Its server must not get the key of this one."""
     said = [("provider", "openai:m", provider), ("base_url", "http://h", url)]
     flags = [f"--{name.replace('_', '-')}={value}" for name, value, at in said if at == "flag"]
     env = {f"THINK_AGENT_{name.upper()}": value for name, value, at in said if at == "variable"}
@@ -68,7 +68,7 @@ def test_a_base_url_from_a_weaker_place_than_the_provider_is_left_out(
     done = run_here(*words, **env)
     is_kept = PLACES.index(url) <= PLACES.index(provider)
     assert (done.returncode, "http://h" in done.stdout) == (0, is_kept), done
-    assert done.stderr.count("\n") == done.stderr.count(": left out, it was said") == (not is_kept)
+    assert done.stderr.count("\n") == done.stderr.count(": left out, it was meant") == (not is_kept)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_a_base_url_from_a_weaker_place_than_the_provider_is_left_out(
 def test_a_missing_sdk_is_named_with_the_command_that_installs_it(
     monkeypatch, provider, module, package
 ):
-    """A command that is right in the clone and outside of it. With `auto` the stand-in plays."""
+    """The command works in the clone and outside. With `auto` the scripted model takes over."""
     monkeypatch.setitem(sys.modules, module, None)
     adapter = f"think_agent.providers.{provider.replace('auto', 'ollama')}"
     monkeypatch.delitem(sys.modules, adapter, raising=False)
@@ -115,7 +115,7 @@ def test_where_ollama_has_only_models_without_tools_their_command_is_offered():
     ],
 )
 @pytest.mark.parametrize("command", ["think_agent probe", "demos.refund"])
-def test_the_settings_say_how_long_the_window_of_ollama_is(command, provider, shown):
+def test_show_config_prints_the_context_window_of_ollama(command, provider, shown):
     with serve(Ollama(models=["qwen3.5:4b"], made=32768), lambda request: Assistant("")) as server:
         words = ["--provider", provider, "--show-config"]
         done = run_here(*command.split(), *words, OLLAMA_HOST=server.url)
@@ -126,7 +126,7 @@ def test_the_settings_say_how_long_the_window_of_ollama_is(command, provider, sh
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/dev/full is Linux's")
 @pytest.mark.parametrize("form", ["--json", "--quiet"])
-def test_a_disk_that_is_full_is_one_line(form):
+def test_a_full_disk_is_reported_in_one_line(form):
     command = f"demos.refund --provider offline {form} ORD-001"
     words = ["sh", "-c", f"exec {sys.executable} -m {command} >/dev/full"]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)

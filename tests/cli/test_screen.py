@@ -1,13 +1,11 @@
 """Any output takes any text, and a terminal shows nothing but the run."""
 
-import io
 import subprocess
 import sys
 
 import pytest
 
 from tests.support.commands import ROOT, environment, in_a_terminal, text_of
-from think_agent.cli.screen import accept_any_text
 
 REFUND = ["-m", "demos.refund", "ORD-001", "--provider", "offline"]
 
@@ -20,7 +18,7 @@ def shown(**env: str) -> subprocess.CompletedProcess[bytes]:
 
 
 @pytest.mark.parametrize("encoding", ["cp1252", "latin-1", "ascii"])
-def test_an_encoding_without_our_signs_ends_no_run(encoding):
+def test_a_run_goes_on_in_an_encoding_without_our_signs(encoding):
     done = shown(PYTHONIOENCODING=encoding)
     assert (done.returncode, done.stderr) == (0, b"")
     lines = done.stdout.decode(encoding).splitlines()
@@ -29,22 +27,14 @@ def test_an_encoding_without_our_signs_ends_no_run(encoding):
     assert lines[-1].startswith(r"\u2713 done")
 
 
-def test_the_c_locale_ends_no_run_either():
+def test_a_run_goes_on_in_the_c_locale():
     done = shown(LC_ALL="C", PYTHONCOERCECLOCALE="0", PYTHONUTF8="0")
     assert done.returncode == 0
     assert rb"\u2713 done \xb7 3 actions" in done.stdout
 
 
-def test_what_an_encoding_lacks_is_escaped_and_nothing_is_lost():
-    stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
-    accept_any_text(stream)
-    stream.write("na\u00efve \u4f60")
-    stream.flush()
-    assert stream.buffer.getvalue() == rb"na\xefve \u4f60"
-
-
 @pytest.mark.parametrize("columns", ["0", "1", "nonsense"])
-def test_any_width_that_is_claimed_will_do(columns):
+def test_a_run_goes_on_in_a_terminal_of_any_width(columns):
     code = "from think_agent import *; from think_agent.cli import watch; import os; "
     code += f"os.environ['COLUMNS'] = '{columns}'; "
     code += "watch(Agent(ScriptedModel(['all is well'])), 'go')"
@@ -53,7 +43,7 @@ def test_any_width_that_is_claimed_will_do(columns):
     assert "all is well" in text_of(screen) or columns == "1"
 
 
-def test_what_is_typed_while_it_streams_leaves_no_scraps_and_waits_for_the_prompt():
+def test_text_typed_during_a_run_is_not_shown_and_waits_for_the_prompt():
     words = ["-m", "demos.refund", "--provider", "offline"]
     keys = [("\n> ", "ORD-001\r"), ("lookup_order", "/help"), ("model calls", "\r")]
     keys += [("this list", "\x04")]
@@ -64,7 +54,7 @@ def test_what_is_typed_while_it_streams_leaves_no_scraps_and_waits_for_the_promp
     assert "this list" in after
 
 
-def test_what_was_typed_before_a_question_does_not_answer_it():
+def test_text_typed_before_a_question_does_not_answer_it():
     words = ["-m", "demos.refund", "ORD-004", "--provider", "offline", "--approve", "ask"]
     keys = [("lookup_order", "y\r"), ("stop the run", "n no\r")]
     screen, _, _ = in_a_terminal(words, keys=keys)

@@ -5,6 +5,7 @@ show a model less than was sent.
 import asyncio
 import json
 import re
+import threading
 from dataclasses import replace
 
 import pytest
@@ -45,8 +46,8 @@ BLIND = ("llama3.1", "mistral")
 
 
 def on_sight(request: Request) -> Assistant:
-    """The stand-in of the demo, as a model: it says something beside its calls, knows no tool that
-    it does not see, and without the policy before its eyes it approves.
+    """The script of the demo as a model that writes a text beside its calls, knows no tool that it
+    does not see: then it says that all is refunded.
     """
     script = speaking(by_the_policy, "json")
     reply = script(request)
@@ -83,7 +84,7 @@ def test_the_refund_desk_decides_rightly_on_every_template(family):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_it_is_asked_once_in_every_way(way):
+def test_a_run_asks_the_server_once_in_every_way(way):
     server = OllamaServer(template=TEMPLATES["mistral"])
     with serve(server, on_sight) as running:
         model = in_dialect(connect("ollama:mistral", base_url=running.url), "auto")
@@ -99,7 +100,7 @@ def test_it_is_asked_once_in_every_way(way):
     assert not any("tools" in body for body in bodies[3:])
 
 
-def test_native_is_obeyed_with_a_warning():
+def test_native_stays_native_with_a_warning():
     server = OllamaServer(template=TEMPLATES["mistral"])
     with serve(server, on_sight) as running:
         model = in_dialect(connect("ollama:mistral", base_url=running.url), "native")
@@ -109,14 +110,14 @@ def test_native_is_obeyed_with_a_warning():
     assert "hides the tools behind a tool result; use the json dialect" in first
 
 
-def test_a_native_run_whose_counts_rise_asks_nothing():
+def test_a_native_run_whose_token_counts_rise_does_not_ask_the_server():
     with serve(OllamaServer(template=TEMPLATES["qwen3.5"]), on_sight) as running:
         outcome = desk(connect("ollama:rising", base_url=running.url), Shop()).run(FOUR)
         assert len(running.requests) == outcome.model_calls
 
 
-def test_a_server_that_counts_only_what_is_new_is_no_suspect():
-    """Its counts fall, and the question clears it."""
+def test_a_server_that_counts_only_new_tokens_gets_no_warning():
+    """Its counts fall, so it is asked, and it does show the tools."""
 
     class Older(OllamaServer):
         seen = 0
@@ -154,11 +155,11 @@ def counted(tokens: int, *, estimated: bool = False) -> Assistant:
         (0, 0, None),
     ],
 )
-def test_what_the_counts_say(without, with_tools, shown):
+def test_the_token_counts_say_whether_the_tools_are_shown(without, with_tools, shown):
     assert tools_are_shown(counted(without), counted(with_tools)) is shown
 
 
-def test_what_was_estimated_says_nothing():
+def test_an_estimated_count_says_nothing():
     assert tools_are_shown(counted(120, estimated=True), counted(120)) is None
     assert tools_are_shown(counted(120), counted(120, estimated=True)) is None
 
@@ -219,12 +220,12 @@ def spoken(*messages: Message, left_out: tuple[Message, ...] = ()) -> str:
         ((SIGNED, RESULT, IN_JSON, RESULT), "json"),
     ],
 )
-def test_what_the_transcript_says(messages, dialect):
+def test_the_transcript_decides_the_dialect(messages, dialect):
     assert spoken(*messages) == dialect
     assert spoken(left_out=(ASKED, *messages)) == dialect
 
 
-def test_the_change_is_said_once():
+def test_the_change_of_dialect_is_in_one_notice():
     model = in_dialect(ScriptedModel([PLAN, PLAN]), "auto")
     first = model.complete(Request((ASKED, FOUND, RESULT), (THINK, look)))
     assert first.notice == "script: speaking json from here on: it wrote a call as text."
@@ -240,28 +241,22 @@ class NoTools(ScriptedModel):
         raise ToolsUnsupported("script has no tool calling")
 
 
-def test_a_model_that_has_replied_can_call():
+def test_a_model_with_a_native_reply_is_not_checked_for_tool_calling():
     inner = NoTools([PLAN])
     request = Request((ASKED, NATIVE, RESULT), (THINK, look))
     assert in_dialect(inner, "auto").complete(request).dialect == ""
     assert inner.checked == 0
 
 
-def test_a_model_without_tool_calling():
+def test_a_model_without_tool_calling_speaks_json():
     model = in_dialect(NoTools([PLAN]), "auto")
     model.check()
     reply = model.complete(Request((ASKED,), (THINK, look)))
     assert (reply.dialect, "it has no tool calling" in reply.notice) == ("json", True)
 
 
-def test_the_final_call_of_a_run_in_json_is_in_json():
-    model = in_dialect(ScriptedModel(['{"response": "On its way."}']), "auto")
-    request = Request((ASKED, IN_JSON, RESULT), (THINK, look), tool_choice="none")
-    assert model.complete(request).text == "On its way."
-
-
-def test_a_server_may_call_its_model_as_it_likes():
-    """llama.cpp names the file. What it said is known by its host."""
+def test_a_reply_from_the_same_host_is_of_the_same_model():
+    """llama.cpp reports the file of a model instead of its name."""
     with serve(Chat(), says(PLAN)) as running:
         model = in_dialect(connect("openai:m", base_url=running.url + "/v1", timeout=20), "auto")
         for host, dialect in (("127.0.0.1", "json"), ("example.com", "")):
@@ -310,20 +305,17 @@ def test_a_server_that_cannot_be_asked_is_believed():
 
 
 def test_an_async_caller_is_not_kept_waiting():
-    """The question waits in a thread, and the event loop goes on."""
-    server = OllamaServer(template=TEMPLATES["llama3.1"])
-    ticks = []
+    """The server answers once the event loop has gone on."""
+    goes_on = threading.Event()
+
+    def brain(request):
+        assert goes_on.wait(20)
+        return on_sight(request)
 
     async def main(model):
-        async def tick():
-            while True:
-                ticks.append(len(ticks))
-                await asyncio.sleep(0)
-
-        ticking = asyncio.create_task(tick())
+        asyncio.get_running_loop().call_soon(goes_on.set)
         await model.acomplete(Request((ASKED, NATIVE, RESULT), (THINK, look)))
-        ticking.cancel()
 
-    with serve(server, on_sight) as running:
+    with serve(OllamaServer(template=TEMPLATES["llama3.1"]), brain) as running:
         asyncio.run(main(in_dialect(connect("ollama:async", base_url=running.url), "auto")))
-    assert len(ticks) > 100
+        assert len(running.requests) == 3

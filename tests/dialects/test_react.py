@@ -1,4 +1,4 @@
-"""The react dialect: what is read out of a text, what the model sees of it again, whole runs."""
+"""The react dialect: what is read from a text, what the model sees of it, whole runs."""
 
 import json
 from dataclasses import replace
@@ -61,9 +61,9 @@ def reply_to(text, asked_request=None, **fields):
     return model.complete(asked_request or request())
 
 
-def asked(request, name="scripted"):
+def asked(request):
     """What the model inside is asked."""
-    return react(ScriptedModel([], name=name)).ask(request)[1]
+    return react(ScriptedModel([])).ask(request)[1]
 
 
 def thought(text, leaving=False):
@@ -84,8 +84,6 @@ LOOKED, COUNTED = [("look", ORDER)], [("count", {})]
 HM = [thought("hm")]
 GONE = [thought("done", leaving=True)]
 
-DEEP = '{"order_id": ' + "[" * 5000 + "]" * 5000 + "}"
-
 READ = {
     "a thought": ("Thought: hm", HM),
     "a thought of several lines": ("Thought: a\nb\n\n- c", [thought("a\nb\n\n- c")]),
@@ -98,10 +96,6 @@ READ = {
                                      [("look", NESTED)]),
     "JSON with a label in it": (act("look", '{"order_id": "a\\nObservation: b"}'),
                                 [("look", {"order_id": "a\nObservation: b"})]),
-    "JSON with raw line breaks": (act("look", '{"order_id": "a\nb"}'),
-                                  [("look", {"order_id": "a\nb"})]),
-    "half of a surrogate pair": (act("look", r'{"order_id": "a\ud800b"}'),
-                                 [("look", {"order_id": "a\ufffdb"})]),
     "fenced JSON": (act("look", f"\n```json\n{JSON}\n```"), LOOKED),
     "no input where none is needed": ("Action: count", COUNTED),
     "a name in backticks": ("Action: `count`", COUNTED),
@@ -114,15 +108,14 @@ READ = {
     "no input": ("Thought: hm\nAction: look", [*HM, ("look", {})]),
     "no object": (act("look", "ORD-001"), [("look", "ORD-001")]),
     "half an object": (act("look", '{"order_id": '), [("look", '{"order_id":')]),
-    "not a number": (act("pay-out", '{"cents": NaN}'), [("pay-out", '{"cents": NaN}')]),
-    "a number beyond all": (act("pay-out", '{"cents": 1e999}'), [("pay-out", '{"cents": 1e999}')]),
-    "bottomless JSON": (act("look", DEEP), [("look", DEEP)]),
+    "no object, of a tool that changes something": (act("pay-out", "7\nI will not!"),
+                                                    [("pay-out", "7\nI will not!")]),
     "an invented observation": (f"{act('look', JSON)}\nObservation: 99 days\nThought: too old\n"
                                 "Action: pay-out\nFinal Answer: No.", LOOKED),
     "an answer before its result": (f"{act('look', JSON)}\nFinal Answer: It is old.", LOOKED),
     "think as an action": (act("think", '{"thought": "done", "should_continue": "false"}'), GONE),
-    "the way out": ("Thought: done\nFinal Answer: Yes.", GONE),
-    "the way out without a thought": ("Final Answer: Yes.", [thought("", leaving=True)]),
+    "the exit signal": ("Thought: done\nFinal Answer: Yes.", GONE),
+    "the exit signal without a thought": ("Final Answer: Yes.", [thought("", leaving=True)]),
     "an answer with labels in it": (f"Thought: done\nFinal Answer: Next:\n{act('wait', '{}')}",
                                     GONE),
 }  # fmt: skip
@@ -155,7 +148,7 @@ MALFORMED = {
 
 
 @pytest.mark.parametrize("case", MALFORMED)
-def test_what_cannot_be_read_goes_back_with_what_was_expected(case):
+def test_a_malformed_reply_is_told_what_was_expected(case):
     text, said = MALFORMED[case]
     reply = reply_to(text)
     assert (reply.stop_reason, reply.text, reply.tool_calls) == ("malformed", text, ())
@@ -163,14 +156,7 @@ def test_what_cannot_be_read_goes_back_with_what_was_expected(case):
     assert "Final Answer:" in reply.mistake  # what was expected
 
 
-@pytest.mark.parametrize("stop_reason", ["max_tokens", "refusal"])
-def test_of_half_a_reply_nothing_is_read(stop_reason):
-    reply = reply_to("Thought: hm\nAction: count\nAction Input: {", stop_reason=stop_reason)
-    assert (reply.stop_reason, reply.tool_calls) == (stop_reason, ())
-    assert reply_to("Half a sen", stop_reason=stop_reason).text == "Half a sen"
-
-
-def test_without_an_exit_signal_a_final_answer_is_silence():
+def test_where_the_think_tool_has_no_exit_signal_a_final_answer_is_silence():
     for think in ([THINK_MINIMAL], []):
         asked_request = request(tools=(*think, count))
         reply = reply_to("Thought: done\nFinal Answer: Yes.", asked_request, thinking="native")
@@ -180,11 +166,11 @@ def test_without_an_exit_signal_a_final_answer_is_silence():
         assert calls(reply) == [("think", {"thought": "hm"})] * len(think) + [("count", {})]
 
 
-def test_a_thought_that_is_written_as_an_action_changes_nothing():
+def test_other_text_may_stand_beside_a_thought_that_is_written_as_an_action():
     assert calls(reply_to(f"So.\n{READ['think as an action'][0]}")) == GONE
 
 
-def test_words_before_the_first_label_stand_beside_the_calls():
+def test_text_before_the_first_label_is_the_text_beside_the_calls():
     reply = reply_to("Let me see.\nAction: count")
     assert (reply.text, calls(reply)) == ("Let me see.", [("count", {})])
 
@@ -202,18 +188,18 @@ FINAL = {
 
 
 @pytest.mark.parametrize("text", FINAL)
-def test_in_the_final_call_plain_words_are_the_answer(text):
+def test_in_the_final_call_plain_text_is_the_answer(text):
     reply = reply_to(text, request(tool_choice="none"))
     assert (reply.text, reply.tool_calls, reply.stop_reason) == (FINAL[text], (), "end_turn")
 
 
-def test_without_tools_a_text_is_what_it_is():
+def test_without_tools_a_reply_is_not_changed():
     text = "Thought: so be it\nFinal Answer: {}"
     assert reply_to(text, request(tools=())).text == text
 
 
-def test_a_typed_answer_may_stand_behind_its_label():
-    """Servers for which this dialect is there know no schema."""
+def test_a_typed_answer_may_follow_its_label():
+    """The servers that need this dialect know no schema."""
 
     def clerk(asked_request):
         if asked_request.output_schema:
@@ -237,8 +223,8 @@ def test_a_typed_answer_may_stand_behind_its_label():
         ("none", "Now write the Final Answer"),
     ],
 )
-def test_a_tool_choice_is_asked_for_in_the_last_words(choice, said):
-    (message,) = asked(request(tool_choice=choice), "scripted").messages
+def test_a_tool_choice_is_asked_for_at_the_end_of_the_last_message(choice, said):
+    (message,) = asked(request(tool_choice=choice)).messages
     assert isinstance(message, User)
     assert message.text.startswith("ORD-001?\n\n" + said)
     reply = reply_to("Thought: hm", request(tool_choice=choice))
@@ -248,12 +234,12 @@ def test_a_tool_choice_is_asked_for_in_the_last_words(choice, said):
 
 def test_a_schema_for_the_answer_counts_in_the_final_call_only():
     schema = {"type": "object"}
-    assert asked(request(output_schema=schema), "x").output_schema is None
+    assert asked(request(output_schema=schema)).output_schema is None
     for final in (request(tool_choice="none"), request(tools=())):
-        assert asked(replace(final, output_schema=schema), "x").output_schema == schema
+        assert asked(replace(final, output_schema=schema)).output_schema == schema
 
 
-def test_what_was_asked_of_a_reply_stays_asked():
+def test_a_tool_choice_that_was_asked_for_stays_in_the_history():
     said = replace(reply_to("Thought: hm"), tool_choice=Force("think"))  # as the loop notes it
     history = (User("ORD-001?"), said, ToolResult("", "think", "ok"))
     first, own, result = asked(request(*history)).messages
@@ -274,7 +260,8 @@ LABELS = [
 ]
 PIECES = [*LABELS, "\n", "\n", " ", "{", '{"order_id": "a"}', "look", "count", "None", "```", "x"]
 texts = st.lists(st.sampled_from(PIECES) | st.text(max_size=4), max_size=14).map("".join)
-texts |= st.sampled_from([*(text for text, _ in [*READ.values(), *MALFORMED.values()]), *FINAL])
+KNOWN = [text for text, _ in [*READ.values(), *MALFORMED.values()]]
+texts |= st.sampled_from([*KNOWN, *FINAL])
 REQUESTS = [request(), request(tool_choice="none"), request(tools=(count,))]
 
 
@@ -297,7 +284,7 @@ def test_any_text_is_read_or_refused_in_all_four_ways(text, asked_request):
     st.dictionaries(st.text(), st.text()),
     st.text(st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="`")),
 )
-def test_what_is_written_in_the_dialect_is_read_back(item, arguments, notes):
+def test_a_reply_in_the_dialect_is_read_as_it_was_meant(item, arguments, notes):
     lines = [f"Thought: {notes}", f"Action: {item.name}"]
     lines += [f"Action Input: {json.dumps(arguments, indent=1)}"]
     wanted = [thought(notes.strip())] if notes.strip() else []
@@ -320,7 +307,7 @@ ALONE = {  # how a call of pay-out may be written; does it run?
     "{}\nFinal Answer: No!": False,
     "{}\nAction: None": False,
     "{}\nAction: think\nAction Input: I will not!": False,
-    "{0}\n{0}": False,
+    "{}\n{}": False,
     "Action: count\n{}": False,
     "{}\nAction: count": False,
 }
@@ -333,23 +320,18 @@ WRITTEN = {
 
 @pytest.mark.parametrize(("around", "runs"), ALONE.items())
 @pytest.mark.parametrize(("written", "is_plain"), WRITTEN.items())
-def test_an_action_that_changes_something_is_the_end_of_a_reply_and_stands_alone(
+def test_an_action_that_changes_something_runs_only_where_it_ends_its_reply_and_is_alone(
     around, runs, written, is_plain
 ):
-    text = around.replace("{0}", "{}").replace("{}", written)
+    text = around.replace("{}", written)
     reply = reply_to(text)
-    assert (("pay-out", PAY) in calls(reply)) == (runs and is_plain)
-    if not (runs and is_plain):
+    if not is_plain:
+        assert "is not the name of a tool alone" in reply.mistake
+    elif not runs:
         assert (reply.stop_reason, reply.text) == ("malformed", text)
-        why = "pay-out was not run" if is_plain else "is not the name of a tool alone"
-        assert why in reply.mistake
-
-
-def test_what_is_no_object_is_refused_by_the_loop_as_in_any_call():
-    texts = ["Action: pay-out\nAction Input: 7\nI will not!", "Final Answer: No.", "No."]
-    outcome = Agent(react(ScriptedModel(texts)), [pay_out], force="never").run("Pay!")
-    (result,) = [m for m in outcome.transcript if getattr(m, "name", "") == "pay-out"]
-    assert (outcome.actions, result.refused) == ((), "invalid")
+        assert "pay-out was not run" in reply.mistake
+    else:
+        assert ("pay-out", PAY) in calls(reply)
 
 
 @pytest.mark.parametrize(
@@ -374,10 +356,10 @@ def test_hostile_texts_take_linear_time(piece):
 # Whole runs.
 
 
-def test_the_answer_of_the_way_out_is_the_answer_and_the_model_is_not_asked_twice():
+def test_a_final_answer_is_the_answer_and_the_model_is_not_asked_again():
     heard = []
 
-    def clerk(asked_request):  # it makes up an Observation each time
+    def clerk(asked_request):  # it invents an Observation each time
         heard.append(asked_request)
         said = speaking(offline.reply, "react")(asked_request)
         return replace(said, text=f"{said.text}\nObservation: whatever", usage=Usage(10, 5))
@@ -394,18 +376,8 @@ def test_the_answer_of_the_way_out_is_the_answer_and_the_model_is_not_asked_twic
     assert sum(outcome.answer in text for text in said) == 1
 
 
-def test_a_way_out_without_words_is_asked_for_them():
+def test_an_exit_signal_without_an_answer_is_asked_for_one():
     model = react(ScriptedModel([READ["think as an action"][0], "Final Answer: Yes."]))
     outcome = Agent(model, [count]).run("Well?")
     assert (outcome.exit, outcome.answer, outcome.thoughts) == ("signal", "Yes.", ("done",))
-
-
-def test_at_a_limit_the_closing_words_are_asked_for():
-    model = react(ScriptedModel(["Action: count", "Action: count", "So far: 9."]))
-    outcome = Agent(model, [count], max_model_calls=3).run("Count!")
-    assert (outcome.exit, outcome.answer, outcome.model_calls) == ("limit", "So far: 9.", 3)
-
-
-def test_a_wrapped_model_has_the_name_of_the_model():
-    model = react(ScriptedModel([], name="ollama", model="gemma"))
-    assert (model.name, model.model) == ("ollama", "gemma")
+    assert outcome.model_calls == 2

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.support import strategies
 from tests.support.counting import grows_evenly
 from tests.support.pieces import InPieces, four_ways, told
-from tests.support.recordings import cases, load, needs_wire
+from tests.support.recordings import load, needs_wire
 from think_agent import Assistant, Request, ScriptedModel, ToolCall, User
 from think_agent.dialects.tags import TagParser, Tags, split_tags, tagged
 
@@ -32,7 +32,8 @@ def parse(pieces, tags):
     return runs(deltas + parser.close()), parser.unopened
 
 
-# What is read, by the rules: text, then (thinking, answer) with plain="thinking" and "answer".
+# What is read, by the rules: text, then (thinking, answer) with plain="thinking" and "answer";
+# ... is the same again.
 READ = [
     # well-formed
     ("<thinking>a</thinking><answer>b</answer>", ("a", "b"), ("a", "b")),
@@ -55,8 +56,7 @@ READ = [
     ("<answer>a</think>b</answer>", ("", "ab"), ("<answer>a", "b")),
     # nested
     ("<think>a<think>b</think>c</think>d", ("abc", "d"), ("abc", "d")),
-    ("<think>write <thinking> and <answer>b</answer></think>d",)
-    + 2 * (("write <thinking> and <answer>b</answer>", "d"),),
+    ("<think>write <answer>b</answer></think>d", ("write <answer>b</answer>", "d"), ...),
     ("<think>a</thinking>b</think>c", ("a</thinking>b", "c"), ("a</thinking>b", "c")),
     ("<answer>b <thinking>a</thinking> c</answer>", ("a", "b\n\nc"), ...),
     ("<answer>a<answer>b</answer>c</answer>", ("c", "ab"), ("", "abc")),
@@ -87,7 +87,6 @@ READ = [
     ("say `<think>` a", ("say `` a", ""), ("", "say `<think>` a")),
     ("```\n<answer>b</answer>\n```", ("```\n\n```", "b"), ("", "```\n<answer>b</answer>\n```")),
 ]
-READ = [(text, both, both if plain is ... else plain) for text, both, plain in READ]
 
 BOTH = [Tags(), PLAIN_ANSWER]
 SNIPPETS = [
@@ -103,13 +102,13 @@ any_texts |= st.text(alphabet="</ answerthik>`\n", max_size=20)
 @pytest.mark.parametrize(("text", "both", "both_plain"), READ)
 def test_what_is_thinking_and_what_is_answer(text, both, both_plain):
     assert split_tags(text) == both
-    assert split_tags(text, PLAIN_ANSWER) == both_plain
+    assert split_tags(text, PLAIN_ANSWER) == (both if both_plain is ... else both_plain)
 
 
 @given(any_texts, st.lists(st.integers(0, 99)), st.sampled_from(BOTH))
 @example("````<think>`", [1, 2], PLAIN_ANSWER)
 @example("``<b>```", [2], PLAIN_ANSWER)
-def test_any_text_reads_the_same_in_any_pieces(text, cuts, tags):
+def test_any_text_is_read_the_same_in_any_pieces(text, cuts, tags):
     at = sorted({0, len(text), *(cut for cut in cuts if cut < len(text))})
     pieces = [text[a:b] for a, b in pairwise(at)]
     assert parse(pieces, tags) == parse([text], tags)
@@ -117,7 +116,7 @@ def test_any_text_reads_the_same_in_any_pieces(text, cuts, tags):
 
 
 @given(st.text(), st.sampled_from(["answer", "thinking"]))
-def test_a_text_without_tags_is_told_as_it_is_but_for_the_whitespace_around_it(text, plain):
+def test_a_text_without_tags_loses_nothing_but_the_whitespace_around_it(text, plain):
     events, unopened = parse(text, Tags(plain=plain))
     assert events == ([(plain, text.strip())] if text.strip() else [])
     assert not unopened
@@ -159,14 +158,14 @@ def test_reading_takes_linear_time(unit, size, plain):
     assert grows_evenly(work, 500, 2000)
 
 
-def test_names_are_free():
+def test_tags_may_have_any_names():
     tags = Tags(thinking=["Überlegung", "r-1"], answer=["o.ut"])
     assert split_tags("<ÜBERLEGUNG>a</überlegung>< r-1>b</r-1 ><o.ut>c", tags) == ("a\n\nb", "c")
     assert split_tags("<think>a</think>", tags) == ("<think>a</think>", "")
     assert split_tags("<answer>a", Tags(plain="answer", answer=())) == ("", "<answer>a")
 
 
-def test_a_parser_says_when_it_has_told_thinking_as_answer():
+def test_a_parser_says_when_it_has_passed_on_thinking_as_answer():
     parser = TagParser(PLAIN_ANSWER)
     assert runs(parser.feed("Okay, ")) == [("answer", "Okay,")]
     parser.feed("so.\n</THINK>\n\n42")
@@ -199,20 +198,6 @@ def test_all_four_ways_to_ask_agree(text, reply, native, tags):
         assert told(events, "thinking") == native + thinking
 
 
-@given(strategies.replies.filter(lambda reply: "<" not in reply.text))
-def test_a_model_that_writes_no_tags_stays_as_it_is(reply):
-    inner = ScriptedModel(lambda request: reply)
-    model = tagged(inner, Tags(plain="answer"))
-    wanted = inner.complete(REQUEST)
-    wanted = replace(wanted, text=wanted.text.strip())
-    assert model.complete(REQUEST) == wanted
-    (*plain, _), (*read, last) = inner.stream(REQUEST), model.stream(REQUEST)
-    assert last == wanted
-    assert told(read, "answer") == wanted.text
-    for kind in ("thinking", "thought", "call"):
-        assert told(read, kind) == told(plain, kind)
-
-
 def test_json_under_a_schema_is_answer():
     model = tagged(ScriptedModel([Assistant('{"n": 1}')] * 2))
     request = replace(REQUEST, output_schema={"type": "object"})
@@ -223,44 +208,21 @@ def test_json_under_a_schema_is_answer():
 # What real servers leaked.
 
 
-def recorded(case):
-    """The message of a recording, and its text in the pieces it came in."""
-    response = load("ollama", case)["response"]
-    if "stream" in response:
-        messages = [json.loads(line)["message"] for line in response["stream"].splitlines()]
-        return [message.get("content", "") for message in messages]
-    return [response["body"]["message"].get("content", "")]
-
-
 @needs_wire
 @pytest.mark.parametrize(
     ("case", "answer"),
     [
-        ("think-false-duplicate-calls-followup", "banana banana banana"),
         ("stream-text-then-tool", ""),
         ("stream-text-then-tool-followup", "The result of $ 2 - 5 $ is **-3**."),
     ],
 )
-def test_recorded_leaks_are_thinking(case, answer):
-    pieces = recorded(case)  # qwen3: the template opened <think>, so only </think> is there
-    reply = Assistant("".join(pieces))
+def test_recorded_thinking_of_qwen3_is_thinking(case, answer):
+    """Its template opened <think>, so only </think> is there."""
+    response = load("ollama", case)["response"]
+    lines = response["stream"].splitlines()
+    text = "".join(json.loads(line)["message"].get("content", "") for line in lines)
     for plain in ("thinking", "answer"):
-        said = tagged(ScriptedModel([reply]), Tags(plain=plain)).complete(REQUEST)
-        assert said.text == answer
-        assert said.thinking.startswith("Okay, ")
-        assert "think>" not in said.thinking
-    *events, said = tagged(InPieces(reply, 5)).stream(REQUEST)
-    assert (told(events, "answer"), told(events, "thinking")) == (answer, said.thinking)
-
-
-@needs_wire
-def test_recorded_replies_without_tags_stay_as_they_are():
-    texts = 0
-    for case in cases("ollama"):
-        if case.startswith(("err-", "stream-200-error")):
-            continue
-        text = "".join(recorded(case))
-        if "</think>" not in text:
-            texts += bool(text)
-            assert split_tags(text, PLAIN_ANSWER) == ("", text.strip())
-    assert texts > 10
+        thinking, found = split_tags(text, Tags(plain=plain))
+        assert found == answer
+        assert thinking.startswith("Okay, ")
+        assert "think>" not in thinking

@@ -11,7 +11,7 @@ from demos.refund import offline
 from demos.refund.dialects import speaking
 from demos.refund.shop import Shop
 from tests.servers import Reply, serve
-from tests.support.agents import results
+from tests.support.agents import kit_said
 from tests.support.counting import grows_evenly
 from tests.support.pieces import InPieces, four_ways, told
 from tests.support.providers import RIGHT, SPEAKS, WAYS, desk, model_of
@@ -77,7 +77,7 @@ def listened_to(dialect, brain):
 
 @each
 @pytest.mark.parametrize("size", [1, 7, 1000])
-def test_thoughts_and_calls_are_read_and_all_else_that_the_model_reports_is_kept(dialect, size):
+def test_thoughts_and_calls_are_read_and_the_rest_of_the_reply_is_kept(dialect, size):
     own = Assistant(LOOK[dialect], thinking="Hm.", usage=Usage(7, 5), native={"signed": "yes"})
     reply, deltas = four_ways(WRAP[dialect](InPieces(own, size)), request(tool_choice="required"))
     assert reply.tool_calls == (think("So look."), call("look", id=7))
@@ -89,10 +89,10 @@ def test_thoughts_and_calls_are_read_and_all_else_that_the_model_reports_is_kept
 
 @each
 @pytest.mark.parametrize("stop_reason", ["max_tokens", "refusal", "pause_turn", "malformed"])
-def test_nothing_is_called_in_a_reply_that_broke_off(dialect, stop_reason):
+def test_in_a_reply_that_broke_off_nothing_is_called(dialect, stop_reason):
     model = WRAP[dialect](ScriptedModel([Assistant(LOOK[dialect], stop_reason=stop_reason)]))
     reply = model.complete(request())
-    assert (reply.stop_reason, reply.tool_calls) == (stop_reason, ())
+    assert (reply.stop_reason, reply.text, reply.tool_calls) == (stop_reason, LOOK[dialect], ())
 
 
 @each
@@ -104,7 +104,7 @@ def test_calls_that_the_model_inside_makes_by_itself_are_dropped(dialect):
 
 
 @each
-def test_its_own_words_come_back_to_the_model_and_results_as_text(dialect):
+def test_the_model_sees_its_own_replies_unchanged_and_results_as_text(dialect):
     own = Assistant(f"\n{LOOK[dialect]}\n", native={"signed": "yes"}, provider="p", model="m")
     model, heard = listened_to(dialect, lambda _: own)
     reply = model.complete(request())
@@ -137,24 +137,20 @@ def test_replies_from_elsewhere_are_written_in_the_dialect(dialect, provider):
 
 
 @each
-def test_the_model_inside_sees_words_alone_and_always_the_same_instructions(dialect):
+def test_the_model_inside_is_given_no_tools_and_always_the_same_system_prompt(dialect):
     model, heard = listened_to(dialect, lambda _: Assistant())
     for choice in ("auto", "required", "none", Force("think"), Force("look")):
-        reply = model.complete(request(tool_choice=choice, system="Be brief."))
+        asked = request(tool_choice=choice, system="Be brief.", deadline=7.5, max_output_tokens=9)
+        reply = model.complete(asked)
         assert reply.enforced == (None if choice == "auto" else model.enforced)
-    assert {(one.tools, one.tool_choice) for one in heard} == {((), "auto")}
-    (system,) = {one.system for one in heard}
+    for inner in heard:
+        assert (inner.tools, inner.tool_choice) == ((), "auto")
+        assert (inner.deadline, inner.max_output_tokens) == (7.5, 9)
+    (system,) = {inner.system for inner in heard}
     assert system.startswith("Be brief.\n\n# How to reply")
     assert "Look at one thing." in system
     assert json.dumps(look.parameters) in system
     assert THINK.description not in system
-
-
-@each
-def test_the_bounds_of_a_reply_hold_for_the_model_inside(dialect):
-    model, heard = listened_to(dialect, lambda _: Assistant(LOOK[dialect]))
-    model.complete(request(deadline=7.5, max_output_tokens=9))
-    assert (heard[0].deadline, heard[0].max_output_tokens) == (7.5, 9)
 
 
 @each
@@ -183,30 +179,18 @@ def test_many_actions_in_one_reply_take_linear_time(dialect):
 
 
 @each
-def test_a_mistake_goes_back_and_three_end_the_run(dialect):
-    texts = iter(["Sure!", "Sure!", LOOK[dialect], "Hm.", DONE[dialect], "Blue."])
-    model, heard = listened_to(dialect, lambda _: Assistant(next(texts)))
+def test_after_a_mistake_is_told_to_the_model_the_run_goes_on(dialect):
+    script = ScriptedModel(["Sure!", "Sure!", LOOK[dialect], "Hm.", DONE[dialect], "Blue."])
+    model, heard = listened_to(dialect, script.complete)
     outcome = Agent(model, [look], force="never").run("Look at 7.")
     assert (outcome.answer, outcome.exit) == ("Blue.", "signal")
     assert [action.result.content for action in outcome.actions] == ["blue"]
-    asked = [m for m in outcome.transcript if isinstance(m, User) and m.kind == "format"]
-    assert len(asked) == 3
+    assert [message.kind for message in kit_said(outcome)] == ["format"] * 3
     assert heard[1].messages[1].text == "Sure!"
-    model, heard = listened_to(dialect, lambda _: Assistant("Sure!"))
-    assert (Agent(model, [look]).run("Look at 7.").exit, len(heard)) == ("gave_up", 3)
-
-
-@each
-def test_what_a_tool_refuses_goes_back_as_its_result(dialect):
-    texts = iter([LOOK[dialect].replace("7", '"x"'), DONE[dialect], "Blue."])
-    model, _ = listened_to(dialect, lambda _: Assistant(next(texts)))
-    (result,) = results(Agent(model, [look], force="never").run("Look!"), "look")
-    assert result.is_error
-    assert "id: Input should be a valid integer" in result.content
 
 
 def clerk(dialect):
-    """The stand-in of the refund desk in a dialect, with thinking that its servers sign."""
+    """The script of the refund desk in a dialect, with thinking that its servers sign."""
 
     def brain(request):
         said = speaking(offline.reply, dialect)(request)
@@ -236,15 +220,6 @@ def test_a_conversation_goes_through_every_server(provider, dialect):
     assert not any(reply.enforced == "ignored" for reply in replies)
 
 
-@each
-def test_a_run_is_the_same_in_all_four_ways(dialect):
-    model = WRAP[dialect](ScriptedModel(clerk(dialect)))
-    plain, *others = (way(desk(model, Shop()), "ORD-001 and ORD-004") for way in WAYS)
-    assert plain.exit == "signal"
-    for outcome in others:
-        assert (outcome.transcript, outcome.usage) == (plain.transcript, plain.usage)
-
-
 # What covers a call.
 
 
@@ -253,7 +228,7 @@ CARRYING = {"think": None, "carry": True, "silence": "accept"}
 
 @each
 @pytest.mark.parametrize(("given", "paid"), [({"thought": "Due.", "n": 1}, [1]), ({"n": 1}, [])])
-def test_without_a_think_tool_a_call_carries_its_thought_itself(dialect, given, paid):
+def test_without_a_think_tool_a_call_carries_its_own_thought(dialect, given, paid):
     done = []
 
     @tool(think_first=True)
@@ -272,24 +247,24 @@ def test_without_a_think_tool_a_call_carries_its_thought_itself(dialect, given, 
 
 @each
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
-def test_what_is_quoted_pays_nothing_and_three_misses_end_the_run(dialect, way):
+def test_a_call_that_is_quoted_is_not_run_and_three_mistakes_end_the_run(dialect, way):
     quoted = f"I must not do this, rule 5 forbids it. It would have been:\n{LOOK[dialect]}"
     model = WRAP[dialect](ScriptedModel([quoted] * 3))
     outcome = way(Agent(model, [look], force="never"), "Look at 7.")
     assert (outcome.exit, outcome.actions) == ("gave_up", ())
-    mistakes = [m.text for m in outcome.transcript if isinstance(m, User) and m.kind == "format"]
+    mistakes = kit_said(outcome)
     assert len(mistakes) == 2
-    assert all("look was not run" in mistake for mistake in mistakes)
+    assert all("look was not run" in message.text for message in mistakes)
 
 
-@pytest.mark.parametrize("dialect", [json_plan, react])
-@pytest.mark.parametrize("run", WAYS)
-def test_a_call_that_the_server_took_for_one_and_could_not_read_is_said_to_the_model(dialect, run):
-    """Parsers of Ollama's run over every reply, tools or not."""
+@each
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+def test_a_call_that_the_server_could_not_read_is_told_to_the_model(dialect, way):
+    """Ollama looks for calls in every reply, also where it was given no tools."""
     error = Reply(500, {"error": "error parsing tool call: raw='<function=pay', err=EOF"})
-    with serve(SPEAKS["ollama"][0](), lambda request: Assistant("Hm.")) as server:
+    with serve(SPEAKS["ollama"][0](), ScriptedModel([]).complete) as server:
         server.canned = [error] * 3
-        outcome = run(Agent(dialect(model_of("ollama", server)), [look]), "Look.")
+        outcome = way(Agent(WRAP[dialect](model_of("ollama", server)), [look]), "Look.")
     assert (outcome.exit, outcome.actions) == ("gave_up", ())
-    sent = [json.dumps(body["messages"]) for body in server.requests]
-    assert len(sent) == len(set(sent)) == 3
+    sent = {json.dumps(body["messages"]) for body in server.requests}
+    assert len(sent) == 3

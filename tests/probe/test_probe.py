@@ -146,7 +146,7 @@ def test_different_servers_get_different_and_right_tables(name):
 
 
 @every_provider
-def test_an_able_model_does_all_through_every_adapter(provider):
+def test_a_capable_model_gets_yes_in_every_row_through_every_adapter(provider):
     with serve(SPEAKS[provider][0](), able) as server:
         rows = judge(observe(model_of(provider, server)))
     not_done = {row.name: row.text for row in rows if row.result != "yes"}
@@ -168,7 +168,7 @@ def test_json_prints_one_object():
     assert (printed["provider"], printed["model"]) == ("openai", "m")
 
 
-def test_a_wrong_key_ends_it_at_once():
+def test_a_wrong_key_ends_the_probe_at_once():
     with serve(AnthropicProtocol(key="right"), able) as server:
         done = command("--provider", "anthropic:m", "--base-url", server.url)
         assert len(server.requests) == 1
@@ -179,7 +179,7 @@ def test_a_wrong_key_ends_it_at_once():
 
 
 @pytest.mark.parametrize("failing", [name for name in QUESTIONS if name != "plain"])
-def test_one_error_is_the_text_of_its_rows_and_the_rest_goes_on(failing):
+def test_an_error_is_the_text_of_its_rows_and_the_other_questions_are_asked(failing):
     def brain(request: Request) -> Assistant:
         if request == QUESTIONS[failing]:
             raise BadRequest("no such thing here")
@@ -193,7 +193,7 @@ def test_one_error_is_the_text_of_its_rows_and_the_rest_goes_on(failing):
             assert row.result in ("yes", "unknown")
 
 
-def test_a_choice_that_is_known_not_to_be_taken_is_not_sent():
+def test_a_tool_choice_that_the_provider_refuses_is_not_sent():
     with serve(AnthropicProtocol(), able) as server:
         model = connect("anthropic:claude-opus-5-5", base_url=server.url, api_key=KEY, timeout=20)
         rows = {row.name: row for row in judge(observe(model))}
@@ -202,7 +202,7 @@ def test_a_choice_that_is_known_not_to_be_taken_is_not_sent():
     assert rows["none"].result == "yes"
 
 
-def test_a_choice_refused_by_its_name_alone_still_forces():
+def test_where_a_choice_by_name_is_refused_required_still_forces():
     """LM Studio: only strings are taken. The kit then asks `required` with that tool alone."""
 
     class OnlyStrings(Chat):
@@ -261,6 +261,7 @@ def verdict(row: str, **seen: Seen) -> str:
         ("forcing while thinking", "plain", REASONED, "no (when it is forced it does not think)"),
         ("forcing while thinking", "named", REASONED, "yes"),
         ("arguments obey the schema", "calls", PARIS_TODAY, f"no (weather: {EXTRA})"),
+        ("arguments obey the schema", "calls", spoken("x"), "unknown (no call was made)"),
         ("structured output", "schema", CUT, AT_LIMIT),
         ("structured output", "schema", spoken("[1]"), f"silently ignored ({NO_OBJECT})"),
         ("structured output", "schema", HALF, f"silently ignored ({MISSING})"),
@@ -279,27 +280,24 @@ def test_rows_by_values(row, question, reply, text):
     assert verdict(row, **{question: seen}) == text
 
 
-def test_without_a_call_nothing_is_known_of_arguments():
-    nothing = {name: Seen(spoken("x")) for name in QUESTIONS}
-    assert verdict("arguments obey the schema", **nothing) == "unknown (no call was made)"
-
-
-def test_the_recommendation_by_values():
-    def advised(**results: str) -> tuple[str, str]:
-        names = {"tools": "tool call", "named": "named forcing", "schema": "structured output"}
-        names["shown"] = BEHIND
-        table = (
-            dict.fromkeys(ROWS, "no")
-            | {BEHIND: "unknown"}
-            | {names[key]: value for key, value in results.items()}
-        )
-        advice = recommend([Row(name, result) for name, result in table.items()])
-        return advice.force, advice.dialect
-
-    assert advised(tools="yes", named="yes", schema="yes") == ("first", "native")
-    assert advised(tools="yes", named="silently ignored") == ("never", "native")
-    assert advised(tools="yes", named="error", schema="yes") == ("never", "native")
-    assert advised(named="yes", schema="yes") == ("first", "json")
-    assert advised(tools="yes", named="yes", shown="no") == ("first", "json")
-    assert advised(tools="yes", named="yes", shown="yes") == ("first", "native")
-    assert advised(tools="error", schema="silently ignored") == ("first", "react")
+@pytest.mark.parametrize(
+    ("calls", "forcing", "schemas", "shown", "force", "dialect"),
+    [
+        ("yes", "yes", "yes", "unknown", "first", "native"),
+        ("yes", "silently ignored", "no", "unknown", "never", "native"),
+        ("yes", "error", "yes", "unknown", "never", "native"),
+        ("no", "yes", "yes", "unknown", "first", "json"),
+        ("yes", "yes", "no", "no", "first", "json"),
+        ("yes", "yes", "no", "yes", "first", "native"),
+        ("error", "no", "silently ignored", "unknown", "first", "react"),
+    ],
+)
+def test_the_recommendation_by_values(calls, forcing, schemas, shown, force, dialect):
+    results = {
+        "tool call": calls,
+        "named forcing": forcing,
+        "structured output": schemas,
+        BEHIND: shown,
+    }
+    advice = recommend([Row(name, result) for name, result in results.items()])
+    assert (advice.force, advice.dialect) == (force, dialect)

@@ -1,4 +1,4 @@
-"""The commands: flags, environment and config file, the console, a person at the terminal."""
+"""The commands, with their flags and config file, the console, and approval at the terminal."""
 
 from .approval import at_the_terminal
 from .chat import chat

@@ -1,11 +1,11 @@
 """Asking a person at a terminal: `Agent(..., approve=at_the_terminal)`.
 
-Rule 1: the person sees the call and the thought behind it, once: above, as the run showed them, or
-        here, where it did not.
-Rule 2: edited arguments are shown and confirmed, and a yes is to them. Where they do not fit the
+Rule 1: the person sees the call and the thought behind it once: in the run, or else in the
+        question.
+Rule 2: edited arguments are shown and confirmed; a yes is a yes to them. If they do not fit the
         tool, the run asks again and says why.
-Rule 3: end of input is no answer and quits. Ctrl-C stops the run with the question open: whoever
-        resumes it is asked again.
+Rule 3: the end of the input quits. Ctrl-C stops the run and leaves the question open: it is asked
+        again when the run is resumed.
 """
 
 import os
@@ -23,10 +23,10 @@ UNLOADS = "Ollama unloads a model after 5 minutes without a request; keep_alive 
 
 
 def at_the_terminal(question: AskHuman) -> Verdict:
-    """Ask whoever sits at the terminal, or writes into stdin: yes, no and why, edit, quit.
+    """Ask the person at the terminal, or read the answer from stdin: yes, no and why, edit, quit.
 
-    For `approve=`, with nothing else to set up. It knows what `watch`, `chat` or another RunView
-    has on the screen.
+    For `approve=`; there is nothing else to set up. It knows what `watch`, `chat` or another
+    RunView has shown.
     """
     view = RunView.in_front or RunView(Screen())
     view.stop()  # a preview and a prompt cannot share the screen
@@ -35,7 +35,7 @@ def at_the_terminal(question: AskHuman) -> Verdict:
     try:
         verdict = _answer(view, question)
     except EOFError:
-        view.print("")  # the line of the prompt is not over
+        view.print("")  # to end the line of the prompt
         verdict = Verdict("quit", reason="The input ended.")
     view.start()
     return replace(verdict, by=os.environ.get("USER", "somebody at the terminal"))
@@ -45,7 +45,7 @@ def _show_question(view: RunView, asked: AskHuman) -> None:
     question = asked.question
     call = asked.call
     if call and call == view.on_screen:
-        question = question.replace(signature(call), call.name)  # it stands just above
+        question = question.replace(signature(call), call.name)  # it is just above
     elif asked.thought:
         view.print(f"The thought behind it: {asked.thought}", "cyan")
     view.print(f"\n{question}", "bold magenta")
@@ -80,7 +80,7 @@ def _answer(view: RunView, asked: AskHuman) -> Verdict:
             case "q" | "quit":
                 return Verdict("quit")
             case "e" | "edit" if call:
-                edited = _edited(call, received)  # a yes is to what is shown, changed or not
+                edited = _edited(call, received)  # the yes is for what is shown, changed or not
                 call = replace(call, arguments=edited)
                 shown = replace(call, arguments=received | edited)
                 view.print(f"Run {signature(shown)}?", "bold magenta")
@@ -89,10 +89,10 @@ def _answer(view: RunView, asked: AskHuman) -> Verdict:
 
 
 def _edited(call: ToolCall, received: Json) -> Json:
-    """The arguments as the person changes them. A default that the model left out is shown, and
-    becomes an argument only where it is changed.
+    """The arguments as the person changes them. An argument that the model left out is shown with
+    its default, and is recorded only if the person changes it.
     """
-    assert isinstance(call.arguments, dict)  # nobody is asked about what is no JSON object
+    assert isinstance(call.arguments, dict)  # other arguments are refused before the question
     edited = dict(call.arguments)
     for name, value in {**received, **edited}.items():
         new = _typed(name, value)
@@ -102,8 +102,8 @@ def _edited(call: ToolCall, received: Json) -> Json:
 
 
 def _typed(name: str, value: object) -> object:
-    """The new value of an argument, or the same one where it was left: text as it is typed, all
-    else as JSON. What is no JSON stays text, for the tool's own check to name.
+    """The new value of an argument, or the same object if it is unchanged. Text is taken as typed,
+    other values as JSON. What is no JSON stays text; the tool's own check then reports it.
     """
     present = json_text(value)
     if isinstance(value, str):

@@ -1,11 +1,11 @@
-"""`think-agent audit`: show a run as text, as JSON, as one HTML page, as ATIF; count the runs that
-another program left behind.
+"""`think-agent audit`: shows a run as text, JSON, one HTML page or ATIF, and counts the runs of
+another program.
 
-Rule 1: the text form is the run once more, shown by the same RunView as when it ran; around it
-        stands what was made of it, and what is worth a look.
-Rule 2: what is written is as private as the transcript: file mode 0600, and `--redact` hides
-        fields in every form.
-Rule 3: a log is read whole, or the exit code says that it was not.
+Rule 1: the text form shows the run in the same RunView as when it ran, with a summary and the
+        problems that were found.
+Rule 2: the output is as private as the transcript: file mode 0600, and `--redact` hides fields in
+        every form.
+Rule 3: a log is read whole; if not, the exit code says so.
 """
 
 from json import dumps
@@ -43,20 +43,20 @@ EXIT_CODES = (
     "exit codes: 0 it is shown, 1 a file cannot be used, 2 a flag is wrong, 3 it is shown, but "
     "something in the log could not be read"
 )
-MOST_PLACES = 10  # of what could not be read, on the screen
+MOST_PLACES = 10  # that could not be read, on the screen
 
 
 def write_page(path: str, page: str) -> None:
-    """Write a page to a file that only its owner reads. Raises OSError."""
+    """Write a page to a file that only its owner can read. Raises OSError."""
     file = Path(path)
     file.parent.mkdir(parents=True, exist_ok=True)
     file.touch(0o600)
-    file.chmod(0o600)  # it may have been there
+    file.chmod(0o600)  # it may have existed
     file.write_text(page, encoding="utf-8")
 
 
 def show(made: Report, view: RunView) -> None:
-    """Play the run again in `view`."""
+    """Show the run in `view`, as when it ran."""
     titles = ["Audit"]
     if "id" in made.header:
         titles.append(f"run {made.header['id']}")
@@ -139,7 +139,7 @@ def command(**options: Any) -> int:
 
 
 def _show_run(record: Record, options: Json) -> None:
-    """One run, in the form that was asked for."""
+    """Show one run in the chosen form."""
     if options["to"]:
         redaction = Redaction(options["redact"], record.entries)
         entries = [redaction.hide(entry) for entry in record.entries]
@@ -168,8 +168,8 @@ def _show_run(record: Record, options: Json) -> None:
 
 
 def _table(log: Log, options: Json) -> tables.Section:
-    """What is counted. A name that means nothing here is said, for `0 of 0` says nothing. Raises
-    UsageError.
+    """The table of counts. A pattern or fact that is not in the log is reported: `0 of 0` would say
+    nothing. Raises UsageError.
     """
     tools = sorted(counts.tools_of(log.runs))
     known = f"no call in the log fits; its tools: {', '.join(tools)}"

@@ -1,8 +1,8 @@
 """A conversation with any agent at the terminal: `chat(agent)`.
 
-Rule 1: an error or Ctrl-C ends the turn, not the conversation. What was said and done in it is not
-        forgotten: the next request comes after it.
-Rule 2: Ctrl-C clears a half-typed line. Twice on an empty one, it leaves.
+Rule 1: an error or Ctrl-C ends the turn, not the conversation. The messages of that turn stay in
+        the conversation.
+Rule 2: Ctrl-C clears a half-typed line. Pressed twice on an empty line, it leaves.
 """
 
 from collections.abc import Sequence
@@ -18,8 +18,8 @@ from .why import explained, of_last_turn
 
 
 def chat(agent: Agent) -> None:
-    """Talk with an agent: a prompt with a history, and `/help`. It remembers the conversation
-    until you leave.
+    """Talk with an agent at a prompt with a history; `/help` lists the commands. It remembers the
+    conversation until you leave.
     """
     view = RunView(Screen())
     view.print("Type a request, or /help.")
@@ -43,7 +43,7 @@ class Chat:
         self.transcript: Sequence[Message] = ()
 
     def talk(self) -> int:
-        """Until the person leaves; gives an exit code."""
+        """Run turns until the person leaves; returns an exit code."""
         while True:
             text = self.read()
             if text == "/quit":
@@ -57,7 +57,7 @@ class Chat:
                     return code
 
     def answer(self, text: str) -> int | None:
-        """One turn. An exit code ends the conversation, None goes on with it."""
+        """One turn. An exit code ends the conversation; after None it goes on."""
         self.view.messages.clear()
         try:
             self.transcript = self.work(text).transcript
@@ -71,11 +71,11 @@ class Chat:
             return self.broken_off(130)
 
     def work(self, text: str) -> Outcome:
-        """The run of one turn."""
+        """Run the agent for one turn."""
         return self.agent.run(text, transcript=self.transcript, on_event=self.view)
 
     def broken_off(self, code: int) -> int | None:
-        """What an error or Ctrl-C in a turn means for the conversation."""
+        """Keep the messages of a turn that an error or Ctrl-C ended; returns as `answer` does."""
         if self.view.messages:
             self.view.print("The conversation goes on with your next request.", "yellow")
         self.transcript = [*self.transcript, *self.view.messages]
@@ -101,7 +101,7 @@ class Chat:
             write_block(self.view.console, mark, "", text)
 
     def read(self) -> str:
-        """What the person types; "/quit", too, where the input is over, or at the second Ctrl-C."""
+        """The line that the person types; "/quit" at the end of input or at the second Ctrl-C."""
         is_leaving = False
         while True:
             try:

@@ -1,8 +1,8 @@
-"""The flags that choose a model and its limits, and what they choose.
+"""The flags for the model and its limits, and the model that they choose.
 
-Rule 1: a model that is named is the model that speaks, or there is an error.
-Rule 2: only `--provider auto` falls back: to Ollama where it answers and has a model that can call
-        tools, else to the scripted stand-in. It says which, and how to get a real one.
+Rule 1: the model that is named is used, or there is an error.
+Rule 2: only `--provider auto` falls back: to Ollama if it answers and has a model with tool
+        calling, else to the scripted model. It says which, and how to get a real model.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -24,7 +24,7 @@ from .screen import say
 
 
 def model_flags(*, default: str) -> Callable[[FC], FC]:
-    """Which model, where, and how it is asked: see `chosen_model`."""
+    """The flags for the model, its server and its options: see `chosen_model`."""
     names = f"auto (Ollama where it runs, else a script), {', '.join(PROVIDERS)}"
     return flags(
         "model",
@@ -52,11 +52,11 @@ limit_flags = flags(
     ("--keep-turns N", whole, "turns of the conversation that a request shows"),
     ("--on-tool-error E", ERRORS, ERRORS[0], f"a failed tool: {' or '.join(ERRORS)}"),
 )
-"""The limits of a turn: see `limits`."""
+"""The flags for the limits of a turn: see `limits`."""
 
 
 class ModelCommand(Command):
-    """A command with the flags of a model. `--show-config` asks Ollama for its window, too."""
+    """A command with the flags of a model. `--show-config` also asks Ollama for its window."""
 
     def settings(self, ctx: Context) -> Iterator[str]:
         yield from super().settings(ctx)
@@ -72,7 +72,7 @@ class ModelCommand(Command):
 
 
 def limits(ctx: Context) -> dict[str, Any]:
-    """The limits among the flags, as keywords of `Agent`."""
+    """The limits from the flags, as keywords of `Agent`."""
     found = given(ctx, "limits") | {"prices": prices_of(ctx)}
     if "max_cost" in found and not found["prices"]:
         table = '[think_agent.prices."MODEL"] with input and output, per million tokens'
@@ -95,8 +95,8 @@ def named_model(
     scripts: Mapping[str, Script] = {},
     pace: float = 0.0,
 ) -> Model:
-    """`spec` is `P`, `P:MODEL` or `auto`; `options` is what else `connect` takes. `scripts`: what
-    `offline:NAME` may name, at its `pace`; where there are none, any name echoes.
+    """`spec` is `P`, `P:MODEL` or `auto`; `options` are the other arguments of `connect`.
+    `offline:NAME` plays one of the `scripts` at `pace`. Without scripts, any name echoes.
     """
     provider, _, model = spec.partition(":")
     if provider == "auto":
@@ -117,8 +117,8 @@ def named_model(
 
 
 def _on_this_machine(model: str) -> str:
-    """The model of Ollama that `--provider auto` takes: `model` where it is named, or else the
-    default, or else any that can call tools. Empty where there is none: that is said, too.
+    """The Ollama model that `--provider auto` takes: `model` if it is named, else the default, else
+    any with tool calling. Empty, with a message, if there is none.
     """
     usual = PROVIDERS["ollama"].default_model
     installed: list[str] = []
@@ -126,7 +126,7 @@ def _on_this_machine(model: str) -> str:
         server: Any = innermost(connect(f"ollama:{model or usual}", timeout=2.0))
         installed = server.installed()
         if model:
-            with suppress(ToolsUnsupported):  # then it may speak a dialect
+            with suppress(ToolsUnsupported):  # it may still speak a dialect
                 server.check()
             return model
         model = server.pick()
@@ -140,7 +140,7 @@ def _on_this_machine(model: str) -> str:
 
 
 def _how_to_get_a_model(usual: str, installed: list[str]) -> str:
-    """What to type: for a model that is installed, though it cannot call tools, or for another."""
+    """The command for an installed model, even without tool calling, or for another model."""
     context = click.get_current_context(silent=True)
     command = context.command_path if context else ""
     for name in installed:

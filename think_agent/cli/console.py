@@ -1,13 +1,12 @@
-"""A run as a person watches it in a terminal: thoughts, calls, results, the answer, and one line of
-figures.
+"""Shows a run in a terminal: thoughts, calls, results, the answer, and one line of counts.
 
-Rule 1: what is printed comes from the messages. Deltas only feed a preview that is wiped when its
-        message is there, so live, plain and piped output are the same text.
-Rule 2: one call is one step, so a call is shown when it is next, and its result stands under it.
-        The one that runs, or waits for a person, is on the screen; one that was never next is not.
-Rule 3: the words of a reply are shown once: behind its thought, unless they stand in that, or are
-        the answer.
-Rule 4: a preview is shown only inside the `with` block of a view, whose end cleans up behind it.
+Rule 1: everything that is printed comes from the messages. Deltas only feed a preview, which is
+        wiped when the message is there. So live, plain and piped output have the same text.
+Rule 2: one call is one step. A call is shown when it is next, with its result under it. So the call
+        that runs, or waits for a person, is on the screen; a call that was never next is not.
+Rule 3: the text of a reply is shown once: after its thought, unless the thought has the same text,
+        or as the answer.
+Rule 4: a preview is shown only inside the `with` block of a view, and its end cleans up.
 """
 
 import os
@@ -44,7 +43,7 @@ from .screen import Screen, block, show_typing, write, write_block
 STAND_IN = "scripted stand-in: no language model is at work"
 LOOK = {  # an icon and a style
     "thinking": ("🧠", "dim italic"),
-    "thought": ("💭", "bold cyan"),  # the loudest: they are what this is about
+    "thought": ("💭", "bold cyan"),  # the loudest: they are the point of this kit
     "call": ("🔧", "yellow"),
     "result": ("  ↳", "dim"),
     "error": ("  ↳", "red"),
@@ -59,7 +58,7 @@ LOOK = {  # an icon and a style
 
 
 def watch(agent: Agent[Data], text: str, *, transcript: Saved | None = None) -> Outcome[Data]:
-    """`agent.run`, shown on stdout as it happens; Ctrl-C says what had been done by then.
+    """`agent.run`, shown on stdout as it happens. After Ctrl-C it says what was done.
 
     A model or a file that cannot be used ends the program with one line on stderr (SystemExit). A
     program that wants the exception calls `agent.run`.
@@ -73,12 +72,12 @@ def watch(agent: Agent[Data], text: str, *, transcript: Saved | None = None) -> 
 
 @dataclass(eq=False)
 class RunView:
-    """Prints the events of runs to `console`; pass it as `on_event`. Use it in a `with` block:
-    it says what had been done where Ctrl-C ends it.
+    """Prints the events of runs to `console`; pass it as `on_event`. Use it in a `with` block: if
+    Ctrl-C ends the block, it says what was done.
 
-    `thoughts=False` shows the answer and the figures alone, `quiet=True` the bare answer,
-    `verbose=True` results as they are instead of a line of what matters in them. `is_kept`: the run
-    is kept in a file, so it can be gone on with another day.
+    `thoughts=False` shows only the answer and the counts, `quiet=True` only the answer,
+    `verbose=True` whole results instead of a one-line summary. `is_kept`: the run is kept in a
+    file, so it can be resumed another day.
     """
 
     console: Console
@@ -89,20 +88,20 @@ class RunView:
     is_kept: bool = False
 
     in_front: ClassVar["RunView | None"] = None
-    """The view that has the terminal: there is one terminal, so there is one such view."""
+    """The view that uses the terminal: there is only one terminal."""
 
     def __post_init__(self) -> None:
         if self.quiet:
             self.thoughts = False
         self.messages: list[Message] = []
-        """What was said and done since the run began: all there is of a run that was stopped."""
+        """The messages since the run began: all that is left of a run that was stopped."""
         self.turn = Turn()
-        """The reading of them."""
+        """What these messages say."""
         self.on_screen: ToolCall | None = None
-        """The call that was shown last, until its result is."""
+        """The call that was shown last, until its result is shown."""
         self._started = time.monotonic()
-        self._held = ""  # words of a reply: most often they are the answer
-        self._forming: dict[tuple[str, int], str] = {}  # the reply that is on its way
+        self._held = ""  # the text of a reply: most often it is the answer
+        self._forming: dict[tuple[str, int], str] = {}  # the reply that is arriving
         self._live: Live | None = None
 
     def __enter__(self) -> "RunView":
@@ -134,10 +133,10 @@ class RunView:
                     self._show(event)
 
     def end(self, exit: str | None, answer: str, cause: str, figures: str) -> None:
-        """The answer, or why there is none (`cause`: why a reply broke off), and the figures."""
+        """Print the answer and the counts; without an answer, why (`cause`: of a broken reply)."""
         answer = answer.strip()
         if exit == "declined" and self.thoughts:
-            answer = ""  # it has been shown by the verdict that ended it
+            answer = ""  # the verdict has shown it
         self._hold(answer)
         self._held = ""
 
@@ -150,32 +149,32 @@ class RunView:
             self.print("\n" + f"{answer}\n\n{figures}".strip())
 
     def stopped(self) -> None:
-        """Say what had been done when a person stopped the run, and what had not been."""
+        """Say what was done before a person stopped the run."""
         self.stop()
         said = "Stopped. Nothing was done."
         if self.turn.actions:
             said = f"Stopped. Done so far:\n{report(self.turn)}"
-        self.print(f"\n{said}", "yellow")  # the line of a prompt may not be over
+        self.print(f"\n{said}", "yellow")  # after a prompt, on a new line
 
     def print(self, text: str, style: str = "") -> None:
-        """Text that a terminal wraps at words, and a pipe does not wrap at all."""
+        """Print text. A terminal wraps it at words, a pipe does not wrap it."""
         write(self.console, text, style)
 
     def table(self, rows: dict[str, str]) -> None:
-        """A line each: a name, and what it means. What is too long goes on under itself."""
+        """Print a line for each name and its meaning. A long meaning wraps beside its name."""
         width = max(len(name) for name in rows) + 1
         for name, meaning in rows.items():
             write_block(self.console, name.ljust(width), "", meaning)
 
     def start(self) -> None:
-        """Show the preview of the reply on its way, where a terminal can wipe it again."""
+        """Show a preview of the reply that is arriving, if the terminal can wipe it again."""
         if RunView.in_front is self and self.console.is_interactive:
             self._live = Live(console=self.console, transient=True, get_renderable=self._preview)
             show_typing(False)
             self._live.start()
 
     def stop(self) -> None:
-        """Take the preview away; what was printed stays."""
+        """Remove the preview; printed text stays."""
         if self._live:
             self._live.stop()
             self._live = None
@@ -187,7 +186,7 @@ class RunView:
         self.turn.add(message)
 
     def _begin(self, request: User) -> None:
-        """A person speaks: a new run. What may have happened in earlier ones is not forgotten."""
+        """Start a new run at a person's message. Calls in doubt in earlier runs are remembered."""
         self.messages.clear()
         self._read(request)
         self._held = ""
@@ -195,7 +194,7 @@ class RunView:
         self.start()
 
     def _show(self, message: Message) -> None:
-        """What there is to see of a message inside a run."""
+        """Show a message inside a run."""
         match message:
             case Assistant():
                 self._show_reply(message)
@@ -218,7 +217,7 @@ class RunView:
         self._hold(reply.text)
 
     def _show_call(self, call: ToolCall) -> None:
-        """A call, or the thought that it is, where it is not on the screen yet."""
+        """Show a call, or its thought, unless it is on the screen already."""
         if call is self.on_screen:
             return
         self.on_screen = call
@@ -226,7 +225,7 @@ class RunView:
             self._line("call", signature(call))
             return
         notes = thought(call).strip()
-        if self._held in notes:  # a small model says all in the same words
+        if self._held in notes:  # a small model repeats its thought as text
             self._held = ""
         self._line("thought", notes or "(an empty thought)")
 
@@ -243,8 +242,8 @@ class RunView:
             self._line("result", words.gave(result.content, call.arguments))
 
     def _hold(self, text: str) -> None:
-        """The words of a reply wait for the line after its thought: the answer may be the same, and
-        is shown once.
+        """Keep the text of a reply until after its thought: the answer may be the same text, and is
+        shown once.
         """
         text = text.strip()
         if self._held != text:
@@ -257,7 +256,7 @@ class RunView:
         write_block(self.console, *LOOK[kind], text)
 
     def _grow(self, delta: Delta) -> None:
-        """A piece of the reply that is on its way."""
+        """Add a piece of the reply that is arriving."""
         if not self.thoughts and delta.kind != "answer":
             return
         begun = ""
@@ -267,8 +266,8 @@ class RunView:
         self._forming[place] = self._forming.get(place, begun) + delta.text
 
     def _preview(self) -> Group:
-        """What has arrived of the reply that is on its way, and how long the run has taken."""
-        forming = list(self._forming.items())  # which goes on meanwhile
+        """The part of the reply that has arrived, and the seconds that the run has taken."""
+        forming = list(self._forming.items())  # a copy: it grows meanwhile
         blocks = [block(*LOOK[kind], text) for (kind, _), text in forming]
         # Only the tail fits: a live region taller than the screen cannot be wiped.
         lines = self.console.render_lines(Group(*blocks))[3 - self.console.height :]

@@ -1,7 +1,7 @@
 """The command `think-agent eval`: from flags to a table.
 
 Rule 1: the table goes to stdout, everything else to stderr.
-Rule 2: what an evaluation does is in `evaluation/command.py`; here are its flags and its words.
+Rule 2: `evaluation/command.py` does the evaluation; this file has its flags and messages.
 """
 
 import sys
@@ -96,7 +96,7 @@ def command(ctx: click.Context, /, out: str, **settings: Any) -> None:
 
 
 def _announce(evaluation: Evaluation, wanted: list[Setting], trials: int) -> None:
-    """What will be run and compared, before anything is paid."""
+    """Print what will be run and compared, before anything costs money."""
     names = named(wanted)
     for setting in wanted:
         text = f"to run: {names[setting]}"
@@ -114,7 +114,7 @@ def _announce(evaluation: Evaluation, wanted: list[Setting], trials: int) -> Non
 
 
 def _run(evaluation: Evaluation, out: str) -> None:
-    """Run what is waiting, with a bar on stderr where that is a terminal."""
+    """Do the runs that are left, with a progress bar on stderr if that is a terminal."""
     jobs = len(evaluation.jobs)
     waiting = len(evaluation.waiting)
     if waiting < jobs:

@@ -1,7 +1,8 @@
-"""The command `think-agent`, and how every command line of this project runs.
+"""The command `think-agent`, and the code that runs every command line of this project.
 
-Rule 1: an error that a user can meet is one line on stderr that says what to do, never a traceback.
-Rule 2: the exit code tells how it ended (`EXIT_CODES`).
+Rule 1: an error that a user can cause is one line on stderr that says what to do, never a
+        traceback.
+Rule 2: the exit code says how the command ended (`EXIT_CODES`).
 """
 
 import os
@@ -39,8 +40,8 @@ def main() -> int:
 
 
 def run(command: click.Command, prog: str, words: list[str] | None = None) -> int:
-    """Run a command line, that of this process where no `words` are given; the exit code."""
-    # It ends a run as Ctrl-C does, also where asyncio handles that.
+    """Run a command line (without `words`, the one of this process); returns the exit code."""
+    # SIGTERM ends a run like Ctrl-C, even where asyncio handles that.
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     warnings.showwarning = lambda message, *_: say(str(message))
     for stream in (sys.stdin, sys.stdout, sys.stderr):
@@ -60,21 +61,21 @@ def run(command: click.Command, prog: str, words: list[str] | None = None) -> in
     except (ModelError, FileError) as error:
         return _failed(str(error), 1)
     except OSError as error:  # the disk is full, or the reader of a pipe went away
-        # Else Python would try to write the rest when it exits.
+        # Otherwise Python would try to write the rest at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _failed(str(error), 1)
-    except click.Abort as stop:  # as click calls a KeyboardInterrupt
+    except click.Abort as stop:  # click's name for a KeyboardInterrupt
         say(str(stop.__cause__) or "stopped")
         return 130
 
 
 def _failed(text: str, code: int) -> int:
-    say(f"error: {' '.join(text.split())}")  # a path may have a line break in it
+    say(f"error: {' '.join(text.split())}")  # a path may have a line break
     return code
 
 
 def exit_code(exit: Exit) -> int:
-    """0 for an answer, 3 for everything else."""
+    """0 for an answer, 3 for any other end."""
     if exit in ("signal", "silence"):
         return 0
     return 3

@@ -1,14 +1,15 @@
-"""Flags, variables and a config file: what click leaves to be said.
+"""Flags, variables and a config file, on top of click.
 
 Rule 1: a setting has one name: `--base-url`, THINK_AGENT_BASE_URL, and `base_url` under
-        `[think_agent]` in the TOML file of `--config`. A flag wins over the environment, that over
-        the file, and that over the default. `--show-config` prints where each value came from.
-Rule 2: a value is checked in the same way wherever it comes from, and the error names its place. A
-        misspelled name is an error, too: a limit misspelled is no limit.
-Rule 3: a path that will not do is found before a model is asked. Looking leaves nothing behind.
+        `[think_agent]` in the TOML file of `--config`. A flag wins over the environment, the
+        environment over the file, the file over the default. `--show-config` prints the source of
+        each value.
+Rule 2: every value is checked in the same way, and the error names its source. A misspelled name
+        is an error, too: a misspelled limit would limit nothing.
+Rule 3: a path that cannot be used is found before a model is asked. The check creates no file.
 
-Limitations: a disk that is full, or a path that is taken away later, is found by whoever writes.
-The flags of the model and of its limits are in `choosing.py`.
+Limitations: a full disk, or a path that is removed later, is found when the file is written. The
+flags of the model and of its limits are in `choosing.py`.
 """
 
 import difflib
@@ -29,15 +30,15 @@ from .screen import say
 
 PREFIX = "THINK_AGENT"
 SECTION = "think_agent"
-PRICES = "think_agent.prices"  # in `Context.meta`: those of the config file
-FILES = "think_agent.files"  # in `Context.meta`: the files that a flag has
+PRICES = "think_agent.prices"  # in `Context.meta`: the prices in the config file
+FILES = "think_agent.files"  # in `Context.meta`: the files that flags name
 
 whole = click.IntRange(min=1)
 positive = click.FloatRange(min=0, min_open=True)
 
 
 class Flag(click.Option):
-    """A flag that stands in a group of the help. Its errors name the place of the value."""
+    """A flag in a group of the help. Its errors name the source of the value."""
 
     def __init__(self, *names: Any, group: str, **options: Any) -> None:
         super().__init__(*names, **options)
@@ -49,9 +50,9 @@ class Flag(click.Option):
 
 
 def flags(group: str, *rows: tuple[Any, ...]) -> Callable[[FC], FC]:
-    """Flags of a group of the help: name and metavar (`--seed N`; two names are `-v,--verbose`),
-    type, the default where there is one, and help of each. A type may be `bool`, which takes no
-    value, or a tuple of choices.
+    """The flags of a group of the help. Each row: name and metavar (`--seed N`; two names are
+    `-v,--verbose`), type, default if there is one, help. The type may be `bool`, for a flag without
+    a value, or a tuple of choices.
     """
 
     def add(command: FC) -> FC:
@@ -78,7 +79,7 @@ def flags(group: str, *rows: tuple[Any, ...]) -> Callable[[FC], FC]:
 
 
 class Command(click.Command):
-    """A command whose flags are variables, too, and stand in groups of the help."""
+    """A command whose flags are also variables, and whose help has groups."""
 
     def make_context(self, *args: Any, **extra: Any) -> Context:
         return super().make_context(*args, auto_envvar_prefix=PREFIX, **extra)
@@ -104,8 +105,8 @@ class Command(click.Command):
         return rest
 
     def settings(self, ctx: Context) -> Iterator[str]:
-        """What `--show-config` prints: each setting, its value, and where that came from; prices
-        included.
+        """What `--show-config` prints: each setting and each price, its value, and where that came
+        from.
         """
         for name, value in ctx.params.items():
             if name == "base_url" and value:  # it may hold a key
@@ -128,7 +129,7 @@ def source(ctx: Context, name: str) -> str:
 
 
 def given(ctx: Context, group: str) -> dict[str, Any]:
-    """The settings of a group of the help that have a value."""
+    """The settings in a group of the help that have a value."""
     found = {}
     for param in ctx.command.params:
         value = ctx.params.get(param.name)
@@ -151,13 +152,13 @@ def several(text: str) -> tuple[str, ...]:
 def old_file(text: str) -> str:
     """A file to be read, for `type=`."""
     path = _alone(text)
-    if not path.is_file():  # a FIFO would be waited for
+    if not path.is_file():  # a FIFO would block
         raise click.BadParameter(f"{path}: there is no such file")
     return str(path)
 
 
 def new_file(text: str) -> str:
-    """A file to be written, for `type=`. Whoever writes it makes its folders, too."""
+    """A file to be written, for `type=`. Its folders are made when it is written."""
     path = _alone(text)
     folder = path.parent
     while not folder.exists():
@@ -171,7 +172,7 @@ def new_file(text: str) -> str:
 
 
 def _alone(text: str) -> Path:
-    """The path, which no other flag has: the second would destroy the first."""
+    """The path, if no other flag names it: the second file would overwrite the first."""
     path = Path(text).expanduser()
     real = os.path.realpath(path)
     taken = click.get_current_context().meta.setdefault(FILES, [])
@@ -192,7 +193,7 @@ def config_file(text: str) -> str:
     except (ValueError, KeyError) as error:
         expected = f"not valid TOML with a section [{SECTION}] and tables of prices"
         raise click.UsageError(f"{path}: {expected} ({error})") from error
-    # As text, as it would have been typed: so that `true` is no whole number.
+    # As text, as on the command line: otherwise `true` would be a whole number.
     ctx.default_map = {name: str(value) for name, value in section.items()}
     return path
 
@@ -202,11 +203,11 @@ config_flags = flags(
     ("--config FILE", config_file, f"settings in TOML, under [{SECTION}]"),
     ("--show-config", bool, "print the settings and stop"),
 )
-"""`--config`, which is read before the others, and `--show-config`."""
+"""`--config`, which is read before the other flags, and `--show-config`."""
 
 
 def _check_names(ctx: Context) -> None:
-    """A name that is nearly a setting of this command is an error. Any other may be meant for
+    """A name that is almost a setting of this command is an error. Any other name may belong to
     another command.
     """
     known = [param.name for param in ctx.command.params]
@@ -222,8 +223,8 @@ def _check_names(ctx: Context) -> None:
 
 
 def _drop_what_is_of_another(ctx: Context) -> None:
-    """A base URL or a model from a weaker place than the provider was meant for another one. That
-    one's server is to get no key of this one.
+    """Leave out a base URL or a model from a weaker source than the provider's: it was meant for
+    another provider, whose server must not get the key of this one.
     """
     for name in ("base_url", "model"):
         its_source = ctx.get_parameter_source(name) or 0
@@ -231,4 +232,4 @@ def _drop_what_is_of_another(ctx: Context) -> None:
         if ctx.params.get(name) and its_source > provider_source:
             ctx.params[name] = None
             where = f"--{name.replace('_', '-')} ({source(ctx, name)})"
-            say(f"{where}: left out, it was said of another provider than --provider")
+            say(f"{where}: left out, it was meant for another provider than --provider")

@@ -1,4 +1,4 @@
-"""The command `think-agent probe`: from flags to a table of what an endpoint honors."""
+"""The command `think-agent probe`: a table of the features that an endpoint supports."""
 
 from dataclasses import asdict
 from json import dumps

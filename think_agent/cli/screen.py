@@ -1,11 +1,11 @@
-"""The terminal, or whatever else the output goes to.
+"""Writes to the terminal, a pipe or a file, and reads lines from the terminal.
 
-Rule 1: no output ends a run. What its encoding cannot write is escaped (`\\u2713`).
-Rule 2: nothing of a model or a tool reaches the terminal raw: control characters are shown, not
-        sent.
-Rule 3: a pipe gets plain, complete lines; NO_COLOR is honored (by rich).
-Rule 4: keys that are typed while something is shown wait for the next prompt. They do not answer a
-        question that was not on the screen yet.
+Rule 1: no text makes a run fail. A character that the encoding does not have is escaped
+        (`\\u2713`).
+Rule 2: text of a model or a tool never controls the terminal: control characters are escaped.
+Rule 3: a pipe gets plain, complete lines. Rich honors NO_COLOR.
+Rule 4: keys that are typed during a run wait for the next prompt. They do not answer a question
+        that was not yet on the screen.
 """
 
 import io
@@ -22,7 +22,7 @@ from ..text import sanitize
 
 
 class Screen(Console):
-    """A console that takes any text, and any width that the environment claims."""
+    """A console for any text, and for any width in the environment."""
 
     def __init__(self, *, stderr: bool = False) -> None:
         super().__init__(stderr=stderr)
@@ -32,18 +32,18 @@ class Screen(Console):
 
 
 def accept_any_text(stream: object) -> None:
-    """From now on, what the stream cannot encode or decode is escaped instead of raising."""
+    """Make the stream escape what it cannot encode or decode, instead of raising."""
     if isinstance(stream, io.TextIOWrapper):
         stream.reconfigure(errors="backslashreplace")
 
 
 def write(console: Console, text: str, style: str = "") -> None:
-    """Text that a terminal wraps at words, and a pipe does not wrap at all."""
+    """Write text. A terminal wraps it at words, a pipe does not wrap it."""
     console.print(Text(sanitize(text), style), soft_wrap=not console.is_terminal)
 
 
 def write_block(console: Console, icon: str, style: str, text: str) -> None:
-    """An icon or a name, and a text that a terminal wraps beside it. No line for a blank text."""
+    """Write an icon or a name, and a text that wraps beside it; nothing for a blank text."""
     text = text.strip()
     if not text:
         return
@@ -59,19 +59,19 @@ def block(icon: str, style: str, text: str) -> Table:
     grid.add_column(no_wrap=True)
     grid.add_column(ratio=1, overflow="fold")
     indent = " " * (2 - cell_len(icon))
-    shown = sanitize(text).replace(',"', ', "')  # JSON without a space could not be wrapped
+    shown = sanitize(text).replace(',"', ', "')  # rich cannot wrap JSON without spaces
     grid.add_row(Text(indent + icon), Text(shown, style))
     return grid
 
 
 def say(line: str) -> None:
-    """A line on stderr for the person: a terminal wraps it at words, a pipe gets it whole."""
+    """Write a line to stderr. A terminal wraps it at words, a pipe does not wrap it."""
     write(Screen(stderr=True), line)
 
 
 def read_line(prompt: str, present: str = "") -> str:
-    """A line from stdin, a terminal or not. `present` stands there to be edited where it can be;
-    an empty line keeps it. Raises EOFError where the input is over.
+    """A line from stdin, a terminal or not. Where possible, `present` is on the line to be edited;
+    an empty line keeps it. Raises EOFError at the end of the input.
     """
     with suppress(ImportError):  # there is none on Windows
         import readline  # with it, prompts have a history, too
@@ -81,7 +81,7 @@ def read_line(prompt: str, present: str = "") -> str:
 
 
 def half_typed() -> str:
-    """What stands on the line that Ctrl-C ended."""
+    """The text on the line that Ctrl-C ended."""
     with suppress(ImportError):
         import readline
 
@@ -90,8 +90,8 @@ def half_typed() -> str:
 
 
 def show_typing(is_shown: bool, *, forget: bool = False) -> None:
-    """Keep typed keys out of a preview, or show them again. They wait for the next prompt;
-    `forget` drops those that were typed before a question was on the screen.
+    """Hide typed keys during a preview, or show them again. They wait for the next prompt;
+    `forget` drops the keys that were typed before the question was on the screen.
     """
     if sys.platform == "win32" or not sys.stdin.isatty():
         return

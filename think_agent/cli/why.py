@@ -1,4 +1,4 @@
-"""Why a run did what it did, in words: what `/explain` and `--explain` print.
+"""Explains each step of a run as text, for `/explain` and `--explain`.
 
 1. next_step: the model is free to choose
      force_first: the model is told to call think
@@ -28,8 +28,8 @@ def of_last_turn(agent: Agent, transcript: Sequence[Message]) -> list[Explained]
 
 
 def explained(steps: Iterable[Explained]) -> Iterator[tuple[str, str]]:
-    """Why each step of a run was taken: what `next_step` planned, which policies changed it to
-    what, and what came of it. Lines: the mark of each, and what wraps beside it.
+    """Lines that say why each step was taken: what `next_step` planned, which policies changed it,
+    and the messages that followed. A line is a mark, and a text that wraps beside it.
     """
     for number, step in enumerate(steps, 1):
         mark = f"{number:>3}."
@@ -44,7 +44,7 @@ def explained(steps: Iterable[Explained]) -> Iterator[tuple[str, str]]:
 
 
 def planned(step: Step) -> str:
-    """What the loop is to do next."""
+    """The text for a planned step."""
     match step:
         case CallModel(say=User(kind=kind)):
             return f"the model is {words.asked(step)}, with a {kind} question"
@@ -63,7 +63,7 @@ def planned(step: Step) -> str:
 
 
 def came(message: Message) -> Iterator[str]:
-    """A message that came of a step: a line, or one for each call in it."""
+    """The text for a message that followed a step: one line, or one for each call."""
     match message:
         case Assistant(tool_calls=[_, *_] as calls):
             for call in calls:

@@ -1,11 +1,11 @@
-"""Ways to speak of tools without tool calling: a dialect wraps a Model and is a Model."""
+"""Ways to use tools without native tool calling. A dialect wraps a Model and is a Model."""
 
 from ..model import Model
 
 
 def in_dialect(model: Model, dialect: str) -> Model:
-    """`model` in the dialect `"json"` or `"react"`; in `"native"` it is the model itself. `"auto"`
-    is native while that works, else json (`auto.py`).
+    """`model` in the dialect `"json"` or `"react"`. `"native"` gives the model itself. `"auto"`
+    stays native while that works, else it changes to json (`auto.py`).
     """
     from .auto import Auto
     from .json_plan import json_plan

@@ -1,20 +1,20 @@
-"""`auto`: native tool calling while it works, else the json dialect. For servers of one's own.
+"""`auto`: native tool calling while it works, else the json dialect. For local servers.
 
-Rule 1: from one request on it speaks `json`, and never goes back: where a reply of the transcript
-        is in json; where the model wrote a call as text, or its server lost one; where the model
-        has no tool calling; and where the server's chat template hides the tools.
-Rule 2: this is read from the transcript (with what a request leaves out), or asked of the server.
-        So a run that is resumed decides as the one before it. The change is said once, in a notice
-        of the first reply in json.
-Rule 3: never on a signed history, for signatures are over the tools, too.
+Rule 1: it changes to `json` if the transcript has a reply in json, if the model wrote a call as
+        text, if its server lost a call, if the model has no tool calling, or if the server's chat
+        template hides the tools. It never changes back.
+Rule 2: it decides by the transcript (with the messages that a request leaves out), or asks the
+        server. So a resumed run decides in the same way. A notice of the first reply in json says
+        why.
+Rule 3: it never changes on a signed history: the signatures cover the tools, too.
 
-Some templates show the tools only beside the newest user message: behind the first tool result the
-model cannot see them any more. (The README of `providers/` says which.) The server's own count of
-tokens tells: `shows_tools` asks for one token behind a tool result, without tools and with them.
-These two prompts have some hundred tokens. They are sent when it matters first: before a request
-that ends behind a tool result, or in `check`. The answer is kept for the process.
+Some templates show the tools only beside the newest user message: after the first tool result the
+model does not see them any more. (The README of `providers/` lists them.) The server's token counts
+show this: `shows_tools` asks for one token after a tool result, without tools and with them. The
+two prompts have a few hundred tokens. They are sent before the first request that ends with a tool
+result, or in `check`. The answer is kept for the process.
 
-Limitations: a server that does not count whole prompts is believed.
+Limitations: a server that does not count whole prompts is taken to show the tools.
 """
 
 from collections.abc import Sequence
@@ -55,7 +55,7 @@ WITHOUT_TOOLS = Request(
     max_output_tokens=1,
 )
 WITH_TOOLS = replace(WITHOUT_TOOLS, tools=(THINK, look_up))
-"""Two prompts that differ in nothing but the tools, and end behind a tool result."""
+"""Two prompts that differ only in the tools, and end with a tool result."""
 
 # Tokens. A word is one or more of them.
 WHOLE = 60  # the two prompts have more words in common
@@ -63,10 +63,10 @@ LEAST = 90  # half as many as the words of the tools
 
 
 def tools_are_shown(without: Assistant, with_tools: Assistant) -> bool | None:
-    """What the counts of the two prompts say; None where they are no counts of whole prompts.
+    """What the token counts of the two prompts say; None if they do not count whole prompts.
 
-    A template that shows the tools adds all of their words; one that hides them may still add a
-    line of its own (Llama 3.1: 49 tokens).
+    A template that shows the tools adds all of their text. One that hides them may still add a
+    line (Llama 3.1: 49 tokens).
     """
     before = without.usage
     after = with_tools.usage
@@ -78,14 +78,14 @@ def tools_are_shown(without: Assistant, with_tools: Assistant) -> bool | None:
 
 
 def innermost(model: Model) -> Model:
-    """The model inside of all wrappers."""
+    """The model inside all wrappers."""
     while isinstance(model, Wrapper):
         model = model.inner
     return model
 
 
 def is_local(model: Model) -> bool:
-    """Is it on a server of one's own? `connect` reads the calls in the texts of just these."""
+    """Is it on a local server? Only for these does `connect` read calls in text."""
     is_read = False
     while isinstance(model, Wrapper):
         is_read |= isinstance(model, Recovering)
@@ -98,8 +98,8 @@ _ANSWERS: dict[tuple[str, str], bool] = {}
 
 
 def shows_tools(model: Model, deadline: float | None = None) -> bool:
-    """Does the server show the model its tools behind a tool result? Asked once, by two requests
-    for one token; True where that cannot be told (before the `deadline`).
+    """Does the server show the model its tools after a tool result? Asked once, by two requests
+    for one token. True if that cannot be found out (before the `deadline`).
     """
     if not is_local(model):
         return True
@@ -107,21 +107,21 @@ def shows_tools(model: Model, deadline: float | None = None) -> bool:
     key = (server.url, server.model)
     if key not in _ANSWERS:
         try:
-            # In this order: a server that counts only what it evaluates anew has then counted the
-            # shorter prompt whole.
+            # In this order: a server that counts only new tokens then counts the shorter prompt
+            # whole.
             without = server.complete(replace(WITHOUT_TOOLS, deadline=deadline))
             with_tools = server.complete(replace(WITH_TOOLS, deadline=deadline))
-        except ModelError:  # the run will meet it
+        except ModelError:  # the run will have it, too
             return True
         _ANSWERS[key] = tools_are_shown(without, with_tools) is not False
     return _ANSWERS[key]
 
 
 class Watched(Dialect):
-    """`watched(model)`: where a prompt behind a tool result has fewer tokens than the prompt before
-    it, the server is asked whether it shows the tools. If not, a notice of the reply says so.
+    """`watched(model)`: if a prompt that ends with a tool result has fewer tokens than the prompt
+    before it, the server is asked whether it shows the tools. If not, a notice says so.
 
-    (A shorter count alone says nothing: older servers count only what they have to evaluate anew.)
+    (A lower count alone proves nothing: older servers count only new tokens.)
     """
 
     def read(self, reply: Assistant, request: Request) -> Assistant:
@@ -145,7 +145,7 @@ class Auto(Dialect):
         self._in_json = json_plan(inner)
 
     def check(self) -> None:
-        """As the model's own, and what a run would find out about its tools is found out here."""
+        """Checks the model, and finds out about its tools what a run would find out."""
         try:
             self.inner.check()
         except ToolsUnsupported:
@@ -179,13 +179,13 @@ class Auto(Dialect):
         return ""
 
     def _slip_in(self, replies: Sequence[Assistant]) -> str:
-        """What a model that is native to tool calling would not have done; empty for nothing."""
+        """Where tool calling has failed; empty where it has not."""
         if not replies:
             try:
                 self.inner.check()
             except ToolsUnsupported:
                 return "it has no tool calling"
-            except ModelError:  # the request will meet it, and try again where that may help
+            except ModelError:  # the request will have it, too, and try again where that may help
                 pass
         for reply in replies:
             if any(call.recovered for call in reply.tool_calls):
@@ -195,22 +195,22 @@ class Auto(Dialect):
         return ""
 
     def _is_own(self, reply: Assistant) -> bool:
-        """Was it this model that said it, in native tool calling?"""
+        """Is this a reply of this model, in native tool calling?"""
         if reply.dialect or reply.provider != self.name:
             return False
-        # Ollama names a model as it was asked for; llama.cpp, say, gives the path of a file.
+        # Ollama reports the name in the request; llama.cpp, for example, the path of a file.
         if self.name == "ollama" or not reply.host:
             return reply.model == self.model
         return reply.host == getattr(innermost(self.inner), "host", "")
 
 
 def _is_behind_a_result(request: Request) -> bool:
-    """Is it one in which some templates hide the tools? (The final call needs none.)"""
+    """Is it a request in which some templates hide the tools? (The final call needs none.)"""
     return isinstance(request.messages[-1], ToolResult) and request.tool_choice != "none"
 
 
 def _replies(request: Request) -> list[Assistant]:
-    """What was said by models so far, also where the request does not show it."""
+    """The replies so far, with those that the request does not show."""
     said = (*request.left_out, *request.messages)
     return [message for message in said if isinstance(message, Assistant)]
 

@@ -1,12 +1,12 @@
-"""What the dialects share: a model whose requests and replies are translated on the way.
+"""What the dialects share: a model whose requests and replies are translated.
 
-Rule 1: a subclass of `Dialect` says who is asked what (`ask`), what the reply amounts to (`read`),
-        and who makes Deltas of its text while it forms (`reader`). The four ways to ask a model are
-        written here, once.
-Rule 2: native thinking passes through as it is.
-Rule 3: thoughts and the answer are told as they form (but for react). A call that is written as
-        text is told whole, once the reply has been read: only then is it known to be one.
-Rule 4: `ask` and `read` may ask the server something, so an async caller has them in a thread.
+Rule 1: a subclass of `Dialect` translates the request (`ask`) and the reply (`read`), and makes
+        Deltas of the text that streams in (`reader`). The four ways to ask a model are written
+        here, once.
+Rule 2: native thinking is passed on unchanged.
+Rule 3: thoughts and the answer are streamed (but not in react). A call that is written as text
+        comes whole, after the reply was read: only then is it known to be a call.
+Rule 4: `ask` and `read` may call the server, so an async caller runs them in a thread.
 """
 
 import asyncio
@@ -23,11 +23,11 @@ from ..wire.pieces import Marks, Part, Splitter, marks
 
 
 class Wrapper(Model):
-    """A model around a model. Subclasses change what they are about: who is asked and what (`ask`),
-    what the reply amounts to (`read`), or all of `complete`; the rest is the inner one's.
+    """A model around a model. A subclass changes the request (`ask`), the reply (`read`), or all of
+    `complete`; everything else is done by the inner model.
 
-    All but the stream: pieces would get past a change that is made to the whole reply, so it
-    arrives whole (Model's own `stream`) where a subclass does no better.
+    The stream is not passed on: its pieces would not have the change that is made to the whole
+    reply. It has one piece (`Model.stream`), unless a subclass does better.
     """
 
     def __init__(self, inner: Model) -> None:
@@ -60,9 +60,9 @@ Kind = Literal["thinking", "thought", "answer"]
 
 
 class Reader:
-    """Makes Deltas of a text as it arrives; the joined ones are the same wherever it is cut. The
-    `known` marks say what the parts between them are. This one passes all of them on: the text is
-    the answer as it stands. A subclass makes other Deltas of a part (`read`).
+    """Makes Deltas of a text as it arrives. Joined, they are the same wherever the text is cut. The
+    `known` marks divide it into parts. This class takes every part for the answer; a subclass makes
+    other Deltas of a part (`read`).
     """
 
     def __init__(self, known: Marks = NO_MARKS) -> None:
@@ -70,15 +70,15 @@ class Reader:
         self.texts: defaultdict[Kind, Trimmer] = defaultdict(Trimmer)
 
     def read(self, mark: str, part: str) -> Iterable[Delta]:
-        """The Deltas of a part; `mark` is the kind of a mark, or "" for other text."""
+        """The Deltas of a part. `mark` is the kind of a mark, or "" for other text."""
         return self.tell("answer", part, 0)
 
     def feed(self, text: str) -> Iterable[Delta]:
         return self._deltas(self._splitter.feed(text))
 
     def close(self, reply: Assistant = NO_REPLY) -> list[Delta]:
-        """The Deltas of what was held back, and of what is left to tell of the answer in `reply`,
-        which is what the text amounts to.
+        """The Deltas of what was held back, and of the rest of the answer in `reply`, which is the
+        reply that was read from the text.
         """
         deltas = self._deltas(self._splitter.close())
         text = reply.text[self.texts["answer"].told :]
@@ -103,7 +103,7 @@ class Reader:
 
 
 class Dialect(Wrapper):
-    """A model that is spoken to in a dialect, its stream translated, too."""
+    """A model that is spoken to in a dialect. Its stream is translated, too."""
 
     def reader(self, request: Request) -> Reader:
         return Reader()
@@ -127,7 +127,7 @@ class Dialect(Wrapper):
     def _translated(
         self, event: Delta | Assistant, request: Request, reader: Reader
     ) -> Iterator[Delta | Assistant]:
-        """What an event of the model inside becomes."""
+        """The events that an event of the inner model becomes."""
         if not isinstance(event, Assistant):
             if event.kind == "answer":
                 yield from reader.feed(event.text)
@@ -137,7 +137,7 @@ class Dialect(Wrapper):
 
         reply = self.read(event, request)
         yield from reader.close(reply)
-        if reply.tool_calls != event.tool_calls:  # else they were told by the model inside
+        if reply.tool_calls != event.tool_calls:  # else the inner model has streamed them
             for number, call in enumerate(reply.tool_calls):
                 if call.name != THINK_NAME or not reader.texts["thought"].told:
                     yield from whole_call(call.name, call.arguments, number)
@@ -145,8 +145,8 @@ class Dialect(Wrapper):
 
 
 class Trimmer:
-    """A text as it arrives. The whitespace at its end waits for more. Each `part` that it is given
-    begins two lines below the one before, and loses the whitespace around it; 0 is none.
+    """Trims a text as it arrives: whitespace at its end waits for more text. A new `part` begins
+    after a blank line, without the whitespace around it. Part 0 is no part.
     """
 
     def __init__(self) -> None:
@@ -155,7 +155,7 @@ class Trimmer:
         self._part: object = 0
 
     def feed(self, text: str, part: object) -> str:
-        """What is certain now."""
+        """The text that is certain now."""
         begins = part != self._part
         if begins:
             text = text.lstrip()
@@ -184,18 +184,18 @@ def joined(texts: Iterable[str], apart: str = "\n\n") -> str:
 
 
 def may_call(request: Request) -> bool:
-    """Not without tools, nor under a schema of the answer's own."""
+    """Are there tools, and no schema for the answer?"""
     has_own_form = request.tool_choice == "none" and request.output_schema is not None
     return bool(request.tools) and not has_own_form
 
 
 def noticed(reply: Assistant, notice: str) -> Assistant:
-    """`reply` with one more notice."""
+    """`reply` with another notice."""
     return replace(reply, notice=joined([reply.notice, notice], "; "))
 
 
 def wants_to_leave(reply: Assistant) -> bool:
-    """Did the last thought of this reply signal the exit?"""
+    """Does the last thought of this reply signal the exit?"""
     for call in reversed(reply.tool_calls):
         if call.name == THINK_NAME:
             return should_continue(call) is False

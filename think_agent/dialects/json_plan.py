@@ -1,5 +1,5 @@
-"""The json dialect: every turn of the model is one JSON object, a plan, under a schema built from
-the tools. For every model with structured output; it needs no tool calling.
+"""The json dialect: every reply is one JSON object, a plan, under a schema built from the tools.
+It works with every model that has structured output, and needs no tool calling.
 
     {"understanding": "...", "reasoning": "...",        -> the thought
      "task_complete": false,                            -> the exit signal
@@ -7,24 +7,22 @@ the tools. For every model with structured output; it needs no tool calling.
      "response": "..."}                                 -> the text for the user
 
 Rule 1: a tool choice is a narrower schema, so forcing works by construction. `Force("think")` asks
-        for the notes and the verdict alone, another `Force` for that tool, `"required"` for an
-        action, `"none"` for `response` alone. Reasons are written before verdicts.
-Rule 2: the system prompt describes the format and the tools, and is the same bytes for a whole run
-        (prompt caches). What a single turn may hold is said by its schema alone.
-Rule 3: a server may ignore the schema, so what comes back is read as strictly as it was asked.
-        The plan is the whole reply, one fence and leading marked thinking aside. Where it changes
-        nothing, text around it is forgiven, as are keys without a use in this turn and plain words
-        where an answer is due. An action is never passed over, but beside the final answer, where
-        it is dropped as any call. All else is `"malformed"`, with the mistake in words for the
-        model.
-Rule 4: two things that no schema carries are checked on reading: who acts gives a reasoning that is
-        not blank; and where `"required"` leaves the exit signal as a way out, a plan acts or takes
-        it. The arguments of an action are its tool's to check, as in any call.
-Rule 5: the transcript keeps the model's own words in `native`, and they are what it sees again.
+        for the notes and `task_complete` only, another `Force` for that tool, `"required"` for an
+        action, `"none"` for `response` only. The reasoning is written before the decision.
+Rule 2: the system prompt describes the format and the tools. It is the same bytes for a whole run,
+        for prompt caches. Only the schema says which keys a single reply may have.
+Rule 3: a server may ignore the schema, so a reply is read strictly. The plan is the whole reply;
+        one fence and marked thinking at the start are allowed. A plan that changes nothing may have
+        other text around it. Keys that this reply does not need are ignored, and plain text is
+        taken where an answer is due. An action is never ignored, but it is dropped beside the final
+        answer, like any call. All else is `"malformed"`, and the model is told its mistake.
+Rule 4: two rules that no schema can express are checked on reading. An action needs a reasoning
+        that is not blank. Under `"required"` a plan must act or signal the exit. The arguments of
+        an action are checked by its tool, as in any call.
+Rule 5: the transcript keeps the model's own reply in `native`, and the model sees it unchanged.
 
-Limitations: `schema.reduced` has what of a tool's parameters goes into the schema. An
-`output_schema` of the request itself counts where nothing can be called: without tools, and in the
-final call.
+Limitations: `schema.reduced` says which parts of a tool's parameters the schema has. The request's
+own `output_schema` is used where nothing can be called: without tools, and in the final call.
 """
 
 from collections.abc import Iterator, Sequence
@@ -54,7 +52,7 @@ class Action(pydantic.BaseModel, extra="forbid", strict=True):
 
 
 class Plan(pydantic.BaseModel, extra="forbid", strict=True):
-    """What one turn may hold; `_keys` says what of it."""
+    """All that a reply may have; `_keys` says which keys it has."""
 
     understanding: str = ""
     reasoning: str = ""
@@ -67,7 +65,7 @@ KEYS = tuple(Plan.model_fields)
 
 
 class JsonPlan(Written):
-    """`json_plan(model)`: it is spoken to in JSON plans, of one action a turn, or of `several`."""
+    """`json_plan(model)`: a model that replies in JSON plans, of one action or of `several`."""
 
     dialect = "json"
     key = "json_plan"
@@ -86,7 +84,7 @@ class JsonPlan(Written):
         actions: Json = {"type": "array", "items": {"anyOf": branches}}
         if _must_act(request):
             actions["minItems"] = 1
-        # Anthropic answers 400 to maxItems: there, it is asked in words, and checked on reading.
+        # Anthropic answers 400 to maxItems. There the prompt asks for it, and reading checks it.
         if not self.several and self.name != "anthropic":
             actions["maxItems"] = 1
         kinds = {"task_complete": {"type": "boolean"}, "actions": actions}
@@ -103,7 +101,7 @@ class JsonPlan(Written):
         return parts
 
     def write(self, reply: Assistant) -> str:
-        """The plan that would have led to a reply which was not written in this dialect."""
+        """A reply that was not written in this dialect, as the plan it would have been."""
         if not reply.tool_calls:
             return reply.text
         notes = []
@@ -139,7 +137,7 @@ class JsonPlan(Written):
         return Meaning(answer, notes, calls, plan.task_complete, is_alone)
 
     def _check_amount(self, plan: Plan, request: Request) -> None:
-        """Raises ModelMistake for too few actions, too many, and any without a reasoning."""
+        """Raises ModelMistake for too few or too many actions, and for one without a reasoning."""
         if plan.actions:
             if len(plan.actions) > 1 and not self.several:
                 raise ModelMistake(f"actions: it must hold at most 1, not {len(plan.actions)}")
@@ -159,11 +157,11 @@ class JsonPlan(Written):
 json_plan = JsonPlan
 
 
-# Asking: the schema of a turn.
+# Asking: the schema of a reply.
 
 
 def _closed(**properties: Json) -> Json:
-    """The schema of an object with these properties, all of them and no others."""
+    """The schema of an object that has all of these properties and no others."""
     return {
         "type": "object",
         "properties": properties,
@@ -173,7 +171,7 @@ def _closed(**properties: Json) -> Json:
 
 
 def _keys(request: Request) -> Sequence[str]:
-    """The keys of a turn, in the order of writing."""
+    """The keys of a reply, in the order of writing."""
     if request.tool_choice == "none":
         return ("response",)
     if request.tool_choice == Force(THINK_NAME):
@@ -184,7 +182,7 @@ def _keys(request: Request) -> Sequence[str]:
 
 
 def _possible(request: Request) -> list[Tool]:
-    """The tools that a plan may name. The think tool is not one: it has keys of its own."""
+    """The tools that a plan may name. The think tool is none of them: it has its own keys."""
     tools = others(request.tools)
     if isinstance(request.tool_choice, Force):
         return [tool for tool in tools if tool.name == request.tool_choice.name]
@@ -192,9 +190,9 @@ def _possible(request: Request) -> list[Tool]:
 
 
 def _must_act(request: Request) -> bool:
-    """Is an action the only way on?"""
+    """Does this request need an action?"""
     if request.tool_choice == "required":
-        return not signals(request.tools)  # the exit signal is a way out
+        return not signals(request.tools)  # the exit signal is enough
     return isinstance(request.tool_choice, Force)
 
 
@@ -202,7 +200,7 @@ def _must_act(request: Request) -> bool:
 
 
 def _plan(text: str, request: Request) -> Plan:
-    """The plan in `text`. What has no use in this turn is let pass. Raises ModelMistake."""
+    """The plan in `text`. Keys that this reply does not need are allowed. Raises ModelMistake."""
     missing = dict.fromkeys(_keys(request))  # null, which is refused
     found = missing | _first_object(text, request)
     try:
@@ -212,7 +210,7 @@ def _plan(text: str, request: Request) -> Plan:
 
 
 def _call(action: Action, tools: Sequence[Tool]) -> ToolCall:
-    """The call that an action is, without the nulls that mean "left out". Raises ModelMistake."""
+    """An action as a call, without the nulls that mean "left out". Raises ModelMistake."""
     for tool in tools:
         if tool.name == action.tool:
             schema = reduced(tool.parameters, strict=False)
@@ -222,8 +220,8 @@ def _call(action: Action, tools: Sequence[Tool]) -> ToolCall:
 
 
 def _first_object(text: str, request: Request) -> Json:
-    """The first JSON object in `text` with a key of a plan; without one, plain words are the
-    response, where that is due. Raises ModelMistake.
+    """The first JSON object in `text` with a key of a plan. Without one, plain text is the
+    response where a response is due. Raises ModelMistake.
     """
     for value in json_objects(text):
         if not value.keys().isdisjoint(KEYS):  # else it stands in a broken plan
@@ -235,8 +233,8 @@ def _first_object(text: str, request: Request) -> Json:
 
 
 def without_nulls(value: Any, schema: Json) -> Any:
-    """`value`, of a reduced schema, without the nulls of properties that may be left out. Of a
-    union, the first branch that is of a list, or knows all keys of an object, is that of the value.
+    """`value` without the nulls of properties that may be left out; `schema` is a reduced one. In a
+    union, the branch of a value is the first one for a list, or with all keys of the object.
     """
     for branch in schema.get("anyOf", [schema]):
         if isinstance(value, list) and "items" in branch:
@@ -258,12 +256,12 @@ def _given(value: Json, schema: Json) -> Json:
     return kept
 
 
-# Watching: text -> Deltas.
+# Streaming: text -> Deltas.
 
 
 class PlanReader(Reader):
-    """Makes Deltas of the notes and the response of a plan that takes shape. Plain words, where
-    they will do, are told at the end.
+    """Makes Deltas of the notes and the response while a plan arrives. Plain text that is taken for
+    the response comes at the end.
     """
 
     def __init__(self, request: Request) -> None:

@@ -7,32 +7,32 @@
     Thought: All is recorded.
     Final Answer: Your refund is on its way.                 -> the exit signal
 
-Rule 1: a label begins a line, in any case, bold or numbered as it may be. What is quoted (`>`) or
-        indented is none. A label opens a section, up to the next one. "Observation:" is a stop
-        sequence: what a model invents from there on is cut off. All other text after
-        "Final Answer:" is the answer, "Action:" included.
+Rule 1: a label stands at the start of a line, in any case, maybe bold or numbered. A line that is
+        quoted (`>`) or indented has none. A label opens a section, which ends at the next label.
+        "Observation:" is a stop sequence: the text from there on is invented, and is cut off. All
+        other text after "Final Answer:" is the answer, even "Action:".
 Rule 2: the form is Thoughts, and then one Action with its input, which ends the reply. An Action
-        that changes something runs from this form alone. Beside Actions that change nothing, other
-        words and further Actions are forgiven; all Thoughts of a reply are one, and stand first.
-Rule 3: a reply without anything to act on, or with words beside the name in an Action, is
-        `"malformed"`, and nothing in it is run. An Action Input is one JSON object, on several
-        lines or in a fence as it may be; without one there are no arguments. Anything else is
-        handed on as it stands, and is not run: arguments are their tool's to check, as in any call.
-Rule 4: a Final Answer is the exit signal, and its words are the final reply: the final call of the
-        loop is answered with them, from the transcript, and the model is not asked a second time.
-        With a think tool that has no exit signal, or without one, a Final Answer is silence.
+        that changes something runs only from this form. Beside Actions that change nothing, other
+        text and more Actions are allowed. All Thoughts of a reply are one thought, its first call.
+Rule 3: a reply with nothing to act on, or with other text beside the name in an Action, is
+        `"malformed"`, and nothing in it is run. An Action Input is one JSON object, on any number
+        of lines or in a fence; without one there are no arguments. Anything else is passed on as
+        text and is not run: arguments are checked by their tool, as in any call.
+Rule 4: a Final Answer is the exit signal, and its text is the final reply: the final call of the
+        loop is answered from the transcript, and the model is not asked a second time. Where the
+        think tool has no exit signal, or there is none, a Final Answer is silence.
 Rule 5: a Final Answer after an Action in the same reply was written before there was a result. It
         is dropped.
-Rule 6: a tool choice is asked for in words, in the last message (`enforced="prompt"`); so the
-        system prompt stays the same bytes for a whole run, and what was asked once stays asked.
-Rule 7: the transcript keeps the model's own words in `native`, and they are what it sees again.
-Rule 8: a reply is told once it has been read; only native thinking is told as it forms.
+Rule 6: a tool choice is asked for as text, at the end of the last message (`enforced="prompt"`). So
+        the system prompt is the same bytes for a whole run. The text stays in the history.
+Rule 7: the transcript keeps the model's own reply in `native`, and the model sees it unchanged.
+Rule 8: a reply is not streamed: its Deltas come when it has been read. Native thinking streams.
 
-Limitations: an undeclared tool is a call all the same, and the loop answers that there is none. A
-raw line break in a JSON string, followed by a label, ends the Action Input; JSON wants it escaped.
-In the final call plain words are the answer, wherever they stand outside of Thoughts and Actions. A
-Thought that no think tool can take goes to `thinking`. A Thought may say "I must not", and the
-Action behind it still is one: this form has no other place for a call.
+Limitations: a call of an undeclared tool is a call, and the loop answers that there is no such
+tool. A raw line break in a JSON string, followed by a label, ends the Action Input; JSON wants it
+escaped. In the final call plain text is the answer, wherever it stands outside of Thoughts and
+Actions. A Thought goes to `thinking` where no think tool can take it. A Thought may say "I must
+not", and the Action after it is run all the same: this form has no other place for a call.
 """
 
 import re
@@ -61,7 +61,7 @@ FORM = rf"\s*(?:{THOUGHT})*{ACTION}"
 
 
 class React(Written):
-    """`react(model)`: a model that is spoken to in Thoughts, Actions and Observations."""
+    """`react(model)`: a model that writes Thoughts and Actions and reads Observations."""
 
     dialect = "react"
     key = "react"
@@ -132,14 +132,14 @@ react = React
 
 
 class Waiting(Reader):
-    """Says nothing of a text as it arrives: its reply is told once it has been read."""
+    """Makes no Deltas of a text as it arrives: they come when the reply has been read."""
 
     def feed(self, text: str) -> list[Delta]:
         return []
 
 
 def _answered_already(request: Request) -> Assistant | None:
-    """The reply to the final call, when the model has written it as its Final Answer before."""
+    """The reply to the final call, if the model has already written a Final Answer."""
     if request.tool_choice != "none" or not may_call(request):
         return None
     match request.messages[-2:]:
@@ -158,14 +158,14 @@ def _answered_already(request: Request) -> Assistant | None:
 
 
 def _parts(text: str) -> tuple[str, str]:
-    """What stands before the Final Answer, and that."""
+    """The text before the Final Answer, and the Final Answer."""
     known = re.split(LABEL % "observation", text)[0]
     work, *answer = re.split(LABEL % "final[ _]answer", known, maxsplit=1)
     return work, joined(answer).strip()
 
 
 def _calls(work: str) -> tuple[list[ToolCall], str]:
-    """The calls of the Actions, and the words behind their inputs. Raises ModelMistake."""
+    """The calls of the Actions, and the text after their inputs. Raises ModelMistake."""
     calls = []
     beside = ""
     for written, given in re.findall(ACTION, work):

@@ -1,11 +1,11 @@
-"""Two models behind one: thoughts come from a thinker, everything else from an actor, in one
-transcript (the architect and the editor of aider).
+"""Two models as one, in one transcript: a thinker writes the thoughts, an actor everything else
+(like aider's architect and editor).
 
-Rule 1: a request that forces `think` goes to the thinker; every other one, the final answer
-        included, goes to the actor. With `force="always"` each action stands behind a thought of
-        the thinker; with `"first"` the thinker makes the plan.
-Rule 2: each model sees the whole transcript, but its own words alone as native: signatures do not
-        travel between models.
+Rule 1: a request that forces `think` goes to the thinker. Every other request goes to the actor,
+        with the final one. With `force="always"` each action follows a thought of the thinker; with
+        `"first"` the thinker makes the plan.
+Rule 2: each model sees the whole transcript, but only its own replies as `native`: a signature is
+        no use to another model.
 """
 
 from dataclasses import replace
@@ -16,8 +16,8 @@ from .base import Dialect
 
 
 class Split(Dialect):
-    """`split(thinker=..., actor=...)`: two as one Model. Its name is the actor's;
-    `model` says of whom the thoughts are, so that `name:model` is true of both.
+    """`split(thinker=..., actor=...)`: two models as one. Its name is the actor's, and `model` also
+    names the thinker, so that `name:model` is true of both.
     """
 
     def __init__(self, *, thinker: Model, actor: Model) -> None:
@@ -37,10 +37,10 @@ split = Split
 
 
 def _shown_to(model: Model, message: Message) -> Message:
-    """A message, without `native` where another model said it."""
+    """A message, without `native` if another model wrote it."""
     if not isinstance(message, Assistant):
         return message
-    # Providers report a model by its name, or by its name with a date behind it.
+    # Providers report a model by its name, or by its name and a date.
     if message.provider == model.name and message.model.startswith(model.model):
         return message
     return replace(message, native=None)

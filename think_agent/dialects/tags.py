@@ -1,32 +1,32 @@
-"""Thinking and answer told apart in a text that marks them: `<thinking>…</thinking>`,
+"""Separates thinking and answer in a text that marks them: `<thinking>…</thinking>`,
 `<answer>…</answer>`.
 
-`TagParser` is values in, values out: `feed(text)` for every piece and `close()` at the end give
-Deltas of kind `"thinking"` or `"answer"`. `split_tags` reads a whole text. `tagged(model)` puts
-both around a model: its marked reasoning goes to `Assistant.thinking`, never to `Assistant.text`.
+`TagParser` does no I/O: `feed(text)` for every piece and `close()` at the end give Deltas of kind
+`"thinking"` or `"answer"`. `split_tags` reads a whole text. `tagged(model)` uses both for the
+replies of a model: marked reasoning goes to `Assistant.thinking`, never to `Assistant.text`.
 
-Rule 1: from `<thinking>` to its own closing tag everything is thinking, as in XML: the same tag
-        nests, every other tag in it is text. One that is never closed lasts to the end.
+Rule 1: from `<thinking>` to its closing tag everything is thinking, as in XML: the same tag nests,
+        and every other tag in it is text. A tag that is never closed lasts to the end.
 Rule 2: after a thinking tag was closed, and inside `<answer>`, text is answer. An answer that is
         never closed lasts to the end; answers do not nest.
-Rule 3: all other text (before the first tag, after an answer, or no tag at all) is `plain`:
-        `"thinking"` for a model that was told to mark its answer, `"answer"` for one that need not.
+Rule 3: all other text (before the first tag, after an answer, or without any tag) is `plain`:
+        `"thinking"` for a model that was told to mark its answer, `"answer"` for any other.
 Rule 4: a tag is `<name>` or `</name>` in any case, with at most one space after `<`, after `/` and
-        before `>`. Tags are left out, even those that close what was never opened. Anything
-        else is text: a tag with attributes, half a tag at the end, and, in an answer, what stands
-        in `code` or a ``` fence. In thinking a tag counts in code too: a fence that the model
-        forgot to close must not swallow the answer.
-Rule 5: text is passed on as soon as it is certain. Held back are only an end that may yet become
-        a tag or a fence, and whitespace that may yet turn out to be the end.
-Rule 6: where the kind changes, a part begins. A part loses the whitespace around it, and a blank
-        line stands between two parts of a kind (42 and 43 are not 4243).
+        before `>`. Tags are left out, even a closing tag that was never opened. Anything else is
+        text: a tag with attributes, an incomplete tag at the end, and, in an answer, a tag in
+        `code` or a ``` fence. In thinking, a tag counts even in code: a fence that the model
+        forgot to close must not hide the answer.
+Rule 5: text is passed on as soon as it is certain. Only two things are held back: an end that may
+        become a tag or a fence, and whitespace that may be at the end.
+Rule 6: where the kind changes, a new part begins. A part loses the whitespace around it, and a
+        blank line separates two parts of a kind (42 and 43 are not 4243).
 Rule 7: the joined Deltas are the same wherever a text is cut into pieces.
 
-Limitations: some chat templates open `<think>` themselves, so a reply begins with reasoning and its
-first tag is `</think>`. With `plain="thinking"` that is read rightly. With `plain="answer"` a
-parser has passed the reasoning on as answer by then, and can but say so (`unopened`); a whole text
-is read again as if it began with `<think>`. So the Assistant is right in any case, streamed or not,
-and in this one case the joined answer Deltas of a tagged model are not its text.
+Limitations: some chat templates write `<think>` themselves, so a reply begins with reasoning and
+its first tag is `</think>`. `plain="thinking"` reads this correctly. With `plain="answer"` the
+parser has already passed the reasoning on as answer, and can only report it (`unopened`); a whole
+text is read again as if it began with `<think>`. So the Assistant is always right, streamed or not.
+Only here do the joined answer Deltas of a tagged model differ from its text.
 """
 
 import re
@@ -42,9 +42,9 @@ from .base import Dialect, Kind, Reader, joined, told
 
 @dataclass(frozen=True, kw_only=True)
 class Tags:
-    """How a model marks its text: the names of its tags, and the kind of text outside of them all.
+    """How a model marks its text: the names of its tags, and the kind of the text outside them.
 
-    `plain="answer"` is for a model that need not mark its answer: text without tags stays as it is.
+    `plain="answer"` is for a model that does not mark its answer: text without tags is the answer.
     """
 
     plain: Kind = "thinking"
@@ -62,8 +62,8 @@ LEADING = re.compile(  # thinking at the start of a text; a chat template may ha
 class TagParser(Reader):
     """Reads one text, piece by piece.
 
-    `unopened` is empty, or the name of the first tag when that closed thinking which the text had
-    not opened and which was passed on as answer.
+    `unopened` is empty, or the name of the first tag, if that tag closed thinking that the text had
+    not opened. The thinking was then passed on as answer.
     """
 
     def __init__(self, tags: Tags = TAGS) -> None:
@@ -82,13 +82,13 @@ class TagParser(Reader):
 
     @property
     def _kind(self) -> Kind:
-        """That of the text which comes next."""
+        """The kind of the text that comes next."""
         if self._open:
             return "thinking"
         return self._outside
 
     def read(self, mark: str, part: str) -> Iterable[Delta]:
-        """Obey a tag; anything else is text."""
+        """Handle a tag; anything else is text."""
         name = re.sub("[</ >]", "", part).casefold()
         kind = self._kind
         if mark == "tag" and self._counts(name):
@@ -102,7 +102,7 @@ class TagParser(Reader):
         return self.tell(kind, part, self._part)
 
     def _counts(self, name: str) -> bool:
-        """Is a tag obeyed here? In code none is, and in thinking only the name that opened it."""
+        """Is this tag no text here? In code every tag is text; in thinking, all but its own."""
         if self._code:
             return False
         return not self._open or name == self._open[0]
@@ -122,7 +122,7 @@ class TagParser(Reader):
         self._outside = "answer"
 
     def _follow_code(self, mark: str, part: str) -> None:
-        """Note where code in an answer begins and ends."""
+        """Remember where code in an answer begins and ends."""
         if mark == "code" and not self._code:
             self._code = part
         elif mark == "code" and self._code == part:
@@ -141,8 +141,8 @@ def split_tags(text: str, tags: Tags = TAGS) -> tuple[str, str]:
 
 
 def without_leading_thinking(reply: Assistant) -> Assistant:
-    """The reply, with the marked thinking that its text begins with as thinking. All other tags
-    stay text: they may stand in the arguments of a call.
+    """The reply, with marked thinking at the start of its text moved to `thinking`. All other tags
+    stay text: they may be in the arguments of a call.
     """
     found = LEADING.match(reply.text)
     if found is None:
@@ -151,14 +151,14 @@ def without_leading_thinking(reply: Assistant) -> Assistant:
 
 
 class Tagged(Dialect):
-    """`tagged(model, Tags(plain="answer"))`: its text is read with its tags, and the thinking and
-    the answer that it marks told apart.
+    """`tagged(model, Tags(plain="answer"))`: separates the thinking and the answer that the text of
+    a reply marks.
 
-    - Native thinking stays first, marked thinking follows behind a blank line. (Their Deltas come
-      without that line.)
-    - Calls and the rest of the reply stay as they are, and so does `native`: it is the provider's
-      own message, whose chat template knows its own tags, and a changed one would miss the prompt
-      cache. So that provider is handed its own reasoning back; no other one is.
+    - Native thinking stays first; marked thinking follows after a blank line. (The Deltas do not
+      have that line.)
+    - Calls and the rest of the reply do not change. `native` does not, either: it is the provider's
+      own message, whose chat template knows its tags, and a changed one would miss the prompt
+      cache. So this provider gets its own reasoning back; no other provider does.
     - A reply under an `output_schema` is JSON and marks nothing: it is read with `plain="answer"`.
     """
 
@@ -182,5 +182,5 @@ tagged = Tagged
 
 
 def _with(reply: Assistant, thinking: str, answer: str) -> Assistant:
-    """The reply with this thinking behind its own, and this text."""
+    """The reply with this thinking after its own, and with this text."""
     return replace(reply, thinking=joined([reply.thinking, thinking]), text=answer)

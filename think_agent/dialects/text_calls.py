@@ -1,6 +1,6 @@
-"""Calls that a model wrote into its text, read as the calls they were meant to be.
+"""Reads calls that a model wrote as text.
 
-Local models with tool calling often miss their own format; the call then arrives as words:
+Local models with tool calling often miss their own format, and then the call is text:
 
     <tool_call>{"name": "look", "arguments": {"id": 7}}</tool_call>      Qwen, Hermes
     <function=look>{"id": 7}</function>                                  Llama
@@ -8,26 +8,26 @@ Local models with tool calling often miss their own format; the call then arrive
     [TOOL_CALLS] [{"name": …}]  and  [TOOL_CALLS]look[ARGS]{"id": 7}     Mistral
     {"name": "look", "arguments": {"id": 7}}, fenced or bare             everybody
 
-`read_calls` finds them, and `recovered(model)` puts that around a model. Each is a ToolCall with
-`recovered=True`. Whether it runs is not decided here: a text may quote a call, so `policies.text`
-runs those of tools that only read.
+`read_calls` finds them, and `recovered(model)` does so for a model. Each becomes a ToolCall with
+`recovered=True`. This file does not decide whether it runs: a text may quote a call, so
+`policies.text` runs only calls of read-only tools.
 
-Rule 1: a call names a declared tool, and its arguments are an object. (`"parameters"` is taken for
-        `"arguments"`; any further key makes it something else, such as the description of a tool.)
-Rule 2: calls end the reply. From the first of them on there is nothing but calls and markup, and
-        all of them can be read; otherwise none is a call. So an example with words after it, or in
-        `code`, is text. Markup is a fence, and whatever stands in angle brackets: servers leave
-        the tokens there with which models end their turn.
-Rule 3: JSON without a marker must begin a line.
-Rule 4: an invented `<tool_response>` and what follows it is cut off, if there are calls before it.
-Rule 5: half a call is none. JSON says itself where it ends, so the markup around it may be left
-        open (servers take closing tags for stop words); parameters in tags end with `</function>`.
-        Lists and objects among them are JSON. All else is text, and their tool makes numbers of it.
-Rule 6: markup that was read is taken out of the text, so it is never an answer. Those of a final
-        reply are calls, too: the loop drops them, as any that stray into it. Beside real calls the
-        markup makes none: servers leave in the text what they have read as a call.
-Rule 7: what names a declared tool in the form of a call and stays text gets a notice.
-Rule 8: nothing is looked for in a reply that broke off, or whose answer has a schema of its own.
+Rule 1: a call names a declared tool, and its arguments are an object. (`"parameters"` also means
+        `"arguments"`. With any other key it is something else, such as a tool's description.)
+Rule 2: calls end the reply. From the first call on there is nothing but calls and markup, and all
+        of them can be read; otherwise none is a call. So an example with text after it, or in
+        `code`, is text. Markup is a fence, and anything in angle brackets: servers leave there the
+        tokens with which models end their turn.
+Rule 3: JSON without a marker must start a line.
+Rule 4: an invented `<tool_response>` and the text after it are cut off, if a call is before it.
+Rule 5: an incomplete call is none. JSON shows where it ends, so the markup around it may stay open
+        (servers take closing tags for stop words). Parameters in tags end with `</function>`. A
+        list or an object in them is JSON. Anything else is text, which the tool validates.
+Rule 6: markup that was read is removed from the text, so it is never an answer. In a final reply it
+        is a call, too: the loop drops it, like any call there. Beside native calls it makes no
+        call: servers leave in the text what they have read as a call.
+Rule 7: text in the form of a call of a declared tool that stays text gets a notice.
+Rule 8: a reply that broke off, or whose answer has its own schema, is not searched.
 """
 
 import re
@@ -44,7 +44,7 @@ from ..wire.json_reading import json_at, json_value
 from ..wire.pieces import marks
 from .base import Dialect, Reader, may_call, noticed
 
-TRIES = 20  # places where calls may begin; a reply with more of them is hostile, and costs no more
+TRIES = 20  # places where calls may begin: a hostile reply has more, and costs no more
 INDENT = r"^[ \t]{0,20}"
 FENCE = (INDENT, *"```", r"[\w-]{0,20}", r"\s{0,20}")
 JSON = (r"\[?", r"\s{0,20}", r"\{", r"\s{0,20}", '"')
@@ -63,8 +63,8 @@ NAMED = re.compile(
 
 
 def read_calls(text: str, tools: Sequence[Tool]) -> tuple[tuple[ToolCall, ...], str]:
-    """The calls that end `text`, marked `recovered` and still without ids, and the text before
-    them; no calls and the whole text where there are none.
+    """The calls that end `text`, marked `recovered` and without ids, and the text before them. If
+    there are none: no calls, and the whole text.
     """
     known = [tool.name for tool in tools]
     written = text.partition("<tool_response>")[0]  # an invented one
@@ -76,7 +76,7 @@ def read_calls(text: str, tools: Sequence[Tool]) -> tuple[tuple[ToolCall, ...], 
 
 
 def _calls_to_the_end(text: str, at: int, known: Collection[str]) -> list[ToolCall]:
-    """The calls from `at` on; none where anything else is found."""
+    """The calls from `at` on; none if there is anything else."""
     calls: list[ToolCall] = []
     while True:
         at = MARKUP.match(text, at).end()  # type: ignore[union-attr]  # it matches anywhere
@@ -96,14 +96,14 @@ def _calls_to_the_end(text: str, at: int, known: Collection[str]) -> list[ToolCa
 
 
 def _block(text: str, at: int) -> tuple[Any, int] | None:
-    """The JSON that begins at `at`, or a function in the same form, and where it ends."""
+    """The JSON at `at`, or a function in the same form, and where it ends."""
     head = HEAD.match(text, at)
     if head is None:
         return json_at(text, at)
     found = json_at(text, head.end())
     if found:
         arguments, end = found
-    else:  # parameters in tags; nothing but the end of the function says that the last one is whole
+    else:  # parameters in tags; only the end of the function shows that the last one is whole
         end = text.find("</function>", at)
         if end < 0:
             return None
@@ -113,7 +113,7 @@ def _block(text: str, at: int) -> tuple[Any, int] | None:
 
 
 def _parameter(text: str) -> Any:
-    """A list or an object, or else the text as it stands."""
+    """A list, an object, or the text without the whitespace around it."""
     match json_value(text):
         case list() | dict() as value:
             return value
@@ -121,7 +121,7 @@ def _parameter(text: str) -> Any:
 
 
 def _call(value: Any, known: Collection[str]) -> ToolCall | None:
-    """The call that a JSON value is, if it is one."""
+    """A JSON value as a call, if it is one."""
     match value:
         case {"name": str(name), "arguments": dict(arguments), **rest} | {
             "name": str(name),
@@ -134,10 +134,10 @@ def _call(value: Any, known: Collection[str]) -> ToolCall | None:
 
 
 class Recovering(Dialect):
-    """`recovered(model)`: its calls count even when it writes them into its text.
+    """`recovered(model)`: a call that the model writes as text is a call.
 
-    `native` of a reply with recovered calls is dropped: it has no calls in it, and its provider
-    would refuse their results.
+    A reply with recovered calls loses its `native`: that has no calls, so the provider would refuse
+    their results.
     """
 
     def read(self, reply: Assistant, request: Request) -> Assistant:
@@ -166,7 +166,7 @@ recovered = Recovering
 
 
 class CallTextReader(Reader):
-    """Passes a text on as it arrives. What may turn out to be a call waits for the whole reply."""
+    """Passes a text on as it arrives. From a possible call on, it waits for the whole reply."""
 
     def __init__(self) -> None:
         super().__init__(OPENERS)

@@ -1,12 +1,12 @@
-"""What json and react share: a model that is shown no tools, and writes its calls as text.
+"""What json and react share: a model that is shown no tools and writes its calls as text.
 
-Rule 1: the transcript keeps the model's own words in `native`, and they are what it sees again.
-Rule 2: where there is no think tool, its thoughts are thinking. A tool that carries a thought of
-        its own is shown as it is.
-Rule 3: the form is the call, so the form is strict. Where anything else stands in the reply, a call
-        in it that changes something may be but quoted ("I must not do this. It would have been:").
-        Then the reply is `"malformed"`, and the model is told to write it alone. Thinking that the
-        reply begins with, and that is marked, is no part of it.
+Rule 1: the transcript keeps the model's own reply in `native`, and the model sees it unchanged.
+Rule 2: without a think tool, the model's thoughts are thinking. A tool that carries its own thought
+        is shown unchanged.
+Rule 3: the form is the call, so the form is strict. If the reply has any other text, a call in it
+        may only be quoted ("I must not do this. It would have been:"). If that call changes
+        something, the reply is `"malformed"`, and the model is told to write the call alone.
+        Marked thinking at the start does not count as other text.
 """
 
 from collections.abc import Sequence
@@ -37,8 +37,8 @@ from .tags import without_leading_thinking
 
 @dataclass(frozen=True)
 class Meaning:
-    """What a text means: notes, calls of tools but think, and words for the user. `is_leaving`: it
-    says that all is done. `is_alone`: it is the form and nothing else.
+    """What a reply means: `text` for the user, notes, and calls of all tools but think.
+    `is_leaving`: it says that all is done. `is_alone`: there is no other text in it.
     """
 
     text: str
@@ -51,10 +51,10 @@ class Meaning:
 class Written(Dialect):
     """A model that is shown no tools and writes its calls as text.
 
-    A subclass says in words a tool choice (`choice`) and a reply from elsewhere (`write`), and
-    fills in the system prompt (`instructions`); then what a text means (`understand`), and what was
-    `expected`. `key` is where `native` holds the model's own reply, and the name of the system
-    prompt.
+    A subclass writes a tool choice as text (`choice`), and a reply that was not in this dialect
+    (`write`). It fills in the system prompt (`instructions`), reads a reply (`understand`), and
+    says what was `expected`. `key` is the name of the system prompt, and of the model's own reply
+    in `native`.
     """
 
     dialect: str
@@ -63,7 +63,7 @@ class Written(Dialect):
     expected: str
 
     def schema(self, request: Request) -> Json | None:
-        """What a reply in this dialect is asked for under."""
+        """The schema of a reply in this dialect, if it has one."""
         return None
 
     def choice(self, choice: ToolChoice) -> str:
@@ -77,7 +77,7 @@ class Written(Dialect):
         raise NotImplementedError
 
     def instructions(self, tools: Sequence[Tool]) -> dict[str, str]:
-        """What is filled into the part of the system prompt that describes format and tools."""
+        """Values for the part of the system prompt that describes the format and the tools."""
         raise NotImplementedError
 
     def ask(self, request: Request) -> tuple[Model, Request]:
@@ -103,7 +103,7 @@ class Written(Dialect):
         )
 
     def read(self, reply: Assistant, request: Request) -> Assistant:
-        if reply.native == {self.key: {}}:  # the transcript knew it already
+        if reply.native == {self.key: {}}:  # it is from the transcript
             return reply
         if reply.tool_calls:  # it was shown no tools
             reply = replace(reply, tool_calls=(), native=None)
@@ -119,7 +119,7 @@ class Written(Dialect):
             return replace(reply, stop_reason="malformed", mistake=mistake)
 
     def _understood(self, reply: Assistant, request: Request) -> Assistant:
-        """`reply` with what its text means in the fields where the loop looks for it. Raises
+        """`reply` with the meaning of its text in the fields that the loop reads. Raises
         ModelMistake.
         """
         if request.tool_choice != "none":
@@ -138,9 +138,9 @@ class Written(Dialect):
         return replace(reply, text=meaning.text, tool_calls=tuple(calls), stop_reason=reason)
 
     def conversation(self, request: Request) -> list[User | Assistant]:
-        """The messages in plain words. The model's own replies are as it wrote them, behind the
-        words of the tool choice that they answered; replies from elsewhere are written in the
-        dialect, and results reported.
+        """The messages as text. The model's own replies are unchanged, and follow the text of the
+        tool choice that they answered. Other replies are written in the dialect. Results are
+        observations.
         """
         conversation: list[User | Assistant] = []
         for message, call in messages.pairs(sendable(request.messages, self.name, self.dialect)):
@@ -152,7 +152,7 @@ class Written(Dialect):
                 case Assistant(native={self.key: own}) if own:
                     say(conversation, self.choice(message.tool_choice))
                     conversation.append(own_words(own))
-                case Assistant(native={self.key: _}):  # not asked: it had said that before
+                case Assistant(native={self.key: _}):  # the model was not asked
                     pass
                 case Assistant():
                     words = self.write(message)
@@ -169,7 +169,7 @@ def own_words(native: Json) -> Assistant:
 
 
 def say(conversation: list[User | Assistant], text: str) -> None:
-    """Add what the model hears. Chat templates of small models want the roles to take turns."""
+    """Add a user message. Chat templates of small models want the roles to take turns."""
     if not text:
         return
     if conversation and isinstance(conversation[-1], User):
@@ -184,13 +184,13 @@ def _described(tool: Tool) -> str:
 
 
 def _reported(call: ToolCall, content: str) -> str:
-    if call.name == THINK_NAME:  # to the model it is no tool
+    if call.name == THINK_NAME:  # the model does not know it as a tool
         return content
     return f"Observation ({call.name} {json_text(call.arguments)}): {content}"
 
 
 def kind_of_notes(request: Request) -> Kind:
-    """What the notes of a reply are: a thought, or else thinking."""
+    """The kind of the notes in a reply: a thought, or else thinking."""
     names = [tool.name for tool in request.tools]
     if THINK_NAME in names and request.tool_choice != "none":
         return "thought"
@@ -206,7 +206,7 @@ def signals(tools: Sequence[Tool]) -> bool:
 
 
 def others(tools: Sequence[Tool]) -> list[Tool]:
-    """The tools but think."""
+    """All tools but think."""
     return [tool for tool in tools if tool.name != THINK_NAME]
 
 
@@ -223,6 +223,6 @@ def _check_harmless(calls: Sequence[ToolCall], tools: Sequence[Tool]) -> None:
         for tool in others(tools):
             if tool.name == call.name and not tool.read_only:
                 raise ModelMistake(
-                    f"{tool.name} was not run, for something else stands beside it; if you mean "
+                    f"{tool.name} was not run: your reply has other text beside the call; to run "
                     "it, write it alone"
                 )

@@ -1,1 +1,1 @@
-"""Foreign systems, one file for each, each behind its extra: OpenTelemetry, DBOS."""
+"""Other systems, one file and one extra for each: OpenTelemetry, DBOS."""

@@ -7,23 +7,23 @@
         return lines(agent.run(text).transcript)
 
 Rule 1: each model call, each action and each check is a step: its message is in the engine's
-        database before the next one is planned. The rest of a run is the pure loop, so a workflow
-        that starts over on another machine gets its finished steps from the record, plans the same,
-        and goes on where it stopped.
-Rule 2: what a step records is the line that a transcript file would hold. The transcript is the
-        only state here, too.
-Rule 3: whatever else could differ the second time is a step as well: the clock, the idempotency
-        keys, and what a predicate says about a call that may need approval.
+        database before the next one is planned. The rest of a run is the pure loop. So a workflow
+        that starts over on another machine reads its finished steps from the record, plans the same
+        steps, and goes on where it stopped.
+Rule 2: a step records the line that a transcript file would have. Here, too, the transcript is the
+        only state.
+Rule 3: everything else that could differ the second time is a step as well: the clock, the
+        idempotency keys, and the result of a `needs_approval` predicate.
 Rule 4: a step that was running when its process died runs again, and nobody is asked. So each tool
-        has to stand that: it is `read_only` or `idempotent`, or it takes an idempotency key, which
-        stays the same. Any other is refused when the agent is made.
-Rule 5: a model that is out of reach or out of quota is asked again, for four minutes, and then the
+        must allow that: it is `read_only` or `idempotent`, or it takes an idempotency key, which
+        stays the same. Any other tool is refused when the agent is made.
+Rule 5: a model that is unreachable or out of quota is asked again for four minutes. Then the
         workflow fails with its error.
 
-Limitations: plain `run` alone, inside a workflow; no transcript path, for the engine keeps it.
-`approve` is called in the workflow, not in a step: one that waits for a person does so with
-`DBOS.recv`. The same tools, checks and instructions must be there when a run goes on: see
-`version`. `demos/fleet` shows processes that share the work.
+Limitations: only plain `run`, inside a workflow. There is no transcript path: the engine keeps the
+transcript. `approve` is called in the workflow, not in a step; to wait for a person it uses
+`DBOS.recv`. A run goes on only with the same tools, checks and instructions: see `version`.
+`demos/fleet` shows processes that share the work.
 """
 
 import hashlib
@@ -53,7 +53,7 @@ from ..transcript import utc_now
 
 
 def is_passing(error: BaseException) -> bool:
-    """May it be over in a minute?"""
+    """May this error be gone in a minute?"""
     return isinstance(error, ConnectionFailed | Overloaded | RateLimited | TimedOut)
 
 
@@ -61,15 +61,15 @@ ASK_THE_MODEL: StepOptions = {
     "name": "model",
     "retries_allowed": True,
     "should_retry": is_passing,
-    "interval_seconds": 2.0,  # and twice as long each time: the SDK below has tried in vain already
+    "interval_seconds": 2.0,  # doubled each time; the provider has already retried
     "max_attempts": 8,
 }
 ONLY = "a durable run is agent.run(text) in a DBOS workflow, without a path: the engine keeps it"
 
 
 class DurableAgent(Agent):
-    """An Agent whose runs are to be called in DBOS workflows. It takes what Agent takes, but for
-    `now`. Raises ValueError for a tool that the engine must not run twice.
+    """An Agent whose runs are called in DBOS workflows. It takes the arguments of Agent, except
+    `now`. Raises ValueError for a tool that must not run twice.
     """
 
     def __init__(self, model: Model, tools: Iterable[Tool] = (), **settings: Any) -> None:
@@ -83,21 +83,21 @@ class DurableAgent(Agent):
 
     @property
     def version(self) -> str:
-        """For DBOS's `application_version`: a run begun under one version goes on under no other.
+        """For DBOS's `application_version`: a run goes on only under the version it began with.
 
-        It covers what the loop depends on: the kit, the tools, the checks and the instructions. It
-        does not cover the model, so workers with different providers may share a fleet.
+        The version covers what the loop depends on: the kit, the tools, the checks and the
+        instructions. It does not cover the model, so workers may use different providers.
         """
         made_of = {**self.made_of(), "checks": list(self.settings.limits.checks)}
         del made_of["model"]
         return f"{__version__}-{hashlib.sha256(canonical(made_of).encode()).hexdigest()[:16]}"
 
     def mint_key(self) -> str:
-        """As a step: the same again when the workflow starts over."""
+        """As a step: the same key when the workflow starts over."""
         return DBOS.run_step({"name": "key"}, super().mint_key)
 
     def perform(self, effect: Asked, *, streamed: bool = False) -> Generator[Event, None, None]:
-        """As a step, where it reaches into the world. A recorded reply has no deltas."""
+        """As a step, if it does I/O. A recorded reply has no Deltas."""
         if isinstance(effect, AskHuman):
             yield from super().perform(effect)
             return
@@ -134,7 +134,7 @@ def _options(effect: Asked) -> StepOptions:
 
 
 def _judged_once(tool: Tool) -> Tool:
-    """The tool, its predicate asked once: it may look at what the call itself changes."""
+    """The tool, with its predicate as a step: it may read what the call itself changes."""
     predicate = tool.needs_approval
     if not callable(predicate):
         return tool
@@ -146,8 +146,8 @@ def _judged_once(tool: Tool) -> Tool:
 
 
 def now() -> str:
-    """The time, as a step: the same again when the workflow starts over. Inside a step, the time
-    of day.
+    """The time, as a step: the same time when the workflow starts over. Inside a step, the present
+    time.
     """
     return DBOS.run_step({"name": "now"}, utc_now)
 

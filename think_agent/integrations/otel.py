@@ -3,23 +3,23 @@
     with Spans() as spans:
         agent.run("I want a refund on order ORD-001", on_event=spans)
 
-    invoke_agent                     one turn: from what a person said to the outcome
+    invoke_agent                     one turn: from the request to the outcome
     ├── chat qwen2.5:7b              one model call
-    ├── execute_tool think           one tool call; the think tool is one like any other
+    ├── execute_tool think           one tool call; think is a tool like any other
     ├── execute_tool lookup_order
     └── check every_order_decided    one check of `done_when`
 
-Rule 1: it listens and does nothing else. A run with it is the same run.
-Rule 2: what was said (requests, thoughts, arguments, results, answers, what is missing) is recorded
-        only with `content=True`, or where the conventions' own variable CAPTURE says so. Names,
-        times and numbers always are.
-Rule 3: whatever happens, a span that was begun is ended. A run that raises ends its spans as
-        failed; so does one whose checks are not met.
-Rule 4: names under `gen_ai.` are those of the conventions; the kit's own are under `think_agent.`.
+Rule 1: it only listens: a run with it is the same run.
+Rule 2: content (requests, thoughts, arguments, results, answers, what a check found missing) is
+        recorded only with `content=True`, or if the conventions' variable CAPTURE says so. Names,
+        times and numbers are always recorded.
+Rule 3: every span that begins is ended. If a run raises, or a check is not met, the span of the run
+        ends as failed.
+Rule 4: names under `gen_ai.` are the conventions' names; the kit's names are under `think_agent.`.
 
-Limitations: a listener hears what has happened. A chat span begins when the message before its
-reply was there, so it holds the whole call but cannot be the parent of an HTTP client's span. One
-Spans serves one run at a time.
+Limitations: a listener gets events after they happened. A chat span begins at the message before
+its reply, so it covers the whole call but cannot be the parent of an HTTP client's span. One Spans
+object serves one run at a time.
 
 Source: https://github.com/open-telemetry/semantic-conventions-genai (status: development).
 """
@@ -43,8 +43,8 @@ from ..running import Event
 from ..turn import Turn
 
 CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
-CAPTURES = {"true", "1", "span_only", "span_and_event"}  # values of it that mean a span
-PROVIDERS = {"gemini": "gcp.gemini"}  # the others go by their own names
+CAPTURES = {"true", "1", "span_only", "span_and_event"}  # its values that mean spans
+PROVIDERS = {"gemini": "gcp.gemini"}  # the others keep their names
 FINISHED = {  # stop reasons as the conventions' FinishReason; any other is an "error"
     "end_turn": "stop",
     "stop_sequence": "stop",
@@ -58,8 +58,8 @@ FINISHED = {  # stop reasons as the conventions' FinishReason; any other is an "
 class Spans(AbstractContextManager["Spans", None]):
     """Emits spans for the events of runs; pass it as `on_event`, in a `with` block.
 
-    `tracer` is by default the global provider's. `content` records what was said; None asks the
-    variable CAPTURE.
+    The default `tracer` is the global provider's. `content` records the content of messages; None
+    reads the variable CAPTURE.
     """
 
     def __init__(self, tracer: Tracer | None = None, *, content: bool | None = None) -> None:
@@ -69,13 +69,13 @@ class Spans(AbstractContextManager["Spans", None]):
         self._content = content
         self._agent: Span | None = None
         self._turn = Turn()
-        self._since = time.time_ns()  # when the last message was there: what comes next began then
+        self._since = time.time_ns()  # the time of the last message: the next span begins then
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if self._agent is None:
             return
         failed: Json = {}
-        if error is not None:  # without one, somebody left a stream early
+        if error is not None:  # without an error, a stream was left early
             failed = {"error.type": type(error).__name__}
         _end(self._agent, failed, str(error))
         self._agent = None
@@ -102,12 +102,12 @@ class Spans(AbstractContextManager["Spans", None]):
             self._turn.add(event)
 
     def _start(self, name: str, attributes: Json, kind: SpanKind = SpanKind.INTERNAL) -> Span:
-        """A span that begins where the last message ended, under the one of the agent."""
+        """A span that begins at the last message, under the span of the agent."""
         parent = trace.set_span_in_context(self._agent) if self._agent else None
         return self._tracer.start_span(name, parent, kind, attributes, start_time=self._since)
 
     def _record(self, name: str, attributes: Json, kind: SpanKind = SpanKind.INTERNAL) -> None:
-        """The span of a message, which is there now."""
+        """The span of the message that has just arrived."""
         span = self._start(name, attributes, kind)
         self._since = time.time_ns()
         _end(span, attributes, at=self._since)
@@ -156,8 +156,8 @@ class Spans(AbstractContextManager["Spans", None]):
 
 
 def _end(span: Span, attributes: Json, text: str | None = None, at: int | None = None) -> None:
-    """Failed with an `error.type`. What a tool or a check says of it is content, so it is no
-    status description (`text`).
+    """End a span, as failed if it has an `error.type`. The text of a tool or a check is content, so
+    it is never the status description (`text`).
     """
     span.set_attributes(attributes)
     if "error.type" in attributes:
@@ -179,7 +179,7 @@ def _outcome(outcome: Outcome) -> Json:
 
 
 def _usage(usage: Usage) -> Json:
-    if usage.estimated:  # nobody has counted
+    if usage.estimated:  # not counted
         return {}
     return {
         "gen_ai.usage.input_tokens": usage.input_tokens,

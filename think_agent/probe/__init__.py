@@ -1,1 +1,1 @@
-"""What does an endpoint really do? It is asked, and judged by what comes back."""
+"""Finds out what an endpoint really does: it is asked, and its replies are judged."""

@@ -1,14 +1,14 @@
-"""Does an endpoint do what it says? A handful of questions, and what their answers say.
+"""Asks an endpoint a few questions, to find out what it really does.
 
     print(*probe(connect("ollama:qwen3.5:4b")).rows, sep="\n")
 
-Rule 1: asking and judging are apart. `observe` asks a Model the questions, by Requests alone; what
-        the answers mean is in `report.py`.
-Rule 2: an error is a finding, and the probe goes on. Only the plain question must be answered:
-        where it fails (no server, a wrong key), the rest would, too, and its error is the probe's.
-Rule 3: a tool choice that the provider is known not to take is not sent.
+Rule 1: asking and judging are separate. `observe` asks a Model the questions, only by Requests;
+        `report.py` says what the replies mean.
+Rule 2: an error is a finding, and the probe goes on. Only the plain question must be answered: if
+        it fails (no server, a wrong key), the others would fail, too, and the probe raises.
+Rule 3: a tool choice that the provider is known to refuse is not sent.
 
-Limitations: one try a row. What a small model did once it may do otherwise the next time.
+Limitations: each question is asked once. A small model may do something else the next time.
 """
 
 from dataclasses import replace
@@ -21,8 +21,8 @@ from .report import QUESTIONS, Report, Row, Seen, judge, recommend
 
 
 def probe(model: Model) -> Report:
-    """Ask, judge and recommend. Raises ModelError when not even the first question is answered, the
-    plain one.
+    """Ask, judge and recommend. Raises ModelError if the first question, the plain one, is not
+    answered.
     """
     rows = judge(observe(model))
     advice = recommend(rows)
@@ -33,7 +33,7 @@ def probe(model: Model) -> Report:
 
 
 def observe(model: Model) -> dict[str, Seen]:
-    """What came of each question that was asked."""
+    """The reply or the error for each question that was asked."""
     # The provider's own memory of refused choices (`Provider.refused`); other models have none.
     refused: dict[str, str] = getattr(innermost(model), "refused", {})
     seen = {}
@@ -46,7 +46,7 @@ def observe(model: Model) -> dict[str, Seen]:
             if name == "plain":
                 raise
             seen[name] = Seen(error=str(error))
-        # Refused by its name alone, a tool was forced as the only one, which is as good.
+        # If only the choice by name is refused, the tool was forced as the only one: as good.
         is_forced_otherwise = name == "named" and "required" not in refused
         if name in refused and not is_forced_otherwise:
             seen[name] = replace(seen[name], error=refused[name])

@@ -1,10 +1,9 @@
-"""The questions of a probe, and what their answers say about an endpoint.
+"""The questions of a probe, and what their replies say about an endpoint.
 
-Rule 1: `judge` and `recommend` are pure functions of what was seen, so a table can be tested by
-        values.
-Rule 2: a row is judged by what came back, not by the HTTP status: a choice that was taken without
-        an error and not carried out is `silently ignored`. So every question pulls the other way:
-        the one that forces a thought asks for the weather, the one that forbids tools does, too.
+Rule 1: `judge` and `recommend` are pure functions, so a table can be tested by values.
+Rule 2: a row is judged by the reply, not by the HTTP status: a choice that raised no error and had
+        no effect is `silently ignored`. To see this, each question asks for the opposite: the one
+        that forces a thought asks for the weather, and so does the one that forbids tools.
 Rule 3: an error is a finding, and becomes the text of its row.
 """
 
@@ -26,11 +25,11 @@ from ..tools import tool
 
 @tool
 def weather(city: str, unit: Literal["celsius", "fahrenheit"]) -> None:
-    """The weather in one city."""  # nobody calls it: the probe looks at calls, and makes none
+    """The weather in one city."""  # the probe reads calls and never runs one
 
 
 class Capital(BaseModel, extra="forbid"):
-    """What the question with a schema asks for."""
+    """The schema in the question for structured output."""
 
     city: str
     continent: Literal["Africa", "America", "Asia", "Europe", "Oceania"]
@@ -44,7 +43,7 @@ _OSLO_CALL = ToolCall("call_0", "weather", {"city": "Oslo", "unit": "celsius"})
 # About 5,000 tokens, more than the 4,096 at which the usual cut is made.
 _LONG = f"The password is {MARKER}.\n{'This line is of no interest to anybody here. ' * 500}\n"
 _LONG += "Which password stands in the first line of this message? Reply with it alone."
-QUESTIONS: dict[str, Request] = {  # of tool choices, by the names in `Provider.refused`
+QUESTIONS: dict[str, Request] = {  # tool choices have their names in `Provider.refused`
     "plain": Request((User(_CAPITAL + "Reply with its name alone."),)),
     "calls": Request(
         (User("What is the weather in Paris and in Oslo, in celsius? Ask for both at once."),),
@@ -58,7 +57,7 @@ QUESTIONS: dict[str, Request] = {  # of tool choices, by the names in `Provider.
         output_schema=reduced(Capital.model_json_schema(), strict=True),
     ),
     "stream": Request((User("Count from one to ten, in words."),)),
-    "empty": Request(  # a reply with a call and no words, and a result without content
+    "empty": Request(  # a reply without text, and a result without content
         (_OSLO, Assistant(tool_calls=(_OSLO_CALL,)), ToolResult("call_0", "weather", "")), _TOOLS
     ),
     "long": Request((User(_LONG),)),
@@ -71,8 +70,8 @@ BEHIND = "tools shown behind a result"
 
 @dataclass(frozen=True)
 class Seen:
-    """What came of one question: a reply or an `error`; both where its tool choice was refused and
-    it was asked without. `pieces`: in how many it streamed.
+    """What one question brought: a reply or an `error`, or both if its tool choice was refused and
+    it was asked again without. `pieces`: the number of streamed pieces.
     """
 
     reply: Assistant = NOTHING
@@ -87,7 +86,7 @@ Finding = tuple[Result, str]
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table. `detail` says more about the result; of an error it is the text."""
+    """One line of the table. `detail` explains the result; for an error it is the error's text."""
 
     name: str
     result: Result
@@ -95,7 +94,7 @@ class Row:
 
     @property
     def text(self) -> str:
-        """The result as people read it."""
+        """The result as text."""
         if not self.detail:
             return self.result
         return f"{self.result} ({self.detail})"
@@ -112,7 +111,7 @@ class Advice:
 
 @dataclass(frozen=True)
 class Report:
-    """What a probe found out about a model."""
+    """What a probe found out about an endpoint."""
 
     provider: str
     model: str
@@ -121,7 +120,7 @@ class Report:
 
 
 def judge(seen: Sight) -> list[Row]:
-    """The table: one row for each thing that was looked for."""
+    """The table: one row for each feature."""
     return [Row(name, *_found(name, seen)) for name in ROWS]
 
 
@@ -142,13 +141,13 @@ def recommend(rows: Sequence[Row]) -> Advice:
     return Advice("never", "native", "forcing does nothing here; the gate still wants thoughts")
 
 
-# What each row makes of what was seen.
+# What each row says.
 
 YES: Finding = ("yes", "")
 
 
 def _found(name: str, seen: Sight) -> Finding:
-    """What the reply to the question of a row says, or why there is nothing to look at."""
+    """What the reply to a row's question says, or why there is none."""
     question, look = ROWS[name]
     if question not in seen:
         return "no", "not sent: it is known not to be taken"
@@ -242,7 +241,7 @@ def _behind(reply: Assistant, seen: Sight) -> Finding:
     return "no", "its template hides them there; native tool calling goes blind"
 
 
-# row: (the question that it is read from, how)
+# row: (the question, what reads its reply)
 ROWS: dict[str, tuple[str, Callable[[Assistant, Sight], Finding]]] = {
     "plain answer": ("plain", _words),
     "tool call": ("calls", _tool_call),
