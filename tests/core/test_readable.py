@@ -18,7 +18,6 @@ def test_each_part_is_within_its_limits(name):
 
 
 @ON_3_11
-@pytest.mark.xfail(reason="they are 2.26 tokens for one; 2.2 are asked for", strict=True)
 def test_the_tests_are_not_too_large_for_the_package():
     assert tokens_of("tests") <= TESTS * tokens_of("think_agent", "demos")
 
