@@ -253,7 +253,7 @@ def test_any_agent_can_be_watched_even_in_a_dumb_terminal(capsys):
 def test_a_run_without_an_answer_says_why():
     half = watched(Assistant("half a sen", stop_reason="max_tokens"), quiet=True)
     assert re.match("half a sen\n.*output limit", half)
-    assert "no words" in watched("", "", quiet=True)
+    assert "gave no text" in watched("", "", quiet=True)
     stopped = watched(Assistant("half", stop_reason="incomplete", cause="the server stopped"))
     assert "nothing of it was acted on. The cause: the server stopped.)" in stopped
     assert "output limit" not in stopped

@@ -554,7 +554,7 @@ def test_settings_are_shown_without_the_password_of_an_address():
         ("--resume kept", "--resume goes on with a run"),
         (
             "THINK_AGENT_MAX_COTS=1",
-            "max_cots: there is no such setting, in file or variable; did you",
+            "max_cots: there is no such setting; did you",
         ),
         ("THINK_AGENT_PATIENCE=no", "--patience (THINK_AGENT_PATIENCE): 'no' is not"),
         ("max_cots = 1", "did you mean max_cost?"),

@@ -31,10 +31,9 @@ from .screen import say
 PREFIX = "THINK_AGENT"
 SECTION = "think_agent"
 PRICES = "think_agent.prices"  # in `Context.meta`: the prices in the config file
-FILES = "think_agent.files"  # in `Context.meta`: the files that flags name
 
-whole = click.IntRange(min=1)
-positive = click.FloatRange(min=0, min_open=True)
+whole = click.IntRange(1)
+positive = click.FloatRange(0, min_open=True)
 
 
 class Flag(click.Option):
@@ -140,8 +139,7 @@ def given(ctx: Context, group: str) -> dict[str, Any]:
 
 def prices_of(ctx: Context) -> dict[str, Price]:
     """The prices in the file of `--config`, by model."""
-    prices: dict[str, Price] = ctx.meta.get(PRICES, {})
-    return prices
+    return dict(ctx.meta.get(PRICES, {}))
 
 
 def several(text: str) -> tuple[str, ...]:
@@ -160,13 +158,13 @@ def old_file(text: str) -> str:
 def new_file(text: str) -> str:
     """A file to be written, for `type=`. Its folders are made when it is written."""
     path = _alone(text)
-    folder = path.parent
-    while not folder.exists():
-        folder = folder.parent
-    will_do = os.access(folder, os.W_OK | os.X_OK)
-    if os.path.lexists(path):
-        will_do = path.is_file() and os.access(path, os.W_OK)
-    if not will_do:
+    nearest = path
+    while not os.path.lexists(nearest):
+        nearest = nearest.parent
+    fits = nearest.is_dir()
+    if nearest == path:
+        fits = path.is_file()
+    if not fits or not os.access(nearest, os.W_OK):
         raise click.BadParameter(f"{path}: no file can be written there; choose another path")
     return str(path)
 
@@ -175,7 +173,7 @@ def _alone(text: str) -> Path:
     """The path, if no other flag names it: the second file would overwrite the first."""
     path = Path(text).expanduser()
     real = os.path.realpath(path)
-    taken = click.get_current_context().meta.setdefault(FILES, [])
+    taken = click.get_current_context().meta.setdefault("think_agent.files", [])
     if real in taken:
         raise click.BadParameter(f"{path}: another flag has that file; choose another path")
     taken.append(real)
@@ -188,8 +186,8 @@ def config_file(text: str) -> str:
     ctx = click.get_current_context()
     try:
         section = tomllib.loads(Path(path).read_text(encoding="utf-8"))[SECTION]
-        prices = section.pop("prices", {})
-        ctx.meta[PRICES] = TypeAdapter(dict[str, Price]).validate_python(prices)
+        prices = TypeAdapter(dict[str, Price])
+        ctx.meta[PRICES] = prices.validate_python(section.pop("prices", {}))
     except (ValueError, KeyError) as error:
         expected = f"not valid TOML with a section [{SECTION}] and tables of prices"
         raise click.UsageError(f"{path}: {expected} ({error})") from error
@@ -211,15 +209,14 @@ def _check_names(ctx: Context) -> None:
     another command.
     """
     known = [param.name for param in ctx.command.params]
-    named = {*(ctx.default_map or ())}
+    named = set(ctx.default_map or ())
     for variable in os.environ:
         if variable.startswith(f"{PREFIX}_"):
             named.add(variable.removeprefix(f"{PREFIX}_").lower())
     for name in named.difference(known):
-        near = difflib.get_close_matches(name, known, n=1, cutoff=0.8)
+        near = difflib.get_close_matches(name, known, cutoff=0.8)
         if near:
-            hint = f"did you mean {near[0]}?"
-            raise click.UsageError(f"{name}: there is no such setting, in file or variable; {hint}")
+            raise click.UsageError(f"{name}: there is no such setting; did you mean {near[0]}?")
 
 
 def _drop_what_is_of_another(ctx: Context) -> None:
