@@ -1,6 +1,7 @@
 """The loop: one pure function that says what comes next, and two drivers that do it.
 
-    next_step(transcript) -> CallModel | CallTool | Refuse | AskHuman | Check | Done
+    next_step(transcript)  -> CallModel | CallTool | Done
+    policy(step, turn)     -> any step, also Refuse | AskHuman | Check
 
 Rule 1: `next_step` reads the transcript and nothing else: no clock, no network, no state.
 Rule 2: one call is one step. So a call is judged after the result of the call before it.
@@ -9,7 +10,7 @@ Rule 3: a policy `(step, turn) -> step` may replace the planned step. Forcing, l
 Rule 4: a driver plans a step, performs its effects in order, and adds the new messages to the turn.
         Then it plans again. The only difference between `run` and `arun` is `async`. Streaming,
         resuming and approval have no loop of their own.
-Rule 5: `Ended` says that a turn is over. Its next step is that end, and no policy is asked.
+Rule 5: after `Ended`, the next step is that end, and no policy is asked.
 
 A model can end a turn in two ways. *Signal*: a thought said `should_continue` "false". All calls of
 that reply are still answered. Then the model is called once more, without tools, and this *closing
@@ -79,7 +80,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Done:
-    """The turn is over."""
+    """The run ends here."""
 
     exit: Exit
     answer: str = ""
@@ -148,10 +149,11 @@ def run(
     """Plan a step. Perform its effects, one after another, and add each new message to the turn.
     Then plan again. It ends after the effects of Done.
 
-    `effects` (`effects.py`) lists what a step asks for: the result of a call of think, a tool to be
-    run, a question to the model, or, at the end, the message Ended. `perform` does one of these
-    (`Run.do` in `running.py`). It records a message. To ask the model or a person, and to run a
-    tool or a check, it calls `Agent.perform` (`agent.py`).
+    `effects` (`effects.py`) lists what a step asks for, such as the result of a call of think, a
+    tool to be run or a request to the model; at the end of a turn, Ended. `perform` does one of
+    these (`Run.do` in `running.py`). A message is only recorded. To ask the model or a person, and
+    to run a tool (`tools.call`) or a check, it calls `Agent.perform` (`agent.py`). It yields
+    events: the messages, and what is shown meanwhile.
     """
     step: Step | None = None
     while not isinstance(step, Done):

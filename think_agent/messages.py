@@ -7,8 +7,8 @@ Rule 2: a transcript is a sequence of messages. It is the only state of a run: e
         read from it (`turn.py`).
 Rule 3: `to_json` and `from_json` are exact inverses, so a saved transcript loses nothing.
 Rule 4: what a model said is never changed afterwards.
-Rule 5: a result answers a call of the latest reply: the first with its id that has no result yet.
-        Only `OpenCalls` matches calls and results.
+Rule 5: a result answers the first open call of the latest reply with its id. Only `OpenCalls`
+        matches calls and results.
 
 Limitations: the form that a message has on a provider's wire is in `wire/`.
 """
@@ -40,13 +40,13 @@ Exit = Literal[
     "signal",  # a thought said should_continue "false", and the closing reply gave the answer
     "silence",  # the model called no tool
     "unmet",  # the model said that it is done, but a check says that something is missing
-    "limit",  # a limit on calls, actions or seconds was reached
+    "limit",  # a limit on model calls, actions or seconds was reached
     "budget",  # tokens or money ran out
     "gave_up",  # too many failures or repeats in a row
     "declined",  # a person stopped the run (a "no" to one call does not stop it)
     "needs_human",  # a person has to decide, and there is nobody to ask
     "refused",  # the model or its provider refused to answer
-    "truncated",  # a reply broke off; its calls were not run
+    "truncated",  # a reply broke off or was not readable; its calls were not run
     "empty",  # the model was asked again, and still wrote no text
     "invalid_answer",  # the answer does not fit the type that was asked for
 ]
@@ -112,22 +112,22 @@ class User:
 class Assistant:
     """One reply of a model.
 
-    What the model says. `text` is for the user. `thinking` is the provider's native reasoning, if
+    What the model says: `text` is for the user. `thinking` is the provider's native reasoning, if
     the provider shows it; it is not part of the answer. `commentary` is text that the provider
     marks as a remark on the way; it is the answer if there is no text (`words`).
     What it asks for: `tool_calls`.
-    Why it ended (`stop_reason`). Complete: `"end_turn"`, `"tool_use"`, `"stop_sequence"`. Not
+    Why it ended, in `stop_reason`: complete are `"end_turn"`, `"tool_use"`, `"stop_sequence"`. Not
     readable: `"malformed"` (`mistake` tells the model why). `"refusal"`: the model refused. Any
     other means that the reply broke off (`cause` tells a person why).
     `not_done`: the provider says that the model has more to do, whatever the reply looks like.
     Who said it: `provider`, `model`, `usage` (its tokens) and `dialect`, the way in which the model
     calls tools (empty: native tool calling).
-    What goes back to the same `host`, the server it came from. `native`: the provider's own message
-    as JSON, unchanged, because it may hold more than the fields here. `signed`: the provider signed
+    What goes back to the server it came from (`host`): `native` is the provider's own message as
+    JSON, unchanged, because it may hold more than the fields here. `signed`: the provider signed
     its thinking together with everything before it, so nothing before it may be left out.
-    What was asked of the model. `tool_choice`: whether it had to call a tool, and which. `enforced`
-    says who made sure of that. `"tool_choice"`: the provider. `"schema"`: the server's sampler,
-    which could write nothing else. `"prompt"`: nobody, the model was only asked in words.
+    What was asked of the model: `tool_choice` is whether it had to call a tool, and which.
+    `enforced` says who made sure of that. `"tool_choice"`: the provider. `"schema"`: the server's
+    sampler, which could write nothing else. `"prompt"`: nobody, the model was only asked in words.
     `"ignored"`: nobody, although the provider accepted the choice. None: the choice was `"auto"`,
     or the reply broke off.
     `notice`: what somebody who watches the run should know about the reply.
@@ -210,11 +210,12 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What was decided when a person was asked: about a call, or (no `call_id`) whether to go on.
+    """A decision about a call, or (no `call_id`) whether to go on.
 
     `"yes"`: run it; if `arguments` are given, with these instead of the model's. `"no"`: do not run
-    it; the model reads `reason`. `"quit"`: end the turn. `by` says who, or which rule, decided.
-    A yes is to `arguments`, or without them to what the model wrote, and to nothing else.
+    it; the model reads `reason`. `"quit"`: end the turn, as a "no" to going on does. `by`: the
+    person, or the rule, that decided.
+    A yes is to `arguments`. Without them it is to those of an earlier start, or else the model's.
     """
 
     decision: Literal["yes", "no", "quit"]
@@ -239,7 +240,7 @@ class Checked:
 @dataclass(frozen=True, slots=True)
 class Ended:
     """The turn is over. An empty `answer` means that the words of the latest reply are the answer.
-    After it, a person's message begins a new turn. Any other message reopens this one.
+    Then a person's message begins a new turn. Any other message reopens this one.
     """
 
     exit: Exit

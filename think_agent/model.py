@@ -10,7 +10,7 @@ To use a model of your own, subclass Model and write `complete`.
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 
-from .messages import Assistant, Json, Message, ToolChoice
+from .messages import Assistant, Json, Spoken, ToolChoice
 from .streaming import Delta
 from .tools import Tool
 
@@ -25,7 +25,7 @@ class Request:
     (`keep_turns`).
     """
 
-    messages: Sequence[Message]
+    messages: Sequence[Spoken]
     tools: Sequence[Tool] = ()
     _: KW_ONLY
     tool_choice: ToolChoice = "auto"
@@ -33,7 +33,7 @@ class Request:
     output_schema: Json | None = None
     deadline: float | None = None
     max_output_tokens: int | None = None
-    left_out: Sequence[Message] = ()
+    left_out: Sequence[Spoken] = ()
 
 
 class Model:

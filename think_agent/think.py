@@ -7,7 +7,7 @@ Rule 2: `should_continue` is the exit signal. "false" asks for the closing reply
         tools, which gives the answer. The value may come as a bool or as text, in upper or lower
         case. If it is missing or unreadable, it means *continue*, and the tool result says what was
         wrong. (To stop by default would end a run too early, and nobody would notice. To continue
-        ends it at a limit, and everybody can see that.)
+        ends it at a limit at worst, and everybody can see that.)
 Rule 3: the kit answers a think call itself (`acknowledge`), with a short text. It is never empty,
         because some SDKs drop an empty tool message. No code of yours runs, and the
         call does not count as an action.
@@ -68,7 +68,7 @@ THINK_MINIMAL = _think(
     "checked or a plan has to be made.",
     thought=THOUGHT,
 )
-"""The think tool as first published. It has no exit signal, so only silence says "done"."""
+"""The think tool as first published. It asks for no exit signal, so silence says "done"."""
 
 
 def has_signal(tool: Tool) -> bool:

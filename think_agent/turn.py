@@ -46,7 +46,7 @@ from .text import canonical, is_blank
 from .think import bare, should_continue, thought
 
 What = tuple[str, str, str]  # an action as a value: its name, arguments and result
-# The exit of a turn that ends with a closing reply. "silence": the model answered in plain words,
+# Why a closing reply is asked for. "silence": the model answered in plain words,
 # and the closing reply gives that answer in the right form.
 WayOut = Literal["signal", "silence", "limit", "budget"]
 
@@ -88,7 +88,9 @@ class Turn:
     # Where the turn stands.
     last: Spoken | None = None
     reply: Assistant | None = None  # the latest one
-    replied_to: list[str] = field(default_factory=list)  # the kit's messages that `reply` answers
+    replied_to: list[str] = field(
+        default_factory=list
+    )  # kinds of the kit's messages before `reply`
     closed_by: WayOut | None = None  # why `reply` is a closing reply; None if it is not
     closing: WayOut | None = None  # why the next reply will be one; None if it will not
     answers: Answers = field(default_factory=Answers)  # to the calls of `reply`
@@ -115,16 +117,18 @@ class Turn:
     # What was done in a row.
     thoughts_in_a_row: int = 0  # replies that called nothing but think
     malformed_in_a_row: int = 0
-    failed_in_a_row: int = 0  # failed or invalid calls, since one worked or a person was asked
+    failed_in_a_row: int = 0  # failed or invalid calls, since one worked or a person let it go on
     refusals: Counter[str] = field(default_factory=Counter)  # replies with refused calls, by code
-    gate_refused: bool = False  # the gate refused a call; no thought that covers one came since
+    gate_refused: bool = False  # the gate refused a call; no covering thought came since
     thought_required: bool = True  # no think call since a person spoke or a tool was called
     what: What = ("", "", "")  # the last action, as a value: the same one again is a repeat
     same_in_a_row: int = 0  # how often it was done, with no other action in between
     repeats: Counter[What] = field(default_factory=Counter)  # how often each action was done
-    pointed_out: dict[What, int] = field(default_factory=dict)  # `repeats` when it was told
+    pointed_out: dict[What, int] = field(
+        default_factory=dict
+    )  # `repeats` when the model was last told
 
-    _questions: list[str] = field(default_factory=list)  # from the kit, since the latest reply
+    _kit_kinds: list[str] = field(default_factory=list)  # kinds of the kit's messages since `reply`
 
     @classmethod
     def of(cls, transcript: "Turn | Iterable[Message]") -> "Turn":
@@ -153,7 +157,7 @@ class Turn:
             case User(kind="person"):
                 self._begin(message)
             case User():
-                self._add_question(message)
+                self._add_kit_message(message)
             case Assistant():
                 self._add_reply(message)
             case ToolResult():
@@ -217,7 +221,7 @@ class Turn:
         return [check for check in self.checked.values() if check.missing is not None]
 
     def thought_behind(self, call: ToolCall, guarded: Set[str] | None = None) -> Thought | None:
-        """The thought that covers `call`, the next one. With `guarded`: None if any other tool was
+        """The thought that covers `call`, the next one. None if a tool that is not in `guarded` was
         called earlier in the same reply (`cover.py`).
         """
         return self.cover.of(call, guarded)
@@ -232,8 +236,8 @@ class Turn:
             if isinstance(note, Started):
                 started = True
                 continue
-            plain_yes = note.arguments is None
-            if started and plain_yes:  # it is to the arguments with which the call was started
+            unchanged = note.arguments is None
+            if started and unchanged:  # a plain yes is to the arguments of the start
                 continue
             edited = note.arguments  # the last verdict counts
         if edited is None:
@@ -255,10 +259,10 @@ class Turn:
         for fact in fields(Turn):
             setattr(self, fact.name, getattr(fresh, fact.name))
 
-    def _add_question(self, message: User) -> None:
+    def _add_kit_message(self, message: User) -> None:
         self.asked[message.kind] += 1
         if self.reply:
-            self._questions.append(message.kind)
+            self._kit_kinds.append(message.kind)
         match message.kind:
             case "limit" | "budget" as kind:
                 self.closing = kind
@@ -274,8 +278,8 @@ class Turn:
     def _add_reply(self, reply: Assistant) -> None:
         self.reply = reply
         self.closed_by = self.closing
-        self.replied_to = self._questions
-        self._questions = []
+        self.replied_to = self._kit_kinds
+        self._kit_kinds = []
         # First, because `_count_in_a_row` resets the refusals.
         self.answers = Answers(OpenCalls(deque(reply.tool_calls)), refused_before=self.refusals)
         self.notes = []
@@ -322,7 +326,7 @@ class Turn:
         self.notes = []
         if result.refused:
             self.answers.refused = True
-        self.closing = None  # the model works on
+        self.closing = None  # a refused call takes back a signal
         if self.answers.says_done:
             self.closing = "signal"
 

@@ -27,14 +27,13 @@ from think_agent import (
     THINK_MINIMAL,
     Assistant,
     Force,
-    Message,
     Request,
     Tool,
     ToolCall,
     ToolResult,
     User,
 )
-from think_agent.messages import Json, ToolChoice
+from think_agent.messages import Json, Spoken, ToolChoice
 from think_agent.scripted import Script
 from think_agent.think import RECORDED, should_continue, thought
 
@@ -106,13 +105,13 @@ def _tools_in(keys: Json) -> list[Tool]:
     return tools
 
 
-def _earlier(heard: Sequence[Message]) -> str:
+def _earlier(heard: Sequence[Spoken]) -> str:
     """The reasoning of a reply without a thought of its own."""
     last = heard[-1]
     return "As planned." if isinstance(last, ToolResult) and last.name == "think" else ""
 
 
-def _has_left(heard: Sequence[Message]) -> bool:
+def _has_left(heard: Sequence[Spoken]) -> bool:
     """Did the last plan say that all is done, and did the kit only record it?"""
     plans = [message for message in heard if isinstance(message, Assistant)]
     return isinstance(heard[-1], ToolResult) and bool(ENDS.search(plans[-1].text))
@@ -186,9 +185,9 @@ def _as_heard(request: Request, signal: bool) -> Request:
     return Request(_heard(request.messages), (think,), system=request.system)
 
 
-def _heard(messages: Sequence[Message]) -> list[Message]:
+def _heard(messages: Sequence[Spoken]) -> list[Spoken]:
     """The conversation in the form for the script, with calls and results."""
-    heard: list[Message] = []
+    heard: list[Spoken] = []
     waiting: list[ToolCall] = []
     over = True  # does the next user text begin a turn?
     for number, message in enumerate(messages):

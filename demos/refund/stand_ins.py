@@ -17,9 +17,9 @@ from dataclasses import replace
 
 from demos.refund.offline import LABEL, calling, order_numbers
 from demos.refund.offline import reply as by_the_policy
-from think_agent import Assistant, Force, Message, Request, ToolCall, ToolResult, Turn, User
+from think_agent import Assistant, Force, Request, ToolCall, ToolResult, Turn, User
 from think_agent.dialects.base import wants_to_leave
-from think_agent.messages import THINK_NAME
+from think_agent.messages import THINK_NAME, Spoken
 from think_agent.scripted import Script
 from think_agent.think import has_signal, should_continue, without
 
@@ -157,7 +157,7 @@ def _approved(request: Request, order: str) -> bool:
     return any(not result.is_error for result in _results(request, "process_refund", order))
 
 
-def _turn(request: Request) -> Sequence[Message]:
+def _turn(request: Request) -> Sequence[Spoken]:
     return Turn.all(request.messages)[-1].history.spoken
 
 

@@ -57,6 +57,37 @@ def bound(agent: Agent, step: CallModel, *messages) -> int | None:
     return request.max_output_tokens
 
 
+LEAVES = think("Done.", should_continue=False)
+LOOKS = call("look", item="tea")
+
+
+@pytest.mark.parametrize(
+    ("limits", "first", "seconds"),
+    [
+        ({}, LEAVES, [None, None]),
+        ({"max_seconds": 1_000}, LEAVES, [1_000, 1_000]),
+        ({"max_seconds": 30}, LEAVES, [30, 60]),  # a closing reply may take a minute
+        ({"max_model_calls": 2}, LOOKS, [None, 60]),  # at a limit it may take no more
+        ({"max_seconds": 1_000, "max_model_calls": 2}, LOOKS, [1_000, 60]),
+    ],
+)
+def test_a_reply_may_take_the_seconds_that_are_left(limits, first, seconds):
+    left = []
+
+    def reply(request) -> Assistant:
+        deadline = request.deadline
+        left.append(deadline and deadline - time.monotonic())
+        if len(left) == 1:
+            return Assistant(tool_calls=(first,))
+        return Assistant("Paid.")
+
+    desk = Agent(ScriptedModel(reply), [look], now=lambda: "2026-01-01", **limits)
+    desk.run("Pay.")
+    assert len(left) == 2
+    for found, most in zip(left, seconds, strict=True):
+        assert found == most or most - 20 < found <= most
+
+
 def test_a_reply_may_have_the_tokens_that_are_left_and_the_last_one_always_1000():
     spent = Assistant("Hm.", usage=Usage(300, 200))
     assert bound(agent(), CallModel(), ASK, spent) is None

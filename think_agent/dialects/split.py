@@ -10,7 +10,7 @@ Rule 2: each model sees the whole transcript, but only its own replies as `nativ
 
 from dataclasses import replace
 
-from ..messages import THINK_NAME, Assistant, Force, Message
+from ..messages import THINK_NAME, Assistant, Force, Spoken
 from ..model import Model, Request
 from .base import Dialect
 
@@ -36,7 +36,7 @@ class Split(Dialect):
 split = Split
 
 
-def _shown_to(model: Model, message: Message) -> Message:
+def _shown_to(model: Model, message: Spoken) -> Spoken:
     """A message, without `native` if another model wrote it."""
     if not isinstance(message, Assistant):
         return message
