@@ -169,7 +169,7 @@ def reading() -> str:
     core = found["the core"].lines
     package = found["the package"].lines
     return (
-        f"Five files decide what comes next: {first:,} lines of code, an hour to read. The core, "
+        f"Five files are the core idea: {first:,} lines of code, an hour to read. The core, "
         f"which is all that an agent needs, has {core:,} lines. The whole package has {package:,}. "
         "Every other feature is in a folder of its own, for the day you want it.\n"
     )

@@ -12,11 +12,11 @@ Rule 4: a driver plans a step, performs its effects in order, and adds the new m
         resuming and approval have no loop of their own.
 Rule 5: after `Ended`, the next step is that end, and no policy is asked.
 
-A model can end a turn in two ways. *Signal*: a thought said `should_continue` "false". All calls of
-that reply are still answered. Then the model is called once more, without tools, and this *closing
-reply* gives the answer. (If one of those calls was refused, the signal does not count.) *Silence*:
-the model called no tool; its text is the answer. A policy can end a turn, too: at a limit it asks
-for the closing reply.
+A model can say in two ways that it is done. *Signal*: a thought said `should_continue` "false". All
+calls of that reply are still answered. Then the model is called once more, without tools, and this
+*closing reply* gives the answer. (If one of those calls was refused, the signal does not count.)
+*Silence*: the model called no tool; its text is the answer. A policy can end a turn, too: at a
+limit it asks for the closing reply.
 """
 
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
@@ -39,7 +39,7 @@ class CallModel:
 class CallTool:
     """Perform this call. The kit answers a call of think; for any other call the tool's function
     runs. `received`: the validated arguments, as the function will get them
-    (`policies/approval.py`). They follow from the call, so they are not compared.
+    (`policies/approval.py`). The transcript decides them, so they are not compared.
     """
 
     call: ToolCall

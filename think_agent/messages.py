@@ -7,8 +7,8 @@ Rule 2: a transcript is a sequence of messages. It is the only state of a run: e
         read from it (`turn.py`).
 Rule 3: `to_json` and `from_json` are exact inverses, so a saved transcript loses nothing.
 Rule 4: what a model said is never changed afterwards.
-Rule 5: a result answers the first open call of the latest reply with its id. Only `OpenCalls`
-        matches calls and results.
+Rule 5: a result answers the first call of the latest reply that has its id and no result yet
+        (`OpenCalls`).
 
 Limitations: the form that a message has on a provider's wire is in `wire/`.
 """
@@ -95,10 +95,11 @@ class User:
     """A message in the user's role. `kind` says who speaks, and why.
 
     A person's message is `"person"`, and begins a new turn. The kit writes the others, inside a
-    turn: `"nudge"` after an empty reply, `"silence"` after a reply that stopped although the last
-    thought said "more to do", `"format"` after a reply that could not be read, `"repeat"` after the
-    same action again and again, `"check"` to say what is still missing, `"answer"` to ask for the
-    answer in the right form, `"limit"` and `"budget"` to ask for the closing reply.
+    turn: `"nudge"` after an empty reply or one that was cut, `"silence"` after a reply that stopped
+    although there seems to be more to do, `"format"` after a reply that could not be read,
+    `"repeat"` after the same action again and again, `"check"` to say what is still missing,
+    `"answer"` to ask for the answer in the right form, `"limit"` and `"budget"` to ask for the
+    closing reply.
     """
 
     text: str
@@ -128,8 +129,8 @@ class Assistant:
     What was asked of the model: `tool_choice` is whether it had to call a tool, and which.
     `enforced` says who made sure of that. `"tool_choice"`: the provider. `"schema"`: the server's
     sampler, which could write nothing else. `"prompt"`: nobody, the model was only asked in words.
-    `"ignored"`: nobody, although the provider accepted the choice. None: the choice was `"auto"`,
-    or the reply broke off.
+    `"ignored"`: nobody, although the provider accepted the choice. None: there was nothing to make
+    sure of, or it is not known.
     `notice`: what somebody who watches the run should know about the reply.
     """
 
@@ -240,7 +241,7 @@ class Checked:
 @dataclass(frozen=True, slots=True)
 class Ended:
     """The turn is over. An empty `answer` means that the words of the latest reply are the answer.
-    Then a person's message begins a new turn. Any other message reopens this one.
+    After `Ended`, a person's message begins a new turn. Any other message reopens this one.
     """
 
     exit: Exit

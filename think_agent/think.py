@@ -122,7 +122,7 @@ def should_continue(call: ToolCall) -> bool | None:
 
 def acknowledge(call: ToolCall, tool: Tool, *, in_a_row: int, cap: float) -> str:
     """The result of a think call. `in_a_row`: how many replies in a row called nothing but think,
-    including this one. From `cap` of them on, the model is told to act.
+    including this one. From `cap` of them on, the model is told to act or to finish.
     """
     signal = should_continue(call)
     text = RECORDED

@@ -67,7 +67,7 @@ class Tool:
     - `takes_key`: its function has a parameter `idempotency_key`. The kit fills in the key, which
       is the same after a resume. The model does not see it.
     - `needs_approval`: a person is asked first. With a function of the validated arguments, the
-      person is asked only if that returns True (`policies/approval.py`).
+      person is asked if that returns True or raises (`policies/approval.py`).
     - `timeout`: after this many seconds the model gets an error instead of a result. A sync
       function cannot be stopped: it goes on in its thread, and what it returns is dropped.
     """

@@ -88,9 +88,7 @@ class Turn:
     # Where the turn stands.
     last: Spoken | None = None
     reply: Assistant | None = None  # the latest one
-    replied_to: list[str] = field(
-        default_factory=list
-    )  # kinds of the kit's messages before `reply`
+    replied_to: list[str] = field(default_factory=list)  # kinds of the kit's messages it answers
     closed_by: WayOut | None = None  # why `reply` is a closing reply; None if it is not
     closing: WayOut | None = None  # why the next reply will be one; None if it will not
     answers: Answers = field(default_factory=Answers)  # to the calls of `reply`
@@ -117,7 +115,7 @@ class Turn:
     # What was done in a row.
     thoughts_in_a_row: int = 0  # replies that called nothing but think
     malformed_in_a_row: int = 0
-    failed_in_a_row: int = 0  # failed or invalid calls, since one worked or a person let it go on
+    failed_in_a_row: int = 0  # failed or invalid calls, since one worked or a person decided
     refusals: Counter[str] = field(default_factory=Counter)  # replies with refused calls, by code
     gate_refused: bool = False  # the gate refused a call; no covering thought came since
     thought_required: bool = True  # no think call since a person spoke or a tool was called
@@ -192,7 +190,7 @@ class Turn:
 
     @property
     def verdict(self) -> Verdict | None:
-        """The last decision of a person about the next call; None if there is none."""
+        """The last decision about the next call; None if there is none."""
         for note in reversed(self.notes):
             if isinstance(note, Verdict):
                 return note
@@ -221,8 +219,8 @@ class Turn:
         return [check for check in self.checked.values() if check.missing is not None]
 
     def thought_behind(self, call: ToolCall, guarded: Set[str] | None = None) -> Thought | None:
-        """The thought that covers `call`, the next one. None if a tool that is not in `guarded` was
-        called earlier in the same reply (`cover.py`).
+        """The thought that covers `call`, the next one (`cover.py`). With `guarded`, only a carried
+        thought does if any other tool was called earlier in the same reply.
         """
         return self.cover.of(call, guarded)
 

@@ -27,6 +27,7 @@ Source: https://github.com/open-telemetry/semantic-conventions-genai (status: de
 import json
 import os
 import time
+from collections import deque
 from contextlib import AbstractContextManager
 
 try:
@@ -37,7 +38,17 @@ except ImportError as error:
     raise ImportError(advice) from error
 
 from .. import __version__
-from ..messages import MESSAGES, Assistant, Checked, Json, Spoken, ToolResult, Usage, User
+from ..messages import (
+    MESSAGES,
+    Assistant,
+    Checked,
+    Json,
+    OpenCalls,
+    Spoken,
+    ToolResult,
+    Usage,
+    User,
+)
 from ..outcome import Outcome
 from ..running import Event
 from ..turn import Turn
@@ -136,9 +147,9 @@ class Spans(AbstractContextManager["Spans", None]):
             "gen_ai.tool.type": "function",
             "gen_ai.tool.call.id": result.call_id,
         }
-        arguments = {call.id: call.arguments for call in self._turn.pending}
-        if self._content and result.call_id in arguments:
-            attributes["gen_ai.tool.call.arguments"] = json.dumps(arguments[result.call_id])
+        call = OpenCalls(deque(self._turn.pending)).answer(result)
+        if self._content and call:
+            attributes["gen_ai.tool.call.arguments"] = json.dumps(call.arguments)
             attributes["gen_ai.tool.call.result"] = result.content
         if result.in_doubt:
             attributes["think_agent.in_doubt"] = True
