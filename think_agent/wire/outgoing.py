@@ -76,12 +76,11 @@ def sendable(
         if isinstance(message, User):
             sent.append(message)
         elif answered or message.words:
-            goes_back = all(
+            goes_back = isinstance(message.native, native) and all(
                 [
                     (message.provider, message.dialect) == (provider, dialect),
                     host in (None, message.host),
                     len(answered) == len(message.tool_calls),
-                    isinstance(message.native, native),
                 ]
             )
             sent += _exchange(message, answered, ids, goes_back, short_ids)
@@ -109,12 +108,15 @@ def _exchange(
         ids.add(call.id)
         calls.append(call)
         results.append(result)
-    if not goes_back:
-        text = reply.text
-        if reply.commentary:
-            text = f"{reply.commentary}\n\n{text}".strip()  # only OpenAI keeps the two apart
-        reply = replace(reply, text=text, commentary="", native=None)
-    return [replace(reply, tool_calls=tuple(calls)), *results]
+    # `replace` takes longer than all the rest, so it is called only where something changes.
+    if not goes_back and reply.commentary:  # only OpenAI keeps the two apart
+        text = f"{reply.commentary}\n\n{reply.text}".strip()
+        reply = replace(reply, text=text, commentary="")
+    if not goes_back and reply.native is not None:
+        reply = replace(reply, native=None)
+    if tuple(calls) != reply.tool_calls:
+        reply = replace(reply, tool_calls=tuple(calls))
+    return [reply, *results]
 
 
 def relax(request: Request, refused: Mapping[str, str]) -> Request:
