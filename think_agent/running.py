@@ -190,7 +190,7 @@ class Run:
         match event, effect:
             case Assistant(), Request(tool_choice=choice):
                 ignored = self.turn.history.ignored
-                reply = self._record(received(event, choice, self._settings, self.turn))
+                reply = self._record(received(event, choice, self.turn))
                 yield reply
                 for notice in _notices(reply, ignored):
                     yield Notice(notice)
@@ -257,7 +257,7 @@ def _with_change(result: ToolResult, call: ToolCall, by: str) -> ToolResult:
     return replace(result, content=content, arguments=call.arguments)
 
 
-def received(reply: Assistant, choice: ToolChoice, settings: Settings, turn: Turn) -> Assistant:
+def received(reply: Assistant, choice: ToolChoice, turn: Turn) -> Assistant:
     """The reply as it goes into the transcript: its calls have ids, and it says whether it did what
     the tool choice asked.
     """
