@@ -49,6 +49,8 @@ class History:
 
     def doubt(self, call: ToolCall) -> Doubt | None:
         """What is known about a call that may have happened; None if it is not in doubt."""
+        if not self.doubts:  # the usual case: no JSON has to be made
+            return None
         return self.doubts.get(_same(call))
 
     def start(self, call: ToolCall, note: Started) -> None:

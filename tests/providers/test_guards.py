@@ -5,6 +5,7 @@ import gc
 import itertools
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -386,10 +387,20 @@ def test_only_scheme_host_and_port_of_an_address_are_shown(address, shown):
     assert shown_address(address) == shown
 
 
-def test_an_sdk_whose_import_fails_because_of_the_proxy():
-    done = connected_elsewhere("ollama", ALL_PROXY=PROXIES[0])
-    assert "the address of the proxy does not work" in done.splitlines()[-1]
-    assert "pass@" not in done
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("ALL_PROXY", PROXIES[0]),
+        ("OLLAMA_HOST", "http://me:pass@[::1"),
+        ("OLLAMA_HOST", "http://me:pass/word@host"),
+        ("OLLAMA_API_KEY", "pass@é"),
+    ],
+)
+def test_an_import_that_fails_for_a_variable_names_it_and_quotes_nothing_of_it(variable, value):
+    done = connected_elsewhere("ollama", **{variable: value})
+    assert "cannot be imported (" in done.splitlines()[-1]
+    assert f"; check {variable}" in done.splitlines()[-1]
+    assert "pass" not in done.splitlines()[-1]
 
 
 def test_an_import_that_fails_says_what_failed(tmp_path):
@@ -412,7 +423,8 @@ def test_an_import_that_fails_says_what_failed(tmp_path):
 def connected_elsewhere(provider: str, **environment: str) -> str:
     """What a new process says that connects to a provider."""
     script = f"from think_agent import connect; connect({provider!r}, api_key='k')"
-    env = {name: value for name, value in os.environ.items() if "proxy" not in name.lower()}
+    read_by_an_sdk = re.compile("proxy$|^(ollama|anthropic)_", re.IGNORECASE)
+    env = {name: value for name, value in os.environ.items() if not read_by_an_sdk.search(name)}
     command = [sys.executable, "-c", script]
     return subprocess.run(command, env=env | environment, capture_output=True, text=True).stderr
 

@@ -5,6 +5,8 @@
 
 import importlib
 import inspect
+import os
+import re
 from dataclasses import asdict
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -121,14 +123,12 @@ def _module_of(provider: str, package: str) -> ModuleType:
             f"run: pip install --upgrade {package}"
         )
     except Exception as error:
-        # Ollama's makes a client when it is imported, which reads the proxies of the environment.
+        # Ollama's makes a client when it is imported, from the variables of the environment.
         # Its error may quote a password in one.
-        from urllib.request import getproxies  # an eighth of the start-up time
-
-        from .address import BAD_PROXY
-
-        problem = f"{package} cannot be imported ({type(error).__name__}): "
-        problem += BAD_PROXY if getproxies() else str(error)
+        read = re.compile(f"{provider}_|.+_proxy$", re.IGNORECASE)
+        held = [variable for variable in os.environ if read.match(variable)]
+        problem = f"{package} cannot be imported ({type(error).__name__})"
+        problem += f"; check {', '.join(held)}" if held else f": {error}"
     raise ModelError(f"{provider}: {problem}")
 
 
