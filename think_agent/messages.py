@@ -8,7 +8,7 @@ Rule 2: a transcript is a sequence of messages. It is the only state of a run: e
 Rule 3: `to_json` and `from_json` are exact inverses, so a saved transcript loses nothing.
 Rule 4: what a model said is never changed afterwards.
 Rule 5: a result answers the first call of the latest reply that has its id and no result yet
-        (`OpenCalls`).
+        (`take_answered`).
 
 Limitations: the form that a message has on a provider's wire is in `wire/`.
 """
@@ -286,28 +286,24 @@ def validator_of(kind: type) -> "pydantic.TypeAdapter[Message]":
     return pydantic.TypeAdapter(kind)
 
 
-@dataclass(slots=True)
-class OpenCalls:
-    """The calls of one reply that have no result yet, in order."""
-
-    waiting: deque[ToolCall] = field(default_factory=deque)
-
-    def answer(self, result: ToolResult) -> ToolCall | None:
-        """Take out the call that `result` answers, and return it; None if there is no such call."""
-        for call in self.waiting:
-            if call.id == result.call_id:
-                self.waiting.remove(call)
-                return call
-        return None
+def take_answered(open_calls: deque[ToolCall], result: ToolResult) -> ToolCall | None:
+    """Take the call that `result` answers out of `open_calls`, the calls of a reply that have no
+    result yet, and return it. None if there is no such call.
+    """
+    for call in open_calls:
+        if call.id == result.call_id:
+            open_calls.remove(call)
+            return call
+    return None
 
 
 def pairs(messages: Iterable[Message]) -> Iterator[tuple[Message, ToolCall | None]]:
     """Every message, each with the call that it answers. None: it answers no call."""
-    open_calls = OpenCalls()
+    open_calls: deque[ToolCall] = deque()
     for message in messages:
         call = None
         if isinstance(message, Assistant):
-            open_calls = OpenCalls(deque(message.tool_calls))
+            open_calls = deque(message.tool_calls)
         elif isinstance(message, ToolResult):
-            call = open_calls.answer(message)
+            call = take_answered(open_calls, message)
         yield message, call

@@ -190,7 +190,8 @@ class Run:
         match event, effect:
             case Assistant(), Request(tool_choice=choice):
                 ignored = self.turn.history.ignored
-                reply = self._record(received(event, choice, self.turn))
+                at = event.at or self._performer.now()
+                reply = self._record(received(event, choice, self.turn, at))
                 yield reply
                 for notice in _notices(reply, ignored):
                     yield Notice(notice)
@@ -257,13 +258,13 @@ def _with_change(result: ToolResult, call: ToolCall, by: str) -> ToolResult:
     return replace(result, content=content, arguments=call.arguments)
 
 
-def received(reply: Assistant, choice: ToolChoice, turn: Turn) -> Assistant:
+def received(reply: Assistant, choice: ToolChoice, turn: Turn, at: str) -> Assistant:
     """The reply as it goes into the transcript: its calls have ids, and it says whether it did what
     the tool choice asked.
     """
     calls = with_ids(reply.tool_calls, turn)
     enforced = _enforced(reply, choice)
-    return replace(reply, tool_calls=calls, tool_choice=choice, enforced=enforced)
+    return replace(reply, tool_calls=calls, tool_choice=choice, enforced=enforced, at=at)
 
 
 def _enforced(reply: Assistant, choice: ToolChoice) -> Enforced:

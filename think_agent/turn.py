@@ -33,7 +33,6 @@ from .messages import (
     Force,
     Json,
     Message,
-    OpenCalls,
     Spoken,
     Started,
     ToolCall,
@@ -41,6 +40,7 @@ from .messages import (
     Usage,
     User,
     Verdict,
+    take_answered,
 )
 from .text import canonical, is_blank
 from .think import bare, should_continue, thought
@@ -65,7 +65,7 @@ class Action:
 class Answers:
     """What has happened so far to the calls of the latest reply."""
 
-    open_calls: OpenCalls = field(default_factory=OpenCalls)
+    open_calls: deque[ToolCall] = field(default_factory=deque)  # those without a result, in order
     signal: bool | None = None  # `should_continue` of the reply's last thought
     refused: bool = False  # was one of the reply's calls refused?
     refused_before: Counter[str] = field(default_factory=Counter)  # `refusals` before the reply
@@ -178,7 +178,7 @@ class Turn:
     @property
     def pending(self) -> deque[ToolCall]:
         """The calls of `reply` that have no result yet. The first one is the next call."""
-        return self.answers.open_calls.waiting
+        return self.answers.open_calls
 
     @property
     def started(self) -> Started | None:
@@ -279,7 +279,7 @@ class Turn:
         self.replied_to = self._kit_kinds
         self._kit_kinds = []
         # First, because `_count_in_a_row` resets the refusals.
-        self.answers = Answers(OpenCalls(deque(reply.tool_calls)), refused_before=self.refusals)
+        self.answers = Answers(deque(reply.tool_calls), refused_before=self.refusals)
         self.notes = []
         self.cover.begin_reply()
 
@@ -310,7 +310,7 @@ class Turn:
             self.thoughts_in_a_row = 0
 
     def _add_result(self, result: ToolResult) -> None:
-        call = self.answers.open_calls.answer(result)
+        call = take_answered(self.answers.open_calls, result)
         if call is None:
             return
         if call.name != THINK_NAME:

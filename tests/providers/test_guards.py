@@ -430,8 +430,9 @@ def connected_elsewhere(provider: str, **environment: str) -> str:
 
 
 @every_provider
-def test_a_stream_that_is_cut_is_closed_at_once(provider):
-    """A server that goes on writing sees the connection close, also of an async stream."""
+@pytest.mark.parametrize("ending", ["the deadline", "its reader leaves"])
+def test_an_async_stream_that_is_cut_is_closed_at_once(provider, ending):
+    """A server that goes on writing sees the connection close."""
     gone = threading.Event()
 
     def endless(reply: Reply) -> Reply:
@@ -449,8 +450,14 @@ def test_a_stream_that_is_cut_is_closed_at_once(provider):
         return replace(reply, chunks=pieces())
 
     async def ask(model: Model) -> bool:
-        async for _ in model.astream(replace(HELLO, deadline=time.monotonic() + 1)):
-            pass
+        request = HELLO
+        if ending == "the deadline":
+            request = replace(HELLO, deadline=time.monotonic() + 1)
+        events = model.astream(request)
+        async for _ in events:
+            if ending == "its reader leaves":
+                break
+        await events.aclose()
         return await asyncio.to_thread(gone.wait, 5)
 
     with serving(provider, endless) as (_, model):

@@ -104,6 +104,13 @@ def body_of(**options):
     return OpenAI("m", **options).to_wire(HELLO)
 
 
+def test_a_reply_that_names_no_model_is_from_the_one_that_was_asked():
+    choice = {"message": {"role": "assistant", "content": "Hello."}, "finish_reason": "stop"}
+    with talking("openai-chat") as (server, model):
+        server.canned = [Reply(body={"choices": [choice]})]
+        assert model.complete(HELLO).model == "local"
+
+
 def test_the_host_chooses_the_api(monkeypatch):
     assert "input" in body_of(api_key=KEY)
     assert "input" in body_of(api_key=KEY, base_url="https://eu.api.openai.com/v1")

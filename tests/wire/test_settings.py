@@ -100,19 +100,19 @@ def test_a_tool_choice_is_all_that_changes(wire):
 
 
 OUTPUT = {
-    "anthropic": {".max_tokens": 5},
-    "openai-chat": {".max_tokens": 5, ".temperature": 0.0, ".seed": 7},
-    "openai-responses": {".max_output_tokens": 5, ".temperature": 0.0},
+    "anthropic": {".max_tokens": 20},
+    "openai-chat": {".max_tokens": 20, ".temperature": 0.0, ".seed": 7},
+    "openai-responses": {".max_output_tokens": 20, ".temperature": 0.0},
     "gemini": {f".generationConfig.{k}": v for k, v in
-               {"maxOutputTokens": 5, "temperature": 0.0, "seed": 7}.items()},
+               {"maxOutputTokens": 20, "temperature": 0.0, "seed": 7}.items()},
     "ollama": {f".options.{k}": v for k, v in
-               {"num_predict": 5, "temperature": 0.0, "seed": 7}.items()},
+               {"num_predict": 20, "temperature": 0.0, "seed": 7}.items()},
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("wire", OUTPUT)
 def test_bound_temperature_and_seed_are_sent_under_the_names_of_each_wire(wire):
-    assert added(wire, Settings(None, 5, 0.0, 7)) == OUTPUT[wire]
+    assert added(wire, Settings(None, 20, 0.0, 7)) == OUTPUT[wire]
 
 
 CLOSED = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"],

@@ -43,11 +43,11 @@ from ..messages import (
     Assistant,
     Checked,
     Json,
-    OpenCalls,
     Spoken,
     ToolResult,
     Usage,
     User,
+    take_answered,
 )
 from ..outcome import Outcome
 from ..running import Event
@@ -147,7 +147,7 @@ class Spans(AbstractContextManager["Spans", None]):
             "gen_ai.tool.type": "function",
             "gen_ai.tool.call.id": result.call_id,
         }
-        call = OpenCalls(deque(self._turn.pending)).answer(result)
+        call = take_answered(deque(self._turn.pending), result)
         if self._content and call:
             attributes["gen_ai.tool.call.arguments"] = json.dumps(call.arguments)
             attributes["gen_ai.tool.call.result"] = result.content

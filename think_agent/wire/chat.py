@@ -8,6 +8,7 @@ from ..model import Request
 from .incoming import arguments_of
 from .outgoing import arguments_object, arguments_text, sendable
 
+NEW_CALL: Json = {"type": "function", "function": {}}
 NAMES = ("id", "type", "role", "name", "format")
 
 
@@ -37,19 +38,24 @@ def chat_messages(
 
 def _reply(reply: Assistant, is_ollama: bool) -> Json:
     """The provider's own message, or a new one. Fields that a server has added are kept."""
-    wire = reply.native or {"role": "assistant", "content": reply.text or None}
+    content: str | None = reply.text
+    if not (content or is_ollama):
+        content = None  # as OpenAI writes it
+    wire = reply.native or {"role": "assistant", "content": content}
     if not reply.tool_calls:
         return wire
-    calls = []
-    written = wire.get("tool_calls", [{"type": "function"}] * len(reply.tool_calls))
-    for call, before in zip(reply.tool_calls, written, strict=True):
-        function = {**before.get("function", {}), "name": call.name}
-        if is_ollama:
-            function["arguments"] = arguments_object(call)
-        else:
-            function["arguments"] = arguments_text(call, function.get("arguments"))
-        calls.append({**before, "id": call.id, "function": function})
+    written = iter(wire.get("tool_calls", ()))
+    calls = [_call(call, next(written, NEW_CALL), is_ollama) for call in reply.tool_calls]
     return {**wire, "tool_calls": calls}
+
+
+def _call(call: ToolCall, written: Json, is_ollama: bool) -> Json:
+    function = {**written["function"], "name": call.name}
+    if is_ollama:
+        function["arguments"] = arguments_object(call)
+    else:
+        function["arguments"] = arguments_text(call, function.get("arguments"))
+    return {**written, "id": call.id, "function": function}
 
 
 def function_calls(message: Json) -> tuple[ToolCall, ...]:

@@ -47,19 +47,13 @@ def to_wire(
     one_call: bool = False,
 ) -> Json:
     """The body of a request. `think`: a level of Ollama's own, instead of `settings.reasoning`."""
-    built = chat_messages(request, NAME, host, short_ids)
-    messages = [_readable(message, text_hides_calls) for message in built]
+    messages = chat_messages(request, NAME, host, short_ids)
+    if text_hides_calls:
+        for message in messages:  # those with calls are new dicts
+            if "tool_calls" in message:
+                message["content"] = ""
     if one_call:
         messages = _one_call_each(messages)
-
-    options = filled(
-        num_ctx=num_ctx,
-        num_predict=settings.max_output_tokens,
-        temperature=settings.temperature,
-        seed=settings.seed,
-    )
-    if request.max_output_tokens == 1:  # only the count of the prompt is wanted
-        options["num_predict"] = 1
 
     level: Any = think or settings.reasoning
     tools = request.tools
@@ -71,21 +65,18 @@ def to_wire(
     return filled(
         model=model,
         messages=messages,
-        options=options,
+        options=filled(
+            num_ctx=num_ctx,
+            num_predict=settings.max_output_tokens,
+            temperature=settings.temperature,
+            seed=settings.seed,
+        ),
         truncate=False,
         keep_alive=keep_alive,
         think={"off": False}.get(level, level),
         tools=[{"type": "function", "function": openai_function(tool, False)} for tool in tools],
         format=schema,
     )
-
-
-def _readable(message: Json, text_hides_calls: bool) -> Json:
-    """The message with a text as its content: an empty one if it would hide the calls."""
-    text = message.get("content") or ""
-    if text_hides_calls and "tool_calls" in message:
-        text = ""
-    return {**message, "content": text}
 
 
 def _one_call_each(messages: list[Json]) -> list[Json]:

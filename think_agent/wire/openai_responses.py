@@ -24,6 +24,7 @@ NAME = "openai"
 PATH = "/responses"
 STREAMED = {"stream": True}
 STOPPED = {"completed": "end_turn", "max_output_tokens": "max_tokens", "content_filter": "refusal"}
+LEAST_OUTPUT = 16  # tokens; the API refuses less
 # They answer 400 "Encrypted content is not supported with this model" to the `include` below.
 NO_REASONING = re.compile(r"(ft:)?(chatgpt|gpt-3|gpt-4)")
 
@@ -37,7 +38,7 @@ def to_wire(request: Request, model: str, settings: Settings, *, strict: bool, h
         model=model,
         input=_input(request, host),
         store=False,
-        max_output_tokens=settings.max_output_tokens,
+        max_output_tokens=max(settings.max_output_tokens or 0, LEAST_OUTPUT),
         temperature=settings.temperature,
         instructions=request.system,
         # Without `strict` the API takes it as true, and refuses every optional parameter.
@@ -85,22 +86,26 @@ def _input(request: Request, host: str) -> list[Json]:
 
 def _reply(reply: Assistant) -> list[Json]:
     """The provider's own items, or new ones."""
-    native = reply.native
-    if native is None:
-        native = [{"type": "function_call", "name": call.name} for call in reply.tool_calls]
+    items: list[Json] = []
+    if reply.native is None:
         if reply.text:
-            native.insert(0, {"role": "assistant", "content": reply.text})
-    items = []
+            items.append({"role": "assistant", "content": reply.text})
+        for call in reply.tool_calls:
+            items.append(_call({"type": "function_call", "name": call.name}, call))
+        return items
     calls = iter(reply.tool_calls)
-    for item in native:
+    for item in reply.native:
         if item.get("type") == "function_call":
-            call = next(calls)
-            arguments = arguments_text(call, item.get("arguments"))
-            item = {**item, "call_id": call.id, "arguments": arguments}
+            item = _call(item, next(calls))
         items.append(item)
     while items and items[-1].get("type") == "reasoning":
         items.pop()  # it is refused without the item it led to
     return items
+
+
+def _call(item: Json, call: ToolCall) -> Json:
+    arguments = arguments_text(call, item.get("arguments"))
+    return {**item, "call_id": call.id, "arguments": arguments}
 
 
 def from_wire(response: Json) -> Assistant:

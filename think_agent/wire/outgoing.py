@@ -65,10 +65,10 @@ def sendable(
     """
     exchanges: list[Any] = []  # messages, each with its calls that have a result
     for message, call in pairs(messages):  # a `match` takes three times as long
-        if isinstance(message, User | Assistant):
-            exchanges.append((message, []))
-        elif call is not None:
+        if call is not None:
             exchanges[-1][1].append((call, message))
+        elif isinstance(message, (User, Assistant)):
+            exchanges.append((message, []))
 
     sent: list[Spoken] = []
     ids: set[str] = set()

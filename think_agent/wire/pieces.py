@@ -30,7 +30,7 @@ def marks(flags: int = 0, /, **kinds: Sequence[Sequence[str]]) -> Marks:
     for kind, forms in kinds.items():
         patterns = ["".join(parts) for parts in forms]
         whole.append(f"(?P<{kind}>{'|'.join(patterns)})")
-        begun += [_begun(parts[:-1]) for parts in forms]
+        begun += [_begun(parts[:-1]) for parts in forms if parts[1:]]
     any_whole = "|".join(whole)
     any_begun = "|".join(begun)
     flags |= re.MULTILINE
@@ -38,11 +38,11 @@ def marks(flags: int = 0, /, **kinds: Sequence[Sequence[str]]) -> Marks:
 
 
 def _begun(parts: Sequence[str]) -> str:
-    """A pattern for the first parts, as many as there are, or none."""
-    pattern = ""
-    for part in reversed(parts):
-        pattern = f"(?:{part}{pattern})?"
-    return pattern
+    """A pattern for the first parts, as many as there are."""
+    first, *others = parts
+    if not others:
+        return first
+    return f"{first}(?:{_begun(others)})?"
 
 
 class Splitter:
@@ -106,8 +106,9 @@ class JsonReader:
                 self._in_string = not self._in_string
             elif self._in_string and self._depth == 1:
                 text = raw
-                with suppress(ValueError):  # it may not be a valid escape
-                    text = well_formed(json.loads(f'"{raw}"'))
+                if kind == "escape":
+                    with suppress(ValueError):  # it may not be a valid one
+                        text = well_formed(json.loads(f'"{raw}"'))
                 if self._in_key:
                     self._key += text
                 else:

@@ -4,7 +4,6 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 MAX_OUTPUT = 8192  # tokens
-LEAST_OUTPUT = 16  # tokens; OpenAI's Responses API refuses less
 Reasoning = Literal["off", "low", "medium", "high"]
 
 
@@ -32,5 +31,5 @@ class Settings:
         """
         bound = self.max_output_tokens or MAX_OUTPUT
         if most is not None:
-            bound = min(bound, max(most, LEAST_OUTPUT))
+            bound = min(bound, most)
         return replace(self, max_output_tokens=bound)
