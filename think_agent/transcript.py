@@ -167,7 +167,7 @@ class Transcript:
 
 
 def _json_object(line: bytes) -> Json:
-    record = json.loads(line)
+    record = json.loads(line.decode())  # json would look for the encoding of each line
     if not isinstance(record, dict):
         raise ValueError("not a JSON object")
     return record
