@@ -100,8 +100,8 @@ def _exchange(
     calls = []
     results = []
     for call, result in answered:
-        is_good = GOOD_ID.fullmatch(call.id) and call.id not in ids
-        if short_ids or not (goes_back or is_good):
+        is_kept = goes_back or (call.id not in ids and GOOD_ID.fullmatch(call.id))
+        if short_ids or not is_kept:
             id = f"call{len(ids):05}"
             call = replace(call, id=id)
             result = replace(result, call_id=id)
