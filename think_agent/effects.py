@@ -95,7 +95,7 @@ def effects(settings: Settings, step: Step, turn: Turn) -> list[Effect]:
         case Done(exit, answer):
             if turn.ended or exit == "needs_human":  # `needs_human` is a pause, not an end
                 return [Flush(), step]
-            said_last = turn.reply is not None and turn.reply.words == answer
+            said_last = turn.last_words == answer
             return [Ended(exit, "" if said_last else answer), Flush(), step]
 
 

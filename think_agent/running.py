@@ -190,8 +190,7 @@ class Run:
         match event, effect:
             case Assistant(), Request(tool_choice=choice):
                 ignored = self.turn.history.ignored
-                at = event.at or self._performer.now()
-                reply = self._record(received(event, choice, self.turn, at))
+                reply = self._record(received(event, choice, self.turn))
                 yield reply
                 for notice in _notices(reply, ignored):
                     yield Notice(notice)
@@ -258,13 +257,13 @@ def _with_change(result: ToolResult, call: ToolCall, by: str) -> ToolResult:
     return replace(result, content=content, arguments=call.arguments)
 
 
-def received(reply: Assistant, choice: ToolChoice, turn: Turn, at: str) -> Assistant:
+def received(reply: Assistant, choice: ToolChoice, turn: Turn) -> Assistant:
     """The reply as it goes into the transcript: its calls have ids, and it says whether it did what
     the tool choice asked.
     """
     calls = with_ids(reply.tool_calls, turn)
     enforced = _enforced(reply, choice)
-    return replace(reply, tool_calls=calls, tool_choice=choice, enforced=enforced, at=at)
+    return replace(reply, tool_calls=calls, tool_choice=choice, enforced=enforced)
 
 
 def _enforced(reply: Assistant, choice: ToolChoice) -> Enforced:

@@ -50,9 +50,8 @@ def well_formed(text: str) -> str:
     return text
 
 
-def json_text(value: Any) -> str:
-    """`value` as JSON. Characters outside of ASCII stay as they are."""
-    return json.dumps(value, ensure_ascii=False)
+json_text = json.JSONEncoder(ensure_ascii=False).encode
+"""A value as JSON. Characters outside of ASCII stay as they are."""
 
 
 def canonical(value: Any) -> str:

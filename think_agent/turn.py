@@ -65,7 +65,6 @@ class Action:
 class Answers:
     """What has happened so far to the calls of the latest reply."""
 
-    open_calls: deque[ToolCall] = field(default_factory=deque)  # those without a result, in order
     signal: bool | None = None  # `should_continue` of the reply's last thought
     refused: bool = False  # was one of the reply's calls refused?
     refused_before: Counter[str] = field(default_factory=Counter)  # `refusals` before the reply
@@ -91,6 +90,7 @@ class Turn:
     replied_to: list[str] = field(default_factory=list)  # kinds of the kit's messages it answers
     closed_by: WayOut | None = None  # why `reply` is a closing reply; None if it is not
     closing: WayOut | None = None  # why the next reply will be one; None if it will not
+    pending: deque[ToolCall] = field(default_factory=deque)  # calls of `reply` without a result
     answers: Answers = field(default_factory=Answers)  # to the calls of `reply`
     cover: Cover = field(default_factory=Cover)  # which thought covers the next call
     notes: list[Started | Verdict] = field(default_factory=list)  # about the next call
@@ -174,11 +174,6 @@ class Turn:
             self.last = message
         if message.at:
             self._add_time(message, message.at)
-
-    @property
-    def pending(self) -> deque[ToolCall]:
-        """The calls of `reply` that have no result yet. The first one is the next call."""
-        return self.answers.open_calls
 
     @property
     def started(self) -> Started | None:
@@ -279,7 +274,8 @@ class Turn:
         self.replied_to = self._kit_kinds
         self._kit_kinds = []
         # First, because `_count_in_a_row` resets the refusals.
-        self.answers = Answers(deque(reply.tool_calls), refused_before=self.refusals)
+        self.answers = Answers(refused_before=self.refusals)
+        self.pending = deque(reply.tool_calls)
         self.notes = []
         self.cover.begin_reply()
 
@@ -310,7 +306,7 @@ class Turn:
             self.thoughts_in_a_row = 0
 
     def _add_result(self, result: ToolResult) -> None:
-        call = take_answered(self.answers.open_calls, result)
+        call = take_answered(self.pending, result)
         if call is None:
             return
         if call.name != THINK_NAME:

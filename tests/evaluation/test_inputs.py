@@ -14,7 +14,7 @@ from tests.support.simulated import CASES, LINES
     ("given", "message"),
     [
         ({"provider": ["offline:genius"]}, "this suite's scripts are careful, hasty, "),
-        ({"provider": ["nonsense"]}, "use one of: ollama"),
+        ({"provider": ["nonsense"]}, "with one of: ollama"),
         ({"provider": []}, "each field of a setting needs a value"),
         ({"force": ["sometimes"]}, "'never', 'first' or 'always'"),
         ({"thinking": ["on"]}, "thinking: "),

@@ -250,7 +250,7 @@ def test_a_choice_that_the_template_drops_is_noticed(model, choice, capsys):
 def test_the_run_reports_what_the_model_did_with_a_choice_that_reaches_it(
     model_with_tools, choice, capsys
 ):
-    seen = forced(model_with_tools, choice, tries=2, before=NOTES)
+    seen = forced(model_with_tools, choice, tries=4, before=NOTES)
     if choice == "required":  # by a grammar, unless the model talked until it was cut
         assert seen["honored"] > 0
         assert seen["ignored"] == 0

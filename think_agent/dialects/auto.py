@@ -17,6 +17,7 @@ result, or in `check`. The answer is kept for the process.
 Limitations: a server that does not count whole prompts is taken to show the tools.
 """
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -28,7 +29,6 @@ from ..think import THINK
 from ..tools import tool
 from .base import Dialect, Wrapper, noticed
 from .json_plan import json_plan
-from .text_calls import Recovering
 
 HIDES = "its server's template hides the tools behind a tool result"
 
@@ -84,15 +84,6 @@ def innermost(model: Model) -> Model:
     return model
 
 
-def is_local(model: Model) -> bool:
-    """Is it on a local server? Only for these does `connect` read calls in text."""
-    is_read = False
-    while isinstance(model, Wrapper):
-        is_read |= isinstance(model, Recovering)
-        model = model.inner
-    return is_read and hasattr(model, "url")
-
-
 # Of `shows_tools`, by the server's address and the model.
 _ANSWERS: dict[tuple[str, str], bool] = {}
 
@@ -101,9 +92,9 @@ def shows_tools(model: Model, deadline: float | None = None) -> bool:
     """Does the server show the model its tools after a tool result? Asked once, by two requests
     for one token. True if that cannot be found out (before the `deadline`).
     """
-    if not is_local(model):
-        return True
     server: Any = innermost(model)
+    if not getattr(server, "is_local", False):
+        return True
     key = (server.url, server.model)
     if key not in _ANSWERS:
         try:
@@ -118,23 +109,21 @@ def shows_tools(model: Model, deadline: float | None = None) -> bool:
 
 
 class Watched(Dialect):
-    """`watched(model)`: if a prompt that ends with a tool result has fewer tokens than the prompt
+    """`Watched(model)`: if a prompt that ends with a tool result has fewer tokens than the prompt
     before it, the server is asked whether it shows the tools. If not, a notice says so.
 
     (A lower count alone proves nothing: older servers count only new tokens.)
     """
 
     def read(self, reply: Assistant, request: Request) -> Assistant:
-        if not _is_behind_a_result(request):
-            return reply
-        before = _replies(request)[-1]
-        fell = reply.usage.input_tokens < before.usage.input_tokens
-        if fell and not shows_tools(self.inner):
+        if _has_fewer_tokens(reply, request) and not shows_tools(self.inner):
             return noticed(reply, f"{self.model}: {HIDES}; use the json dialect, or auto")
         return reply
 
-
-watched = Watched
+    async def aread(self, reply: Assistant, request: Request) -> Assistant:
+        if _has_fewer_tokens(reply, request):
+            return await asyncio.to_thread(self.read, reply, request)
+        return reply
 
 
 class Auto(Dialect):
@@ -156,6 +145,9 @@ class Auto(Dialect):
         if _speaks_json(request) or self._why(request):
             return self._in_json, request
         return self.inner, request
+
+    async def aask(self, request: Request) -> tuple[Model, Request]:
+        return await asyncio.to_thread(self.ask, request)
 
     def read(self, reply: Assistant, request: Request) -> Assistant:
         if reply.dialect != "json" or _speaks_json(request):
@@ -207,6 +199,13 @@ class Auto(Dialect):
 def _is_behind_a_result(request: Request) -> bool:
     """Is it a request in which some templates hide the tools? (The final call needs none.)"""
     return isinstance(request.messages[-1], ToolResult) and request.tool_choice != "none"
+
+
+def _has_fewer_tokens(reply: Assistant, request: Request) -> bool:
+    """Does a prompt that ends with a tool result have fewer tokens than the one before it?"""
+    if not _is_behind_a_result(request):
+        return False
+    return reply.usage.input_tokens < _replies(request)[-1].usage.input_tokens
 
 
 def _replies(request: Request) -> list[Assistant]:

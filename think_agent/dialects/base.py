@@ -6,10 +6,10 @@ Rule 1: a subclass of `Dialect` translates the request (`ask`) and the reply (`r
 Rule 2: native thinking is passed on unchanged.
 Rule 3: thoughts and the answer are streamed (but not in react). A call that is written as text
         comes whole, after the reply was read: only then is it known to be a call.
-Rule 4: `ask` and `read` may call the server, so an async caller runs them in a thread.
+Rule 4: `ask` and `read` do not wait. Where one has to call the server, the subclass has an async
+        form of it, too (`aask`, `aread`).
 """
 
-import asyncio
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -41,14 +41,19 @@ class Wrapper(Model):
     def read(self, reply: Assistant, request: Request) -> Assistant:
         return reply
 
+    async def aask(self, request: Request) -> tuple[Model, Request]:
+        return self.ask(request)
+
+    async def aread(self, reply: Assistant, request: Request) -> Assistant:
+        return self.read(reply, request)
+
     def complete(self, request: Request) -> Assistant:
         model, asked = self.ask(request)
         return self.read(model.complete(asked), request)
 
     async def acomplete(self, request: Request) -> Assistant:
-        model, asked = await asyncio.to_thread(self.ask, request)
-        reply = await model.acomplete(asked)
-        return await asyncio.to_thread(self.read, reply, request)
+        model, asked = await self.aask(request)
+        return await self.aread(await model.acomplete(asked), request)
 
     def check(self) -> None:
         self.inner.check()
@@ -57,6 +62,7 @@ class Wrapper(Model):
 NO_REPLY = Assistant()
 NO_MARKS = marks(none=[["(?!)"]])
 Kind = Literal["thinking", "thought", "answer"]
+Event = Delta | Assistant
 
 
 class Reader:
@@ -108,40 +114,38 @@ class Dialect(Wrapper):
     def reader(self, request: Request) -> Reader:
         return Reader()
 
-    def stream(self, request: Request) -> Iterator[Delta | Assistant]:
+    def stream(self, request: Request) -> Iterator[Event]:
         model, asked = self.ask(request)
         reader = self.reader(request)
         for event in model.stream(asked):
-            yield from self._translated(event, request, reader)
-
-    async def astream(self, request: Request) -> AsyncIterator[Delta | Assistant]:
-        model, asked = await asyncio.to_thread(self.ask, request)
-        reader = self.reader(request)
-        async for event in model.astream(asked):
-            events: Iterable[Delta | Assistant] = self._translated(event, request, reader)
             if isinstance(event, Assistant):
-                events = await asyncio.to_thread(list, events)
-            for each in events:
-                yield each
-
-    def _translated(
-        self, event: Delta | Assistant, request: Request, reader: Reader
-    ) -> Iterator[Delta | Assistant]:
-        """The events that an event of the inner model becomes."""
-        if not isinstance(event, Assistant):
-            if event.kind == "answer":
+                yield from _whole(event, self.read(event, request), reader)
+            elif event.kind == "answer":
                 yield from reader.feed(event.text)
             else:
                 yield event
-            return
 
-        reply = self.read(event, request)
-        yield from reader.close(reply)
-        if reply.tool_calls != event.tool_calls:  # else the inner model has streamed them
-            for number, call in enumerate(reply.tool_calls):
-                if call.name != THINK_NAME or not reader.texts["thought"].told:
-                    yield from whole_call(call.name, call.arguments, number)
-        yield reply
+    async def astream(self, request: Request) -> AsyncIterator[Event]:
+        model, asked = await self.aask(request)
+        reader = self.reader(request)
+        async for event in model.astream(asked):
+            events: Iterable[Event] = [event]
+            if isinstance(event, Assistant):
+                events = _whole(event, await self.aread(event, request), reader)
+            elif event.kind == "answer":
+                events = reader.feed(event.text)
+            for each in events:
+                yield each
+
+
+def _whole(written: Assistant, reply: Assistant, reader: Reader) -> Iterable[Event]:
+    """What the reply of the inner model becomes, as it was `written` and as it was read."""
+    yield from reader.close(reply)
+    if reply.tool_calls != written.tool_calls:  # else the inner model has streamed them
+        for number, call in enumerate(reply.tool_calls):
+            if call.name != THINK_NAME or not reader.texts["thought"].told:
+                yield from whole_call(call.name, call.arguments, number)
+    yield reply
 
 
 class Trimmer:

@@ -32,11 +32,12 @@ Only here do the joined answer Deltas of a tagged model differ from its text.
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 from ..messages import Assistant
 from ..model import Model, Request
 from ..streaming import Delta
-from ..wire.pieces import marks
+from ..wire.pieces import Marks, marks
 from .base import Dialect, Kind, Reader, joined, told
 
 
@@ -59,6 +60,15 @@ LEADING = re.compile(  # thinking at the start of a text; a chat template may ha
 )
 
 
+@cache
+def _marks(names: Sequence[str]) -> Marks:
+    written = []
+    for name in names:
+        letters = [re.escape(letter) for letter in name]
+        written.append(["<", " ?", "(?:/ ?)?", *letters, " ?", ">"])
+    return marks(re.IGNORECASE, tag=written, code=["```", "`"])
+
+
 class TagParser(Reader):
     """Reads one text, piece by piece.
 
@@ -67,11 +77,7 @@ class TagParser(Reader):
     """
 
     def __init__(self, tags: Tags = TAGS) -> None:
-        written = []
-        for name in (*tags.thinking, *tags.answer):
-            letters = [re.escape(letter) for letter in name]
-            written.append(["<", " ?", "(?:/ ?)?", *letters, " ?", ">"])
-        super().__init__(marks(re.IGNORECASE, tag=written, code=["```", "`"]))
+        super().__init__(_marks((*tags.thinking, *tags.answer)))
         self.unopened = ""
         self._plain = tags.plain
         self._answers = [name.casefold() for name in tags.answer]
@@ -167,6 +173,8 @@ class Tagged(Dialect):
         self._tags = tags
 
     def read(self, reply: Assistant, request: Request) -> Assistant:
+        if not reply.text:
+            return reply
         return _with(reply, *split_tags(reply.text, self._tags_in(request)))
 
     def reader(self, request: Request) -> TagParser:

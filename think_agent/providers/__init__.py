@@ -34,14 +34,6 @@ PROVIDERS = {
     "gemini": Entry("Gemini", "gemini-3.8-flash", "google-genai"),
     "offline": Entry("Offline", "stand-in", ""),
 }
-OWNERS = {  # the provider of models whose names begin like this
-    "claude": "anthropic",
-    "gpt-oss": "ollama",
-    "gpt": "openai",
-    "gemini": "gemini",
-    "qwen": "ollama",
-    "llama": "ollama",
-}
 
 
 def connect(
@@ -76,10 +68,9 @@ def connect(
 
     provider, _, model = spec.partition(":")
     if provider not in PROVIDERS:
-        raise ValueError(f"unknown provider {provider!r}; {_hint(spec)}")
-    if "model" in options:
         raise ValueError(
-            f'the model is a part of the name; write connect("{provider}:{options["model"]}")'
+            f"unknown provider {provider!r}; write PROVIDER:MODEL with one of: "
+            f"{', '.join(PROVIDERS)}"
         )
     settings = Settings(reasoning, max_output_tokens, temperature, seed)
     try:
@@ -91,7 +82,9 @@ def connect(
     make = getattr(_module_of(provider, entry.package), entry.class_name)
     for name in options:
         if name not in inspect.getfullargspec(make).kwonlyargs:
-            raise ValueError(f"{provider} takes no {name}; leave it out")
+            raise ValueError(
+                f"{provider} takes no {name}; leave it out (a model is named as in openai:MODEL)"
+            )
     connected: Model = make(
         model or entry.default_model,
         base_url=base_url,
@@ -103,14 +96,6 @@ def connect(
     if provider == "ollama" or base_url:
         return _read_from_text(connected, provider)
     return connected
-
-
-def _hint(spec: str) -> str:
-    """What a name that begins with no provider may have meant."""
-    for beginning, owner in OWNERS.items():
-        if spec.startswith(beginning):
-            return f'did you mean connect("{owner}:{spec}")?'
-    return f"use one of: {', '.join(PROVIDERS)}"
 
 
 def _module_of(provider: str, package: str) -> ModuleType:
@@ -136,10 +121,10 @@ def _read_from_text(model: Model, provider: str) -> Model:
     """`model` with a reader of calls and reasoning that local servers leave in the text, and with a
     check that they show the model its tools.
     """
-    from ..dialects.auto import watched
+    from ..dialects.auto import Watched
     from ..dialects.tags import Tags, tagged
     from ..dialects.text_calls import recovered
 
     if provider == "ollama":
         model = tagged(model, Tags(plain="answer", answer=()))
-    return watched(recovered(model))
+    return Watched(recovered(model))

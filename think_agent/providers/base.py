@@ -72,10 +72,11 @@ class Provider(Translator):
         self.settings = settings
         self.refused: dict[str, str] = {}
         self.base_url = base_url or os.getenv(self.url_variable)
+        self.is_local = bool(self.base_url) or not self.needs_key  # a server of the user's own
         self.url = checked_url(self.base_url or self.usual_url, self.name)
         self.host = urlsplit(self.url).hostname or ""
         self.key = find_key(api_key, self.name, self.url, *self.keys)
-        if self.needs_key and not (self.key or self.base_url):
+        if not (self.is_local or self.key):
             raise AuthError(
                 f"{self.name}: no API key; set the environment variable {self.main_key} (in code: "
                 "api_key=)"
@@ -201,7 +202,8 @@ class Provider(Translator):
         exchange = Exchange(self, request)
         self._learn_once(exchange.trip)
         while exchange.outcome is None:
-            time.sleep(exchange.wait)
+            if exchange.wait:  # to sleep for no time costs time, too
+                time.sleep(exchange.wait)
             try:
                 answer = self.post(self.client, exchange.begin(), stream=in_pieces)
                 if not in_pieces:

@@ -38,9 +38,9 @@ def chat_messages(
 
 def _reply(reply: Assistant, is_ollama: bool) -> Json:
     """The provider's own message, or a new one. Fields that a server has added are kept."""
-    content: str | None = reply.text
-    if not (content or is_ollama):
-        content = None  # as OpenAI writes it
+    content = reply.text or None
+    if is_ollama:
+        content = reply.text
     wire = reply.native or {"role": "assistant", "content": content}
     if not reply.tool_calls:
         return wire

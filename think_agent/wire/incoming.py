@@ -32,11 +32,12 @@ def checked_reply(reply: Assistant) -> Assistant:
     surrogates, which a model may write, are replaced. A native form is dropped if it has one, has a
     number that JSON does not have, or is nested too deeply: repairing it could break its signature.
     """
-    written = json.dumps(reply.native)
+    record = to_json(reply)
+    written = json.dumps(record.pop("native", None))
+    whole = json_value(json_text(record))
     native = json_value(written)
-    if json.dumps(native) != written:
-        native = None
-    whole = json_value(json_text(to_json(replace(reply, native=native))))
+    if json.dumps(native) == written:
+        whole["native"] = native
     return cast(Assistant, from_json(whole))
 
 

@@ -86,26 +86,22 @@ def _input(request: Request, host: str) -> list[Json]:
 
 def _reply(reply: Assistant) -> list[Json]:
     """The provider's own items, or new ones."""
-    items: list[Json] = []
-    if reply.native is None:
+    native = reply.native
+    if native is None:
+        native = [{"type": "function_call", "name": call.name} for call in reply.tool_calls]
         if reply.text:
-            items.append({"role": "assistant", "content": reply.text})
-        for call in reply.tool_calls:
-            items.append(_call({"type": "function_call", "name": call.name}, call))
-        return items
+            native.insert(0, {"role": "assistant", "content": reply.text})
+    items = []
     calls = iter(reply.tool_calls)
-    for item in reply.native:
+    for item in native:
         if item.get("type") == "function_call":
-            item = _call(item, next(calls))
+            call = next(calls)
+            arguments = arguments_text(call, item.get("arguments"))
+            item = {**item, "call_id": call.id, "arguments": arguments}
         items.append(item)
     while items and items[-1].get("type") == "reasoning":
         items.pop()  # it is refused without the item it led to
     return items
-
-
-def _call(item: Json, call: ToolCall) -> Json:
-    arguments = arguments_text(call, item.get("arguments"))
-    return {**item, "call_id": call.id, "arguments": arguments}
 
 
 def from_wire(response: Json) -> Assistant:
