@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 import threading
+import time
 from dataclasses import replace
 
 import pytest
@@ -319,3 +320,43 @@ def test_an_async_caller_is_not_kept_waiting():
     with serve(OllamaServer(template=TEMPLATES["llama3.1"]), brain) as running:
         asyncio.run(main(in_dialect(connect("ollama:async", base_url=running.url), "auto")))
         assert len(running.requests) == 3
+
+
+class AsksItsServer(ScriptedModel):
+    """Its `check` waits for a server, and returns only if the event loop goes on meanwhile."""
+
+    ticks = 0
+    waited = 0
+
+    def check(self) -> None:
+        before = self.ticks
+        deadline = time.monotonic() + 5
+        while self.ticks == before and time.monotonic() < deadline:
+            time.sleep(0.001)
+        assert self.ticks > before
+        self.waited += 1
+        raise ToolsUnsupported("no tool calling")
+
+
+def test_the_event_loop_goes_on_while_the_server_is_asked():
+    plan = {"understanding": "It is one.", "reasoning": "One will do.", "task_complete": True}
+    script = [json.dumps({**plan, "actions": [], "response": ""})]
+    inner = AsksItsServer(script)
+    model = in_dialect(inner, "auto")
+
+    async def ask() -> Assistant:
+        async def tick() -> None:
+            while True:
+                inner.ticks += 1
+                await asyncio.sleep(0.001)
+
+        ticking = asyncio.create_task(tick())
+        try:
+            return await model.acomplete(Request([User("Look.")], [THINK]))
+        finally:
+            ticking.cancel()
+
+    reply = asyncio.run(ask())
+    assert reply.dialect == "json"
+    assert "it has no tool calling" in str(reply.notice)
+    assert inner.waited == 2  # for the request, and for the words of the notice

@@ -152,18 +152,18 @@ class Auto(Dialect):
     def read(self, reply: Assistant, request: Request) -> Assistant:
         if reply.dialect != "json" or _speaks_json(request):
             return reply
-        notice = f"{self.model}: speaking json from here on: {self._why(request)}."
-        return noticed(reply, notice)
+        return noticed(reply, f"{self.model}: speaking json from here on: {self._why(request)}.")
+
+    async def aread(self, reply: Assistant, request: Request) -> Assistant:
+        return await asyncio.to_thread(self.read, reply, request)
 
     def _why(self, request: Request) -> str:
         """Why the dialect changes at this request; empty where it does not."""
         replies = _replies(request)
-        is_signed = any(reply.signed for reply in replies)
-        if is_signed or not request.tools:
+        if not request.tools or any(reply.signed for reply in replies):
             return ""
 
-        own = [reply for reply in replies if self._is_own(reply)]
-        slip = self._slip_in(own)
+        slip = self._slip_in([reply for reply in replies if self._is_own(reply)])
         if slip:
             return slip
         if _is_behind_a_result(request) and not shows_tools(self.inner, request.deadline):

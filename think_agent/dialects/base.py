@@ -6,8 +6,8 @@ Rule 1: a subclass of `Dialect` translates the request (`ask`) and the reply (`r
 Rule 2: native thinking is passed on unchanged.
 Rule 3: thoughts and the answer are streamed (but not in react). A call that is written as text
         comes whole, after the reply was read: only then is it known to be a call.
-Rule 4: `ask` and `read` do not wait. Where one has to call the server, the subclass has an async
-        form of it, too (`aask`, `aread`).
+Rule 4: an async caller runs `aask` and `aread`. They are `ask` and `read` themselves, unless a
+        subclass has to call its server in them: then it runs them in a thread.
 """
 
 from collections import defaultdict

@@ -110,8 +110,11 @@ def _module_of(provider: str, package: str) -> ModuleType:
     except Exception as error:
         # Ollama's makes a client when it is imported, from the variables of the environment.
         # Its error may quote a password in one.
-        read = re.compile(f"{provider}_|.+_proxy$", re.IGNORECASE)
-        held = [variable for variable in os.environ if read.match(variable)]
+        held = [
+            variable
+            for variable in os.environ
+            if re.match(f"{provider}_|.+_proxy$", variable, re.IGNORECASE)
+        ]
         problem = f"{package} cannot be imported ({type(error).__name__})"
         problem += f"; check {', '.join(held)}" if held else f": {error}"
     raise ModelError(f"{provider}: {problem}")

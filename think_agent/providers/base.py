@@ -71,9 +71,9 @@ class Provider(Translator):
         self.timeout = timeout
         self.settings = settings
         self.refused: dict[str, str] = {}
-        self.base_url = base_url or os.getenv(self.url_variable)
-        self.is_local = bool(self.base_url) or not self.needs_key  # a server of the user's own
-        self.url = checked_url(self.base_url or self.usual_url, self.name)
+        base_url = base_url or os.getenv(self.url_variable)
+        self.is_local = bool(base_url) or not self.needs_key  # a server of the user's own
+        self.url = checked_url(base_url or self.usual_url, self.name)
         self.host = urlsplit(self.url).hostname or ""
         self.key = find_key(api_key, self.name, self.url, *self.keys)
         if not (self.is_local or self.key):

@@ -109,11 +109,12 @@ def _exchange(
         calls.append(call)
         results.append(result)
     # `replace` takes longer than all the rest, so it is called only where something changes.
-    if not goes_back and reply.commentary:  # only OpenAI keeps the two apart
-        text = f"{reply.commentary}\n\n{reply.text}".strip()
-        reply = replace(reply, text=text, commentary="")
-    if not goes_back and reply.native is not None:
-        reply = replace(reply, native=None)
+    if not goes_back:
+        if reply.commentary:  # only OpenAI keeps it apart from the text
+            text = f"{reply.commentary}\n\n{reply.text}".strip()
+            reply = replace(reply, text=text, commentary="")
+        if reply.native is not None:
+            reply = replace(reply, native=None)
     if tuple(calls) != reply.tool_calls:
         reply = replace(reply, tool_calls=tuple(calls))
     return [reply, *results]
