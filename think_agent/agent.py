@@ -293,10 +293,14 @@ class Agent(Generic[Data]):
     async def _aevents(
         self, text: str | None, transcript: Saved | None, streamed: bool
     ) -> AsyncGenerator[Event, None]:
-        import asyncio
+        if isinstance(transcript, (str, os.PathLike)):
+            import asyncio
 
-        # If this is cancelled meanwhile, nobody holds the opened file, and Python closes it.
-        with closing(await asyncio.to_thread(self._opened, text, transcript, streamed)) as opened:
+            # If this is cancelled meanwhile, nobody holds the opened file, and Python closes it.
+            opened = await asyncio.to_thread(self._opened, text, transcript, streamed)
+        else:
+            opened = self._opened(text, transcript, streamed)
+        with closing(opened):
             for event in opened.begin():
                 yield event
             try:

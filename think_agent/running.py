@@ -172,25 +172,25 @@ class Run:
         if isinstance(effect, Perform) and self.turn.started:
             return replace(effect, key=self.turn.started.key)
         if isinstance(effect, Request):
-            return replace(effect, deadline=self._deadline(effect))
+            seconds = self._seconds_for(effect)
+            if seconds < inf:
+                return replace(effect, deadline=time.monotonic() + seconds)
         return effect
 
-    def _deadline(self, request: Request) -> float | None:
+    def _seconds_for(self, request: Request) -> float:
         left = self._settings.limits.seconds - self.turn.seconds
         if closes_at_a_limit(self.turn):
             left = CLOSING_SECONDS
         elif request.tool_choice == "none":
             left = max(left, CLOSING_SECONDS)
-        if left == inf:
-            return None
-        return time.monotonic() + left
+        return left
 
     def _recorded(self, event: Event, effect: Asked) -> Iterator[Event]:
         """One event of an effect. If it is a message, it is recorded."""
         match event, effect:
             case Assistant(), Request(tool_choice=choice):
                 ignored = self.turn.history.ignored
-                reply = self._record(received(event, choice, self.turn))
+                reply = self._record(received(event, choice, self.turn, self._performer.now()))
                 yield reply
                 for notice in _notices(reply, ignored):
                     yield Notice(notice)
@@ -257,13 +257,17 @@ def _with_change(result: ToolResult, call: ToolCall, by: str) -> ToolResult:
     return replace(result, content=content, arguments=call.arguments)
 
 
-def received(reply: Assistant, choice: ToolChoice, turn: Turn) -> Assistant:
-    """The reply as it goes into the transcript: its calls have ids, and it says whether it did what
-    the tool choice asked.
+def received(reply: Assistant, choice: ToolChoice, turn: Turn, at: str) -> Assistant:
+    """The reply as it goes into the transcript: its calls have ids, and it says when it came and
+    whether it did what the tool choice asked.
     """
-    calls = with_ids(reply.tool_calls, turn)
-    enforced = _enforced(reply, choice)
-    return replace(reply, tool_calls=calls, tool_choice=choice, enforced=enforced)
+    return replace(
+        reply,
+        tool_calls=with_ids(reply.tool_calls, turn),
+        tool_choice=choice,
+        enforced=_enforced(reply, choice),
+        at=reply.at or at,
+    )
 
 
 def _enforced(reply: Assistant, choice: ToolChoice) -> Enforced:

@@ -213,10 +213,10 @@ def named(model: "pydantic.BaseModel") -> Json:
     """The values in a model, by the names under which they were given."""
     values = dict(model.model_extra or {})
     for name, field in type(model).model_fields.items():
-        if isinstance(field.validation_alias, str):
-            values[field.validation_alias] = getattr(model, name)
-        else:
-            values[name] = getattr(model, name)
+        alias = field.validation_alias
+        if not isinstance(alias, str):
+            alias = name
+        values[alias] = getattr(model, name)
     return values
 
 

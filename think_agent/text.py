@@ -8,7 +8,6 @@ Rule 2: text from outside comes in only through `well_formed`. It replaces lone 
 
 import json
 import unicodedata
-from typing import Any
 
 JOINERS = "\u200c\u200d"  # invisible, but part of emoji and of several scripts
 
@@ -41,12 +40,14 @@ def shorten(text: str, limit: int = 200) -> str:
     return text[: limit - 1] + "…"
 
 
-def well_formed(text: str) -> str:
-    """`text` with surrogate pairs joined and lone surrogates replaced by U+FFFD."""
+def well_formed(text: str, lone: str = "replace") -> str:
+    """`text` with surrogate pairs joined and lone surrogates replaced by U+FFFD. With
+    `lone="strict"`, it raises UnicodeDecodeError for a lone one.
+    """
     try:
         text.encode()
     except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", lone)
     return text
 
 
@@ -54,6 +55,5 @@ json_text = json.JSONEncoder(ensure_ascii=False).encode
 """A value as JSON. Characters outside of ASCII stay as they are."""
 
 
-def canonical(value: Any) -> str:
-    """`value` as JSON with sorted keys, so that equal values give the same text."""
-    return json.dumps(value, sort_keys=True)
+canonical = json.JSONEncoder(sort_keys=True).encode
+"""A value as JSON with sorted keys, so that equal values give the same text."""

@@ -38,7 +38,8 @@ from think_agent import (
 from think_agent.cli.choosing import named_model
 from think_agent.dialects.base import wants_to_leave
 from think_agent.errors import ToolsUnsupported
-from think_agent.providers.ollama import Ollama
+from think_agent.providers.ollama import Fold, Ollama
+from think_agent.wire.ollama import from_wire
 from think_agent.wire.settings import Settings
 
 
@@ -448,3 +449,16 @@ def test_a_model_without_tool_calling_speaks_json_and_says_so():
     assert [decision.decision for decision in shop.decisions()] == ["approve"]
     first = outcome.turn.replies[0]
     assert first.notice == "gemma3:4b: speaking json from here on: it has no tool calling."
+
+
+@pytest.mark.parametrize("size", [1, 3, 1000])
+def test_only_a_line_feed_ends_an_event(size: int) -> None:
+    first = {"message": {"content": "one\u0085two\u2028"}, "done": False}
+    last = {"message": {"content": "three"}, "done": True}
+    lines = [json.dumps(event, ensure_ascii=False) for event in (first, last)]
+    raw = f"{lines[0]}\n\n{lines[1]}\r\n".encode()
+    fold = Fold()
+    for at in range(0, len(raw), size):
+        list(fold.feed(raw[at : at + size]))
+    assert fold.ended
+    assert from_wire(fold.result()).text == "one\u0085two\u2028three"

@@ -37,13 +37,17 @@ def test_a_valid_reply_stays_as_it_is():
 
 def test_lone_surrogates_are_replaced_and_pairs_are_joined():
     call = ToolCall("\udfff", "f\ud800", {"k\ud800": ["\ud800"]})
-    native = {"text": "\ud83d\ude00"}
-    reply = Assistant("a\ud800b", "\ud83d\ude00", (call,), model="m\ud800", native=native)
+    reply = Assistant("a\ud800b", "\ud83d\ude00", (call,), model="m\ud800")
     repaired = ToolCall("\ufffd", "f\ufffd", {"k\ufffd": ["\ufffd"]})
-    native = {"text": "\U0001f600"}
-    assert checked_reply(reply) == Assistant(
-        "a\ufffdb", "\U0001f600", (repaired,), model="m\ufffd", native=native
-    )
+    assert checked_reply(reply) == Assistant("a\ufffdb", "\U0001f600", (repaired,), model="m\ufffd")
+
+
+def test_a_native_form_keeps_what_was_joined_but_is_dropped_where_a_character_was_replaced():
+    halves = {"text": "\ud83d\ude00"}
+    checked = checked_reply(Assistant("\ud83d\ude00", native=halves))
+    assert checked == Assistant("\U0001f600", native={"text": "\U0001f600"})
+    lone = {"text": "\ud800"}
+    assert checked_reply(Assistant("\ud800", native=lone)) == Assistant("\ufffd")
 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity"])

@@ -7,7 +7,7 @@ import pytest
 from tests.support.recordings import cases, events_of, needs_wire
 from tests.support.wires import to_ollama
 from think_agent import THINK, Assistant, Request, ToolCall, ToolResult, User, tool
-from think_agent.wire.ollama import STOPPED, Fold, Lines, from_wire
+from think_agent.wire.ollama import STOPPED, Fold, from_wire
 
 
 @tool
@@ -141,17 +141,6 @@ def test_each_request_of_a_run_begins_with_the_one_before() -> None:
             messages = to_ollama(request, num_ctx=4096, **options)["messages"]
             assert messages[: len(before)] == before
             before = messages
-
-
-@pytest.mark.parametrize("size", [1, 3, 1000])
-def test_only_a_line_feed_ends_a_line(size: int) -> None:
-    raw = '{"a": "one\u0085two\u2028"}\n\n{"b": 1}\r\n{"c"'.encode()
-    lines = Lines()
-    found = []
-    for at in range(0, len(raw), size):
-        found += lines.feed(raw[at : at + size])
-    assert [line.decode().strip() for line in found] == ['{"a": "one\u0085two\u2028"}', '{"b": 1}']
-    assert lines.close() == [b'{"c"']
 
 
 @pytest.mark.parametrize(

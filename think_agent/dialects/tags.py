@@ -95,13 +95,14 @@ class TagParser(Reader):
 
     def read(self, mark: str, part: str) -> Iterable[Delta]:
         """Handle a tag; anything else is text."""
-        name = re.sub("[</ >]", "", part).casefold()
         kind = self._kind
-        if mark == "tag" and self._counts(name):
-            self._obey(name, closing="/" in part)
-            if self._kind != kind:
-                self._part += 1
-            return []
+        if mark == "tag":
+            name = re.sub("[</ >]", "", part).casefold()
+            if self._counts(name):
+                self._obey(name, closing="/" in part)
+                if self._kind != kind:
+                    self._part += 1
+                return []
 
         if kind == "answer":
             self._follow_code(mark, part)

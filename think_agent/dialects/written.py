@@ -199,10 +199,7 @@ def kind_of_notes(request: Request) -> Kind:
 
 def signals(tools: Sequence[Tool]) -> bool:
     """Is there a think tool with the exit signal?"""
-    for tool in tools:
-        if tool.name == THINK_NAME:
-            return has_signal(tool)
-    return False
+    return any(tool.name == THINK_NAME and has_signal(tool) for tool in tools)
 
 
 def others(tools: Sequence[Tool]) -> list[Tool]:

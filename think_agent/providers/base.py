@@ -225,7 +225,8 @@ class Provider(Translator):
         if not self._has_learned:
             await asyncio.to_thread(self._learn_once, exchange.trip)
         while exchange.outcome is None:
-            await asyncio.sleep(exchange.wait)
+            if exchange.wait:
+                await asyncio.sleep(exchange.wait)
             try:
                 async with self._loop_client() as client:
                     answer = await self.post(client, exchange.begin(), stream=in_pieces)

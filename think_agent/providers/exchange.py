@@ -23,7 +23,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..errors import BadRequest, BadResponse, ConnectionFailed, ModelError, TimedOut
-from ..messages import Assistant, Json
+from ..messages import Assistant, Enforced, Json
 from ..model import Request
 from ..streaming import Delta
 from ..text import shorten
@@ -87,13 +87,15 @@ class Exchange:
     def close(self) -> None:
         """End the try: later requests have no deadline. The SDKs may leave a response open."""
         TRIP.set(None)
-        if self.trip.response is not None:
+        if self.trip.response:
             self.trip.response.close()
+            self.trip.response = None
 
     async def aclose(self) -> None:
         TRIP.set(None)
-        if self.trip.response is not None:
+        if self.trip.response:
             await self.trip.response.aclose()
+            self.trip.response = None
 
     def result(self) -> Any:
         """The reply. Raises the error here, outside the handler of the SDK's error."""
@@ -173,14 +175,18 @@ class Exchange:
         if response.get("error"):  # whatever else is in it
             raise ErrorAnswer(response["error"])
         reply = provider.wire.from_wire(response)
-        model = reply.model or provider.model  # some servers name none
-        reply = replace(reply, model=model, provider=provider.name, host=provider.host)
-        reply = checked_reply(reply)
+        reply = checked_reply(
+            reply,
+            model=reply.model or provider.model,  # some servers name none
+            provider=provider.name,
+            host=provider.host,
+            enforced=self._enforced(),
+        )
         if reply.stop_reason == "malformed":
             reply = self._malformed(reply)
         elif reply.stop_reason == "incomplete":
             reply = _unfinished(reply, shorten(reply.cause))
-        return self._with_enforced(self._counted(reply))
+        return self._counted(reply)
 
     def _so_far(self) -> Assistant:
         """What has come so far, as a reply."""
@@ -206,24 +212,25 @@ class Exchange:
 
     def _counted(self, reply: Assistant) -> Assistant:
         """`reply` with an estimate of its tokens, if the server has not counted them."""
-        size = len(f"{reply.text}{reply.thinking}{reply.commentary}{reply.tool_calls or ''}")
         usage = reply.usage
         # Of an unfinished reply the server may have counted only the first piece.
-        is_counted = usage.input_tokens and usage.output_tokens
-        if not size or (is_counted and reply.stop_reason != "incomplete"):
+        if usage.input_tokens and usage.output_tokens and reply.stop_reason != "incomplete":
+            return reply
+        size = len(f"{reply.text}{reply.thinking}{reply.commentary}{reply.tool_calls or ''}")
+        if not size:
             return reply
         sent = usage.input_tokens or len(str(self._body)) // PER_TOKEN
         came = max(usage.output_tokens, size // PER_TOKEN, 1)
         usage = replace(usage, input_tokens=sent, output_tokens=came, estimated=True)
         return replace(reply, usage=usage)
 
-    def _with_enforced(self, reply: Assistant) -> Assistant:
-        """`reply` with how the tool choice was enforced."""
+    def _enforced(self) -> Enforced:
+        """How the tool choice was enforced."""
         if self.request.tool_choice == "auto":
-            return reply
+            return None
         if self._asked.tool_choice == "auto" and self._asked.tools:
-            return replace(reply, enforced="prompt")
-        return replace(reply, enforced="tool_choice")
+            return "prompt"
+        return "tool_choice"
 
 
 def _unfinished(reply: Assistant, cause: str) -> Assistant:

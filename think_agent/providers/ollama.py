@@ -2,8 +2,8 @@
 
 Rule 1: raw JSON goes through the SDK's clients, under its typed methods. These silently drop fields
         that they do not know: call ids, empty content, most of a tool's schema.
-Rule 2: the lines of a stream are split here. The SDK splits them like `str.splitlines`, which
-        breaks a reply with U+0085 in it.
+Rule 2: the lines of a stream are split here, at line feeds alone. The SDK splits them like
+        `str.splitlines`, which breaks a reply with U+0085 in it: Go writes it into JSON as it is.
 Rule 3: the server is asked about its model once (`learn`): whether it can reason, how long its
         window is, and how its template shows calls. If it does not tell, the request is tried.
 """
@@ -211,12 +211,11 @@ class Ollama(Provider):
 class Fold(wire.Fold):
     """Accumulates the events of a stream that comes in pieces of any size (rule 2)."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._lines = wire.Lines()
+    _line = b""  # the part of it that has come
 
     def feed(self, piece: Any) -> Any:
-        for line in self._lines.feed(piece):
+        *lines, self._line = (self._line + piece).split(b"\n")
+        for line in filter(bytes.strip, lines):
             event = json.loads(line)
             if event.get("error"):
                 raise ErrorAnswer(event["error"])

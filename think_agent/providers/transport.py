@@ -123,9 +123,11 @@ def _bounded_stream(http: ModuleType) -> Any:
 
         def close(self) -> None:
             self.stream.close()
+            self.stream = None  # it holds the response, which holds this
 
         async def aclose(self) -> None:
             await self.stream.aclose()
+            self.stream = None
 
     return BoundedStream
 

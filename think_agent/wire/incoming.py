@@ -6,14 +6,13 @@ Rule 2: a reply is whole only if its stop reason is known to mean that (`ended`)
         reason it is incomplete.
 """
 
-import json
 from dataclasses import replace
 from typing import Any, cast
 
 from ..messages import WHOLE, Assistant, Json, from_json, to_json
 from ..streaming import Delta, whole_call
 from ..text import json_text, well_formed
-from .json_reading import json_value
+from .json_reading import json_value, read_back
 
 ASKS_FOR_TOOLS = ("tool_calls", "function_call", "tool_use")  # stop reasons
 
@@ -27,18 +26,19 @@ def checked_delta(delta: Delta) -> Delta:
     return replace(delta, text=well_formed(delta.text), name=well_formed(delta.name))
 
 
-def checked_reply(reply: Assistant) -> Assistant:
-    """`reply` as `messages.py` promises it. Raises ValueError if a field has another type. Lone
-    surrogates, which a model may write, are replaced. A native form is dropped if it has one, has a
-    number that JSON does not have, or is nested too deeply: repairing it could break its signature.
+def checked_reply(reply: Assistant, **more: str | None) -> Assistant:
+    """`reply` as `messages.py` promises it, with `more` fields. Raises ValueError if a field has
+    another type. Lone surrogates, which a model may write, are replaced. Then the native form is
+    dropped, and also if it has a number that JSON does not have, or is nested too deeply: repairing
+    it could break its signature.
     """
-    record = to_json(reply)
-    written = json.dumps(record.pop("native", None))
-    whole = json_value(json_text(record))
-    native = json_value(written)
-    if json.dumps(native) == written:
-        whole["native"] = native
-    return cast(Assistant, from_json(whole))
+    record = to_json(reply) | more
+    try:
+        record = read_back(record, lone="strict")
+    except (ValueError, RecursionError):
+        record.pop("native", None)
+        record = read_back(record)
+    return cast(Assistant, from_json(record))
 
 
 def ended(reason: Any, reasons: dict[str, str], calls: object) -> Json:

@@ -115,23 +115,6 @@ def from_wire(response: Json) -> Assistant:
     )
 
 
-class Lines:
-    """Splits a stream into lines. Only a line feed ends one: Go writes other line breaks of
-    Unicode, such as U+0085, into its JSON as they are.
-    """
-
-    _begun = b""
-
-    def feed(self, piece: bytes) -> list[bytes]:
-        """The lines that `piece` completes, without blank ones."""
-        *lines, self._begun = (self._begun + piece).split(b"\n")
-        return [line for line in lines if line.strip()]
-
-    def close(self) -> list[bytes]:
-        """The last line, if no line feed has ended it."""
-        return self.feed(b"\n")
-
-
 class Fold:
     """Accumulates the chunks of a stream into one response. Text and thinking come in pieces, calls
     come whole.

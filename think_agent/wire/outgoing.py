@@ -132,6 +132,8 @@ def relax(request: Request, refused: Mapping[str, str]) -> Request:
         if choice == "none":
             tools = ()
         choice = "auto"
+    if choice == request.tool_choice:
+        return request
     return replace(request, tools=tools, tool_choice=choice)
 
 
