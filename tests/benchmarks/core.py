@@ -7,7 +7,8 @@ because other work of the machine only adds to it:
 - the marginal cost of a model call at the 10th, 1,000th and 10,000th call of one turn (plan, ask,
   run and record its thought or action);
 - opening a transcript file of 100 and of 4,000 turns, per message;
-- turning a history into a request body, compared with `json.dumps` of that body;
+- turning a history into a request body, compared with `json.dumps` of that body: a history that
+  this provider wrote, as in a run, and one that another provider wrote;
 - a thought that streams in 10,000 deltas, in plain letters and all in escapes;
 - a run of one reply, without and with a check of `done_when` that finds nothing missing;
 - 100 runs at once with a file each beside 100 without, at 50 ms a model call: wall time.
@@ -30,7 +31,8 @@ from pathlib import Path
 from tests.benchmarks.kit import waiting
 from tests.support.agents import by_place
 from tests.support.busy import busy_agent, by_turns, pay, replied, written
-from tests.support.wires import WIRES, to_wire
+from tests.support.providers import SPEAKS
+from tests.support.wires import WIRES, reply_of, to_wire
 from think_agent import (
     Agent,
     Assistant,
@@ -78,13 +80,18 @@ def opened(path: Path) -> None:
         pass
 
 
-def history(messages: int) -> Request:
-    """A request with this many messages: replies with a call each, and their results."""
+def history(messages: int, wire: str = "") -> Request:
+    """A request with this many messages: replies with a call each, and their results. With the name
+    of a `wire`, the replies are read from that protocol.
+    """
     said: list[Message] = [User("Please refund them all.")]
     for number in range(messages // 2):
         pays = ToolCall(f"p{number}", "pay", {"order": number})
-        said.append(Assistant("It is due, so it is paid.", tool_calls=(pays,)))
-        said.append(ToolResult(pays.id, "pay", "paid"))
+        reply = Assistant("It is due, so it is paid.", tool_calls=(pays,), stop_reason="tool_use")
+        if wire:
+            protocol = SPEAKS[wire][0]()
+            reply = reply_of(wire, protocol.encode(reply, to_wire(wire, Request(said[:1]))))
+        said += [reply, ToolResult(reply.tool_calls[0].id, "pay", "paid")]
     return Request(said)
 
 
@@ -169,16 +176,16 @@ def tables(rounds: int, *, quick: bool = False) -> Iterator[str]:
         yield table("turns in the file | messages | opening, µs a message | at most", rows)
 
     rows = []
-    for name in WIRES:
+    for name, writer in [(name, name) for name in WIRES] + [(name, "") for name in WIRES]:
         cells = []
         for messages in (100, 1_000, 10_000 // less):
-            request = history(messages)
+            request = history(messages, writer)
             body = to_wire(name, request)
             encoding = least(partial(to_wire, name, request), rounds)
             cells.append(f"{encoding / least(lambda body=body: json.dumps(body), rounds):.2f}")
-        rows.append((name, *cells, 1.5))
-    head = f"to_wire / json.dumps of the body | 100 messages | 1,000 | {10_000 // less:,} | at most"
-    yield table(head, rows)
+        rows.append((name, "itself" if writer else "another", *cells, 1.5))
+    head = "to_wire / json.dumps of the body | the replies are by | 100 messages | 1,000"
+    yield table(f"{head} | {10_000 // less:,} | at most", rows)
 
     deltas = 10_000 // less
     took = [
@@ -205,6 +212,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5, help="runs of which the best is shown")
     parser.add_argument("--quick", action="store_true", help="one round of a hundredth")
     args = parser.parse_args()
+    gc.freeze()  # what the SDKs and the test servers have loaded is not collected again and again
     print("\n\n".join(tables(1 if args.quick else args.rounds, quick=args.quick)))
 
 

@@ -9,7 +9,6 @@ Rule 2: how a message is sent depends on the messages before it, and never on la
 
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -189,9 +188,11 @@ def arguments_text(call: ToolCall, written: Any) -> str:
     reader reads the same. (Ours accepts line breaks in strings, and reads "null" as an object.)
     """
     if isinstance(written, str):
-        with suppress(ValueError):
+        try:
             if pydantic_core.from_json(written) == call.arguments:
                 return written
+        except ValueError:
+            pass
     return pydantic_core.to_json(arguments_object(call)).decode()  # six times as fast as json
 
 

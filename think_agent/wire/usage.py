@@ -1,6 +1,5 @@
 """Counts of tokens, as providers report them."""
 
-from contextlib import suppress
 from typing import Any
 
 from ..messages import Usage
@@ -8,11 +7,12 @@ from ..messages import Usage
 
 def count(usage: Any, *path: str) -> int:
     """The number of tokens at `path` in a provider's `usage`; 0 if there is none."""
-    with suppress(LookupError, TypeError, ValueError, OverflowError):
+    try:
         for key in path:
             usage = usage[key]
         return int(usage)
-    return 0
+    except (LookupError, TypeError, ValueError, OverflowError):
+        return 0
 
 
 def openai_usage(usage: Any, input: str, output: str) -> Usage:
