@@ -155,6 +155,7 @@ def table(head: str, rows: Sequence[Sequence[object]]) -> str:
 
 def tables(rounds: int, *, quick: bool = False) -> Iterator[str]:
     """What was measured. Quickly: on a hundredth of the work."""
+    gc.freeze()  # what the SDKs and the test servers have loaded is not collected again and again
     less = 100 if quick else 1
     marginal((10,))  # the first run also pays for one-time work
     places = (10, 100, 300) if quick else (10, 1_000, 10_000)
@@ -212,7 +213,6 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5, help="runs of which the best is shown")
     parser.add_argument("--quick", action="store_true", help="one round of a hundredth")
     args = parser.parse_args()
-    gc.freeze()  # what the SDKs and the test servers have loaded is not collected again and again
     print("\n\n".join(tables(1 if args.quick else args.rounds, quick=args.quick)))
 
 
