@@ -28,9 +28,9 @@ def checked_delta(delta: Delta) -> Delta:
 
 def checked_reply(reply: Assistant, **more: str | None) -> Assistant:
     """`reply` as `messages.py` promises it, with `more` fields. Raises ValueError if a field has
-    another type. Lone surrogates, which a model may write, are replaced. Then the native form is
-    dropped, and also if it has a number that JSON does not have, or is nested too deeply: repairing
-    it could break its signature.
+    another type. Lone surrogates, which a model may write, are replaced. A native form that has one
+    is dropped: to repair it could break its signature. So is one that is nested too deeply, or has
+    a number that JSON does not have.
     """
     record = to_json(reply) | more
     try:
