@@ -11,6 +11,7 @@ Rule 3: docstrings and comments do not count: they may be as long as they have t
 """
 
 import ast
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -25,8 +26,9 @@ IMPORTS = (ast.Import, ast.ImportFrom)
 DECISIONS = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.ExceptHandler, ast.match_case)
 BIG = 10  # decisions in one function
 LONGEST = 350  # lines of code in a file
-FIRST_HOUR = ("messages", "think", "turn", "loop", "model")
-APART = ("audit", "evaluation")  # rooms with a budget of their own
+COMMENT = re.compile(r"\{#.*?#\}", re.DOTALL)
+FIRST_HOUR = ("messages", "think", "turn", "loop", "running")
+WORDS = 3_600  # in templates and prompts of the package: what moves there is not gone
 TESTS = 2.2  # tokens of the tests for one of the package and the demos
 
 
@@ -58,41 +60,41 @@ NAMES = {
 
 AT_MOST: dict[str, dict[str, float]] = {  # by the names of Measures
     "the package": {
-        "tokens": 78_000,
-        "hidden": 40,
-        "big": 18,
-        "crowded": 2.0,
-        "if_else": 15,
-        "tricks": 8,
-        "longest": LONGEST,
-    },
-    "without audit and evaluation": {
-        "tokens": 62_000,
-        "hidden": 40,
-        "big": 18,
-        "crowded": 2.0,
-        "if_else": 15,
-        "tricks": 8,
+        "tokens": 83_000,
+        "hidden": 35,
+        "big": 12,
+        "crowded": 1.2,
+        "if_else": 8,
+        "tricks": 4,
         "longest": LONGEST,
     },
     "the core": {
-        "tokens": 23_500,
-        "hidden": 35,
+        "tokens": 24_500,
+        "hidden": 34,
         "big": 5,
-        "crowded": 1.5,
-        "if_else": 12,
-        "tricks": 6,
+        "crowded": 1.0,
+        "if_else": 8,
+        "tricks": 4,
         "longest": LONGEST,
     },
     "the first hour": {
-        "tokens": 5_400,
+        "tokens": 7_200,
         "hidden": 30,
         "big": 1,
         "crowded": 1.0,
-        "if_else": 10,
-        "tricks": 6,
+        "if_else": 6,
+        "tricks": 4,
         "longest": LONGEST,
     },
+    "the demos": {
+        "hidden": 49,
+        "big": 8,
+        "crowded": 2.9,
+        "if_else": 23,
+        "tricks": 4,
+        "longest": LONGEST,
+    },
+    "the tests": {"hidden": 66, "big": 38, "crowded": 3.2, "if_else": 13, "tricks": 8},
 }
 
 
@@ -101,12 +103,21 @@ def parts() -> dict[str, list[Path]]:
     package = ROOT / "think_agent"
     return {
         "the package": sorted(package.rglob("*.py")),
-        "without audit and evaluation": sorted(
-            path for path in package.rglob("*.py") if path.parent.name not in APART
-        ),
         "the core": sorted([*package.glob("*.py"), *package.glob("policies/*.py")]),
         "the first hour": [package / f"{name}.py" for name in FIRST_HOUR],
+        "the demos": sorted((ROOT / "demos").rglob("*.py")),
+        "the tests": sorted((ROOT / "tests").rglob("*.py")),
     }
+
+
+def words_in_templates() -> int:
+    """The words in the templates and prompts of the package, without their comments."""
+    found = 0
+    package = ROOT / "think_agent"
+    for path in [*package.rglob("*.j2"), *package.rglob("*.md")]:
+        if path.name != "README.md":
+            found += len(COMMENT.sub("", path.read_text(encoding="utf-8")).split())
+    return found
 
 
 def below(node: ast.AST) -> Iterator[ast.AST]:
@@ -124,6 +135,10 @@ def hidden_decisions(node: ast.AST) -> int:
         match inner:
             case ast.BoolOp(values=values):
                 found += len(values) - 1
+            case ast.Call(
+                func=ast.Name(id="all" | "any"), args=[ast.List() | ast.Tuple() as several]
+            ):
+                found += len(several.elts) - 1
             case ast.IfExp():
                 found += 1
             case ast.comprehension(ifs=conditions):
@@ -239,7 +254,9 @@ def main(words: list[str]) -> int:
 
     for name, paths in parts().items():
         show(name, measure(paths), AT_MOST[name])
-    return int(any(exceeded(name) for name in AT_MOST))
+    found = words_in_templates()
+    print(f"words in templates and prompts: {found:,}, at most {WORDS:,}")
+    return int(found > WORDS or any(exceeded(name) for name in AT_MOST))
 
 
 if __name__ == "__main__":

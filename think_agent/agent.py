@@ -4,24 +4,31 @@ Rule 1: an agent does not keep the conversation. You pass the transcript in and 
         `agent.run("and ORD-003?", transcript=outcome.transcript)` goes on where the last run ended.
         If `transcript` is a path, the conversation is kept in that file, and `agent.resume(path)`
         goes on after a crash.
-Rule 2: `effects.py` lists what a step asks for. There are two ways to do it: `perform` and
-        `aperform`.
+Rule 2: a run (`running.py`) says what the world has to do, and `perform` or `aperform` does it:
+        it asks the model or a person, and runs a tool or a check.
 """
 
 import inspect
 import os
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Mapping
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Generator,
+    Iterable,
+    Iterator,
+    Mapping,
+)
 from contextlib import aclosing, closing
-from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from typing import Any, Generic, Literal
 
 from . import tools as toolbox
-from .effects import Asked, Perform, RunCheck, Settings
-from .errors import ModelError, TranscriptError
-from .loop import AskHuman, Policy, Step, arun, plan, run
-from .messages import CARRIED, MESSAGES, THINK_NAME, Json, Message, Verdict
+from .errors import TranscriptError
+from .loop import AskHuman, Policy, Step, plan
+from .messages import CARRIED, MESSAGES, THINK_NAME, Checked, Json, Message, ToolResult, Verdict
+from .mistakes import noted
 from .model import Model, Request
 from .outcome import Data, Outcome
 from .policies import (
@@ -39,12 +46,15 @@ from .policies import (
 )
 from .policies.answer import TypedAnswer
 from .policies.done_when import CheckFunction, as_checked, checks_by_name
-from .running import Event, Run
+from .policies.yours import yours
+from .running import Asked, Event, Perform, Run, RunCheck
+from .settings import Settings
+from .streaming import Notice
 from .think import THINK, THOUGHT
 from .tools import Tool
 from .transcript import Transcript, utc_now
 from .turn import Turn
-from .waiting import asettle, settle
+from .waiting import Settled, asettle, settle
 
 Approve = Callable[[AskHuman], Verdict | bool | Awaitable[Verdict | bool]]
 Saved = Iterable[Message] | str | os.PathLike[str]  # in memory, or the path of a file
@@ -73,10 +83,13 @@ class Agent(Generic[Data]):
       `max_tokens`, `max_cost` (it needs `prices`, by the name of the model): limits of a turn. None
       means no limit.
     - `max_thoughts_in_a_row`: after this many replies that only think, the tool result says that it
-      is time to act. `max_result_chars`: longer tool results are cut, and a note says how much.
-    - `patience`: after this many failed calls in a row a person is asked, or the run gives up.
-      `on_tool_error="fail_fast"` gives up at the first. `max_repeats`: after the same action had
-      the same result this often, the model is told.
+      is time to act; after twice as many, the turn is closed. `max_result_chars`: longer tool
+      results are cut, and a note says how much.
+    - `patience`: after this many replies in a row that brought nothing (`misses.py`) a person is
+      asked, or the run gives up. `max_repeats`: after the same action had the same result this
+      often, the model is told.
+    - `on_tool_error`: what to do if a tool raises. `"tell_model"` and nothing else; `"fail_fast"`
+      gives up; `"raise"` records the error as the result, and raises it.
     - `keep_turns`: how many turns of a long conversation a request shows; None for all.
     - `now`: the clock for the time stamps of messages: an ISO time in UTC.
 
@@ -137,6 +150,7 @@ class Agent(Generic[Data]):
             seconds=limits.bound("max_seconds", max_seconds),
             tokens=limits.bound("max_tokens", max_tokens),
             cost=limits.bound("max_cost", max_cost),
+            thoughts=limits.bound("max_thoughts_in_a_row", max_thoughts_in_a_row),
         )
         self.settings = Settings(
             instructions=instructions,
@@ -146,14 +160,13 @@ class Agent(Generic[Data]):
             limits=own_limits,
             answer=typed_answer,
             keep_turns=limits.bound("keep_turns", keep_turns),
-            max_thoughts_in_a_row=limits.bound("max_thoughts_in_a_row", max_thoughts_in_a_row),
         )
         if force == "always" and not self.settings.can_signal:
             raise ValueError("force='always' needs think=THINK: its signal is the only way out")
         self._max_chars = limits.bound("max_result_chars", max_result_chars)
         self._approve = approve
         self._force = force
-        self._confirms = silence == "confirm" and force != "always"
+        self._confirms = silence == "confirm"
         self._patience = patience
         self._on_tool_error = on_tool_error
         self._max_repeats = max_repeats
@@ -177,10 +190,9 @@ class Agent(Generic[Data]):
             forcing.stop_asking,  # if force is ignored, the two before it must not force any more
             patience.patience(self._patience, on_tool_error=self._on_tool_error, ask=can_ask),
             patience.no_repeats(tools, self._max_repeats),
-            settings.limits.close_at_limit,  # at a limit it ends the turn, whatever was planned
             text.text(tools, ask=can_ask),
-            *self._policies,
-            approval.same_call,  # if your policies replaced the call, it keeps its id
+            *[yours(policy) for policy in self._policies],
+            settings.limits.close_at_limit,  # at a limit the turn ends, whatever was planned
             approval.validation(tools),  # nobody is asked about a call that does not fit
             doubt.doubt(tools, ask=can_ask),  # may it have happened already?
             approval.approval(tools),  # last, so that the approved call is the one that runs
@@ -199,34 +211,44 @@ class Agent(Generic[Data]):
         Deltas, Notices, messages, and the Outcome. Raises ModelError if the model cannot be reached
         or read, and TranscriptError if the file cannot be used.
         """
-        return _last(self._events(text, transcript, on_event is not None), on_event)
+        with self._opened(text, transcript, on_event is not None) as opened:
+            return _last(opened, on_event)
 
     async def arun(
         self, text: str, *, transcript: Saved | None = None, on_event: OnEvent = None
     ) -> Outcome[Data]:
         """`run` without blocking the event loop."""
-        return await _alast(self._aevents(text, transcript, on_event is not None), on_event)
+        with await self._aopened(text, transcript, on_event is not None) as opened:
+            return await _alast(opened, on_event)
 
     def resume(self, transcript: Saved, *, on_event: OnEvent = None) -> Outcome[Data]:
         """Go on with a run that was ended by a crash, by Ctrl-C, by a question to a person or by a
         reply that was cut off. This needs only the same tools and the file, or the transcript in
         memory.
         """
-        return _last(self._events(None, transcript, on_event is not None), on_event)
+        with self._opened(None, transcript, on_event is not None) as opened:
+            return _last(opened, on_event)
 
     async def aresume(self, transcript: Saved, *, on_event: OnEvent = None) -> Outcome[Data]:
         """`resume` without blocking the event loop."""
-        return await _alast(self._aevents(None, transcript, on_event is not None), on_event)
+        with await self._aopened(None, transcript, on_event is not None) as opened:
+            return await _alast(opened, on_event)
 
     def stream(self, text: str, *, transcript: Saved | None = None) -> Generator[Event, None, None]:
         """The events of a whole run as they happen; the last one is the Outcome."""
-        return self._events(text, transcript, True)
+        with self._opened(text, transcript, True) as opened, closing(opened.events()) as events:
+            yield from events
 
-    def astream(self, text: str, *, transcript: Saved | None = None) -> AsyncGenerator[Event, None]:
+    async def astream(
+        self, text: str, *, transcript: Saved | None = None
+    ) -> AsyncGenerator[Event, None]:
         """`stream`, for `async for`. If you leave the loop early, use `contextlib.aclosing`: it
         frees the file at once.
         """
-        return self._aevents(text, transcript, True)
+        with await self._aopened(text, transcript, True) as opened:
+            async with aclosing(opened.aevents()) as events:
+                async for event in events:
+                    yield event
 
     def next_step(self, transcript: Turn | Iterable[Message]) -> Step:
         """What this agent would do next: `loop.next_step` after all of its policies."""
@@ -236,79 +258,75 @@ class Agent(Generic[Data]):
         """A new idempotency key. An engine that records steps overrides this."""
         return os.urandom(16).hex()
 
-    def perform(self, effect: Asked, *, streamed: bool = False) -> Generator[Event, None, None]:
-        """Do one thing that a step asks for. Gives the resulting message, and everything else that
+    def perform(self, asked: Asked, *, streamed: bool = False) -> Generator[Event, None, None]:
+        """Do one thing that a run asks for. Gives the resulting message, and everything else that
         a watcher may see. An engine that records steps overrides this.
         """
-        match effect:
+        match asked:
             case Request() if streamed:
-                yield from self.model.stream(effect)
+                yield from self.model.stream(asked)
             case Request():
-                yield self.model.complete(effect)
-            case Perform(call=call, key=key):
-                yield toolbox.call(self.tools, call, key=key, max_chars=self._max_chars)
-            case RunCheck(name=name, turn=turn):
-                check = partial(self._checks[name], turn)
-                yield as_checked(name, settle(check, self._check_timeout))
+                yield self.model.complete(asked)
+            case Perform(call, key):
+                result, error = toolbox.call(self.tools, call, key=key, max_chars=self._max_chars)
+                yield result
+                yield from self._tell_author(result, error)
+            case RunCheck():
+                check = partial(self._checks[asked.name], asked.turn)
+                yield self._checked(asked, settle(check, self._check_timeout))
             case AskHuman():
                 assert self._approve
-                answer = self._approve(deepcopy(effect))
+                answer = self._approve(asked)
                 if inspect.isawaitable(answer):
                     raise TypeError("approve= is async: use `await agent.arun(...)`")
-                yield approval.verdict(answer, effect)
+                yield approval.verdict(answer, asked)
 
     async def aperform(
-        self, effect: Asked, *, streamed: bool = False
+        self, asked: Asked, *, streamed: bool = False
     ) -> AsyncGenerator[Event, None]:
         """`perform` without blocking the event loop."""
-        match effect:
+        match asked:
             case Request() if streamed:
-                async for event in self.model.astream(effect):
+                async for event in self.model.astream(asked):
                     yield event
             case Request():
-                yield await self.model.acomplete(effect)
-            case Perform(call=call, key=key):
-                yield await toolbox.acall(self.tools, call, key=key, max_chars=self._max_chars)
-            case RunCheck(name=name, turn=turn):
-                check = partial(self._checks[name], turn)
-                yield as_checked(name, await asettle(check, self._check_timeout))
+                yield await self.model.acomplete(asked)
+            case Perform(call, key):
+                chars = self._max_chars
+                result, error = await toolbox.acall(self.tools, call, key=key, max_chars=chars)
+                yield result
+                for notice in self._tell_author(result, error):
+                    yield notice
+            case RunCheck():
+                check = partial(self._checks[asked.name], asked.turn)
+                yield self._checked(asked, await asettle(check, self._check_timeout))
             case AskHuman():
                 assert self._approve
-                answer = self._approve(deepcopy(effect))
+                answer = self._approve(asked)
                 if inspect.isawaitable(answer):
                     answer = await answer
-                yield approval.verdict(answer, effect)
+                yield approval.verdict(answer, asked)
 
-    def _events(
-        self, text: str | None, transcript: Saved | None, streamed: bool
-    ) -> Generator[Event, None, None]:
-        with closing(self._opened(text, transcript, streamed)) as opened:
-            yield from opened.begin()
-            try:
-                yield from run(opened.turn, opened.plan, opened.effects, opened.do)
-            except ModelError as error:
-                error.transcript = tuple(opened.messages)
-                raise
+    def _tell_author(self, result: ToolResult, error: BaseException | None) -> Iterator[Notice]:
+        """If a tool raised: the model reads that as its result, and its author reads it here."""
+        if error is None:
+            return
+        yield Notice(noted(result.name, error))
+        if self._on_tool_error == "raise":
+            raise error
 
-    async def _aevents(
-        self, text: str | None, transcript: Saved | None, streamed: bool
-    ) -> AsyncGenerator[Event, None]:
-        if isinstance(transcript, (str, os.PathLike)):
-            import asyncio
+    def _checked(self, asked: RunCheck, settled: Settled) -> Checked:
+        timeout = self._check_timeout
+        return as_checked(asked.name, settled, timeout=timeout, at_limit=asked.at_limit)
 
-            # If this is cancelled meanwhile, nobody holds the opened file, and Python closes it.
-            opened = await asyncio.to_thread(self._opened, text, transcript, streamed)
-        else:
-            opened = self._opened(text, transcript, streamed)
-        with closing(opened):
-            for event in opened.begin():
-                yield event
-            try:
-                async for event in arun(opened.turn, opened.plan, opened.effects, opened.ado):
-                    yield event
-            except ModelError as error:
-                error.transcript = tuple(opened.messages)
-                raise
+    async def _aopened(self, text: str | None, transcript: Saved | None, streamed: bool) -> Run:
+        if not isinstance(transcript, (str, os.PathLike)):
+            return self._opened(text, transcript, streamed)
+
+        import asyncio
+
+        # If this is cancelled meanwhile, nobody holds the opened file, and Python closes it.
+        return await asyncio.to_thread(self._opened, text, transcript, streamed)
 
     def _opened(self, text: str | None, transcript: Saved | None, streamed: bool) -> Run:
         if not (text is None or isinstance(text, str)):
@@ -348,8 +366,8 @@ def _check_types(model: object, approve: object, think: object) -> None:
         raise TypeError(f"think={think!r}: pass THINK, None, or another tool named 'think'")
 
 
-def _last(events: Generator[Event, None, None], on_event: OnEvent) -> Outcome:
-    with closing(events):  # free the file, even if a watcher raises or Ctrl-C stops it
+def _last(opened: Run, on_event: OnEvent) -> Outcome:
+    with closing(opened.events()) as events:
         for event in events:
             if on_event:
                 _watch(on_event, event)
@@ -357,8 +375,8 @@ def _last(events: Generator[Event, None, None], on_event: OnEvent) -> Outcome:
     return event
 
 
-async def _alast(events: AsyncGenerator[Event, None], on_event: OnEvent) -> Outcome:
-    async with aclosing(events):
+async def _alast(opened: Run, on_event: OnEvent) -> Outcome:
+    async with aclosing(opened.aevents()) as events:
         async for event in events:
             if on_event:
                 _watch(on_event, event)

@@ -11,16 +11,24 @@ before `pay` cover it? (Each pair of brackets is one reply.)
     [pay(thought=…)]          yes: a thought that a call carries covers that call and no other
 
 A refused call did not run, so the thought before it still counts. But if an unguarded call was
-refused, guarded calls after it in the same reply are not covered: the model has not read the
-refusal.
+refused, guarded calls after it in the same reply are not covered: the model has not read it.
 """
 
 from collections.abc import Set
 from dataclasses import dataclass, field
 from typing import Literal
 
-from .messages import ToolCall
-from .think import carried
+from .messages import (
+    THINK_NAME,
+    Assistant,
+    Force,
+    Message,
+    Started,
+    ToolCall,
+    ToolResult,
+)
+from .text import is_blank
+from .think import carried, should_continue, thought
 
 How = Literal["forced", "schema", "carried", "gated", "volunteered"]
 
@@ -41,24 +49,30 @@ class Thought:
 
 @dataclass(slots=True)
 class Cover:
-    """The thought that covers the next call."""
+    """The thoughts of a turn, and the one that covers the next call."""
 
+    thoughts: list[Thought] = field(default_factory=list)  # of think calls
     thought: Thought | None = None  # the last thought that can cover a call
     acted: bool = False  # was a tool run after that thought, in this reply?
     acted_before: bool = False  # was a tool run after that thought, in an earlier reply?
     called: set[str] = field(default_factory=set)  # the tools called in this reply, without think
+    gated: bool = False  # the gate refused a call; no thought that covers one came since
+    refused: bool = False  # the gate refused a call of this reply
+    reply: Assistant | None = None
+    started: bool = False  # was the next call started?
 
-    def begin_reply(self) -> None:
-        """A new reply. The model has now read the results of all that was done before."""
-        self.acted_before = self.acted_before or self.acted
-        self.acted = False
-        self.called = set()
-
-    def think(self, thought: Thought) -> None:
-        """A thought that covers the calls after it."""
-        self.thought = thought
-        self.acted = False
-        self.acted_before = False
+    def add(self, message: Message, call: ToolCall | None) -> None:
+        """Read the next message of the turn. `call`: the call that it is about."""
+        match message:
+            case Assistant():
+                self._begin_reply(message)
+            case Started() if call:
+                self.started = True
+            case ToolResult() if call and call.name == THINK_NAME:
+                if not message.is_error:
+                    self._add_thought(call)
+            case ToolResult() if call:
+                self._add_result(message, call)
 
     def of(self, call: ToolCall, guarded: Set[str] | None = None) -> Thought | None:
         """The thought that covers `call`, the next one. If `guarded` is given, all tools that were
@@ -72,3 +86,46 @@ class Cover:
         if guarded is not None and not self.called <= guarded:
             return None
         return self.thought
+
+    def _begin_reply(self, reply: Assistant) -> None:
+        """The model has now read the results of all that was done before."""
+        self.reply = reply
+        self.acted_before = self.acted_before or self.acted
+        self.acted = False
+        self.called = set()
+        self.refused = False
+        self.started = False
+
+    def _add_thought(self, call: ToolCall) -> None:
+        assert self.reply
+        new_thought = Thought(thought(call), self._how(self.reply), should_continue(call))
+        self.thoughts.append(new_thought)
+        # From here on: does it cover the calls after it?
+        if not self.reply.is_usable or isinstance(call.arguments, str):
+            return
+        if is_blank(new_thought.text):
+            return
+        self.thought = new_thought
+        self.acted = False
+        self.acted_before = False
+        self.gated = False
+        self.refused = False
+
+    def _how(self, reply: Assistant) -> How:
+        if self.gated:
+            return "gated"
+        if reply.enforced == "tool_choice" and reply.tool_choice == Force(THINK_NAME):
+            return "forced"
+        if reply.enforced == "schema" and reply.tool_choice not in ("auto", "none"):
+            return "schema"
+        return "volunteered"
+
+    def _add_result(self, result: ToolResult, call: ToolCall) -> None:
+        self.called.add(call.name)
+        if result.refused == "gate":
+            self.gated = True
+            self.refused = True
+        # A call that was started may have run before a crash, even if it is refused now.
+        if self.started or not result.refused:
+            self.acted = True
+        self.started = False

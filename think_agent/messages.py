@@ -51,6 +51,19 @@ Exit = Literal[
     "invalid_answer",  # the answer does not fit the type that was asked for
 ]
 
+Kind = Literal[  # who speaks in the user's role, and why
+    "person",
+    "nudge",
+    "silence",
+    "format",
+    "repeat",
+    "check",
+    "answer",
+    "limit",
+    "budget",
+    "policy",
+]
+
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
@@ -99,13 +112,11 @@ class User:
     although there seems to be more to do, `"format"` after a reply that could not be read,
     `"repeat"` after the same action again and again, `"check"` to say what is still missing,
     `"answer"` to ask for the answer in the right form, `"limit"` and `"budget"` to ask for the
-    closing reply.
+    closing reply. `"policy"` is what a policy of your own says.
     """
 
     text: str
-    kind: Literal[
-        "person", "nudge", "silence", "format", "repeat", "check", "answer", "limit", "budget"
-    ] = "person"
+    kind: Kind = "person"
     at: str | None = field(default=None, compare=False)
 
 
@@ -213,10 +224,10 @@ class Started:
 class Verdict:
     """A decision about a call, or (no `call_id`) whether to go on.
 
-    `"yes"`: run it; if `arguments` are given, with these instead of the model's. `"no"`: do not run
-    it; the model reads `reason`. `"quit"`: end the turn, as a "no" to going on does. `by`: the
-    person, or the rule, that decided.
-    A yes is to `arguments`. Without them it is to those of an earlier start, or else the model's.
+    `"yes"`: run it with `arguments`. Whoever answers may leave them out: then the yes is to those
+    in the question, and they are filled in when the verdict is recorded. `edited`: the person put
+    in other arguments. `"no"`: do not run it; the model reads `reason`. `"quit"`: end the turn, as
+    a "no" to going on does. `by`: the person, or the rule, that decided.
     """
 
     decision: Literal["yes", "no", "quit"]
@@ -224,6 +235,7 @@ class Verdict:
     reason: str = ""
     by: str = ""
     arguments: Json | None = None
+    edited: bool = False
     at: str | None = field(default=None, compare=False)
 
 

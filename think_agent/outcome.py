@@ -60,7 +60,16 @@ class Outcome(Generic[Data]):
     @property
     def checks(self) -> tuple[Checked, ...]:
         """The results of the checks, in order (`Agent(done_when=…)`)."""
-        return tuple(self.turn.checks)
+        return tuple(self.turn.checks.results)
+
+    @property
+    def cause(self) -> str:
+        """Why the last reply broke off or was refused, in the provider's words; empty if it did
+        not.
+        """
+        if self.exit not in ("truncated", "refused") or self.turn.reply is None:
+            return ""
+        return self.turn.reply.cause
 
     @property
     def report(self) -> str:

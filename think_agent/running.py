@@ -1,23 +1,34 @@
-"""Running: effects are performed, and their results are recorded.
+"""Running: one run, told in the order in which things happen.
 
-Rule 1: what depends on the moment (a time stamp, an idempotency key, a deadline) is added here, and
-        nowhere else.
-Rule 2: what a model or a tool returns is recorded at once, in memory and in the file of the run.
+`Run.work` is a generator. It plans a step, does it, and plans again. It yields what the world has
+to do, and is sent the message that came of it:
+
+    reply = yield Request(...)            result = yield Perform(call, key)
+    verdict = yield AskHuman(...)         checked = yield RunCheck(name, turn)
+    yield Flush()                         # all else that it yields is an event for a watcher
+
+Rule 1: `events` and `aevents` hand that to the agent (`Agent.perform` in `agent.py`). They differ
+        in `async` alone.
+Rule 2: what came is recorded before anything else is yielded or awaited.
+Rule 3: what depends on the moment (a time stamp, a key, a deadline) is added here.
+Rule 4: before a call that must not be lost come `Started` and a flush, and after it another flush.
 """
 
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import replace
-from functools import partial
+from collections.abc import AsyncGenerator, Generator
+from contextlib import aclosing, closing
+from dataclasses import dataclass, field, replace
 from math import inf
-from typing import Protocol, TypeVar
+from types import TracebackType
+from typing import Any, Protocol, TypeVar, cast
 
-from .effects import Asked, Effect, Flush, Perform, RunCheck, Settings, closes_at_a_limit, effects
 from .errors import TranscriptError
-from .loop import AskHuman, Done, Policy, Step, plan
+from .loop import AskHuman, CallModel, CallTool, Check, Done, Policy, Refuse, Step, plan
 from .messages import (
+    MESSAGES,
+    THINK_NAME,
     Assistant,
-    Enforced,
+    Ended,
     Message,
     Spoken,
     Started,
@@ -25,42 +36,71 @@ from .messages import (
     ToolChoice,
     ToolResult,
     User,
-    Verdict,
 )
 from .model import Request
 from .outcome import Outcome
-from .policies.forcing import honored, not_honored
+from .policies.doubt import DECLARE
+from .received import notices, received
+from .settings import Settings
 from .streaming import Delta, Notice
-from .text import well_formed
-from .tools import MAY_HAVE_HAPPENED, ModelMistake, signature
+from .text import json_text, well_formed
+from .think import acknowledge, bare
+from .tools import MAY_HAVE_HAPPENED, STARTED_BEFORE, ModelMistake, Tool, signature
 from .transcript import Transcript
 from .turn import Turn
 
-CLOSING_SECONDS = 60.0  # for the closing reply at a limit, and any beyond a limit of seconds
 STOPPED_IN_IT = f"error: the run was stopped in it. {MAY_HAVE_HAPPENED}"
 STOPPED_BEFORE_IT = "error: not run: the run was stopped before it."
 GO_ON = User("Your last reply was cut off, and none of its calls was run. Go on.", kind="nudge")
 CHECKABLE = ("signal", "silence", "unmet")  # with these exits, the model meant to give an answer
 
 
+@dataclass(frozen=True)
+class Perform:
+    """One call to be run. `key` is its idempotency key, the same in every process that goes on with
+    the run.
+    """
+
+    call: ToolCall
+    key: str = ""
+
+
+@dataclass(frozen=True)
+class RunCheck:
+    """One check of `done_when` to be run. It gets the turn. `at_limit`: the turn has to end now,
+    whether the check can be run or not.
+    """
+
+    name: str
+    turn: Turn = field(repr=False, compare=False)
+    at_limit: bool = False
+
+
+@dataclass(frozen=True)
+class Flush:
+    """Put what was recorded on the disk before anything else is done."""
+
+
+Asked = Request | Perform | RunCheck | AskHuman  # what the world has to do
 Event = Delta | Notice | Message | Outcome
+Work = Generator[Asked | Flush | Event, Any, None]
 M = TypeVar("M", bound=Message)
 
 
 class Performer(Protocol):
-    """Whoever carries out a run: an agent, or an engine that records each step."""
+    """Whoever does what a run asks for: an agent, or an engine that records each step."""
 
     settings: Settings
 
     def policies(self) -> list[Policy]: ...
     def now(self) -> str: ...
     def mint_key(self) -> str: ...
-    def perform(self, effect: Asked, *, streamed: bool) -> Iterator[Event]: ...
-    def aperform(self, effect: Asked, *, streamed: bool) -> AsyncIterator[Event]: ...
+    def perform(self, asked: Asked, *, streamed: bool) -> Generator[Event, None, None]: ...
+    def aperform(self, asked: Asked, *, streamed: bool) -> AsyncGenerator[Event, None]: ...
 
 
 class Run:
-    """One run: its transcript, its policies, and the file of the transcript."""
+    """One run: its transcript, and the file of the transcript."""
 
     def __init__(
         self,
@@ -75,19 +115,81 @@ class Run:
         self.turn = Turn.of(messages)
         self._performer = performer
         self._settings = performer.settings
+        self._policies = performer.policies()
         self._file = file
         self._text = text
         self._streamed = streamed
         self._messages_before = len(messages)
-        self.plan: Callable[[Turn], Step] = partial(plan, policies=performer.policies())
-        self.effects = partial(effects, self._settings)
 
-    def close(self) -> None:
-        """Free the file."""
+    def __enter__(self) -> "Run":
+        return self
+
+    def __exit__(
+        self, kind: object, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Free the file. Whatever ended the run carries its transcript."""
         if self._file is not None:
             self._file.close()
+        if error is not None:
+            vars(error)["transcript"] = tuple(self.messages)
 
-    def begin(self) -> Iterator[Event]:
+    def events(self) -> Generator[Event, None, None]:
+        """Do what `work` asks for, until the Outcome."""
+        work = self.work()
+        for item in work:
+            match item:
+                case Request() | Perform() | RunCheck() | AskHuman():
+                    with closing(self._performer.perform(item, streamed=self._streamed)) as doing:
+                        for event in doing:
+                            yield _taken(work, event)
+                case Flush():
+                    self._flush()
+                case _:
+                    yield item
+
+    async def aevents(self) -> AsyncGenerator[Event, None]:
+        """`events` without blocking the event loop."""
+        work = self.work()
+        for item in work:
+            match item:
+                case Request() | Perform() | RunCheck() | AskHuman():
+                    doing = self._performer.aperform(item, streamed=self._streamed)
+                    async with aclosing(doing):
+                        async for event in doing:
+                            yield _taken(work, event)
+                case Flush():
+                    await self._aflush()
+                case _:
+                    yield item
+
+    def work(self) -> Work:
+        """The whole run: plan a step and do it, until it is Done."""
+        yield from self._begin()
+        step: Step | None = None
+        while not isinstance(step, Done):
+            step = plan(self.turn, self._policies)
+            yield from self.do(step)
+
+    def do(self, step: Step) -> Work:
+        """One step, in the order in which things happen."""
+        match step:
+            case CallModel():
+                yield from self._ask_model(step)
+            case CallTool(call) if call.name == THINK_NAME and self._settings.think:
+                yield self._record(self._acknowledged(call, self._settings.think))
+            case CallTool(call):
+                yield from self._run_tool(call)
+            case Refuse():
+                yield from self._refuse(step)
+            case AskHuman():
+                verdict = yield step
+                yield self._record(verdict)
+            case Check(names):
+                yield from self._check(names)
+            case Done():
+                yield from self._end(step)
+
+    def _begin(self) -> Work:
         """Record the person's message. If there is none, go on with the transcript as it is."""
         if self._file is not None:
             for notice in self._file.notices:
@@ -98,9 +200,7 @@ class Run:
         else:
             opening = [*self._broken_off(), User(well_formed(self._text))]
         for message in opening:
-            recorded = self._record(message)
-            self.turn.add(recorded)
-            yield recorded
+            yield self._record(message)
 
     def _reopen(self) -> list[Spoken]:
         if not self.messages:
@@ -129,105 +229,128 @@ class Run:
             results.append(result)
         return results
 
-    def do(self, effect: Effect) -> Iterator[Event]:
-        """Do one thing, and record its result."""
-        match effect:
-            case Request() | Perform() | RunCheck() | AskHuman():
-                bound = self._with_key_and_deadline(effect)
-                for event in self._performer.perform(bound, streamed=self._streamed):
-                    yield from self._recorded(event, effect)
-                self._check_reply(effect)
-            case Flush():
-                if self._file is not None:
-                    self._file.flush()
-            case Notice():
-                yield effect
-            case Done():
-                yield from self._end(effect)
-            case _:
-                yield self._record(effect)
-
-    async def ado(self, effect: Effect) -> AsyncIterator[Event]:
-        """`do` without blocking the event loop."""
-        match effect:
-            case Request() | Perform() | RunCheck() | AskHuman():
-                bound = self._with_key_and_deadline(effect)
-                async for event in self._performer.aperform(bound, streamed=self._streamed):
-                    for taken in self._recorded(event, effect):
-                        yield taken
-                self._check_reply(effect)
-            case Flush():
-                if self._file is not None:
-                    import asyncio
-
-                    await asyncio.to_thread(self._file.flush)
-            case _:
-                for event in self.do(effect):
-                    yield event
-
-    def _with_key_and_deadline(self, effect: Asked) -> Asked:
-        """The effect with what depends on the moment: the key with which its call was started, or
-        the time at which its reply has to be there.
-        """
-        if isinstance(effect, Perform) and self.turn.started:
-            return replace(effect, key=self.turn.started.key)
-        if isinstance(effect, Request):
-            seconds = self._seconds_for(effect)
-            if seconds < inf:
-                return replace(effect, deadline=time.monotonic() + seconds)
-        return effect
-
-    def _seconds_for(self, request: Request) -> float:
-        left = self._settings.limits.seconds - self.turn.seconds
-        if closes_at_a_limit(self.turn):
-            left = CLOSING_SECONDS
-        elif request.tool_choice == "none":
-            left = max(left, CLOSING_SECONDS)
-        return left
-
-    def _recorded(self, event: Event, effect: Asked) -> Iterator[Event]:
-        """One event of an effect. If it is a message, it is recorded."""
-        match event, effect:
-            case Assistant(), Request(tool_choice=choice):
-                ignored = self.turn.history.ignored
-                reply = self._record(received(event, choice, self.turn, self._performer.now()))
-                yield reply
-                for notice in _notices(reply, ignored):
-                    yield Notice(notice)
-            case ToolResult(), Perform(call=call, changed_by=by) if by:
-                yield self._record(_with_change(event, call, by))
-            case Verdict(), AskHuman(call=ToolCall() as call):
-                yield self._record(self._bind_yes(event, call))
-            case ((Delta() | Notice() | Outcome()), _):
-                yield event
-            case message, _:
-                yield self._record(message)
-
-    def _check_reply(self, effect: Asked) -> None:
-        """Raise an error if there was no reply: else the model would be asked again for ever."""
-        if isinstance(effect, Request) and not isinstance(self.messages[-1], Assistant):
+    def _ask_model(self, step: CallModel) -> Work:
+        if step.say:
+            yield self._record(step.say)
+        ignored = self.turn.history.ignored
+        reply = yield self._request(step.tool_choice)
+        if not isinstance(reply, Assistant):  # else the model would be asked again for ever
             raise RuntimeError("the model gave no Assistant")
+        reply = self._record(received(reply, step.tool_choice, self.turn))
+        yield reply
+        for notice in notices(reply, ignored):
+            yield Notice(notice)
 
-    def _bind_yes(self, verdict: Verdict, call: ToolCall) -> Verdict:
-        """A yes is for the arguments in the question, even if a policy had changed them."""
-        if verdict.decision != "yes" or verdict.arguments is not None:
-            return verdict
-        unless_bound = self.turn.as_decided(self.turn.pending[0])
-        if call.arguments == unless_bound.arguments or isinstance(call.arguments, str):
-            return verdict
-        return replace(verdict, arguments=call.arguments)
+    def _request(self, choice: ToolChoice) -> Request:
+        """The question to the model. With the choice Force("think"), it has to think."""
+        settings = self._settings
+        is_closing = choice == "none"
+        shown = self.turn.history.recent(settings.keep_turns)
+        tokens, seconds = settings.limits.of_reply(self.turn, is_closing=is_closing)
+        deadline = None
+        if seconds < inf:
+            deadline = time.monotonic() + seconds
+        output_schema = None
+        if settings.answer and is_closing:
+            output_schema = settings.answer.schema
+        return Request(
+            shown,
+            settings.shown,
+            tool_choice=choice,
+            system=settings.instructions,
+            output_schema=output_schema,
+            deadline=deadline,
+            max_output_tokens=tokens,
+            left_out=tuple(self.turn.history.spoken[: -len(shown)]),
+        )
 
-    def _end(self, done: Done) -> Iterator[Event]:
-        """The outcome of the run."""
-        if len(self.messages) == self._messages_before and self.turn.ended:
+    def _acknowledged(self, call: ToolCall, think: Tool) -> ToolResult:
+        """The kit's own answer to a think call. No code runs."""
+        cap = self._settings.limits.thoughts
+        text = acknowledge(call, think, in_a_row=self.turn.thoughts_in_a_row, cap=cap)
+        return ToolResult(call.id, call.name, text)
+
+    def _run_tool(self, call: ToolCall) -> Work:
+        """Run a call: as a person decided, or else as the policies left it."""
+        decided = self.turn.as_decided(call)
+        changed_by = self._who_changed(call)
+        if changed_by:
+            json_text(decided.arguments)  # raises now, before anything is done
+        tool = self._settings.tools.get(call.name)
+        must_not_be_lost = tool is not None and tool.records_start
+        key = ""
+        if tool and must_not_be_lost:
+            key = self._key(tool)
+            yield self._record(Started(call.id, call.name, key))
+            yield Flush()
+        result = yield Perform(decided, key)
+        if changed_by:
+            result = _with_change(result, decided, changed_by)
+        yield self._record(result)
+        if must_not_be_lost:
+            yield Flush()
+
+    def _who_changed(self, call: ToolCall) -> str:
+        """Who changed the arguments that the model wrote; empty if nobody did."""
+        verdict = self.turn.verdict
+        if verdict and verdict.edited:
+            return "A person"
+        if self.turn.as_decided(call).arguments != bare(self.turn.pending[0]).arguments:
+            return "A policy"
+        return ""
+
+    def _key(self, tool: Tool) -> str:
+        """The idempotency key. A call that is tried again keeps its key."""
+        if not tool.takes_key:
+            return ""
+        doubt = self.turn.doubt(self.turn.pending[0])
+        if doubt and doubt.key:
+            return doubt.key
+        return self._performer.mint_key()
+
+    def _refuse(self, step: Refuse) -> Work:
+        content = f"error: {step.reason}"
+        in_doubt = self.turn.started is not None
+        if in_doubt:
+            content = f"{content} {STARTED_BEFORE}"
+        result = ToolResult(
+            step.call.id,
+            step.call.name,
+            content,
+            is_error=True,
+            refused=step.code,
+            in_doubt=in_doubt,
+        )
+        yield self._record(result)
+        if step.code == "doubt":
+            yield Notice(f"{step.call.name} was not run again: {DECLARE}")
+
+    def _check(self, names: tuple[str, ...]) -> Work:
+        at_limit = self._settings.limits.reached(self.turn) is not None
+        for name in names:
+            checked = yield RunCheck(name, self.turn, at_limit)
+            yield self._record(checked)
+
+    def _end(self, done: Done) -> Work:
+        """The end of the turn as a message, and the outcome of the run."""
+        turn = self.turn
+        was_over = turn.ended and len(self.messages) == self._messages_before
+        is_pause = done.exit == "needs_human"
+        if not turn.ended and not is_pause:
+            is_said = turn.last_words == done.answer
+            yield self._record(Ended(done.exit, "" if is_said else done.answer))
+        yield Flush()
+        if was_over:
             yield Notice("This run had ended; nothing was done again. It said:")
+        yield self._outcome(done)
+
+    def _outcome(self, done: Done) -> Outcome:
         answer = done.answer
         if self.turn.ended:  # the same answer that a reader of the transcript finds
             answer = self.turn.answer
-        usage = self.turn.usage
         cost = self._settings.limits.cost_of(self.turn)
-        data = self._data(done)
-        yield Outcome(answer, done.exit, tuple(self.messages), usage, data, cost)
+        usage = self.turn.usage
+        return Outcome(answer, done.exit, tuple(self.messages), usage, self._data(done), cost)
 
     def _data(self, done: Done) -> object:
         if self._settings.answer is None or done.exit not in CHECKABLE:
@@ -238,16 +361,34 @@ class Run:
             return None
 
     def _record(self, message: M) -> M:
-        if isinstance(message, Started) and self._settings.tools[message.name].takes_key:
-            doubt = self.turn.doubt(self.turn.pending[0])
-            known = doubt.key if doubt else ""  # a call that is tried again keeps its key
-            message = replace(message, key=known or self._performer.mint_key())
+        """Add a message to the file, to the transcript in memory and to the turn."""
         if message.at is None:
             message = replace(message, at=self._performer.now())
         if self._file is not None:
             self._file.append(message)
         self.messages.append(message)
+        self.turn.add(message)
         return message
+
+    def _flush(self) -> None:
+        if self._file is not None:
+            self._file.flush()
+
+    async def _aflush(self) -> None:
+        if self._file is None:
+            return
+        import asyncio
+
+        await asyncio.to_thread(self._file.flush)
+
+
+def _taken(work: Work, event: Event) -> Event:
+    """An event as it is shown. A message is first recorded by `work` (rule 2), and comes back as it
+    was recorded.
+    """
+    if not isinstance(event, MESSAGES):
+        return event
+    return cast(Event, work.send(event))
 
 
 def _with_change(result: ToolResult, call: ToolCall, by: str) -> ToolResult:
@@ -255,54 +396,3 @@ def _with_change(result: ToolResult, call: ToolCall, by: str) -> ToolResult:
     content = f"{result.content}\n({by} changed this call to {signature(call)}.)"
     assert isinstance(call.arguments, dict)
     return replace(result, content=content, arguments=call.arguments)
-
-
-def received(reply: Assistant, choice: ToolChoice, turn: Turn, at: str) -> Assistant:
-    """The reply as it goes into the transcript: its calls have ids, and it says when it came and
-    whether it did what the tool choice asked.
-    """
-    return replace(
-        reply,
-        tool_calls=with_ids(reply.tool_calls, turn),
-        tool_choice=choice,
-        enforced=_enforced(reply, choice),
-        at=reply.at or at,
-    )
-
-
-def _enforced(reply: Assistant, choice: ToolChoice) -> Enforced:
-    """Who made sure of the tool choice (`Assistant.enforced`), judged by the reply."""
-    ignores_form = reply.dialect and reply.stop_reason == "malformed"  # a dialect needs its form
-    tells = reply.is_usable or ignores_form
-    if choice == "auto" or not tells or reply.enforced == "prompt":
-        return reply.enforced
-    if honored(choice, reply):
-        return reply.enforced or "tool_choice"
-    return "ignored"
-
-
-def with_ids(calls: tuple[ToolCall, ...], turn: Turn) -> tuple[ToolCall, ...]:
-    """`calls`, each with an id. If the wire gave none, the id is `call_N`, and N counts the calls
-    of the whole transcript. It is not random, so the ids are the same if a run is streamed or
-    resumed.
-    """
-    taken = {call.id for call in calls}
-    named = []
-    for number, call in enumerate(calls, turn.history.calls):
-        if not call.id:
-            while f"call_{number}" in taken or f"call_{number}" in turn.history.ids:
-                number += 1
-            call = replace(call, id=f"call_{number}")
-            taken.add(call.id)
-        named.append(call)
-    return tuple(named)
-
-
-def _notices(reply: Assistant, ignored: int) -> Iterator[str]:
-    """What a watcher should know about a reply. `ignored`: how many replies before it ignored their
-    tool choice.
-    """
-    if reply.notice:
-        yield reply.notice
-    if reply.is_usable and not honored(reply.tool_choice, reply):
-        yield not_honored(reply.tool_choice, reply, ignored)

@@ -242,6 +242,18 @@ def dumped(value: Any) -> Any:
     return pydantic_core.to_jsonable_python(value, fallback=repr, inf_nan_mode="strings")
 
 
+def misfit(value: Json, schema: Json) -> str:
+    """Why `value` does not fit a ready schema, as text for the model; empty if it fits."""
+    from jsonschema.validators import validator_for  # late: most tools have a signature
+
+    validator = validator_for(schema)(schema)
+    found = []
+    for error in validator.iter_errors(value):
+        place = ".".join(str(part) for part in error.absolute_path) or "arguments"
+        found.append(f"{place}: {shorten(error.message)}")
+    return "; ".join(found)
+
+
 def problems(error: "pydantic.ValidationError") -> str:
     """Why a value was refused, as text for the model that wrote it."""
     items = error.errors(include_url=False, include_context=False)

@@ -27,7 +27,7 @@ import pydantic
 import pydantic_core
 
 from .messages import CARRIED, THINK_NAME, Json, ToolCall, ToolResult
-from .schema import KEY, arguments_model, dumped, named, problems, read_docstring
+from .schema import KEY, arguments_model, dumped, misfit, named, problems, read_docstring
 from .text import json_text, well_formed
 from .waiting import Settled, TookTooLong, asettle, settle
 
@@ -55,8 +55,8 @@ class Tool:
 
     `parameters` is a JSON schema of type object. `function` takes the arguments by keyword and may
     be async. A tool without a function can be shown to a model, but not called. `arguments_model`
-    validates the arguments before the call. A tool that was made from a ready schema has none: its
-    function gets the arguments as the model sent them, with the defaults of the schema.
+    validates the arguments before the call. A tool that was made from a ready schema has none: the
+    schema validates them, and its function gets them as the model sent them.
 
     - `think_first`: it runs only behind a thought (`policies/gate.py`).
     - `carries`: the model sees it with a parameter for the thought (`Agent(carry=True)`).
@@ -185,35 +185,28 @@ def index(tools: Iterable[Tool]) -> dict[str, Tool]:
 
 
 def call(
-    tools: Mapping[str, Tool],
-    asked: ToolCall,
-    *,
-    key: str = "",
-    max_chars: float = inf,
-) -> ToolResult:
+    tools: Mapping[str, Tool], asked: ToolCall, *, key: str = "", max_chars: float = inf
+) -> tuple[ToolResult, BaseException | None]:
     """Perform one call. It waits for an async function to end. `key` is the idempotency key, for a
-    tool that takes one. A result of more than `max_chars` characters is cut.
+    tool that takes one. A result of more than `max_chars` characters is cut. Beside the result:
+    what the function raised, if that is a mistake of its author and none of the model.
     """
     try:
         function = _bound(tools, asked, key)
     except ModelMistake as mistake:
-        return _invalid(asked, mistake)
+        return _invalid(asked, mistake), None
     tool = tools[asked.name]
     return _result(tool, asked, settle(function, tool.timeout), max_chars)
 
 
 async def acall(
-    tools: Mapping[str, Tool],
-    asked: ToolCall,
-    *,
-    key: str = "",
-    max_chars: float = inf,
-) -> ToolResult:
+    tools: Mapping[str, Tool], asked: ToolCall, *, key: str = "", max_chars: float = inf
+) -> tuple[ToolResult, BaseException | None]:
     """`call` without blocking: a sync function runs in a thread, an async one on the loop."""
     try:
         function = _bound(tools, asked, key)
     except ModelMistake as mistake:
-        return _invalid(asked, mistake)
+        return _invalid(asked, mistake), None
     tool = tools[asked.name]
     return _result(tool, asked, await asettle(function, tool.timeout), max_chars)
 
@@ -240,16 +233,28 @@ def validated(tools: Mapping[str, Tool], request: ToolCall) -> Json:
 
     arguments = deepcopy(request.arguments)
     arguments.pop(CARRIED, None)  # it is for the kit
-    if tool.arguments_model is None:
-        return arguments
     try:
-        return named(tool.arguments_model.model_validate(arguments))
+        if tool.arguments_model is not None:
+            return named(tool.arguments_model.model_validate(arguments))
+        problem = misfit(arguments, tool.parameters) or _unbound(tool, arguments)
     except pydantic.ValidationError as error:
         problem = problems(error)
     except Exception as error:  # from a validator in the tool's own types
         problem = f"{type(error).__name__}: {error}"
+    if not problem:
+        return arguments
     text = f"bad arguments for {tool.name}: {problem}. Correct them and call again."
     raise ModelMistake(text)
+
+
+def _unbound(tool: Tool, arguments: Json) -> str:
+    """Why the function of a ready schema cannot be called with these arguments; empty if it can."""
+    filled_in = {KEY: ""} if tool.takes_key else {}
+    try:
+        inspect.signature(tool.get_function()).bind(**arguments, **filled_in)
+    except TypeError as error:
+        return str(error)
+    return ""
 
 
 def _bound(tools: Mapping[str, Tool], request: ToolCall, key: str) -> Callable[[], Any]:
@@ -266,15 +271,20 @@ def _invalid(request: ToolCall, mistake: ModelMistake) -> ToolResult:
     return ToolResult(request.id, request.name, content, is_error=True, refused="invalid")
 
 
-def _result(tool: Tool, request: ToolCall, settled: Settled, max_chars: float) -> ToolResult:
+def _result(
+    tool: Tool, request: ToolCall, settled: Settled, max_chars: float
+) -> tuple[ToolResult, BaseException | None]:
     value, error = settled
     if error is None:
-        return ToolResult(request.id, request.name, _cut(_as_text(value), max_chars))
+        return ToolResult(request.id, request.name, _cut(_as_text(value), max_chars)), None
     in_doubt = tool.records_start and not isinstance(error, NothingDone)
     content = _cut(f"error: {_problem(error)}", max_chars)
     if in_doubt:
         content = f"{content}\n{MAY_HAVE_HAPPENED}"
-    return ToolResult(request.id, request.name, content, is_error=True, in_doubt=in_doubt)
+    result = ToolResult(request.id, request.name, content, is_error=True, in_doubt=in_doubt)
+    if isinstance(error, (NothingDone, TookTooLong)):  # a message, and a slow world
+        return result, None
+    return result, error
 
 
 def _problem(error: BaseException) -> str:

@@ -126,7 +126,10 @@ def test_a_retry_of_a_call_that_did_not_return_is_a_repeat():
 
     replies = [call("pay", cents=1), call("pay", cents=1), call("book", cents=1)]
     agent = Agent(
-        ScriptedModel([*replies, call("book", cents=1), "No."]), [pay, book], force="never"
+        ScriptedModel([*replies, call("book", cents=1), "No."]),
+        [pay, book],
+        force="never",
+        patience=9,
     )
     made, forms = in_each_form(agent.run("Pay").transcript)
     first, second = events(made, "pay")
@@ -149,7 +152,7 @@ def test_a_denial_an_edit_and_a_refusal_are_shown_with_who_and_why():
         Assistant(tool_calls=tuple(replace(pay, id=id) for id in "abcd")),
         Verdict("no", "a", "not today", "Ada"),
         ToolResult("a", "pay", "error: no", True, "person"),
-        Verdict("yes", "b", "", "Bob", {"cents": 2}),
+        Verdict("yes", "b", "", "Bob", {"cents": 2}, edited=True),
         Started("b", "pay"),
         ToolResult("b", "pay", "ok", arguments={"cents": 2}),
         ToolResult("c", "pay", "error: think", True, "gate"),

@@ -50,7 +50,7 @@ def test_how_many_actions_stand_behind_a_thought(actions, text):
     [
         (Verdict("yes"), "approved"),
         (Verdict("no", reason="too much", by="Ada"), "denied by Ada: too much"),
-        (Verdict("yes", arguments={}), "approved with other arguments"),
+        (Verdict("yes", arguments={}, edited=True), "approved with other arguments"),
         (Verdict("quit", by="Bob"), "stopped by Bob"),
     ],
 )

@@ -1,5 +1,6 @@
 """A conversation with any agent: what is remembered, what is explained, how it is left."""
 
+import inspect
 import io
 
 import pytest
@@ -90,6 +91,20 @@ def test_a_turn_that_ended_in_an_error_is_remembered(stdin):
         talk.talk()
     requests = [m.text for m in talk.transcript if getattr(m, "kind", "") == "person"]
     assert requests == ["one", "two"]
+
+
+def test_a_mistake_in_a_check_has_a_line_and_the_prompt_stays(stdin, capsys):
+    """What it raises goes to the developer, and the traceback stays off the screen."""
+
+    def broken(turn):
+        raise KeyError("pirce")
+
+    stdin("refund it", "/quit")
+    chat(Agent(ScriptedModel(["Done."]), done_when=[broken]))
+    shown = capsys.readouterr()
+    line = inspect.getsourcelines(broken)[1] + 1
+    assert f"KeyError: 'pirce' ({__file__}, line {line})" in " ".join(shown.out.split())
+    assert "Traceback" not in shown.out + shown.err
 
 
 def test_a_watched_run_without_a_server_ends_the_program_with_one_line():

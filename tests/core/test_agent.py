@@ -13,7 +13,7 @@ from think_agent import THINK, THINK_MINIMAL, Agent, Outcome, ScriptedModel, Too
 from think_agent.errors import ModelError
 from think_agent.loop import NUDGE, AskHuman, CallTool, Done, Refuse
 from think_agent.messages import Assistant, Ended, Force, Started, ToolCall, ToolResult, Usage, User
-from think_agent.running import with_ids
+from think_agent.received import with_ids
 from think_agent.streaming import Delta, Notice
 from think_agent.testing import call, think
 from think_agent.think import RECORDED

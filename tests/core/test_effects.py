@@ -6,13 +6,11 @@ import os
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
 
-from tests.support.turns import transcripts
-from think_agent import Agent, Request, ScriptedModel, Turn, tool
-from think_agent.effects import Flush, Perform, effects
+from think_agent import Agent, Request, ScriptedModel, tool
 from think_agent.loop import AskHuman, CallModel, CallTool, Done, Refuse
-from think_agent.messages import Assistant, Ended, Started, ToolCall, ToolResult, User
+from think_agent.messages import Assistant, Ended, Started, ToolCall, ToolResult, User, Verdict
+from think_agent.running import Flush, Perform, Run, RunCheck
 from think_agent.testing import call, think
 
 ASK = User("Refund both.")
@@ -58,43 +56,46 @@ def started(messages) -> list[str]:
     return [message.key for message in messages if isinstance(message, Started)]
 
 
-@settings(max_examples=60, deadline=None)
-@given(transcripts)
-def test_effects_are_pure_for_every_transcript(messages):
-    agent, turn = Desk().agent(), Turn.of([ASK, *messages])
-    step = agent.next_step(turn)
-    assert step == agent.next_step([ASK, *messages])
-    assert repr(effects(agent.settings, step, turn)) == repr(effects(agent.settings, step, turn))
-    assert turn == Turn.of([ASK, *messages])
+def asked(agent, step, *messages, came=None) -> list:
+    """What a run yields for a step, without times; it is sent `came` for what it asks."""
+    work = Run(agent, [ASK, *messages], text=None).do(step)
+    found, send = [], None
+    while True:
+        try:
+            item = work.send(send)
+        except StopIteration:
+            return found
+        send = came if isinstance(item, (Request, Perform, AskHuman, RunCheck)) else None
+        found.append(item)
 
 
-def test_each_kind_of_step_has_its_effects():
-    agent, turn = Desk().agent(), Turn.of([ASK, BOTH])
-
-    def asked(step, *calls):
-        where = Turn.of([ASK, Assistant(tool_calls=calls)]) if calls else turn
-        return effects(agent.settings, step, where)
-
-    assert asked(CallTool(ONE), ONE) == [Started("1", "pay"), Flush(), Perform(ONE), Flush()]
-    for harmless in (LOOK, call("fly")):
-        assert asked(CallTool(harmless), harmless) == [Perform(harmless)]
-    assert [type(effect) for effect in asked(CallTool(THINK), THINK)] == [ToolResult]
-    [refused] = asked(Refuse(ONE, "gate", "not run."), ONE)
+def test_each_kind_of_step_is_done_in_order():
+    agent = Desk().agent()
+    paid = ToolResult("1", "pay", "paid")
+    one = Assistant(tool_calls=(ONE,))
+    started, *rest = asked(agent, CallTool(ONE), one, came=paid)
+    assert started == Started("1", "pay")
+    assert rest == [Flush(), Perform(ONE, started.key), paid, Flush()]
+    for harmless in (replace(LOOK, id="1"), call("fly")):
+        reply = Assistant(tool_calls=(harmless,))
+        assert asked(agent, CallTool(harmless), reply, came=paid) == [Perform(harmless), paid]
+    assert [type(item) for item in asked(agent, CallTool(THINK), BOTH)] == [ToolResult]
+    [refused] = asked(agent, Refuse(ONE, "gate", "not run."), one)
     assert (refused.refused, refused.content) == ("gate", "error: not run.")
     say = User("No more.", kind="limit")
-    shown = (ASK, BOTH)
-    assert asked(CallModel("none", say=say)) == [
-        say,
-        Request((*shown, say), agent.settings.shown, tool_choice="none", max_output_tokens=1_000),
-    ]
-    assert asked(AskHuman("Go on?")) == [AskHuman("Go on?")]
-    assert asked(Done("silence")) == [Ended("silence"), Flush(), Done("silence")]
-    assert asked(Done("gave_up", "No.")) == [
-        Ended("gave_up", "No."),
-        Flush(),
-        Done("gave_up", "No."),
-    ]
-    assert asked(Done("needs_human")) == [Flush(), Done("needs_human")]  # a pause
+    said, request, *_ = asked(agent, CallModel("none", say=say), BOTH, came=Assistant("Bye."))
+    assert (said, request.messages) == (say, (ASK, BOTH, say))
+    assert (request.tool_choice, request.max_output_tokens) == ("none", 1_000)
+    yes = Verdict("yes")
+    assert asked(agent, AskHuman("Go on?"), came=yes) == [AskHuman("Go on?"), yes]
+    for done, ended in [
+        (Done("silence"), [Ended("silence")]),
+        (Done("gave_up", "No."), [Ended("gave_up", "No.")]),
+        (Done("needs_human"), []),  # a pause
+    ]:
+        *before, outcome = asked(agent, done)
+        assert before == [*ended, Flush()]
+        assert outcome.exit == done.exit
 
 
 def test_a_policy_can_change_arguments_but_not_which_call_is_answered():
@@ -103,18 +104,21 @@ def test_a_policy_can_change_arguments_but_not_which_call_is_answered():
         return CallTool(changed) if isinstance(step, CallTool) else step
 
     agent = agent_with(another)
-    turn = Turn.of([ASK, Assistant(tool_calls=(ONE,))])
-    started, _, perform, _ = effects(agent.settings, agent.next_step(turn), turn)
+    messages = [Assistant(tool_calls=(ONE,))]
+    step = agent.next_step([ASK, *messages])
+    paid = ToolResult("1", "pay", "paid")
+    started, _, perform, result, _ = asked(agent, step, *messages, came=paid)
     assert started.call_id == perform.call.id == "1"
-    assert (perform.call.arguments, perform.changed_by) == ({"order": 7}, "A policy")
+    assert perform.call.arguments == result.arguments == {"order": 7}
+    assert "(A policy changed this call" in result.content
 
 
 def test_a_policy_cannot_change_which_thought_is_answered():
     def another(step, turn):
         return CallTool(replace(step.call, id="another"))
 
-    agent, turn = agent_with(another), Turn.of([ASK, BOTH])
-    [recorded] = effects(agent.settings, agent.next_step(turn), turn)
+    agent = agent_with(another)
+    [recorded] = asked(agent, agent.next_step([ASK, BOTH]), BOTH)
     assert recorded.call_id == "t"
 
 

@@ -18,7 +18,7 @@ from think_agent.transcript import Transcript
 @pytest.mark.parametrize("force", ["first", "always"])
 def test_a_step_costs_the_same_at_20_and_at_1000_messages(force):
     """Planned, carried out and recorded, with all limits set and guarded tools."""
-    events = busy_agent(force=force)._events("Pay them all.", None, False)
+    events = busy_agent(force=force)._opened("Pay them all.", None, False).events()
     messages = len(replied(events, 6))
     assert 15 <= messages <= 30
     with counted() as early:
@@ -45,7 +45,8 @@ def test_planning_costs_the_same_in_the_first_and_in_the_hundredth_turn():
 
 
 def test_reading_a_transcript_is_linear():
-    events = (e for e in busy_agent()._events("Pay.", None, False) if isinstance(e, MESSAGES))
+    events = busy_agent()._opened("Pay.", None, False).events()
+    events = (event for event in events if isinstance(event, MESSAGES))
     messages = list(islice(events, 1000))
     assert grows_evenly(lambda size: Turn.of(messages[:size]), 100, 1000)
 
@@ -72,7 +73,7 @@ def test_opening_a_file_is_linear_and_a_run_in_a_long_file_costs_no_more(tmp_pat
         ):
             assert len(Turn.of(file).history.spoken) == 5 * turns
         opened[turns] = found.total()
-        events = agent._events("And ORD-003?", path, False)
+        events = agent.stream("And ORD-003?", transcript=path)
         next(events)  # opened and read
         with counted() as found:
             assert isinstance([*events][-1], Outcome)

@@ -30,7 +30,7 @@ EXCEPTIONS = {  # single files that may import more
     ("evaluation/report.py", "audit"),  # how it writes a number of things
 }
 LIBRARIES = {  # besides the standard library
-    "root": {"pydantic", "pydantic_core", "typing_extensions"},
+    "root": {"pydantic", "pydantic_core", "typing_extensions", "jsonschema"},
     "policies": {"pydantic", "pydantic_core"},
     "wire": {"pydantic", "pydantic_core", "jiter"},  # no SDK and no client
     "dialects": {"pydantic", "pydantic_core", "jiter"},

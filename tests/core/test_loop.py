@@ -9,12 +9,14 @@ from hypothesis import given, settings
 
 from tests.support.strategies import transcripts
 from think_agent import Turn
-from think_agent.loop import NUDGE, CallModel, CallTool, Done, Refuse, next_step, plan, run
+from think_agent.loop import NUDGE, CallModel, CallTool, Done, Refuse, next_step, plan
 from think_agent.messages import Assistant, ToolCall, ToolResult, User, Verdict
 
 ASK = User("Refund ORD-001")
 LIMIT = User("No more.", kind="limit")
 BUDGET = User("No more.", kind="budget")
+POLICY = User("Look again.", kind="policy")
+ANSWER = User("Now as JSON.", kind="answer")
 LOOK = ToolCall("1", "look")
 PAY = ToolCall("2", "pay")
 GO_ON = ToolCall("3", "think", {"thought": "", "should_continue": "true"})
@@ -33,7 +35,13 @@ def done(*calls):
     return [ToolResult(call.id, call.name, "ok") for call in calls]
 
 
+def closing(text="", *calls, stop="end_turn"):
+    """A reply that was asked with "none"."""
+    return Assistant(text, tool_calls=calls, stop_reason=stop, tool_choice="none")
+
+
 LEFT = [ASK, says(LEAVE), *done(LEAVE)]  # signaled; only the final reply is to come
+MUTE = closing()
 
 TABLE = {
     # Rule 1: no reply yet since the person's message
@@ -81,16 +89,38 @@ TABLE = {
     "one nudge a turn": ([ASK, SILENT, NUDGE, says(LOOK), *done(LOOK), SILENT], Done("empty")),
     "one a turn, not two": ([ASK, SILENT, NUDGE, SILENT, ASK, SILENT], CallModel(say=NUDGE)),
     # Rule 6: the last reply, its stray calls and its text
-    "final": ([*LEFT, Assistant("Hello.")], Done("signal", "Hello.")),
-    "stray calls with text": ([*LEFT, says(PAY, text="Hello.")], Done("signal", "Hello.")),
-    "stray calls without text": ([*LEFT, says(PAY)], CallModel("none", say=NUDGE)),
-    "stray thought": ([*LEFT, says(GO_ON)], CallModel("none", say=NUDGE)),
-    "final, empty": ([*LEFT, SILENT], CallModel("none", say=NUDGE)),
-    "final, nudged": ([*LEFT, SILENT, NUDGE], CallModel("none")),
-    "final, stray, nudged": ([*LEFT, says(PAY), NUDGE], CallModel("none")),
-    "final, nudged, stray": ([*LEFT, SILENT, NUDGE, says(PAY)], Done("empty")),
-    "final, nudged, stray twice": ([*LEFT, says(PAY), NUDGE, says(PAY, LEAVE)], Done("empty")),
-    "final, nudged, answers": ([*LEFT, SILENT, NUDGE, Assistant("Hi.")], Done("signal", "Hi.")),
+    "final": ([*LEFT, closing("Hello.")], Done("signal", "Hello.")),
+    "stray calls with text": ([*LEFT, closing("Hello.", PAY)], Done("signal", "Hello.")),
+    "stray calls without text": ([*LEFT, closing("", PAY)], CallModel("none", say=NUDGE)),
+    "stray thought": ([*LEFT, closing("", GO_ON)], CallModel("none", say=NUDGE)),
+    "final, empty": ([*LEFT, MUTE], CallModel("none", say=NUDGE)),
+    "final, nudged": ([*LEFT, MUTE, NUDGE], CallModel("none")),
+    "final, stray, nudged": ([*LEFT, closing("", PAY), NUDGE], CallModel("none")),
+    "final, nudged, stray": ([*LEFT, MUTE, NUDGE, closing("", PAY)], Done("empty")),
+    "final, nudged, stray twice": (
+        [*LEFT, closing("", PAY), NUDGE, closing("", PAY, LEAVE)],
+        Done("empty"),
+    ),
+    "final, nudged, answers": ([*LEFT, MUTE, NUDGE, closing("Hi.")], Done("signal", "Hi.")),
+    # A closing reply is one that was asked as one; any other is an ordinary one
+    "asked to go on after the signal": ([*LEFT, POLICY], CallModel()),
+    "asked to go on, and acts": ([*LEFT, POLICY, says(PAY)], CallTool(PAY)),
+    "asked to go on, and acted": ([*LEFT, POLICY, says(PAY), *done(PAY)], CallModel()),
+    "asked to go on, and is silent": ([*LEFT, POLICY, Assistant("Hi.")], Done("silence", "Hi.")),
+    "asked to go on after the closing reply": ([*LEFT, closing("Hi."), POLICY], CallModel()),
+    "asked with none by a policy": ([ASK, POLICY, closing("Hi.", PAY)], Done("silence", "Hi.")),
+    "closed after an action": (
+        [ASK, says(LEAVE), *done(LEAVE), POLICY, says(PAY), *done(PAY), POLICY, closing("Hi.")],
+        Done("silence", "Hi."),
+    ),
+    "any question after a closing reply": (
+        [*LEFT, closing("{}"), replace(LIMIT, kind="format")],
+        CallModel("none"),
+    ),
+    "the answer in a form": (
+        [ASK, Assistant("8."), ANSWER],
+        CallModel("none"),
+    ),
     # Rule 6: half a reply is never acted on
     "truncated": ([ASK, says(PAY, text="I w", stop="max_tokens")], Done("truncated", "I w")),
     "paused": ([ASK, says(PAY, stop="pause_turn")], Done("truncated")),
@@ -104,15 +134,12 @@ TABLE = {
     "limit": ([ASK, says(LOOK), *done(LOOK), LIMIT], CallModel("none")),
     "limit at once": ([ASK, LIMIT], CallModel("none")),
     "budget": ([ASK, says(LOOK), *done(LOOK), BUDGET], CallModel("none")),
-    "limit, answers": ([ASK, LIMIT, Assistant("So far.")], Done("limit", "So far.")),
-    "budget, answers": ([ASK, BUDGET, Assistant("So far.")], Done("budget", "So far.")),
-    "limit, stray call": ([ASK, LIMIT, says(PAY, text="So far.")], Done("limit", "So far.")),
-    "limit, stray call, no text": ([ASK, LIMIT, says(PAY)], CallModel("none", say=NUDGE)),
-    "limit, stray call, nudged": ([ASK, LIMIT, says(PAY), NUDGE], CallModel("none")),
-    "limit, nudged, stray call": ([ASK, LIMIT, says(PAY), NUDGE, says(PAY)], Done("empty")),
-    "limit, nudged, answers": ([ASK, LIMIT, SILENT, NUDGE, Assistant("Hm.")], Done("limit", "Hm.")),
-    "nudged, then limit": ([ASK, SILENT, NUDGE, LIMIT, SILENT], Done("empty")),
-    "limit, a new turn": ([ASK, LIMIT, Assistant("So far."), ASK, says(PAY)], CallTool(PAY)),
+    "limit, answers": ([ASK, LIMIT, closing("So far.")], Done("limit", "So far.")),
+    "budget, answers": ([ASK, BUDGET, closing("So far.")], Done("budget", "So far.")),
+    "limit, stray call": ([ASK, LIMIT, closing("So far.", PAY)], Done("limit", "So far.")),
+    "limit, stray call, no text": ([ASK, LIMIT, closing("", PAY)], CallModel("none", say=NUDGE)),
+    "nudged, then limit": ([ASK, SILENT, NUDGE, LIMIT, MUTE], Done("empty")),
+    "limit, a new turn": ([ASK, LIMIT, closing("So far."), ASK, says(PAY)], CallTool(PAY)),
 }
 
 
@@ -145,10 +172,3 @@ def test_policies_are_called_in_order_with_the_turn():
 
     assert plan([ASK, says(PAY)], [note, lambda step, turn: refused, note]) == refused
     assert seen == [(CallTool(PAY), PAY), (refused, PAY)]
-
-
-def test_a_turn_that_is_over_performs_only_its_end():
-    turn, done = Turn.of([ASK, Assistant("Hi.")]), []
-    steps = lambda step, turn: [step]  # noqa: E731
-    assert not [*run(turn, next_step, steps, lambda e: done.append(e) or ())]
-    assert done == [Done("silence", "Hi.")]

@@ -18,9 +18,8 @@ from pydantic import Field
 
 from tests.support.agents import NOTHING
 from tests.support.turns import transcripts
-from think_agent import Agent, Delta, Model, ScriptedModel, Turn, tool
+from think_agent import Agent, Delta, Model, ScriptedModel, tool
 from think_agent.audit import explain
-from think_agent.effects import effects
 from think_agent.loop import CallModel, CallTool, Done, Refuse, plan
 from think_agent.messages import (
     Assistant,
@@ -31,6 +30,7 @@ from think_agent.messages import (
     User,
     Verdict,
 )
+from think_agent.running import Run
 from think_agent.testing import call, scripted, think
 
 ASK = User("Refund it.")
@@ -53,8 +53,10 @@ def agent(*replies, **more) -> Agent:
 
 
 def bound(agent: Agent, step: CallModel, *messages) -> int | None:
-    [request] = effects(agent.settings, step, Turn.of(messages))
-    return request.max_output_tokens
+    run = Run(agent, list(messages), text=None)
+    if step.say:
+        run._record(step.say)
+    return run._request(step.tool_choice).max_output_tokens
 
 
 LEAVES = think("Done.", should_continue=False)

@@ -17,8 +17,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from tests.support.agents import of_kind, results
 from tests.support.strategies import json_values
-from think_agent import Tool, ToolCall, ToolResult, tool
+from think_agent import Agent, ScriptedModel, Started, Tool, ToolCall, ToolResult, tool
 from think_agent.tools import (
     MAY_HAVE_HAPPENED,
     NothingDone,
@@ -56,12 +57,12 @@ T = TypeVar("T")
 
 
 def ask(made: Tool, /, **arguments) -> ToolResult:
-    return call({made.name: made}, ToolCall("c1", made.name, arguments))
+    return call({made.name: made}, ToolCall("c1", made.name, arguments))[0]
 
 
 def ask_async(made: Tool, /, **arguments) -> ToolResult:
     request = ToolCall("c1", made.name, arguments)
-    return asyncio.run(asyncio.wait_for(acall({made.name: made}, request), 60))
+    return asyncio.run(asyncio.wait_for(acall({made.name: made}, request), 60))[0]
 
 
 def taking(kind, **default) -> Tool:
@@ -148,7 +149,7 @@ def test_missing_and_unknown_fields_are_named_together():
 
 @pytest.mark.parametrize("arguments", ["", "{", "[1]", "value=1"])
 def test_arguments_that_are_no_object_are_an_error(arguments):
-    result = call({"echo": taking(int)}, ToolCall("c1", "echo", arguments))
+    result, _ = call({"echo": taking(int)}, ToolCall("c1", "echo", arguments))
     assert result.is_error
     assert result.content.startswith("error: the arguments of echo are not a JSON object")
 
@@ -157,8 +158,8 @@ def test_an_unknown_tool_is_answered_with_the_list_of_tools():
     tools = {"look": taking(int), "pay": taking(int)}
     content = "error: there is no tool 'refund'. Tools: look, pay."
     expected = ToolResult("c1", "refund", content, is_error=True, refused="invalid")
-    assert call(tools, ToolCall("c1", "refund", {})) == expected
-    assert "Tools: none." in call({}, ToolCall("c1", "refund", {})).content
+    assert call(tools, ToolCall("c1", "refund", {})) == (expected, None)
+    assert "Tools: none." in call({}, ToolCall("c1", "refund", {}))[0].content
 
 
 # Schemas
@@ -260,8 +261,30 @@ def test_a_ready_schema_may_be_given():
     seen = {}
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
     made = Tool(name="mcp", description="", parameters=schema, function=lambda **k: seen.update(k))
-    assert ask(made, n="1").content == "null"
-    assert seen == {"n": "1"}  # as the model sent it: there are no types to validate with
+    assert ask(made, n=1).content == "null"
+    assert seen == {"n": 1}
+
+
+READY = {"type": "object", "properties": {"cents": {"type": "integer"}}, "required": ["cents"]}
+WRONG = {  # arguments: what the model reads
+    "another type": ({"cents": "8900"}, "cents: '8900' is not of type 'integer'"),
+    "missing": ({}, "arguments: 'cents' is a required property"),
+    "no parameter of the function": ({"cents": 1, "note": "x"}, "'note'"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "told"), WRONG.values(), ids=WRONG)
+def test_a_call_that_does_not_fit_a_ready_schema_is_never_started(arguments, told):
+    """It is the mistake of the model, and nothing may have happened."""
+    paid = []
+    made = Tool(name="pay", description="", parameters=READY, function=lambda cents: paid.append(1))
+    script = [ToolCall("1", "pay", arguments), "Done."]
+    outcome = Agent(ScriptedModel(script), [made], force="never").run("Pay.")
+    [result] = results(outcome)
+    assert (result.refused, result.in_doubt) == ("invalid", False)
+    assert told in result.content
+    assert not of_kind(outcome.transcript, Started)
+    assert not paid
 
 
 # What cannot be described is refused at declaration
@@ -677,8 +700,9 @@ def test_a_person_is_shown_what_the_function_gets_however_its_type_is_dumped(kin
     tools = {"pay": tool(pay, description="Pay.")}
     request = ToolCall("1", "pay", {"order": given, "orders": [given]})
     shown = as_received(tools, request)
-    assert not call(tools, request).is_error
-    assert not call(tools, replace(request, arguments=shown)).is_error  # sent back as it was shown
+    sent_back = replace(request, arguments=shown)
+    assert not call(tools, request)[0].is_error
+    assert not call(tools, sent_back)[0].is_error
     expected = given.get("amount", 1000)
     assert shown == {"order": {"amount": expected}, "orders": [{"amount": expected}]}
     assert received == [(expected, [expected])] * 2

@@ -118,20 +118,6 @@ def test_edits_that_never_fit_end_in_a_refusal():
     assert (result.refused, "bad arguments for pay" in result.content) == ("person", True)
 
 
-def test_a_dict_that_is_used_for_every_answer_changes_no_record():
-    edit, desk = {}, Desk(pay_call(1), pay_call(2))
-
-    def approve(asked):
-        edit["cents"] = asked.call.arguments["cents"] + 1
-        return Verdict("yes", arguments=edit)
-
-    outcome = desk.agent(approve=approve).run("Pay")
-    changed = [{"cents": 2}, {"cents": 3}]
-    assert desk.paid == [2, 3]
-    assert [m.arguments for m in outcome.transcript if isinstance(m, Verdict)] == changed
-    assert [action.call.arguments for action in outcome.actions] == changed
-
-
 def pays(cents):
     """A policy of the user: this is paid instead of more than 10."""
 
@@ -432,23 +418,6 @@ def test_secrets_and_excluded_fields_are_asked_about_as_they_are():
 
     paused = Desk(pay_call({"code": "4711"}), kind=Card).agent().run("Pay")
     assert paused.answer == 'Run pay(cents={"code": "4711", "limit": 100})?'
-
-
-def test_changing_the_question_does_not_change_the_recorded_call():
-    def halve(question):
-        changed = question.call.arguments
-        changed["order"]["cents"] = 1
-        return Verdict("yes", arguments=changed)
-
-    @tool(needs_approval=True)
-    def pay(order: dict[str, int]) -> str:
-        """Pay."""
-        return f"paid {order}"
-
-    asking = agent(call("pay", order={"cents": 5_000}), "Done.", tools=[pay], approve=halve)
-    outcome = asking.run("Pay.")
-    assert outcome.turn.replies[0].tool_calls[0].arguments == {"order": {"cents": 5_000}}
-    assert "A person changed this call" in outcome.actions[0].result.content
 
 
 def test_a_set_is_shown_in_the_same_order_in_every_process():

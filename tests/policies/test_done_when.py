@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.agents import agent
+from tests.support.agents import agent, of_kind
 from tests.support.desk import said
 from tests.support.providers import WAYS
 from think_agent import Agent, Checked, Ended, ScriptedModel, Turn, User, tool
@@ -136,21 +136,37 @@ def gives_a_number(turn):
     return 3
 
 
-@pytest.mark.parametrize(
-    ("check", "seconds", "missing"),
-    [
-        (raises, 60, "the check raises raised KeyError: 'no such table'"),
-        (hangs, 0.05, "the check hangs gave no result in time"),
-        (hangs_too, 0.05, "the check hangs_too gave no result in time"),
-        (gives_a_number, 60, "the check gives_a_number gave a int"),
-    ],
-)
+BROKEN = [
+    (raises, 60, KeyError, "no such table"),
+    (hangs, 0.05, TimeoutError, "the check hangs took longer than 0.05 seconds"),
+    (hangs_too, 0.05, TimeoutError, "the check hangs_too took longer than 0.05 seconds"),
+    (gives_a_number, 60, TypeError, "the check gives_a_number gave 3"),
+]
+
+
+@pytest.mark.parametrize(("check", "seconds", "error", "told"), BROKEN)
 @pytest.mark.parametrize("way", WAYS[:2])
-def test_a_check_that_fails_counts_as_missing(check, seconds, missing, way):
-    checking = Books().agent(LEAVE, LEAVE, "So.", done_when=[check], check_timeout=seconds)
-    outcome = way(checking, "Go.", ())
-    assert outcome.exit == "unmet"
-    assert outcome.checks[0].missing.startswith(missing)
+def test_a_check_that_fails_has_found_nothing_and_raises(check, seconds, error, told, way):
+    """It is no finding about the work, and the model cannot help it."""
+    checking = Books().agent(LEAVE, "So.", done_when=[check], check_timeout=seconds)
+    with pytest.raises(error, match=told) as raised:
+        way(checking, "Go.", ())
+    transcript = raised.value.transcript
+    assert not of_kind(transcript, Checked)
+    assert not [m for m in transcript if isinstance(m, User) and m.kind == "check"]
+    mended = Books().agent(LEAVE, "So.").resume(transcript)
+    assert (mended.exit, mended.answer) == ("signal", "So.")
+
+
+@pytest.mark.parametrize(("check", "seconds", "error", "told"), BROKEN)
+def test_at_a_limit_a_check_that_fails_counts_as_missing_so_the_run_ends(
+    check, seconds, error, told
+):
+    checking = Books().agent(DO, "So.", done_when=[check], check_timeout=seconds, max_model_calls=2)
+    outcome = checking.run("Go.")
+    assert outcome.exit == "limit"
+    [checked] = outcome.checks
+    assert checked.missing.startswith(f"could not be checked: {error.__name__}: ")
 
 
 def test_an_async_check_runs_in_every_way():

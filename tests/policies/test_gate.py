@@ -15,6 +15,7 @@ from think_agent import Agent, ScriptedModel, tool
 from think_agent.loop import CallModel, CallTool, Done, Refuse, plan
 from think_agent.messages import Assistant, Force, Started, ToolCall, ToolResult, User
 from think_agent.policies.gate import gate
+from think_agent.policies.patience import patience
 
 GUARDED = {"pay"}
 POLICIES = [gate(GUARDED)]
@@ -151,8 +152,12 @@ def test_a_thought_is_forced_after_a_refusal(replies, right):
 
 
 def test_after_three_refused_replies_in_a_row_the_run_gives_up():
-    step = plan(played("pay", "look pay pay", "pay"), POLICIES)
-    assert step == Done("gave_up", "I gave up: I acted first 3 times in a row.")
+    step = plan(played("pay", "pay pay", "pay"), [*POLICIES, patience(3)])
+    assert isinstance(step, Done)
+    assert step.exit == "gave_up"
+    assert "It acted without a thought" in step.answer
+    looked = plan(played("pay", "look pay pay", "pay"), [*POLICIES, patience(3)])
+    assert looked == FORCED  # one of them brought something
 
 
 # The attack.

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tests.support.agents import clock, kit_said, results
 from tests.support.strategies import cyclic, scripts
 from think_agent import Agent, ScriptedModel, Turn, tool
+from think_agent.loop import CallModel, Done
 from think_agent.messages import Assistant, Started, ToolCall, ToolResult, Usage, User, Verdict
 from think_agent.policies import Price
 from think_agent.policies.limits import Limits
@@ -46,11 +47,11 @@ ALONE = [
     ({"max_actions": 1}, "limit", 2, 1),
     ({"max_actions": 3}, "limit", 4, 3),
     ({"max_seconds": 5, "now": clock()}, "limit", 3, 2),
-    ({"max_seconds": 0.5, "now": clock()}, "limit", 2, 1),
+    ({"max_seconds": 0.5, "now": clock()}, "limit", 2, 0),  # the call comes too late
     ({"max_tokens": 1}, "budget", 2, 1),
     ({"max_tokens": 300}, "budget", 4, 3),
     ({"max_tokens": 301}, "budget", 5, 4),
-    ({"max_cost": 0.00156, "prices": PRICES}, "budget", 3, 2),
+    ({"max_cost": 0.0045, "prices": PRICES}, "budget", 3, 2),  # 196 tokens are left
 ]
 
 
@@ -104,6 +105,82 @@ def test_a_model_that_does_not_answer_the_closing_question_ends_at_the_limit(lim
     assert outcome.exit == ("budget" if "max_tokens" in limit else "limit")
     assert outcome.answer == outcome.report
     assert len(outcome.actions) == 2
+
+
+def test_seconds_are_judged_before_each_call_of_a_reply():
+    now = clock(0.1)
+    slow = agent([[call("look", n=n) for n in range(30)], "Enough."], max_seconds=0.3, now=now)
+    outcome = slow.run("go")
+    assert (outcome.exit, len(outcome.actions)) == ("limit", 2)
+    refused = results(outcome)[2:]
+    assert [result.refused for result in refused] == ["limit"] * 28
+
+
+FREE_OUTPUT = {"script": Price(input=3.0, output=0.0)}
+
+
+@pytest.mark.parametrize(
+    ("most", "prices", "bounds"),
+    [
+        (0.01, PRICES, [666, 614, 562]),  # what is left, at 15 millionths a token
+        (0.0029, PRICES, [1000]),  # fewer than 200: the turn closes at once
+        (0.001, FREE_OUTPUT, [None, None, None]),
+    ],
+)
+def test_money_bounds_the_tokens_of_the_next_reply(most, prices, bounds):
+    asked = []
+
+    def reply(request):
+        asked.append(request.max_output_tokens)
+        return busy(request)
+
+    agent(reply, max_cost=most, prices=prices, max_repeats=99).run("go")
+    assert asked[: len(bounds)] == bounds
+
+
+def test_a_model_that_only_thinks_is_asked_for_its_closing_reply():
+    def thinks(request):
+        if request.tool_choice == "none":
+            return Assistant("I only thought.")
+        return Assistant(tool_calls=(think("Hm."),))
+
+    outcome = agent(thinks, max_thoughts_in_a_row=3, max_model_calls=None).run("go")
+    assert (outcome.exit, outcome.answer, outcome.model_calls) == ("limit", "I only thought.", 7)
+    told = [result for result in results(outcome) if "in a row" in result.content]
+    assert len(told) == 4
+    [question] = kit_said(outcome)
+    assert "6 replies in a row that only think" in question.text
+
+
+def insists(choice):
+    """A policy of the user that never lets the run end."""
+
+    def policy(step, turn):
+        if isinstance(step, (CallModel, Done)):
+            return CallModel(choice, say=User("Go on!"))
+        return step
+
+    return policy
+
+
+@pytest.mark.parametrize("choice", ["auto", "none", "required"])
+@pytest.mark.parametrize(
+    "limit",
+    [{"max_model_calls": 5}, {"max_tokens": 300}, {"max_seconds": 9}, {"max_actions": 1}],
+)
+def test_no_policy_goes_on_beyond_a_limit(choice, limit):
+    def reply(request):
+        if choice == "required":
+            return busy(request)
+        return Assistant("Done.", usage=HUNDRED)
+
+    most = {"max_model_calls": 30, **limit}
+    endless = agent(reply, policies=[insists(choice)], max_repeats=99, now=clock(), **most)
+    outcome = endless.run("go")
+    assert outcome.model_calls <= most["max_model_calls"]
+    if "max_actions" not in limit or choice == "required":
+        assert outcome.model_calls <= 6
+    assert outcome.transcript[-1] == outcome.turn.ended
 
 
 def test_calls_beyond_the_limit_are_refused_and_not_run():

@@ -1,6 +1,7 @@
 """Policies are values in, values out: a step and a turn give a step."""
 
 import itertools
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -19,6 +20,7 @@ PAY = ToolCall("1", "pay")
 THOUGHT = ToolCall("2", "think", {"thought": "x", "should_continue": "true"})
 LEAVE = ToolCall("3", "think", {"thought": "x", "should_continue": "false"})
 FORCED = CallModel(Force("think"))
+CLOSING = Assistant(tool_choice="none")
 
 
 def turn(*calls):
@@ -49,7 +51,7 @@ FORCING = {
     "thought, then nudged": ([*THOUGHT_OF, Assistant(), NUDGE], CallModel(), CallModel("required")),
     # never the final call, and never what is not a call
     "signaled": (LEFT, CallModel("none"), CallModel("none")),
-    "signaled, nudged": ([*LEFT, Assistant(), NUDGE], CallModel("none"), CallModel("none")),
+    "signaled, nudged": ([*LEFT, CLOSING, NUDGE], CallModel("none"), CallModel("none")),
     "limit": ([ASK, LIMIT], CallModel("none"), CallModel("none")),
     "calls": ([ASK, turn(PAY)[0]], CallTool(PAY), CallTool(PAY)),
     "done": ([ASK, Assistant("Hi.")], Done("silence", "Hi."), Done("silence", "Hi.")),
@@ -99,11 +101,11 @@ def test_at_a_limit_the_model_is_asked_for_its_last_reply_and_then_the_turn_is_o
     closing = [*ACTED, limited(2, *ACTED).say]
     assert closing[-1].kind == "limit"
     assert limited(2, *closing) == CallModel("none")  # resumed after the words
-    assert limited(2, *closing, Assistant("So far.")) == Done("limit", "So far.")
-    assert limited(2, *closing, Assistant()) == Done("empty")  # no call is left for a nudge
+    assert limited(2, *closing, replace(CLOSING, text="So far.")) == Done("limit", "So far.")
+    assert limited(9, *closing, CLOSING) == Done("limit", "✓ pay()")  # nothing more is asked
     assert limited(1, *ACTED).exit == "limit"  # resumed under a lower limit
     assert limited(2, *LEFT) == CallModel("none")
-    assert limited(2, *LEFT, Assistant()) == Done("empty")
+    assert limited(2, *LEFT, CLOSING) == Done("empty")  # no call is left for a nudge
 
 
 def test_policies_have_no_state():

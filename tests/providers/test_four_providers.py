@@ -47,7 +47,7 @@ from think_agent import (
     User,
 )
 from think_agent.audit import report, words
-from think_agent.running import with_ids
+from think_agent.received import with_ids
 
 MODES: tuple[Mode, ...] = ("honor", "refuse", "ignore")
 DIALECTS = ("native", "json", "react")

@@ -36,7 +36,7 @@ from think_agent import (
     Usage,
     User,
 )
-from think_agent.running import with_ids
+from think_agent.received import with_ids
 from think_agent.wire.incoming import arguments_of
 
 ERRORS: dict[str, dict[str, tuple[type[ModelError], str]]] = {

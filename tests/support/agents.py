@@ -35,6 +35,11 @@ def results(outcome: Outcome | Iterable[Message], name: str = "") -> list[ToolRe
     return [m for m in messages if isinstance(m, ToolResult) and name in ("", m.name)]
 
 
+def of_kind(events: Iterable[object], *kinds: type) -> list[Any]:
+    """The events, or messages, of these types."""
+    return [event for event in events if isinstance(event, kinds)]
+
+
 def clock(seconds: float = 1, day: int = 1) -> Callable[[], str]:
     """A clock that goes on by so many seconds each time it is read."""
     start, ticks = datetime(2026, 3, day, 12, tzinfo=UTC), count()

@@ -145,41 +145,68 @@ def last_reply_at(turn: Sequence[Message]) -> int:
     return max((i for i, m in enumerate(turn) if isinstance(m, Assistant)), default=0)
 
 
-def closed_by(turn: Sequence[Message]) -> str | None:
-    """Why the last reply had to be the last one."""
-    return closings(turn)[last_reply_at(turn)] if replies(turn) else None
+def closes(reply: Assistant | None) -> bool:
+    """Was it asked as a closing reply?"""
+    return reply is not None and reply.tool_choice == "none"
 
 
-def closings(turn: Sequence[Message]) -> list[str | None]:
-    """Before each message, and at the end: why the reply that follows has to be the last one."""
-    done = {item.place: item for item in answered(turn)}
-    found: list[str | None] = [None]
-    closed: str | None = None  # why the last reply had to be the last one
+def signaled(turn: Sequence[Message]) -> bool | None:
+    """What the last thought said, if no action came after it and no call beside it was refused."""
+    done = answered(turn)
+    thoughts = [item for item in done if item.is_thought]
+    if not thoughts:
+        return None
+    last = thoughts[-1]
+    refused = [item.reply_at for item in done if item.result.refused]
+    since = [*refused, *(place - 1 for place in acting_replies(turn))]
+    return None if max(since, default=-1) >= last.reply_at else signal(last.call)
+
+
+def says_done(turn: Sequence[Message], last: Message | None) -> bool:
+    if waiting(turn) or not isinstance(last, ToolResult):
+        return False
+    return signaled(turn) is False
+
+
+def asks_to_close(reply: Assistant | None, last: Message | None) -> bool:
+    if not isinstance(last, User):
+        return False
+    if last.kind in ("limit", "budget", "answer"):
+        return True
+    return closes(reply) and last.kind != "policy"
+
+
+def limit(turn: Sequence[Message]) -> str | None:
+    named = [kind for kind in ("limit", "budget") if any(says(m, kind) for m in turn)]
+    return named[0] if named else None
+
+
+def way_out(turn: Sequence[Message], reply: Assistant | None) -> str:
+    if limit(turn):
+        return str(limit(turn))
+    if closes(reply) and signaled(turn) is False:
+        return "signal"
+    return "silence"
+
+
+def question_of(turn: Sequence[Message]) -> User | None:
+    """The message that the last reply answers."""
+    spoken = (User, Assistant, ToolResult)
+    if not replies(turn):
+        return None
+    before = [m for m in turn[: last_reply_at(turn)] if isinstance(m, spoken)]
+    return before[-1] if before and isinstance(before[-1], User) else None
+
+
+def acting_replies(turn: Sequence[Message]) -> list[int]:
+    """The places of the replies that call a tool, other than closing replies."""
+    places = []
     for place, message in enumerate(turn):
-        reason = found[-1]
-        if isinstance(message, Assistant):
-            closed = reason
-        if says(message, "limit", "budget"):
-            reason = message.kind
-        if says(message, "check"):
-            reason = None
-        if says(message, "answer") and closed is None:
-            reason = "silence"
-        if place in done:
-            reason = "signal" if signals_the_end(turn, done[place]) else None
-        found.append(reason)
-    return found
-
-
-def signals_the_end(turn: Sequence[Message], last: Answered) -> bool:
-    beside = [
-        item
-        for item in answered(turn)
-        if item.reply_at == last.reply_at and item.place <= last.place
-    ]
-    thoughts = [item.call for item in beside if item.is_thought]
-    refused = any(item.result.refused for item in beside)
-    return bool(thoughts) and signal(thoughts[-1]) is False and not refused
+        if not isinstance(message, Assistant) or closes(message):
+            continue
+        if any(call.name != "think" for call in message.tool_calls):
+            places.append(place)
+    return places
 
 
 def notes(turn: Sequence[Message]) -> list[Started | Verdict]:
@@ -194,18 +221,11 @@ def notes(turn: Sequence[Message]) -> list[Started | Verdict]:
 
 
 def decided(turn: Sequence[Message], call: ToolCall) -> tuple[str, str]:
-    """The next call as a value, with the arguments that a person put in: the last ones before it
-    was started, or later ones.
-    """
-    arguments = bare(call)
-    started = False
-    for note in notes(turn):
-        if isinstance(note, Started):
-            started = True
-        elif note.arguments is not None:
-            arguments = note.arguments
-        elif not started:
-            arguments = bare(call)
+    """The next call as a value, with the arguments to which a person said yes last."""
+    verdicts = [note for note in notes(turn) if isinstance(note, Verdict)]
+    arguments = verdicts[-1].arguments if verdicts else None
+    if arguments is None:
+        arguments = bare(call)
     return call.name, json.dumps(arguments, sort_keys=True)
 
 
@@ -320,16 +340,48 @@ def since_last(turn: Sequence[Message], *kinds: type) -> list[Message]:
     return list(takewhile(lambda m: not isinstance(m, kinds), reversed(turn)))[::-1]
 
 
-def failed_in_a_row(turn: Sequence[Message]) -> int:
-    gone_on = [i for i, m in enumerate(turn) if isinstance(m, Verdict) and not m.call_id]
-    since = gone_on[-1] if gone_on else -1
-    return in_a_row(
-        [
-            d.result.is_error or d.refused == "invalid"
-            for d in answered(turn)
-            if (d.ran or d.refused == "invalid") and d.place > since
-        ]
-    )
+def misses(turn: Sequence[Message]) -> int:
+    """How many of the last replies brought nothing, since a person last said to go on."""
+    judged: list[bool] = []
+    places = [place for place, message in enumerate(turn) if isinstance(message, Assistant)]
+    for start, end in pairwise([*places, len(turn)]):
+        goes_on = [place for place in range(start, end) if is_go_on(turn[place])]
+        if goes_on:
+            judged = []
+        brought = brought_something(turn, start, max([start, *goes_on]))
+        if brought is not None:
+            judged.append(not brought)
+    return in_a_row(judged)
+
+
+def is_go_on(message: Message) -> bool:
+    return isinstance(message, Verdict) and not message.call_id
+
+
+def brought_something(turn: Sequence[Message], reply_at: int, since: int) -> bool | None:
+    """Did a reply bring something? Failures count that came after `since`. None: it is left out,
+    because it only thinks, or because a person or a limit refused its calls.
+    """
+    reply = turn[reply_at]
+    assert isinstance(reply, Assistant)
+    judged = judged_calls(turn, reply_at)
+    failed = [item.place for item in judged if item.result.is_error]
+    if len(failed) < len(judged):
+        return True
+    if reply.stop_reason == "malformed":
+        failed.append(reply_at + 1)
+    if failed:
+        return False if max(failed) > since else None
+    return None if reply.tool_calls else True
+
+
+def judged_calls(turn: Sequence[Message], reply_at: int) -> list[Answered]:
+    judged = []
+    for item in answered(turn):
+        is_about_reply = item.reply_at == reply_at and not item.thinks
+        if is_about_reply and item.refused not in ("person", "limit", "failed"):
+            judged.append(item)
+    return judged
 
 
 def checks_since(turn: Sequence[Message]) -> dict[str, Checked]:
@@ -362,14 +414,6 @@ def pointed_out(turn: Sequence[Message]) -> dict[tuple[str, str, str], int]:
     return found
 
 
-def questions_before(turn: Sequence[Message], reply_at: int) -> list[str]:
-    """The kinds of the kit's questions between the reply at this place and the one before it."""
-    since = since_last(turn[:reply_at], Assistant)
-    if not replies(turn[:reply_at]):
-        return []
-    return [m.kind for m in since if isinstance(m, User) and m.kind != "person"]
-
-
 def facts(messages: Sequence[Message]) -> dict[str, Any]:
     """Every public fact of `Turn.of(messages)`, by name."""
     turn = split(messages)[-1] if messages else []
@@ -388,6 +432,8 @@ def facts(messages: Sequence[Message]) -> dict[str, Any]:
         signed = max(1, sum(says(m, "person") for m in messages[: signed_at[0]]))
     checked = checks_since(turn)
     worked = times(turn)
+    latest = said[-1] if said else None
+    last = next((m for m in reversed(turn) if m in spoken), None)
     return {
         "spoken": spoken,
         "ids": {call.id for one in everything for call in one.tool_calls},
@@ -396,11 +442,16 @@ def facts(messages: Sequence[Message]) -> dict[str, Any]:
         "signed": signed,
         "ignored": len(ignored),
         "request": turn[0] if turn and says(turn[0], "person") else None,
-        "last": next((m for m in reversed(turn) if m in spoken), None),
-        "reply": said[-1] if said else None,
-        "replied_to": questions_before(turn, last_reply_at(turn)) if said else [],
-        "closed_by": closed_by(turn),
-        "closing": closings(turn)[-1],
+        "last": last,
+        "reply": latest,
+        "reply_to": question_of(turn),
+        "signal": signaled(turn),
+        "refused": any(i.result.refused for i in done if i.reply_at == last_reply_at(turn)),
+        "says_done": says_done(turn, last),
+        "is_closing_reply": closes(latest),
+        "asks_to_close": asks_to_close(latest, last),
+        "limit": limit(turn),
+        "way_out": way_out(turn, latest),
         "pending": waiting(turn),
         "notes": noted,
         "started": ([None] + [m for m in noted if isinstance(m, Started)])[-1],
@@ -408,10 +459,12 @@ def facts(messages: Sequence[Message]) -> dict[str, Any]:
         "ended": turn[-1] if turn and isinstance(turn[-1], Ended) else None,
         "answer": answer(turn),
         "last_words": answer([m for m in turn if not isinstance(m, Ended)]),
-        "checks": [m for m in turn if isinstance(m, Checked)],
-        "checked": checked,
-        "missing": [m for m in checked.values() if m.missing is not None],
-        "told_missing": told_missing(turn),
+        "checks": (
+            [m for m in turn if isinstance(m, Checked)],
+            checked,
+            [m for m in checked.values() if m.missing is not None],
+            told_missing(turn),
+        ),
         "doubts": doubts(messages),
         "stop": stops[0] if stops else None,
         "replies": said,
@@ -433,23 +486,14 @@ def facts(messages: Sequence[Message]) -> dict[str, Any]:
         "thoughts_in_a_row": in_a_row(
             [all(call.name == "think" for call in turn[at].tool_calls) for at in calling]
         ),
-        "malformed_in_a_row": in_a_row([one.stop_reason == "malformed" for one in said]),
-        "failed_in_a_row": failed_in_a_row(turn),
-        "gate_refused": any(
-            item.gated and not any(other.covers for other in done[i:])
-            for i, item in enumerate(done)
-        ),
+        "misses": misses(turn),
         "thought_required": thinking_last[-1:] != [True],
-        "what": what(did[-1]) if did else ("", "", ""),
-        "same_in_a_row": in_a_row([what(action) == what(did[-1]) for action in did]),
-        "repeats": Counter(map(what, did)),
-        "pointed_out": pointed_out(turn),
-        "refusals": {
-            code: in_a_row(
-                [any(i.refused == code and i.reply_at == at for i in done) for at in calling]
-            )
-            for code in {item.refused for item in done} - {""}
-        },
+        "repeats": (
+            what(did[-1]) if did else ("", "", ""),
+            in_a_row([what(action) == what(did[-1]) for action in did]),
+            Counter(map(what, did)),
+            pointed_out(turn),
+        ),
     }
 
 

@@ -68,7 +68,18 @@ replies = st.builds(
 )
 scripts = st.lists(replies, min_size=1, max_size=5)
 
-kinds = ["person", "nudge", "silence", "format", "repeat", "check", "answer", "limit", "budget"]
+kinds = [
+    "person",
+    "nudge",
+    "silence",
+    "format",
+    "repeat",
+    "check",
+    "answer",
+    "limit",
+    "budget",
+    "policy",
+]
 users = st.builds(User, texts, kind=st.sampled_from(kinds), at=times)
 codes = st.sampled_from(["", "gate", "limit", "person", "failed", "invalid", "text", "doubt"])
 given = st.none() | objects
@@ -76,7 +87,7 @@ flags = st.booleans()
 results = st.builds(ToolResult, ids, texts, texts, flags, codes, given, flags, times)
 starts = st.builds(Started, ids, texts, texts, at=times)
 decisions = st.sampled_from(["yes", "no", "quit"])
-verdicts = st.builds(Verdict, decisions, ids, texts, texts, given, times)
+verdicts = st.builds(Verdict, decisions, ids, texts, texts, given, flags, times)
 checks = st.builds(Checked, texts, st.none() | texts, times)
 exits = st.sampled_from(["signal", "silence", "unmet", "limit", "truncated", "gave_up"])
 ends = st.builds(Ended, exits, texts, times)

@@ -39,7 +39,7 @@ calls = st.one_of(
 stops = st.sampled_from(["end_turn", "tool_use", "tool_use", "malformed", "max_tokens", "refusal"])
 stops |= st.sampled_from(["pause_turn", "incomplete"])
 persons = st.builds(User, st.just("Refund."), at=ats)
-kits = ["nudge", "silence", "format", "repeat", "check", "answer", "limit", "budget"]
+kits = ["nudge", "silence", "format", "repeat", "check", "answer", "limit", "budget", "policy"]
 questions = st.builds(User, st.just("?"), kind=st.sampled_from(kits), at=ats)
 replies = st.builds(
     Assistant,

@@ -91,7 +91,7 @@ def _of_run(run: Run, guarded: Sequence[str]) -> Iterator[tuple[str, bool]]:
 
 def _of_turn(turn: Turn, guarded: Sequence[str]) -> Iterator[tuple[str, bool]]:
     """The same for a turn: its repeats, and its replies."""
-    for times in turn.repeats.values():
+    for times in turn.repeats.times.values():
         for place in range(times):
             yield "repeat", place > 0
     ran = {action.call.id for action in turn.actions}

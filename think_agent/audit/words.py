@@ -94,7 +94,7 @@ def asked(source: Assistant | CallModel) -> str:
 def decided(verdict: Verdict) -> str:
     """A decision, and the person or the rule that made it."""
     text = DECIDED.get(verdict.decision, verdict.decision)
-    if verdict.arguments is not None:
+    if verdict.edited:
         text += " with other arguments"
     if verdict.by:
         text += f" by {verdict.by}"
@@ -201,7 +201,7 @@ def cause(reply: Assistant | None) -> str:
 
 def figures(exit: str | None, turn: Turn) -> str:
     """The last line of a run: `✓ done · 3 actions, each behind a thought · 6 model calls · …`."""
-    missing = [f"missing: {check.missing}" for check in turn.missing]
+    missing = [f"missing: {check.missing}" for check in turn.checks.missing]
     return joined(
         ended(exit),
         *missing,

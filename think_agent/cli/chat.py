@@ -11,6 +11,7 @@ from typing import ClassVar
 from ..agent import Agent
 from ..errors import FileError, ModelError
 from ..messages import Message
+from ..mistakes import noted
 from ..outcome import Outcome
 from .console import RunView
 from .screen import Screen, half_typed, read_line, write_block
@@ -69,6 +70,10 @@ class Chat:
         except KeyboardInterrupt:
             self.view.stopped()
             return self.broken_off(130)
+        except Exception as error:  # a check, a policy or the like has a mistake; the prompt stays
+            self.view.stop()
+            self.view.print(f"error: {noted('the agent', error)}", "red")
+            return self.broken_off(1)
 
     def work(self, text: str) -> Outcome:
         """Run the agent for one turn."""

@@ -32,6 +32,7 @@ from ..messages import (
     User,
     Verdict,
 )
+from ..mistakes import keep_off_screen
 from ..outcome import Data, Outcome, report
 from ..running import Event
 from ..streaming import Delta, Notice
@@ -105,6 +106,7 @@ class RunView:
         self._live: Live | None = None
 
     def __enter__(self) -> "RunView":
+        keep_off_screen()  # it shows the Notices
         RunView.in_front = self
         return self
 

@@ -29,7 +29,7 @@ transcript. `approve` is called in the workflow, not in a step; to wait for a pe
 import hashlib
 import json
 import os
-from collections.abc import AsyncGenerator, Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -40,12 +40,11 @@ except ImportError as missing:
 
 from .. import __version__
 from ..agent import Agent, Saved
-from ..effects import Asked, Perform, RunCheck
 from ..errors import ConnectionFailed, Overloaded, RateLimited, TimedOut
 from ..loop import AskHuman
 from ..messages import MESSAGES, Json, Message, from_json, to_json
 from ..model import Model
-from ..running import Event
+from ..running import Asked, Event, Perform, Run, RunCheck
 from ..schema import KEY
 from ..text import canonical
 from ..tools import Tool
@@ -96,36 +95,37 @@ class DurableAgent(Agent):
         """As a step: the same key when the workflow starts over."""
         return DBOS.run_step({"name": "key"}, super().mint_key)
 
-    def perform(self, effect: Asked, *, streamed: bool = False) -> Generator[Event, None, None]:
+    def perform(self, asked: Asked, *, streamed: bool = False) -> Generator[Event, None, None]:
         """As a step, if it does I/O. A recorded reply has no Deltas."""
-        if isinstance(effect, AskHuman):
-            yield from super().perform(effect)
+        if isinstance(asked, AskHuman):
+            yield from super().perform(asked)
             return
 
+        notices: list[Event] = []  # of this process; a step that is read from the record has none
+
         def step() -> str:
-            [message] = super(DurableAgent, self).perform(effect)
+            message, *notices[:] = super(DurableAgent, self).perform(asked)
             assert isinstance(message, MESSAGES)
             return lines([replace(message, at=utc_now())])[0]
 
         try:
-            line = DBOS.run_step(_options(effect), step)
+            line = DBOS.run_step(_options(asked), step)
         except error.DBOSMaxStepRetriesExceeded as failed:
             raise failed.errors[-1] from None
         yield from_json(json.loads(line))
+        yield from notices
 
-    def _events(
-        self, text: str | None, transcript: Saved | None, streamed: bool
-    ) -> Generator[Event, None, None]:
+    def _opened(self, text: str | None, transcript: Saved | None, streamed: bool) -> Run:
         if DBOS.workflow_id is None or isinstance(transcript, (str, os.PathLike)):
             raise TypeError(ONLY)
-        return super()._events(text, transcript, streamed)
+        return super()._opened(text, transcript, streamed)
 
-    def _aevents(self, *_: Any, **__: Any) -> AsyncGenerator[Event, None]:
+    async def _aopened(self, text: str | None, transcript: Saved | None, streamed: bool) -> Run:
         raise TypeError(ONLY)
 
 
-def _options(effect: Asked) -> StepOptions:
-    match effect:
+def _options(asked: Asked) -> StepOptions:
+    match asked:
         case Perform(call=call):
             return StepOptions(name=call.name)
         case RunCheck(name=name):

@@ -13,11 +13,10 @@ Rule 5: after "no" the model reads the person's reason. "quit" ends the run.
 """
 
 from collections.abc import Mapping
-from copy import deepcopy
 from dataclasses import replace
 
 from ..loop import AskHuman, CallTool, Done, Policy, Refuse, Step
-from ..messages import THINK_NAME, ToolCall, Verdict
+from ..messages import THINK_NAME, Verdict
 from ..text import well_formed
 from ..think import bare
 from ..tools import STARTED_BEFORE, ModelMistake, Tool, as_received, signature
@@ -25,15 +24,6 @@ from ..turn import Turn
 from .text import is_text_that_changes
 
 MOST_EDITS = 3  # of one call; if the edits never fit, it is then refused
-
-
-def same_call(step: Step, turn: Turn) -> Step:
-    """If one of the user's policies replaced the next call, it keeps the id of that call."""
-    match step:
-        case CallTool(call) | Refuse(call) | AskHuman(call=ToolCall() as call):
-            if turn.pending and call.id != turn.pending[0].id:
-                return replace(step, call=replace(call, id=turn.pending[0].id))
-    return step
 
 
 def validation(tools: Mapping[str, Tool]) -> Policy:
@@ -46,7 +36,7 @@ def validation(tools: Mapping[str, Tool]) -> Policy:
         if not isinstance(step, CallTool) or step.call.name == THINK_NAME:
             return step
         verdict = turn.verdict
-        if verdict and verdict.arguments is None:
+        if verdict and not verdict.edited:
             return step
         try:
             return CallTool(step.call, as_received(tools, turn.as_decided(step.call)))
@@ -93,7 +83,7 @@ def _ask_if_needed(step: CallTool, turn: Turn, tools: Mapping[str, Tool]) -> Ste
         remark = " The model wrote this call as text."
     elif callable(needs):
         try:
-            needs = needs(deepcopy(step.received or {}))
+            needs = needs(step.received or {})
         except Exception as error:
             remark = f" (The predicate raised {type(error).__name__}: {error}.)"
     if not remark and not needs:
@@ -122,17 +112,21 @@ def _thought(step: CallTool, turn: Turn) -> str:
 
 
 def verdict(answer: Verdict | bool, asked: AskHuman) -> Verdict:
-    """The person's answer as a message, with the id of the call. Raises TypeError if the answer is
-    about another call.
+    """The person's answer as a message. It says to which call, and with which arguments. Raises
+    TypeError if the answer is about another call.
     """
     call_id = asked.call.id if asked.call else ""
     if isinstance(answer, bool):
-        return Verdict("yes" if answer else "no", call_id)
+        answer = Verdict("yes" if answer else "no")
     if not isinstance(answer, Verdict) or answer.call_id not in ("", call_id):
         problem = f"approve= gave {type(answer).__name__}"
         raise TypeError(f"{problem}: use a bool or a Verdict of this call")
-    arguments = deepcopy(answer.arguments)
-    return replace(answer, call_id=call_id, reason=well_formed(answer.reason), arguments=arguments)
+    answer = replace(answer, call_id=call_id, reason=well_formed(answer.reason))
+    if asked.call is None or answer.decision != "yes" or isinstance(asked.call.arguments, str):
+        return answer
+    if answer.arguments is None:  # rule 4: a yes says to what
+        return replace(answer, arguments=asked.call.arguments, edited=False)
+    return replace(answer, edited=answer.arguments != asked.call.arguments)
 
 
 def declined(step: Step, turn: Turn) -> Step:

@@ -5,8 +5,9 @@ sync or async. It tells the model what is missing; None means that nothing is. I
 world (a database, a file, an exit code), but changes nothing.
 
 Rule 1: when the model says that it is done, by signal or by silence, the checks run (the step
-        `Check`). Each adds a `Checked` message. If a check raises or takes too long, its error
-        counts as missing.
+        `Check`). Each adds a `Checked` message. A check that raises or takes too long has found
+        nothing, and its error leaves the run: the model cannot help it. Only at a limit, where the
+        turn has to end, it counts as missing.
 Rule 2: if nothing is missing, the run goes on as usual, with no other message or model call.
 Rule 3: if something is missing, the model is told what: it must do it, or say why it cannot be
         done. It is told at most twice a turn. If it did nothing after that, it has said why, and is
@@ -36,7 +37,7 @@ def done_when(names: Sequence[str]) -> Policy:
         due = unchecked(names, turn)
         if due:
             return Check(due)
-        if not turn.missing:
+        if not turn.checks.missing:
             return step
         if _may_ask(turn):
             return CallModel("auto", say=User(question(turn), kind="check"))
@@ -50,21 +51,21 @@ def done_when(names: Sequence[str]) -> Policy:
 def _says_done(step: Step, turn: Turn) -> bool:
     match step:
         case CallModel(say=None):
-            return turn.closing == "signal"
+            return turn.says_done
         case Done(exit="signal" | "silence"):
             return True
     return False
 
 
 def _may_ask(turn: Turn) -> bool:
-    if turn.told_missing or turn.closed_by:
+    if turn.checks.told or turn.is_closing_reply:
         return False
     return turn.asked["check"] < MOST_QUESTIONS
 
 
 def unchecked(names: Sequence[str], turn: Turn) -> tuple[str, ...]:
     """The checks that have not run since the last action."""
-    return tuple(name for name in names if name not in turn.checked)
+    return tuple(name for name in names if name not in turn.checks.latest)
 
 
 def question(turn: Turn) -> str:
@@ -74,7 +75,7 @@ def question(turn: Turn) -> str:
 
 def missing(turn: Turn) -> str:
     """What the last checks found missing, one line each."""
-    return "\n".join(f"- {check.missing}" for check in turn.missing)
+    return "\n".join(f"- {check.missing}" for check in turn.checks.missing)
 
 
 def checks_by_name(checks: Iterable[CheckFunction]) -> dict[str, CheckFunction]:
@@ -92,16 +93,24 @@ def checks_by_name(checks: Iterable[CheckFunction]) -> dict[str, CheckFunction]:
     return by_name
 
 
-def as_checked(name: str, settled: Settled) -> Checked:
-    """The result of a check, as a message."""
+def as_checked(name: str, settled: Settled, *, timeout: float, at_limit: bool) -> Checked:
+    """The result of a check, as a message. Raises what kept the check from giving one (rule 1)."""
     value, error = settled
     if isinstance(error, TookTooLong):
-        return Checked(name, f"the check {name} gave no result in time")
-    if error is not None:
-        return Checked(name, f"the check {name} raised {type(error).__name__}: {error}")
-    if value is None:
-        return Checked(name)
-    if not isinstance(value, str) or not value.strip():
-        kind = type(value).__name__
-        return Checked(name, f"the check {name} gave a {kind}, not what is missing, or None")
-    return Checked(name, well_formed(value))
+        error = TimeoutError(f"the check {name} took longer than {timeout:g} seconds")
+    elif error is None:
+        error = _wrong_kind(name, value)
+
+    if error is None:
+        return Checked(name, well_formed(value) if value else None)
+    if not at_limit:
+        raise error
+    return Checked(name, f"could not be checked: {type(error).__name__}: {error}")
+
+
+def _wrong_kind(name: str, value: object) -> TypeError | None:
+    if value is None or (isinstance(value, str) and value.strip()):
+        return None
+    return TypeError(
+        f"the check {name} gave {value!r}: use a text that says what is missing, or None"
+    )

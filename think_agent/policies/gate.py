@@ -25,39 +25,31 @@ Limitations: tools that are not guarded are not protected. What a thought says i
 from collections.abc import Set
 from dataclasses import replace
 
-from ..loop import CallModel, CallTool, Done, Policy, Refuse, Step
+from ..loop import CallModel, CallTool, Policy, Refuse, Step
 from ..messages import THINK_NAME, Force, User
 from ..think import CARRY_FIRST, THINK_FIRST
 from ..turn import Turn
-from .limits import is_free
-
-PATIENCE = 3  # after this many refused replies in a row, the run gives up
 
 
 def gate(guarded: Set[str], *, can_think: bool = True) -> Policy:
     """The policy: a call of a `guarded` tool is refused if no thought covers it.
 
     The model is told to think and to try again. If there is a think tool (`can_think`), the next
-    model call forces a thought. A model that thinks by itself never notices the gate. After three
-    refused replies in a row the run gives up.
+    model call forces a thought. A model that thinks by itself never notices the gate.
     """
 
     def think_first(step: Step, turn: Turn) -> Step:
         match step:
             case CallTool(call) if call.name in guarded and not turn.thought_behind(call, guarded):
                 return Refuse(call, "gate", THINK_FIRST if can_think else CARRY_FIRST)
-            case CallModel() if turn.refusals["gate"] and is_free(step):
-                return _after_refusal(step, turn, can_think)
+            case CallModel("auto") if turn.cover.refused and can_think:
+                return _force_thought(step, turn)
         return step
 
     return think_first
 
 
-def _after_refusal(step: CallModel, turn: Turn, can_think: bool) -> Step:
-    if turn.refusals["gate"] >= PATIENCE:
-        return Done("gave_up", f"I gave up: I acted first {PATIENCE} times in a row.")
-    if not can_think or not turn.gate_refused or step.tool_choice != "auto":
-        return step
+def _force_thought(step: CallModel, turn: Turn) -> Step:
     question = step.say or turn.last
     if isinstance(question, User) and question.kind != "repeat":  # the question comes first
         return step

@@ -22,6 +22,9 @@ from ..turn import Turn
 from .done_when import missing, unchecked
 
 Kind = Literal["limit", "budget"]
+CLOSING_TOKENS = 1_000  # for the closing reply at a limit, and any beyond a limit of tokens
+CLOSING_SECONDS = 60.0  # the same for a limit of seconds
+LEAST_TOKENS = 200  # a reply for which there is less money left is not asked for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +73,7 @@ class Limits:
     seconds: float = inf
     tokens: float = inf
     cost: float = inf
+    thoughts: float = inf  # in a row; after twice as many the turn is closed
 
     def __post_init__(self) -> None:
         if self.cost < inf and self.model not in self.prices:
@@ -79,29 +83,71 @@ class Limits:
         """The limit that a turn has reached, or None: the exit for it, and the limit as text."""
         if len(turn.replies) >= self.model_calls - 1:  # one is kept for the closing reply
             return "limit", f"{self.model_calls} model calls"
+        if turn.thoughts_in_a_row >= 2 * self.thoughts:
+            return "limit", f"{turn.thoughts_in_a_row} replies in a row that only think"
+        return self._used_up(turn)
+
+    def _used_up(self, turn: Turn) -> tuple[Kind, str] | None:
+        """The limit, other than that of model calls, beyond which only the closing reply comes."""
         if len(turn.actions) >= self.actions:
             return "limit", f"{self.actions} actions"
         if turn.seconds >= self.seconds:
             return "limit", f"{self.seconds:g} seconds"
         if turn.tokens >= self.tokens:
             return "budget", f"{self.tokens} tokens"
-        cost = self.cost_of(turn)
-        if cost is not None and cost >= self.cost:
+        if self._affordable(turn) < LEAST_TOKENS:
             return "budget", f"{self.cost:g} in costs"
         return None
 
+    def of_reply(self, turn: Turn, *, is_closing: bool) -> tuple[int | None, float]:
+        """How many tokens (None: any number) and seconds the next reply may take. A closing reply
+        may go beyond the limits, within bounds of its own.
+        """
+        tokens = min(self.tokens - turn.tokens, self._affordable(turn))
+        seconds = self.seconds - turn.seconds
+        if turn.limit:
+            tokens = CLOSING_TOKENS
+            seconds = CLOSING_SECONDS
+        elif is_closing:
+            tokens = max(tokens, CLOSING_TOKENS)
+            seconds = max(seconds, CLOSING_SECONDS)
+        if tokens == inf:
+            return None, seconds
+        return int(tokens), seconds
+
+    def _affordable(self, turn: Turn) -> float:
+        """How many tokens of output the money buys that is left; infinity if nothing limits it."""
+        price = self.prices.get(self.model)
+        cost = self.cost_of(turn)
+        if self.cost == inf or cost is None or price is None:
+            return inf
+        if price.output == 0:
+            return inf if cost < self.cost else 0
+        return (self.cost - cost) / price.output * 1_000_000
+
     def close_at_limit(self, step: Step, turn: Turn) -> Step:
         """The policy: at a limit no tool is called any more, and the closing reply is asked for."""
-        if isinstance(step, CallTool):
-            return self._refuse_beyond(step, turn)
-        if not isinstance(step, CallModel):
-            return step
-        if len(turn.replies) >= self.model_calls:
+        match step:
+            case CallTool():
+                return self._refuse_beyond(step, turn)
+            case CallModel():
+                return self._close(step, turn)
+        return step
+
+    def _close(self, step: CallModel, turn: Turn) -> Step:
+        if turn.limit:  # rule 2: after its reply, nothing is asked any more
+            if isinstance(turn.last, User):
+                return CallModel("none")
+            return Done(turn.limit, turn.last_words or report(turn))
+        was_closed = turn.is_closing_reply and self._used_up(turn)
+        if was_closed or len(turn.replies) >= self.model_calls:
             return _end_without_call(step, turn)
         reached = self.reached(turn)
-        if step.tool_choice == "none" or reached is None:
+        if reached is None or step.tool_choice == "none":
             return step
-        kind, limit = reached
+        return self._ask_to_close(step, turn, *reached)
+
+    def _ask_to_close(self, step: CallModel, turn: Turn, kind: Kind, limit: str) -> Step:
         if step.say and step.say.kind == "silence":  # no model call is left for that question
             return Done(kind, turn.last_words)
         due = unchecked(self.checks, turn)
@@ -110,11 +156,16 @@ class Limits:
         return CallModel("none", say=User(_closing_question(limit, turn), kind=kind))
 
     def _refuse_beyond(self, step: CallTool, turn: Turn) -> Step:
-        """Refuse a call beyond the limit of actions. Thoughts are not actions."""
-        if len(turn.actions) < self.actions or step.call.name == THINK_NAME:
+        """Refuse a call beyond the limit of actions or seconds. Thoughts are not actions."""
+        if step.call.name == THINK_NAME:
             return step
-        reason = f"not run: the limit of {self.actions} actions is reached."
-        return Refuse(step.call, "limit", reason)
+        if len(turn.actions) >= self.actions:
+            limit = f"{self.actions} actions"
+        elif turn.seconds >= self.seconds:
+            limit = f"{self.seconds:g} seconds"
+        else:
+            return step
+        return Refuse(step.call, "limit", f"not run: the limit of {limit} is reached.")
 
     def name_limit(self, step: Step, turn: Turn) -> Step:
         """The policy: if a limit has cut off the closing reply or left it empty, the exit names
@@ -172,7 +223,7 @@ def _closing_question(limit: str, turn: Turn) -> str:
         f"The limit of {limit} for this request is reached; no tool can be called any more.",
         f"What was done:\n{report(turn) or 'nothing yet'}",
     ]
-    if turn.missing:
+    if turn.checks.missing:
         lines.append(f"What is missing:\n{missing(turn)}")
     lines.append("Tell the user what was done and decided, and what is open.")
     return "\n".join(lines)

@@ -1,10 +1,9 @@
 """Patience: how often something may go wrong before the run gives up.
 
-It counts failures, repeats, and replies that cannot be read.
-
 Rule 1: the model is told first. The run ends only if the model goes on like that.
-Rule 2: after failures a person is asked, if there is one, before the run gives up. Repeats and
-        replies that cannot be read end the run; nobody is asked about them.
+Rule 2: `patience` counts replies in a row that brought nothing (`misses.py`), whatever the reason.
+        A person is asked, if there is one, before the run gives up.
+Rule 3: repeats bring something, so they are counted apart. Nobody is asked about them.
 """
 
 from collections.abc import Mapping
@@ -18,42 +17,59 @@ from ..tools import Tool
 from ..turn import Turn
 from .limits import bound, is_free
 
-OnToolError = Literal["tell_model", "fail_fast"]
-MOST_UNREADABLE = 3  # replies in a row
+OnToolError = Literal["tell_model", "fail_fast", "raise"]
+HELP = {  # what helps, by the code of the last miss (`misses.py`)
+    "gate": "It acted without a thought. Agent(carry=True) asks for it in the call itself.",
+    "text": 'It wrote its calls as text. Speak json with it: in_dialect(model, "json"), or '
+    "--dialect json.",
+    "malformed": "Its replies could not be read. Another dialect or a stronger model may help.",
+    "invalid": "Its calls did not fit the tools.",
+}
 
 
 def patience(
     limit: int = 3, *, on_tool_error: OnToolError = "tell_model", ask: bool = False
 ) -> Policy:
-    """The policy: after `limit` failed calls in a row a person is asked whether to go on (`ask`),
-    or the run gives up, with a summary of what was tried. A call that does not fit its tool counts
-    as failed, too. `on_tool_error="fail_fast"` gives up at the first failed call, and does not run
-    the calls after it in the same reply.
+    """The policy: after `limit` replies in a row that brought nothing (`misses.py`) a person is
+    asked whether to go on (`ask`), or the run gives up, with a summary of what was tried.
+    `on_tool_error="fail_fast"` gives up at the first failed call, and does not run the calls after
+    it in the same reply.
     """
     most = bound("patience", limit)
-    if on_tool_error not in ("tell_model", "fail_fast"):
-        raise ValueError(f"on_tool_error={on_tool_error!r}: use 'tell_model' or 'fail_fast'")
+    if on_tool_error not in ("tell_model", "fail_fast", "raise"):
+        raise ValueError(f"on_tool_error={on_tool_error!r}: use 'tell_model', 'fail_fast', 'raise'")
 
-    def give_up_after_failures(step: Step, turn: Turn) -> Step:
-        if not is_free(step) or turn.failed_in_a_row < most:
+    def give_up_after_misses(step: Step, turn: Turn) -> Step:
+        if not isinstance(step, CallModel) or turn.misses.in_a_row < most:
             return step
-        tried = f"{turn.failed_in_a_row} calls in a row failed:\n{report(turn)}"
+        if turn.says_done:  # it sees itself that there is nothing more to do
+            return step
+        tried = _tried(turn)
         if ask:
             return AskHuman(f"{tried}\nGo on?")
         return Done("gave_up", f"I gave up. {tried}")
 
     if on_tool_error == "fail_fast":
         return fail_fast
-    return give_up_after_failures
+    return give_up_after_misses
+
+
+def _tried(turn: Turn) -> str:
+    lines = [f"{turn.misses.in_a_row} replies in a row brought nothing."]
+    if turn.actions:
+        lines.append(report(turn))
+    if turn.misses.code in HELP:
+        lines.append(HELP[turn.misses.code])
+    return "\n".join(lines)
 
 
 def fail_fast(step: Step, turn: Turn) -> Step:
     """The policy: the first failed call ends the run, and no call after it is run."""
-    if not turn.failed_in_a_row:
+    if not turn.misses.has_failed:
         return step
     if isinstance(step, CallTool) and step.call.name != THINK_NAME:
         return Refuse(step.call, "failed", "not run: a call before it failed.")
-    if isinstance(step, CallModel) and turn.closing in (None, "signal"):
+    if isinstance(step, CallModel):
         return Done("gave_up", f"I gave up at the first error:\n{report(turn)}")
     return step
 
@@ -69,20 +85,21 @@ def no_repeats(tools: Mapping[str, Tool], limit: int = 3) -> Policy:
     def stop_repeating(step: Step, turn: Turn) -> Step:
         if not isinstance(step, CallModel) or not is_free(step):
             return step
-        name = turn.what[0]
+        repeats = turn.repeats
+        name = repeats.what[0]
         tool = tools.get(name)
-        times = turn.repeats[turn.what]
+        times = repeats.times[repeats.what]
         times_that_count = times
         if tool and tool.read_only:
-            times_that_count = turn.same_in_a_row
+            times_that_count = repeats.in_a_row
         if times_that_count < most:
             return step
-        pointed_out = turn.pointed_out.get(turn.what)
-        if pointed_out is None:
-            return replace(step, say=User(_point_out(name, times_that_count), kind="repeat"))
-        if times == pointed_out:
+        pointed_out = repeats.pointed_out.get(repeats.what)
+        if pointed_out is not None and times > pointed_out:
+            return Done("gave_up", f"I gave up: I kept repeating myself.\n{report(turn)}")
+        if pointed_out is not None or step.say:  # a question never overwrites a question
             return step
-        return Done("gave_up", f"I gave up: I kept repeating myself.\n{report(turn)}")
+        return replace(step, say=User(_point_out(name, times_that_count), kind="repeat"))
 
     return stop_repeating
 
@@ -93,15 +110,11 @@ def _point_out(name: str, times: int) -> str:
 
 
 def ask_for_format(step: Step, turn: Turn) -> Step:
-    """The policy: if a reply could not be read, the model is told what was expected. After three
-    such replies in a row the run gives up.
-    """
+    """The policy: if a reply could not be read, the model is told what was expected."""
     reply = turn.reply
     if reply is None:
         return step
     if turn.last is reply and reply.stop_reason == "malformed":
-        if turn.malformed_in_a_row >= MOST_UNREADABLE:
-            return Done("gave_up", "I gave up: three replies in a row could not be read.")
         return CallModel(reply.tool_choice, say=User(reply.mistake, kind="format"))
     if isinstance(turn.last, User) and turn.last.kind == "format":  # resumed before the next reply
         return CallModel(reply.tool_choice)

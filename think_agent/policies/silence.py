@@ -20,7 +20,7 @@ from ..loop import CallModel, Done, Policy, Step
 from ..messages import THINK_NAME, Assistant, User
 from ..turn import Turn
 
-WITHIN = {"format", "repeat"}  # the kit's messages after which a turn goes on as before
+WITHIN = {"format", "repeat", "policy"}  # the kit's messages after which a turn goes on as before
 ASK = "You stopped without calling a tool. Is everything done, or are you waiting for the user? "
 CONFIRM = 'Then call think with should_continue "false": your text above is the answer. Else go on.'
 ANSWER = "Then give the final answer. Else go on with the next step."
@@ -34,11 +34,11 @@ def confirm_silence(*, can_think: bool) -> Policy:
         reply = turn.reply
         if reply is None or isinstance(turn.last, User):
             return step
-        if "silence" in turn.replied_to and _confirms(reply, turn):
+        if turn.reply_to and turn.reply_to.kind == "silence" and _confirms(reply, turn):
             return Done("silence", turn.replies[-2].words)
         if not isinstance(step, Done) or step.exit != "silence":
             return step
-        if reply.dialect or turn.asked.keys() - WITHIN:
+        if reply.dialect or turn.is_closing_reply or turn.asked.keys() - WITHIN:
             return step
         if _has_more_to_do(reply, turn):
             return CallModel("auto", say=question)
@@ -56,7 +56,7 @@ def _confirms(reply: Assistant, turn: Turn) -> bool:
     if any(call.name != THINK_NAME for call in reply.tool_calls):
         return False
     if reply.tool_calls:
-        return turn.closing == "signal"
+        return turn.says_done
     return not reply.words
 
 

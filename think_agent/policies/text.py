@@ -10,28 +10,20 @@ call, not text.
 
 from collections.abc import Mapping
 
-from ..loop import CallModel, CallTool, Done, Policy, Refuse, Step
+from ..loop import CallTool, Policy, Refuse, Step
 from ..messages import THINK_NAME, ToolCall
 from ..tools import Tool
 from ..turn import Turn
 
-PATIENCE = 3  # after this many refused replies in a row, the run gives up
 NOT_RUN = "not run: it was written as text. Call the tool instead."
-GIVE_UP = (
-    f"I gave up: the model wrote its calls as text {PATIENCE} times in a row. "
-    'Speak json with it: in_dialect(model, "json"), or --dialect json.'
-)
 
 
 def text(tools: Mapping[str, Tool], *, ask: bool) -> Policy:
     """The policy. `ask`: is there a person who can be asked instead?"""
 
     def refuse_text(step: Step, turn: Turn) -> Step:
-        match step:
-            case CallTool(call) if not ask and is_text_that_changes(call, tools):
-                return Refuse(call, "text", NOT_RUN)
-            case CallModel() if turn.refusals["text"] >= PATIENCE:
-                return Done("gave_up", GIVE_UP)
+        if not ask and isinstance(step, CallTool) and is_text_that_changes(step.call, tools):
+            return Refuse(step.call, "text", NOT_RUN)
         return step
 
     return refuse_text

@@ -1,0 +1,41 @@
+"""Mistakes of the developer: where a tool or a check of one's own raised.
+
+The model reads what a tool raised, and may correct its own mistake by that. Whoever wrote the tool
+needs the file and the line. So a watcher gets a Notice with them, and the log `think_agent` gets
+the traceback. (A program that shows its Notices keeps the log off the screen: `keep_off_screen`.)
+"""
+
+import os
+import sysconfig
+import traceback
+
+OURS = os.path.dirname(__file__)
+LIBRARIES = tuple({sysconfig.get_paths()[name] for name in ("stdlib", "purelib", "platlib")})
+
+
+def noted(what: str, error: BaseException) -> str:
+    """One line about a mistake: what raised which error, and where. The traceback is logged."""
+    import logging  # late, because it is slow
+
+    logging.getLogger("think_agent").error("%s raised", what, exc_info=error)
+    return f"{what} raised {type(error).__name__}: {error}{place_of(error)}"
+
+
+def place_of(error: BaseException) -> str:
+    """The last line of the user's own code that an error passed: ` (shop.py, line 31)`. Empty if it
+    passed none.
+    """
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        is_library = frame.filename.startswith((OURS, *LIBRARIES))
+        if not is_library:
+            return f" ({frame.filename}, line {frame.lineno})"
+    return ""
+
+
+def keep_off_screen() -> None:
+    """Nothing of the log goes to the screen, unless the program has set up logging itself."""
+    import logging
+
+    logger = logging.getLogger("think_agent")
+    if not logger.handlers:
+        logger.addHandler(logging.NullHandler())

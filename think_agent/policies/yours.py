@@ -1,0 +1,38 @@
+"""Yours: what a policy of your own may change, and what it may not.
+
+It may replace any step. Three things stay as they are, so that nothing is lost:
+
+Rule 1: a step is about the next call. If your policy makes a call of its own, it gets that id.
+Rule 2: a question that the kit asks the model is asked. Your policy may reword it.
+Rule 3: only a person's message opens a turn. What your policy says has the kind `"policy"`.
+"""
+
+from dataclasses import replace
+
+from ..loop import AskHuman, CallModel, CallTool, Policy, Refuse, Step
+from ..messages import ToolCall, User
+from ..turn import Turn
+
+
+def yours(policy: Policy) -> Policy:
+    """A policy of your own, kept to the three rules."""
+
+    def judge(step: Step, turn: Turn) -> Step:
+        own = policy(step, turn)
+        match own:
+            case CallTool(call) | Refuse(call) | AskHuman(call=ToolCall() as call) if turn.pending:
+                if call.id != turn.pending[0].id:
+                    return replace(own, call=replace(call, id=turn.pending[0].id))
+            case CallModel(say=say) if isinstance(step, CallModel) and step.say:
+                return replace(own, say=_reworded(step.say, say))
+            case CallModel(say=User(kind="person") as say):
+                return replace(own, say=replace(say, kind="policy"))
+        return own
+
+    return judge
+
+
+def _reworded(question: User, own: User | None) -> User:
+    if own is None:
+        return question
+    return replace(question, text=own.text)

@@ -1,0 +1,61 @@
+"""Received: a model's reply as it goes into the transcript.
+
+Rule 1: every call has an id. If the wire gave none, it is made from the number of calls so far, so
+        it is the same if a run is streamed or resumed.
+Rule 2: the reply says what was asked of it, and whether it obeyed. That is judged by the reply
+        alone, whatever the provider promised.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from .messages import Assistant, Enforced, ToolCall, ToolChoice
+from .policies.forcing import honored, not_honored
+from .turn import Turn
+
+
+def received(reply: Assistant, choice: ToolChoice, turn: Turn) -> Assistant:
+    """The reply with the ids of its calls, the tool choice, and whether the reply obeyed it."""
+    return replace(
+        reply,
+        tool_calls=with_ids(reply.tool_calls, turn),
+        tool_choice=choice,
+        enforced=_enforced(reply, choice),
+    )
+
+
+def _enforced(reply: Assistant, choice: ToolChoice) -> Enforced:
+    """Who made sure of the tool choice (`Assistant.enforced`), judged by the reply."""
+    ignores_form = reply.dialect and reply.stop_reason == "malformed"  # a dialect needs its form
+    tells = reply.is_usable or ignores_form
+    if choice == "auto" or not tells or reply.enforced == "prompt":
+        return reply.enforced
+    if honored(choice, reply):
+        return reply.enforced or "tool_choice"
+    return "ignored"
+
+
+def with_ids(calls: tuple[ToolCall, ...], turn: Turn) -> tuple[ToolCall, ...]:
+    """`calls`, each with an id. If the wire gave none, the id is `call_N`, and N counts the calls
+    of the whole transcript.
+    """
+    taken = {call.id for call in calls}
+    named = []
+    for number, call in enumerate(calls, turn.history.calls):
+        if not call.id:
+            while f"call_{number}" in taken or f"call_{number}" in turn.history.ids:
+                number += 1
+            call = replace(call, id=f"call_{number}")
+            taken.add(call.id)
+        named.append(call)
+    return tuple(named)
+
+
+def notices(reply: Assistant, ignored: int) -> Iterator[str]:
+    """What a watcher should know about a reply. `ignored`: how many replies before it ignored their
+    tool choice.
+    """
+    if reply.notice:
+        yield reply.notice
+    if reply.is_usable and not honored(reply.tool_choice, reply):
+        yield not_honored(reply.tool_choice, reply, ignored)
