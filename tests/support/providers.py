@@ -15,7 +15,7 @@ from tests.servers.ollama import OllamaServer
 from tests.servers.openai_chat import Chat
 from tests.servers.openai_responses import Responses
 from think_agent import Agent, Assistant, Model, ModelError, Outcome, Request, User, connect
-from think_agent.providers.base import Provider
+from think_agent.providers.provider import Provider
 
 KEY = "AIza-good+key"  # the one the Gemini server lets in; the others take any
 SPEAKS: dict[str, tuple[Callable[[], Protocol], str, dict[str, str]]] = {

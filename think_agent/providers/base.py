@@ -1,21 +1,18 @@
-"""What the providers share. A provider is a wire protocol and a client.
+"""What the providers share, besides asking. A provider is a wire protocol and a client.
 
 Rule 1: the protocol (`wire/`) translates requests and replies. The client is the SDK's: `post`
         sends JSON with it, and `explained` reads its exceptions. What an error means is decided in
-        `errors.py`; what is done about it, in `exchange.py`.
+        `errors.py`; what is done about it, in `exchange.py`; how one asks, in `provider.py`.
 Rule 2: questions to a server about its model are asked once, before the first request (`learn`).
 Rule 3: what a provider signed goes back to the host that signed it, and to no other.
-
-`stream` and `astream` differ in `await` and in nothing else.
 """
 
 import asyncio
 import os
 import re
-import time
 import warnings
 import weakref
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import cached_property
 from types import ModuleType
@@ -24,20 +21,19 @@ from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 from ..errors import AuthError, BadRequest, ConnectionFailed
-from ..messages import Assistant, Json
+from ..messages import Json
 from ..model import Request
 from ..wire.settings import Settings
 from .address import BAD_PROXY, checked_url, find_key, is_left_out, secrets_in
 from .errors import Translator
-from .exchange import Exchange
 from .reasoning import Levels, check_level
 from .transport import TRIP, Trip, life_of
 
 AT_ONCE = 16  # requests on one async client
 
 
-class Provider(Translator):
-    """The part of a provider that is the same for all.
+class Endpoint(Translator):
+    """Where requests go, and in which form: the part of a provider that knows its server.
 
     `wire`: the module of `wire/` that it speaks. `options`: what its `to_wire` takes besides the
     settings. `refused`: the kinds of tool choice that this model does not take (`"named"`,
@@ -185,62 +181,3 @@ class Provider(Translator):
         """Ask the server what the model can do, before the first request. Raises BadRequest for a
         setting that the model cannot take. If the server does not tell, the request is tried.
         """
-
-    # What is the same for all.
-
-    def complete(self, request: Request) -> Assistant:
-        reply: Assistant
-        [reply] = self.stream(request, in_pieces=False)
-        return reply
-
-    async def acomplete(self, request: Request) -> Assistant:
-        reply: Assistant
-        [reply] = [reply async for reply in self.astream(request, in_pieces=False)]
-        return reply
-
-    def stream(self, request: Request, *, in_pieces: bool = True) -> Iterator[Any]:
-        exchange = Exchange(self, request)
-        self._learn_once(exchange.trip)
-        while exchange.outcome is None:
-            if exchange.wait:  # to sleep for no time costs time, too
-                time.sleep(exchange.wait)
-            try:
-                answer = self.post(self.client, exchange.begin(), stream=in_pieces)
-                if not in_pieces:
-                    exchange.outcome = exchange.read(self.decoded(answer))
-                    continue
-                for event in answer:
-                    yield from exchange.feed(self.decoded(event))
-                    if exchange.fold.ended:
-                        break
-                exchange.finish_stream()
-            except Exception as error:
-                exchange.recover(error)
-            finally:
-                exchange.close()
-        yield exchange.result()
-
-    async def astream(self, request: Request, *, in_pieces: bool = True) -> AsyncIterator[Any]:
-        exchange = Exchange(self, request)
-        if not self._has_learned:
-            await asyncio.to_thread(self._learn_once, exchange.trip)
-        while exchange.outcome is None:
-            if exchange.wait:
-                await asyncio.sleep(exchange.wait)
-            try:
-                async with self._loop_client() as client:
-                    answer = await self.post(client, exchange.begin(), stream=in_pieces)
-                    if not in_pieces:
-                        exchange.outcome = exchange.read(self.decoded(answer))
-                        continue
-                    async for event in answer:
-                        for delta in exchange.feed(self.decoded(event)):
-                            yield delta
-                        if exchange.fold.ended:
-                            break
-                    exchange.finish_stream()
-            except Exception as error:
-                exchange.recover(error)
-            finally:
-                await exchange.aclose()
-        yield exchange.result()

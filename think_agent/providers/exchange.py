@@ -1,7 +1,7 @@
 """One request on its way, until there is a reply or an error: asking, asking again, giving up.
 
 Rule 1: if the provider refuses a tool choice, it is asked for a weaker one. That is remembered for
-        the model (`Provider.refused`), and the reply says so (`enforced`).
+        the model (`Endpoint.refused`), and the reply says so (`enforced`).
 Rule 2: only this module retries; the SDKs do not. An error that is `retryable` leads to up to
         `retries` more tries, but never after a part of the reply has been shown. If a provider asks
         for a wait longer than `LONGEST_WAIT`, that is reported instead.
@@ -20,7 +20,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..errors import BadRequest, BadResponse, ConnectionFailed, ModelError, TimedOut
 from ..messages import Assistant, Enforced, Json
@@ -29,11 +29,9 @@ from ..streaming import Delta
 from ..text import shorten
 from ..wire.incoming import ErrorAnswer, checked_delta, checked_reply
 from ..wire.outgoing import relax
+from .base import Endpoint
 from .errors import RIGHT_KIND, SLIP, STUMBLES, UnreadCall, refused_kinds
 from .transport import TRIP, Trip
-
-if TYPE_CHECKING:
-    from .base import Provider
 
 LONGEST_WAIT = 30.0  # seconds
 PER_TOKEN = 4  # characters, roughly
@@ -44,7 +42,7 @@ class Exchange:
     before the next try.
     """
 
-    def __init__(self, provider: "Provider", request: Request) -> None:
+    def __init__(self, provider: Endpoint, request: Request) -> None:
         self.provider = provider
         self.request = request
         self.wait = 0.0

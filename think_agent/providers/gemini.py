@@ -19,7 +19,7 @@ from ..errors import ModelError
 from ..messages import Json
 from ..wire import gemini as wire
 from .address import NOT_NEEDED
-from .base import Provider
+from .provider import Provider
 from .reasoning import GEMINI, check_reasoning
 from .transport import client_arguments
 
