@@ -16,7 +16,7 @@ from ..messages import Assistant, Force, Json, Spoken, ToolCall, ToolResult, Usa
 from ..model import Request
 from ..streaming import Delta
 from .chat import joined
-from .incoming import arguments_of, deltas_of, ended
+from .incoming import BROKEN_OFF, arguments_of, deltas_of, ended
 from .outgoing import arguments_object, choice_of, filled, is_closed, sendable
 from .pieces import CallReader
 from .settings import Settings
@@ -34,6 +34,7 @@ STOPPED = {
     "stop_sequence": "stop_sequence",
     "max_tokens": "max_tokens",
     "model_context_window_exceeded": "max_tokens",
+    "compaction": "incomplete",
     "pause_turn": "pause_turn",
     "refusal": "refusal",
 }
@@ -179,21 +180,22 @@ def from_wire(response: Json) -> Assistant:
                 block = {**block, "input": arguments_object(call)}
         content.append(block)
 
-    usage = response.get("usage")  # input tokens come in three separate counts
-    read = count(usage, "cache_read_input_tokens")
-    written = count(usage, "cache_creation_input_tokens")
+    counts = response.get("usage")  # input tokens come in three separate counts
+    read = count(counts, "cache_read_input_tokens")
+    written = count(counts, "cache_creation_input_tokens")
+    usage = Usage(
+        input_tokens=count(counts, "input_tokens") + read + written,
+        output_tokens=count(counts, "output_tokens"),
+        cached_tokens=read,
+        written_tokens=written,
+        reasoning_tokens=count(counts, "output_tokens_details", "thinking_tokens"),
+    )
     return Assistant(
         text,
         thinking,
         tuple(calls),
-        **ended(response.get("stop_reason"), STOPPED, calls),
-        usage=Usage(
-            input_tokens=count(usage, "input_tokens") + read + written,
-            output_tokens=count(usage, "output_tokens"),
-            cached_tokens=read,
-            written_tokens=written,
-            reasoning_tokens=count(usage, "output_tokens_details", "thinking_tokens"),
-        ),
+        **ended(response.get("stop_reason"), STOPPED, calls, usage),
+        usage=usage,
         model=response.get("model", ""),
         native={"content": content},
         signed=any(block.get("signature", block.get("data")) for block in content),
@@ -242,7 +244,7 @@ class Fold:
         content = [_whole(pieces) for pieces in self._blocks.values()]
         message = {**self._message, "content": content}
         if not self.ended:
-            message["stop_reason"] = None
+            message["stop_reason"] = BROKEN_OFF
         return message
 
 

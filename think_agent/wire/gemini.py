@@ -11,7 +11,7 @@ Rule 3: a reply with calls asks for tools, unless it was cut or filtered. Its fi
 from ..messages import Assistant, Force, Json, ToolCall, ToolResult, Usage, User
 from ..model import Request
 from ..streaming import Delta
-from .incoming import arguments_of, deltas_of, ended, first_choice
+from .incoming import BROKEN_OFF, arguments_of, deltas_of, ended, first_choice
 from .outgoing import arguments_object, choice_of, filled, sendable
 from .settings import Settings
 from .usage import count
@@ -25,6 +25,10 @@ STOPPED = {
     "CONTINUATION": "max_tokens",
     "MALFORMED_FUNCTION_CALL": "malformed",
     "UNEXPECTED_TOOL_CALL": "malformed",
+    "TOO_MANY_TOOL_CALLS": "malformed",
+    "MALFORMED_RESPONSE": "malformed",
+    "MISSING_THOUGHT_SIGNATURE": "incomplete",
+    "OTHER": "incomplete",
     "SAFETY": "refusal",
     "RECITATION": "refusal",
     "LANGUAGE": "refusal",
@@ -157,20 +161,21 @@ def from_wire(response: Json) -> Assistant:
     if reason == "MALFORMED_FUNCTION_CALL":
         text = ""  # it may be part of the call
 
-    usage = response.get("usageMetadata")
-    thoughts = count(usage, "thoughtsTokenCount")  # not included in the output tokens
+    counts = response.get("usageMetadata")
+    thoughts = count(counts, "thoughtsTokenCount")  # not included in the output tokens
+    usage = Usage(
+        input_tokens=count(counts, "promptTokenCount") + count(counts, "toolUsePromptTokenCount"),
+        output_tokens=count(counts, "candidatesTokenCount") + thoughts,
+        cached_tokens=count(counts, "cachedContentTokenCount"),
+        reasoning_tokens=thoughts,
+    )
     return Assistant(
         text,
         thinking,
         tuple(calls),
         mistake=candidate.get("finishMessage", ""),
-        **ended(reason, STOPPED, calls),
-        usage=Usage(
-            input_tokens=count(usage, "promptTokenCount") + count(usage, "toolUsePromptTokenCount"),
-            output_tokens=count(usage, "candidatesTokenCount") + thoughts,
-            cached_tokens=count(usage, "cachedContentTokenCount"),
-            reasoning_tokens=thoughts,
-        ),
+        **ended(reason, STOPPED, calls, usage),
+        usage=usage,
         model=response.get("modelVersion", ""),
         native=candidate["content"] if parts else None,
         signed=any("thoughtSignature" in part for part in parts),
@@ -221,4 +226,5 @@ class Fold:
     def result(self) -> Json:
         self.ended = "finishReason" in self._candidate
         content = {"role": "model", "parts": self._parts[1:]}
-        return {**self._response, "candidates": [{**self._candidate, "content": content}]}
+        candidate = {"finishReason": BROKEN_OFF, **self._candidate, "content": content}
+        return {**self._response, "candidates": [candidate]}

@@ -14,7 +14,7 @@ from typing import Any
 from ..messages import Assistant, Force, Json, ToolCall, ToolResult, User
 from ..model import Request
 from ..streaming import Delta
-from .incoming import ErrorAnswer, arguments_of, ended
+from .incoming import BROKEN_OFF, ErrorAnswer, arguments_of, ended
 from .outgoing import arguments_text, choice_of, filled, openai_function, sendable
 from .pieces import CallReader
 from .settings import Settings
@@ -23,7 +23,16 @@ from .usage import openai_usage
 NAME = "openai"
 PATH = "/responses"
 STREAMED = {"stream": True}
-STOPPED = {"completed": "end_turn", "max_output_tokens": "max_tokens", "content_filter": "refusal"}
+STOPPED = {
+    "completed": "end_turn",
+    "max_output_tokens": "max_tokens",
+    "content_filter": "refusal",
+    "incomplete": "incomplete",
+    "failed": "incomplete",
+    "cancelled": "incomplete",
+    "queued": "incomplete",
+    "in_progress": "incomplete",
+}
 LEAST_OUTPUT = 16  # tokens; the API refuses less
 # They answer 400 "Encrypted content is not supported with this model" to the `include` below.
 NO_REASONING = re.compile(r"(ft:)?(chatgpt|gpt-3|gpt-4)")
@@ -107,8 +116,12 @@ def _reply(reply: Assistant) -> list[Json]:
 def from_wire(response: Json) -> Assistant:
     """The reply in a response."""
     items = response["output"]
-    details = response.get("incomplete_details") or {}
-    reason = details.get("reason", response.get("status"))
+    reason = response.get("status")
+    details = response.get("incomplete_details")
+    if details:
+        reason = "incomplete"
+        if details.get("reason") in STOPPED:
+            reason = details["reason"]
     text = ""
     asides = []
     thoughts = []
@@ -126,13 +139,14 @@ def from_wire(response: Json) -> Assistant:
             case "function_call":
                 arguments = arguments_of(item.get("arguments"))
                 calls.append(ToolCall(item.get("call_id", ""), item["name"], arguments))
+    usage = openai_usage(response.get("usage"), "input", "output")
     return Assistant(
         text,
         "\n\n".join(thoughts),
         tuple(calls),
         commentary="\n\n".join(asides),
-        **ended(reason, STOPPED, calls),
-        usage=openai_usage(response.get("usage"), "input", "output"),
+        **ended(reason, STOPPED, calls, usage),
+        usage=usage,
         model=response.get("model", ""),
         native=items,
         signed=any(item.get("encrypted_content") for item in items),
@@ -200,4 +214,6 @@ class Fold:
         items = [self._items[index] for index in sorted(self._items)]
         if not items:  # some servers send them only at the end
             items = self._response.get("output", [])
+        if not self.ended:
+            self._response = {"status": BROKEN_OFF}
         return {**self._response, "output": items}
