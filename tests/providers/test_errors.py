@@ -17,6 +17,7 @@ from tests.support.providers import (
     ASK,
     HELLO,
     KEY,
+    NO_TOOLS,
     SPEAKS,
     VARIABLES,
     every_provider,
@@ -63,7 +64,6 @@ def refusing(status: int, message: str, **headers: str) -> Reply:
 
 TABLE: list[tuple[int, str, type[ModelError], bool, str]] = [
     (400, "No.", BadRequest, False, "change the request"),
-    (400, "the model qwen does not support tools", ToolsUnsupported, False, "pick one that does"),
     (401, "Who are you?", AuthError, False, ""),
     (403, "Not you.", AuthError, False, ""),
     (404, "the model is not there", ModelNotFound, False, ""),
@@ -82,7 +82,9 @@ TABLE: list[tuple[int, str, type[ModelError], bool, str]] = [
     (400, "request (2032 tokens) exceeds the available context size (1024 tokens)", BadRequest,
      False, "raise num_ctx"),
     (400, "The input token count exceeds the maximum of 1048576", BadRequest, False, "keep_turns"),
-    (500, "tools param requires --jinja flag", BadRequest, False, "how the server is started"),
+    (500, "llama runner: unable to allocate CPU buffer", BadRequest, False,
+     "how the server is started"),
+    *((status, message, ToolsUnsupported, False, "--dialect json") for status, message in NO_TOOLS),
 ]  # fmt: skip
 
 

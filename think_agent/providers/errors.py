@@ -83,12 +83,17 @@ OLLAMA_PARSERS = (  # of Ollama's own models; from another server this means an 
     "failed to parse JSON|unexpected end of JSON|invalid character|cannot unmarshal)|"
     "^500 ollama:  EOF$"
 )
+# As they say it: Ollama, OpenRouter, OpenAI, Groq, and vLLM and llama.cpp of how they were started.
+NO_TOOLS = (
+    "does not support tools|support tool use|tools is not supported|"
+    "tool calling` is not supported|requires --(enable-auto-tool-choice|jinja)"
+)
 SLIP = "the model made a mistake; ask again"
 MEANINGS = [  # the first one that fits
-    Meaning(ToolsUnsupported, "does not support tools",
-            "pick one that does, such as qwen3.5:4b, or speak the json dialect"),
+    Meaning(ToolsUnsupported, NO_TOOLS,
+            "speak json with it (--dialect json), or pick a model and a server that call tools"),
     Meaning(BadRequest, "does not support thinking", "leave out reasoning"),
-    Meaning(BadRequest, "requires --jinja|system memory|out of memory|unable to allocate",
+    Meaning(BadRequest, "system memory|out of memory|unable to allocate",
             "change how the server is started, or take a smaller model"),
     Meaning(BadRequest, "use /v1/responses", 'set api to "responses"'),
     Meaning(BadRequest, "context (length|size|window)|prompt is too long|input token count|^413 ",
@@ -228,7 +233,8 @@ def quoted_error(error: Any) -> tuple[str, str]:
 
 # By text, as there are no codes: reported of Anthropic, DeepSeek, DashScope, LM Studio, Gemini.
 REFUSED_CHOICE = re.compile(
-    r"tool[_ ]?choice|Thinking mode does not support|function[ _]?calling[ _]?(config|mode)",
+    r"tool[_ ]?choice(?! requires)|Thinking mode does not support|"
+    r"function[ _]?calling[ _]?(config|mode)",
     re.IGNORECASE,
 )
 ONLY_STRINGS = re.compile(r"type: 'object'|Supported string values", re.IGNORECASE)
