@@ -14,10 +14,10 @@ import pytest
 from demos.refund.dialects import speaking
 from demos.refund.offline import reply as by_the_policy
 from demos.refund.shop import Shop
-from tests.servers import serve
+from tests.servers import Reply, serve
 from tests.servers.ollama import TEMPLATES, OllamaServer
 from tests.servers.openai_chat import Chat
-from tests.support.providers import RIGHT, WAYS, desk, says
+from tests.support.providers import NO_TOOLS, RIGHT, WAYS, desk, says
 from think_agent import (
     THINK,
     Assistant,
@@ -254,6 +254,50 @@ def test_a_model_without_tool_calling_speaks_json():
     model.check()
     reply = model.complete(Request((ASKED,), (THINK, look)))
     assert (reply.dialect, "it has no tool calling" in reply.notice) == ("json", True)
+
+
+class Refusing(Chat):
+    """A server that refuses every request with tools."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__()
+        self.error = Reply(status, {"error": {"message": message}})
+
+    def other(self, method, path, body):
+        return self.error if "tools" in (body or {}) else None
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(("status", "words"), NO_TOOLS)
+def test_a_run_whose_server_refuses_tools_goes_on_in_json(way, status, words):
+    """With its first request, in whatever words the server refuses it, and with one notice."""
+    refused = 0
+    with serve(Refusing(status, words), on_sight) as running:
+        model = connect("openai:m", base_url=running.url + "/v1", timeout=20)
+        other = running.protocol.other
+
+        def counted_refusals(*args):
+            nonlocal refused
+            answer = other(*args)
+            refused += answer is not None
+            return answer
+
+        running.protocol.other = counted_refusals
+        shop = Shop()
+        outcome = way(desk(in_dialect(model, "auto"), shop), FOUR)
+    assert {d.order_id: d.decision for d in shop.decisions()} == RIGHT
+    assert (outcome.exit, dialects(outcome.transcript), refused) == ("signal", {"json"}, 1)
+    [notice] = notices(outcome.transcript)
+    assert notice.endswith("speaking json from here on: it has no tool calling.")
+
+
+def test_a_signed_history_stays_native_and_the_error_is_told():
+    signed = replace(NATIVE, signed=True)
+    with serve(Refusing(*NO_TOOLS[1]), on_sight) as running:
+        model = connect("openai:m", base_url=running.url + "/v1", timeout=20)
+        request = Request((ASKED, signed, RESULT), (THINK, look))
+        with pytest.raises(ToolsUnsupported, match="--dialect json"):
+            in_dialect(model, "auto").complete(request)
 
 
 def test_a_reply_from_the_same_host_is_of_the_same_model():
