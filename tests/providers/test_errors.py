@@ -195,6 +195,8 @@ def test_an_answer_that_is_not_a_reply(provider, way):
     with talking(provider) as (server, model):
         model.retries = 0
         for body in (PAGE, "{not json", "[1]", '{"a": 1}'):
+            if (provider, body) == ("gemini", '{"a": 1}'):
+                continue  # it lacks candidates: see test_said.py
             kind = "text/html" if body is PAGE else "application/json"
             server.canned = [Reply(body=body, content_type=kind)]
             error = failure(model, way)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import pytest
 
 from tests.servers import ProviderServer, Reply, sse
-from tests.support.providers import ASK, every_way, talking
-from think_agent import THINK, Request, Tool, ToolCall, User
+from tests.support.providers import ASK, every_way, failure, talking
+from think_agent import THINK, Overloaded, Request, Tool, ToolCall, User
 from think_agent.messages import Json
 
 PAY = Tool(name="pay", description="Pay.", parameters={"type": "object", "properties": {}})
@@ -63,3 +63,39 @@ def test_a_reply_that_is_counted_is_whole_without_a_known_reason(way, reason):
         answers(server, way, *chat_answer(reason, content="It is paid."))
         reply = ASK[way](model, ASKED)
     assert (reply.text, reply.stop_reason, reply.cause) == ("It is paid.", "end_turn", "")
+
+
+# Gemini's answers without a reply.
+
+NO_REPLY = {
+    "usageMetadata": {"promptTokenCount": 8, "totalTokenCount": 8},
+    "modelVersion": "gemini-3.8-flash",
+    "responseId": "r1",
+}
+
+
+@every_way
+@pytest.mark.parametrize("nothing", [{}, {"candidates": []}], ids=["none", "empty"])
+def test_an_answer_of_gemini_without_candidates_is_tried_again(way, nothing, monkeypatch):
+    monkeypatch.setattr("think_agent.providers.exchange.random.uniform", lambda *_: 0.0)
+    body = NO_REPLY | nothing
+    with talking("gemini") as (server, model):
+        answers(server, way, body, [sse(body)])
+        assert ASK[way](model, ASKED).text == "Hello."
+        for _ in range(3):
+            answers(server, way, body, [sse(body), sse(body)])
+        error = failure(model, way)
+        assert (type(error), error.retryable, len(server.requests)) == (Overloaded, True, 5)
+    assert str(error) == "gemini: the answer holds no reply; try again later"
+
+
+@every_way
+@pytest.mark.parametrize("reason", ["TOO_MANY_TOOL_CALLS", "MALFORMED_RESPONSE"])
+def test_a_slip_that_gemini_tells_of_goes_back_to_the_model(way, reason):
+    candidate = {"finishReason": reason, "finishMessage": "Seven calls.", "index": 0}
+    body = {**NO_REPLY, "candidates": [candidate]}
+    with talking("gemini") as (server, model):
+        answers(server, way, body, [sse(body)])
+        reply = ASK[way](model, ASKED)
+    assert reply.stop_reason == "malformed"
+    assert reply.mistake.startswith("Your tool call could not be read (Seven calls)")

@@ -6,12 +6,13 @@ Rule 2: all results of a reply are in one content, in the order of its calls. A 
         Then only name and place tell which result belongs to it.
 Rule 3: a reply with calls asks for tools, unless it was cut or filtered. Its finish reason is
         "STOP", as of any other reply.
+Rule 4: an answer without candidates, where no prompt was blocked, is an overload.
 """
 
 from ..messages import Assistant, Force, Json, ToolCall, ToolResult, Usage, User
 from ..model import Request
 from ..streaming import Delta
-from .incoming import BROKEN_OFF, arguments_of, deltas_of, ended, first_choice
+from .incoming import BROKEN_OFF, ErrorAnswer, arguments_of, deltas_of, ended, first_choice
 from .outgoing import arguments_object, choice_of, filled, sendable
 from .settings import Settings
 from .usage import count
@@ -19,6 +20,7 @@ from .usage import count
 NAME = "gemini"
 NOT_BY_GEMINI = "skip_thought_signature_validator"  # Google's value for calls of other models
 BUDGETS = {"off": 0, "low": 1024, "medium": 8192, "high": 24576}  # tokens
+NO_CANDIDATES = {"code": 503, "message": "the answer holds no reply"}
 STOPPED = {
     "STOP": "end_turn",
     "MAX_TOKENS": "max_tokens",
@@ -142,6 +144,8 @@ def from_wire(response: Json) -> Assistant:
     """The reply in a response."""
     if "blockReason" in response.get("promptFeedback", {}):
         response = {**response, "candidates": [{"finishReason": "SAFETY"}]}
+    if not response.get("candidates"):
+        raise ErrorAnswer(NO_CANDIDATES)
     candidate = first_choice(response["candidates"])
     text = ""
     thinking = ""
@@ -225,6 +229,8 @@ class Fold:
 
     def result(self) -> Json:
         self.ended = "finishReason" in self._candidate
+        if not self._candidate:
+            return self._response
         content = {"role": "model", "parts": self._parts[1:]}
         candidate = {"finishReason": BROKEN_OFF, **self._candidate, "content": content}
         return {**self._response, "candidates": [candidate]}
