@@ -182,6 +182,7 @@ def test_errors_inside_a_stream(api, event, kind, passes, monkeypatch):
         server.canned = [Reply(chunks=[sse(event)], content_type=server.stream_type)] * 3
         wrong = failure(model, "streamed")
         assert (type(wrong), wrong.retryable) == (kind, passes)
+        assert wrong.status != 200
         assert len(server.requests) == (3 if passes else 1)
 
 

@@ -5,7 +5,8 @@ Rule 1: a provider reads the message out of its SDK's exception (`explained`). W
         provider, the code and the message.
 Rule 2: the table is data (`MEANINGS`). The first pattern that fits that line counts.
 Rule 3: an error is `retryable` if it may pass by itself: too many requests, an overload, a broken
-        connection. After a whole timeout of silence there is no second try.
+        connection. After a whole timeout of silence there is no second try, and where the server
+        says `x-should-retry: false`.
 Rule 4: advice names a setting as it is called in code and, with dashes, on the command line.
 Rule 5: if a server refuses a tool choice, it is asked for a weaker one (`wire.outgoing.relax`).
 """
@@ -38,6 +39,7 @@ from ..wire.incoming import ErrorAnswer
 from .address import shown_address
 from .transport import arrived
 
+PAGE = "the server sent an HTML page instead of JSON"
 RIGHT_KIND = "check that base_url points to the right kind of server"
 # Exceptions of code that reads an answer of the wrong form.
 STUMBLES = (LookupError, TypeError, AttributeError, ValueError, RecursionError)
@@ -97,7 +99,8 @@ MEANINGS = [  # the first one that fits
             "change how the server is started, or take a smaller model"),
     Meaning(BadRequest, "use /v1/responses", 'set api to "responses"'),
     Meaning(BadRequest, "context (length|size|window)|prompt is too long|input token count|^413 ",
-            "send less at a time, show fewer turns (keep_turns) or, on Ollama, raise num_ctx"),
+            "send less at a time, begin a new conversation (a signed one is never shortened), "
+            "show fewer turns (keep_turns) or, on Ollama, raise num_ctx"),
     Meaning(ModelNotFound, "^404 .*model|^400 .*(model_not_found|model.*not (found|exist)|"
             "(invalid|not a valid|not a chat) model|supported API model names)",
             "check the model's name"),
@@ -173,23 +176,31 @@ class Translator(Model):
                 break
         advice = self.advice.get(meaning.kind, meaning.advice)
         advice = advice.format(key=self.main_key, model=self.model)
+        may_retry = response.headers.get("x-should-retry") != "false"
         return meaning.kind(
             f"{self.name}: {self.quote(message) or f'HTTP {status}'}; {advice}",
-            status=response.status_code,
+            status=status,
             retry_after=asked_wait(response.headers),
-            retryable=meaning.retryable,
+            retryable=meaning.retryable and may_retry,
         )
 
     def quote(self, text: str) -> str:
         """A provider's text for use in a message: one line, not too long, without secrets."""
         if text.lstrip().startswith("<"):
-            return "the server sent an HTML page instead of JSON"
+            return PAGE
         return shorten(self.secrets.sub("***", text).strip().rstrip("."), 300)
+
+    def page_error(self) -> BadResponse:
+        """The error for an HTML page in place of a reply."""
+        return BadResponse(f"{self.name}: {PAGE}; {RIGHT_KIND}")
 
     def _unreadable(self, error: Any) -> ModelError | None:
         """The error for a response that an SDK or a `from_wire` could not read."""
-        if arrived() is None or not isinstance(error, STUMBLES):
+        response = arrived()
+        if response is None or not isinstance(error, STUMBLES):
             return None
+        if is_page(response):
+            return self.page_error()
         if isinstance(error, RecursionError) or "integer string conversion" in str(error):
             # A model that repeats itself wrote brackets or digits without end.
             problem = f"{self.name}: JSON nested too deeply, or with a number too long, to be read"
@@ -198,6 +209,12 @@ class Translator(Model):
             f"{self.name}: what the server sent is not a reply ({type(error).__name__}: "
             f"{self.quote(str(error))}); {RIGHT_KIND}"
         )
+
+
+def is_page(response: Any) -> bool:
+    """Is it an HTML page, as a web server sends it?"""
+    kind: str = response.headers.get("content-type", "")
+    return kind.startswith("text/html")
 
 
 def asked_wait(headers: Mapping[str, str]) -> float | None:

@@ -5,10 +5,11 @@ Rule 1: if the provider refuses a tool choice, it is asked for a weaker one. Tha
 Rule 2: only this module retries; the SDKs do not. An error that is `retryable` leads to up to
         `retries` more tries, but never after a part of the reply has been shown. If a provider asks
         for a wait longer than `LONGEST_WAIT`, that is reported instead.
-Rule 3: a stream that breaks off before anything came is an error. If it breaks off later, falls
-        silent or meets the request's own deadline, what came is an unfinished reply. A call that
-        cannot be read makes a malformed reply: the model may do better. If a stream falls silent
-        after all of a reply has come, the reply is whole. (Gemini marks no end.)
+Rule 3: a stream that breaks off before anything came is an error. If it breaks off later, tells
+        of an error, falls silent or meets the request's own deadline, what came is an unfinished
+        reply. A call that cannot be read makes a malformed reply: the model may do better. If a
+        stream falls silent after all of a reply has come, the reply is whole. (Gemini marks no
+        end.)
 Rule 4: only an exception after a response has come is the server's fault. Before that it is a bug,
         and is raised as it is.
 Rule 5: our errors never have the SDK's error, which may hold a key, as their cause.
@@ -22,7 +23,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from ..errors import BadRequest, BadResponse, ConnectionFailed, ModelError, TimedOut
+from ..errors import BadRequest, BadResponse, ModelError, TimedOut
 from ..messages import Assistant, Enforced, Json
 from ..model import Request
 from ..streaming import Delta
@@ -30,7 +31,7 @@ from ..text import shorten
 from ..wire.incoming import ErrorAnswer, checked_delta, checked_reply
 from ..wire.outgoing import relax
 from .base import Endpoint
-from .errors import RIGHT_KIND, SLIP, STUMBLES, UnreadCall, refused_kinds
+from .errors import RIGHT_KIND, SLIP, STUMBLES, UnreadCall, is_page, refused_kinds
 from .transport import TRIP, Trip
 
 LONGEST_WAIT = 30.0  # seconds
@@ -72,6 +73,8 @@ class Exchange:
 
     def finish_stream(self) -> None:
         """The stream is over: make the reply of what has come."""
+        if not self._is_shown and is_page(self.trip.response):
+            raise self.provider.page_error()
         reply = self.read(self.fold.result())
         nothing_came = not self._is_shown and not self.fold.ended
         if reply.stop_reason == "incomplete" and nothing_came:
@@ -131,11 +134,10 @@ class Exchange:
             return self._malformed(replace(half, mistake=mistake))
 
         is_silent = isinstance(problem, TimedOut)
-        is_broken = isinstance(problem, BadResponse | ConnectionFailed | TimedOut)
         cause = str(problem)
         if is_silent and time.monotonic() >= self.trip.deadline:
             cause = "deadline"
-        elif not (is_broken and self._is_shown):
+        elif not self._is_shown:
             return None
         reply = self._so_far()
         if is_silent and reply.stop_reason != "incomplete":
