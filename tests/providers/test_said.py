@@ -2,14 +2,27 @@
 streamed, sync and async.
 """
 
+import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
 from tests.servers import ProviderServer, Reply, sse
-from tests.support.providers import ASK, every_way, failure, talking
-from think_agent import THINK, Overloaded, Request, Tool, ToolCall, User
-from think_agent.messages import Json
+from tests.servers.anthropic import event
+from tests.support.providers import ASK, every_way, failure, says, talking
+from tests.support.wires import to_wire
+from think_agent import (
+    THINK,
+    Assistant,
+    Overloaded,
+    Request,
+    Tool,
+    ToolCall,
+    ToolResult,
+    User,
+)
+from think_agent.messages import Json, from_json, to_json
 
 PAY = Tool(name="pay", description="Pay.", parameters={"type": "object", "properties": {}})
 ASKED = Request([User("Pay it.")], [THINK, PAY], system="Be brief.")
@@ -99,3 +112,113 @@ def test_a_slip_that_gemini_tells_of_goes_back_to_the_model(way, reason):
         reply = ASK[way](model, ASKED)
     assert reply.stop_reason == "malformed"
     assert reply.mistake.startswith("Your tool call could not be read (Seven calls)")
+
+
+# What one provider signed.
+
+ADAPTIVE = {"type": "adaptive"}
+THOUGHTFUL = Assistant("It is due.", "Hm. It is due by rule 3.", stop_reason="end_turn")
+
+
+def saved(message: Assistant) -> Assistant:
+    """A reply as a transcript file gives it back."""
+    read = from_json(to_json(message))
+    assert isinstance(read, Assistant)
+    return read
+
+
+def thoughts_in(body: Json) -> int:
+    return str(body["messages"]).count("'signature'")
+
+
+@every_way
+def test_signed_thinking_goes_back_under_the_same_instructions_and_tools_alone(way):
+    """The server checks signatures as Claude 5.5 does. A talk that was saved goes on all the same,
+    and what was signed under the first instructions goes back with them.
+    """
+    renamed = replace(PAY, description="Pay now.")
+    changed = [
+        replace(ASKED, system="Be brief. Today is Tuesday."),
+        replace(ASKED, tools=[THINK, renamed]),
+        replace(ASKED, tools=[THINK]),
+        replace(ASKED, system=""),
+    ]
+    with (
+        talking("anthropic", says(THOUGHTFUL), thinking=ADAPTIVE) as (server, model),
+        warnings.catch_warnings(),
+    ):
+        warnings.simplefilter("error")
+        first = saved(ASK[way](model, ASKED))
+        assert (first.signed, bool(first.signed_under)) == (True, True)
+        talk = [*ASKED.messages, first, User("And now?")]
+        for request in changed:
+            then = saved(ASK[way](model, replace(request, messages=talk)))
+            assert then.signed_under not in ("", first.signed_under)
+            assert thoughts_in(server.requests[-1]) == 0
+            more = [*talk, then, User("And then?")]
+            ASK[way](model, replace(request, messages=more))
+            assert thoughts_in(server.requests[-1]) == 1  # the new one
+            ASK[way](model, replace(ASKED, messages=more))
+            assert thoughts_in(server.requests[-1]) == 1  # the old one
+        assert len(server.requests) == 1 + 3 * len(changed)  # none was refused
+
+
+@every_way
+def test_signed_thinking_goes_back_in_another_process_but_not_to_another_model(way):
+    with talking("anthropic", says(THOUGHTFUL), thinking=ADAPTIVE) as (server, model):
+        talk = [*ASKED.messages, saved(ASK[way](model, ASKED)), User("And now?")]
+        for name, thoughts in (("claude-haiku-5-5", 1), ("claude-opus-5-5", 0)):
+            with talking("anthropic", thinking=ADAPTIVE, model=name) as (_, other):
+                other.client.base_url = server.url
+                assert ASK["plain"](other, replace(ASKED, messages=talk)).text == "It is due."
+            assert thoughts_in(server.requests[-1]) == thoughts
+
+
+@every_way
+def test_strict_schemas_that_are_left_out_change_what_a_signature_covers(way):
+    closed = replace(PAY, parameters={**PAY.parameters, "additionalProperties": False})
+    call = Assistant("", "Hm.", (ToolCall("toolu_1", "pay", {}),), "tool_use")
+    asked = replace(ASKED, tools=[THINK, closed])
+    refusal = {"type": "error", "error": {"type": "invalid_request_error", "message": "strict: no"}}
+    with talking("anthropic", says(call), thinking=ADAPTIVE) as (server, model):
+        reply = ASK[way](model, asked)
+        talk = [*asked.messages, reply, ToolResult("toolu_1", "pay", "paid")]
+        server.canned = [Reply(400, refusal)]
+        with pytest.warns(UserWarning, match="strict schemas are left out"):
+            ASK[way](model, replace(asked, messages=talk))
+        assert [thoughts_in(body) for body in server.requests] == [0, 1, 0]
+
+
+@every_way
+def test_a_blank_text_before_a_signed_block_stays(way):
+    """It is covered by the signature. Behind the last one, the API refuses it."""
+    blank = {"type": "text", "text": "\n\n"}
+    thinking = {"type": "thinking", "thinking": "Hm.", "signature": "s"}
+    use = {"type": "tool_use", "id": "toolu_1", "name": "pay", "input": {}}
+    content = [blank, thinking, blank, use]
+    head = {"role": "assistant", "model": "m", "usage": {"input_tokens": 3, "output_tokens": 2}}
+    events = [event("message_start", message={**head, "content": []})]
+    for index, block in enumerate(content):
+        events.append(event("content_block_start", index=index, content_block=block))
+        events.append(event("content_block_stop", index=index))
+    events.append(event("message_delta", delta={"stop_reason": "tool_use"}, usage={}))
+    events.append(event("message_stop"))
+    with talking("anthropic") as (server, model):
+        answers(server, way, {**head, "content": content, "stop_reason": "tool_use"}, events)
+        reply = ASK[way](model, ASKED)
+    assert reply.native["content"] == [blank, thinking, use]
+
+
+@pytest.mark.parametrize("wire", ["openai-responses", "gemini"])
+def test_reasoning_of_others_goes_back_although_the_instructions_hold_a_date(wire):
+    """Their signatures do not cover the instructions."""
+    native: Json | list[Json] = [
+        {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "abc"},
+        {"type": "message", "role": "assistant", "content": []},
+    ]
+    if wire == "gemini":
+        native = {"role": "model", "parts": [{"text": "Yes.", "thoughtSignature": "abc"}]}
+    provider = wire.partition("-")[0]
+    reply = Assistant("Yes.", provider=provider, native=native, signed=True)
+    talk = Request([User("Hi"), reply, User("So?")], system="Today is Tuesday.")
+    assert "abc" in str(to_wire(wire, talk))

@@ -4,7 +4,8 @@ Rule 1: the protocol (`wire/`) translates requests and replies. The client is th
         sends JSON with it, and `explained` reads its exceptions. What an error means is decided in
         `errors.py`; what is done about it, in `exchange.py`; how one asks, in `provider.py`.
 Rule 2: questions to a server about its model are asked once, before the first request (`learn`).
-Rule 3: what a provider signed goes back to the host that signed it, and to no other.
+Rule 3: what a provider signed goes back to the host that signed it, and to no other; where the
+        signature covers them, under the same instructions and tools.
 """
 
 import asyncio
@@ -47,7 +48,7 @@ class Endpoint(Translator):
     usual_url: str
     url_variable: str  # which may hold another one
     extras: Mapping[str, tuple[str, Any]] = {}  # variables that the SDK sends; how to take them out
-    # What a server complains of, and the option of `to_wire` that helps, with its value.
+    # What a server complains of, as a pattern; the option of `to_wire` that helps, and its value.
     remedies: tuple[tuple[str, str, Any], ...] = ()
     retries = 2
 
@@ -143,19 +144,19 @@ class Endpoint(Translator):
         """Raises BadRequest if the `reasoning` that is set is not one of the model's `levels`."""
         check_level(f"{self.name}: {self.model}", self.settings.reasoning, levels, BadRequest)
 
-    def adapt(self, complaint: str, request: Request) -> bool:
+    def adapt(self, complaint: str) -> bool:
         """Can what was refused be sent in another form? From now on it is."""
         for words, option, value in self.remedies:
-            if words in complaint and self.options.get(option) != value:
+            if re.search(words, complaint) and self.options.get(option) != value:
                 self.options[option] = value
+                if option == "strict":
+                    warnings.warn(f"{self.name}: strict schemas are left out", stacklevel=4)
                 return True
-        # A signature covers the tools, too: the conversation may have begun without strict schemas.
-        about_schemas = re.search("strict|VALIDATED|signature", complaint)
-        if about_schemas and self.options.get("strict") and request.tools:
-            self.options["strict"] = False
-            warnings.warn(f"{self.name}: strict schemas are left out", stacklevel=4)
-            return True
         return False
+
+    def signed_under(self, body: Json) -> str:
+        """A digest of what a signature in the reply covers, besides the messages (rule 3)."""
+        return ""
 
     # What each provider writes, besides `explained`.
 

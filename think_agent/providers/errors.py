@@ -137,6 +137,8 @@ class Translator(Model):
         """`error` as one of ours. None if it comes neither from the provider nor from the network:
         then it is a bug. Before a response has come, it cannot be a response that is unreadable.
         """
+        if is_page(arrived()):
+            return BadResponse(f"{self.name}: {PAGE}; {RIGHT_KIND}")
         where = shown_address(self.url)
         match error:
             case ModelError():  # already one of ours
@@ -190,17 +192,10 @@ class Translator(Model):
             return PAGE
         return shorten(self.secrets.sub("***", text).strip().rstrip("."), 300)
 
-    def page_error(self) -> BadResponse:
-        """The error for an HTML page in place of a reply."""
-        return BadResponse(f"{self.name}: {PAGE}; {RIGHT_KIND}")
-
     def _unreadable(self, error: Any) -> ModelError | None:
         """The error for a response that an SDK or a `from_wire` could not read."""
-        response = arrived()
-        if response is None or not isinstance(error, STUMBLES):
+        if arrived() is None or not isinstance(error, STUMBLES):
             return None
-        if is_page(response):
-            return self.page_error()
         if isinstance(error, RecursionError) or "integer string conversion" in str(error):
             # A model that repeats itself wrote brackets or digits without end.
             problem = f"{self.name}: JSON nested too deeply, or with a number too long, to be read"
@@ -212,9 +207,10 @@ class Translator(Model):
 
 
 def is_page(response: Any) -> bool:
-    """Is it an HTML page, as a web server sends it?"""
-    kind: str = response.headers.get("content-type", "")
-    return kind.startswith("text/html")
+    """Has a web server sent a page, as if that were a reply?"""
+    if response is None or response.status_code != 200:
+        return False
+    return "text/html" in response.headers.get("content-type", "")
 
 
 def asked_wait(headers: Mapping[str, str]) -> float | None:

@@ -31,7 +31,7 @@ from ..text import shorten
 from ..wire.incoming import ErrorAnswer, checked_delta, checked_reply
 from ..wire.outgoing import relax
 from .base import Endpoint
-from .errors import RIGHT_KIND, SLIP, STUMBLES, UnreadCall, is_page, refused_kinds
+from .errors import RIGHT_KIND, SLIP, STUMBLES, UnreadCall, refused_kinds
 from .transport import TRIP, Trip
 
 LONGEST_WAIT = 30.0  # seconds
@@ -73,8 +73,6 @@ class Exchange:
 
     def finish_stream(self) -> None:
         """The stream is over: make the reply of what has come."""
-        if not self._is_shown and is_page(self.trip.response):
-            raise self.provider.page_error()
         reply = self.read(self.fold.result())
         nothing_came = not self._is_shown and not self.fold.ended
         if reply.stop_reason == "incomplete" and nothing_came:
@@ -149,7 +147,7 @@ class Exchange:
         refused = refused_kinds(self._asked.tool_choice, complaint)
         for kind in refused:
             self.provider.refused[kind] = complaint
-        return bool(refused) or self.provider.adapt(complaint, self.request)
+        return bool(refused) or self.provider.adapt(complaint)
 
     def _may_pass(self, problem: ModelError) -> bool:
         """May the request be tried again, after a wait?"""
@@ -175,12 +173,16 @@ class Exchange:
         if response.get("error"):  # whatever else is in it
             raise ErrorAnswer(response["error"])
         reply = provider.wire.from_wire(response)
+        signed_under = ""
+        if reply.signed:
+            signed_under = provider.signed_under(self._body)
         reply = checked_reply(
             reply,
             model=reply.model or provider.model,  # some servers name none
             provider=provider.name,
             host=provider.host,
             enforced=self._enforced(),
+            signed_under=signed_under,
         )
         if reply.stop_reason == "malformed":
             reply = self._malformed(reply)

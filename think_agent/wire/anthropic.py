@@ -1,7 +1,8 @@
 """Anthropic's Messages API.
 
 Rule 1: a reply goes back as it came (`native`). The signature of a thinking block covers everything
-        before it: a changed message, tool or system prompt is refused.
+        before it: a changed message, tool or system prompt is refused. So a reply that was signed
+        under others (`signed_under`) goes back without its thinking.
 Rule 2: the two roles alternate. All results of a reply, and the user's text after them, are one
         user message.
 Rule 3: a block of a stream goes back with the keys that it began with, and its signature. Other
@@ -17,7 +18,7 @@ from ..model import Request
 from ..streaming import Delta
 from .chat import joined
 from .incoming import BROKEN_OFF, arguments_of, deltas_of, ended
-from .outgoing import arguments_object, choice_of, filled, is_closed, sendable
+from .outgoing import arguments_object, choice_of, digest, filled, is_closed, sendable
 from .pieces import CallReader
 from .settings import Settings
 from .usage import count
@@ -66,22 +67,27 @@ def to_wire(
     budget = thinking.get("budget_tokens", 0)
     if request.output_schema is not None:
         output["format"] = {"type": "json_schema", "schema": request.output_schema}
-    messages, end = _messages(request, host)
     system = _blocks(User(request.system))
     body = filled(
         model=model,
         max_tokens=max(settings.max_output_tokens or 0, budget + 1),
         system=system,
-        messages=messages,
         tools=_tools(request, strict),
         tool_choice=_choice(request),
         thinking=thinking,
         output_config=output,
     )
+    body["messages"], end = _messages(request, host, signed_under(body))
     if cache:
         for marked in [body, end, *system]:  # on the body it marks the last block
             marked["cache_control"] = MARK
     return body
+
+
+def signed_under(body: Json) -> str:
+    """A digest of what a signature in the reply to this request covers, besides the messages."""
+    system = [block["text"] for block in body.get("system", ())]  # without its mark
+    return digest(body["model"], system, body.get("tools"))
 
 
 def _tools(request: Request, strict: bool) -> list[Json]:
@@ -112,12 +118,12 @@ def _choice(request: Request) -> Json:
     return filled(type=choice)
 
 
-def _messages(request: Request, host: str) -> tuple[list[Json], Json]:
+def _messages(request: Request, host: str, signed_under: str) -> tuple[list[Json], Json]:
     """The messages, and the block where the last request with this tool choice ended."""
     wire: list[Json] = []
     asked: Json = {}  # the last block of a request
     end = asked
-    for message in sendable(request.messages, NAME, host=host):
+    for message in sendable(request.messages, NAME, host=host, signed_under=signed_under):
         role = "user"
         blocks = _blocks(message)
         if isinstance(message, Assistant):
@@ -170,8 +176,6 @@ def from_wire(response: Json) -> Assistant:
         match block["type"]:
             case "text":
                 text += block["text"]
-                if not block["text"].strip():
-                    continue  # the API refuses blank text, even its own
             case "thinking":
                 thinking += block["thinking"]
             case "tool_use":  # calls of the server's own tools have other types
@@ -197,9 +201,25 @@ def from_wire(response: Json) -> Assistant:
         **ended(response.get("stop_reason"), STOPPED, calls, usage),
         usage=usage,
         model=response.get("model", ""),
-        native={"content": content},
-        signed=any(block.get("signature", block.get("data")) for block in content),
+        native={"content": _readable(content)},
+        signed=any(map(_is_signed, content)),
     )
+
+
+def _is_signed(block: Json) -> bool:
+    return bool(block.get("signature", block.get("data")))
+
+
+def _readable(content: list[Json]) -> list[Json]:
+    """The blocks that the API reads again. It refuses blank text, even its own. But what stands
+    before a signed block has to stay.
+    """
+    blocks: list[Json] = []
+    for block in reversed(content):
+        is_bound = any(map(_is_signed, blocks))
+        if is_bound or block["type"] != "text" or block["text"].strip():
+            blocks.insert(0, block)
+    return blocks
 
 
 class Fold:

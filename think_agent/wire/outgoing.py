@@ -1,7 +1,8 @@
 """Outgoing requests: what a provider may see of the messages, the tools and the tool choice.
 
 Rule 1: what a provider wrote (`native`) goes back unchanged to the host that wrote it, and to no
-        other: signatures are not valid elsewhere. For all others it is built from its fields.
+        other: signatures are not valid elsewhere. Where they cover the instructions and the tools,
+        these must be the same, too. For all others it is built from its fields.
 Rule 2: how a message is sent depends on the messages before it, and never on later ones (except the
         results of its own calls). So each request begins with the bytes of the one before, and a
         provider's cache recognizes them.
@@ -10,6 +11,7 @@ Rule 2: how a message is sent depends on the messages before it, and never on la
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from hashlib import sha256
 from typing import Any
 
 import pydantic_core
@@ -50,11 +52,13 @@ def sendable(
     host: str | None = None,
     native: type = dict,
     short_ids: bool = False,
+    signed_under: str = "",
 ) -> list[Spoken]:
     """`messages` as `provider` may see them. Every translator starts from this.
 
     - `native` of another provider, dialect or host (None: of any) is dropped, and so is one that is
-      not of the type `native`: OpenAI's two APIs have the same provider name.
+      not of the type `native`: OpenAI's two APIs have the same provider name. So is one that was
+      signed under something else.
     - A call without a result is dropped, and `native` with it: every provider refuses it. Such
       calls come from a reply that was cut, or from a final reply.
     - The results of a reply come right after it.
@@ -79,6 +83,7 @@ def sendable(
                 [
                     (message.provider, message.dialect) == (provider, dialect),
                     host in (None, message.host),
+                    message.signed_under in ("", signed_under),
                     len(answered) == len(message.tool_calls),
                 ]
             )
@@ -141,6 +146,11 @@ def choice_of(request: Request) -> ToolChoice | None:
     if request.tools and request.tool_choice != "auto":  # some servers refuse even "auto"
         return request.tool_choice
     return None
+
+
+def digest(*values: Any) -> str:
+    """A short digest of JSON values: the same for the same values, in every process."""
+    return sha256(pydantic_core.to_json(values)).hexdigest()[:16]
 
 
 def is_closed(schema: Json) -> bool:
