@@ -2,15 +2,19 @@
 streamed, sync and async.
 """
 
+import ast
+import re
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
+from demos.refund.shop import INSTRUCTIONS
 from tests.servers import ProviderServer, Reply, sse
 from tests.servers.anthropic import event
 from tests.support.providers import ASK, every_way, failure, says, talking
+from tests.support.sizes import ROOT
 from tests.support.wires import to_wire
 from think_agent import (
     THINK,
@@ -23,6 +27,7 @@ from think_agent import (
     User,
 )
 from think_agent.messages import Json, from_json, to_json
+from think_agent.think import THINK_MINIMAL, THOUGHT
 
 PAY = Tool(name="pay", description="Pay.", parameters={"type": "object", "properties": {}})
 ASKED = Request([User("Pay it.")], [THINK, PAY], system="Be brief.")
@@ -222,3 +227,99 @@ def test_reasoning_of_others_goes_back_although_the_instructions_hold_a_date(wir
     reply = Assistant("Yes.", provider=provider, native=native, signed=True)
     talk = Request([User("Hi"), reply, User("So?")], system="Today is Tuesday.")
     assert "abc" in str(to_wire(wire, talk))
+
+
+# Why it was refused.
+
+EXPLAINED = (
+    "This request was blocked as it seems to violate Anthropic's Terms of Service restrictions on "
+    "reverse engineering or duplicating model outputs."
+)
+
+
+def claude_refuses(category: str | None, explanation: str | None) -> tuple[Json, list[bytes]]:
+    details = {"type": "refusal", "category": category, "explanation": explanation}
+    stop = {"stop_reason": "refusal", "stop_sequence": None, "stop_details": details}
+    head = {"role": "assistant", "model": "m", "content": [], "usage": {"input_tokens": 3}}
+    events = [
+        event("message_start", message={**head, "stop_reason": None}),
+        event("message_delta", delta=stop, usage={"output_tokens": 0}),
+        event("message_stop"),
+    ]
+    return {**head, **stop}, events
+
+
+def responses_refuses(words: str) -> tuple[Json, list[bytes]]:
+    part = {"type": "refusal", "refusal": words}
+    item = {"type": "message", "id": "m", "role": "assistant", "content": [part]}
+    whole = {"status": "completed", "output": [item], "model": "m"}
+    events = [
+        {"type": "response.output_item.added", "output_index": 0, "item": {**item, "content": []}},
+        {"type": "response.refusal.delta", "output_index": 0, "delta": words},
+        {"type": "response.output_item.done", "output_index": 0, "item": item},
+        {"type": "response.completed", "response": whole},
+    ]
+    return whole, [sse(event) for event in events]
+
+
+def gemini_refuses(body: Json) -> tuple[Json, list[bytes]]:
+    return {**NO_REPLY, **body}, [sse({**NO_REPLY, **body})]
+
+
+SORRY = "I'm very sorry, but I can't assist with that request."
+REFUSED: list[tuple[str, tuple[Json, list[bytes]], str]] = [
+    ("anthropic", claude_refuses("cyber", "It could enable cyber harm."),
+     "cyber: It could enable cyber harm"),
+    ("anthropic", claude_refuses("bio", None), "bio"),
+    ("anthropic", claude_refuses(None, None), "refusal"),
+    ("openai-chat", chat_answer("stop", refusal=SORRY), SORRY.rstrip(".")),
+    ("openai-chat", chat_answer("content_filter"), "content_filter"),
+    ("openai-responses", responses_refuses(SORRY), SORRY.rstrip(".")),
+    ("gemini", gemini_refuses({"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}}),
+     "SAFETY: PROHIBITED_CONTENT"),
+    ("gemini", gemini_refuses({"candidates": [{"finishReason": "RECITATION", "index": 0}]}),
+     "RECITATION"),
+]  # fmt: skip
+
+
+@every_way
+@pytest.mark.parametrize(("provider", "answer", "cause"), REFUSED)
+def test_a_refusal_says_why(way, provider, answer, cause):
+    with talking(provider) as (server, model):
+        answers(server, way, *answer)
+        reply = ASK[way](model, ASKED)
+    assert (reply.stop_reason, reply.cause) == ("refusal", cause)
+
+
+@every_way
+def test_a_refusal_to_write_out_its_reasoning_says_what_helps(way):
+    with talking("anthropic") as (server, model):
+        answers(server, way, *claude_refuses("reasoning_extraction", EXPLAINED))
+        cause = ASK[way](model, ASKED).cause
+    assert cause.startswith("the instructions ask for the model's reasoning; ask for working notes")
+    assert f"(reasoning_extraction: {EXPLAINED[:100]}" in cause
+    assert len(cause) <= 300
+
+
+def test_the_kit_asks_no_model_to_write_out_its_reasoning():
+    """Two sentences caused such refusals, 13 of 13 and 3 of 3: "present the entire deliberation
+    process from the start" (claude-code #90922) and "narrate your reasoning … live working notes"
+    (#95561). Nothing that the kit sends says the like; to say "do not" is fine.
+    """
+    asks = re.compile(
+        r"(narrate|present|show|write out|reproduce|explain|share|output)\W+(\w+\W+){0,4}"
+        r"(reasoning|deliberation|chain of thought|thought process)|step by step|think aloud|"
+        r"live working notes",
+        re.IGNORECASE,
+    )
+    assert asks.search("narrate your reasoning and take actions freely")
+    assert asks.search("present the entire deliberation process from the start")
+    texts = [THINK.description, THINK_MINIMAL.description, THOUGHT["description"]]
+    prompts = [*(ROOT / "think_agent" / "dialects").glob("*.md"), *INSTRUCTIONS.parent.glob("*.md")]
+    texts += [path.read_text(encoding="utf-8") for path in prompts if path.stem != "README"]
+    for path in (ROOT / "think_agent" / "policies").glob("*.py"):  # what the kit says on the way
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                texts.append(node.value)
+    assert len(prompts) >= 4
+    assert [text for text in texts if asks.search(text)] == []

@@ -27,7 +27,6 @@ from ..errors import BadRequest, BadResponse, ModelError, TimedOut
 from ..messages import Assistant, Enforced, Json
 from ..model import Request
 from ..streaming import Delta
-from ..text import shorten
 from ..wire.incoming import ErrorAnswer, checked_delta, checked_reply
 from ..wire.outgoing import relax
 from .base import Endpoint
@@ -183,11 +182,12 @@ class Exchange:
             host=provider.host,
             enforced=self._enforced(),
             signed_under=signed_under,
+            cause=provider.quote(reply.cause),
         )
         if reply.stop_reason == "malformed":
             reply = self._malformed(reply)
         elif reply.stop_reason == "incomplete":
-            reply = _unfinished(reply, shorten(reply.cause))
+            reply = _unfinished(reply, reply.cause)
         return self._counted(reply)
 
     def _so_far(self) -> Assistant:

@@ -172,10 +172,14 @@ def from_wire(response: Json) -> Assistant:
     text = ""
     thinking = ""
     calls = []
+    signed_to_come = sum(map(_is_signed, response["content"]))
     for block in response["content"]:
+        signed_to_come -= _is_signed(block)
         match block["type"]:
             case "text":
                 text += block["text"]
+                if not (block["text"].strip() or signed_to_come):
+                    continue  # the API refuses blank text, even its own, where no signature has it
             case "thinking":
                 thinking += block["thinking"]
             case "tool_use":  # calls of the server's own tools have other types
@@ -184,6 +188,7 @@ def from_wire(response: Json) -> Assistant:
                 block = {**block, "input": arguments_object(call)}
         content.append(block)
 
+    details = response.get("stop_details") or {}
     counts = response.get("usage")  # input tokens come in three separate counts
     read = count(counts, "cache_read_input_tokens")
     written = count(counts, "cache_creation_input_tokens")
@@ -198,28 +203,23 @@ def from_wire(response: Json) -> Assistant:
         text,
         thinking,
         tuple(calls),
-        **ended(response.get("stop_reason"), STOPPED, calls, usage),
+        **ended(
+            response.get("stop_reason"),
+            STOPPED,
+            calls,
+            usage,
+            details.get("category"),
+            details.get("explanation"),
+        ),
         usage=usage,
         model=response.get("model", ""),
-        native={"content": _readable(content)},
+        native={"content": content},
         signed=any(map(_is_signed, content)),
     )
 
 
 def _is_signed(block: Json) -> bool:
     return bool(block.get("signature", block.get("data")))
-
-
-def _readable(content: list[Json]) -> list[Json]:
-    """The blocks that the API reads again. It refuses blank text, even its own. But what stands
-    before a signed block has to stay.
-    """
-    blocks: list[Json] = []
-    for block in reversed(content):
-        is_bound = any(map(_is_signed, blocks))
-        if is_bound or block["type"] != "text" or block["text"].strip():
-            blocks.insert(0, block)
-    return blocks
 
 
 class Fold:

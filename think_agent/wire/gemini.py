@@ -142,11 +142,13 @@ def _model_content(message: Assistant) -> Json:
 
 def from_wire(response: Json) -> Assistant:
     """The reply in a response."""
-    if "blockReason" in response.get("promptFeedback", {}):
-        response = {**response, "candidates": [{"finishReason": "SAFETY"}]}
-    if not response.get("candidates"):
+    candidates = response.get("candidates")
+    blocked = response.get("promptFeedback", {})
+    if "blockReason" in blocked:
+        candidates = [{"finishReason": "SAFETY", "finishMessage": blocked["blockReason"]}]
+    if not candidates:
         raise ErrorAnswer(NO_CANDIDATES)
-    candidate = first_choice(response["candidates"])
+    candidate = first_choice(candidates)
     text = ""
     thinking = ""
     calls = []
@@ -162,6 +164,7 @@ def from_wire(response: Json) -> Assistant:
             calls.append(ToolCall(call.get("id") or "", call["name"], arguments))
 
     reason = candidate.get("finishReason")
+    mistake = candidate.get("finishMessage", "")
     if reason == "MALFORMED_FUNCTION_CALL":
         text = ""  # it may be part of the call
 
@@ -177,8 +180,8 @@ def from_wire(response: Json) -> Assistant:
         text,
         thinking,
         tuple(calls),
-        mistake=candidate.get("finishMessage", ""),
-        **ended(reason, STOPPED, calls, usage),
+        mistake=mistake,
+        **ended(reason, STOPPED, calls, usage, reason, mistake),
         usage=usage,
         model=response.get("modelVersion", ""),
         native=candidate["content"] if parts else None,

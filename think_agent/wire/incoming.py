@@ -19,6 +19,8 @@ from .json_reading import json_value, read_back
 ASKS_FOR_TOOLS = ("tool_calls", "tool_call", "function_call", "tool_use")  # stop reasons
 BROKEN_OFF = "none, for the stream broke off"  # the reason that a Fold gives where no end has come
 NO_USAGE = Usage()
+REASONING_ASKED = "reasoning_extraction"  # Anthropic's category
+ASK_FOR_NOTES = "the instructions ask for the model's reasoning; ask for working notes instead"
 
 
 class ErrorAnswer(Exception):
@@ -46,10 +48,15 @@ def checked_reply(reply: Assistant, **more: str | None) -> Assistant:
 
 
 def ended(
-    reason: Any, reasons: dict[str, str], calls: Sequence[ToolCall], usage: Usage = NO_USAGE
+    reason: Any,
+    reasons: dict[str, str],
+    calls: Sequence[ToolCall],
+    usage: Usage = NO_USAGE,
+    *why: str | None,
 ) -> Json:
     """How a reply ended, as fields of it. `reasons` says what each known stop reason means. The
-    calls of an incomplete reply may not run.
+    calls of an incomplete reply may not run. `why` it was refused: the provider's category and
+    words, as far as it gives them.
     """
     if reason in ASKS_FOR_TOOLS and not calls:  # the server announces a call that is not there
         return {"stop_reason": "malformed"}
@@ -61,6 +68,11 @@ def ended(
             "stop_reason": "incomplete",
             "cause": f"the server stopped before the end; its reason: {reason}",
         }
+    if stop_reason == "refusal":
+        cause = ": ".join(filter(None, why)) or str(reason)
+        if REASONING_ASKED in cause:
+            cause = f"{ASK_FOR_NOTES} ({cause})"
+        return {"stop_reason": stop_reason, "cause": cause}
     if calls and stop_reason in WHOLE:
         stop_reason = "tool_use"
     return {"stop_reason": stop_reason}

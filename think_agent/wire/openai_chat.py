@@ -96,7 +96,7 @@ def from_wire(response: Json) -> Assistant:
     return Assistant(
         *_texts(message),
         calls,
-        **ended(reason, STOPPED, calls, usage),
+        **ended(reason, STOPPED, calls, usage, message.get("refusal")),
         usage=usage,
         model=response.get("model", ""),
         native={"role": "assistant", "content": None, **message},

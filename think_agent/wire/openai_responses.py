@@ -123,6 +123,7 @@ def from_wire(response: Json) -> Assistant:
         if details.get("reason") in STOPPED:
             reason = details["reason"]
     text = ""
+    refusal = ""
     asides = []
     thoughts = []
     calls = []
@@ -132,7 +133,9 @@ def from_wire(response: Json) -> Assistant:
                 asides.append("".join(_texts(item)))
             case "message":
                 text += "".join(_texts(item))
-                if any("refusal" in part for part in item["content"]):
+                for part in item["content"]:
+                    refusal += part.get("refusal", "")
+                if refusal:
                     reason = "content_filter"
             case "reasoning":
                 thoughts += _texts(item)
@@ -145,7 +148,7 @@ def from_wire(response: Json) -> Assistant:
         "\n\n".join(thoughts),
         tuple(calls),
         commentary="\n\n".join(asides),
-        **ended(reason, STOPPED, calls, usage),
+        **ended(reason, STOPPED, calls, usage, refusal),
         usage=usage,
         model=response.get("model", ""),
         native=items,
