@@ -190,9 +190,6 @@ class Auto(Dialect):
             return reply
         return noticed(reply, f"{self.model}: speaking json from here on: {self._why(request)}.")
 
-    async def aread(self, reply: Assistant, request: Request) -> Assistant:
-        return await asyncio.to_thread(self.read, reply, request)
-
     def _why(self, request: Request) -> str:
         """Why the dialect changes at this request; empty where it does not."""
         replies = _replies(request)
@@ -210,13 +207,6 @@ class Auto(Dialect):
         """Where tool calling has failed; empty where it has not."""
         if self._has_no_tools:
             return NO_TOOLS
-        if not replies:
-            try:
-                self.inner.check()
-            except ToolsUnsupported:
-                return NO_TOOLS
-            except ModelError:  # the request will have it, too, and try again where that may help
-                pass
         for reply in replies:
             if any(call.recovered for call in reply.tool_calls):
                 return "it wrote a call as text"
