@@ -35,7 +35,7 @@ def with_call(wire: str, reason: object, arguments: object = None) -> Json:
 
 
 WHOLE = {
-    "openai-chat": ["stop", "tool_calls", "tool_call", "function_call"],
+    "openai-chat": ["stop", "tool_calls", "function_call"],
     "openai-responses": ["completed"],
     "anthropic": ["end_turn", "tool_use", "stop_sequence"],
     "gemini": ["STOP"],
@@ -48,7 +48,8 @@ HALF: dict[str, list[object]] = {
     "gemini": ["OTHER", "MISSING_THOUGHT_SIGNATURE"],
     "ollama": ["load", "unload"],
 }
-UNKNOWN: list[object] = [None, 5, ["stop"], "a_reason_of_tomorrow"]
+# Snowflake says nothing, and Azure's DeepSeek "tool_call".
+UNKNOWN: list[object] = [None, "", "tool_call", 5, ["stop"], "a_reason_of_tomorrow"]
 COUNTS: dict[str, Json] = {
     "openai-chat": {"usage": {"prompt_tokens": 3, "completion_tokens": 2}},
     "openai-responses": {"usage": {"input_tokens": 3, "output_tokens": 2}},

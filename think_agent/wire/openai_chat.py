@@ -28,9 +28,7 @@ PATH = "/chat/completions"
 STREAMED = {"stream": True, "stream_options": {"include_usage": True}}
 STOPPED = {
     "stop": "end_turn",
-    "": "end_turn",  # Snowflake
     "tool_calls": "end_turn",
-    "tool_call": "end_turn",  # Azure's DeepSeek
     "function_call": "end_turn",
     "eos": "end_turn",
     "length": "max_tokens",
