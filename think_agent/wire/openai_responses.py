@@ -15,7 +15,7 @@ from ..messages import Assistant, Force, Json, ToolCall, ToolResult, User
 from ..model import Request
 from ..streaming import Delta
 from .incoming import BROKEN_OFF, ErrorAnswer, arguments_of, ended
-from .outgoing import arguments_text, choice_of, filled, openai_function, sendable
+from .outgoing import arguments_text, choice_of, digest, filled, openai_function, sendable
 from .pieces import CallReader
 from .settings import Settings
 from .usage import openai_usage
@@ -43,6 +43,11 @@ def to_wire(request: Request, model: str, settings: Settings, *, strict: bool, h
     choice: Any = choice_of(request)
     if isinstance(choice, Force):
         choice = {"type": "function", "name": choice.name}
+    # Without `strict` the API takes it as true, and refuses every optional parameter.
+    tools = [
+        {"type": "function", "strict": False, **openai_function(tool, strict)}
+        for tool in request.tools
+    ]
     body = filled(
         model=model,
         input=_input(request, host),
@@ -50,12 +55,9 @@ def to_wire(request: Request, model: str, settings: Settings, *, strict: bool, h
         max_output_tokens=max(settings.max_output_tokens or 0, LEAST_OUTPUT),
         temperature=settings.temperature,
         instructions=request.system,
-        # Without `strict` the API takes it as true, and refuses every optional parameter.
-        tools=[
-            {"type": "function", "strict": False, **openai_function(tool, strict)}
-            for tool in request.tools
-        ],
+        tools=tools,
         tool_choice=choice,
+        prompt_cache_key=digest(request.system, tools),  # requests that begin alike share a cache
     )
     if settings.reasoning == "off":
         body["reasoning"] = {"effort": "none"}

@@ -32,6 +32,10 @@ from ..model import Request
 from ..tools import Tool
 
 GOOD_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # ids of calls that every provider takes
+# Without it, a model that is shown think alone takes its other tools for gone.
+ONE_TOOL = (
+    "For this reply you are shown one tool. Your other tools are there again in the next one."
+)
 KNOWN_TO_ALL = {  # keywords of JSON schema that every server with `strict` understands
     "type",
     "description",
@@ -138,7 +142,10 @@ def relax(request: Request, refused: Mapping[str, str]) -> Request:
         choice = "auto"
     if choice == request.tool_choice:
         return request
-    return replace(request, tools=tools, tool_choice=choice)
+    relaxed = replace(request, tools=tools, tool_choice=choice)
+    if choice == "required":  # the tool that was named is the only one
+        relaxed = replace(relaxed, system=f"{request.system}\n\n{ONE_TOOL}".lstrip())
+    return relaxed
 
 
 def choice_of(request: Request) -> ToolChoice | None:
