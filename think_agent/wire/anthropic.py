@@ -68,16 +68,19 @@ def to_wire(
     if request.output_schema is not None:
         output["format"] = {"type": "json_schema", "schema": request.output_schema}
     system = _blocks(User(request.system))
+    tools = _tools(request, strict)
+    under = signed_under({"model": model, "system": system, "tools": tools})
+    messages, end = _messages(request, host, under)
     body = filled(
         model=model,
         max_tokens=max(settings.max_output_tokens or 0, budget + 1),
         system=system,
-        tools=_tools(request, strict),
+        messages=messages,
+        tools=tools,
         tool_choice=_choice(request),
         thinking=thinking,
         output_config=output,
     )
-    body["messages"], end = _messages(request, host, signed_under(body))
     if cache:
         for marked in [body, end, *system]:  # on the body it marks the last block
             marked["cache_control"] = MARK
@@ -87,7 +90,7 @@ def to_wire(
 def signed_under(body: Json) -> str:
     """A digest of what a signature in the reply to this request covers, besides the messages."""
     system = [block["text"] for block in body.get("system", ())]  # without its mark
-    return digest(body["model"], system, body.get("tools"))
+    return digest(body["model"], system, body.get("tools", []))
 
 
 def _tools(request: Request, strict: bool) -> list[Json]:

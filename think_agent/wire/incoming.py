@@ -69,13 +69,18 @@ def ended(
             "cause": f"the server stopped before the end; its reason: {reason}",
         }
     if stop_reason == "refusal":
-        cause = ": ".join(filter(None, why)) or str(reason)
-        if REASONING_ASKED in cause:
-            cause = f"{ASK_FOR_NOTES} ({cause})"
-        return {"stop_reason": stop_reason, "cause": cause}
+        return {"stop_reason": stop_reason, "cause": _why_refused(why) or str(reason)}
     if calls and stop_reason in WHOLE:
         stop_reason = "tool_use"
     return {"stop_reason": stop_reason}
+
+
+def _why_refused(why: Sequence[str | None]) -> str:
+    """The provider's category and words; for one category, with what helps."""
+    cause = ": ".join(filter(None, why))
+    if REASONING_ASKED in cause:
+        return f"{ASK_FOR_NOTES} ({cause})"
+    return cause
 
 
 def _is_complete(reason: Any, calls: Sequence[ToolCall], usage: Usage) -> bool:

@@ -118,12 +118,7 @@ def _reply(reply: Assistant) -> list[Json]:
 def from_wire(response: Json) -> Assistant:
     """The reply in a response."""
     items = response["output"]
-    reason = response.get("status")
-    details = response.get("incomplete_details")
-    if details:
-        reason = "incomplete"
-        if details.get("reason") in STOPPED:
-            reason = details["reason"]
+    reason = _reason(response)
     text = ""
     refusal = ""
     asides = []
@@ -157,6 +152,16 @@ def from_wire(response: Json) -> Assistant:
         signed=any(item.get("encrypted_content") for item in items),
         not_done=response.get("end_turn") is False,
     )
+
+
+def _reason(response: Json) -> Any:
+    """Why it ended. With details of what is missing, it is incomplete, whatever else it says."""
+    details = response.get("incomplete_details")
+    if not details:
+        return response.get("status")
+    if details.get("reason") in STOPPED:
+        return details["reason"]
+    return "incomplete"
 
 
 def _texts(item: Json) -> list[str]:

@@ -56,13 +56,13 @@ def sendable(
     host: str | None = None,
     native: type = dict,
     short_ids: bool = False,
-    signed_under: str = "",
+    signed_under: str | None = None,
 ) -> list[Spoken]:
     """`messages` as `provider` may see them. Every translator starts from this.
 
     - `native` of another provider, dialect or host (None: of any) is dropped, and so is one that is
       not of the type `native`: OpenAI's two APIs have the same provider name. So is one that was
-      signed under something else.
+      signed under something else (None: under anything).
     - A call without a result is dropped, and `native` with it: every provider refuses it. Such
       calls come from a reply that was cut, or from a final reply.
     - The results of a reply come right after it.
@@ -87,7 +87,7 @@ def sendable(
                 [
                     (message.provider, message.dialect) == (provider, dialect),
                     host in (None, message.host),
-                    message.signed_under in ("", signed_under),
+                    signed_under is None or message.signed_under in ("", signed_under),
                     len(answered) == len(message.tool_calls),
                 ]
             )
