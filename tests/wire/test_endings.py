@@ -43,13 +43,13 @@ WHOLE = {
 }
 HALF: dict[str, list[object]] = {
     "openai-chat": ["error", "abort", "insufficient_system_resource"],
-    "openai-responses": ["in_progress", "queued", "cancelled", "failed", "incomplete"],
+    "openai-responses": ["failed", "incomplete"],
     "anthropic": ["compaction"],
-    "gemini": ["OTHER", "MISSING_THOUGHT_SIGNATURE"],
+    "gemini": ["OTHER"],
     "ollama": ["load", "unload"],
 }
 # Snowflake says nothing, and Azure's DeepSeek "tool_call".
-UNKNOWN: list[object] = [None, "", "tool_call", 5, ["stop"], "a_reason_of_tomorrow"]
+UNKNOWN: list[object] = [None, "", "tool_call", "eos", 5, ["stop"], "a_reason_of_tomorrow"]
 COUNTS: dict[str, Json] = {
     "openai-chat": {"usage": {"prompt_tokens": 3, "completion_tokens": 2}},
     "openai-responses": {"usage": {"input_tokens": 3, "output_tokens": 2}},
@@ -82,7 +82,7 @@ def test_an_unknown_reason_is_a_whole_reply_where_all_of_it_can_be_read_and_is_c
 
 
 OTHERS = {
-    "openai-chat": {"length": "max_tokens", "model_length": "max_tokens", "eos": "tool_use"},
+    "openai-chat": {"length": "max_tokens", "model_length": "max_tokens"},
     "anthropic": {
         "pause_turn": "pause_turn",
         "max_tokens": "max_tokens",

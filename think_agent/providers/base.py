@@ -16,6 +16,7 @@ import weakref
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import cached_property
+from math import inf
 from types import ModuleType
 from typing import Any
 from urllib.parse import urlsplit
@@ -27,6 +28,7 @@ from ..model import Request
 from ..wire.settings import Settings
 from .address import BAD_PROXY, checked_url, find_key, is_left_out, secrets_in
 from .errors import Translator
+from .pace import Pace
 from .reasoning import Levels, check_level
 from .transport import TRIP, Trip, life_of
 
@@ -67,6 +69,7 @@ class Endpoint(Translator):
         self.options = options
         self.timeout = timeout
         self.settings = settings
+        self.pace = Pace(settings.per_minute or inf)
         self.refused: dict[str, str] = {}
         base_url = base_url or os.getenv(self.url_variable)
         self.is_local = bool(base_url) or not self.needs_key  # a server of the user's own

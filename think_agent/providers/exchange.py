@@ -34,6 +34,7 @@ from .errors import RIGHT_KIND, SLIP, STUMBLES, UnreadCall, refused_kinds
 from .transport import TRIP, Trip
 
 LONGEST_WAIT = 30.0  # seconds
+NOTICEABLE = 1.0  # seconds
 PER_TOKEN = 4  # characters, roughly
 
 
@@ -46,12 +47,21 @@ class Exchange:
         self.provider = provider
         self.request = request
         self.wait = 0.0
+        self._held = 0.0  # seconds, by the pace
         self.outcome: Assistant | ModelError | None = None
         self.trip = Trip()
         if request.deadline is not None:
             self.trip.deadline = request.deadline
         self._tries = 0
         self._is_shown = False  # has a part of the reply been shown?
+
+    def next_wait(self) -> float:
+        """The seconds to wait before the next try: for its place in the pace, and after an error.
+        The deadline ends it.
+        """
+        held = self.provider.pace.reserve()
+        self._held += held
+        return min(max(held, self.wait), self.trip.deadline - time.monotonic())
 
     def begin(self) -> Json:
         """The body of the next try, with the strongest tool choice that the provider takes."""
@@ -99,6 +109,9 @@ class Exchange:
         """The reply. Raises the error here, outside the handler of the SDK's error."""
         if isinstance(self.outcome, ModelError):
             raise self.outcome
+        if self.outcome and self._held >= NOTICEABLE:
+            told = f"{self.provider.name}: waited {self._held:.0f} s, to keep to per_minute"
+            return replace(self.outcome, notice=f"{told} {self.outcome.notice}".rstrip())
         return self.outcome
 
     # What to do after an error.

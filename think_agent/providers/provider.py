@@ -31,8 +31,9 @@ class Provider(Endpoint):
         exchange = Exchange(self, request)
         self._learn_once(exchange.trip)
         while exchange.outcome is None:
-            if exchange.wait:  # to sleep for no time costs time, too
-                time.sleep(exchange.wait)
+            wait = exchange.next_wait()
+            if wait > 0:  # to sleep for no time costs time, too
+                time.sleep(wait)
             try:
                 answer = self.post(self.client, exchange.begin(), stream=in_pieces)
                 if not in_pieces:
@@ -54,8 +55,9 @@ class Provider(Endpoint):
         if not self._has_learned:
             await asyncio.to_thread(self._learn_once, exchange.trip)
         while exchange.outcome is None:
-            if exchange.wait:
-                await asyncio.sleep(exchange.wait)
+            wait = exchange.next_wait()
+            if wait > 0:
+                await asyncio.sleep(wait)
             try:
                 async with self._loop_client() as client:
                     answer = await self.post(client, exchange.begin(), stream=in_pieces)

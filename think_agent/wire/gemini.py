@@ -29,7 +29,6 @@ STOPPED = {
     "UNEXPECTED_TOOL_CALL": "malformed",
     "TOO_MANY_TOOL_CALLS": "malformed",
     "MALFORMED_RESPONSE": "malformed",
-    "MISSING_THOUGHT_SIGNATURE": "incomplete",
     "OTHER": "incomplete",
     "SAFETY": "refusal",
     "RECITATION": "refusal",

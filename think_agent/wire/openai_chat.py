@@ -30,7 +30,6 @@ STOPPED = {
     "stop": "end_turn",
     "tool_calls": "end_turn",
     "function_call": "end_turn",
-    "eos": "end_turn",
     "length": "max_tokens",
     "model_length": "max_tokens",
     "content_filter": "refusal",

@@ -29,9 +29,6 @@ STOPPED = {
     "content_filter": "refusal",
     "incomplete": "incomplete",
     "failed": "incomplete",
-    "cancelled": "incomplete",
-    "queued": "incomplete",
-    "in_progress": "incomplete",
 }
 LEAST_OUTPUT = 16  # tokens; the API refuses less
 # They answer 400 "Encrypted content is not supported with this model" to the `include` below.
