@@ -78,6 +78,8 @@ TABLE: list[tuple[int, str, type[ModelError], bool, str]] = [
     # By the message, where the status does not tell.
     (400, "The supported API model names are a and b", ModelNotFound, False, ""),  # DeepSeek
     (400, "Incorrect API key provided: xai-no", AuthError, False, ""),  # xAI
+    (400, "messages.1.content.0.type: Expected `thinking`, but found `tool_use`", BadRequest, False,
+     "or begin a new turn"),
     (400, "prompt is too long: 210000 tokens > 200000 maximum", BadRequest, False, "keep_turns"),
     (400, "request (2032 tokens) exceeds the available context size (1024 tokens)", BadRequest,
      False, "raise num_ctx"),

@@ -173,7 +173,9 @@ def test_a_stream_that_broke_off_is_not_usable(wire):
 
 @pytest.mark.parametrize("reason", ["other", "max_output_tokens"])
 def test_a_response_with_incomplete_details_is_not_whole(reason):
-    half = {"status": "completed", "output": [ITEM], "incomplete_details": {"reason": reason}}
+    details = {"reason": reason}
+    half = {"status": "incomplete", "output": [ITEM], "incomplete_details": details}
+    half |= COUNTS["openai-responses"]
     assert not WIRES["openai-responses"][0].from_wire(half).is_usable
     done = {"type": "response.completed", "response": half}
     assert not folded("openai-responses", done).is_usable

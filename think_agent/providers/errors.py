@@ -97,6 +97,8 @@ MEANINGS = [  # the first one that fits
     Meaning(BadRequest, "does not support thinking", "leave out reasoning"),
     Meaning(BadRequest, "system memory|out of memory|unable to allocate",
             "change how the server is started, or take a smaller model"),
+    Meaning(BadRequest, "Expected `thinking`|bound to a different conversation",
+            "finish this turn with the instructions and tools it began with, or begin a new turn"),
     Meaning(BadRequest, "use /v1/responses", 'set api to "responses"'),
     Meaning(BadRequest, "context (length|size|window)|prompt is too long|input token count|^413 ",
             "send less at a time, begin a new conversation (a signed one is never shortened), "

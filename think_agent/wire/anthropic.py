@@ -175,14 +175,13 @@ def from_wire(response: Json) -> Assistant:
     text = ""
     thinking = ""
     calls = []
-    signed_to_come = sum(map(_is_signed, response["content"]))
-    for block in response["content"]:
-        signed_to_come -= _is_signed(block)
+    signatures = [block.get("signature", block.get("data")) for block in response["content"]]
+    for number, block in enumerate(response["content"]):
         match block["type"]:
             case "text":
                 text += block["text"]
-                if not (block["text"].strip() or signed_to_come):
-                    continue  # the API refuses blank text, even its own, where no signature has it
+                if not (block["text"].strip() or any(signatures[number:])):
+                    continue  # the API refuses blank text, even its own, behind the last signature
             case "thinking":
                 thinking += block["thinking"]
             case "tool_use":  # calls of the server's own tools have other types
@@ -217,12 +216,8 @@ def from_wire(response: Json) -> Assistant:
         usage=usage,
         model=response.get("model", ""),
         native={"content": content},
-        signed=any(map(_is_signed, content)),
+        signed=any(signatures),
     )
-
-
-def _is_signed(block: Json) -> bool:
-    return bool(block.get("signature", block.get("data")))
 
 
 class Fold:

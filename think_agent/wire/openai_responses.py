@@ -115,7 +115,10 @@ def _reply(reply: Assistant) -> list[Json]:
 def from_wire(response: Json) -> Assistant:
     """The reply in a response."""
     items = response["output"]
-    reason = _reason(response)
+    details = response.get("incomplete_details") or {}
+    reason = details.get("reason")
+    if reason not in STOPPED:
+        reason = response.get("status")
     text = ""
     refusal = ""
     asides = []
@@ -149,16 +152,6 @@ def from_wire(response: Json) -> Assistant:
         signed=any(item.get("encrypted_content") for item in items),
         not_done=response.get("end_turn") is False,
     )
-
-
-def _reason(response: Json) -> Any:
-    """Why it ended. With details of what is missing, it is incomplete, whatever else it says."""
-    details = response.get("incomplete_details")
-    if not details:
-        return response.get("status")
-    if details.get("reason") in STOPPED:
-        return details["reason"]
-    return "incomplete"
 
 
 def _texts(item: Json) -> list[str]:

@@ -142,10 +142,9 @@ def relax(request: Request, refused: Mapping[str, str]) -> Request:
         choice = "auto"
     if choice == request.tool_choice:
         return request
-    relaxed = replace(request, tools=tools, tool_choice=choice)
     if choice == "required":  # the tool that was named is the only one
-        relaxed = replace(relaxed, system=f"{request.system}\n\n{ONE_TOOL}".lstrip())
-    return relaxed
+        request = replace(request, system=f"{request.system}\n\n{ONE_TOOL}".lstrip())
+    return replace(request, tools=tools, tool_choice=choice)
 
 
 def choice_of(request: Request) -> ToolChoice | None:
