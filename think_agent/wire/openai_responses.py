@@ -130,8 +130,7 @@ def from_wire(response: Json) -> Assistant:
                 asides.append("".join(_texts(item)))
             case "message":
                 text += "".join(_texts(item))
-                for part in item["content"]:
-                    refusal += part.get("refusal", "")
+                refusal += _refusal(item)
                 if refusal:
                     reason = "content_filter"
             case "reasoning":
@@ -152,6 +151,11 @@ def from_wire(response: Json) -> Assistant:
         signed=any(item.get("encrypted_content") for item in items),
         not_done=response.get("end_turn") is False,
     )
+
+
+def _refusal(item: Json) -> str:
+    """The model's words in a message, where it refused."""
+    return "".join([part.get("refusal", "") for part in item["content"]])
 
 
 def _texts(item: Json) -> list[str]:
