@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 class ModelError(Exception):
     """Something is wrong between the kit and the model.
 
-    `status` is the HTTP status, if there was one. `retry_after` is in seconds. `retryable` means
-    that the same request may succeed later. `transcript`: the messages of the run that this error
-    stopped.
+    `status` is the HTTP status, if there was one; for an error inside an HTTP 200, the one that
+    fits it. `retry_after` is in seconds. `retryable` means that the same request may succeed later.
+    `transcript`: the messages of the run that this error stopped.
     """
 
     transcript: "tuple[Message, ...]" = ()

@@ -137,6 +137,7 @@ class Assistant:
     What goes back to the server it came from (`host`): `native` is the provider's own message as
     JSON, unchanged, because it may hold more than the fields here. `signed`: the provider signed
     its thinking together with everything before it, so nothing before it may be left out.
+    `signed_under`: a digest of the model, instructions and tools, if the signature covers them.
     What was asked of the model: `tool_choice` is whether it had to call a tool, and which.
     `enforced` says who made sure of that. `"tool_choice"`: the provider. `"schema"`: the server's
     sampler, which could write nothing else. `"prompt"`: nobody, the model was only asked in words.
@@ -159,6 +160,7 @@ class Assistant:
     dialect: str = ""
     commentary: str = ""
     signed: bool = False
+    signed_under: str = ""
     cause: str = ""
     notice: str = ""
     not_done: bool = False

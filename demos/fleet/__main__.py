@@ -67,7 +67,7 @@ def enqueue(count: int, fleet: str, db: str) -> None:
     "worker",
     ("--name N", str, None, "the worker's name (default: the host and process)"),
     ("--concurrency N", whole, 4, "conversations at a time"),
-    ("--per-minute N", whole, None, "conversations the fleet may begin"),
+    ("--starts-per-minute N", whole, None, "conversations the fleet may begin"),
     ("--lost-after S", positive, 600.0, "take over what finished no step for S seconds"),
     ("--pace S", float, 0.5, "seconds for each reply of the scripted model"),
     ("--until-done", bool, "stop when nothing is left"),
@@ -102,7 +102,7 @@ def work(ctx: click.Context, /, fleet: str, db: str, until_done: bool, **setting
             agent,
             worker=worker,
             concurrency=settings["concurrency"],
-            per_minute=settings["per_minute"],
+            starts_per_minute=settings["starts_per_minute"],
         )
         try:
             while not (until_done and desks.is_done(client)):

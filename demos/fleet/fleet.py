@@ -3,7 +3,8 @@
 Rule 1: workers share only the engine's database: SQLite for one machine, Postgres for several. A
         worker keeps no state.
 Rule 2: a worker runs `concurrency` conversations at a time. The whole fleet begins at most
-        `per_minute`: a provider's quota, divided by the model calls of a conversation (six here).
+        `starts_per_minute`: a provider's quota, divided by the model calls of a conversation (six
+        here).
 Rule 3: a conversation is taken over if it has finished no step for longer than any step should
         take. Its worker may be dead or only slow, so two workers may run it for a while. That is
         safe: the engine keeps the first record of a step and ignores the other, the shop gets the
@@ -69,7 +70,7 @@ def enqueue(fleet: DBOSClient, orders: Sequence[str]) -> None:
 
 
 def begin_work(
-    url: str, agent: DurableAgent, *, worker: str, concurrency: int, per_minute: int | None
+    url: str, agent: DurableAgent, *, worker: str, concurrency: int, starts_per_minute: int | None
 ) -> None:
     """Make this process a worker. The engine's threads work until `DBOS.destroy`."""
     DBOS(
@@ -101,7 +102,7 @@ def begin_work(
     DBOS.register_queue(
         NAME,
         worker_concurrency=concurrency,
-        limiter={"limit": per_minute, "period": 60.0} if per_minute else None,
+        limiter={"limit": starts_per_minute, "period": 60.0} if starts_per_minute else None,
         polling_interval_sec=0.2,
         on_conflict="always_update",
     )

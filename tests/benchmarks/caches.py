@@ -208,9 +208,11 @@ PROVIDERS = {
         output=0.50,
         marks_only=True,
         source="platform.claude.com, prompt caching (2026-09): a write ends at a mark, a read "
-        "looks back 20 blocks, another tool_choice is no match for the messages. At least 512 "
-        "tokens on Opus 5 and Fable 5, 1,024 on Sonnet 5, 4,096 on Haiku 4.5; of Haiku 5.5 no "
-        "figure was found, 1,024 is taken",
+        "looks back 20 blocks, another tool_choice is no match for the messages. A read costs 0.05 "
+        "on Opus 5.5 and Sonnet 5.5, 0.025 on Fable 5.1 and Mythos 5.1. At least 512 tokens on "
+        "Opus 5 and Fable 5, 1,024 on Sonnet 5, 4,096 on Haiku 4.5; for Haiku 5.5 one stored copy "
+        "of the page says 512, another says nothing, 1,024 is taken. Above 100,000 tokens of a "
+        "prompt, Haiku 5.5 costs five times as much",
     ),
     "openai-responses": Rules(
         model="gpt-6-luna",
@@ -218,11 +220,11 @@ PROVIDERS = {
         writes=1.25,
         reads=0.1,
         input=0.10,
-        output=0.60,
+        output=0.50,
         marks_only=True,
         source="developers.openai.com, prompt caching, for GPT-5.6 and later (2026-09): a mark "
         "stands at the end of the latest message by itself, a write costs 1.25, 1,024 tokens at "
-        "least",
+        "least. The price of output is from four secondary sources",
     ),
     "gemini": Rules(
         model="gemini-3.8-flash",

@@ -258,7 +258,7 @@ def refund_and_die(**arguments):
 
 agent = DurableAgent(ScriptedModel(reply), [*others, replace(refund, function=refund_and_die)])
 with fleet.client(url) as client:
-    fleet.begin_work(url, agent, worker="only", concurrency=1, per_minute=None)
+    fleet.begin_work(url, agent, worker="only", concurrency=1, starts_per_minute=None)
     while not fleet.is_done(client):
         time.sleep(0.1)
 fleet.DBOS.destroy()
@@ -309,7 +309,7 @@ def test_a_failed_conversation_goes_on_from_the_step_that_failed(on_sqlite):
 @NEEDS_SQLITE
 def test_the_fleet_begins_no_more_than_its_share_of_a_minute(on_sqlite):
     on_sqlite.enqueue(5)
-    with on_sqlite.worker("a", "--provider", "offline", "--pace", "0", "--per-minute", "2"):
+    with on_sqlite.worker("a", "--provider", "offline", "--pace", "0", "--starts-per-minute", "2"):
         wait_until(lambda: "2 SUCCESS" in on_sqlite.command("status"))
         time.sleep(1)
         assert "2 SUCCESS" in on_sqlite.command("status")

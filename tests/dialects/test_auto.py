@@ -6,7 +6,6 @@ import asyncio
 import json
 import re
 import threading
-import time
 from dataclasses import replace
 
 import pytest
@@ -14,10 +13,10 @@ import pytest
 from demos.refund.dialects import speaking
 from demos.refund.offline import reply as by_the_policy
 from demos.refund.shop import Shop
-from tests.servers import serve
+from tests.servers import Reply, serve
 from tests.servers.ollama import TEMPLATES, OllamaServer
 from tests.servers.openai_chat import Chat
-from tests.support.providers import RIGHT, WAYS, desk, says
+from tests.support.providers import NO_TOOLS, RIGHT, WAYS, desk, says
 from think_agent import (
     THINK,
     Assistant,
@@ -235,25 +234,65 @@ def test_the_change_of_dialect_is_in_one_notice():
 
 
 class NoTools(ScriptedModel):
-    checked = 0
-
     def check(self) -> None:
-        self.checked += 1
         raise ToolsUnsupported("script has no tool calling")
 
-
-def test_a_model_with_a_native_reply_is_not_checked_for_tool_calling():
-    inner = NoTools([PLAN])
-    request = Request((ASKED, NATIVE, RESULT), (THINK, look))
-    assert in_dialect(inner, "auto").complete(request).dialect == ""
-    assert inner.checked == 0
+    def complete(self, request: Request) -> Assistant:
+        if request.tools:
+            self.check()
+        return super().complete(request)
 
 
 def test_a_model_without_tool_calling_speaks_json():
-    model = in_dialect(NoTools([PLAN]), "auto")
+    model = in_dialect(NoTools([PLAN, PLAN]), "auto")
     model.check()
-    reply = model.complete(Request((ASKED,), (THINK, look)))
-    assert (reply.dialect, "it has no tool calling" in reply.notice) == ("json", True)
+    for _ in range(2):  # a second conversation, too
+        reply = model.complete(Request((ASKED,), (THINK, look)))
+        assert (reply.dialect, "it has no tool calling" in reply.notice) == ("json", True)
+
+
+class Refusing(Chat):
+    """A server that refuses every request with tools."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__()
+        self.error = Reply(status, {"error": {"message": message}})
+
+    def other(self, method, path, body):
+        return self.error if "tools" in (body or {}) else None
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(("status", "words"), NO_TOOLS)
+def test_a_run_whose_server_refuses_tools_goes_on_in_json(way, status, words):
+    """With its first request, in whatever words the server refuses it, and with one notice."""
+    refused = 0
+    with serve(Refusing(status, words), on_sight) as running:
+        model = connect("openai:m", base_url=running.url + "/v1", timeout=20)
+        other = running.protocol.other
+
+        def counted_refusals(*args):
+            nonlocal refused
+            answer = other(*args)
+            refused += answer is not None
+            return answer
+
+        running.protocol.other = counted_refusals
+        shop = Shop()
+        outcome = way(desk(in_dialect(model, "auto"), shop), FOUR)
+    assert {d.order_id: d.decision for d in shop.decisions()} == RIGHT
+    assert (outcome.exit, dialects(outcome.transcript), refused) == ("signal", {"json"}, 1)
+    [notice] = notices(outcome.transcript)
+    assert notice.endswith("speaking json from here on: it has no tool calling.")
+
+
+def test_a_signed_history_stays_native_and_the_error_is_told():
+    signed = replace(NATIVE, signed=True)
+    with serve(Refusing(*NO_TOOLS[1]), on_sight) as running:
+        model = connect("openai:m", base_url=running.url + "/v1", timeout=20)
+        request = Request((ASKED, signed, RESULT), (THINK, look))
+        with pytest.raises(ToolsUnsupported, match="--dialect json"):
+            in_dialect(model, "auto").complete(request)
 
 
 def test_a_reply_from_the_same_host_is_of_the_same_model():
@@ -320,43 +359,3 @@ def test_an_async_caller_is_not_kept_waiting():
     with serve(OllamaServer(template=TEMPLATES["llama3.1"]), brain) as running:
         asyncio.run(main(in_dialect(connect("ollama:async", base_url=running.url), "auto")))
         assert len(running.requests) == 3
-
-
-class AsksItsServer(ScriptedModel):
-    """Its `check` waits for a server, and returns only if the event loop goes on meanwhile."""
-
-    ticks = 0
-    waited = 0
-
-    def check(self) -> None:
-        before = self.ticks
-        deadline = time.monotonic() + 5
-        while self.ticks == before and time.monotonic() < deadline:
-            time.sleep(0.001)
-        assert self.ticks > before
-        self.waited += 1
-        raise ToolsUnsupported("no tool calling")
-
-
-def test_the_event_loop_goes_on_while_the_server_is_asked():
-    plan = {"understanding": "It is one.", "reasoning": "One will do.", "task_complete": True}
-    script = [json.dumps({**plan, "actions": [], "response": ""})]
-    inner = AsksItsServer(script)
-    model = in_dialect(inner, "auto")
-
-    async def ask() -> Assistant:
-        async def tick() -> None:
-            while True:
-                inner.ticks += 1
-                await asyncio.sleep(0.001)
-
-        ticking = asyncio.create_task(tick())
-        try:
-            return await model.acomplete(Request([User("Look.")], [THINK]))
-        finally:
-            ticking.cancel()
-
-    reply = asyncio.run(ask())
-    assert reply.dialect == "json"
-    assert "it has no tool calling" in str(reply.notice)
-    assert inner.waited == 2  # for the request, and for the words of the notice

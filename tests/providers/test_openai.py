@@ -6,12 +6,14 @@ import json
 from dataclasses import replace
 
 import pytest
+from openai.types.responses.response_create_params import ResponseCreateParamsNonStreaming
 
 from tests.servers import Reply, sse
 from tests.servers.openai import error
 from tests.support.pieces import told
-from tests.support.providers import ASK, HELLO, KEY, failure, talking
+from tests.support.providers import ASK, HELLO, KEY, every_way, failure, talking
 from tests.support.wires import to_chat
+from tests.wire.test_runs import fits
 from think_agent import (
     Assistant,
     BadRequest,
@@ -28,6 +30,7 @@ from think_agent import (
 )
 from think_agent.providers.openai import OpenAI
 from think_agent.think import THINK
+from think_agent.wire.outgoing import ONE_TOOL
 
 
 @tool
@@ -58,6 +61,33 @@ def test_a_server_that_knows_no_named_choice_is_sent_required_and_that_tool_alon
         body = server.requests[-1]
     assert body["tool_choice"] == "required"
     assert [t["function"]["name"] for t in body["tools"]] == ["think"]
+
+
+@every_way
+@pytest.mark.parametrize("system", ["Be brief.", ""])
+def test_a_model_that_is_shown_one_tool_is_told_so_in_that_request_alone(way, system):
+    complaint = "Invalid tool_choice type: 'object'. Supported string values: none, auto, required"
+    forced = replace(ASKED, system=system, tool_choice=Force("think"))
+    with talking("openai-chat") as (server, model):
+        server.canned = [error(400, complaint)]
+        ASK[way](model, forced)
+        ASK[way](model, replace(forced, tool_choice="auto"))
+        model.refused["required"] = ""
+        ASK[way](model, forced)
+        first, told, free, asked = [str(body["messages"]) for body in server.requests]
+    assert "For this reply you are shown one tool. Your other tools are there again" in told
+    assert first == free == asked
+    assert ONE_TOOL not in first
+
+
+def test_openai_is_told_which_requests_begin_alike():
+    model = OpenAI("gpt-6-luna", api_key=KEY)
+    assert fits(ResponseCreateParamsNonStreaming, model.to_wire(ASKED))
+    key = model.to_wire(ASKED)["prompt_cache_key"]
+    later = replace(ASKED, messages=[User("And ORD-2?")], tool_choice="none")
+    assert model.to_wire(later)["prompt_cache_key"] == key
+    for other in (replace(ASKED, system="Be long."), replace(ASKED, tools=[THINK])):
+        assert model.to_wire(other)["prompt_cache_key"] != key
 
 
 @pytest.mark.parametrize("way", ["plain", "streamed"])
@@ -182,6 +212,7 @@ def test_errors_inside_a_stream(api, event, kind, passes, monkeypatch):
         server.canned = [Reply(chunks=[sse(event)], content_type=server.stream_type)] * 3
         wrong = failure(model, "streamed")
         assert (type(wrong), wrong.retryable) == (kind, passes)
+        assert wrong.status != 200
         assert len(server.requests) == (3 if passes else 1)
 
 

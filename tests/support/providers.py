@@ -15,7 +15,7 @@ from tests.servers.ollama import OllamaServer
 from tests.servers.openai_chat import Chat
 from tests.servers.openai_responses import Responses
 from think_agent import Agent, Assistant, Model, ModelError, Outcome, Request, User, connect
-from think_agent.providers.base import Provider
+from think_agent.providers.provider import Provider
 
 KEY = "AIza-good+key"  # the one the Gemini server lets in; the others take any
 SPEAKS: dict[str, tuple[Callable[[], Protocol], str, dict[str, str]]] = {
@@ -32,6 +32,19 @@ VARIABLES = {  # that may hold the key; errors name the last one
     "gemini": ("GOOGLE_API_KEY", "GEMINI_API_KEY"),
     "ollama": ("OLLAMA_API_KEY",),
 }
+
+# "This model cannot call tools", as servers say it: Ollama, OpenRouter, OpenAI, Groq, vLLM,
+# llama.cpp. Recorded, but for Groq's, which is quoted in its threads.
+NO_TOOLS = [
+    (400, "registry.ollama.ai/library/gemma:2b does not support tools"),
+    (404, "No endpoints found that support tool use. To learn more about provider routing, visit: "
+     "https://openrouter.ai/docs/provider-routing"),
+    (404, "tools is not supported in this model. For a list of supported models, refer to "
+     "https://platform.openai.com/docs/guides/function-calling."),
+    (400, "`tool calling` is not supported with this model"),
+    (400, '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set'),
+    (500, "tools param requires --jinja flag"),
+]  # fmt: skip
 
 RIGHT = {"ORD-001": "approve", "ORD-002": "deny", "ORD-003": "approve", "ORD-004": "escalate"}
 

@@ -42,30 +42,47 @@ WHOLE = {
     "ollama": ["stop", None],
 }
 HALF: dict[str, list[object]] = {
-    "openai-chat": ["error", "abort", "insufficient_system_resource", None, 5, ["stop"]],
-    "openai-responses": ["in_progress", "queued", "cancelled", "failed", "incomplete", None],
-    "anthropic": ["compaction", None],
-    "gemini": ["MALFORMED_RESPONSE", "OTHER", "TOO_MANY_TOOL_CALLS", None],
+    "openai-chat": ["error", "abort", "insufficient_system_resource"],
+    "openai-responses": ["failed", "incomplete"],
+    "anthropic": ["compaction"],
+    "gemini": ["OTHER"],
     "ollama": ["load", "unload"],
+}
+# Snowflake says nothing, and Azure's DeepSeek "tool_call".
+UNKNOWN: list[object] = [None, "", "tool_call", "eos", 5, ["stop"], "a_reason_of_tomorrow"]
+COUNTS: dict[str, Json] = {
+    "openai-chat": {"usage": {"prompt_tokens": 3, "completion_tokens": 2}},
+    "openai-responses": {"usage": {"input_tokens": 3, "output_tokens": 2}},
+    "anthropic": {"usage": {"input_tokens": 3, "output_tokens": 2}},
+    "gemini": {"usageMetadata": {"promptTokenCount": 3, "candidatesTokenCount": 2}},
 }
 
 
 @pytest.mark.parametrize("wire", WIRES)
-def test_only_a_known_reason_makes_a_whole_reply(wire):
+def test_a_known_reason_says_whether_a_reply_is_whole(wire):
     from_wire = WIRES[wire][0].from_wire
     for reason in WHOLE[wire]:
         reply = from_wire(with_call(wire, reason))
         assert (reply.stop_reason, reply.cause) == ("tool_use", "")
     for reason in HALF[wire]:
-        reply = from_wire(with_call(wire, reason))
-        assert reply.stop_reason == "incomplete"
-        if reason not in (None, "incomplete"):
-            assert str(reason) in reply.cause
-        assert reply.cause
+        reply = from_wire(with_call(wire, reason, {}) | COUNTS.get(wire, {}))
+        assert (reply.stop_reason, str(reason) in reply.cause) == ("incomplete", True)
+
+
+@pytest.mark.parametrize("wire", COUNTS)
+@pytest.mark.parametrize("reason", UNKNOWN, ids=str)
+def test_an_unknown_reason_is_a_whole_reply_where_all_of_it_can_be_read_and_is_counted(
+    wire, reason
+):
+    from_wire = WIRES[wire][0].from_wire
+    assert from_wire(with_call(wire, reason, {}) | COUNTS[wire]).stop_reason == "tool_use"
+    for half in (with_call(wire, reason, {}), with_call(wire, reason, '{"a') | COUNTS[wire]):
+        assert from_wire(half).stop_reason == "incomplete"
+        assert str(reason) in from_wire(half).cause
 
 
 OTHERS = {
-    "openai-chat": {"length": "max_tokens", "model_length": "max_tokens", "eos": "tool_use"},
+    "openai-chat": {"length": "max_tokens", "model_length": "max_tokens"},
     "anthropic": {
         "pause_turn": "pause_turn",
         "max_tokens": "max_tokens",
@@ -74,6 +91,8 @@ OTHERS = {
     },
     "gemini": {
         "UNEXPECTED_TOOL_CALL": "malformed",
+        "TOO_MANY_TOOL_CALLS": "malformed",
+        "MALFORMED_RESPONSE": "malformed",
         "MAX_TOKENS": "max_tokens",
         "CONTINUATION": "max_tokens",
         "PROHIBITED_CONTENT": "refusal",
@@ -154,7 +173,9 @@ def test_a_stream_that_broke_off_is_not_usable(wire):
 
 @pytest.mark.parametrize("reason", ["other", "max_output_tokens"])
 def test_a_response_with_incomplete_details_is_not_whole(reason):
-    half = {"status": "completed", "output": [ITEM], "incomplete_details": {"reason": reason}}
+    details = {"reason": reason}
+    half = {"status": "incomplete", "output": [ITEM], "incomplete_details": details}
+    half |= COUNTS["openai-responses"]
     assert not WIRES["openai-responses"][0].from_wire(half).is_usable
     done = {"type": "response.completed", "response": half}
     assert not folded("openai-responses", done).is_usable

@@ -13,7 +13,16 @@ from think_agent.wire.usage import count
 
 WIRE = Path(think_agent.wire.__file__).parent
 ROOT = {"errors", "messages", "model", "streaming", "text", "tools"}
-STANDARD = {"collections", "collections.abc", "contextlib", "dataclasses", "json", "re", "typing"}
+STANDARD = {
+    "collections",
+    "collections.abc",
+    "contextlib",
+    "dataclasses",
+    "hashlib",
+    "json",
+    "re",
+    "typing",
+}
 JSON = "pydantic_core"  # not an SDK: the root writes JSON with it
 
 

@@ -37,6 +37,7 @@ def model_flags(*, default: str) -> Callable[[FC], FC]:
         ("--max-output-tokens N", whole, "tokens a reply"),
         ("--temperature T", float, "0 for the likeliest words"),
         ("--seed N", int, "for the same words again, where a server can"),
+        ("--per-minute N", whole, "requests a minute, at most: they are spaced"),
     )
 
 

@@ -18,7 +18,7 @@ Limitations: a server that does not count whole prompts is taken to show the too
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -27,9 +27,10 @@ from ..messages import Assistant, ToolCall, ToolResult, User
 from ..model import Model, Request
 from ..think import THINK
 from ..tools import tool
-from .base import Dialect, Wrapper, noticed
+from .base import Dialect, Event, Wrapper, noticed
 from .json_plan import json_plan
 
+NO_TOOLS = "it has no tool calling"
 HIDES = "its server's template hides the tools behind a tool result"
 
 
@@ -132,6 +133,41 @@ class Auto(Dialect):
     def __init__(self, inner: Model) -> None:
         super().__init__(inner)
         self._in_json = json_plan(inner)
+        self._has_no_tools = False  # has its server said so?
+
+    # A request that is refused because the model cannot call tools is asked again, in json.
+
+    def complete(self, request: Request) -> Assistant:
+        try:
+            return super().complete(request)
+        except ToolsUnsupported:
+            self._has_no_tools = True
+        return super().complete(request)
+
+    async def acomplete(self, request: Request) -> Assistant:
+        try:
+            return await super().acomplete(request)
+        except ToolsUnsupported:
+            self._has_no_tools = True
+        return await super().acomplete(request)
+
+    def stream(self, request: Request) -> Iterator[Event]:
+        try:
+            yield from super().stream(request)
+            return
+        except ToolsUnsupported:
+            self._has_no_tools = True
+        yield from super().stream(request)
+
+    async def astream(self, request: Request) -> AsyncIterator[Event]:
+        try:
+            async for event in super().astream(request):
+                yield event
+            return
+        except ToolsUnsupported:
+            self._has_no_tools = True
+        async for event in super().astream(request):
+            yield event
 
     def check(self) -> None:
         """Checks the model, and finds out about its tools what a run would find out."""
@@ -154,9 +190,6 @@ class Auto(Dialect):
             return reply
         return noticed(reply, f"{self.model}: speaking json from here on: {self._why(request)}.")
 
-    async def aread(self, reply: Assistant, request: Request) -> Assistant:
-        return await asyncio.to_thread(self.read, reply, request)
-
     def _why(self, request: Request) -> str:
         """Why the dialect changes at this request; empty where it does not."""
         replies = _replies(request)
@@ -172,13 +205,8 @@ class Auto(Dialect):
 
     def _slip_in(self, replies: Sequence[Assistant]) -> str:
         """Where tool calling has failed; empty where it has not."""
-        if not replies:
-            try:
-                self.inner.check()
-            except ToolsUnsupported:
-                return "it has no tool calling"
-            except ModelError:  # the request will have it, too, and try again where that may help
-                pass
+        if self._has_no_tools:
+            return NO_TOOLS
         for reply in replies:
             if any(call.recovered for call in reply.tool_calls):
                 return "it wrote a call as text"

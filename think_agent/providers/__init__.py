@@ -46,6 +46,7 @@ def connect(
     max_output_tokens: int | None = None,
     temperature: float | None = None,
     seed: int | None = None,
+    per_minute: int | None = None,
     **options: Any,
 ) -> Model:
     """A model by its name: `"provider"` or `"provider:model"`, split at the first colon
@@ -54,7 +55,8 @@ def connect(
     `timeout`: the most seconds without an answer, or between two pieces of one (two of the SDKs
     would wait for ever). `reasoning`: `"off"`, `"low"`, `"medium"` or `"high"`, as each provider
     can. `max_output_tokens` bounds one reply (default 8,192). `temperature` and `seed` go to the
-    sampler. Keys come from the provider's usual environment variable unless `api_key` is given.
+    sampler. `per_minute` spaces the requests of this model, over all its threads and tasks. Keys
+    come from the provider's usual environment variable unless `api_key` is given.
     `options` are the provider's own: see the class in its module (for OpenAI
     `api="responses"|"chat"`, for Ollama `num_ctx`, for Anthropic `cache=False`).
 
@@ -72,7 +74,7 @@ def connect(
             f"unknown provider {provider!r}; write PROVIDER:MODEL with one of: "
             f"{', '.join(PROVIDERS)}"
         )
-    settings = Settings(reasoning, max_output_tokens, temperature, seed)
+    settings = Settings(reasoning, max_output_tokens, temperature, seed, per_minute)
     try:
         Asked(timeout=timeout, **asdict(settings))
     except ValidationError as error:

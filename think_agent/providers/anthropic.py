@@ -42,7 +42,10 @@ class Anthropic(Stainless):
     usual_url = "https://api.anthropic.com"
     url_variable = "ANTHROPIC_BASE_URL"
     wire = wire
-    remedies = (("cache_control", "cache", False),)  # a compatible server may not know it
+    remedies = (  # for a compatible server that does not know it
+        ("cache_control", "cache", False),
+        ("strict", "strict", False),
+    )
 
     def __init__(
         self,
@@ -61,6 +64,9 @@ class Anthropic(Stainless):
             self.options["thinking"] = SHOWN
         if "budget_tokens" in str(thinking) or REFUSES_FORCING.search(model):
             self.refused = {"named": "", "required": ""}
+
+    def signed_under(self, body: Json) -> str:
+        return wire.signed_under(body)
 
     def learn(self) -> None:
         if self.settings.reasoning is None or self.options["thinking"]:

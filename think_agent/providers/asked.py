@@ -17,3 +17,4 @@ class Asked(BaseModel):
     max_output_tokens: PositiveInt | None
     temperature: NonNegativeFloat | None
     seed: int | None
+    per_minute: PositiveInt | None

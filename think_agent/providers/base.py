@@ -1,43 +1,42 @@
-"""What the providers share. A provider is a wire protocol and a client.
+"""What the providers share, besides asking. A provider is a wire protocol and a client.
 
 Rule 1: the protocol (`wire/`) translates requests and replies. The client is the SDK's: `post`
         sends JSON with it, and `explained` reads its exceptions. What an error means is decided in
-        `errors.py`; what is done about it, in `exchange.py`.
+        `errors.py`; what is done about it, in `exchange.py`; how one asks, in `provider.py`.
 Rule 2: questions to a server about its model are asked once, before the first request (`learn`).
-Rule 3: what a provider signed goes back to the host that signed it, and to no other.
-
-`stream` and `astream` differ in `await` and in nothing else.
+Rule 3: what a provider signed goes back to the host that signed it, and to no other; where the
+        signature covers them, under the same instructions and tools.
 """
 
 import asyncio
 import os
 import re
-import time
 import warnings
 import weakref
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import cached_property
+from math import inf
 from types import ModuleType
 from typing import Any
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 from ..errors import AuthError, BadRequest, ConnectionFailed
-from ..messages import Assistant, Json
+from ..messages import Json
 from ..model import Request
 from ..wire.settings import Settings
 from .address import BAD_PROXY, checked_url, find_key, is_left_out, secrets_in
 from .errors import Translator
-from .exchange import Exchange
+from .pace import Pace
 from .reasoning import Levels, check_level
 from .transport import TRIP, Trip, life_of
 
 AT_ONCE = 16  # requests on one async client
 
 
-class Provider(Translator):
-    """The part of a provider that is the same for all.
+class Endpoint(Translator):
+    """Where requests go, and in which form: the part of a provider that knows its server.
 
     `wire`: the module of `wire/` that it speaks. `options`: what its `to_wire` takes besides the
     settings. `refused`: the kinds of tool choice that this model does not take (`"named"`,
@@ -51,7 +50,7 @@ class Provider(Translator):
     usual_url: str
     url_variable: str  # which may hold another one
     extras: Mapping[str, tuple[str, Any]] = {}  # variables that the SDK sends; how to take them out
-    # What a server complains of, and the option of `to_wire` that helps, with its value.
+    # What a server complains of, as a pattern; the option of `to_wire` that helps, and its value.
     remedies: tuple[tuple[str, str, Any], ...] = ()
     retries = 2
 
@@ -70,6 +69,7 @@ class Provider(Translator):
         self.options = options
         self.timeout = timeout
         self.settings = settings
+        self.pace = Pace(settings.per_minute or inf)
         self.refused: dict[str, str] = {}
         base_url = base_url or os.getenv(self.url_variable)
         self.is_local = bool(base_url) or not self.needs_key  # a server of the user's own
@@ -147,19 +147,19 @@ class Provider(Translator):
         """Raises BadRequest if the `reasoning` that is set is not one of the model's `levels`."""
         check_level(f"{self.name}: {self.model}", self.settings.reasoning, levels, BadRequest)
 
-    def adapt(self, complaint: str, request: Request) -> bool:
+    def adapt(self, complaint: str) -> bool:
         """Can what was refused be sent in another form? From now on it is."""
         for words, option, value in self.remedies:
-            if words in complaint and self.options.get(option) != value:
+            if re.search(words, complaint) and self.options.get(option) != value:
                 self.options[option] = value
+                if option == "strict":
+                    warnings.warn(f"{self.name}: strict schemas are left out", stacklevel=4)
                 return True
-        # A signature covers the tools, too: the conversation may have begun without strict schemas.
-        about_schemas = re.search("strict|VALIDATED|signature", complaint)
-        if about_schemas and self.options.get("strict") and request.tools:
-            self.options["strict"] = False
-            warnings.warn(f"{self.name}: strict schemas are left out", stacklevel=4)
-            return True
         return False
+
+    def signed_under(self, body: Json) -> str:
+        """A digest of what a signature in the reply covers, besides the messages (rule 3)."""
+        return ""
 
     # What each provider writes, besides `explained`.
 
@@ -185,62 +185,3 @@ class Provider(Translator):
         """Ask the server what the model can do, before the first request. Raises BadRequest for a
         setting that the model cannot take. If the server does not tell, the request is tried.
         """
-
-    # What is the same for all.
-
-    def complete(self, request: Request) -> Assistant:
-        reply: Assistant
-        [reply] = self.stream(request, in_pieces=False)
-        return reply
-
-    async def acomplete(self, request: Request) -> Assistant:
-        reply: Assistant
-        [reply] = [reply async for reply in self.astream(request, in_pieces=False)]
-        return reply
-
-    def stream(self, request: Request, *, in_pieces: bool = True) -> Iterator[Any]:
-        exchange = Exchange(self, request)
-        self._learn_once(exchange.trip)
-        while exchange.outcome is None:
-            if exchange.wait:  # to sleep for no time costs time, too
-                time.sleep(exchange.wait)
-            try:
-                answer = self.post(self.client, exchange.begin(), stream=in_pieces)
-                if not in_pieces:
-                    exchange.outcome = exchange.read(self.decoded(answer))
-                    continue
-                for event in answer:
-                    yield from exchange.feed(self.decoded(event))
-                    if exchange.fold.ended:
-                        break
-                exchange.finish_stream()
-            except Exception as error:
-                exchange.recover(error)
-            finally:
-                exchange.close()
-        yield exchange.result()
-
-    async def astream(self, request: Request, *, in_pieces: bool = True) -> AsyncIterator[Any]:
-        exchange = Exchange(self, request)
-        if not self._has_learned:
-            await asyncio.to_thread(self._learn_once, exchange.trip)
-        while exchange.outcome is None:
-            if exchange.wait:
-                await asyncio.sleep(exchange.wait)
-            try:
-                async with self._loop_client() as client:
-                    answer = await self.post(client, exchange.begin(), stream=in_pieces)
-                    if not in_pieces:
-                        exchange.outcome = exchange.read(self.decoded(answer))
-                        continue
-                    async for event in answer:
-                        for delta in exchange.feed(self.decoded(event)):
-                            yield delta
-                        if exchange.fold.ended:
-                            break
-                    exchange.finish_stream()
-            except Exception as error:
-                exchange.recover(error)
-            finally:
-                await exchange.aclose()
-        yield exchange.result()

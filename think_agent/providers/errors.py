@@ -5,7 +5,8 @@ Rule 1: a provider reads the message out of its SDK's exception (`explained`). W
         provider, the code and the message.
 Rule 2: the table is data (`MEANINGS`). The first pattern that fits that line counts.
 Rule 3: an error is `retryable` if it may pass by itself: too many requests, an overload, a broken
-        connection. After a whole timeout of silence there is no second try.
+        connection. After a whole timeout of silence there is no second try, and where the server
+        says `x-should-retry: false`.
 Rule 4: advice names a setting as it is called in code and, with dashes, on the command line.
 Rule 5: if a server refuses a tool choice, it is asked for a weaker one (`wire.outgoing.relax`).
 """
@@ -38,6 +39,7 @@ from ..wire.incoming import ErrorAnswer
 from .address import shown_address
 from .transport import arrived
 
+PAGE = "the server sent an HTML page instead of JSON"
 RIGHT_KIND = "check that base_url points to the right kind of server"
 # Exceptions of code that reads an answer of the wrong form.
 STUMBLES = (LookupError, TypeError, AttributeError, ValueError, RecursionError)
@@ -83,16 +85,24 @@ OLLAMA_PARSERS = (  # of Ollama's own models; from another server this means an 
     "failed to parse JSON|unexpected end of JSON|invalid character|cannot unmarshal)|"
     "^500 ollama:  EOF$"
 )
+# As they say it: Ollama, OpenRouter, OpenAI, Groq, and vLLM and llama.cpp of how they were started.
+NO_TOOLS = (
+    "does not support tools|support tool use|tools is not supported|"
+    "tool calling` is not supported|requires --(enable-auto-tool-choice|jinja)"
+)
 SLIP = "the model made a mistake; ask again"
 MEANINGS = [  # the first one that fits
-    Meaning(ToolsUnsupported, "does not support tools",
-            "pick one that does, such as qwen3.5:4b, or speak the json dialect"),
+    Meaning(ToolsUnsupported, NO_TOOLS,
+            "speak json with it (--dialect json), or pick a model and a server that call tools"),
     Meaning(BadRequest, "does not support thinking", "leave out reasoning"),
-    Meaning(BadRequest, "requires --jinja|system memory|out of memory|unable to allocate",
+    Meaning(BadRequest, "system memory|out of memory|unable to allocate",
             "change how the server is started, or take a smaller model"),
+    Meaning(BadRequest, "Expected `thinking`|bound to a different conversation",
+            "finish this turn with the instructions and tools it began with, or begin a new turn"),
     Meaning(BadRequest, "use /v1/responses", 'set api to "responses"'),
     Meaning(BadRequest, "context (length|size|window)|prompt is too long|input token count|^413 ",
-            "send less at a time, show fewer turns (keep_turns) or, on Ollama, raise num_ctx"),
+            "send less at a time, begin a new conversation (a signed one is never shortened), "
+            "show fewer turns (keep_turns) or, on Ollama, raise num_ctx"),
     Meaning(ModelNotFound, "^404 .*model|^400 .*(model_not_found|model.*not (found|exist)|"
             "(invalid|not a valid|not a chat) model|supported API model names)",
             "check the model's name"),
@@ -129,6 +139,8 @@ class Translator(Model):
         """`error` as one of ours. None if it comes neither from the provider nor from the network:
         then it is a bug. Before a response has come, it cannot be a response that is unreadable.
         """
+        if is_page(arrived()):
+            return BadResponse(f"{self.name}: {PAGE}; {RIGHT_KIND}")
         where = shown_address(self.url)
         match error:
             case ModelError():  # already one of ours
@@ -168,17 +180,18 @@ class Translator(Model):
                 break
         advice = self.advice.get(meaning.kind, meaning.advice)
         advice = advice.format(key=self.main_key, model=self.model)
+        may_retry = response.headers.get("x-should-retry") != "false"
         return meaning.kind(
             f"{self.name}: {self.quote(message) or f'HTTP {status}'}; {advice}",
-            status=response.status_code,
+            status=status,
             retry_after=asked_wait(response.headers),
-            retryable=meaning.retryable,
+            retryable=meaning.retryable and may_retry,
         )
 
     def quote(self, text: str) -> str:
         """A provider's text for use in a message: one line, not too long, without secrets."""
         if text.lstrip().startswith("<"):
-            return "the server sent an HTML page instead of JSON"
+            return PAGE
         return shorten(self.secrets.sub("***", text).strip().rstrip("."), 300)
 
     def _unreadable(self, error: Any) -> ModelError | None:
@@ -193,6 +206,13 @@ class Translator(Model):
             f"{self.name}: what the server sent is not a reply ({type(error).__name__}: "
             f"{self.quote(str(error))}); {RIGHT_KIND}"
         )
+
+
+def is_page(response: Any) -> bool:
+    """Has a web server sent a page, as if that were a reply?"""
+    if response is None or response.status_code != 200:
+        return False
+    return "text/html" in response.headers.get("content-type", "")
 
 
 def asked_wait(headers: Mapping[str, str]) -> float | None:
@@ -228,7 +248,8 @@ def quoted_error(error: Any) -> tuple[str, str]:
 
 # By text, as there are no codes: reported of Anthropic, DeepSeek, DashScope, LM Studio, Gemini.
 REFUSED_CHOICE = re.compile(
-    r"tool[_ ]?choice|Thinking mode does not support|function[ _]?calling[ _]?(config|mode)",
+    r"tool[_ ]?choice(?! requires)|Thinking mode does not support|"
+    r"function[ _]?calling[ _]?(config|mode)",
     re.IGNORECASE,
 )
 ONLY_STRINGS = re.compile(r"type: 'object'|Supported string values", re.IGNORECASE)

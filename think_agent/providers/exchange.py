@@ -1,14 +1,15 @@
 """One request on its way, until there is a reply or an error: asking, asking again, giving up.
 
 Rule 1: if the provider refuses a tool choice, it is asked for a weaker one. That is remembered for
-        the model (`Provider.refused`), and the reply says so (`enforced`).
+        the model (`Endpoint.refused`), and the reply says so (`enforced`).
 Rule 2: only this module retries; the SDKs do not. An error that is `retryable` leads to up to
         `retries` more tries, but never after a part of the reply has been shown. If a provider asks
         for a wait longer than `LONGEST_WAIT`, that is reported instead.
-Rule 3: a stream that breaks off before anything came is an error. If it breaks off later, falls
-        silent or meets the request's own deadline, what came is an unfinished reply. A call that
-        cannot be read makes a malformed reply: the model may do better. If a stream falls silent
-        after all of a reply has come, the reply is whole. (Gemini marks no end.)
+Rule 3: a stream that breaks off before anything came is an error. If it breaks off later, tells
+        of an error, falls silent or meets the request's own deadline, what came is an unfinished
+        reply. A call that cannot be read makes a malformed reply: the model may do better. If a
+        stream falls silent after all of a reply has come, the reply is whole. (Gemini marks no
+        end.)
 Rule 4: only an exception after a response has come is the server's fault. Before that it is a bug,
         and is raised as it is.
 Rule 5: our errors never have the SDK's error, which may hold a key, as their cause.
@@ -20,22 +21,20 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ..errors import BadRequest, BadResponse, ConnectionFailed, ModelError, TimedOut
+from ..errors import BadRequest, BadResponse, ModelError, TimedOut
 from ..messages import Assistant, Enforced, Json
 from ..model import Request
 from ..streaming import Delta
-from ..text import shorten
 from ..wire.incoming import ErrorAnswer, checked_delta, checked_reply
 from ..wire.outgoing import relax
+from .base import Endpoint
 from .errors import RIGHT_KIND, SLIP, STUMBLES, UnreadCall, refused_kinds
 from .transport import TRIP, Trip
 
-if TYPE_CHECKING:
-    from .base import Provider
-
 LONGEST_WAIT = 30.0  # seconds
+NOTICEABLE = 1.0  # seconds
 PER_TOKEN = 4  # characters, roughly
 
 
@@ -44,16 +43,25 @@ class Exchange:
     before the next try.
     """
 
-    def __init__(self, provider: "Provider", request: Request) -> None:
+    def __init__(self, provider: Endpoint, request: Request) -> None:
         self.provider = provider
         self.request = request
         self.wait = 0.0
+        self._held = 0.0  # seconds, by the pace
         self.outcome: Assistant | ModelError | None = None
         self.trip = Trip()
         if request.deadline is not None:
             self.trip.deadline = request.deadline
         self._tries = 0
         self._is_shown = False  # has a part of the reply been shown?
+
+    def next_wait(self) -> float:
+        """The seconds to wait before the next try: for its place in the pace, and after an error.
+        The deadline ends it.
+        """
+        held = self.provider.pace.reserve()
+        self._held += held
+        return min(max(held, self.wait), self.trip.deadline - time.monotonic())
 
     def begin(self) -> Json:
         """The body of the next try, with the strongest tool choice that the provider takes."""
@@ -101,6 +109,9 @@ class Exchange:
         """The reply. Raises the error here, outside the handler of the SDK's error."""
         if isinstance(self.outcome, ModelError):
             raise self.outcome
+        if self.outcome and self._held >= NOTICEABLE:
+            told = f"{self.provider.name}: waited {self._held:.0f} s, to keep to per_minute"
+            return replace(self.outcome, notice=f"{told} {self.outcome.notice}".rstrip())
         return self.outcome
 
     # What to do after an error.
@@ -133,11 +144,10 @@ class Exchange:
             return self._malformed(replace(half, mistake=mistake))
 
         is_silent = isinstance(problem, TimedOut)
-        is_broken = isinstance(problem, BadResponse | ConnectionFailed | TimedOut)
         cause = str(problem)
         if is_silent and time.monotonic() >= self.trip.deadline:
             cause = "deadline"
-        elif not (is_broken and self._is_shown):
+        elif not self._is_shown:
             return None
         reply = self._so_far()
         if is_silent and reply.stop_reason != "incomplete":
@@ -149,7 +159,7 @@ class Exchange:
         refused = refused_kinds(self._asked.tool_choice, complaint)
         for kind in refused:
             self.provider.refused[kind] = complaint
-        return bool(refused) or self.provider.adapt(complaint, self.request)
+        return bool(refused) or self.provider.adapt(complaint)
 
     def _may_pass(self, problem: ModelError) -> bool:
         """May the request be tried again, after a wait?"""
@@ -175,17 +185,22 @@ class Exchange:
         if response.get("error"):  # whatever else is in it
             raise ErrorAnswer(response["error"])
         reply = provider.wire.from_wire(response)
+        signed_under = ""
+        if reply.signed:
+            signed_under = provider.signed_under(self._body)
         reply = checked_reply(
             reply,
             model=reply.model or provider.model,  # some servers name none
             provider=provider.name,
             host=provider.host,
             enforced=self._enforced(),
+            signed_under=signed_under,
+            cause=provider.quote(reply.cause),
         )
         if reply.stop_reason == "malformed":
             reply = self._malformed(reply)
         elif reply.stop_reason == "incomplete":
-            reply = _unfinished(reply, shorten(reply.cause))
+            reply = _unfinished(reply, reply.cause)
         return self._counted(reply)
 
     def _so_far(self) -> Assistant:

@@ -19,7 +19,7 @@ from ..errors import ModelError
 from ..messages import Json
 from ..wire import gemini as wire
 from .address import NOT_NEEDED
-from .base import Provider
+from .provider import Provider
 from .reasoning import GEMINI, check_reasoning
 from .transport import client_arguments
 
@@ -38,6 +38,7 @@ class Gemini(Provider):
     keys = ("GOOGLE_API_KEY", main_key)
     usual_url = "https://generativelanguage.googleapis.com"
     url_variable = "GOOGLE_GEMINI_BASE_URL"
+    remedies = (("strict|VALIDATED", "strict", False),)
 
     def __init__(self, model: str, *, strict: bool = True, **where: Any) -> None:
         super().__init__(model, {"strict": strict}, **where)

@@ -23,7 +23,7 @@ from ..messages import Json
 from ..wire import ollama as wire
 from ..wire.incoming import ErrorAnswer
 from .address import NOT_NEEDED
-from .base import Provider
+from .provider import Provider
 from .reasoning import ALWAYS
 from .transport import client_arguments
 

@@ -36,6 +36,7 @@ class OpenAI(Stainless):
     usual_url = "https://api.openai.com/v1"
     url_variable = "OPENAI_BASE_URL"
     wire = openai_chat
+    remedies: tuple[tuple[str, str, Any], ...] = (("strict", "strict", False),)
 
     def __init__(
         self,
@@ -58,7 +59,7 @@ class OpenAI(Stainless):
             self.settings.refuse("openai's Responses API", "seed")
         else:
             name = "max_completion_tokens"  # the name for all newer models of OpenAI
-            self.remedies = ((name, "max_name", name),)
+            self.remedies = (*self.remedies, (name, "max_name", name))
         if strict is None:
             strict = is_official
         self.options["strict"] = strict

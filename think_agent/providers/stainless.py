@@ -13,8 +13,8 @@ import httpx2
 from ..errors import ModelError
 from ..messages import Json
 from .address import NOT_NEEDED, is_exposed
-from .base import Provider
 from .errors import quoted_error
+from .provider import Provider
 from .transport import client_arguments
 
 

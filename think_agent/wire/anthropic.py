@@ -1,7 +1,8 @@
 """Anthropic's Messages API.
 
 Rule 1: a reply goes back as it came (`native`). The signature of a thinking block covers everything
-        before it: a changed message, tool or system prompt is refused.
+        before it: a changed message, tool or system prompt is refused. So a reply that was signed
+        under others (`signed_under`) goes back without its thinking.
 Rule 2: the two roles alternate. All results of a reply, and the user's text after them, are one
         user message.
 Rule 3: a block of a stream goes back with the keys that it began with, and its signature. Other
@@ -16,8 +17,8 @@ from ..messages import Assistant, Force, Json, Spoken, ToolCall, ToolResult, Usa
 from ..model import Request
 from ..streaming import Delta
 from .chat import joined
-from .incoming import arguments_of, deltas_of, ended
-from .outgoing import arguments_object, choice_of, filled, is_closed, sendable
+from .incoming import BROKEN_OFF, arguments_of, deltas_of, ended
+from .outgoing import arguments_object, choice_of, digest, filled, is_closed, sendable
 from .pieces import CallReader
 from .settings import Settings
 from .usage import count
@@ -34,6 +35,7 @@ STOPPED = {
     "stop_sequence": "stop_sequence",
     "max_tokens": "max_tokens",
     "model_context_window_exceeded": "max_tokens",
+    "compaction": "incomplete",
     "pause_turn": "pause_turn",
     "refusal": "refusal",
 }
@@ -65,14 +67,16 @@ def to_wire(
     budget = thinking.get("budget_tokens", 0)
     if request.output_schema is not None:
         output["format"] = {"type": "json_schema", "schema": request.output_schema}
-    messages, end = _messages(request, host)
     system = _blocks(User(request.system))
+    tools = _tools(request, strict)
+    under = signed_under({"model": model, "system": system, "tools": tools})
+    messages, end = _messages(request, host, under)
     body = filled(
         model=model,
         max_tokens=max(settings.max_output_tokens or 0, budget + 1),
         system=system,
         messages=messages,
-        tools=_tools(request, strict),
+        tools=tools,
         tool_choice=_choice(request),
         thinking=thinking,
         output_config=output,
@@ -81,6 +85,12 @@ def to_wire(
         for marked in [body, end, *system]:  # on the body it marks the last block
             marked["cache_control"] = MARK
     return body
+
+
+def signed_under(body: Json) -> str:
+    """A digest of what a signature in the reply to this request covers, besides the messages."""
+    system = [block["text"] for block in body.get("system", ())]  # without its mark
+    return digest(body["model"], system, body.get("tools", []))
 
 
 def _tools(request: Request, strict: bool) -> list[Json]:
@@ -111,12 +121,12 @@ def _choice(request: Request) -> Json:
     return filled(type=choice)
 
 
-def _messages(request: Request, host: str) -> tuple[list[Json], Json]:
+def _messages(request: Request, host: str, signed_under: str) -> tuple[list[Json], Json]:
     """The messages, and the block where the last request with this tool choice ended."""
     wire: list[Json] = []
     asked: Json = {}  # the last block of a request
     end = asked
-    for message in sendable(request.messages, NAME, host=host):
+    for message in sendable(request.messages, NAME, host=host, signed_under=signed_under):
         role = "user"
         blocks = _blocks(message)
         if isinstance(message, Assistant):
@@ -165,12 +175,13 @@ def from_wire(response: Json) -> Assistant:
     text = ""
     thinking = ""
     calls = []
-    for block in response["content"]:
+    signatures = [block.get("signature", block.get("data")) for block in response["content"]]
+    for number, block in enumerate(response["content"]):
         match block["type"]:
             case "text":
                 text += block["text"]
-                if not block["text"].strip():
-                    continue  # the API refuses blank text, even its own
+                if not (block["text"].strip() or any(signatures[number:])):
+                    continue  # the API refuses blank text, even its own, behind the last signature
             case "thinking":
                 thinking += block["thinking"]
             case "tool_use":  # calls of the server's own tools have other types
@@ -179,24 +190,33 @@ def from_wire(response: Json) -> Assistant:
                 block = {**block, "input": arguments_object(call)}
         content.append(block)
 
-    usage = response.get("usage")  # input tokens come in three separate counts
-    read = count(usage, "cache_read_input_tokens")
-    written = count(usage, "cache_creation_input_tokens")
+    details = response.get("stop_details") or {}
+    counts = response.get("usage")  # input tokens come in three separate counts
+    read = count(counts, "cache_read_input_tokens")
+    written = count(counts, "cache_creation_input_tokens")
+    usage = Usage(
+        input_tokens=count(counts, "input_tokens") + read + written,
+        output_tokens=count(counts, "output_tokens"),
+        cached_tokens=read,
+        written_tokens=written,
+        reasoning_tokens=count(counts, "output_tokens_details", "thinking_tokens"),
+    )
     return Assistant(
         text,
         thinking,
         tuple(calls),
-        **ended(response.get("stop_reason"), STOPPED, calls),
-        usage=Usage(
-            input_tokens=count(usage, "input_tokens") + read + written,
-            output_tokens=count(usage, "output_tokens"),
-            cached_tokens=read,
-            written_tokens=written,
-            reasoning_tokens=count(usage, "output_tokens_details", "thinking_tokens"),
+        **ended(
+            response.get("stop_reason"),
+            STOPPED,
+            calls,
+            usage,
+            details.get("category"),
+            details.get("explanation"),
         ),
+        usage=usage,
         model=response.get("model", ""),
         native={"content": content},
-        signed=any(block.get("signature", block.get("data")) for block in content),
+        signed=any(signatures),
     )
 
 
@@ -242,7 +262,7 @@ class Fold:
         content = [_whole(pieces) for pieces in self._blocks.values()]
         message = {**self._message, "content": content}
         if not self.ended:
-            message["stop_reason"] = None
+            message["stop_reason"] = BROKEN_OFF
         return message
 
 

@@ -6,12 +6,13 @@ Rule 2: all results of a reply are in one content, in the order of its calls. A 
         Then only name and place tell which result belongs to it.
 Rule 3: a reply with calls asks for tools, unless it was cut or filtered. Its finish reason is
         "STOP", as of any other reply.
+Rule 4: an answer without candidates, where no prompt was blocked, is an overload.
 """
 
 from ..messages import Assistant, Force, Json, ToolCall, ToolResult, Usage, User
 from ..model import Request
 from ..streaming import Delta
-from .incoming import arguments_of, deltas_of, ended, first_choice
+from .incoming import BROKEN_OFF, ErrorAnswer, arguments_of, deltas_of, ended, first_choice
 from .outgoing import arguments_object, choice_of, filled, sendable
 from .settings import Settings
 from .usage import count
@@ -19,12 +20,16 @@ from .usage import count
 NAME = "gemini"
 NOT_BY_GEMINI = "skip_thought_signature_validator"  # Google's value for calls of other models
 BUDGETS = {"off": 0, "low": 1024, "medium": 8192, "high": 24576}  # tokens
+NO_CANDIDATES = {"code": 503, "message": "the answer holds no reply"}
 STOPPED = {
     "STOP": "end_turn",
     "MAX_TOKENS": "max_tokens",
     "CONTINUATION": "max_tokens",
     "MALFORMED_FUNCTION_CALL": "malformed",
     "UNEXPECTED_TOOL_CALL": "malformed",
+    "TOO_MANY_TOOL_CALLS": "malformed",
+    "MALFORMED_RESPONSE": "malformed",
+    "OTHER": "incomplete",
     "SAFETY": "refusal",
     "RECITATION": "refusal",
     "LANGUAGE": "refusal",
@@ -136,9 +141,13 @@ def _model_content(message: Assistant) -> Json:
 
 def from_wire(response: Json) -> Assistant:
     """The reply in a response."""
-    if "blockReason" in response.get("promptFeedback", {}):
-        response = {**response, "candidates": [{"finishReason": "SAFETY"}]}
-    candidate = first_choice(response["candidates"])
+    candidates = response.get("candidates")
+    blocked = response.get("promptFeedback", {})
+    if "blockReason" in blocked:
+        candidates = [{"finishReason": "SAFETY", "finishMessage": blocked["blockReason"]}]
+    if not candidates:
+        raise ErrorAnswer(NO_CANDIDATES)
+    candidate = first_choice(candidates)
     text = ""
     thinking = ""
     calls = []
@@ -154,23 +163,25 @@ def from_wire(response: Json) -> Assistant:
             calls.append(ToolCall(call.get("id") or "", call["name"], arguments))
 
     reason = candidate.get("finishReason")
+    mistake = candidate.get("finishMessage", "")
     if reason == "MALFORMED_FUNCTION_CALL":
         text = ""  # it may be part of the call
 
-    usage = response.get("usageMetadata")
-    thoughts = count(usage, "thoughtsTokenCount")  # not included in the output tokens
+    counts = response.get("usageMetadata")
+    thoughts = count(counts, "thoughtsTokenCount")  # not included in the output tokens
+    usage = Usage(
+        input_tokens=count(counts, "promptTokenCount") + count(counts, "toolUsePromptTokenCount"),
+        output_tokens=count(counts, "candidatesTokenCount") + thoughts,
+        cached_tokens=count(counts, "cachedContentTokenCount"),
+        reasoning_tokens=thoughts,
+    )
     return Assistant(
         text,
         thinking,
         tuple(calls),
-        mistake=candidate.get("finishMessage", ""),
-        **ended(reason, STOPPED, calls),
-        usage=Usage(
-            input_tokens=count(usage, "promptTokenCount") + count(usage, "toolUsePromptTokenCount"),
-            output_tokens=count(usage, "candidatesTokenCount") + thoughts,
-            cached_tokens=count(usage, "cachedContentTokenCount"),
-            reasoning_tokens=thoughts,
-        ),
+        mistake=mistake,
+        **ended(reason, STOPPED, calls, usage, reason, mistake),
+        usage=usage,
         model=response.get("modelVersion", ""),
         native=candidate["content"] if parts else None,
         signed=any("thoughtSignature" in part for part in parts),
@@ -220,5 +231,8 @@ class Fold:
 
     def result(self) -> Json:
         self.ended = "finishReason" in self._candidate
+        if not self._candidate:
+            return self._response
         content = {"role": "model", "parts": self._parts[1:]}
-        return {**self._response, "candidates": [{**self._candidate, "content": content}]}
+        candidate = {"finishReason": BROKEN_OFF, **self._candidate, "content": content}
+        return {**self._response, "candidates": [candidate]}

@@ -2,19 +2,25 @@
 
 Rule 1: every reply passes `checked_reply`, and every Delta `checked_delta`. After that, texts are
         well-formed, and arguments are an object of finite JSON or raw text.
-Rule 2: a reply is whole only if its stop reason is known to mean that (`ended`). With an unknown
-        reason it is incomplete.
+Rule 2: a reply is whole unless its stop reason is known to mean something else (`ended`). One with
+        an unknown reason, or with none, is whole if its calls can be read and its tokens are
+        counted. A stream that ends before its end is not (`BROKEN_OFF`).
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-from ..messages import WHOLE, Assistant, Json, from_json, to_json
+from ..messages import WHOLE, Assistant, Json, ToolCall, Usage, from_json, to_json
 from ..streaming import Delta, whole_call
 from ..text import json_text, well_formed
 from .json_reading import json_value, read_back
 
-ASKS_FOR_TOOLS = ("tool_calls", "function_call", "tool_use")  # stop reasons
+ASKS_FOR_TOOLS = ("tool_calls", "tool_call", "function_call", "tool_use")  # stop reasons
+BROKEN_OFF = "none, for the stream broke off"  # the reason that a Fold gives where no end has come
+NO_USAGE = Usage()
+REASONING_ASKED = "reasoning_extraction"  # Anthropic's category
+ASK_FOR_NOTES = "the instructions ask for the model's reasoning; ask for working notes instead"
 
 
 class ErrorAnswer(Exception):
@@ -41,21 +47,47 @@ def checked_reply(reply: Assistant, **more: str | None) -> Assistant:
     return cast(Assistant, from_json(record))
 
 
-def ended(reason: Any, reasons: dict[str, str], calls: object) -> Json:
-    """How a reply ended, as fields of it. `reasons` says what each known stop reason means. With
-    any other reason the reply is incomplete, and its calls may not run.
+def ended(
+    reason: Any,
+    reasons: dict[str, str],
+    calls: Sequence[ToolCall],
+    usage: Usage = NO_USAGE,
+    *why: str | None,
+) -> Json:
+    """How a reply ended, as fields of it. `reasons` says what each known stop reason means. The
+    calls of an incomplete reply may not run. `why` it was refused: the provider's category and
+    words, as far as it gives them.
     """
     if reason in ASKS_FOR_TOOLS and not calls:  # the server announces a call that is not there
         return {"stop_reason": "malformed"}
     stop_reason = reasons.get(str(reason))
-    if stop_reason is None:
+    if stop_reason is None and _is_complete(reason, calls, usage):
+        stop_reason = "end_turn"
+    if stop_reason in (None, "incomplete"):
         return {
             "stop_reason": "incomplete",
             "cause": f"the server stopped before the end; its reason: {reason}",
         }
+    if stop_reason == "refusal":
+        return {"stop_reason": stop_reason, "cause": _why_refused(why) or str(reason)}
     if calls and stop_reason in WHOLE:
         stop_reason = "tool_use"
     return {"stop_reason": stop_reason}
+
+
+def _why_refused(why: Sequence[str | None]) -> str:
+    """The provider's category and words; for one category, with what helps."""
+    cause = ": ".join(filter(None, why))
+    if REASONING_ASKED in cause:
+        return f"{ASK_FOR_NOTES} ({cause})"
+    return cause
+
+
+def _is_complete(reason: Any, calls: Sequence[ToolCall], usage: Usage) -> bool:
+    """Did the whole reply come, whose stop reason does not tell (rule 2)?"""
+    if reason == BROKEN_OFF or usage == NO_USAGE:
+        return False
+    return all(isinstance(call.arguments, dict) for call in calls)
 
 
 def first_choice(choices: list[Json]) -> Json:

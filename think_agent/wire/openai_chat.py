@@ -16,7 +16,7 @@ from ..model import Request
 from ..streaming import Delta
 from ..text import json_text
 from .chat import chat_messages, function_calls, joined, text_of
-from .incoming import ErrorAnswer, deltas_of, ended, first_choice
+from .incoming import BROKEN_OFF, ErrorAnswer, deltas_of, ended, first_choice
 from .json_reading import json_value
 from .outgoing import choice_of, filled, openai_function
 from .pieces import CallReader
@@ -28,13 +28,14 @@ PATH = "/chat/completions"
 STREAMED = {"stream": True, "stream_options": {"include_usage": True}}
 STOPPED = {
     "stop": "end_turn",
-    "": "end_turn",  # Snowflake
     "tool_calls": "end_turn",
     "function_call": "end_turn",
-    "eos": "end_turn",
     "length": "max_tokens",
     "model_length": "max_tokens",
     "content_filter": "refusal",
+    "error": "incomplete",
+    "abort": "incomplete",  # vLLM, SGLang
+    "insufficient_system_resource": "incomplete",  # DeepSeek
 }
 
 
@@ -88,11 +89,12 @@ def from_wire(response: Json) -> Assistant:
     if "refusal" in message:
         reason = "content_filter"
     calls = function_calls(message)
+    usage = openai_usage(response.get("usage"), "prompt", "completion")
     return Assistant(
         *_texts(message),
         calls,
-        **ended(reason, STOPPED, calls),
-        usage=openai_usage(response.get("usage"), "prompt", "completion"),
+        **ended(reason, STOPPED, calls, usage, message.get("refusal")),
+        usage=usage,
         model=response.get("model", ""),
         native={"role": "assistant", "content": None, **message},
         signed=any(part.get("signature") for part in message.get("reasoning_details", ())),
@@ -174,6 +176,7 @@ class Fold:
         message["reasoning_details"] = [joined(pieces) for pieces in entries.values()]
 
         choice = {**self._choice, "message": message}
-        if self._counted and None not in written:  # no call was cut off
-            choice.setdefault("finish_reason", "")  # Snowflake sends none
+        is_whole = self._counted and None not in written  # no call was cut off
+        if not is_whole:
+            choice.setdefault("finish_reason", BROKEN_OFF)
         return {**self._response, "choices": [choice]}

@@ -14,8 +14,8 @@ from typing import Any
 from ..messages import Assistant, Force, Json, ToolCall, ToolResult, User
 from ..model import Request
 from ..streaming import Delta
-from .incoming import ErrorAnswer, arguments_of, ended
-from .outgoing import arguments_text, choice_of, filled, openai_function, sendable
+from .incoming import BROKEN_OFF, ErrorAnswer, arguments_of, ended
+from .outgoing import arguments_text, choice_of, digest, filled, openai_function, sendable
 from .pieces import CallReader
 from .settings import Settings
 from .usage import openai_usage
@@ -23,7 +23,13 @@ from .usage import openai_usage
 NAME = "openai"
 PATH = "/responses"
 STREAMED = {"stream": True}
-STOPPED = {"completed": "end_turn", "max_output_tokens": "max_tokens", "content_filter": "refusal"}
+STOPPED = {
+    "completed": "end_turn",
+    "max_output_tokens": "max_tokens",
+    "content_filter": "refusal",
+    "incomplete": "incomplete",
+    "failed": "incomplete",
+}
 LEAST_OUTPUT = 16  # tokens; the API refuses less
 # They answer 400 "Encrypted content is not supported with this model" to the `include` below.
 NO_REASONING = re.compile(r"(ft:)?(chatgpt|gpt-3|gpt-4)")
@@ -34,6 +40,11 @@ def to_wire(request: Request, model: str, settings: Settings, *, strict: bool, h
     choice: Any = choice_of(request)
     if isinstance(choice, Force):
         choice = {"type": "function", "name": choice.name}
+    # Without `strict` the API takes it as true, and refuses every optional parameter.
+    tools = [
+        {"type": "function", "strict": False, **openai_function(tool, strict)}
+        for tool in request.tools
+    ]
     body = filled(
         model=model,
         input=_input(request, host),
@@ -41,12 +52,9 @@ def to_wire(request: Request, model: str, settings: Settings, *, strict: bool, h
         max_output_tokens=max(settings.max_output_tokens or 0, LEAST_OUTPUT),
         temperature=settings.temperature,
         instructions=request.system,
-        # Without `strict` the API takes it as true, and refuses every optional parameter.
-        tools=[
-            {"type": "function", "strict": False, **openai_function(tool, strict)}
-            for tool in request.tools
-        ],
+        tools=tools,
         tool_choice=choice,
+        prompt_cache_key=digest(request.system, tools),  # requests that begin alike share a cache
     )
     if settings.reasoning == "off":
         body["reasoning"] = {"effort": "none"}
@@ -108,8 +116,11 @@ def from_wire(response: Json) -> Assistant:
     """The reply in a response."""
     items = response["output"]
     details = response.get("incomplete_details") or {}
-    reason = details.get("reason", response.get("status"))
+    reason = details.get("reason")
+    if reason not in STOPPED:
+        reason = response.get("status")
     text = ""
+    refusal = ""
     asides = []
     thoughts = []
     calls = []
@@ -119,25 +130,32 @@ def from_wire(response: Json) -> Assistant:
                 asides.append("".join(_texts(item)))
             case "message":
                 text += "".join(_texts(item))
-                if any("refusal" in part for part in item["content"]):
+                refusal += _refusal(item)
+                if refusal:
                     reason = "content_filter"
             case "reasoning":
                 thoughts += _texts(item)
             case "function_call":
                 arguments = arguments_of(item.get("arguments"))
                 calls.append(ToolCall(item.get("call_id", ""), item["name"], arguments))
+    usage = openai_usage(response.get("usage"), "input", "output")
     return Assistant(
         text,
         "\n\n".join(thoughts),
         tuple(calls),
         commentary="\n\n".join(asides),
-        **ended(reason, STOPPED, calls),
-        usage=openai_usage(response.get("usage"), "input", "output"),
+        **ended(reason, STOPPED, calls, usage, refusal),
+        usage=usage,
         model=response.get("model", ""),
         native=items,
         signed=any(item.get("encrypted_content") for item in items),
         not_done=response.get("end_turn") is False,
     )
+
+
+def _refusal(item: Json) -> str:
+    """The model's words in a message, where it refused."""
+    return "".join([part.get("refusal", "") for part in item["content"]])
 
 
 def _texts(item: Json) -> list[str]:
@@ -200,4 +218,6 @@ class Fold:
         items = [self._items[index] for index in sorted(self._items)]
         if not items:  # some servers send them only at the end
             items = self._response.get("output", [])
+        if not self.ended:
+            self._response = {"status": BROKEN_OFF}
         return {**self._response, "output": items}

@@ -1,7 +1,8 @@
 """Outgoing requests: what a provider may see of the messages, the tools and the tool choice.
 
 Rule 1: what a provider wrote (`native`) goes back unchanged to the host that wrote it, and to no
-        other: signatures are not valid elsewhere. For all others it is built from its fields.
+        other: signatures are not valid elsewhere. Where they cover the instructions and the tools,
+        these must be the same, too. For all others it is built from its fields.
 Rule 2: how a message is sent depends on the messages before it, and never on later ones (except the
         results of its own calls). So each request begins with the bytes of the one before, and a
         provider's cache recognizes them.
@@ -10,6 +11,7 @@ Rule 2: how a message is sent depends on the messages before it, and never on la
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from hashlib import sha256
 from typing import Any
 
 import pydantic_core
@@ -30,6 +32,10 @@ from ..model import Request
 from ..tools import Tool
 
 GOOD_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # ids of calls that every provider takes
+# Without it, a model that is shown think alone takes its other tools for gone.
+ONE_TOOL = (
+    "For this reply you are shown one tool. Your other tools are there again in the next one."
+)
 KNOWN_TO_ALL = {  # keywords of JSON schema that every server with `strict` understands
     "type",
     "description",
@@ -50,11 +56,13 @@ def sendable(
     host: str | None = None,
     native: type = dict,
     short_ids: bool = False,
+    signed_under: str | None = None,
 ) -> list[Spoken]:
     """`messages` as `provider` may see them. Every translator starts from this.
 
     - `native` of another provider, dialect or host (None: of any) is dropped, and so is one that is
-      not of the type `native`: OpenAI's two APIs have the same provider name.
+      not of the type `native`: OpenAI's two APIs have the same provider name. So is one that was
+      signed under something else (None: under anything).
     - A call without a result is dropped, and `native` with it: every provider refuses it. Such
       calls come from a reply that was cut, or from a final reply.
     - The results of a reply come right after it.
@@ -79,6 +87,7 @@ def sendable(
                 [
                     (message.provider, message.dialect) == (provider, dialect),
                     host in (None, message.host),
+                    signed_under is None or message.signed_under in ("", signed_under),
                     len(answered) == len(message.tool_calls),
                 ]
             )
@@ -133,6 +142,8 @@ def relax(request: Request, refused: Mapping[str, str]) -> Request:
         choice = "auto"
     if choice == request.tool_choice:
         return request
+    if choice == "required":  # the tool that was named is the only one
+        request = replace(request, system=f"{request.system}\n\n{ONE_TOOL}".lstrip())
     return replace(request, tools=tools, tool_choice=choice)
 
 
@@ -141,6 +152,11 @@ def choice_of(request: Request) -> ToolChoice | None:
     if request.tools and request.tool_choice != "auto":  # some servers refuse even "auto"
         return request.tool_choice
     return None
+
+
+def digest(*values: Any) -> str:
+    """A short digest of JSON values: the same for the same values, in every process."""
+    return sha256(pydantic_core.to_json(values)).hexdigest()[:16]
 
 
 def is_closed(schema: Json) -> bool:

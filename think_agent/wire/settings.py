@@ -11,13 +11,14 @@ Reasoning = Literal["off", "low", "medium", "high"]
 class Settings:
     """Settings of a model; None leaves one to the provider.
 
-    `max_output_tokens` bounds one reply, native reasoning included.
+    `max_output_tokens` bounds one reply, native reasoning included. `per_minute`: requests.
     """
 
     reasoning: Reasoning | None = None
     max_output_tokens: int | None = None
     temperature: float | None = None
     seed: int | None = None
+    per_minute: int | None = None
 
     def refuse(self, who: str, *names: str) -> None:
         """Raises ValueError for the first of `names` that is set: `who` does not take it."""

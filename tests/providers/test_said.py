@@ -1,0 +1,325 @@
+"""What providers really say around a reply, asked of the real SDKs over local HTTP: whole and
+streamed, sync and async.
+"""
+
+import ast
+import re
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from demos.refund.shop import INSTRUCTIONS
+from tests.servers import ProviderServer, Reply, sse
+from tests.servers.anthropic import event
+from tests.support.providers import ASK, every_way, failure, says, talking
+from tests.support.sizes import ROOT
+from tests.support.wires import to_wire
+from think_agent import (
+    THINK,
+    Assistant,
+    Overloaded,
+    Request,
+    Tool,
+    ToolCall,
+    ToolResult,
+    User,
+)
+from think_agent.messages import Json, from_json, to_json
+from think_agent.think import THINK_MINIMAL, THOUGHT
+
+PAY = Tool(name="pay", description="Pay.", parameters={"type": "object", "properties": {}})
+ASKED = Request([User("Pay it.")], [THINK, PAY], system="Be brief.")
+
+
+def answers(server: ProviderServer, way: str, body: Json, events: Sequence[bytes]) -> None:
+    """The next answer of the server: the `body`, or for a stream the `events`."""
+    if "stream" in way:
+        server.canned.append(Reply(chunks=events, content_type=server.stream_type))
+    else:
+        server.canned.append(Reply(body=body))
+
+
+# A whole reply.
+
+CALL = {"id": "c", "type": "function", "function": {"name": "pay", "arguments": "{}"}}
+USAGE = {"prompt_tokens": 40, "completion_tokens": 7, "total_tokens": 47}
+
+
+def chat_answer(reason: str | None, **message: object) -> tuple[Json, list[bytes]]:
+    """A reply in Chat Completions, as a body and as a stream that ends with its usage."""
+    head = {"id": "x", "object": "chat.completion", "created": 1, "model": "m"}
+    said = {"role": "assistant", "content": None, **message}
+    whole = {"index": 0, "message": said, "finish_reason": reason}
+    piece = {"index": 0, "delta": said, "finish_reason": None}
+    last = {"index": 0, "delta": {}, "finish_reason": reason}
+    events = [
+        sse({**head, "choices": [piece]}),
+        sse({**head, "choices": [last]}),
+        sse({**head, "choices": [], "usage": USAGE}),
+        sse("[DONE]"),
+    ]
+    return {**head, "choices": [whole], "usage": USAGE}, events
+
+
+@every_way
+def test_a_call_runs_although_its_reason_has_another_spelling(way):
+    """Azure's DeepSeek-R1-0528 and V3.1: 6 of 6 recorded replies."""
+    with talking("openai-chat") as (server, model):
+        answers(server, way, *chat_answer("tool_call", tool_calls=[{**CALL, "index": 0}]))
+        reply = ASK[way](model, ASKED)
+    assert (reply.stop_reason, reply.cause) == ("tool_use", "")
+    assert reply.tool_calls == (ToolCall("c", "pay", {}),)
+
+
+@every_way
+@pytest.mark.parametrize("reason", [None, "a_reason_of_tomorrow"])
+def test_a_reply_that_is_counted_is_whole_without_a_known_reason(way, reason):
+    """OpenRouter to xAI: null in 14 of 14 recorded replies."""
+    with talking("openai-chat") as (server, model):
+        answers(server, way, *chat_answer(reason, content="It is paid."))
+        reply = ASK[way](model, ASKED)
+    assert (reply.text, reply.stop_reason, reply.cause) == ("It is paid.", "end_turn", "")
+
+
+# Gemini's answers without a reply.
+
+NO_REPLY = {
+    "usageMetadata": {"promptTokenCount": 8, "totalTokenCount": 8},
+    "modelVersion": "gemini-3.8-flash",
+    "responseId": "r1",
+}
+
+
+@every_way
+@pytest.mark.parametrize("nothing", [{}, {"candidates": []}], ids=["none", "empty"])
+def test_an_answer_of_gemini_without_candidates_is_tried_again(way, nothing, monkeypatch):
+    monkeypatch.setattr("think_agent.providers.exchange.random.uniform", lambda *_: 0.0)
+    body = NO_REPLY | nothing
+    with talking("gemini") as (server, model):
+        answers(server, way, body, [sse(body)])
+        assert ASK[way](model, ASKED).text == "Hello."
+        for _ in range(3):
+            answers(server, way, body, [sse(body), sse(body)])
+        error = failure(model, way)
+        assert (type(error), error.retryable, len(server.requests)) == (Overloaded, True, 5)
+    assert str(error) == "gemini: the answer holds no reply; try again later"
+
+
+@every_way
+@pytest.mark.parametrize("reason", ["TOO_MANY_TOOL_CALLS", "MALFORMED_RESPONSE"])
+def test_a_slip_that_gemini_tells_of_goes_back_to_the_model(way, reason):
+    candidate = {"finishReason": reason, "finishMessage": "Seven calls.", "index": 0}
+    body = {**NO_REPLY, "candidates": [candidate]}
+    with talking("gemini") as (server, model):
+        answers(server, way, body, [sse(body)])
+        reply = ASK[way](model, ASKED)
+    assert reply.stop_reason == "malformed"
+    assert reply.mistake.startswith("Your tool call could not be read (Seven calls)")
+
+
+# What one provider signed.
+
+ADAPTIVE = {"type": "adaptive"}
+THOUGHTFUL = Assistant("It is due.", "Hm. It is due by rule 3.", stop_reason="end_turn")
+
+
+def saved(message: Assistant) -> Assistant:
+    """A reply as a transcript file gives it back."""
+    read = from_json(to_json(message))
+    assert isinstance(read, Assistant)
+    return read
+
+
+def thoughts_in(body: Json) -> int:
+    return str(body["messages"]).count("'signature'")
+
+
+@every_way
+def test_signed_thinking_goes_back_under_the_same_instructions_and_tools_alone(way):
+    """The server checks signatures as Claude 5.5 does. A talk that was saved goes on all the same,
+    and what was signed under the first instructions goes back with them.
+    """
+    renamed = replace(PAY, description="Pay now.")
+    changed = [
+        replace(ASKED, system="Be brief. Today is Tuesday."),
+        replace(ASKED, tools=[THINK, renamed]),
+        replace(ASKED, tools=[THINK]),
+        replace(ASKED, system=""),
+    ]
+    with (
+        talking("anthropic", says(THOUGHTFUL), thinking=ADAPTIVE) as (server, model),
+        warnings.catch_warnings(),
+    ):
+        warnings.simplefilter("error")
+        first = saved(ASK[way](model, ASKED))
+        assert (first.signed, bool(first.signed_under)) == (True, True)
+        talk = [*ASKED.messages, first, User("And now?")]
+        for request in changed:
+            then = saved(ASK[way](model, replace(request, messages=talk)))
+            assert then.signed_under not in ("", first.signed_under)
+            assert thoughts_in(server.requests[-1]) == 0
+            more = [*talk, then, User("And then?")]
+            ASK[way](model, replace(request, messages=more))
+            assert thoughts_in(server.requests[-1]) == 1  # the new one
+            ASK[way](model, replace(ASKED, messages=more))
+            assert thoughts_in(server.requests[-1]) == 1  # the old one
+        assert len(server.requests) == 1 + 3 * len(changed)  # none was refused
+
+
+@every_way
+def test_signed_thinking_goes_back_in_another_process_but_not_to_another_model(way):
+    with talking("anthropic", says(THOUGHTFUL), thinking=ADAPTIVE) as (server, model):
+        talk = [*ASKED.messages, saved(ASK[way](model, ASKED)), User("And now?")]
+        for name, thoughts in (("claude-haiku-5-5", 1), ("claude-opus-5-5", 0)):
+            with talking("anthropic", thinking=ADAPTIVE, model=name) as (_, other):
+                other.client.base_url = server.url
+                assert ASK["plain"](other, replace(ASKED, messages=talk)).text == "It is due."
+            assert thoughts_in(server.requests[-1]) == thoughts
+
+
+@every_way
+def test_strict_schemas_that_are_left_out_change_what_a_signature_covers(way):
+    closed = replace(PAY, parameters={**PAY.parameters, "additionalProperties": False})
+    call = Assistant("", "Hm.", (ToolCall("toolu_1", "pay", {}),), "tool_use")
+    asked = replace(ASKED, tools=[THINK, closed])
+    refusal = {"type": "error", "error": {"type": "invalid_request_error", "message": "strict: no"}}
+    with talking("anthropic", says(call), thinking=ADAPTIVE) as (server, model):
+        reply = ASK[way](model, asked)
+        talk = [*asked.messages, reply, ToolResult("toolu_1", "pay", "paid")]
+        server.canned = [Reply(400, refusal)]
+        with pytest.warns(UserWarning, match="strict schemas are left out"):
+            ASK[way](model, replace(asked, messages=talk))
+        assert [thoughts_in(body) for body in server.requests] == [0, 1, 0]
+
+
+@every_way
+def test_a_blank_text_before_a_signed_block_stays(way):
+    """It is covered by the signature. Behind the last one, the API refuses it."""
+    blank = {"type": "text", "text": "\n\n"}
+    thinking = {"type": "thinking", "thinking": "Hm.", "signature": "s"}
+    use = {"type": "tool_use", "id": "toolu_1", "name": "pay", "input": {}}
+    content = [blank, thinking, blank, use]
+    head = {"role": "assistant", "model": "m", "usage": {"input_tokens": 3, "output_tokens": 2}}
+    events = [event("message_start", message={**head, "content": []})]
+    for index, block in enumerate(content):
+        events.append(event("content_block_start", index=index, content_block=block))
+        events.append(event("content_block_stop", index=index))
+    events.append(event("message_delta", delta={"stop_reason": "tool_use"}, usage={}))
+    events.append(event("message_stop"))
+    with talking("anthropic") as (server, model):
+        answers(server, way, {**head, "content": content, "stop_reason": "tool_use"}, events)
+        reply = ASK[way](model, ASKED)
+    assert reply.native["content"] == [blank, thinking, use]
+
+
+@pytest.mark.parametrize("wire", ["openai-responses", "gemini"])
+def test_reasoning_of_others_goes_back_although_the_instructions_hold_a_date(wire):
+    """Their signatures do not cover the instructions."""
+    native: Json | list[Json] = [
+        {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "abc"},
+        {"type": "message", "role": "assistant", "content": []},
+    ]
+    if wire == "gemini":
+        native = {"role": "model", "parts": [{"text": "Yes.", "thoughtSignature": "abc"}]}
+    provider = wire.partition("-")[0]
+    reply = Assistant("Yes.", provider=provider, native=native, signed=True)
+    talk = Request([User("Hi"), reply, User("So?")], system="Today is Tuesday.")
+    assert "abc" in str(to_wire(wire, talk))
+
+
+# Why it was refused.
+
+EXPLAINED = (
+    "This request was blocked as it seems to violate Anthropic's Terms of Service restrictions on "
+    "reverse engineering or duplicating model outputs."
+)
+
+
+def claude_refuses(category: str | None, explanation: str | None) -> tuple[Json, list[bytes]]:
+    details = {"type": "refusal", "category": category, "explanation": explanation}
+    stop = {"stop_reason": "refusal", "stop_sequence": None, "stop_details": details}
+    head = {"role": "assistant", "model": "m", "content": [], "usage": {"input_tokens": 3}}
+    events = [
+        event("message_start", message={**head, "stop_reason": None}),
+        event("message_delta", delta=stop, usage={"output_tokens": 0}),
+        event("message_stop"),
+    ]
+    return {**head, **stop}, events
+
+
+def responses_refuses(words: str) -> tuple[Json, list[bytes]]:
+    part = {"type": "refusal", "refusal": words}
+    item = {"type": "message", "id": "m", "role": "assistant", "content": [part]}
+    whole = {"status": "completed", "output": [item], "model": "m"}
+    events = [
+        {"type": "response.output_item.added", "output_index": 0, "item": {**item, "content": []}},
+        {"type": "response.refusal.delta", "output_index": 0, "delta": words},
+        {"type": "response.output_item.done", "output_index": 0, "item": item},
+        {"type": "response.completed", "response": whole},
+    ]
+    return whole, [sse(event) for event in events]
+
+
+def gemini_refuses(body: Json) -> tuple[Json, list[bytes]]:
+    return {**NO_REPLY, **body}, [sse({**NO_REPLY, **body})]
+
+
+SORRY = "I'm very sorry, but I can't assist with that request."
+REFUSED: list[tuple[str, tuple[Json, list[bytes]], str]] = [
+    ("anthropic", claude_refuses("cyber", "It could enable cyber harm."),
+     "cyber: It could enable cyber harm"),
+    ("anthropic", claude_refuses("bio", None), "bio"),
+    ("anthropic", claude_refuses(None, None), "refusal"),
+    ("openai-chat", chat_answer("stop", refusal=SORRY), SORRY.rstrip(".")),
+    ("openai-chat", chat_answer("content_filter"), "content_filter"),
+    ("openai-responses", responses_refuses(SORRY), SORRY.rstrip(".")),
+    ("gemini", gemini_refuses({"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}}),
+     "SAFETY: PROHIBITED_CONTENT"),
+    ("gemini", gemini_refuses({"candidates": [{"finishReason": "RECITATION", "index": 0}]}),
+     "RECITATION"),
+]  # fmt: skip
+
+
+@every_way
+@pytest.mark.parametrize(("provider", "answer", "cause"), REFUSED)
+def test_a_refusal_says_why(way, provider, answer, cause):
+    with talking(provider) as (server, model):
+        answers(server, way, *answer)
+        reply = ASK[way](model, ASKED)
+    assert (reply.stop_reason, reply.cause) == ("refusal", cause)
+
+
+@every_way
+def test_a_refusal_to_write_out_its_reasoning_says_what_helps(way):
+    with talking("anthropic") as (server, model):
+        answers(server, way, *claude_refuses("reasoning_extraction", EXPLAINED))
+        cause = ASK[way](model, ASKED).cause
+    assert cause.startswith("the instructions ask for the model's reasoning; ask for working notes")
+    assert f"(reasoning_extraction: {EXPLAINED[:100]}" in cause
+    assert len(cause) <= 300
+
+
+def test_the_kit_asks_no_model_to_write_out_its_reasoning():
+    """Two sentences caused such refusals, 13 of 13 and 3 of 3: "present the entire deliberation
+    process from the start" (claude-code #90922) and "narrate your reasoning … live working notes"
+    (#95561). Nothing that the kit sends says the like; to say "do not" is fine.
+    """
+    asks = re.compile(
+        r"(narrate|present|show|write out|reproduce|explain|share|output)\W+(\w+\W+){0,4}"
+        r"(reasoning|deliberation|chain of thought|thought process)|step by step|think aloud|"
+        r"live working notes",
+        re.IGNORECASE,
+    )
+    assert asks.search("narrate your reasoning and take actions freely")
+    assert asks.search("present the entire deliberation process from the start")
+    texts = [THINK.description, THINK_MINIMAL.description, THOUGHT["description"]]
+    prompts = [*(ROOT / "think_agent" / "dialects").glob("*.md"), *INSTRUCTIONS.parent.glob("*.md")]
+    texts += [path.read_text(encoding="utf-8") for path in prompts if path.stem != "README"]
+    for path in (ROOT / "think_agent" / "policies").glob("*.py"):  # what the kit says on the way
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                texts.append(node.value)
+    assert len(prompts) >= 4
+    assert [text for text in texts if asks.search(text)] == []
