@@ -109,7 +109,7 @@ class World:
     def again(self, messages: Sequence[Message]) -> "World":
         """The same world, after these messages."""
         ran = [row for row in self.ran if row[0] < len(messages)]
-        said = sum(map(oracle.is_from_a_person, messages))
+        said = sum(oracle.is_question(message, "person") for message in messages)
         texts = self.texts[:said]
         return replace(self, messages=list(messages), texts=texts, ran=ran, events=0)
 
@@ -288,7 +288,7 @@ class World:
     def decide(self, decision: str) -> Outcome:
         """A person answers the question of a run that is paused."""
         turn = oracle.turns(self.messages, self.rules())[-1]
-        waiting = turn.waiting(len(turn.said))
+        waiting = turn.waiting
         decided = verdict(decision, waiting[0].call.id if waiting else "")
         if "verdict" in inspect.signature(Agent.resume).parameters:
             agent: Any = self.agent()
@@ -309,14 +309,8 @@ class World:
         """Everything that is wrong in the transcript."""
         rules = self.rules()
         found = judge(self.messages, rules)
-        for rule, complaints in {
-            "only_run_opened_a_turn": oracle.only_run_opened_a_turn(self.messages, self.texts),
-            "what_ran_was_the_next_call": oracle.what_ran_was_the_next_call(
-                self.messages, rules, self.ran
-            ),
-        }.items():
-            found += [f"{rule} [{place}]: {why}" for place, why in complaints]
-        return found
+        found += oracle.only_run_opens_a_turn(self.messages, self.texts)
+        return found + oracle.what_ran_was_next(self.messages, rules, self.ran)
 
 
 def verdict(decision: str, call_id: str) -> Verdict:

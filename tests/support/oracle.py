@@ -1,10 +1,10 @@
 """The rules of a run, judged on its raw messages: an oracle that shares no code with the kit.
 
 Rule 1: it is written from the design of the loop, a section at a time. It knows no `Turn`, no
-        policy and no plan. It reads the messages of a turn again for each rule.
-Rule 2: a rule is a function `(turn) -> complaints`. It judges a finished turn, a paused one and one
-        that was stopped at any message.
-Rule 3: where the design leaves two readings, both are lawful here, and a comment says so.
+        policy and no plan.
+Rule 2: a rule is a function `(before, message) -> complaints`: may this message follow these? What
+        was before is read anew for each message, so a run may be stopped or paused anywhere.
+Rule 3: where the design has two readings, both are lawful here, and a comment says so.
 
 Limitations: every tool takes one integer `n`, and tools, checks and settings are those of `Rules`.
 """
@@ -31,10 +31,12 @@ from think_agent.messages import (
 )
 
 WHOLE = ("end_turn", "tool_use", "stop_sequence")
-CLOSE = ("limit", "budget")
-RECORDED = "Thought recorded."
+LAST = ("limit", "budget")  # the questions whose reply is the last one
+MAY_LEAVE_CALLS_OPEN = ("declined", "limit", "budget", "gave_up")
+UNCOUNTED = ("person", "limit", "failed", "stopped")  # refusals that are no fault of the model
 FEWEST_TOKENS = 200  # with money for fewer, the turn closes
-Complaints = Iterator[tuple[int, str]]  # the place of a message, and what is wrong with it
+THINK = Force("think")
+Complaints = Iterator[str]
 
 
 @dataclass(frozen=True)
@@ -49,14 +51,13 @@ class Kind:
 
     @property
     def changes(self) -> bool:
-        """Is each call started once only?"""
         return not self.read_only and not self.idempotent
 
 
 @dataclass(frozen=True)
 class Rules:
     """The settings of an agent, as its user gave them. `edited`: the `n` that a policy of the user
-    makes of another. `refuses`: the calls that such a policy refuses, with its own code `rule`.
+    makes of another. `speaks`: does such a policy ask the model something, or refuse calls?
     """
 
     tools: Mapping[str, Kind]
@@ -72,61 +73,61 @@ class Rules:
     max_tokens: float = inf
     max_seconds: float = inf
     max_cost: float = inf
-    input_price: float = 0.0  # for one token
+    input_price: float = 0.0  # of one token
     output_price: float = 0.0
     patience: float = 3
     max_thoughts_in_a_row: float = 3
-    max_repeats: float = 3
+    max_repeats: int = 3
     fail_fast: bool = False
     edited: Mapping[int, int] = field(default_factory=dict)
-    speaks: bool = False  # does a policy of the user ask the model something, or end the turn?
+    speaks: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass
 class Made:
-    """A call that a model made, and what came of it until the end of the turn."""
+    """A call that a model made, and what came of it."""
 
     call: ToolCall
     reply: Assistant
     reply_at: int
-    notes: tuple[tuple[int, Started | Verdict], ...]
-    result: ToolResult | None
-    at: int  # the place of its result; after the end if it has none
-
-    @property
-    def thinks(self) -> bool:
-        return self.call.name == "think"
+    notes: list[Started | Verdict] = field(default_factory=list)
+    result: ToolResult | None = None
+    at: float = inf  # the place of its result
 
     @property
     def is_action(self) -> bool:
-        return not self.thinks
+        return self.call.name != "think"
+
+    @property
+    def refused(self) -> str:
+        return self.result.refused if self.result else ""
+
+    @property
+    def failed(self) -> bool:
+        return self.result is not None and self.result.is_error
 
     @property
     def ran(self) -> bool:
-        return self.is_action and self.result is not None and not self.result.refused
+        return self.is_action and self.result is not None and not self.refused
 
     @property
-    def starts(self) -> list[int]:
-        return [place for place, note in self.notes if isinstance(note, Started)]
+    def starts(self) -> list[Started]:
+        return [note for note in self.notes if isinstance(note, Started)]
 
     @property
     def verdicts(self) -> list[Verdict]:
-        return [note for _, note in self.notes if isinstance(note, Verdict)]
+        return [note for note in self.notes if isinstance(note, Verdict)]
 
     @property
-    def decided_at(self) -> int:
-        """Where it was decided that it runs: at its last start, or at its result."""
-        return self.starts[-1] if self.starts else self.at
-
-    def verdict(self, before: float = inf) -> Verdict | None:
-        """The last decision of a person about it."""
-        found = [n for place, n in self.notes if isinstance(n, Verdict) and place < before]
-        return found[-1] if found else None
+    def says_something(self) -> bool:
+        """Is it a thought that is not blank, in a reply that was neither malformed nor cut?"""
+        is_whole = self.reply.stop_reason in WHOLE
+        return is_whole and not is_blank(argument(self.call, "thought"))
 
 
 @dataclass(frozen=True)
-class Turn:
-    """The messages of one turn, and those before it."""
+class Before:
+    """The messages of a turn until now, and those before the turn."""
 
     said: Sequence[Message]
     earlier: Sequence[Message]
@@ -134,132 +135,171 @@ class Turn:
 
     @cached_property
     def made(self) -> list[Made]:
-        """Every call of the turn, in order. A result answers the first open call of its id in the
-        last reply. A note is about the first open call.
+        """Every call. A result answers the first open call of its id in the last reply (§5.1.2). A
+        note is about the call that is next.
         """
-        return _made(self.said)
+        found: list[Made] = []
+        waiting: list[Made] = []
+        for place, message in enumerate(self.said):
+            if isinstance(message, Assistant):
+                waiting = [Made(call, message, place) for call in message.tool_calls]
+                found += waiting
+            about = [made for made in waiting if made.call.id == call_id_of(message)][:1]
+            for made in about:
+                if not isinstance(message, ToolResult):
+                    made.notes.append(message)  # type: ignore[arg-type]
+                    continue
+                made.result = message
+                made.at = place
+                waiting.remove(made)
+        return found
 
     @cached_property
-    def replies(self) -> list[tuple[int, Assistant]]:
-        return [(place, m) for place, m in enumerate(self.said) if isinstance(m, Assistant)]
+    def replies(self) -> list[Assistant]:
+        return [message for message in self.said if isinstance(message, Assistant)]
 
-    def last_reply(self, before: int) -> tuple[int, Assistant] | None:
-        found = [(place, reply) for place, reply in self.replies if place < before]
-        return found[-1] if found else None
+    @property
+    def reply(self) -> Assistant | None:
+        return self.replies[-1] if self.replies else None
 
-    def calls_of(self, reply_at: int) -> list[Made]:
-        return [made for made in self.made if made.reply_at == reply_at]
+    @cached_property
+    def reply_at(self) -> int:
+        places = [place for place, m in enumerate(self.said) if isinstance(m, Assistant)]
+        return places[-1] if places else 0
 
-    def waiting(self, before: int) -> list[Made]:
+    @cached_property
+    def calls(self) -> list[Made]:
+        """Those of the last reply."""
+        return [made for made in self.made if made.reply_at == self.reply_at]
+
+    @property
+    def waiting(self) -> list[Made]:
         """The calls of the last reply that have to be answered, and are not yet."""
-        last = self.last_reply(before)
-        if last is None or not is_ordinary(last[1]):
+        if self.reply is None or not is_ordinary(self.reply):
             return []
-        return [made for made in self.calls_of(last[0]) if made.at >= before]
+        return [made for made in self.calls if made.result is None]
 
-    def ran(self, before: int) -> list[Made]:
-        return [made for made in self.made if made.ran and made.at < before]
+    @property
+    def ran(self) -> list[Made]:
+        return [made for made in self.made if made.ran]
 
-    def thoughts(self, before: int) -> list[Made]:
-        found = [made for made in self.made if made.thinks and made.at < before]
-        return [made for made in found if made.result and not made.result.is_error]
+    @cached_property
+    def thoughts(self) -> list[Made]:
+        answered = [made for made in self.made if made.result and not made.is_action]
+        return [made for made in answered if not made.failed]
 
-    def questions(self, before: int) -> list[tuple[int, User]]:
-        """The messages in the user's role since the last reply."""
-        last = self.last_reply(before)
-        start = last[0] if last else 0
-        between = enumerate(self.said[start:before], start)
-        return [(place, m) for place, m in between if isinstance(m, User)]
+    @property
+    def wants_to_leave(self) -> bool | None:
+        """The signal of the last thought: False if it said "false" (§5.1)."""
+        return says_continue(self.thoughts[-1].call) if self.thoughts else None
 
-    def asked(self, kind: str, before: int) -> list[int]:
-        """Where the kit asked something of this kind."""
-        between = enumerate(self.said[:before])
-        return [place for place, m in between if isinstance(m, User) and m.kind == kind]
+    @property
+    def since_action(self) -> Sequence[Message]:
+        return self.said[int(self.ran[-1].at) :] if self.ran else self.said
 
-    def named_limit(self, before: int) -> str:
-        """The limit that the model was told of; empty if none."""
-        between = self.said[:before]
-        kinds = [m.kind for m in between if isinstance(m, User) and m.kind in CLOSE]
-        return kinds[-1] if kinds else ""
+    def kinds(self, messages: Sequence[Message]) -> list[str]:
+        """The kinds of what was said in the user's role."""
+        return [message.kind for message in messages if isinstance(message, User)]
 
-    def signaled(self, before: int) -> bool:
-        """§5.1.3: does the last reply say that it is done? All of its calls are answered, its last
-        thought said "false", and none was refused.
+    @property
+    def questions(self) -> list[str]:
+        """Those that wait for a reply."""
+        return self.kinds(self.said[self.reply_at :])
+
+    @property
+    def asked(self) -> list[str]:
+        return self.kinds(self.said)
+
+    @property
+    def replied_to(self) -> str:
+        """The kind of the message that the last reply answers."""
+        return self.kinds(self.said[: self.reply_at])[-1:].pop() if self.replies else ""
+
+    @property
+    def named(self) -> str:
+        """The limit that the last reply was told of; empty if none."""
+        told = [kind for kind in self.kinds(self.said[: self.reply_at]) if kind in LAST]
+        return told[-1] if told else ""
+
+    @property
+    def just_replied(self) -> Assistant | None:
+        """The last reply, if nothing but checks came after it."""
+        after = self.said[self.reply_at + 1 :]
+        return self.reply if all(isinstance(message, Checked) for message in after) else None
+
+    @property
+    def is_signaled(self) -> bool:
+        """§5.1.3: does the last reply say that it is done? All of its calls are answered, none was
+        refused, and its last thought said "false".
         """
-        last = self.last_reply(before)
-        if last is None or not is_ordinary(last[1]) or self.waiting(before):
+        thoughts = [made for made in self.thoughts if made.reply_at == self.reply_at]
+        if not thoughts or self.waiting or any(made.refused for made in self.calls):
             return False
-        calls = self.calls_of(last[0])
-        if any(made.result and made.result.refused for made in calls):
-            return False
-        thoughts = [made for made in self.thoughts(before) if made.reply_at == last[0]]
-        return bool(thoughts) and says_continue(thoughts[-1].call) is False
+        return says_continue(thoughts[-1].call) is False
 
-    def stopped_talking(self, before: int) -> bool:
-        """§5.1.4: does the last reply call no tool, and say something?"""
-        last = self.last_reply(before)
-        return self.called_nothing(before) and last is not None and bool(last[1].words)
+    @property
+    def called_nothing(self) -> bool:
+        reply = self.reply
+        return reply is not None and is_ordinary(reply) and not reply.tool_calls
 
-    def called_nothing(self, before: int) -> bool:
-        last = self.last_reply(before)
-        return last is not None and is_ordinary(last[1]) and not last[1].tool_calls
-
-    def answered_its_silence(self, before: int) -> bool:
-        """Was the last reply, without a call, the one to the question about its silence? It may be
-        empty: "your text above is the answer".
+    @property
+    def is_silent(self) -> bool:
+        """§5.1.4: does the last reply call no tool, and say something? Two readings: an empty reply
+        to the question about its silence means that the text above is the answer.
         """
-        return self.called_nothing(before) and self.replied_to(before) == "silence"
+        if not self.called_nothing or self.reply is None:
+            return False
+        return bool(self.reply.words) or self.replied_to == "silence"
 
-    def replied_to(self, before: int) -> str:
-        """The kind of the message that the last reply is the answer to."""
-        last = self.last_reply(before)
-        questions = self.questions(last[0]) if last else []
-        return questions[-1][1].kind if questions else ""
-
-    def missing(self, before: int) -> list[Checked] | None:
-        """§5.6: what is missing since the last action ran; None if not every check has run."""
-        ran = self.ran(before)
-        since = ran[-1].at if ran else 0
-        between = self.said[since:before]
-        found = {m.name: m for m in between if isinstance(m, Checked)}
+    @property
+    def missing(self) -> list[Checked] | None:
+        """§5.6: what is missing since the last action; None if not every check has run since."""
+        found = {m.name: m for m in self.since_action if isinstance(m, Checked)}
         if found.keys() != {*self.rules.checks}:
             return None
         return [check for check in found.values() if check.missing is not None]
 
-    def seconds(self, before: int) -> float:
+    @property
+    def seconds(self) -> float:
         """Seconds of work. Waiting for a person is none, and a clock that steps back is none."""
-        worked, last = 0.0, None
-        for message in self.said[:before]:
-            if message.at is None:
-                continue
-            now = datetime.fromisoformat(message.at).timestamp()
-            if last is not None and not isinstance(message, Verdict):
-                worked += max(0.0, now - last)
-            last = now
+        worked = 0.0
+        for last, message in pairwise(self.said):
+            if not isinstance(message, Verdict):
+                worked += max(0.0, time_of(message) - time_of(last))
         return worked
 
-    def tokens(self, before: int) -> int:
-        used = [reply.usage for place, reply in self.replies if place < before]
-        return sum(usage.input_tokens + usage.output_tokens for usage in used)
+    @property
+    def read(self) -> int:
+        return sum(reply.usage.input_tokens for reply in self.replies)
 
-    def cost(self, before: int) -> float:
-        used = [reply.usage for place, reply in self.replies if place < before]
-        read = sum(usage.input_tokens for usage in used) * self.rules.input_price
-        return read + sum(usage.output_tokens for usage in used) * self.rules.output_price
+    @property
+    def written(self) -> int:
+        return sum(reply.usage.output_tokens for reply in self.replies)
+
+    @property
+    def only_thought(self) -> int:
+        """How many of the last replies only thought. Replies without calls do not count."""
+        in_a_row = 0
+        for reply in self.replies:
+            if any(call.name != "think" for call in reply.tool_calls):
+                in_a_row = 0
+            elif reply.tool_calls and is_ordinary(reply):
+                in_a_row += 1
+        return in_a_row
 
 
 # What a message says.
 
 
-def turns(messages: Sequence[Message], rules: Rules) -> list[Turn]:
-    """The turns of a transcript. A person's message begins one."""
-    starts = [place for place, m in enumerate(messages) if is_from_a_person(m)]
+def turns(messages: Sequence[Message], rules: Rules) -> list[Before]:
+    """The turns of a transcript, each as a whole. A person's message begins one."""
+    starts = [place for place, m in enumerate(messages) if is_question(m, "person")]
     parts = pairwise([*starts, len(messages)])
-    return [Turn(messages[start:end], messages[:start], rules) for start, end in parts]
+    return [Before(messages[start:end], messages[:start], rules) for start, end in parts]
 
 
-def is_from_a_person(message: Message) -> bool:
-    return isinstance(message, User) and message.kind == "person"
+def is_question(message: Message, *kinds: str) -> bool:
+    return isinstance(message, User) and message.kind in kinds
 
 
 def is_of_the_kit(message: Message) -> bool:
@@ -270,17 +310,31 @@ def is_pause(message: Message) -> bool:
     return type(message).__name__ == "Paused"
 
 
+def is_last(message: Message) -> bool:
+    """Does this message stop the turn, or close it at a limit?"""
+    if isinstance(message, Ended):
+        return message.exit in MAY_LEAVE_CALLS_OPEN
+    return is_pause(message) or is_question(message, *LAST)
+
+
 def is_ordinary(reply: Assistant) -> bool:
     """Do the calls of this reply run? It is whole, and was not asked as a closing one (§5.1.5)."""
     return reply.stop_reason in WHOLE and reply.tool_choice != "none"
 
 
+def call_id_of(message: Message) -> str | None:
+    if isinstance(message, (ToolResult, Started, Verdict)):
+        return message.call_id or None
+    return None
+
+
+def time_of(message: Message) -> float:
+    return datetime.fromisoformat(message.at or "").timestamp()
+
+
 def says_continue(call: ToolCall) -> bool | None:
     """The exit signal: a bool, or text in any case. None: it cannot be read."""
-    value = argument(call, "should_continue")
-    if isinstance(value, bool):
-        return value
-    text = value.strip().lower() if isinstance(value, str) else ""
+    text = str(argument(call, "should_continue")).strip().lower()
     return {"true": True, "false": False}.get(text)
 
 
@@ -292,19 +346,12 @@ def is_blank(text: object) -> bool:
     return not any(char.isalnum() for char in str(text or ""))
 
 
-def carries_a_thought(call: ToolCall) -> bool:
-    return call.name != "think" and not is_blank(argument(call, "thought"))
-
-
 def number(arguments: object) -> int | None:
     """The `n` that a tool would get of these arguments; None if they do not fit it."""
-    if not isinstance(arguments, dict):
-        return None
-    given = {name: value for name, value in arguments.items() if name != "thought"}
-    if given.keys() != {"n"}:
+    if not isinstance(arguments, dict) or arguments.keys() - {"thought"} != {"n"}:
         return None
     try:
-        return int(given["n"])
+        return int(arguments["n"])
     except (TypeError, ValueError):
         return None
 
@@ -314,884 +361,794 @@ def needs_yes(kind: Kind, n: int) -> bool:
     if isinstance(kind.needs_yes, bool):
         return kind.needs_yes
     try:
-        return bool(kind.needs_yes(n))
+        return kind.needs_yes(n)
     except Exception:
         return True
 
 
-def _made(said: Sequence[Message]) -> list[Made]:
-    found: list[dict[str, Any]] = []
-    waiting: list[dict[str, Any]] = []
-    for place, message in enumerate(said):
-        match message:
-            case Assistant():
-                waiting = []
-                for call in message.tool_calls:
-                    made = {"call": call, "reply": message, "reply_at": place, "notes": ()}
-                    waiting.append({**made, "result": None, "at": len(said)})
-                found += waiting
-            case ToolResult():
-                answered = [made for made in waiting if made["call"].id == message.call_id][:1]
-                for made in answered:
-                    made.update(result=message, at=place)
-                waiting = [made for made in waiting if made not in answered]
-            case Started() | Verdict() if waiting and message.call_id == waiting[0]["call"].id:
-                waiting[0]["notes"] += ((place, message),)
-    return [Made(**made) for made in found]
+def begins(before: Before, message: Message) -> Made | None:
+    """The action that begins to run with this message: its start, or the result if it has none."""
+    made = before.waiting[0] if before.waiting else None
+    if made is None or not made.is_action:
+        return None
+    if isinstance(message, Started):
+        return made
+    has_run = isinstance(message, ToolResult) and not message.refused and not made.starts
+    return made if has_run else None
 
 
 # §5.1 Steps.
 
 
-def answers_in_order(turn: Turn) -> Complaints:
-    """§5.1.2: the calls of a reply are answered one after another. Those of a reply that was cut,
-    refused or not readable, and those of a closing reply, are not.
+def answers_in_order(before: Before, message: Message) -> Complaints:
+    """§5.1.2: calls are answered one after another. Those of a reply that is not whole, and those
+    of a closing reply, are not answered.
     """
-    for place, message in enumerate(turn.said):
-        waiting = turn.waiting(place)
-        match message:
-            case ToolResult() | Started():
-                if not waiting or waiting[0].call.id != message.call_id:
-                    yield place, "it is not about the call that is next"
-            case Verdict() if message.call_id:
-                if not waiting or waiting[0].call.id != message.call_id:
-                    yield place, "a decision about a call that is not the next one"
+    about = call_id_of(message)
+    waiting = [made.call.id for made in before.waiting]
+    if about is not None and about not in waiting[:1]:
+        yield "it is not about the call that is next"
 
 
-def no_call_is_dropped(turn: Turn) -> Complaints:
-    """§5.1.5, §6: every call of an ordinary reply is answered before anything else is asked. Only
-    the end of a turn may leave calls open: a person stopped it, a limit, or patience.
+def no_call_is_dropped(before: Before, message: Message) -> Complaints:
+    """§5.1.5, §6: every call of an ordinary reply is answered before anything else is said. Only a
+    turn that is stopped may leave calls open.
     """
-    for place, message in enumerate(turn.said):
-        if not turn.waiting(place):
-            continue
-        names = ", ".join(made.call.name for made in turn.waiting(place))
-        if isinstance(message, (Assistant, User, Checked)):
-            yield place, f"calls are dropped: {names}"
-        if isinstance(message, Ended):
-            may_stop = message.exit in ("declined", "limit", "budget", "gave_up")
-            if not may_stop and not turn.rules.speaks:
-                yield place, f"the turn ends as {message.exit}, with open calls: {names}"
+    if not before.waiting:
+        return
+    names = [made.call.name for made in before.waiting]
+    if isinstance(message, (Assistant, User, Checked)):
+        yield f"calls are dropped: {names}"
+    if isinstance(message, Ended) and message.exit not in MAY_LEAVE_CALLS_OPEN:
+        yield f"the turn ends with open calls: {names}"
 
 
-def a_reply_follows_a_message(turn: Turn) -> Complaints:
-    """§5.1.1 and §5.1.3: the model is asked after a message to it, or after its results."""
-    for place, _ in turn.replies:
-        before = [m for m in turn.said[:place] if isinstance(m, (User, Assistant, ToolResult))]
-        if before and isinstance(before[-1], Assistant):
-            yield place, "the model was asked again, with nothing new"
+def a_reply_follows_something_new(before: Before, message: Message) -> Complaints:
+    """§5.1.1, §5.1.3: the model is asked after a message to it, or after results."""
+    if isinstance(message, Assistant) and before.just_replied and before.reply:
+        yield "the model was asked again, with nothing new"
 
 
-def the_choice_is_a_fact_of_the_messages(turn: Turn) -> Complaints:
+def a_closing_reply_is_asked_as_one(before: Before, message: Message) -> Complaints:
     """§5.1.5: which replies are asked for with "none"."""
-    for place, reply in turn.replies:
-        questions = [m for _, m in turn.questions(place)]
-        last = turn.last_reply(place)
-        if questions and is_of_the_kit(questions[-1]):
-            closes = questions[-1].kind in (*CLOSE, "answer")
-            closes = closes or (last is not None and last[1].tool_choice == "none")
-        elif questions and questions[-1] is turn.said[0]:
-            closes = False
-        else:
-            closes = turn.signaled(place)
-        if closes != (reply.tool_choice == "none"):
-            kinds = [m.kind for m in questions]
-            yield place, f"it was asked with {reply.tool_choice!r} after {kinds}"
+    if isinstance(message, Assistant) and closes(before) != (message.tool_choice == "none"):
+        yield f"it was asked with {message.tool_choice!r} after {before.questions}"
 
 
-def the_exit_is_true(turn: Turn) -> Complaints:
-    """§5.1.4 to §5.1.6: the name of the exit follows from the messages."""
-    for place, message in enumerate(turn.said):
-        if not isinstance(message, Ended):
-            continue
-        lawful = _lawful_exits(turn, place)
-        if message.exit not in lawful and not (turn.rules.speaks and message.exit == "gave_up"):
-            yield place, f"the exit is {message.exit!r}, not one of {sorted(lawful)}"
+def closes(before: Before) -> bool:
+    match before.questions[-1:]:
+        case []:
+            return before.is_signaled
+        case ["person"]:
+            return False
+        case ["limit" | "budget" | "answer"]:
+            return True
+    return before.reply is not None and before.reply.tool_choice == "none"
 
 
-def _lawful_exits(turn: Turn, place: int) -> set[str]:
-    stops = [m for m in turn.said[:place] if isinstance(m, Verdict)]
-    if any(m.decision == "quit" or (m.decision == "no" and not m.call_id) for m in stops):
+def an_end_is_an_end(before: Before, message: Message) -> Complaints:
+    """§5.7: what follows the end of a turn, or a pause? A resumed run goes on after a cut reply."""
+    last = before.said[-1]
+    goes_on = isinstance(last, Ended) and last.exit == "truncated" and is_question(message, "nudge")
+    if isinstance(last, Ended) and not goes_on:
+        yield "a message follows the end of the turn"
+    if is_pause(last) and not isinstance(message, Verdict):
+        yield "a paused run went on without a decision"
+
+
+def a_finished_plan_is_the_answer(before: Before, message: Message) -> Complaints:
+    """§5.1.3, §5.3: in json, a plan that is complete, with words, is not asked for its answer."""
+    if isinstance(message, Assistant) and is_finished_plan(before) and not before.questions:
+        yield "the answer was asked for again"
+
+
+def is_finished_plan(before: Before) -> bool:
+    reply = before.reply
+    if reply is None or reply.dialect != "json" or not reply.text.strip():
+        return False
+    return before.is_signaled and not any(made.is_action for made in before.calls)
+
+
+# §5.1.4 to §5.1.6 The name of the exit.
+
+
+def the_exit_is_true(before: Before, message: Message) -> Complaints:
+    if not isinstance(message, Ended):
+        return
+    lawful = lawful_exits(before)
+    if message.exit not in lawful:
+        yield f"the exit is {message.exit!r}, not one of {sorted(lawful)}"
+
+
+def lawful_exits(before: Before) -> set[str]:
+    if any(is_stop(message) for message in before.said):
         return {"declined"}
-    lawful = _exits_that_stop(turn, place)
-    last = turn.last_reply(place)
-    if last is None:
-        return lawful
-    reply_at, reply = last
-    named = turn.named_limit(reply_at)
-    if reply.stop_reason not in WHOLE:
-        # Two readings: a cut reply to "the limit is reached" ends as the limit, or as cut.
-        return lawful | {"refused" if reply.stop_reason == "refusal" else "truncated", named}
-    if reply.tool_choice != "none" and reply.tool_calls:
-        if turn.waiting(place):
-            return lawful
-        lawful |= _done(turn, place, "signal") if turn.signaled(place) else set()
-        if turn.rules.dialect != "json" or not reply.words:
-            lawful -= {"signal"}  # only a finished plan has given its answer
-        return lawful
-    if named and reply.tool_choice == "none":
-        # Two readings: an empty reply to "the limit is reached" ends as the limit, or as empty.
-        return {named} if reply.words else {named, "empty"}
-    if turn.answered_its_silence(place):
-        return lawful | _done(turn, place, "silence")
-    if not reply.words:
-        return lawful | ({"empty"} if turn.asked("nudge", place) else set())
-    if reply.tool_choice == "none":
-        return lawful | _done(turn, place, _said_of_the_end(turn, place))
-    return lawful | _done(turn, place, "silence")
+    if before.reply is None or before.waiting:
+        return exits_that_stop(before)
+    return exits_that_stop(before) | exits_by_reply(before, before.reply)
 
 
-def _exits_that_stop(turn: Turn, place: int) -> set[str]:
+def is_stop(message: Message) -> bool:
+    """Does a person end the turn? A "no" to going on does, a "no" to a call does not."""
+    if not isinstance(message, Verdict):
+        return False
+    return message.decision == "quit" or (message.decision == "no" and not message.call_id)
+
+
+def exits_that_stop(before: Before) -> set[str]:
     """How the turn may end whatever the last reply looks like."""
     stops = set()
-    if reaches_a_limit(turn, place, slack=True):
-        stops |= {*CLOSE}
-    failed = [made for made in turn.made if made.at < place and made.result]
-    if turn.rules.fail_fast and any(made.result and made.result.is_error for made in failed):
+    reached = reached_limit(before, more_seconds=1)
+    if reached and not before.named:
+        stops |= {*LAST}
+    if before.rules.fail_fast and any(made.failed for made in before.made):
         stops.add("gave_up")
-    if fruitless(turn, place)[1] >= turn.rules.patience or turn.asked("repeat", place):
+    if fruitless(before)[1] >= before.rules.patience or "repeat" in before.asked:
         stops.add("gave_up")
     return stops
 
 
-def _said_of_the_end(turn: Turn, place: int) -> str:
-    """`signal` if the last thought since the last action said false, else `silence`. (A thought in
-    the reply of the action is not before it: the reply said both at once.)
-    """
-    ran = turn.ran(place)
-    since = ran[-1].reply_at if ran else 0
-    thoughts = [made for made in turn.thoughts(place) if made.reply_at >= since]
-    if thoughts and says_continue(thoughts[-1].call) is False:
-        return "signal"
-    return "silence"
+def exits_by_reply(before: Before, reply: Assistant) -> set[str]:
+    if reply.stop_reason not in WHOLE:
+        # Two readings: a cut reply to "the limit is reached" ends as the limit, or as cut.
+        cut = "refused" if reply.stop_reason == "refusal" else "truncated"
+        return {cut, before.named}
+    if reply.tool_choice == "none":
+        return closing_exits(before, reply)
+    if is_finished_plan(before):
+        return done(before, "signal")
+    if before.is_silent:
+        return done(before, "silence")
+    return {"empty"} if before.called_nothing and "nudge" in before.asked else set()
 
 
-def _done(turn: Turn, place: int, exit: str) -> set[str]:
-    """The exit of a turn that is done, by the checks: all of them have run since the last action,
-    and found nothing missing.
+def closing_exits(before: Before, reply: Assistant) -> set[str]:
+    """The limit that was named; else `signal` if the last thought since the last action said false;
+    else `silence`. (A thought in the reply of the action is not before it: they were said at once.)
     """
-    if not turn.rules.checks:
+    if before.named:
+        # Two readings: an empty reply to "the limit is reached" ends as the limit, or as empty.
+        return {before.named} if reply.words else {before.named, "empty"}
+    if not reply.words:
+        return {"empty"} if "nudge" in before.asked else set()
+    since = before.ran[-1].reply_at if before.ran else 0
+    is_newer = bool(before.thoughts) and before.thoughts[-1].reply_at >= since
+    leaves = is_newer and before.wants_to_leave is False
+    return done(before, "signal" if leaves else "silence")
+
+
+def done(before: Before, exit: str) -> set[str]:
+    """The exit by the checks: they have run since the last action, and nothing is missing."""
+    if not before.rules.checks:
         return {exit}
-    missing = turn.missing(place)
-    if missing is None:
+    if before.missing is None:
         return set()
-    return {"unmet"} if missing else {exit}
-
-
-def an_end_is_an_end(turn: Turn) -> Complaints:
-    """§5.7: nothing comes after the end of a turn, or after a pause, but a person's decision."""
-    for place, message in enumerate(turn.said[:-1]):
-        after = turn.said[place + 1]
-        may_go_on = isinstance(message, Ended) and message.exit == "truncated"
-        if isinstance(message, Ended) and not (may_go_on and _is(after, "nudge")):
-            yield place, "a message follows the end of the turn"
-        if is_pause(message) and not isinstance(after, Verdict):
-            yield place, "a paused run went on without a decision"
-
-
-def a_finished_plan_is_the_answer(turn: Turn) -> Complaints:
-    """§5.1.3, §5.3: in json, a plan that is complete, with words, is not asked for its answer."""
-    for place, reply in turn.replies:
-        last = turn.last_reply(place)
-        if reply.tool_choice != "none" or last is None or turn.questions(place):
-            continue
-        only_thinks = all(call.name == "think" for call in last[1].tool_calls)
-        if last[1].dialect == "json" and only_thinks and last[1].text.strip():
-            yield place, "the answer was asked for again"
+    return {"unmet"} if before.missing else {exit}
 
 
 # §5.1 Limits.
 
 
-def reaches_a_limit(turn: Turn, place: int, *, slack: bool = False) -> str:
-    """The limit that is reached before the step at this place; empty if none. With `slack`, limits
-    that may have been reached count, too: the time until now, and the next reply's input.
-    """
-    rules = turn.rules
-    replies = sum(at < place for at, _ in turn.replies)
-    more_seconds = 1 if slack else 0
-    if replies >= rules.max_model_calls - 1 or len(turn.ran(place)) >= rules.max_actions:
+def reached_limit(before: Before, more_seconds: float = 0) -> str:
+    """The limit that is reached; empty if none. `more_seconds`: since the last message."""
+    rules = before.rules
+    limits = {
+        "replies": len(before.replies) >= rules.max_model_calls - 1,  # one is kept for the close
+        "thoughts": before.only_thought >= 2 * rules.max_thoughts_in_a_row,
+        "calls": no_call_may_run(before, more_seconds),
+    }
+    if any(limits.values()):
         return "limit"
-    if turn.seconds(place) + more_seconds >= rules.max_seconds:
-        return "limit"
-    if only_thought(turn, place) >= 2 * rules.max_thoughts_in_a_row:
-        return "limit"
-    if turn.tokens(place) >= rules.max_tokens:
-        return "budget"
-    left = rules.max_cost - turn.cost(place)
-    if rules.output_price and left / rules.output_price < FEWEST_TOKENS:
-        return "budget"
-    if left <= 0:
+    spent = before.read * rules.input_price + before.written * rules.output_price
+    left = rules.max_cost - spent
+    is_poor = left <= 0 or left < FEWEST_TOKENS * rules.output_price
+    if is_poor or before.read + before.written >= rules.max_tokens:
         return "budget"
     return ""
 
 
-def a_limit_ends_the_work(turn: Turn) -> Complaints:
+def no_call_may_run(before: Before, more_seconds: float = 0) -> bool:
+    """A call needs an action and time. Replies and money are for replies."""
+    seconds = before.seconds + more_seconds
+    return len(before.ran) >= before.rules.max_actions or seconds >= before.rules.max_seconds
+
+
+def a_limit_ends_the_work(before: Before, message: Message) -> Complaints:
     """§5.1: limits are judged before every step. At a limit no action runs, and only a closing
     reply is asked for.
     """
-    if len(turn.replies) > turn.rules.max_model_calls:
-        yield len(turn.said) - 1, f"{len(turn.replies)} model calls"
-    for place, reply in turn.replies:
-        questions = turn.questions(place)
-        decided_at = questions[0][0] if questions else place
-        limit = reaches_a_limit(turn, decided_at)
-        if limit and reply.tool_choice != "none":
-            yield place, f"the {limit} was reached, and an ordinary reply was asked for"
-    for made in turn.made:
-        spent = made.ran and _limit_of_a_call(turn, made.decided_at)
-        if spent:
-            yield made.at, f"it ran, although the {spent} was reached"
+    if begins(before, message) and no_call_may_run(before):
+        yield "it ran, although a limit was reached"
+    if not isinstance(message, Assistant):
+        return
+    if len(before.replies) >= before.rules.max_model_calls:
+        yield f"there were {len(before.replies)} model calls"
+    limit = reached_limit(before_its_questions(before))
+    if limit and message.tool_choice != "none":
+        yield f"the {limit} was reached, and an ordinary reply was asked for"
 
 
-def _limit_of_a_call(turn: Turn, place: int) -> str:
-    """A call needs an action and time. The model calls and the money are for replies."""
-    rules = turn.rules
-    if len(turn.ran(place)) >= rules.max_actions or turn.seconds(place) >= rules.max_seconds:
-        return "limit"
-    return ""
+def before_its_questions(before: Before) -> Before:
+    """Where it was decided to ask the model: before the messages that now wait for a reply."""
+    said = list(before.said)
+    while is_of_the_kit(said[-1]):
+        said.pop()
+    return Before(said, before.earlier, before.rules)
 
 
-def a_limit_is_named_only_when_reached(turn: Turn) -> Complaints:
+def a_limit_is_named_when_reached(before: Before, message: Message) -> Complaints:
     """§5.1: the kit says that a limit is reached when it is, and once."""
-    for kind in CLOSE:
-        for place in turn.asked(kind, len(turn.said)):
-            checked = turn.questions(place)
-            decided_at = checked[0][0] if checked and checked[0][0] else place
-            reached = reaches_a_limit(turn, decided_at, slack=True)
-            if not reached:
-                yield place, f"no limit was reached: {turn.said[place]}"
-    named = turn.asked("limit", len(turn.said)) + turn.asked("budget", len(turn.said))
-    if len(named) > 1:
-        yield named[-1], "a limit was named twice"
+    if not is_question(message, *LAST):
+        return
+    if not reached_limit(before, more_seconds=1):
+        yield "no limit was reached"
+    if {*before.asked} & {*LAST}:
+        yield "a limit was named twice"
 
 
-def nothing_is_asked_after_the_last_words(turn: Turn) -> Complaints:
+def nothing_is_asked_after_the_last_words(before: Before, message: Message) -> Complaints:
     """§2: the words of the reply to a `limit` or `budget` message are the answer."""
-    for kind in CLOSE:
-        for asked_at in turn.asked(kind, len(turn.said)):
-            replies = [place for place, _ in turn.replies if place > asked_at]
-            for place in replies[1:2]:
-                yield place, "the model was asked again after its last words"
+    if isinstance(message, Assistant) and before.named:
+        yield "the model was asked again after its last words"
 
 
-# §5.1 Patience, thoughts, and questions.
+# §5.1 Patience, and thoughts in a row.
 
 
-def fruitless(turn: Turn, before: int) -> tuple[int, int]:
-    """How many replies in a row brought nothing: at least, and at most. The design does not say
-    whether a reply counts that a person or a limit refused a call of, next to others that failed.
-    Nor does it say whether a reply of plain text, that the kit asked on after, ends the row.
-    """
-    least = most = 0
-    gone_on = [p for p, m in enumerate(turn.said) if isinstance(m, Verdict) and not m.call_id]
-    for place, reply in turn.replies:
-        if place >= before:
-            break
-        if any(last < place for last in gone_on):
-            gone_on = [last for last in gone_on if last >= place]
-            least = most = 0
-        calls = [made for made in turn.calls_of(place) if made.is_action]
-        if reply.stop_reason == "malformed":
-            least, most = least + 1, most + 1
-        elif not is_ordinary(reply) or not reply.tool_calls:
+def fruitless(before: Before) -> tuple[int, int]:
+    """How many replies in a row brought nothing: at least, and at most."""
+    least, most = 0, 0
+    for place, message in enumerate(before.said):
+        worth = ""
+        if isinstance(message, Assistant):
+            worth = worth_of(message, [made for made in before.made if made.reply_at == place])
+        elif isinstance(message, Verdict) and not message.call_id:
+            worth = "something"
+        if worth in ("something", "unclear", "perhaps"):
             least = 0
-        elif calls:
-            if any(made.at >= before for made in calls):
-                continue
-            counted = [m for m in calls if m.result and m.result.refused not in UNCOUNTED]
-            brought = [m for m in counted if m.result and not m.result.is_error]
-            if brought:
-                least = most = 0
-            elif counted:
-                most += 1
-                least = least + 1 if counted == calls else 0
-            else:
-                least = 0
-    if any(place < before for place in gone_on):
-        least = most = 0
+        if worth == "something":
+            most = 0
+        least += worth == "nothing"
+        most += worth in ("nothing", "perhaps")
     return least, most
 
 
-UNCOUNTED = ("person", "limit", "failed", "stopped")
+def worth_of(reply: Assistant, calls: Sequence[Made]) -> str:
+    """Did a reply bring something? Thoughts neither count nor reset. Two readings: a reply counts,
+    or not, if a person or a limit refused one of its calls, and the others failed; and plain text,
+    or a reply of such refusals alone, ends the row, or not.
+    """
+    if reply.stop_reason == "malformed":
+        return "nothing"
+    if not is_ordinary(reply) or not calls:
+        return "unclear"
+    actions = [made for made in calls if made.is_action]
+    counted = [made for made in actions if made.refused not in UNCOUNTED]
+    if not actions or any(made.result is None for made in actions):
+        return "aside"
+    if not all(made.failed for made in counted):
+        return "something"
+    if not counted:
+        return "unclear"
+    return "nothing" if counted == actions else "perhaps"
 
 
-def patience_ends(turn: Turn) -> Complaints:
+def patience_ends(before: Before, message: Message) -> Complaints:
     """§5.1: after `patience` replies in a row that bring nothing, a person is asked, or the run
     gives up. The model is not asked again.
     """
-    for place, message in enumerate(turn.said):
-        if turn.waiting(place):
-            continue
-        least, most = fruitless(turn, place)
-        is_ordinary_reply = isinstance(message, Assistant) and message.tool_choice != "none"
-        if is_ordinary_reply and least >= turn.rules.patience:
-            yield place, f"{least} replies in a row brought nothing, and one more was asked for"
-        asks_to_go_on = isinstance(message, Verdict) and not message.call_id
-        may_ask = most >= turn.rules.patience or bool(turn.asked("repeat", place))
-        if asks_to_go_on and not may_ask:
-            yield place, f"a person was asked after {most} replies that brought nothing"
+    if before.waiting:
+        return
+    least, most = fruitless(before)
+    is_ordinary_question = isinstance(message, Assistant) and message.tool_choice != "none"
+    if is_ordinary_question and least >= before.rules.patience:
+        yield f"{least} replies in a row brought nothing, and one more was asked for"
+    asks_to_go_on = isinstance(message, Verdict) and not message.call_id
+    if asks_to_go_on and most < before.rules.patience and "repeat" not in before.asked:
+        yield f"a person was asked after {most} replies that brought nothing"
 
 
-def only_thought(turn: Turn, before: int) -> int:
-    """How many of the last replies only thought. Replies without calls do not count."""
-    in_a_row = 0
-    for place, reply in turn.replies:
-        if place >= before or not reply.tool_calls:
-            continue
-        only_thinks = all(call.name == "think" for call in reply.tool_calls)
-        in_a_row = in_a_row + 1 if only_thinks and is_ordinary(reply) else 0
-    return in_a_row
-
-
-def thoughts_in_a_row_are_told(turn: Turn) -> Complaints:
+def thoughts_in_a_row_are_told(before: Before, message: Message) -> Complaints:
     """§5.1: after `max_thoughts_in_a_row` replies that only think, the result says so."""
-    for made in turn.thoughts(len(turn.said)):
-        in_a_row = only_thought(turn, made.at)
-        is_told = made.result is not None and f"{in_a_row} in a row" in made.result.content
-        is_due = in_a_row >= turn.rules.max_thoughts_in_a_row
-        wants_to_leave = says_continue(made.call) is False
-        if is_due and not is_told and not wants_to_leave:
-            yield made.at, f"{in_a_row} replies only thought, and nobody said so"
-        if is_told and not is_due:
-            yield made.at, f"told after {in_a_row} replies"
+    if not isinstance(message, ToolResult) or message.name != "think" or not before.waiting:
+        return
+    is_told = f"{before.only_thought} in a row" in message.content
+    is_due = before.only_thought >= before.rules.max_thoughts_in_a_row
+    leaves = says_continue(before.waiting[0].call) is False
+    if is_due and not is_told and not leaves and not message.is_error:
+        yield f"{before.only_thought} replies only thought, and nobody said so"
+    if is_told and not is_due:
+        yield f"told after {before.only_thought} replies"
 
 
-def one_question_at_a_time(turn: Turn) -> Complaints:
+# §2, §5.1 Questions of the kit.
+
+
+def one_question_at_a_time(before: Before, message: Message) -> Complaints:
     """§2: a question never overwrites a question. Only a limit may come after one."""
-    for place, message in enumerate(turn.said):
-        if not is_of_the_kit(message) or message.kind in CLOSE:  # type: ignore[union-attr]
-            continue
-        before = [m for _, m in turn.questions(place) if is_of_the_kit(m)]
-        if before:
-            yield place, f"it was asked before the reply to {before[-1].kind!r}"
+    waiting = {*before.questions} - {"person"}
+    if is_of_the_kit(message) and waiting and not is_question(message, *LAST):
+        yield f"it was asked before the reply to {waiting}"
 
 
-def questions_have_their_reason(turn: Turn) -> Complaints:
-    """§5.1: an empty reply is nudged once. One that cannot be read is told so."""
-    for place in turn.asked("nudge", len(turn.said)):
-        last = turn.last_reply(place)
-        if isinstance(turn.said[place - 1], Ended):
-            continue  # a resumed run goes on after a reply that was cut
-        is_empty = last is not None and not last[1].words and last[1].stop_reason in WHOLE
-        if not is_empty:
-            yield place, "nudged, but the last reply was not empty"
-        before = [
-            at for at in turn.asked("nudge", place) if not isinstance(turn.said[at - 1], Ended)
-        ]
-        if before:
-            yield place, "nudged twice"
-    for place in turn.asked("format", len(turn.said)):
-        last = turn.last_reply(place)
-        if last is None or last[1].stop_reason != "malformed":
-            yield place, "told of its form, but the last reply could be read"
+def a_nudge_has_its_reason(before: Before, message: Message) -> Complaints:
+    """§5.1.5: an empty reply is nudged once. (A resumed run goes on after a cut reply, too.)"""
+    if not is_question(message, "nudge") or isinstance(before.said[-1], Ended):
+        return
+    if not is_empty(before):
+        yield "nudged, but the last reply was not empty"
+    after_an_end = [is_question(m, "nudge") for m in before.said if is_of_the_kit(m)]
+    ends = sum(isinstance(m, Ended) for m in before.said)
+    if sum(after_an_end) > ends:
+        yield "nudged twice"
 
 
-def empty_and_broken_replies_are_asked_about(turn: Turn) -> Complaints:
-    """§5.1.5, §5.1.6: the same, the other way round."""
-    for reply_at, reply in turn.replies:
-        after = next_said(turn, reply_at)
-        if after is None or turn.rules.speaks or turn.named_limit(reply_at):
-            continue
-        place, message = after
-        if _is_closed(message) or isinstance(message, Verdict):
-            continue
-        if sum(at < place for at, _ in turn.replies) >= turn.rules.max_model_calls:
-            continue
-        is_empty = reply.stop_reason in WHOLE and not reply.words
-        is_empty = is_empty and (reply.tool_choice == "none" or not reply.tool_calls)
-        is_empty = is_empty and not turn.answered_its_silence(place)
-        if is_empty and not turn.asked("nudge", reply_at) and not _is(message, "nudge"):
-            yield place, "the reply was empty, and nobody asked about it"
-        may_give_up = fruitless(turn, place)[1] >= turn.rules.patience
-        if reply.stop_reason == "malformed" and not _is(message, "format") and not may_give_up:
-            yield place, "the reply could not be read, and nobody said so"
+def is_empty(before: Before) -> bool:
+    reply = before.reply
+    if reply is None or reply.words or reply.stop_reason not in WHOLE:
+        return False
+    return reply.tool_choice == "none" or not reply.tool_calls
 
 
-def next_said(turn: Turn, reply_at: int) -> tuple[int, Message] | None:
-    """What comes after a reply: the first message that is no finding of a check."""
-    for place, message in enumerate(turn.said[reply_at + 1 :], reply_at + 1):
-        if not isinstance(message, Checked):
-            return place, message
-    return None
+def the_form_is_told(before: Before, message: Message) -> Complaints:
+    """§5.1: a reply that could not be read is told so, and no other."""
+    is_unreadable = before.reply is not None and before.reply.stop_reason == "malformed"
+    if is_question(message, "format") and not is_unreadable:
+        yield "told of its form, but the last reply could be read"
 
 
-def _is(message: Message, *kinds: str) -> bool:
-    return isinstance(message, User) and message.kind in kinds
-
-
-def _is_closed(message: Message) -> bool:
-    """Does this message end the turn at a limit, or for good?"""
-    ends = isinstance(message, Ended) and message.exit in (*CLOSE, "gave_up", "declined")
-    return ends or is_pause(message) or _is(message, *CLOSE)
-
-
-def silence_is_asked_about(turn: Turn) -> Complaints:
-    """§5.1, Silence: a model that stops although its last thought said "more to do" is asked once a
-    turn. With `silence="accept"` it is not.
+def broken_replies_are_asked_about(before: Before, message: Message) -> Complaints:
+    """§5.1.5: the same, the other way round. What comes after an empty reply, or one that could not
+    be read?
     """
-    asked = turn.asked("silence", len(turn.said))
-    if len(asked) > 1:
-        yield asked[1], "asked about its silence twice"
-    for place in asked:
-        if turn.rules.silence == "accept":
-            yield place, "asked about its silence"
-        if not turn.stopped_talking(place):
-            yield place, "asked about its silence, but it called a tool or said nothing"
-        elif not _may_be_unfinished(turn, place):
-            yield place, "asked about its silence, but its last thought said that all is done"
-    for reply_at, _ in turn.replies:
-        after = next_said(turn, reply_at)
-        if after is None or turn.rules.silence == "accept" or turn.rules.force == "always":
-            continue
-        place, message = after
-        is_due = turn.stopped_talking(place) and _says_more_to_do(turn, place)
-        is_free = not turn.asked("silence", place) and not turn.rules.speaks
-        is_free = is_free and turn.rules.signals  # without a signal, silence is how it says "done"
-        # Two readings: a model that was nudged, or told what is missing, has been asked already.
-        is_free = is_free and not turn.asked("nudge", place) and not turn.asked("check", place)
-        if is_due and is_free and not _is(message, "silence") and not _is_closed(message):
-            yield place, "its last thought said that there is more to do, and nobody asked"
+    if not asks_or_ends(before, message):
+        return
+    is_free = "nudge" not in before.asked and before.replied_to != "silence"
+    if is_empty(before) and is_free and not is_question(message, "nudge"):
+        yield "the reply was empty, and nobody asked about it"
+    is_unreadable = before.reply is not None and before.reply.stop_reason == "malformed"
+    if is_unreadable and not is_question(message, "format"):
+        yield "the reply could not be read, and nobody said so"
 
 
-def _says_more_to_do(turn: Turn, place: int) -> bool:
-    thoughts = turn.thoughts(place)
-    says_more = bool(thoughts) and says_continue(thoughts[-1].call) is True
-    last = turn.last_reply(place)
-    return says_more or (last is not None and last[1].not_done)
-
-
-def _may_be_unfinished(turn: Turn, place: int) -> bool:
-    """Did it say that there is more to do, or fail to say that there is not? Or did it ignore a
-    choice, and call nothing in its turn?
+def asks_or_ends(before: Before, message: Message) -> bool:
+    """Is it said after a reply, where nothing else has to come first: no stop, no limit, no word of
+    the user's own policy?
     """
-    thoughts = turn.thoughts(place)
-    unclear = bool(thoughts) and says_continue(thoughts[-1].call) is not False
-    did_nothing = not any(made.result for made in turn.made)
-    ignored = any(reply.enforced == "ignored" for at, reply in turn.replies if at < place)
-    return _says_more_to_do(turn, place) or unclear or (ignored and did_nothing)
+    if isinstance(message, (Checked, Verdict)) or is_last(message) or before.rules.speaks:
+        return False
+    if before.named or len(before.replies) >= before.rules.max_model_calls:
+        return False
+    return before.reply is not None and before.just_replied is not None
 
 
-def repeats_are_told(turn: Turn) -> Complaints:
+def a_question_about_silence_has_its_reason(before: Before, message: Message) -> Complaints:
+    """§5.1, Silence: a model that stops although there seems to be more to do is asked, once."""
+    if not is_question(message, "silence"):
+        return
+    if before.rules.silence == "accept" or "silence" in before.asked:
+        yield "asked about its silence, again or against the setting"
+    if not before.called_nothing or is_empty(before):
+        yield "asked about its silence, but it called a tool or said nothing"
+    elif not may_be_unfinished(before):
+        yield "asked about its silence, but its last thought said that all is done"
+
+
+def silence_is_asked_about(before: Before, message: Message) -> Complaints:
+    """§5.1, Silence, the other way round. Two readings: a model without an exit signal, and one
+    that was nudged or told what is missing, is asked or is not.
+    """
+    rules = before.rules
+    if rules.silence == "accept" or rules.force == "always" or not rules.signals:
+        return
+    was_asked = bool({"silence", "nudge", "check"} & {*before.asked})
+    if was_asked or not before.called_nothing or not asks_or_ends(before, message):
+        return
+    if says_more_to_do(before) and not is_empty(before) and not is_question(message, "silence"):
+        yield "there was more to do, and nobody asked"
+
+
+def says_more_to_do(before: Before) -> bool:
+    is_open = before.reply is not None and before.reply.not_done
+    return is_open or before.wants_to_leave is True
+
+
+def may_be_unfinished(before: Before) -> bool:
+    """Did it say that there is more to do, or did its thought fail to say that there is not? Or did
+    it ignore a choice, and call nothing in its turn?
+    """
+    is_unclear = bool(before.thoughts) and before.wants_to_leave is None
+    ignored = any(reply.enforced == "ignored" for reply in before.replies)
+    did_nothing = ignored and not any(made.result for made in before.made)
+    return is_unclear or did_nothing or says_more_to_do(before)
+
+
+def repeats_are_told(before: Before, message: Message) -> Complaints:
     """The model is told after the same action had the same result `max_repeats` times in a row."""
-    for place in turn.asked("repeat", len(turn.said)):
-        same = [_what(made) for made in turn.ran(place)]
-        last = same[-int(turn.rules.max_repeats) :]
-        if (len(last) < turn.rules.max_repeats or len({*last}) > 1) and not turn.rules.speaks:
-            yield place, f"told of a repeat after {last}"
-
-
-def _what(made: Made) -> tuple[str, object, str]:
-    assert made.result
-    given = made.result.arguments if made.result.arguments is not None else made.call.arguments
-    return made.call.name, number(given), made.result.content
+    if not is_question(message, "repeat") or before.rules.speaks:
+        return
+    last = before.ran[-before.rules.max_repeats :]
+    same = {(m.call.name, what_it_gets(before, m), m.result and m.result.content) for m in last}
+    if len(last) < before.rules.max_repeats or len(same) > 1:
+        yield f"told of a repeat after {same}"
 
 
 # §5.2 Think before act.
 
 
-def is_covered(turn: Turn, made: Made, before: int) -> bool:
+def a_guarded_call_has_its_thought(before: Before, message: Message) -> Complaints:
+    """§5.2: a guarded call runs only if it is covered, and is refused only if it is not."""
+    if not before.waiting or not is_guarded(before, before.waiting[0]):
+        return
+    covered = is_covered(before, before.waiting[0])
+    if begins(before, message) and not covered:
+        yield "it ran, and no thought stands behind it"
+    if isinstance(message, ToolResult) and message.refused == "gate" and covered:
+        yield "the gate refused it, although a thought stands behind it"
+
+
+def is_guarded(before: Before, made: Made) -> bool:
+    tools = before.rules.tools
+    return made.call.name in tools and tools[made.call.name].guarded
+
+
+def is_covered(before: Before, call: Made) -> bool:
     """The rule of the gate, word for word."""
-    if carries_a_thought(made.call):
+    if not is_blank(argument(call.call, "thought")):
         return True
-    kinds = turn.rules.tools
-    thoughts = [t for t in turn.thoughts(before) if not is_blank(argument(t.call, "thought"))]
-    thoughts = [t for t in thoughts if t.reply.stop_reason in WHOLE]
+    thoughts = [made for made in before.thoughts if made.says_something]
     if not thoughts:
         return False
-    last = thoughts[-1]
-    beside = [other for other in turn.calls_of(made.reply_at) if other.at < before]
-    if any(other.is_action and not _is_guarded(kinds, other) for other in beside):
+    beside = [made for made in before.calls if made.is_action and made.result]
+    if not all(is_guarded(before, made) for made in beside):
         return False
-    may_have_run = [
-        other
-        for other in turn.made
-        if other.is_action and last.at < other.at < before and (other.ran or other.starts)
-    ]
-    return all(
-        _is_guarded(kinds, other) and other.reply_at == made.reply_at for other in may_have_run
-    )
+    since = [made for made in before.made if thoughts[-1].at < made.at < inf and made.is_action]
+    ran = [made for made in since if made.ran or made.starts]
+    return all(is_guarded(before, made) and made.reply_at == call.reply_at for made in ran)
 
 
-def _is_guarded(kinds: Mapping[str, Kind], made: Made) -> bool:
-    return made.call.name in kinds and kinds[made.call.name].guarded
+def a_thought_is_forced_for_a_reason(before: Before, message: Message) -> Complaints:
+    """§5.2: at the start of a turn, after an action if always, and after a refusal of the gate."""
+    if not isinstance(message, Assistant) or message.tool_choice != THINK:
+        return
+    # Two readings of "after every action": an action that was refused is one, or is none.
+    last = [made for made in before.made if made.result][-1:]
+    is_unread = not before.thoughts or last[0].is_action or last[0].failed
+    reasons = {
+        "gate": is_gated(before),
+        "first": before.rules.force == "first" and not before.thoughts,
+        "always": before.rules.force == "always" and is_unread,
+    }
+    if not any(reasons.values()) or not before.rules.thinks:
+        yield "a thought was forced without a reason"
 
 
-def a_guarded_call_has_its_thought(turn: Turn) -> Complaints:
-    """§5.2: a guarded call runs exactly if it is covered."""
-    for made in turn.made:
-        if not _is_guarded(turn.rules.tools, made) or made.result is None:
-            continue
-        covered = is_covered(turn, made, made.decided_at)
-        if (made.ran or made.starts) and not covered:
-            yield made.at, "it ran, and no thought stands behind it"
-        if made.result.refused == "gate" and covered:
-            yield made.at, "the gate refused it, although a thought stands behind it"
+def a_thought_is_forced(before: Before, message: Message) -> Complaints:
+    """§5.2, the other way round. (Where a choice was ignored, the kit may stop.)"""
+    if not isinstance(message, Assistant) or message.tool_choice in (THINK, "none"):
+        return
+    said = [*before.earlier, *before.said]
+    was_ignored = any(isinstance(m, Assistant) and m.enforced == "ignored" for m in said)
+    if was_ignored or not before.rules.thinks or before.rules.speaks:
+        return
+    is_first = not before.replies and before.rules.force != "never"
+    if is_first or is_gated(before):
+        yield "no thought was forced"
 
 
-def a_thought_is_forced(turn: Turn) -> Complaints:
-    """§5.2: `think` is forced where the setting says so, and after a refusal of the gate. Where a
-    choice was ignored, the kit may stop.
-    """
-    think = Force("think")
-    ignored = any(m.enforced == "ignored" for m in turn.earlier if isinstance(m, Assistant))
-    for place, reply in turn.replies:
-        has_thought = bool(turn.thoughts(place))
-        refused = [made for made in turn.made if made.result and made.result.refused == "gate"]
-        refused = [made for made in refused if made.at < place]
-        covering = [t.at for t in turn.thoughts(place) if not is_blank(argument(t.call, "thought"))]
-        after_gate = bool(refused) and not any(at > refused[-1].at for at in covering)
-        # Two readings of "after every action": an action that was refused is one, or is none.
-        actions = [made.at for made in turn.made if made.is_action and made.at < place]
-        thought_at = [made.at for made in turn.thoughts(place)]
-        unread = not thought_at or (bool(actions) and actions[-1] > thought_at[-1])
-        lawful = after_gate
-        lawful = lawful or (turn.rules.force == "first" and not has_thought)
-        lawful = lawful or (turn.rules.force == "always" and unread)
-        if reply.tool_choice == think and not (lawful and turn.rules.thinks):
-            yield place, "a thought was forced without a reason"
-        was_ignored = ignored or any(
-            r.enforced == "ignored" for at, r in turn.replies if at < place
-        )
-        is_first = place == turn.replies[0][0] and turn.rules.force != "never"
-        due = (after_gate or is_first) and turn.rules.thinks and not was_ignored
-        due = due and not turn.rules.speaks
-        if due and reply.tool_choice not in (think, "none"):
-            yield place, "no thought was forced"
+def is_gated(before: Before) -> bool:
+    """Did the gate refuse a call, and has nothing been thought since?"""
+    refused = [made.at for made in before.made if made.refused == "gate"]
+    thought = [made.at for made in before.thoughts if made.says_something]
+    return max(refused, default=-1) > max(thought, default=-1)
 
 
-# §5.3 to §5.5 What runs, and what is refused.
+# §5.3, §5.4 What runs, and what is refused.
 
 
-def refusals_have_their_reason(turn: Turn) -> Complaints:
-    """A call that was refused was not started, and its code says the truth."""
-    for made in turn.made:
-        if made.result is None or not made.result.refused or made.thinks:
-            continue
-        reasons = lawful_refusals(turn, made)
-        if made.result.refused not in reasons:
-            yield made.at, f"refused as {made.result.refused!r}; it could be {sorted(reasons)}"
+def refusals_have_their_reason(before: Before, message: Message) -> Complaints:
+    """The code of a refusal says the truth."""
+    if not isinstance(message, ToolResult) or not message.refused or not before.waiting:
+        return
+    made = before.waiting[0]
+    reasons = {"stopped"}  # a person speaks again: first, what was left open is answered
+    if made.is_action:
+        reasons |= lawful_refusals(before, made)
+    if message.refused not in reasons:
+        yield f"refused as {message.refused!r}; it could be {sorted(reasons)}"
 
 
-def lawful_refusals(turn: Turn, made: Made) -> set[str]:
-    rules, verdict = turn.rules, made.verdict()
+def lawful_refusals(before: Before, made: Made) -> set[str]:
+    rules = before.rules
     kind = rules.tools.get(made.call.name)
-    found = set()
-    if rules.edited or rules.speaks:
-        found.add("rule")
-    if _is_guarded(rules.tools, made) and not is_covered(turn, made, made.at):
-        found.add("gate")
-    edits = [v.arguments for v in made.verdicts if v.decision == "yes" and v.arguments is not None]
-    if kind is None or number(made.call.arguments) is None or None in map(number, edits):
-        found.add("invalid")
-    if made.call.recovered and not (kind and kind.read_only) and not made.verdicts:
-        found.add("text")
-    edits_badly = verdict and verdict.arguments is not None and number(verdict.arguments) is None
-    if verdict and (verdict.decision == "no" or edits_badly):
-        found.add("person")
-    found.add("stopped")  # a person spoke again: first, what the last turn left open is answered
-    if _limit_of_a_call(turn, made.at) or reaches_a_limit(turn, made.at, slack=True):
-        found.add("limit")
-    before = [other for other in turn.calls_of(made.reply_at) if other.at < made.at]
-    if rules.fail_fast and any(other.result and other.result.is_error for other in before):
-        found.add("failed")
-    if kind and kind.changes and tries_in_doubt(turn, made, made.at):
-        found.add("doubt")
-    return found
+    edits = [number(v.arguments) for v in made.verdicts if v.arguments is not None]
+    says_no = [v for v in made.verdicts[-1:] if v.decision == "no"]
+    reasons = {
+        "rule": rules.speaks,
+        "gate": is_guarded(before, made) and not is_covered(before, made),
+        "invalid": not fits(before, made) or None in edits,
+        "text": is_text(made, kind) and not made.verdicts,
+        "person": bool(says_no) or None in edits,
+        "limit": bool(reached_limit(before, more_seconds=1)),
+        "failed": rules.fail_fast and any(other.failed for other in before.calls),
+        "doubt": kind is not None and bool(doubtful(before, made)),
+    }
+    return {code for code, holds in reasons.items() if holds}
 
 
-def only_what_may_run_ran(turn: Turn) -> Complaints:
-    """A call that ran fits its tool, was no text, and no person said no to it."""
-    for made in turn.made:
-        if made.thinks and made.starts:
-            yield made.starts[0], "a thought was started"
-        code = made.result.refused if made.result else ""
-        if made.thinks and code not in ("", "stopped") and turn.rules.thinks:
-            yield made.at, "a thought was refused"
-        if not made.ran and not made.starts:
-            continue
-        kind = turn.rules.tools.get(made.call.name)
-        n = what_it_ran_with(turn.rules, made)
-        if kind is None or n is None:
-            yield made.decided_at, "it does not fit a tool, and it ran"
-            continue
-        verdict = made.verdict(made.decided_at)
-        says_yes = verdict is not None and verdict.decision == "yes"
-        if verdict is not None and not says_yes:
-            yield made.decided_at, "a person did not say yes, and it ran"
-        if made.call.recovered and not kind.read_only and not says_yes:
-            yield made.decided_at, "it was written as text, and it ran"
-        written = number(made.call.arguments)
-        shown = turn.rules.edited.get(written, written) if written is not None else None
-        if shown is not None and needs_yes(kind, shown) and not says_yes:
-            yield made.decided_at, "it needs a yes, and nobody was asked"
-        if kind.changes and not made.starts:
-            yield made.at, "it changes something, and no start was recorded"
-        if made.starts and not kind.changes:
-            yield made.starts[0], "it may be repeated, and a start was recorded"
+def fits(before: Before, made: Made) -> bool:
+    return made.call.name in before.rules.tools and number(made.call.arguments) is not None
 
 
-def what_it_ran_with(rules: Rules, made: Made) -> int | None:
-    """The `n` that the tool got: what the person put in, else what the user's policy made of what
-    the model wrote.
-    """
-    verdict = made.verdict(made.decided_at)
-    if verdict is not None and verdict.arguments is not None:
-        return number(verdict.arguments)
-    if made.result is not None and made.result.arguments is not None:
-        return number(made.result.arguments)
-    written = number(made.call.arguments)
-    return rules.edited.get(written, written) if written is not None else None
+def is_text(made: Made, kind: Kind | None) -> bool:
+    """§5.3: was it written as text, by a tool that changes something?"""
+    return made.call.recovered and not (kind and kind.read_only)
 
 
-def nobody_is_asked_about_a_call_that_does_not_fit(turn: Turn) -> Complaints:
+def only_what_may_run_runs(before: Before, message: Message) -> Complaints:
+    """§5.3, §5.4: a call that runs fits its tool. If it needs a yes, it has one."""
+    made = begins(before, message)
+    if made is None:
+        return
+    kind = before.rules.tools.get(made.call.name)
+    if kind is None or what_it_gets(before, made) is None or not fits(before, made):
+        yield "it does not fit a tool, and it ran"
+        return
+    decisions = [verdict.decision for verdict in made.verdicts]
+    if decisions and decisions[-1] != "yes":
+        yield "a person did not say yes, and it ran"
+    asks = needs_yes(kind, shown(before, made)) or is_text(made, kind)
+    if asks and not decisions:
+        yield "it needs a yes, and nobody was asked"
+    if kind.changes != isinstance(message, Started):
+        yield "a start is recorded for calls that change something, and for no others"
+
+
+def shown(before: Before, made: Made) -> int:
+    """The `n` that a person is shown: what a policy of the user makes of what the model wrote."""
+    n = number(made.call.arguments)
+    assert n is not None
+    return before.rules.edited.get(n, n)
+
+
+def what_it_gets(before: Before, made: Made) -> int | None:
+    """The `n` that the tool gets: what the last yes says, else what was shown."""
+    said = [v.arguments for v in made.verdicts if v.arguments is not None]
+    if said:
+        return number(said[-1])
+    return shown(before, made) if number(made.call.arguments) is not None else None
+
+
+def nobody_is_asked_about_what_does_not_fit(before: Before, message: Message) -> Complaints:
     """§5.4: a call whose arguments do not validate is answered with that error."""
-    for made in turn.made:
-        fits = made.call.name in turn.rules.tools and number(made.call.arguments) is not None
-        if made.verdicts and not fits:
-            yield made.reply_at, "a person was asked about a call that does not fit its tool"
+    if not isinstance(message, Verdict) or not message.call_id or not before.waiting:
+        return
+    if not fits(before, before.waiting[0]):
+        yield "a person was asked about a call that does not fit its tool"
 
 
-def every_yes_says_to_what(turn: Turn) -> Complaints:
+def every_yes_says_to_what(before: Before, message: Message) -> Complaints:
     """§5.4: `Verdict.arguments` is always there in a yes to a call."""
-    for made in turn.made:
-        for place, note in made.notes:
-            is_yes = isinstance(note, Verdict) and note.decision == "yes"
-            if is_yes and note.arguments is None:  # type: ignore[union-attr]
-                yield place, "a yes does not say to what"
+    is_yes = isinstance(message, Verdict) and message.decision == "yes"
+    if is_yes and call_id_of(message) and message.arguments is None:  # type: ignore[union-attr]
+        yield "a yes does not say to what"
 
 
-def a_result_says_with_what_it_ran(turn: Turn) -> Complaints:
+def a_result_says_with_what_it_ran(before: Before, message: Message) -> Complaints:
     """§5.4: what a person or a policy changed stands in the result."""
-    for made in turn.made:
-        if not made.ran or made.result is None:
-            continue
-        written, n = number(made.call.arguments), what_it_ran_with(turn.rules, made)
-        shown = number(made.result.arguments) if made.result.arguments is not None else written
-        if shown != n:
-            yield made.at, f"it ran with {n}, and the result says {shown}"
+    if not isinstance(message, ToolResult) or message.refused or not before.waiting:
+        return
+    made = before.waiting[0]
+    told = made.call.arguments if message.arguments is None else message.arguments
+    if made.is_action and number(told) != what_it_gets(before, made):
+        yield f"it ran with {what_it_gets(before, made)}, and the result says {told}"
+
+
+def failing_fast(before: Before, message: Message) -> Complaints:
+    """`on_tool_error="fail_fast"`: nothing runs after the first call that failed."""
+    if not before.rules.fail_fast or before.rules.can_ask:
+        return
+    if begins(before, message) and any(made.failed for made in before.ran):
+        yield "it ran after a call that failed"
+
+
+# §5.5 The same call.
 
 
 @dataclass(frozen=True)
 class Try:
-    """A start of a call that changes something."""
+    """A start of a call that changes something. `may_have_happened`: it did not return."""
 
     turn: int
-    name: str
-    n: int | None
     key: str
-    ended: str  # "done", "doubt" (it did not return), "nothing" (it says so), "open"
-    new: bool
+    may_have_happened: bool
+    is_done: bool
 
 
-def tries(turn: Turn, before: int) -> list[Try]:
-    """Every start in the whole conversation, before a place of this turn."""
+def tries(before: Before, call: Made) -> list[Try]:
+    """The starts of this call in the whole conversation: the same tool, with the same values."""
+    same = (call.call.name, what_it_gets(before, call))
     found = []
-    parts = turns(turn.earlier, turn.rules)
-    for index, part in enumerate([*parts, turn]):
-        last = before if part is turn else len(part.said)
-        for made in part.made:
-            for start in made.starts:
-                if start < last:
-                    found.append((index, start, _try(part, made, start, index, last)))
-    return [item for *_, item in sorted(found, key=lambda row: row[:2])]
-
-
-def _try(turn: Turn, made: Made, start: int, index: int, before: int) -> Try:
-    started = turn.said[start]
-    assert isinstance(started, Started)
-    verdict = made.verdict(start)
-    n = number(made.call.arguments)
-    n = turn.rules.edited.get(n, n) if n is not None else None
-    if verdict is not None and verdict.arguments is not None:
-        n = number(verdict.arguments)
-    ended = "open"
-    is_last = start == made.starts[-1]
-    if is_last and made.result is not None and made.at < before:
-        ended = "nothing" if made.result.is_error else "done"
-        ended = "doubt" if made.result.in_doubt else ended
-        ended = "open" if made.result.refused else ended
-    is_new = verdict is not None and bool(getattr(verdict, "new", False))
-    return Try(index, made.call.name, n, started.key, ended, is_new)
-
-
-def tries_in_doubt(turn: Turn, made: Made, before: int) -> list[Try]:
-    """The earlier tries of the same call that may have happened (§5.5): same tool, same values."""
-    n = what_it_ran_with(turn.rules, made)
-    same = [t for t in tries(turn, before) if (t.name, t.n) == (made.call.name, n)]
-    return [t for t in same if t.ended in ("doubt", "open")]
-
-
-def what_may_have_happened_is_not_repeated(turn: Turn) -> Complaints:
-    """§5.5: a call in doubt is started again only after a yes, or in the same turn with the key of
-    the first try. A new call gets a new key.
-    """
-    number_of_turn = len(turns(turn.earlier, turn.rules))
-    for made in turn.made:
-        kind = turn.rules.tools.get(made.call.name)
-        for start in made.starts:
-            before = tries(turn, start)
-            this = tries(turn, start + 1)[-1]
-            same = [t for t in before if (t.name, t.n) == (this.name, this.n)]
-            is_doubtful = bool(same) and same[-1].ended in ("doubt", "open")
-            verdict = made.verdict(start)
-            decided = verdict is not None and _is_fresh(made, start)
-            keys = {t.key for t in before}
-            if kind is None or not kind.keyed:
-                if is_doubtful and not decided:
-                    yield start, "it may have happened, and it is repeated without a yes"
+    for number_of_turn, turn in enumerate([*turns(before.earlier, before.rules), before]):
+        for made in turn.made:
+            if not made.starts or (made.call.name, what_it_gets(turn, made)) != same:
                 continue
-            if not this.key:
-                yield start, "it has no key"
-            if is_doubtful and same[-1].turn < number_of_turn and not decided:
-                yield start, "it may have happened in an earlier turn, and nobody was asked"
-            wants_new = verdict is not None and bool(getattr(verdict, "new", False))
-            if is_doubtful and not wants_new and this.key != same[-1].key:
-                yield start, "a retry has another key than the first try"
-            in_doubt = any(t.ended in ("doubt", "open", "nothing") for t in same)
-            if (wants_new or not in_doubt) and this.key in keys:
-                yield start, "another call has the key of an earlier one"
+            *crashed, last = made.starts
+            found += [Try(number_of_turn, start.key, True, False) for start in crashed]
+            is_open = made.result is None or made.refused != "" or made.result.in_doubt
+            is_done = not is_open and not made.failed
+            found.append(Try(number_of_turn, last.key, is_open, is_done))
+    return found
 
 
-def _is_fresh(made: Made, start: int) -> bool:
-    """Was the person asked after the last start of this call?"""
-    earlier = [place for place in made.starts if place < start]
-    since = earlier[-1] if earlier else made.reply_at
-    return any(isinstance(note, Verdict) and since < place < start for place, note in made.notes)
+def doubtful(before: Before, call: Made) -> list[Try]:
+    return [a_try for a_try in tries(before, call) if a_try.may_have_happened]
 
 
-def failing_fast(turn: Turn) -> Complaints:
-    """`on_tool_error="fail_fast"`: nothing runs after the first call that failed."""
-    if not turn.rules.fail_fast:
+def what_may_have_happened_is_not_repeated(before: Before, message: Message) -> Complaints:
+    """§5.5: a call in doubt is started again only after a yes, or in the same turn with a key."""
+    made = begins(before, message)
+    if made is None or not isinstance(message, Started):
         return
-    failed = [made for made in turn.ran(len(turn.said)) if made.result and made.result.is_error]
-    for made in turn.ran(len(turn.said)):
-        if failed and made.at > failed[0].at and not turn.rules.can_ask:
-            yield made.at, "it ran after a call that failed"
+    last = tries(before, made)[-1:]
+    is_asked = isinstance(before.said[-1], Verdict)
+    if is_asked or not last or not last[0].may_have_happened:
+        return
+    is_new_turn = last[0].turn < len(turns(before.earlier, before.rules))
+    if not message.key:
+        yield "it may have happened, and it is repeated without a yes"
+    elif is_new_turn:
+        yield "it may have happened in an earlier turn, and nobody was asked"
+
+
+def a_retry_has_the_key_of_the_first_try(before: Before, message: Message) -> Complaints:
+    """§5.5: the same key for a retry, a new key for a new call. Two readings: after a retry that
+    says that nothing was done, the first try still counts, or does not.
+    """
+    made = begins(before, message)
+    if made is None or not isinstance(message, Started) or not message.key:
+        return
+    same = tries(before, made)
+    wants_new = any(getattr(verdict, "new", False) for verdict in made.verdicts[-1:])
+    is_retry = bool(same) and same[-1].may_have_happened and not wants_new
+    if is_retry and message.key != same[-1].key:
+        yield "a retry has another key than the first try"
+    may_be_retry = is_retry or (bool(same) and not same[-1].is_done and not wants_new)
+    keys = [m.key for m in [*before.earlier, *before.said] if isinstance(m, Started)]
+    if message.key in keys and not may_be_retry:
+        yield "another call has the key of an earlier one"
+
+
+def a_key_is_given(before: Before, message: Message) -> Complaints:
+    """A tool that takes a key gets one, and no other."""
+    if not isinstance(message, Started) or message.name not in before.rules.tools:
+        return
+    if before.rules.tools[message.name].keyed != bool(message.key):
+        yield "a start with a key that the tool does not take, or without one that it does"
 
 
 # §5.6 What is said is checked.
 
 
-def checks_are_asked_about(turn: Turn) -> Complaints:
-    """§5.6: checks run when the model says that it is done, or at a limit. With something missing
-    it is told what, at most twice, and not twice if nothing ran since the first time.
-    """
-    asked = turn.asked("check", len(turn.said))
-    if len(asked) > 2 and not turn.rules.speaks:
-        yield asked[2], "the model was told what is missing for the third time"
-    for place in asked:
-        if not turn.missing(place) and not turn.rules.speaks:
-            yield place, "the model was told that something is missing, and nothing is"
-        elif _told_since_it_acted(turn, place):
-            yield place, "told again, although nothing ran since the first time"
-    for place, message in enumerate(turn.said):
-        if not isinstance(message, Checked):
-            continue
-        says_so = turn.signaled(place) or turn.stopped_talking(place)
-        says_so = says_so or turn.answered_its_silence(place)
-        last = turn.last_reply(place)
-        is_closed = last is not None and last[1].tool_choice == "none"
-        if not says_so and not is_closed and not reaches_a_limit(turn, place, slack=True):
-            yield place, "checked, although the model did not say that it is done"
+def checks_run_when_it_is_done(before: Before, message: Message) -> Complaints:
+    """§5.6: checks run when the model says that it is done, and at a limit."""
+    if not isinstance(message, Checked):
+        return
+    is_closing = before.reply is not None and before.reply.tool_choice == "none"
+    says_so = before.is_signaled or before.is_silent or is_closing
+    if not says_so and not reached_limit(before, more_seconds=1):
+        yield "checked, although the model did not say that it is done"
 
 
-def what_is_missing_is_told(turn: Turn) -> Complaints:
-    """§5.6, §2: once all checks have run, what is missing is the next thing that is said."""
-    for place, message in enumerate(turn.said):
-        if (
-            not place
-            or isinstance(message, Checked)
-            or not isinstance(turn.said[place - 1], Checked)
-        ):
-            continue
-        missing = turn.missing(place)
-        last = turn.last_reply(place)
-        may_ask = last is not None and last[1].tool_choice != "none"
-        may_ask = may_ask and len(turn.asked("check", place)) < 2
-        may_ask = may_ask and not _told_since_it_acted(turn, place) and not turn.rules.speaks
-        if missing and may_ask and not _is(message, "check") and not _is_closed(message):
-            yield place, f"something is missing, and what is said next is {type(message).__name__}"
+def what_is_missing_is_told_twice_at_most(before: Before, message: Message) -> Complaints:
+    """§5.6: and no second time if nothing ran since the first."""
+    if not is_question(message, "check"):
+        return
+    if not before.missing:
+        yield "the model was told that something is missing, and nothing is"
+    if not may_tell_what_is_missing(before):
+        yield "the model was told once more what is missing"
 
 
-def _told_since_it_acted(turn: Turn, place: int) -> bool:
-    ran = turn.ran(place)
-    since = ran[-1].at if ran else 0
-    return any(since < at for at in turn.asked("check", place))
+def may_tell_what_is_missing(before: Before) -> bool:
+    if before.reply is None or before.reply.tool_choice == "none":
+        return False
+    is_told = "check" in before.kinds(before.since_action)
+    return not is_told and before.asked.count("check") < 2
 
 
-def nothing_is_closed_unchecked(turn: Turn) -> Complaints:
+def what_is_missing_is_told(before: Before, message: Message) -> Complaints:
+    """§5.6, §2: once the checks have run, what is missing is what is said next."""
+    if isinstance(message, Checked) or not isinstance(before.said[-1], Checked):
+        return
+    if is_question(message, "check") or is_last(message) or before.rules.speaks:
+        return
+    if before.missing and may_tell_what_is_missing(before):
+        yield f"something is missing, and what comes next is {type(message).__name__}"
+
+
+def nothing_is_closed_unchecked(before: Before, message: Message) -> Complaints:
     """§5.6: before the closing call of a signal the checks have run."""
-    for place, reply in turn.replies:
-        if reply.tool_choice != "none" or turn.questions(place) or not turn.rules.checks:
-            continue
-        if turn.missing(place) is None:
-            yield place, "the closing reply was asked for, and the checks have not run"
+    is_closing = isinstance(message, Assistant) and message.tool_choice == "none"
+    if is_closing and not before.questions and before.missing is None:
+        yield "the closing reply was asked for, and the checks have not run"
 
 
-RULES: tuple[Callable[[Turn], Complaints], ...] = (
+RULES: tuple[Callable[[Before, Message], Complaints], ...] = (
     answers_in_order,
     no_call_is_dropped,
-    a_reply_follows_a_message,
-    the_choice_is_a_fact_of_the_messages,
-    the_exit_is_true,
+    a_reply_follows_something_new,
+    a_closing_reply_is_asked_as_one,
     an_end_is_an_end,
     a_finished_plan_is_the_answer,
+    the_exit_is_true,
     a_limit_ends_the_work,
-    a_limit_is_named_only_when_reached,
+    a_limit_is_named_when_reached,
     nothing_is_asked_after_the_last_words,
     patience_ends,
     thoughts_in_a_row_are_told,
     one_question_at_a_time,
-    questions_have_their_reason,
-    empty_and_broken_replies_are_asked_about,
+    a_nudge_has_its_reason,
+    the_form_is_told,
+    broken_replies_are_asked_about,
+    a_question_about_silence_has_its_reason,
     silence_is_asked_about,
     repeats_are_told,
     a_guarded_call_has_its_thought,
+    a_thought_is_forced_for_a_reason,
     a_thought_is_forced,
     refusals_have_their_reason,
-    only_what_may_run_ran,
-    nobody_is_asked_about_a_call_that_does_not_fit,
+    only_what_may_run_runs,
+    nobody_is_asked_about_what_does_not_fit,
     every_yes_says_to_what,
     a_result_says_with_what_it_ran,
-    what_may_have_happened_is_not_repeated,
     failing_fast,
-    checks_are_asked_about,
+    what_may_have_happened_is_not_repeated,
+    a_retry_has_the_key_of_the_first_try,
+    a_key_is_given,
+    checks_run_when_it_is_done,
+    what_is_missing_is_told_twice_at_most,
     what_is_missing_is_told,
     nothing_is_closed_unchecked,
 )
 
 
-def only_run_opened_a_turn(messages: Sequence[Message], texts: Sequence[str]) -> Complaints:
-    """§2: a person's message is what was given to `run`."""
-    said = [m.text for m in messages if isinstance(m, User) and m.kind == "person"]
-    if said != list(texts):
-        yield len(messages), f"persons said {said}, and runs were begun with {list(texts)}"
-
-
-def what_ran_was_the_next_call(
-    messages: Sequence[Message], rules: Rules, ran: Sequence[tuple[int, str, int]]
-) -> Complaints:
-    """§5.4, §6: a function was called for the call that was next, with its arguments. `ran`: after
-    how many messages, which tool, and with which `n`.
-    """
-    for place, name, n in ran:
-        turn = turns(messages[: place + 1], rules)[-1]
-        before = len(turns(messages[:place], rules)[-1].said)
-        waiting = turn.waiting(before)
-        if not waiting:
-            yield place, f"{name} ran, and no call was waiting"
-        elif (waiting[0].call.name, what_it_ran_with(rules, waiting[0])) != (name, n):
-            yield place, f"{name}({n}) ran, and the next call was {waiting[0].call}"
-    counted = [made for turn in turns(messages, rules) for made in turn.made if made.ran]
-    if len(counted) > len(ran):
-        yield len(messages), f"{len(counted)} results, and {len(ran)} functions were called"
-
-
 def judge(messages: Sequence[Message], rules: Rules) -> list[str]:
-    """Everything that is wrong in a transcript: the rule, the place in the turn, and why."""
+    """Everything that is wrong in a transcript: the rule, the place of the message, and why."""
     found = []
     for turn in turns(messages, rules):
-        for rule in RULES:
-            found += [f"{rule.__name__} [{place}]: {why}" for place, why in rule(turn)]
+        for place in range(1, len(turn.said)):
+            before = Before(turn.said[:place], turn.earlier, rules)
+            message = turn.said[place]
+            for rule in RULES:
+                number_of_message = len(turn.earlier) + place
+                found += [
+                    f"{rule.__name__} [{number_of_message}]: {why}" for why in rule(before, message)
+                ]
+    return found
+
+
+def only_run_opens_a_turn(messages: Sequence[Message], texts: Sequence[str]) -> list[str]:
+    """§2: a person's message is what was given to `run`."""
+    said = [m.text for m in messages if isinstance(m, User) and m.kind == "person"]
+    if said == list(texts):
+        return []
+    return [f"only_run_opens_a_turn [0]: persons said {said}, and `run` got {list(texts)}"]
+
+
+def what_ran_was_next(
+    messages: Sequence[Message], rules: Rules, ran: Sequence[tuple[int, str, int]]
+) -> list[str]:
+    """§5.4, §6: each function was called for the call that was next, with its arguments. `ran`:
+    after how many messages, which tool, and with which `n`.
+    """
+    found = []
+    for place, name, n in ran:
+        before = turns(messages[:place], rules)[-1]
+        calls = [(made.call.name, what_it_gets(before, made)) for made in before.waiting[:1]]
+        if calls != [(name, n)]:
+            found.append(f"what_ran_was_next [{place}]: {name}({n}) ran in place of {calls}")
+    results = sum(len(turn.ran) for turn in turns(messages, rules))
+    if results > len(ran):
+        found.append(f"what_ran_was_next [0]: {results} results of {len(ran)} calls")
     return found
