@@ -9,13 +9,13 @@ Rule 3: where the design has two readings, both are lawful here, and a comment s
 Limitations: every tool takes one integer `n`, and tools, checks and settings are those of `Rules`.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from itertools import pairwise
 from math import inf
-from typing import Any
+from typing import Any, TypeVar
 
 from think_agent.messages import (
     Assistant,
@@ -100,7 +100,9 @@ class Made:
 
     @property
     def refused(self) -> str:
-        return self.result.refused if self.result else ""
+        if self.result:
+            return self.result.refused
+        return ""
 
     @property
     def failed(self) -> bool:
@@ -111,12 +113,23 @@ class Made:
         return self.is_action and self.result is not None and not self.refused
 
     @property
+    def may_have_run(self) -> bool:
+        """Only actions are started."""
+        return self.ran or bool(self.starts)
+
+    @property
     def starts(self) -> list[Started]:
-        return [note for note in self.notes if isinstance(note, Started)]
+        return of_type(Started, self.notes)
 
     @property
     def verdicts(self) -> list[Verdict]:
-        return [note for note in self.notes if isinstance(note, Verdict)]
+        return of_type(Verdict, self.notes)
+
+    @property
+    def decision(self) -> str:
+        if self.verdicts:
+            return self.verdicts[-1].decision
+        return ""
 
     @property
     def says_something(self) -> bool:
@@ -156,16 +169,20 @@ class Before:
 
     @cached_property
     def replies(self) -> list[Assistant]:
-        return [message for message in self.said if isinstance(message, Assistant)]
+        return of_type(Assistant, self.said)
 
     @property
     def reply(self) -> Assistant | None:
-        return self.replies[-1] if self.replies else None
+        if self.replies:
+            return self.replies[-1]
+        return None
 
     @cached_property
     def reply_at(self) -> int:
         places = [place for place, m in enumerate(self.said) if isinstance(m, Assistant)]
-        return places[-1] if places else 0
+        if places:
+            return places[-1]
+        return 0
 
     @cached_property
     def calls(self) -> list[Made]:
@@ -191,15 +208,19 @@ class Before:
     @property
     def wants_to_leave(self) -> bool | None:
         """The signal of the last thought: False if it said "false" (§5.1)."""
-        return says_continue(self.thoughts[-1].call) if self.thoughts else None
+        if self.thoughts:
+            return says_continue(self.thoughts[-1].call)
+        return None
 
     @property
     def since_action(self) -> Sequence[Message]:
-        return self.said[int(self.ran[-1].at) :] if self.ran else self.said
+        if self.ran:
+            return self.said[int(self.ran[-1].at) :]
+        return self.said
 
     def kinds(self, messages: Sequence[Message]) -> list[str]:
         """The kinds of what was said in the user's role."""
-        return [message.kind for message in messages if isinstance(message, User)]
+        return [message.kind for message in of_type(User, messages)]
 
     @property
     def questions(self) -> list[str]:
@@ -213,19 +234,25 @@ class Before:
     @property
     def replied_to(self) -> str:
         """The kind of the message that the last reply answers."""
-        return self.kinds(self.said[: self.reply_at])[-1:].pop() if self.replies else ""
+        if self.replies:
+            return self.kinds(self.said[: self.reply_at])[-1:].pop()
+        return ""
 
     @property
     def named(self) -> str:
         """The limit that the last reply was told of; empty if none."""
         told = [kind for kind in self.kinds(self.said[: self.reply_at]) if kind in LAST]
-        return told[-1] if told else ""
+        if told:
+            return told[-1]
+        return ""
 
     @property
     def just_replied(self) -> Assistant | None:
         """The last reply, if nothing but checks came after it."""
         after = self.said[self.reply_at + 1 :]
-        return self.reply if all(isinstance(message, Checked) for message in after) else None
+        if all(isinstance(message, Checked) for message in after):
+            return self.reply
+        return None
 
     @property
     def is_signaled(self) -> bool:
@@ -254,7 +281,7 @@ class Before:
     @property
     def missing(self) -> list[Checked] | None:
         """§5.6: what is missing since the last action; None if not every check has run since."""
-        found = {m.name: m for m in self.since_action if isinstance(m, Checked)}
+        found = {check.name: check for check in of_type(Checked, self.since_action)}
         if found.keys() != {*self.rules.checks}:
             return None
         return [check for check in found.values() if check.missing is not None]
@@ -289,6 +316,13 @@ class Before:
 
 
 # What a message says.
+
+
+Said = TypeVar("Said")
+
+
+def of_type(kind: type[Said], messages: Iterable[object]) -> list[Said]:
+    return [message for message in messages if isinstance(message, kind)]
 
 
 def turns(messages: Sequence[Message], rules: Rules) -> list[Before]:
@@ -339,7 +373,9 @@ def says_continue(call: ToolCall) -> bool | None:
 
 
 def argument(call: ToolCall, name: str) -> Any:
-    return call.arguments.get(name) if isinstance(call.arguments, dict) else None
+    if isinstance(call.arguments, dict):
+        return call.arguments.get(name)
+    return None
 
 
 def is_blank(text: object) -> bool:
@@ -374,7 +410,9 @@ def begins(before: Before, message: Message) -> Made | None:
     if isinstance(message, Started):
         return made
     has_run = isinstance(message, ToolResult) and not message.refused and not made.starts
-    return made if has_run else None
+    if has_run:
+        return made
+    return None
 
 
 # §5.1 Steps.
@@ -499,7 +537,9 @@ def exits_by_reply(before: Before, reply: Assistant) -> set[str]:
         return done(before, "signal")
     if before.is_silent:
         return done(before, "silence")
-    return {"empty"} if before.called_nothing and "nudge" in before.asked else set()
+    if before.called_nothing and "nudge" in before.asked:
+        return {"empty"}
+    return set()
 
 
 def closing_exits(before: Before, reply: Assistant) -> set[str]:
@@ -508,13 +548,19 @@ def closing_exits(before: Before, reply: Assistant) -> set[str]:
     """
     if before.named:
         # Two readings: an empty reply to "the limit is reached" ends as the limit, or as empty.
-        return {before.named} if reply.words else {before.named, "empty"}
+        if reply.words:
+            return {before.named}
+        return {before.named, "empty"}
     if not reply.words:
-        return {"empty"} if "nudge" in before.asked else set()
+        if "nudge" in before.asked:
+            return {"empty"}
+        return set()
     since = before.ran[-1].reply_at if before.ran else 0
     is_newer = bool(before.thoughts) and before.thoughts[-1].reply_at >= since
     leaves = is_newer and before.wants_to_leave is False
-    return done(before, "signal" if leaves else "silence")
+    if leaves:
+        return done(before, "signal")
+    return done(before, "silence")
 
 
 def done(before: Before, exit: str) -> set[str]:
@@ -523,7 +569,9 @@ def done(before: Before, exit: str) -> set[str]:
         return {exit}
     if before.missing is None:
         return set()
-    return {"unmet"} if before.missing else {exit}
+    if before.missing:
+        return {"unmet"}
+    return {exit}
 
 
 # §5.1 Limits.
@@ -614,23 +662,31 @@ def fruitless(before: Before) -> tuple[int, int]:
 
 
 def worth_of(reply: Assistant, calls: Sequence[Made]) -> str:
-    """Did a reply bring something? Thoughts neither count nor reset. Two readings: a reply counts,
-    or not, if a person or a limit refused one of its calls, and the others failed; and plain text,
-    or a reply of such refusals alone, ends the row, or not.
+    """Did a reply bring something? Thoughts neither count nor reset. Two readings: plain text ends
+    the row, or not.
     """
+    actions = [made for made in calls if made.is_action]
     if reply.stop_reason == "malformed":
         return "nothing"
     if not is_ordinary(reply) or not calls:
         return "unclear"
-    actions = [made for made in calls if made.is_action]
-    counted = [made for made in actions if made.refused not in UNCOUNTED]
-    if not actions or any(made.result is None for made in actions):
+    if not actions or not actions[-1].result:
         return "aside"
+    return worth_of_calls(actions)
+
+
+def worth_of_calls(actions: Sequence[Made]) -> str:
+    """Two readings: a reply counts, or not, if a person or a limit refused one of its calls and the
+    others failed. One of such refusals alone ends the row, or not.
+    """
+    counted = [made for made in actions if made.refused not in UNCOUNTED]
     if not all(made.failed for made in counted):
         return "something"
     if not counted:
         return "unclear"
-    return "nothing" if counted == actions else "perhaps"
+    if counted == actions:
+        return "nothing"
+    return "perhaps"
 
 
 def patience_ends(before: Before, message: Message) -> Complaints:
@@ -677,9 +733,8 @@ def a_nudge_has_its_reason(before: Before, message: Message) -> Complaints:
         return
     if not is_empty(before):
         yield "nudged, but the last reply was not empty"
-    after_an_end = [is_question(m, "nudge") for m in before.said if is_of_the_kit(m)]
-    ends = sum(isinstance(m, Ended) for m in before.said)
-    if sum(after_an_end) > ends:
+    ends = len(of_type(Ended, before.said))
+    if before.asked.count("nudge") > ends:
         yield "nudged twice"
 
 
@@ -764,13 +819,15 @@ def may_be_unfinished(before: Before) -> bool:
 
 
 def repeats_are_told(before: Before, message: Message) -> Complaints:
-    """The model is told after the same action had the same result `max_repeats` times in a row."""
+    """The model is told after the same action had the same result `max_repeats` times."""
     if not is_question(message, "repeat") or before.rules.speaks:
         return
-    last = before.ran[-before.rules.max_repeats :]
-    same = {(m.call.name, what_it_gets(before, m), m.result and m.result.content) for m in last}
-    if len(last) < before.rules.max_repeats or len(same) > 1:
-        yield f"told of a repeat after {same}"
+    done_so_far = [
+        (made.call.name, what_it_gets(before, made), made.result and made.result.content)
+        for made in before.ran
+    ]
+    if done_so_far.count(done_so_far[-1]) < before.rules.max_repeats:
+        yield f"told of a repeat after {done_so_far}"
 
 
 # §5.2 Think before act.
@@ -797,50 +854,65 @@ def is_covered(before: Before, call: Made) -> bool:
     if not is_blank(argument(call.call, "thought")):
         return True
     thoughts = [made for made in before.thoughts if made.says_something]
-    if not thoughts:
+    if not thoughts or has_acted_beside(before):
         return False
-    beside = [made for made in before.calls if made.is_action and made.result]
-    if not all(is_guarded(before, made) for made in beside):
-        return False
-    since = [made for made in before.made if thoughts[-1].at < made.at < inf and made.is_action]
-    ran = [made for made in since if made.ran or made.starts]
-    return all(is_guarded(before, made) and made.reply_at == call.reply_at for made in ran)
+    since = ran_since(before, thoughts[-1])
+    return all(is_guarded(before, made) and made.reply_at == call.reply_at for made in since)
+
+
+def ran_since(before: Before, thought: Made) -> list[Made]:
+    """The actions that ran between a thought and now, or may have run."""
+    ran = [made for made in before.made if made.may_have_run]
+    return [made for made in ran if thought.at < made.at < inf]
+
+
+def has_acted_beside(before: Before) -> bool:
+    """Does an unguarded action stand before the next call in its own reply, whatever came of it?"""
+    actions = [made for made in before.calls if made.is_action and made.result]
+    return not all(is_guarded(before, made) for made in actions)
 
 
 def a_thought_is_forced_for_a_reason(before: Before, message: Message) -> Complaints:
     """§5.2: at the start of a turn, after an action if always, and after a refusal of the gate."""
     if not isinstance(message, Assistant) or message.tool_choice != THINK:
         return
-    # Two readings of "after every action": an action that was refused is one, or is none.
-    last = [made for made in before.made if made.result][-1:]
-    is_unread = not before.thoughts or last[0].is_action or last[0].failed
-    reasons = {
-        "gate": is_gated(before),
-        "first": before.rules.force == "first" and not before.thoughts,
-        "always": before.rules.force == "always" and is_unread,
-    }
-    if not any(reasons.values()) or not before.rules.thinks:
+    if not before.rules.thinks or not may_force(before):
         yield "a thought was forced without a reason"
 
 
+def may_force(before: Before) -> bool:
+    if before.rules.force == "first" and not before.thoughts:
+        return True
+    # Two readings of "after every action": an action that was refused is one, or is none.
+    last = [made for made in before.made if made.result][-1:]
+    is_read = bool(last) and last[0] in before.thoughts
+    if before.rules.force == "always" and not is_read:
+        return True
+    return lacks_a_thought(before, before.made)
+
+
+def lacks_a_thought(before: Before, calls: Sequence[Made]) -> bool:
+    """Did the gate refuse one of these calls, and has nothing been thought since?"""
+    refused = [made.at for made in calls if made.refused == "gate"]
+    thought = [made.at for made in before.thoughts if made.says_something]
+    return max(refused, default=-1) > max(thought, default=-1)
+
+
 def a_thought_is_forced(before: Before, message: Message) -> Complaints:
-    """§5.2, the other way round. (Where a choice was ignored, the kit may stop.)"""
+    """§5.2, the other way round. A policy of the user may change the choice."""
     if not isinstance(message, Assistant) or message.tool_choice in (THINK, "none"):
         return
-    said = [*before.earlier, *before.said]
-    was_ignored = any(isinstance(m, Assistant) and m.enforced == "ignored" for m in said)
-    if was_ignored or not before.rules.thinks or before.rules.speaks:
+    if not before.rules.thinks or before.rules.speaks or may_stop_forcing(before):
         return
     is_first = not before.replies and before.rules.force != "never"
-    if is_first or is_gated(before):
+    if is_first or lacks_a_thought(before, before.calls):
         yield "no thought was forced"
 
 
-def is_gated(before: Before) -> bool:
-    """Did the gate refuse a call, and has nothing been thought since?"""
-    refused = [made.at for made in before.made if made.refused == "gate"]
-    thought = [made.at for made in before.thoughts if made.says_something]
-    return max(refused, default=-1) > max(thought, default=-1)
+def may_stop_forcing(before: Before) -> bool:
+    """Was a choice ignored? (After how many the kit stops, this oracle does not judge.)"""
+    replies = of_type(Assistant, [*before.earlier, *before.said])
+    return any(reply.enforced == "ignored" for reply in replies)
 
 
 # §5.3, §5.4 What runs, and what is refused.
@@ -860,48 +932,69 @@ def refusals_have_their_reason(before: Before, message: Message) -> Complaints:
 
 def lawful_refusals(before: Before, made: Made) -> set[str]:
     rules = before.rules
-    kind = rules.tools.get(made.call.name)
-    edits = [number(v.arguments) for v in made.verdicts if v.arguments is not None]
-    says_no = [v for v in made.verdicts[-1:] if v.decision == "no"]
     reasons = {
         "rule": rules.speaks,
         "gate": is_guarded(before, made) and not is_covered(before, made),
-        "invalid": not fits(before, made) or None in edits,
-        "text": is_text(made, kind) and not made.verdicts,
-        "person": bool(says_no) or None in edits,
+        "text": is_text(before, made) and not made.verdicts,
         "limit": bool(reached_limit(before, more_seconds=1)),
         "failed": rules.fail_fast and any(other.failed for other in before.calls),
-        "doubt": kind is not None and bool(doubtful(before, made)),
+        "doubt": any(a_try.may_have_happened for a_try in tries(before, made)),
     }
-    return {code for code, holds in reasons.items() if holds}
+    return by_the_person(before, made) | {code for code, holds in reasons.items() if holds}
+
+
+def by_the_person(before: Before, made: Made) -> set[str]:
+    """Two readings: an edit that does not fit is a mistake of the person, or is invalid."""
+    edits = [verdict.arguments for verdict in made.verdicts if verdict.arguments is not None]
+    if None in [number(arguments) for arguments in edits]:
+        return {"person", "invalid"}
+    if not fits(before, made):
+        return {"invalid"}
+    if made.decision == "no":
+        return {"person"}
+    return set()
 
 
 def fits(before: Before, made: Made) -> bool:
     return made.call.name in before.rules.tools and number(made.call.arguments) is not None
 
 
-def is_text(made: Made, kind: Kind | None) -> bool:
-    """§5.3: was it written as text, by a tool that changes something?"""
-    return made.call.recovered and not (kind and kind.read_only)
+def is_text(before: Before, made: Made) -> bool:
+    """§5.3: was it written as text, and would it change something?"""
+    kind = before.rules.tools.get(made.call.name, Kind())
+    return made.call.recovered and not kind.read_only
 
 
-def only_what_may_run_runs(before: Before, message: Message) -> Complaints:
-    """§5.3, §5.4: a call that runs fits its tool. If it needs a yes, it has one."""
+def only_what_fits_runs(before: Before, message: Message) -> Complaints:
+    """§5.4: a call that runs fits its tool, and so does what a person made of it."""
     made = begins(before, message)
-    if made is None:
-        return
-    kind = before.rules.tools.get(made.call.name)
-    if kind is None or what_it_gets(before, made) is None or not fits(before, made):
+    if made and (not fits(before, made) or what_it_gets(before, made) is None):
         yield "it does not fit a tool, and it ran"
+
+
+def what_needs_a_yes_has_one(before: Before, message: Message) -> Complaints:
+    """§5.3, §5.4: nobody said no, and somebody said yes where that is needed."""
+    made = begins(before, message)
+    if made is None or not fits(before, made):
         return
-    decisions = [verdict.decision for verdict in made.verdicts]
-    if decisions and decisions[-1] != "yes":
+    kind = before.rules.tools[made.call.name]
+    if made.decision not in ("", "yes"):
         yield "a person did not say yes, and it ran"
-    asks = needs_yes(kind, shown(before, made)) or is_text(made, kind)
-    if asks and not decisions:
+    asks = needs_yes(kind, shown(before, made)) or is_text(before, made)
+    if asks and not made.decision:
         yield "it needs a yes, and nobody was asked"
+
+
+def a_start_is_recorded(before: Before, message: Message) -> Complaints:
+    """§5.5: for a call that changes something, with a key if its tool takes one."""
+    made = begins(before, message)
+    if made is None or not fits(before, made):
+        return
+    kind = before.rules.tools[made.call.name]
     if kind.changes != isinstance(message, Started):
         yield "a start is recorded for calls that change something, and for no others"
+    if isinstance(message, Started) and kind.keyed != bool(message.key):
+        yield "a start has a key if its tool takes one"
 
 
 def shown(before: Before, made: Made) -> int:
@@ -916,7 +1009,9 @@ def what_it_gets(before: Before, made: Made) -> int | None:
     said = [v.arguments for v in made.verdicts if v.arguments is not None]
     if said:
         return number(said[-1])
-    return shown(before, made) if number(made.call.arguments) is not None else None
+    if number(made.call.arguments) is not None:
+        return shown(before, made)
+    return None
 
 
 def nobody_is_asked_about_what_does_not_fit(before: Before, message: Message) -> Complaints:
@@ -981,10 +1076,6 @@ def tries(before: Before, call: Made) -> list[Try]:
     return found
 
 
-def doubtful(before: Before, call: Made) -> list[Try]:
-    return [a_try for a_try in tries(before, call) if a_try.may_have_happened]
-
-
 def what_may_have_happened_is_not_repeated(before: Before, message: Message) -> Complaints:
     """§5.5: a call in doubt is started again only after a yes, or in the same turn with a key."""
     made = begins(before, message)
@@ -1002,29 +1093,35 @@ def what_may_have_happened_is_not_repeated(before: Before, message: Message) -> 
 
 
 def a_retry_has_the_key_of_the_first_try(before: Before, message: Message) -> Complaints:
-    """§5.5: the same key for a retry, a new key for a new call. Two readings: after a retry that
-    says that nothing was done, the first try still counts, or does not.
-    """
-    made = begins(before, message)
-    if made is None or not isinstance(message, Started) or not message.key:
-        return
-    same = tries(before, made)
-    wants_new = any(getattr(verdict, "new", False) for verdict in made.verdicts[-1:])
-    is_retry = bool(same) and same[-1].may_have_happened and not wants_new
-    if is_retry and message.key != same[-1].key:
+    """§5.5: unless a person asked for a new one."""
+    last = last_try(before, message)
+    if last and last.may_have_happened and message.key != last.key:  # type: ignore[union-attr]
         yield "a retry has another key than the first try"
-    may_be_retry = is_retry or (bool(same) and not same[-1].is_done and not wants_new)
-    keys = [m.key for m in [*before.earlier, *before.said] if isinstance(m, Started)]
-    if message.key in keys and not may_be_retry:
+
+
+def a_new_call_has_a_new_key(before: Before, message: Message) -> Complaints:
+    """§5.5. Two readings: after a retry that says that nothing was done, the first try still
+    counts, or does not.
+    """
+    if not isinstance(message, Started) or not message.key:
+        return
+    last = last_try(before, message)
+    keys = [start.key for start in of_type(Started, [*before.earlier, *before.said])]
+    if message.key in keys and (last is None or last.is_done):
         yield "another call has the key of an earlier one"
 
 
-def a_key_is_given(before: Before, message: Message) -> Complaints:
-    """A tool that takes a key gets one, and no other."""
-    if not isinstance(message, Started) or message.name not in before.rules.tools:
-        return
-    if before.rules.tools[message.name].keyed != bool(message.key):
-        yield "a start with a key that the tool does not take, or without one that it does"
+def last_try(before: Before, message: Message) -> Try | None:
+    """The try that this start repeats, if it has a key; None if a person asked for a new one."""
+    made = begins(before, message)
+    if made is None or not isinstance(message, Started) or not message.key:
+        return None
+    if any(getattr(verdict, "new", False) for verdict in made.verdicts[-1:]):
+        return None
+    same = tries(before, made)
+    if same:
+        return same[-1]
+    return None
 
 
 # §5.6 What is said is checked.
@@ -1098,14 +1195,16 @@ RULES: tuple[Callable[[Before, Message], Complaints], ...] = (
     a_thought_is_forced_for_a_reason,
     a_thought_is_forced,
     refusals_have_their_reason,
-    only_what_may_run_runs,
+    only_what_fits_runs,
+    what_needs_a_yes_has_one,
+    a_start_is_recorded,
     nobody_is_asked_about_what_does_not_fit,
     every_yes_says_to_what,
     a_result_says_with_what_it_ran,
     failing_fast,
     what_may_have_happened_is_not_repeated,
     a_retry_has_the_key_of_the_first_try,
-    a_key_is_given,
+    a_new_call_has_a_new_key,
     checks_run_when_it_is_done,
     what_is_missing_is_told_twice_at_most,
     what_is_missing_is_told,
@@ -1130,7 +1229,7 @@ def judge(messages: Sequence[Message], rules: Rules) -> list[str]:
 
 def only_run_opens_a_turn(messages: Sequence[Message], texts: Sequence[str]) -> list[str]:
     """§2: a person's message is what was given to `run`."""
-    said = [m.text for m in messages if isinstance(m, User) and m.kind == "person"]
+    said = [message.text for message in of_type(User, messages) if message.kind == "person"]
     if said == list(texts):
         return []
     return [f"only_run_opens_a_turn [0]: persons said {said}, and `run` got {list(texts)}"]
