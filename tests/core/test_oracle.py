@@ -11,6 +11,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from random import Random
 from typing import Any
 
 import pytest
@@ -57,12 +58,15 @@ NOT_YET = {
     "a_closing_reply_is_asked_as_one",
     "a_finished_plan_is_the_answer",
     "a_limit_ends_the_work",
+    "a_retry_has_the_key_of_the_first_try",
+    "a_thought_is_forced",
     "every_yes_says_to_what",
     "no_call_is_dropped",
     "nothing_is_asked_after_the_last_words",
     "patience_ends",
     "the_exit_is_true",
     "what_is_missing_is_told",
+    "what_may_have_happened_is_not_repeated",
 }
 POLICIES = ["", "", "", "edit", "refuse", "reword"]
 POLICIES_NOT_YET = ["veto", "ask_on", "drop", "nag"]
@@ -361,95 +365,97 @@ def as_plan(notes: str, acts: Sequence[ToolCall], answer: str, leaves: bool) -> 
     return json.dumps({**plan, "actions": actions, "response": answer})
 
 
-# Scripts.
+# Random worlds. They are drawn from a seed, because Hypothesis by itself mostly draws short ones.
 
-numbers = st.sampled_from(NUMBERS)
-good = st.fixed_dictionaries({"n": numbers})
-carried = st.fixed_dictionaries({"n": numbers, "thought": st.sampled_from(["3 is due", " "])})
-bad = st.sampled_from(["{n: 3", {}, {"n": "three"}, {"n": 3, "m": 4}])
-given_arguments = st.one_of([good] * 6 + [carried, bad])
-in_text = st.sampled_from([False] * 7 + [True])
-names = st.sampled_from(
-    ["pay", "pay", "pay", "book", "book", "ship", "note", "look", "look", "fly"]
-)
-ids = st.sampled_from(["", "", "", "a"])
-calls = st.builds(ToolCall, ids, names, given_arguments, in_text)
-thinking = st.fixed_dictionaries(
-    {"thought": st.sampled_from(["3 is due", "3 is due", " "])},
-    optional={"should_continue": st.sampled_from(["true", "true", "false", "False", False, "?"])},
-)
-thoughts = st.builds(ToolCall, ids, st.just("think"), thinking)
-usages = st.builds(Usage, st.sampled_from([10, 40]), st.sampled_from([5, 60]))
-acting = st.one_of(
-    st.tuples(thoughts, calls),
-    st.tuples(thoughts, calls, calls),
-    st.lists(thoughts | calls, min_size=1, max_size=4).map(tuple),
-    st.tuples(thoughts),
-    st.tuples(calls),
-)
-answers = st.sampled_from(["Done.", "Done.", "Well, it is so.", "", " "])
-stops = st.sampled_from(["malformed", "malformed", "max_tokens", "refusal", "pause_turn"])
-replies = st.one_of(
-    [st.builds(Assistant, st.sampled_from(["", "", "Well."]), tool_calls=acting, usage=usages)] * 5
-    + [st.builds(Assistant, answers, usage=usages)] * 2
-    + [
-        st.builds(
-            Assistant,
-            answers,
-            tool_calls=acting | st.just(()),
-            stop_reason=stops,
-            mistake=st.just("It could not be read."),
-            not_done=st.booleans(),
-        ),
-        st.builds(Assistant, answers, not_done=st.just(True)),
-    ]
-)
-thinkers = st.fixed_dictionaries(
-    {
-        "force": st.sampled_from(["never", "first", "first"]),
-        "think": st.sampled_from([THINK, THINK, THINK, THINK_MINIMAL]),
-    }
-) | st.fixed_dictionaries({"force": st.sampled_from(["always", "first"])})
-limits = st.fixed_dictionaries(
-    {"max_model_calls": st.integers(1, 9)},
-    optional={
-        "max_actions": st.integers(1, 5),
-        "max_seconds": st.sampled_from([3, 8, 15]),
-        "max_tokens": st.sampled_from([60, 200, 400]),
-        "max_thoughts_in_a_row": st.integers(1, 3),
-        "patience": st.integers(1, 3),
-        "max_repeats": st.integers(1, 3),
-    },
-)
-others = st.fixed_dictionaries(
-    {},
-    optional={
-        "silence": st.just("accept"),
-        "carry": st.just(True),
-        "on_tool_error": st.just("fail_fast"),
-    },
-)
+
+def random_world(seed: int) -> World:
+    rng = Random(seed)
+    return World(
+        [random_reply(rng) for _ in range(rng.randint(1, 7))],
+        rng.choice(["native", "native", "native", "json", "react"]),
+        random_options(rng),
+        rng.choice(["never", "never", "always", "above 2"]),
+        rng.choice(POLICIES),
+        rng.choice(["policy", "person"]),
+        rng.choices(["ok", "ok", "ok", "raise", "nothing", "late"], k=4),
+        rng.choice([None, rng.choices(DECISIONS, k=4)]),
+        rng.choice([None, rng.choices([False, False, True], k=4)]),
+        rng.choices(DECISIONS, k=3),
+    )
+
+
+DECISIONS = ["yes", "yes", "yes", "edit", "bad edit", "no", "quit"]
+TOOLS = ["pay", "pay", "pay", "book", "book", "ship", "note", "look", "look", "fly"]
+BAD: list[Any] = ["{n: 3", {}, {"n": "three"}, {"n": 3, "m": 4}]
+SIGNALS = ["true", "true", "true", "false", "False", False, "?"]
+ANSWERS = ["Done.", "Done.", "Done.", "Well, it is so.", "", " "]
+STOPS = ["malformed", "malformed", "malformed", "max_tokens", "refusal", "pause_turn"]
+
+
+def random_reply(rng: Random) -> Assistant:
+    usage = Usage(rng.choice([10, 40]), rng.choice([5, 60]))
+    calls = tuple([random_call(rng) for _ in range(rng.choice([0, 1, 1, 2, 2, 3, 4]))])
+    if calls and rng.random() < 0.5:
+        calls = (random_thought(rng), *calls)
+    text = rng.choice(ANSWERS)
+    is_broken = rng.random() < 0.1
+    return Assistant(
+        text,
+        tool_calls=calls,
+        usage=usage,
+        stop_reason=rng.choice(STOPS) if is_broken else "end_turn",
+        mistake="It could not be read.",
+        not_done=rng.random() < 0.05,
+    )
+
+
+def random_call(rng: Random) -> ToolCall:
+    if rng.random() < 0.2:
+        return random_thought(rng)
+    arguments = {"n": rng.choice(NUMBERS)}
+    if rng.random() < 0.1:
+        arguments = rng.choice(BAD)
+    elif rng.random() < 0.15:
+        arguments["thought"] = rng.choice(["3 is due", " "])
+    in_text = rng.random() < 0.1
+    return ToolCall(rng.choice(["", "", "", "a"]), rng.choice(TOOLS), arguments, in_text)
+
+
+def random_thought(rng: Random) -> ToolCall:
+    arguments = {"thought": rng.choice(["3 is due", "3 is due", " "])}
+    return ToolCall("", "think", {**arguments, "should_continue": rng.choice(SIGNALS)})
+
+
 PRICE = {"script": Price(input=0, output=10)}
-money = st.just({}) | st.sampled_from([0.001, 0.003, 0.01]).map(
-    lambda most: {"max_cost": most, "prices": PRICE}
-)
-options = st.builds(lambda *parts: {k: v for p in parts for k, v in p.items()},
-                    thinkers, limits, others, money)  # fmt: skip
-policies = st.sampled_from(POLICIES)
-decisions = st.sampled_from(["yes", "yes", "yes", "edit", "bad edit", "no", "quit"])
-worlds = st.builds(
-    World,
-    st.lists(replies, min_size=1, max_size=6),
-    st.sampled_from(["native", "native", "native", "json", "react"]),
-    options,
-    st.sampled_from(["never", "always", "above 2"]),
-    policies,
-    st.sampled_from(["policy", "person"]),
-    st.lists(st.sampled_from(["ok", "ok", "raise", "nothing", "late"]), min_size=1, max_size=4),
-    st.none() | st.lists(decisions, min_size=1, max_size=4),
-    st.none() | st.lists(st.booleans(), min_size=1, max_size=4),
-    st.lists(decisions, max_size=3),
-)
+
+
+def random_options(rng: Random) -> dict[str, Any]:
+    """The settings, each left as it is in most worlds."""
+    options: dict[str, Any] = {
+        "force": rng.choice(["never", "never", "first", "always"]),
+        "max_model_calls": rng.randint(1, 12),
+    }
+    if options["force"] != "always":
+        options["think"] = rng.choice([THINK, THINK, THINK, THINK_MINIMAL])
+    others: dict[str, list[Any]] = {
+        "silence": ["accept"],
+        "carry": [True],
+        "on_tool_error": ["fail_fast"],
+        "max_actions": [1, 2, 4],
+        "max_seconds": [3, 8, 15],
+        "max_tokens": [60, 200, 400],
+        "max_cost": [0.001, 0.003, 0.01],
+        "max_thoughts_in_a_row": [1, 2],
+        "patience": [1, 2, 5],
+        "max_repeats": [1, 2],
+    }
+    for name, values in others.items():
+        if rng.random() < 0.15:
+            options[name] = rng.choice(values)
+    return {**options, "prices": PRICE}
+
+
+worlds = st.integers(0, 2**32).map(random_world)
 
 
 def played(world: World) -> World:
@@ -617,6 +623,18 @@ CASES: dict[str, Case] = {
     "a payment in other words is the same payment": found(
         call("ship", n="3"), call("ship", n=3), faults=["late", "ok"],
         ends=("silence", ("ship",), 3),
+    ),
+    "a payment that a policy has changed is the same payment": found(
+        call("ship", n=1), SHIP, policy="edit", faults=["late", "ok"],
+        ends=("silence", ("ship",), 3),
+    ),
+    "a retry of what a policy has changed has the same key": found(
+        call("book", n=1), call("book", n=3), policy="edit", faults=["late", "ok"],
+        ends=("silence", ("book", "book"), 3),
+    ),
+    # §5.2: after a refusal of the gate the next call forces a thought. (It asked for any call.)
+    "a blank thought comes after a refusal of the gate": found(
+        (PAY, think(" ")), LEAVE, options={"force": "always"}, ends=("signal", (), 3)
     ),
 }  # fmt: skip
 
