@@ -1,0 +1,1253 @@
+"""The rules of a run, judged on its raw messages: an oracle that shares no code with the kit.
+
+Rule 1: it is written from the design of the loop, a section at a time. It knows no `Turn`, no
+        policy and no plan.
+Rule 2: a rule is a function `(before, message) -> complaints`: may this message follow these? What
+        was before is read anew for each message, so a run may be stopped or paused anywhere.
+Rule 3: where the design has two readings, both are lawful here, and a comment says so.
+
+Limitations: every tool takes one integer `n`, and tools, checks and settings are those of `Rules`.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from itertools import pairwise
+from math import inf
+from typing import Any, TypeVar
+
+from think_agent.messages import (
+    Assistant,
+    Checked,
+    Ended,
+    Force,
+    Message,
+    Started,
+    ToolCall,
+    ToolResult,
+    User,
+    Verdict,
+)
+
+WHOLE = ("end_turn", "tool_use", "stop_sequence")
+LAST = ("limit", "budget")  # the questions whose reply is the last one
+MAY_LEAVE_CALLS_OPEN = ("declined", "limit", "budget", "gave_up")
+UNCOUNTED = ("person", "limit", "failed", "stopped")  # refusals that are no fault of the model
+FEWEST_TOKENS = 200  # with money for fewer, the turn closes
+THINK = Force("think")
+Complaints = Iterator[str]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a tool is. `needs_yes`: is a person asked about this `n`? A bool, or a function."""
+
+    read_only: bool = False
+    idempotent: bool = False
+    keyed: bool = False
+    guarded: bool = False
+    needs_yes: Callable[[int], bool] | bool = False
+
+    @property
+    def changes(self) -> bool:
+        return not self.read_only and not self.idempotent
+
+
+@dataclass(frozen=True)
+class Rules:
+    """The settings of an agent, as its user gave them. `edited`: the `n` that a policy of the user
+    makes of another. `speaks`: does such a policy ask the model something, or refuse calls?
+    """
+
+    tools: Mapping[str, Kind]
+    checks: tuple[str, ...] = ()
+    can_ask: bool = False
+    force: str = "first"
+    silence: str = "confirm"
+    signals: bool = True  # has the think tool an exit signal?
+    thinks: bool = True  # is there a think tool?
+    dialect: str = "native"
+    max_model_calls: float = 30
+    max_actions: float = inf
+    max_tokens: float = inf
+    max_seconds: float = inf
+    max_cost: float = inf
+    input_price: float = 0.0  # of one token
+    output_price: float = 0.0
+    patience: float = 3
+    max_thoughts_in_a_row: float = 3
+    max_repeats: int = 3
+    fail_fast: bool = False
+    edited: Mapping[int, int] = field(default_factory=dict)
+    speaks: bool = False
+
+
+@dataclass
+class Made:
+    """A call that a model made, and what came of it."""
+
+    call: ToolCall
+    reply: Assistant
+    reply_at: int
+    notes: list[Started | Verdict] = field(default_factory=list)
+    result: ToolResult | None = None
+    at: float = inf  # the place of its result
+
+    @property
+    def is_action(self) -> bool:
+        return self.call.name != "think"
+
+    @property
+    def refused(self) -> str:
+        if self.result:
+            return self.result.refused
+        return ""
+
+    @property
+    def failed(self) -> bool:
+        return self.result is not None and self.result.is_error
+
+    @property
+    def ran(self) -> bool:
+        return self.is_action and self.result is not None and not self.refused
+
+    @property
+    def may_have_run(self) -> bool:
+        """Only actions are started."""
+        return self.ran or bool(self.starts)
+
+    @property
+    def starts(self) -> list[Started]:
+        return of_type(Started, self.notes)
+
+    @property
+    def verdicts(self) -> list[Verdict]:
+        return of_type(Verdict, self.notes)
+
+    @property
+    def decision(self) -> str:
+        if self.verdicts:
+            return self.verdicts[-1].decision
+        return ""
+
+    @property
+    def says_something(self) -> bool:
+        """Is it a thought that is not blank, in a reply that was neither malformed nor cut?"""
+        is_whole = self.reply.stop_reason in WHOLE
+        return is_whole and not is_blank(argument(self.call, "thought"))
+
+
+@dataclass(frozen=True)
+class Before:
+    """The messages of a turn until now, and those before the turn."""
+
+    said: Sequence[Message]
+    earlier: Sequence[Message]
+    rules: Rules
+
+    @cached_property
+    def made(self) -> list[Made]:
+        """Every call. A result answers the first open call of its id in the last reply (§5.1.2). A
+        note is about the call that is next.
+        """
+        found: list[Made] = []
+        waiting: list[Made] = []
+        for place, message in enumerate(self.said):
+            if isinstance(message, Assistant):
+                waiting = [Made(call, message, place) for call in message.tool_calls]
+                found += waiting
+            about = [made for made in waiting if made.call.id == call_id_of(message)][:1]
+            for made in about:
+                if not isinstance(message, ToolResult):
+                    made.notes.append(message)  # type: ignore[arg-type]
+                    continue
+                made.result = message
+                made.at = place
+                waiting.remove(made)
+        return found
+
+    @cached_property
+    def replies(self) -> list[Assistant]:
+        return of_type(Assistant, self.said)
+
+    @property
+    def reply(self) -> Assistant | None:
+        if self.replies:
+            return self.replies[-1]
+        return None
+
+    @cached_property
+    def reply_at(self) -> int:
+        places = [place for place, m in enumerate(self.said) if isinstance(m, Assistant)]
+        if places:
+            return places[-1]
+        return 0
+
+    @cached_property
+    def calls(self) -> list[Made]:
+        """Those of the last reply."""
+        return [made for made in self.made if made.reply_at == self.reply_at]
+
+    @property
+    def waiting(self) -> list[Made]:
+        """The calls of the last reply that have to be answered, and are not yet."""
+        if self.reply is None or not is_ordinary(self.reply):
+            return []
+        return [made for made in self.calls if made.result is None]
+
+    @property
+    def ran(self) -> list[Made]:
+        return [made for made in self.made if made.ran]
+
+    @cached_property
+    def thoughts(self) -> list[Made]:
+        answered = [made for made in self.made if made.result and not made.is_action]
+        return [made for made in answered if not made.failed]
+
+    @property
+    def wants_to_leave(self) -> bool | None:
+        """The signal of the last thought: False if it said "false" (§5.1)."""
+        if self.thoughts:
+            return says_continue(self.thoughts[-1].call)
+        return None
+
+    @property
+    def since_action(self) -> Sequence[Message]:
+        if self.ran:
+            return self.said[int(self.ran[-1].at) :]
+        return self.said
+
+    def kinds(self, messages: Sequence[Message]) -> list[str]:
+        """The kinds of what was said in the user's role."""
+        return [message.kind for message in of_type(User, messages)]
+
+    @property
+    def questions(self) -> list[str]:
+        """Those that wait for a reply."""
+        return self.kinds(self.said[self.reply_at :])
+
+    @property
+    def asked(self) -> list[str]:
+        return self.kinds(self.said)
+
+    @property
+    def replied_to(self) -> str:
+        """The kind of the message that the last reply answers."""
+        if self.replies:
+            return self.kinds(self.said[: self.reply_at])[-1:].pop()
+        return ""
+
+    @property
+    def named(self) -> str:
+        """The limit that the last reply was told of; empty if none."""
+        told = [kind for kind in self.kinds(self.said[: self.reply_at]) if kind in LAST]
+        if told:
+            return told[-1]
+        return ""
+
+    @property
+    def just_replied(self) -> Assistant | None:
+        """The last reply, if nothing but checks came after it."""
+        after = self.said[self.reply_at + 1 :]
+        if all(isinstance(message, Checked) for message in after):
+            return self.reply
+        return None
+
+    @property
+    def is_signaled(self) -> bool:
+        """§5.1.3: does the last reply say that it is done? All of its calls are answered, none was
+        refused, and its last thought said "false".
+        """
+        thoughts = [made for made in self.thoughts if made.reply_at == self.reply_at]
+        if not thoughts or self.waiting or any(made.refused for made in self.calls):
+            return False
+        return says_continue(thoughts[-1].call) is False
+
+    @property
+    def called_nothing(self) -> bool:
+        reply = self.reply
+        return reply is not None and is_ordinary(reply) and not reply.tool_calls
+
+    @property
+    def is_silent(self) -> bool:
+        """§5.1.4: does the last reply call no tool, and say something? Two readings: an empty reply
+        to the question about its silence means that the text above is the answer.
+        """
+        if not self.called_nothing or self.reply is None:
+            return False
+        return bool(self.reply.words) or self.replied_to == "silence"
+
+    @property
+    def missing(self) -> list[Checked] | None:
+        """§5.6: what is missing since the last action; None if not every check has run since."""
+        found = {check.name: check for check in of_type(Checked, self.since_action)}
+        if found.keys() != {*self.rules.checks}:
+            return None
+        return [check for check in found.values() if check.missing is not None]
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of work. Waiting for a person is none, and a clock that steps back is none."""
+        worked = 0.0
+        for last, message in pairwise(self.said):
+            if not isinstance(message, Verdict):
+                worked += max(0.0, time_of(message) - time_of(last))
+        return worked
+
+    @property
+    def read(self) -> int:
+        return sum(reply.usage.input_tokens for reply in self.replies)
+
+    @property
+    def written(self) -> int:
+        return sum(reply.usage.output_tokens for reply in self.replies)
+
+    @property
+    def only_thought(self) -> int:
+        """How many of the last replies only thought. Replies without calls do not count."""
+        in_a_row = 0
+        for reply in self.replies:
+            if any(call.name != "think" for call in reply.tool_calls):
+                in_a_row = 0
+            elif reply.tool_calls and is_ordinary(reply):
+                in_a_row += 1
+        return in_a_row
+
+
+# What a message says.
+
+
+Said = TypeVar("Said")
+
+
+def of_type(kind: type[Said], messages: Iterable[object]) -> list[Said]:
+    return [message for message in messages if isinstance(message, kind)]
+
+
+def turns(messages: Sequence[Message], rules: Rules) -> list[Before]:
+    """The turns of a transcript, each as a whole. A person's message begins one."""
+    starts = [place for place, m in enumerate(messages) if is_question(m, "person")]
+    parts = pairwise([*starts, len(messages)])
+    return [Before(messages[start:end], messages[:start], rules) for start, end in parts]
+
+
+def is_question(message: Message, *kinds: str) -> bool:
+    return isinstance(message, User) and message.kind in kinds
+
+
+def is_of_the_kit(message: Message) -> bool:
+    return isinstance(message, User) and message.kind != "person"
+
+
+def is_pause(message: Message) -> bool:
+    return type(message).__name__ == "Paused"
+
+
+def is_last(message: Message) -> bool:
+    """Does this message stop the turn, or close it at a limit?"""
+    if isinstance(message, Ended):
+        return message.exit in MAY_LEAVE_CALLS_OPEN
+    return is_pause(message) or is_question(message, *LAST)
+
+
+def is_ordinary(reply: Assistant) -> bool:
+    """Do the calls of this reply run? It is whole, and was not asked as a closing one (§5.1.5)."""
+    return reply.stop_reason in WHOLE and reply.tool_choice != "none"
+
+
+def call_id_of(message: Message) -> str | None:
+    if isinstance(message, (ToolResult, Started, Verdict)):
+        return message.call_id or None
+    return None
+
+
+def time_of(message: Message) -> float:
+    return datetime.fromisoformat(message.at or "").timestamp()
+
+
+def says_continue(call: ToolCall) -> bool | None:
+    """The exit signal: a bool, or text in any case. None: it cannot be read."""
+    text = str(argument(call, "should_continue")).strip().lower()
+    return {"true": True, "false": False}.get(text)
+
+
+def argument(call: ToolCall, name: str) -> Any:
+    if isinstance(call.arguments, dict):
+        return call.arguments.get(name)
+    return None
+
+
+def is_blank(text: object) -> bool:
+    return not any(char.isalnum() for char in str(text or ""))
+
+
+def number(arguments: object) -> int | None:
+    """The `n` that a tool would get of these arguments; None if they do not fit it."""
+    if not isinstance(arguments, dict) or arguments.keys() - {"thought"} != {"n"}:
+        return None
+    try:
+        return int(arguments["n"])
+    except (TypeError, ValueError):
+        return None
+
+
+def needs_yes(kind: Kind, n: int) -> bool:
+    """A predicate that raises means yes (§5.4)."""
+    if isinstance(kind.needs_yes, bool):
+        return kind.needs_yes
+    try:
+        return kind.needs_yes(n)
+    except Exception:
+        return True
+
+
+def begins(before: Before, message: Message) -> Made | None:
+    """The action that begins to run with this message: its start, or the result if it has none."""
+    made = before.waiting[0] if before.waiting else None
+    if made is None or not made.is_action:
+        return None
+    if isinstance(message, Started):
+        return made
+    has_run = isinstance(message, ToolResult) and not message.refused and not made.starts
+    if has_run:
+        return made
+    return None
+
+
+# §5.1 Steps.
+
+
+def answers_in_order(before: Before, message: Message) -> Complaints:
+    """§5.1.2: calls are answered one after another. Those of a reply that is not whole, and those
+    of a closing reply, are not answered.
+    """
+    about = call_id_of(message)
+    waiting = [made.call.id for made in before.waiting]
+    if about is not None and about not in waiting[:1]:
+        yield "it is not about the call that is next"
+
+
+def no_call_is_dropped(before: Before, message: Message) -> Complaints:
+    """§5.1.5, §6: every call of an ordinary reply is answered before anything else is said. Only a
+    turn that is stopped may leave calls open.
+    """
+    if not before.waiting:
+        return
+    names = [made.call.name for made in before.waiting]
+    if isinstance(message, (Assistant, User, Checked)):
+        yield f"calls are dropped: {names}"
+    if isinstance(message, Ended) and message.exit not in MAY_LEAVE_CALLS_OPEN:
+        yield f"the turn ends with open calls: {names}"
+
+
+def a_reply_follows_something_new(before: Before, message: Message) -> Complaints:
+    """§5.1.1, §5.1.3: the model is asked after a message to it, or after results."""
+    if isinstance(message, Assistant) and before.just_replied and before.reply:
+        yield "the model was asked again, with nothing new"
+
+
+def a_closing_reply_is_asked_as_one(before: Before, message: Message) -> Complaints:
+    """§5.1.5: which replies are asked for with "none"."""
+    if isinstance(message, Assistant) and closes(before) != (message.tool_choice == "none"):
+        yield f"it was asked with {message.tool_choice!r} after {before.questions}"
+
+
+def closes(before: Before) -> bool:
+    match before.questions[-1:]:
+        case []:
+            return before.is_signaled
+        case ["person"]:
+            return False
+        case ["limit" | "budget" | "answer"]:
+            return True
+    return before.reply is not None and before.reply.tool_choice == "none"
+
+
+def an_end_is_an_end(before: Before, message: Message) -> Complaints:
+    """§5.7: what follows the end of a turn, or a pause? A resumed run goes on after a cut reply."""
+    last = before.said[-1]
+    goes_on = isinstance(last, Ended) and last.exit == "truncated" and is_question(message, "nudge")
+    if isinstance(last, Ended) and not goes_on:
+        yield "a message follows the end of the turn"
+    if is_pause(last) and not isinstance(message, Verdict):
+        yield "a paused run went on without a decision"
+
+
+def a_finished_plan_is_the_answer(before: Before, message: Message) -> Complaints:
+    """§5.1.3, §5.3: in json, a plan that is complete, with words, is not asked for its answer."""
+    if isinstance(message, Assistant) and is_finished_plan(before) and not before.questions:
+        yield "the answer was asked for again"
+
+
+def is_finished_plan(before: Before) -> bool:
+    reply = before.reply
+    if reply is None or reply.dialect != "json" or not reply.text.strip():
+        return False
+    return before.is_signaled and not any(made.is_action for made in before.calls)
+
+
+# §5.1.4 to §5.1.6 The name of the exit.
+
+
+def the_exit_is_true(before: Before, message: Message) -> Complaints:
+    if not isinstance(message, Ended):
+        return
+    lawful = lawful_exits(before)
+    if message.exit not in lawful:
+        yield f"the exit is {message.exit!r}, not one of {sorted(lawful)}"
+
+
+def lawful_exits(before: Before) -> set[str]:
+    if any(is_stop(message) for message in before.said):
+        return {"declined"}
+    if before.reply is None or before.waiting:
+        return exits_that_stop(before)
+    return exits_that_stop(before) | exits_by_reply(before, before.reply)
+
+
+def is_stop(message: Message) -> bool:
+    """Does a person end the turn? A "no" to going on does, a "no" to a call does not."""
+    if not isinstance(message, Verdict):
+        return False
+    return message.decision == "quit" or (message.decision == "no" and not message.call_id)
+
+
+def exits_that_stop(before: Before) -> set[str]:
+    """How the turn may end whatever the last reply looks like."""
+    stops = set()
+    reached = reached_limit(before, more_seconds=1)
+    if reached and not before.named:
+        stops |= {*LAST}
+    if before.rules.fail_fast and any(made.failed for made in before.made):
+        stops.add("gave_up")
+    if fruitless(before)[1] >= before.rules.patience or "repeat" in before.asked:
+        stops.add("gave_up")
+    return stops
+
+
+def exits_by_reply(before: Before, reply: Assistant) -> set[str]:
+    if reply.stop_reason not in WHOLE:
+        # Two readings: a cut reply to "the limit is reached" ends as the limit, or as cut.
+        cut = "refused" if reply.stop_reason == "refusal" else "truncated"
+        return {cut, before.named}
+    if reply.tool_choice == "none":
+        return closing_exits(before, reply)
+    if is_finished_plan(before):
+        return done(before, "signal")
+    if before.is_silent:
+        return done(before, "silence")
+    if before.called_nothing and "nudge" in before.asked:
+        return {"empty"}
+    return set()
+
+
+def closing_exits(before: Before, reply: Assistant) -> set[str]:
+    """The limit that was named; else `signal` if the last thought since the last action said false;
+    else `silence`. (A thought in the reply of the action is not before it: they were said at once.)
+    """
+    if before.named:
+        # Two readings: an empty reply to "the limit is reached" ends as the limit, or as empty.
+        if reply.words:
+            return {before.named}
+        return {before.named, "empty"}
+    if not reply.words:
+        if "nudge" in before.asked:
+            return {"empty"}
+        return set()
+    since = before.ran[-1].reply_at if before.ran else 0
+    is_newer = bool(before.thoughts) and before.thoughts[-1].reply_at >= since
+    leaves = is_newer and before.wants_to_leave is False
+    if leaves:
+        return done(before, "signal")
+    return done(before, "silence")
+
+
+def done(before: Before, exit: str) -> set[str]:
+    """The exit by the checks: they have run since the last action, and nothing is missing."""
+    if not before.rules.checks:
+        return {exit}
+    if before.missing is None:
+        return set()
+    if before.missing:
+        return {"unmet"}
+    return {exit}
+
+
+# §5.1 Limits.
+
+
+def reached_limit(before: Before, more_seconds: float = 0) -> str:
+    """The limit that is reached; empty if none. `more_seconds`: since the last message."""
+    rules = before.rules
+    limits = {
+        "replies": len(before.replies) >= rules.max_model_calls - 1,  # one is kept for the close
+        "thoughts": before.only_thought >= 2 * rules.max_thoughts_in_a_row,
+        "calls": no_call_may_run(before, more_seconds),
+    }
+    if any(limits.values()):
+        return "limit"
+    spent = before.read * rules.input_price + before.written * rules.output_price
+    left = rules.max_cost - spent
+    is_poor = left <= 0 or left < FEWEST_TOKENS * rules.output_price
+    if is_poor or before.read + before.written >= rules.max_tokens:
+        return "budget"
+    return ""
+
+
+def no_call_may_run(before: Before, more_seconds: float = 0) -> bool:
+    """A call needs an action and time. Replies and money are for replies."""
+    seconds = before.seconds + more_seconds
+    return len(before.ran) >= before.rules.max_actions or seconds >= before.rules.max_seconds
+
+
+def a_limit_ends_the_work(before: Before, message: Message) -> Complaints:
+    """§5.1: limits are judged before every step. At a limit no action runs, and only a closing
+    reply is asked for.
+    """
+    if begins(before, message) and no_call_may_run(before):
+        yield "it ran, although a limit was reached"
+    if not isinstance(message, Assistant):
+        return
+    if len(before.replies) >= before.rules.max_model_calls:
+        yield f"there were {len(before.replies)} model calls"
+    limit = reached_limit(before_its_questions(before))
+    if limit and message.tool_choice != "none":
+        yield f"the {limit} was reached, and an ordinary reply was asked for"
+
+
+def before_its_questions(before: Before) -> Before:
+    """Where it was decided to ask the model: before the messages that now wait for a reply."""
+    said = list(before.said)
+    while is_of_the_kit(said[-1]):
+        said.pop()
+    return Before(said, before.earlier, before.rules)
+
+
+def a_limit_is_named_when_reached(before: Before, message: Message) -> Complaints:
+    """§5.1: the kit says that a limit is reached when it is, and once."""
+    if not is_question(message, *LAST):
+        return
+    if not reached_limit(before, more_seconds=1):
+        yield "no limit was reached"
+    if {*before.asked} & {*LAST}:
+        yield "a limit was named twice"
+
+
+def nothing_is_asked_after_the_last_words(before: Before, message: Message) -> Complaints:
+    """§2: the words of the reply to a `limit` or `budget` message are the answer."""
+    if isinstance(message, Assistant) and before.named:
+        yield "the model was asked again after its last words"
+
+
+# §5.1 Patience, and thoughts in a row.
+
+
+def fruitless(before: Before) -> tuple[int, int]:
+    """How many replies in a row brought nothing: at least, and at most."""
+    least, most = 0, 0
+    for place, message in enumerate(before.said):
+        worth = ""
+        if isinstance(message, Assistant):
+            worth = worth_of(message, [made for made in before.made if made.reply_at == place])
+        elif isinstance(message, Verdict) and not message.call_id:
+            worth = "something"
+        if worth in ("something", "unclear", "perhaps"):
+            least = 0
+        if worth == "something":
+            most = 0
+        least += worth == "nothing"
+        most += worth in ("nothing", "perhaps")
+    return least, most
+
+
+def worth_of(reply: Assistant, calls: Sequence[Made]) -> str:
+    """Did a reply bring something? Thoughts neither count nor reset. Two readings: plain text ends
+    the row, or not.
+    """
+    actions = [made for made in calls if made.is_action]
+    if reply.stop_reason == "malformed":
+        return "nothing"
+    if not is_ordinary(reply) or not calls:
+        return "unclear"
+    if not actions or not actions[-1].result:
+        return "aside"
+    return worth_of_calls(actions)
+
+
+def worth_of_calls(actions: Sequence[Made]) -> str:
+    """Two readings: a reply counts, or not, if a person or a limit refused one of its calls and the
+    others failed. One of such refusals alone ends the row, or not.
+    """
+    counted = [made for made in actions if made.refused not in UNCOUNTED]
+    if not all(made.failed for made in counted):
+        return "something"
+    if not counted:
+        return "unclear"
+    if counted == actions:
+        return "nothing"
+    return "perhaps"
+
+
+def patience_ends(before: Before, message: Message) -> Complaints:
+    """§5.1: after `patience` replies in a row that bring nothing, a person is asked, or the run
+    gives up. The model is not asked again.
+    """
+    if before.waiting:
+        return
+    least, most = fruitless(before)
+    is_ordinary_question = isinstance(message, Assistant) and message.tool_choice != "none"
+    if is_ordinary_question and least >= before.rules.patience:
+        yield f"{least} replies in a row brought nothing, and one more was asked for"
+    asks_to_go_on = isinstance(message, Verdict) and not message.call_id
+    if asks_to_go_on and most < before.rules.patience and "repeat" not in before.asked:
+        yield f"a person was asked after {most} replies that brought nothing"
+
+
+def thoughts_in_a_row_are_told(before: Before, message: Message) -> Complaints:
+    """§5.1: after `max_thoughts_in_a_row` replies that only think, the result says so."""
+    if not isinstance(message, ToolResult) or message.name != "think" or not before.waiting:
+        return
+    is_told = f"{before.only_thought} in a row" in message.content
+    is_due = before.only_thought >= before.rules.max_thoughts_in_a_row
+    leaves = says_continue(before.waiting[0].call) is False
+    if is_due and not is_told and not leaves and not message.is_error:
+        yield f"{before.only_thought} replies only thought, and nobody said so"
+    if is_told and not is_due:
+        yield f"told after {before.only_thought} replies"
+
+
+# §2, §5.1 Questions of the kit.
+
+
+def one_question_at_a_time(before: Before, message: Message) -> Complaints:
+    """§2: a question never overwrites a question. Only a limit may come after one."""
+    waiting = {*before.questions} - {"person"}
+    if is_of_the_kit(message) and waiting and not is_question(message, *LAST):
+        yield f"it was asked before the reply to {waiting}"
+
+
+def a_nudge_has_its_reason(before: Before, message: Message) -> Complaints:
+    """§5.1.5: an empty reply is nudged once. (A resumed run goes on after a cut reply, too.)"""
+    if not is_question(message, "nudge") or isinstance(before.said[-1], Ended):
+        return
+    if not is_empty(before):
+        yield "nudged, but the last reply was not empty"
+    ends = len(of_type(Ended, before.said))
+    if before.asked.count("nudge") > ends:
+        yield "nudged twice"
+
+
+def is_empty(before: Before) -> bool:
+    reply = before.reply
+    if reply is None or reply.words or reply.stop_reason not in WHOLE:
+        return False
+    return reply.tool_choice == "none" or not reply.tool_calls
+
+
+def the_form_is_told(before: Before, message: Message) -> Complaints:
+    """§5.1: a reply that could not be read is told so, and no other."""
+    is_unreadable = before.reply is not None and before.reply.stop_reason == "malformed"
+    if is_question(message, "format") and not is_unreadable:
+        yield "told of its form, but the last reply could be read"
+
+
+def broken_replies_are_asked_about(before: Before, message: Message) -> Complaints:
+    """§5.1.5: the same, the other way round. What comes after an empty reply, or one that could not
+    be read?
+    """
+    if not asks_or_ends(before, message):
+        return
+    is_free = "nudge" not in before.asked and before.replied_to != "silence"
+    if is_empty(before) and is_free and not is_question(message, "nudge"):
+        yield "the reply was empty, and nobody asked about it"
+    is_unreadable = before.reply is not None and before.reply.stop_reason == "malformed"
+    if is_unreadable and not is_question(message, "format"):
+        yield "the reply could not be read, and nobody said so"
+
+
+def asks_or_ends(before: Before, message: Message) -> bool:
+    """Is it said after a reply, where nothing else has to come first: no stop, no limit, no word of
+    the user's own policy?
+    """
+    if isinstance(message, (Checked, Verdict)) or is_last(message) or before.rules.speaks:
+        return False
+    if before.named or len(before.replies) >= before.rules.max_model_calls:
+        return False
+    return before.reply is not None and before.just_replied is not None
+
+
+def a_question_about_silence_has_its_reason(before: Before, message: Message) -> Complaints:
+    """§5.1, Silence: a model that stops although there seems to be more to do is asked, once."""
+    if not is_question(message, "silence"):
+        return
+    if before.rules.silence == "accept" or "silence" in before.asked:
+        yield "asked about its silence, again or against the setting"
+    if not before.called_nothing or is_empty(before):
+        yield "asked about its silence, but it called a tool or said nothing"
+    elif not may_be_unfinished(before):
+        yield "asked about its silence, but its last thought said that all is done"
+
+
+def silence_is_asked_about(before: Before, message: Message) -> Complaints:
+    """§5.1, Silence, the other way round. Two readings: a model without an exit signal, and one
+    that was nudged or told what is missing, is asked or is not.
+    """
+    rules = before.rules
+    if rules.silence == "accept" or rules.force == "always" or not rules.signals:
+        return
+    was_asked = bool({"silence", "nudge", "check"} & {*before.asked})
+    if was_asked or not before.called_nothing or not asks_or_ends(before, message):
+        return
+    if says_more_to_do(before) and not is_empty(before) and not is_question(message, "silence"):
+        yield "there was more to do, and nobody asked"
+
+
+def says_more_to_do(before: Before) -> bool:
+    is_open = before.reply is not None and before.reply.not_done
+    return is_open or before.wants_to_leave is True
+
+
+def may_be_unfinished(before: Before) -> bool:
+    """Did it say that there is more to do, or did its thought fail to say that there is not? Or did
+    it ignore a choice, and call nothing in its turn?
+    """
+    is_unclear = bool(before.thoughts) and before.wants_to_leave is None
+    ignored = any(reply.enforced == "ignored" for reply in before.replies)
+    did_nothing = ignored and not any(made.result for made in before.made)
+    return is_unclear or did_nothing or says_more_to_do(before)
+
+
+def repeats_are_told(before: Before, message: Message) -> Complaints:
+    """The model is told after the same action had the same result `max_repeats` times."""
+    if not is_question(message, "repeat") or before.rules.speaks:
+        return
+    done_so_far = [
+        (made.call.name, what_it_gets(before, made), made.result and made.result.content)
+        for made in before.ran
+    ]
+    if done_so_far.count(done_so_far[-1]) < before.rules.max_repeats:
+        yield f"told of a repeat after {done_so_far}"
+
+
+# §5.2 Think before act.
+
+
+def a_guarded_call_has_its_thought(before: Before, message: Message) -> Complaints:
+    """§5.2: a guarded call runs only if it is covered, and is refused only if it is not."""
+    if not before.waiting or not is_guarded(before, before.waiting[0]):
+        return
+    covered = is_covered(before, before.waiting[0])
+    if begins(before, message) and not covered:
+        yield "it ran, and no thought stands behind it"
+    if isinstance(message, ToolResult) and message.refused == "gate" and covered:
+        yield "the gate refused it, although a thought stands behind it"
+
+
+def is_guarded(before: Before, made: Made) -> bool:
+    tools = before.rules.tools
+    return made.call.name in tools and tools[made.call.name].guarded
+
+
+def is_covered(before: Before, call: Made) -> bool:
+    """The rule of the gate, word for word."""
+    if not is_blank(argument(call.call, "thought")):
+        return True
+    thoughts = [made for made in before.thoughts if made.says_something]
+    if not thoughts or has_acted_beside(before):
+        return False
+    since = ran_since(before, thoughts[-1])
+    return all(is_guarded(before, made) and made.reply_at == call.reply_at for made in since)
+
+
+def ran_since(before: Before, thought: Made) -> list[Made]:
+    """The actions that ran between a thought and now, or may have run."""
+    ran = [made for made in before.made if made.may_have_run]
+    return [made for made in ran if thought.at < made.at < inf]
+
+
+def has_acted_beside(before: Before) -> bool:
+    """Does an unguarded action stand before the next call in its own reply, whatever came of it?"""
+    actions = [made for made in before.calls if made.is_action and made.result]
+    return not all(is_guarded(before, made) for made in actions)
+
+
+def a_thought_is_forced_for_a_reason(before: Before, message: Message) -> Complaints:
+    """§5.2: at the start of a turn, after an action if always, and after a refusal of the gate."""
+    if not isinstance(message, Assistant) or message.tool_choice != THINK:
+        return
+    if not before.rules.thinks or not may_force(before):
+        yield "a thought was forced without a reason"
+
+
+def may_force(before: Before) -> bool:
+    if before.rules.force == "first" and not before.thoughts:
+        return True
+    # Two readings of "after every action": an action that was refused is one, or is none.
+    last = [made for made in before.made if made.result][-1:]
+    is_read = bool(last) and last[0] in before.thoughts
+    if before.rules.force == "always" and not is_read:
+        return True
+    return lacks_a_thought(before, before.made)
+
+
+def lacks_a_thought(before: Before, calls: Sequence[Made]) -> bool:
+    """Did the gate refuse one of these calls, and has nothing been thought since?"""
+    refused = [made.at for made in calls if made.refused == "gate"]
+    thought = [made.at for made in before.thoughts if made.says_something]
+    return max(refused, default=-1) > max(thought, default=-1)
+
+
+def a_thought_is_forced(before: Before, message: Message) -> Complaints:
+    """§5.2, the other way round. A policy of the user may change the choice."""
+    if not isinstance(message, Assistant) or message.tool_choice in (THINK, "none"):
+        return
+    if not before.rules.thinks or before.rules.speaks or may_stop_forcing(before):
+        return
+    is_first = not before.replies and before.rules.force != "never"
+    if is_first or lacks_a_thought(before, before.calls):
+        yield "no thought was forced"
+
+
+def may_stop_forcing(before: Before) -> bool:
+    """Was a choice ignored? (After how many the kit stops, this oracle does not judge.)"""
+    replies = of_type(Assistant, [*before.earlier, *before.said])
+    return any(reply.enforced == "ignored" for reply in replies)
+
+
+# §5.3, §5.4 What runs, and what is refused.
+
+
+def refusals_have_their_reason(before: Before, message: Message) -> Complaints:
+    """The code of a refusal says the truth."""
+    if not isinstance(message, ToolResult) or not message.refused or not before.waiting:
+        return
+    made = before.waiting[0]
+    reasons = {"stopped"}  # a person speaks again: first, what was left open is answered
+    if made.is_action:
+        reasons |= lawful_refusals(before, made)
+    if message.refused not in reasons:
+        yield f"refused as {message.refused!r}; it could be {sorted(reasons)}"
+
+
+def lawful_refusals(before: Before, made: Made) -> set[str]:
+    rules = before.rules
+    reasons = {
+        "rule": rules.speaks,
+        "gate": is_guarded(before, made) and not is_covered(before, made),
+        "text": is_text(before, made) and not made.verdicts,
+        "limit": bool(reached_limit(before, more_seconds=1)),
+        "failed": rules.fail_fast and any(other.failed for other in before.calls),
+        "doubt": any(a_try.may_have_happened for a_try in tries(before, made)),
+    }
+    return by_the_person(before, made) | {code for code, holds in reasons.items() if holds}
+
+
+def by_the_person(before: Before, made: Made) -> set[str]:
+    """Two readings: an edit that does not fit is a mistake of the person, or is invalid."""
+    edits = [verdict.arguments for verdict in made.verdicts if verdict.arguments is not None]
+    if None in [number(arguments) for arguments in edits]:
+        return {"person", "invalid"}
+    if not fits(before, made):
+        return {"invalid"}
+    if made.decision == "no":
+        return {"person"}
+    return set()
+
+
+def fits(before: Before, made: Made) -> bool:
+    return made.call.name in before.rules.tools and number(made.call.arguments) is not None
+
+
+def is_text(before: Before, made: Made) -> bool:
+    """§5.3: was it written as text, and would it change something?"""
+    kind = before.rules.tools.get(made.call.name, Kind())
+    return made.call.recovered and not kind.read_only
+
+
+def only_what_fits_runs(before: Before, message: Message) -> Complaints:
+    """§5.4: a call that runs fits its tool, and so does what a person made of it."""
+    made = begins(before, message)
+    if made and (not fits(before, made) or what_it_gets(before, made) is None):
+        yield "it does not fit a tool, and it ran"
+
+
+def what_needs_a_yes_has_one(before: Before, message: Message) -> Complaints:
+    """§5.3, §5.4: nobody said no, and somebody said yes where that is needed."""
+    made = begins(before, message)
+    if made is None or not fits(before, made):
+        return
+    kind = before.rules.tools[made.call.name]
+    if made.decision not in ("", "yes"):
+        yield "a person did not say yes, and it ran"
+    asks = needs_yes(kind, shown(before, made)) or is_text(before, made)
+    if asks and not made.decision:
+        yield "it needs a yes, and nobody was asked"
+
+
+def a_start_is_recorded(before: Before, message: Message) -> Complaints:
+    """§5.5: for a call that changes something, with a key if its tool takes one."""
+    made = begins(before, message)
+    if made is None or not fits(before, made):
+        return
+    kind = before.rules.tools[made.call.name]
+    if kind.changes != isinstance(message, Started):
+        yield "a start is recorded for calls that change something, and for no others"
+    if isinstance(message, Started) and kind.keyed != bool(message.key):
+        yield "a start has a key if its tool takes one"
+
+
+def shown(before: Before, made: Made) -> int:
+    """The `n` that a person is shown: what a policy of the user makes of what the model wrote."""
+    n = number(made.call.arguments)
+    assert n is not None
+    return before.rules.edited.get(n, n)
+
+
+def what_it_gets(before: Before, made: Made) -> int | None:
+    """The `n` that the tool gets: what the last yes says, else what was shown."""
+    said = [v.arguments for v in made.verdicts if v.arguments is not None]
+    if said:
+        return number(said[-1])
+    if number(made.call.arguments) is not None:
+        return shown(before, made)
+    return None
+
+
+def nobody_is_asked_about_what_does_not_fit(before: Before, message: Message) -> Complaints:
+    """§5.4: a call whose arguments do not validate is answered with that error."""
+    if not isinstance(message, Verdict) or not message.call_id or not before.waiting:
+        return
+    if not fits(before, before.waiting[0]):
+        yield "a person was asked about a call that does not fit its tool"
+
+
+def every_yes_says_to_what(before: Before, message: Message) -> Complaints:
+    """§5.4: `Verdict.arguments` is always there in a yes to a call."""
+    is_yes = isinstance(message, Verdict) and message.decision == "yes"
+    if is_yes and call_id_of(message) and message.arguments is None:  # type: ignore[union-attr]
+        yield "a yes does not say to what"
+
+
+def a_result_says_with_what_it_ran(before: Before, message: Message) -> Complaints:
+    """§5.4: what a person or a policy changed stands in the result."""
+    if not isinstance(message, ToolResult) or message.refused or not before.waiting:
+        return
+    made = before.waiting[0]
+    told = made.call.arguments if message.arguments is None else message.arguments
+    if made.is_action and number(told) != what_it_gets(before, made):
+        yield f"it ran with {what_it_gets(before, made)}, and the result says {told}"
+
+
+def failing_fast(before: Before, message: Message) -> Complaints:
+    """`on_tool_error="fail_fast"`: nothing runs after the first call that failed."""
+    if not before.rules.fail_fast or before.rules.can_ask:
+        return
+    if begins(before, message) and any(made.failed for made in before.ran):
+        yield "it ran after a call that failed"
+
+
+# §5.5 The same call.
+
+
+@dataclass(frozen=True)
+class Try:
+    """A start of a call that changes something. `may_have_happened`: it did not return."""
+
+    turn: int
+    key: str
+    may_have_happened: bool
+    is_done: bool
+
+
+def tries(before: Before, call: Made) -> list[Try]:
+    """The starts of this call in the whole conversation: the same tool, with the same values."""
+    same = (call.call.name, what_it_gets(before, call))
+    found = []
+    for number_of_turn, turn in enumerate([*turns(before.earlier, before.rules), before]):
+        for made in turn.made:
+            if not made.starts or (made.call.name, what_it_gets(turn, made)) != same:
+                continue
+            *crashed, last = made.starts
+            found += [Try(number_of_turn, start.key, True, False) for start in crashed]
+            is_open = made.result is None or made.refused != "" or made.result.in_doubt
+            is_done = not is_open and not made.failed
+            found.append(Try(number_of_turn, last.key, is_open, is_done))
+    return found
+
+
+def what_may_have_happened_is_not_repeated(before: Before, message: Message) -> Complaints:
+    """§5.5: a call in doubt is started again only after a yes, or in the same turn with a key."""
+    made = begins(before, message)
+    if made is None or not isinstance(message, Started):
+        return
+    last = tries(before, made)[-1:]
+    is_asked = isinstance(before.said[-1], Verdict)
+    if is_asked or not last or not last[0].may_have_happened:
+        return
+    is_new_turn = last[0].turn < len(turns(before.earlier, before.rules))
+    if not message.key:
+        yield "it may have happened, and it is repeated without a yes"
+    elif is_new_turn:
+        yield "it may have happened in an earlier turn, and nobody was asked"
+
+
+def a_retry_has_the_key_of_the_first_try(before: Before, message: Message) -> Complaints:
+    """§5.5: unless a person asked for a new one."""
+    last = last_try(before, message)
+    if last and last.may_have_happened and message.key != last.key:  # type: ignore[union-attr]
+        yield "a retry has another key than the first try"
+
+
+def a_new_call_has_a_new_key(before: Before, message: Message) -> Complaints:
+    """§5.5. Two readings: after a retry that says that nothing was done, the first try still
+    counts, or does not.
+    """
+    if not isinstance(message, Started) or not message.key:
+        return
+    last = last_try(before, message)
+    keys = [start.key for start in of_type(Started, [*before.earlier, *before.said])]
+    if message.key in keys and (last is None or last.is_done):
+        yield "another call has the key of an earlier one"
+
+
+def last_try(before: Before, message: Message) -> Try | None:
+    """The try that this start repeats, if it has a key; None if a person asked for a new one."""
+    made = begins(before, message)
+    if made is None or not isinstance(message, Started) or not message.key:
+        return None
+    if any(getattr(verdict, "new", False) for verdict in made.verdicts[-1:]):
+        return None
+    same = tries(before, made)
+    if same:
+        return same[-1]
+    return None
+
+
+# §5.6 What is said is checked.
+
+
+def checks_run_when_it_is_done(before: Before, message: Message) -> Complaints:
+    """§5.6: checks run when the model says that it is done, and at a limit."""
+    if not isinstance(message, Checked):
+        return
+    is_closing = before.reply is not None and before.reply.tool_choice == "none"
+    says_so = before.is_signaled or before.is_silent or is_closing
+    if not says_so and not reached_limit(before, more_seconds=1):
+        yield "checked, although the model did not say that it is done"
+
+
+def what_is_missing_is_told_twice_at_most(before: Before, message: Message) -> Complaints:
+    """§5.6: and no second time if nothing ran since the first."""
+    if not is_question(message, "check"):
+        return
+    if not before.missing:
+        yield "the model was told that something is missing, and nothing is"
+    if not may_tell_what_is_missing(before):
+        yield "the model was told once more what is missing"
+
+
+def may_tell_what_is_missing(before: Before) -> bool:
+    if before.reply is None or before.reply.tool_choice == "none":
+        return False
+    is_told = "check" in before.kinds(before.since_action)
+    return not is_told and before.asked.count("check") < 2
+
+
+def what_is_missing_is_told(before: Before, message: Message) -> Complaints:
+    """§5.6, §2: once the checks have run, what is missing is what is said next."""
+    if isinstance(message, Checked) or not isinstance(before.said[-1], Checked):
+        return
+    if is_question(message, "check") or is_last(message) or before.rules.speaks:
+        return
+    if before.missing and may_tell_what_is_missing(before):
+        yield f"something is missing, and what comes next is {type(message).__name__}"
+
+
+def nothing_is_closed_unchecked(before: Before, message: Message) -> Complaints:
+    """§5.6: before the closing call of a signal the checks have run."""
+    is_closing = isinstance(message, Assistant) and message.tool_choice == "none"
+    if is_closing and not before.questions and before.missing is None:
+        yield "the closing reply was asked for, and the checks have not run"
+
+
+RULES: tuple[Callable[[Before, Message], Complaints], ...] = (
+    answers_in_order,
+    no_call_is_dropped,
+    a_reply_follows_something_new,
+    a_closing_reply_is_asked_as_one,
+    an_end_is_an_end,
+    a_finished_plan_is_the_answer,
+    the_exit_is_true,
+    a_limit_ends_the_work,
+    a_limit_is_named_when_reached,
+    nothing_is_asked_after_the_last_words,
+    patience_ends,
+    thoughts_in_a_row_are_told,
+    one_question_at_a_time,
+    a_nudge_has_its_reason,
+    the_form_is_told,
+    broken_replies_are_asked_about,
+    a_question_about_silence_has_its_reason,
+    silence_is_asked_about,
+    repeats_are_told,
+    a_guarded_call_has_its_thought,
+    a_thought_is_forced_for_a_reason,
+    a_thought_is_forced,
+    refusals_have_their_reason,
+    only_what_fits_runs,
+    what_needs_a_yes_has_one,
+    a_start_is_recorded,
+    nobody_is_asked_about_what_does_not_fit,
+    every_yes_says_to_what,
+    a_result_says_with_what_it_ran,
+    failing_fast,
+    what_may_have_happened_is_not_repeated,
+    a_retry_has_the_key_of_the_first_try,
+    a_new_call_has_a_new_key,
+    checks_run_when_it_is_done,
+    what_is_missing_is_told_twice_at_most,
+    what_is_missing_is_told,
+    nothing_is_closed_unchecked,
+)
+
+
+def judge(messages: Sequence[Message], rules: Rules) -> list[str]:
+    """Everything that is wrong in a transcript: the rule, the place of the message, and why."""
+    found = []
+    for turn in turns(messages, rules):
+        for place in range(1, len(turn.said)):
+            before = Before(turn.said[:place], turn.earlier, rules)
+            message = turn.said[place]
+            for rule in RULES:
+                number_of_message = len(turn.earlier) + place
+                found += [
+                    f"{rule.__name__} [{number_of_message}]: {why}" for why in rule(before, message)
+                ]
+    return found
+
+
+def only_run_opens_a_turn(messages: Sequence[Message], texts: Sequence[str]) -> list[str]:
+    """§2: a person's message is what was given to `run`."""
+    said = [message.text for message in of_type(User, messages) if message.kind == "person"]
+    if said == list(texts):
+        return []
+    return [f"only_run_opens_a_turn [0]: persons said {said}, and `run` got {list(texts)}"]
+
+
+def what_ran_was_next(
+    messages: Sequence[Message], rules: Rules, ran: Sequence[tuple[int, str, int]]
+) -> list[str]:
+    """§5.4, §6: each function was called for the call that was next, with its arguments. `ran`:
+    after how many messages, which tool, and with which `n`.
+    """
+    found = []
+    for place, name, n in ran:
+        before = turns(messages[:place], rules)[-1]
+        calls = [(made.call.name, what_it_gets(before, made)) for made in before.waiting[:1]]
+        if calls != [(name, n)]:
+            found.append(f"what_ran_was_next [{place}]: {name}({n}) ran in place of {calls}")
+    results = sum(len(turn.ran) for turn in turns(messages, rules))
+    if results > len(ran):
+        found.append(f"what_ran_was_next [0]: {results} results of {len(ran)} calls")
+    return found
