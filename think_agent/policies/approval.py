@@ -36,10 +36,11 @@ def validation(tools: Mapping[str, Tool]) -> Policy:
         if not isinstance(step, CallTool) or step.call.name == THINK_NAME:
             return step
         verdict = turn.verdict
-        if verdict and not verdict.edited:
+        decided = turn.as_decided(step.call)
+        if verdict and decided == bare(step.call):
             return step
         try:
-            return CallTool(step.call, as_received(tools, turn.as_decided(step.call)))
+            return CallTool(step.call, as_received(tools, decided))
         except ModelMistake as mistake:
             if verdict is None:
                 return Refuse(step.call, "invalid", str(mistake))

@@ -29,6 +29,7 @@ from ..loop import CallModel, CallTool, Policy, Refuse, Step
 from ..messages import THINK_NAME, Force, User
 from ..think import CARRY_FIRST, THINK_FIRST
 from ..turn import Turn
+from .limits import is_free
 
 
 def gate(guarded: Set[str], *, can_think: bool = True) -> Policy:
@@ -39,12 +40,13 @@ def gate(guarded: Set[str], *, can_think: bool = True) -> Policy:
     """
 
     def think_first(step: Step, turn: Turn) -> Step:
-        match step:
-            case CallTool(call) if call.name in guarded and not turn.thought_behind(call, guarded):
-                return Refuse(call, "gate", THINK_FIRST if can_think else CARRY_FIRST)
-            case CallModel("auto") if turn.cover.refused and can_think:
-                return _force_thought(step, turn)
-        return step
+        if is_free(step) and turn.cover.refused and can_think:
+            return _force_thought(step, turn)
+        if not isinstance(step, CallTool) or step.call.name not in guarded:
+            return step
+        if turn.thought_behind(step.call, guarded):
+            return step
+        return Refuse(step.call, "gate", THINK_FIRST if can_think else CARRY_FIRST)
 
     return think_first
 

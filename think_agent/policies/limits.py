@@ -13,7 +13,7 @@ Rule 4: prices change, so there are none in here. The caller gives the table.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
-from typing import Literal
+from typing import Literal, TypeGuard
 
 from ..loop import CallModel, CallTool, Check, Done, Refuse, Step
 from ..messages import THINK_NAME, Usage, User
@@ -85,10 +85,6 @@ class Limits:
             return "limit", f"{self.model_calls} model calls"
         if turn.thoughts_in_a_row >= 2 * self.thoughts:
             return "limit", f"{turn.thoughts_in_a_row} replies in a row that only think"
-        return self._used_up(turn)
-
-    def _used_up(self, turn: Turn) -> tuple[Kind, str] | None:
-        """The limit, other than that of model calls, beyond which only the closing reply comes."""
         if len(turn.actions) >= self.actions:
             return "limit", f"{self.actions} actions"
         if turn.seconds >= self.seconds:
@@ -117,13 +113,15 @@ class Limits:
 
     def _affordable(self, turn: Turn) -> float:
         """How many tokens of output the money buys that is left; infinity if nothing limits it."""
-        price = self.prices.get(self.model)
         cost = self.cost_of(turn)
-        if self.cost == inf or cost is None or price is None:
+        if cost is None or self.cost == inf:
             return inf
-        if price.output == 0:
-            return inf if cost < self.cost else 0
-        return (self.cost - cost) / price.output * 1_000_000
+        price = self.prices[self.model]
+        if price.output > 0:
+            return (self.cost - cost) / price.output * 1_000_000
+        if cost < self.cost:
+            return inf
+        return 0
 
     def close_at_limit(self, step: Step, turn: Turn) -> Step:
         """The policy: at a limit no tool is called any more, and the closing reply is asked for."""
@@ -139,11 +137,10 @@ class Limits:
             if isinstance(turn.last, User):
                 return CallModel("none")
             return Done(turn.limit, turn.last_words or report(turn))
-        was_closed = turn.is_closing_reply and self._used_up(turn)
-        if was_closed or len(turn.replies) >= self.model_calls:
+        if len(turn.replies) >= self.model_calls:
             return _end_without_call(step, turn)
         reached = self.reached(turn)
-        if reached is None or step.tool_choice == "none":
+        if reached is None or _is_closing(step, turn):
             return step
         return self._ask_to_close(step, turn, *reached)
 
@@ -195,7 +192,7 @@ class Limits:
         return cost
 
 
-def is_free(step: Step) -> bool:
+def is_free(step: Step) -> TypeGuard[CallModel]:
     """Is this a model call that may still call tools?"""
     return isinstance(step, CallModel) and step.tool_choice != "none"
 
@@ -209,13 +206,27 @@ def bound(name: str, value: float | None) -> float:
     return value
 
 
+def _is_closing(step: CallModel, turn: Turn) -> bool:
+    """Is this the kit's own question for a closing reply? A policy of the user may ask for one
+    again and again.
+    """
+    if step.tool_choice != "none":
+        return False
+    if step.say:
+        return step.say.kind != "policy"
+    return turn.last is not turn.reply
+
+
 def _end_without_call(step: CallModel, turn: Turn) -> Step:
     """The end if no model call is left, not even for the closing reply."""
     if step.say and step.say.kind == "answer":
         return Done("invalid_answer", turn.last_words)
-    if step.tool_choice == "none":  # the closing reply was asked for already
-        return Done("empty")
-    return Done("limit", report(turn))
+    is_readable = turn.reply is not None and turn.reply.is_usable
+    if not is_readable or not turn.is_closing_reply:
+        return Done("limit", report(turn))
+    if turn.last_words:
+        return Done("limit", turn.last_words)
+    return Done("empty")
 
 
 def _closing_question(limit: str, turn: Turn) -> str:

@@ -83,7 +83,7 @@ def no_repeats(tools: Mapping[str, Tool], limit: int = 3) -> Policy:
     most = bound("max_repeats", limit)
 
     def stop_repeating(step: Step, turn: Turn) -> Step:
-        if not isinstance(step, CallModel) or not is_free(step):
+        if not is_free(step):
             return step
         repeats = turn.repeats
         name = repeats.what[0]
@@ -97,11 +97,16 @@ def no_repeats(tools: Mapping[str, Tool], limit: int = 3) -> Policy:
         pointed_out = repeats.pointed_out.get(repeats.what)
         if pointed_out is not None and times > pointed_out:
             return Done("gave_up", f"I gave up: I kept repeating myself.\n{report(turn)}")
-        if pointed_out is not None or step.say:  # a question never overwrites a question
+        if pointed_out is not None or _is_asked(step, turn):
             return step
         return replace(step, say=User(_point_out(name, times_that_count), kind="repeat"))
 
     return stop_repeating
+
+
+def _is_asked(step: CallModel, turn: Turn) -> bool:
+    """Is there a question already? A question never overwrites a question."""
+    return step.say is not None or isinstance(turn.last, User)
 
 
 def _point_out(name: str, times: int) -> str:

@@ -34,7 +34,7 @@ def confirm_silence(*, can_think: bool) -> Policy:
         reply = turn.reply
         if reply is None or isinstance(turn.last, User):
             return step
-        if turn.reply_to and turn.reply_to.kind == "silence" and _confirms(reply, turn):
+        if _was_asked(turn) and _confirms(reply, turn):
             return Done("silence", turn.replies[-2].words)
         if not isinstance(step, Done) or step.exit != "silence":
             return step
@@ -45,6 +45,10 @@ def confirm_silence(*, can_think: bool) -> Policy:
         return step
 
     return ask_about_silence
+
+
+def _was_asked(turn: Turn) -> bool:
+    return turn.reply_to is not None and turn.reply_to.kind == "silence"
 
 
 def _confirms(reply: Assistant, turn: Turn) -> bool:
