@@ -108,6 +108,8 @@ def test_a_reply_under_way_is_cut_at_the_deadline(provider, way, slow):
     assert (reply.stop_reason, reply.cause, reply.native) == ("incomplete", "deadline", None)
     assert LONG.text.startswith(reply.text)
     assert bool(reply.text) == ("stream" in way)
+    assert reply.usage.input_tokens > 0  # it was read, and is paid
+    assert reply.usage.estimated
 
 
 @every_provider
@@ -118,6 +120,8 @@ def test_a_server_that_is_silent_is_timed_out(provider):
             model.complete(HELLO)
         late = ASK["plain"](model, replace(HELLO, deadline=time.monotonic() + 0.2))
         assert late.cause == "deadline"
+        assert late.usage.input_tokens > 0
+        assert late.usage.output_tokens == 0
 
 
 @every_provider

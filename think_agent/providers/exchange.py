@@ -207,9 +207,10 @@ class Exchange:
         """What has come so far, as a reply."""
         with suppress(ErrorAnswer, *STUMBLES):
             return self.read(self.fold.result())
-        return Assistant(
+        nothing = Assistant(
             model=self.provider.model, provider=self.provider.name, stop_reason="incomplete"
         )
+        return self._counted(nothing)
 
     def _malformed(self, reply: Assistant) -> Assistant:
         """`reply` with a message to the model about its call; a plain reply if it had no tools."""
@@ -229,13 +230,14 @@ class Exchange:
         """`reply` with an estimate of its tokens, if the server has not counted them."""
         usage = reply.usage
         # Of an unfinished reply the server may have counted only the first piece.
-        if usage.input_tokens and usage.output_tokens and reply.stop_reason != "incomplete":
+        is_cut = reply.stop_reason == "incomplete"
+        if usage.input_tokens and usage.output_tokens and not is_cut:
             return reply
         size = len(f"{reply.text}{reply.thinking}{reply.commentary}{reply.tool_calls or ''}")
-        if not size:
+        if not size and not is_cut:  # the input of a reply that was cut was read, and is paid
             return reply
         sent = usage.input_tokens or len(str(self._body)) // PER_TOKEN
-        came = max(usage.output_tokens, size // PER_TOKEN, 1)
+        came = max(usage.output_tokens, size // PER_TOKEN, min(size, 1))
         usage = replace(usage, input_tokens=sent, output_tokens=came, estimated=True)
         return replace(reply, usage=usage)
 
