@@ -15,6 +15,7 @@ from demos.refund.session import speak
 from demos.refund.shop import Shop
 from tests.servers import Reply, serve
 from tests.servers.ollama import TEMPLATES, OllamaServer
+from tests.support.ollama import recorded
 from tests.support.providers import ASK, HELLO, desk, every_way, failure, says, streamed_ways
 from think_agent import (
     THINK,
@@ -23,6 +24,7 @@ from think_agent import (
     BadRequest,
     BadResponse,
     ConnectionFailed,
+    Force,
     ModelError,
     ModelNotFound,
     Overloaded,
@@ -36,9 +38,9 @@ from think_agent import (
     tool,
 )
 from think_agent.cli.choosing import named_model
-from think_agent.dialects.base import wants_to_leave
 from think_agent.errors import ToolsUnsupported
 from think_agent.providers.ollama import Fold, Ollama
+from think_agent.wire.forms import form_of
 from think_agent.wire.ollama import from_wire
 from think_agent.wire.settings import Settings
 
@@ -87,32 +89,88 @@ def test_a_tool_schema_reaches_the_server_as_it_is(server):
     assert server.requests[0]["tools"][0]["function"]["parameters"] == parameters
 
 
-def test_an_output_schema_is_sent_only_without_tools(server):
+def test_a_form_stands_beside_the_tools_where_the_model_is_not_free(server):
     schema = {"type": "object", "properties": {"answer": {"type": "string"}}}
-    final = replace(WITH_TOOLS, output_schema=schema, tool_choice="none")
-    for model in (model_at(server), model_at(server, keep_tools=True)):
+    asked = [
+        replace(HELLO, output_schema=schema),
+        replace(WITH_TOOLS, output_schema=schema),  # free to call a tool
+        replace(WITH_TOOLS, tool_choice="none"),
+        replace(WITH_TOOLS, tool_choice="none", output_schema=schema),
+        replace(WITH_TOOLS, tool_choice="required"),  # there is no form for it
+        replace(WITH_TOOLS, tool_choice=Force("order")),  # nor for an action
+    ]
+    for request in asked:
+        model_at(server).complete(request)
+    forms = [body.get("format") for body in server.requests]
+    assert forms == [schema, None, {"type": "string"}, schema, None, None]
+    assert ["tools" in body for body in server.requests] == [False] + [True] * 5
+
+
+ACTED = [ToolResult("a", "order", "ORD-1: shipped")]
+REFUSED = [replace(ACTED[0], refused="gate", is_error=True)]
+THOUGHT_OF = [ToolResult("a", "think", "Thought recorded.")]
+
+
+@pytest.mark.parametrize(
+    ("then", "keys"),
+    [
+        ([], ["thought"]),
+        (ACTED, ["thought", "should_continue"]),
+        ([*ACTED, User("Go on.", kind="nudge")], ["thought", "should_continue"]),
+        ([*ACTED, User("And ORD-2?")], ["thought"]),
+        (REFUSED, ["thought"]),
+        (THOUGHT_OF, ["thought"]),
+    ],
+)
+def test_a_forced_thought_can_only_say_that_all_is_done_after_an_action(then, keys):
+    forced = replace(WITH_TOOLS, messages=[User("Where is ORD-1?"), *then])
+    form = form_of(replace(forced, tool_choice=Force("think")))
+    assert form is not None
+    assert (list(form["properties"]), form["required"]) == (keys, keys)
+    thought = form["properties"]["thought"]
+    assert (thought["minLength"], thought["maxLength"]) == (1, 400)
+    assert form["additionalProperties"] is False
+
+
+def test_without_forms_nothing_forces_and_the_closing_call_leaves_the_tools_out(server):
+    model = model_at(server, format=False)
+    forced = model.complete(replace(WITH_TOOLS, tool_choice=Force("think")))
+    model.complete(replace(WITH_TOOLS, tool_choice="none"))
+    assert forced.enforced == "prompt"
+    assert not any("format" in body for body in server.requests)
+    assert ["tools" in body for body in server.requests] == [True, False]
+
+
+def test_where_a_form_was_ignored_the_closing_call_leaves_the_tools_out(server):
+    ignored = Assistant("Hm.", enforced="ignored", host="127.0.0.1")
+    for reply in (ignored, replace(ignored, host="example.com")):
+        talk = [User("Where is ORD-1?"), reply, User("Go on.", kind="nudge")]
+        model_at(server).complete(replace(WITH_TOOLS, messages=talk, tool_choice="none"))
+    assert ["tools" in body for body in server.requests] == [False, True]
+    assert ["format" in body for body in server.requests] == [False, True]
+
+
+@pytest.mark.parametrize("choice", [Force("think"), "none"])
+def test_a_server_that_refuses_a_grammar_is_asked_without_one_from_then_on(choice, server):
+    model = model_at(server)
+    for error in recorded("format")["refused"]:
+        model.refused.pop("form", None)
         server.requests.clear()
-        model.complete(replace(HELLO, output_schema=schema))
-        model.complete(replace(WITH_TOOLS, output_schema=schema))
-        model.complete(final)
-        assert [body.get("format") for body in server.requests] == [schema, None, schema]
-        assert ["tools" in body for body in server.requests] == [False, True, False]
+        server.canned = [Reply(error["status"], error["body"])]
+        for _ in range(2):
+            assert model.complete(replace(WITH_TOOLS, tool_choice=choice)).text == "Hi there."
+        assert ["format" in body for body in server.requests] == [True, False, False]
 
 
-def leaving(request: Request) -> Assistant:
-    """The stand-in of the demo, where nothing but its own signal tells that the answer is due."""
-    replies = [message for message in request.messages if isinstance(message, Assistant)]
-    if replies and wants_to_leave(replies[-1]):
-        request = replace(request, tool_choice="none")
-    return by_the_policy(request)
-
-
-def test_with_the_tools_kept_each_request_begins_with_the_one_before():
-    with serve(OllamaServer(), leaving) as running:
-        model = connect("ollama:m", base_url=running.url, keep_tools=True)
+def test_each_request_of_a_run_begins_with_the_one_before():
+    with serve(OllamaServer(), by_the_policy) as running:
+        model = connect("ollama:m", base_url=running.url)
         outcome = desk(model, Shop()).run("Please refund ORD-001 and ORD-002")
         bodies = running.requests
     assert (outcome.exit, len(bodies)) == ("signal", outcome.model_calls)
+    assert [reply.enforced for reply in outcome.turn.replies][0 :: len(bodies) - 1] == [
+        "schema"
+    ] * 2
     for before, body in pairwise(bodies):
         assert body["messages"][: len(before["messages"])] == before["messages"]
         assert body["tools"] == before["tools"]

@@ -16,8 +16,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from tests.servers import Protocol, Reply, check, in_pieces, shown_tool
-from think_agent import Assistant, Message, Request, Tool, ToolCall, ToolResult, Usage, User
-from think_agent.messages import to_json
+from think_agent import Assistant, Force, Message, Request, Tool, ToolCall, ToolResult, Usage, User
+from think_agent.messages import THINK_NAME, ToolChoice, to_json
 
 ALL = ("completion", "tools", "thinking")
 FIELDS = {"model", "messages", "tools", "stream", "format", "options", "think", "keep_alive"}
@@ -97,6 +97,15 @@ class OllamaServer(Protocol):
     """
 
     stream_type = "application/x-ndjson"
+    forced_refusal = json.dumps(  # as 0.34.4 passes it on from its engine
+        {
+            "error": {
+                "code": 400,
+                "message": "Failed to initialize samplers: failed to parse grammar",
+                "type": "invalid_request_error",
+            }
+        }
+    )
 
     def __init__(
         self,
@@ -163,7 +172,6 @@ class OllamaServer(Protocol):
         thinks = "thinking" in can or not body.get("think")
         check(thinks, f'"{name}" does not support thinking')
         check(not body.keys() - FIELDS, f"unknown fields {body.keys() - FIELDS}")
-        check(not (body.get("tools") and body.get("format")), "format with tools")
         check(isinstance(body["options"]["num_ctx"], int), "num_ctx is no number")
         wire = list(body["messages"])
         system = wire.pop(0)["content"] if wire and wire[0]["role"] == "system" else ""
@@ -172,8 +180,12 @@ class OllamaServer(Protocol):
             tuple(_tool(tool) for tool in body.get("tools") or ()),
             system=system,
             output_schema=body.get("format"),
+            tool_choice=_choice(body),
         )
         return self.rendered(request, body)
+
+    def ignoring(self, body: dict[str, Any]) -> dict[str, Any]:
+        return {key: value for key, value in body.items() if key != "format"}
 
     def rendered(self, request: Request, body: dict[str, Any]) -> Request:
         """What the model gets to see of a request."""
@@ -191,7 +203,10 @@ class OllamaServer(Protocol):
         return shown
 
     def cut(self, reply: Assistant, body: dict[str, Any]) -> Assistant:
-        """`reply`, cut at its bound, with the counts of a real server."""
+        """`reply`, in the form that was asked for and cut at its bound, with the counts of a real
+        server.
+        """
+        reply = _in_form(reply, body)
         if self.template is None:
             return reply
         words = re.findall(r"\s*\S+", f"{reply.text}{reply.tool_calls or ''}")
@@ -227,6 +242,37 @@ class OllamaServer(Protocol):
 
     def refusal(self, message: str) -> Reply:
         return Reply(404 if "try pulling" in message else 400, {"error": message})
+
+
+def _choice(body: dict[str, Any]) -> ToolChoice:
+    """What a form beside tools leaves to the model."""
+    schema = body.get("format")
+    if not (schema and body.get("tools")):
+        return "auto"
+    return Force(THINK_NAME) if _is_thought(schema) else "none"
+
+
+def _is_thought(schema: dict[str, Any]) -> bool:
+    names = list(schema.get("properties", {}))
+    return names in (["thought"], ["thought", "should_continue"])
+
+
+def _in_form(reply: Assistant, body: dict[str, Any]) -> Assistant:
+    """`reply` as the grammar has it written. A forced thought that is none stays as it is: from a
+    model for which the server ignores the grammar.
+    """
+    schema = body.get("format")
+    if not (schema and body.get("tools")):
+        return reply
+    if not _is_thought(schema):
+        text = json.dumps(reply.text) if schema == {"type": "string"} else reply.text
+        return replace(reply, text=text, tool_calls=())
+    for call in reply.tool_calls:
+        if call.name == THINK_NAME:
+            assert isinstance(call.arguments, dict)
+            given = {name: call.arguments[name] for name in schema["properties"]}
+            return replace(reply, text=json.dumps(given), tool_calls=())
+    return reply
 
 
 def _messages(wire: list[dict[str, Any]]) -> list[Message]:

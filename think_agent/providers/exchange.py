@@ -27,6 +27,7 @@ from ..messages import Assistant, Enforced, Json
 from ..model import Request
 from ..streaming import Delta
 from ..text import shorten
+from ..wire.forms import FormReader, read_form
 from ..wire.incoming import ErrorAnswer, checked_delta, checked_reply
 from ..wire.outgoing import relax
 from .errors import RIGHT_KIND, SLIP, STUMBLES, UnreadCall, refused_kinds
@@ -56,11 +57,18 @@ class Exchange:
         self._is_shown = False  # has a part of the reply been shown?
 
     def begin(self) -> Json:
-        """The body of the next try, with the strongest tool choice that the provider takes."""
+        """The body of the next try: with a form, or with the strongest tool choice that the
+        provider takes.
+        """
         self.wait = 0.0
         self.trip.response = None
         TRIP.set(self.trip)
-        self._asked = relax(self.request, self.provider.refused)
+        self._form = self.provider.form(self.request)
+        if self._form is None:
+            self._asked = relax(self.request, self.provider.refused)
+        else:
+            self._asked = replace(self.request, output_schema=self._form)
+            self._form_reader = FormReader(self.request, self._form)
         self._body = self.provider.to_wire(self._asked)
         self.fold = self.provider.fold()
         return self._body
@@ -70,7 +78,10 @@ class Exchange:
         for delta in self.fold.feed(event):
             checked = checked_delta(delta)
             self._is_shown = True
-            yield checked
+            if self._form is None:
+                yield checked
+            else:
+                yield from self._form_reader.feed(checked)
 
     def finish_stream(self) -> None:
         """The stream is over: make the reply of what has come."""
@@ -146,7 +157,9 @@ class Exchange:
 
     def _can_adapt(self, complaint: str) -> bool:
         """Can what was refused be sent in another form? The provider remembers it."""
-        refused = refused_kinds(self._asked.tool_choice, complaint)
+        refused = []
+        if self._form is None:  # else it is the form that is refused
+            refused = refused_kinds(self._asked.tool_choice, complaint)
         for kind in refused:
             self.provider.refused[kind] = complaint
         return bool(refused) or self.provider.adapt(complaint, self.request)
@@ -174,13 +187,14 @@ class Exchange:
         provider = self.provider
         if response.get("error"):  # whatever else is in it
             raise ErrorAnswer(response["error"])
-        reply = provider.wire.from_wire(response)
+        reply = replace(provider.wire.from_wire(response), enforced=self._enforced())
+        if self._form is not None:
+            reply = read_form(reply, self.request, self._form)
         reply = checked_reply(
             reply,
             model=reply.model or provider.model,  # some servers name none
             provider=provider.name,
             host=provider.host,
-            enforced=self._enforced(),
         )
         if reply.stop_reason == "malformed":
             reply = self._malformed(reply)

@@ -20,7 +20,9 @@ from ollama._client import _parse_host
 
 from ..errors import AuthError, ConnectionFailed, ModelError, ModelNotFound
 from ..messages import Json
+from ..model import Request
 from ..wire import ollama as wire
+from ..wire.forms import form_of, has_ignored
 from ..wire.incoming import ErrorAnswer
 from .address import NOT_NEEDED
 from .base import Provider
@@ -40,9 +42,10 @@ class Ollama(Provider):
     else this machine. `num_ctx`: how many tokens the context window holds at least. It never lowers
     what the Modelfile says or the model is loaded with (`window`). `keep_alive`: how long the
     server keeps the model loaded after a request (`"30m"`, seconds, -1 for ever); None leaves it to
-    the server, whose default is 5 minutes. `keep_tools`: the final call shows the tools, too; the
-    README of this folder says what either way costs. `think`: a level of the server's own instead
-    of `reasoning`, such as `"max"`.
+    the server, whose default is 5 minutes. `format`: a forced thought and the closing reply are
+    asked for in a form (`wire/forms.py`). Without it nothing forces a thought, and the closing
+    call leaves the tools out. `think`: a level of the server's own instead of `reasoning`, such as
+    `"max"`.
     """
 
     wire = wire
@@ -68,7 +71,7 @@ class Ollama(Provider):
         *,
         num_ctx: int = 16384,
         keep_alive: str | float | None = None,
-        keep_tools: bool = False,
+        format: bool = True,
         think: str | None = None,
         base_url: str | None = None,
         **where: Any,
@@ -78,9 +81,9 @@ class Ollama(Provider):
         if address and "://" not in address:
             address = _parse_host(address)  # which knows `:11434` and a host alone
         super().__init__(model, options, base_url=address, **where)
-        self.refused = {"named": "", "required": ""}
-        if not keep_tools:
-            self.refused["none"] = ""
+        self.refused = {"named": "", "required": "", "none": ""}
+        if not format:
+            self.refused["form"] = ""
         self._window = f"{num_ctx:,} tokens, by num_ctx"
 
     def connect(self, *, is_async: bool) -> Any:
@@ -188,6 +191,13 @@ class Ollama(Provider):
         raise problem
 
     # A request.
+
+    def form(self, request: Request) -> Json | None:
+        if "form" in self.refused:
+            return None
+        if request.tool_choice == "none" and has_ignored(request.messages, self.host):
+            return None  # without the tools, nothing can be called
+        return form_of(request)
 
     def post(self, client: Any, body: Json, *, stream: bool) -> Any:
         body = {**body, "stream": stream}
