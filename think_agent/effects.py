@@ -82,7 +82,10 @@ def effects(settings: Settings, step: Step, turn: Turn) -> list[Effect]:
         case CallTool(call) if call.name == THINK_NAME and settings.think:
             cap = settings.max_thoughts_in_a_row
             in_a_row = turn.thoughts_in_a_row
-            text = thinking.acknowledge(call, settings.think, in_a_row=in_a_row, cap=cap)
+            in_form = turn.reply is not None and turn.reply.enforced == "schema"
+            text = thinking.acknowledge(
+                call, settings.think, in_a_row=in_a_row, cap=cap, in_form=in_form
+            )
             return [ToolResult(call.id, call.name, text)]
         case CallTool(call):
             return _run_tool(settings, call, turn)

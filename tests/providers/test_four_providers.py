@@ -348,9 +348,8 @@ GATED = "8 behind none, 4 gated"  # only the refunds are guarded
         ("native", "ignore", GATED, 2),
         ("json", "honor", "12 forced by schema", 0),
         ("json", "refuse", "12 forced by schema", 0),
-        # Two plans break the schema, which the model did not see. Then it is no longer forced, and
-        # plans that act without a reason are refused.
-        ("json", "ignore", "1 forced by schema, 11 volunteered", 2),
+        # Plans that break the schema, which the model did not see, are refused, one at a time.
+        ("json", "ignore", "12 forced by schema", 0),
         ("react", "honor", "12 volunteered", 0),
         ("react", "refuse", "12 volunteered", 0),
         ("react", "ignore", GATED, 0),  # words are ignored by the model: no choice was taken

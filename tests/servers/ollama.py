@@ -22,6 +22,7 @@ from think_agent.messages import THINK_NAME, ToolChoice, to_json
 ALL = ("completion", "tools", "thinking")
 FIELDS = {"model", "messages", "tools", "stream", "format", "options", "think", "keep_alive"}
 FIELDS |= {"truncate"}
+TEXT = {"type": "string"}
 MESSAGE_FIELDS = {
     "system": {"role", "content"},
     "user": {"role", "content"},
@@ -179,7 +180,7 @@ class OllamaServer(Protocol):
             _messages(wire),
             tuple(_tool(tool) for tool in body.get("tools") or ()),
             system=system,
-            output_schema=body.get("format"),
+            output_schema=_schema(body),
             tool_choice=_choice(body),
         )
         return self.rendered(request, body)
@@ -252,6 +253,14 @@ def _choice(body: dict[str, Any]) -> ToolChoice:
     return Force(THINK_NAME) if _is_thought(schema) else "none"
 
 
+def _schema(body: dict[str, Any]) -> dict[str, Any] | None:
+    """The schema of an answer: not one that only does what a tool choice does elsewhere."""
+    schema = body.get("format")
+    if schema == TEXT or (schema and body.get("tools") and _is_thought(schema)):
+        return None
+    return schema
+
+
 def _is_thought(schema: dict[str, Any]) -> bool:
     names = list(schema.get("properties", {}))
     return names in (["thought"], ["thought", "should_continue"])
@@ -265,7 +274,7 @@ def _in_form(reply: Assistant, body: dict[str, Any]) -> Assistant:
     if not (schema and body.get("tools")):
         return reply
     if not _is_thought(schema):
-        text = json.dumps(reply.text) if schema == {"type": "string"} else reply.text
+        text = json.dumps(reply.text) if schema == TEXT else reply.text
         return replace(reply, text=text, tool_calls=())
     for call in reply.tool_calls:
         if call.name == THINK_NAME:
