@@ -3,6 +3,7 @@
 """
 
 import json
+import re
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -307,6 +308,60 @@ def test_calls_that_a_template_cannot_read_are_sent_once_more_in_another_form(wa
     assert [len(body["messages"]) for body in server.requests] == sizes  # what helps is remembered
 
 
+# What a real server complained of.
+
+
+def complaint(name: str) -> Reply:
+    error = recorded("errors")[name]
+    if "lines" in error:
+        return Reply(chunks=[json.dumps(line).encode() + b"\n" for line in error["lines"]])
+    return Reply(error["status"], error["body"])
+
+
+@every_way
+@pytest.mark.parametrize(("name", "option"), [("one_call", "one_call"), ("short_ids", "short_ids")])
+def test_what_tells_may_stand_at_the_end_of_a_long_complaint(name, option, way, server):
+    server.canned = [complaint(name)]
+    model = model_at(server)
+    assert ASK[way](model, WITH_TOOLS).text == "Hi there."
+    assert model.options[option]
+    assert len(server.requests) == 2
+
+
+@every_way
+@pytest.mark.parametrize("name", ["overflow", "overflow_jinja"])
+def test_a_recorded_overflow_is_one_plain_line(name, way, server):
+    server.canned = [complaint(name)]
+    error = failure(model_at(server), way)
+    assert isinstance(error, BadRequest)
+    assert re.match(
+        r"ollama: request \(\d+ tokens\) exceeds the available context size", str(error)
+    )
+    assert "raise num_ctx" in str(error)
+    assert "{" not in str(error)
+
+
+def test_recorded_errors_mean_what_they_say(server):
+    kinds = {"no_tools": ToolsUnsupported, "no_model": ModelNotFound, "no_thinking": BadRequest}
+    for name, kind in kinds.items():
+        server.canned = [complaint(name)]
+        assert type(failure(model_at(server))) is kind
+
+
+@every_way
+def test_a_model_that_repeats_itself_is_told_and_never_asked_the_same_again(way, server):
+    names = ["repeat", "repeat_streamed"] if "stream" in way else ["repeat"]
+    for name in names:
+        for choice in ("auto", Force("think"), "none"):
+            server.requests.clear()
+            server.canned = [complaint(name)]
+            reply = ASK[way](model_at(server), replace(WITH_TOOLS, tool_choice=choice))
+            assert len(server.requests) == 1
+            closing = "incomplete" if "stream" in name else "end_turn"  # of what has been shown
+            assert reply.stop_reason == (closing if choice == "none" else "malformed")
+            assert "token repeat limit" in f"{reply.mistake}{reply.cause}{reply.notice}"
+
+
 # What the model can do.
 
 
@@ -406,6 +461,7 @@ def test_a_reply_that_is_not_done_is_unfinished(way, server):
     "words",
     [
         "error parsing tool call: raw='ls', err=invalid",
+        "The model produced output that does not match the expected peg-native format",
         "XML syntax error on line 3",
         "failed to parse JSON: unexpected end of JSON input",
         "invalid character ']' after object key:value pair",

@@ -30,7 +30,7 @@ from ..text import shorten
 from ..wire.forms import FormReader, read_form
 from ..wire.incoming import ErrorAnswer, checked_delta, checked_reply
 from ..wire.outgoing import relax
-from .errors import RIGHT_KIND, SLIP, STUMBLES, UnreadCall, refused_kinds
+from .errors import RIGHT_KIND, SLIP, STUMBLES, Repeated, UnreadCall, refused_kinds
 from .transport import TRIP, Trip
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ class Exchange:
         reply = self._reply_despite(problem)
         if reply:
             self.outcome = reply
-        elif isinstance(problem, BadRequest) and self._can_adapt(str(problem)):
+        elif isinstance(problem, BadRequest) and self._can_adapt(problem):
             pass  # asked again at once, in another form
         elif self._may_pass(problem):
             self._tries += 1
@@ -140,8 +140,10 @@ class Exchange:
         # Without tools there is no call; then only the server's own error counts.
         if isinstance(problem, UnreadCall) and (self._asked.tools or problem.status):
             mistake = str(problem).removesuffix(f"; {SLIP}")
-            half = _unfinished(self._so_far(), "")
-            return self._malformed(replace(half, mistake=mistake))
+            half = _unfinished(self._so_far(), mistake)
+            if isinstance(problem, Repeated) and half.text and not self._can_call:
+                return half
+            return self._malformed(replace(half, mistake=mistake, cause=""))
 
         is_silent = isinstance(problem, TimedOut)
         is_broken = isinstance(problem, BadResponse | ConnectionFailed | TimedOut)
@@ -155,13 +157,14 @@ class Exchange:
             return reply  # all of it had come
         return _unfinished(reply, cause)
 
-    def _can_adapt(self, complaint: str) -> bool:
+    def _can_adapt(self, problem: ModelError) -> bool:
         """Can what was refused be sent in another form? The provider remembers it."""
+        complaint = problem.complaint
         refused = []
         if self._form is None:  # else it is the form that is refused
             refused = refused_kinds(self._asked.tool_choice, complaint)
         for kind in refused:
-            self.provider.refused[kind] = complaint
+            self.provider.refused[kind] = str(problem)
         return bool(refused) or self.provider.adapt(complaint, self.request)
 
     def _may_pass(self, problem: ModelError) -> bool:
@@ -202,6 +205,11 @@ class Exchange:
             reply = _unfinished(reply, shorten(reply.cause))
         return self._counted(reply)
 
+    @property
+    def _can_call(self) -> bool:
+        """May the model call a tool in its reply?"""
+        return bool(self._asked.tools) and self._asked.tool_choice != "none"
+
     def _so_far(self) -> Assistant:
         """What has come so far, as a reply."""
         with suppress(ErrorAnswer, *STUMBLES):
@@ -213,7 +221,7 @@ class Exchange:
     def _malformed(self, reply: Assistant) -> Assistant:
         """`reply` with a message to the model about its call; a plain reply if it had no tools."""
         what = self.provider.quote(reply.mistake) or "nothing came"
-        if not self._asked.tools or self._asked.tool_choice == "none":
+        if not self._can_call:
             return replace(
                 reply,
                 stop_reason="end_turn",
@@ -221,7 +229,7 @@ class Exchange:
                 notice=f"What the model wrote could not be read: {what}",
             )
         names = ", ".join(tool.name for tool in self._asked.tools)
-        text = f"Your tool call could not be read ({what}). The tools are: {names}. Call one again."
+        text = f"Your reply could not be read ({what}). The tools are: {names}. Call one again."
         return replace(reply, stop_reason="malformed", mistake=text)
 
     def _counted(self, reply: Assistant) -> Assistant:

@@ -26,6 +26,7 @@ from ..wire.forms import form_of, has_ignored
 from ..wire.incoming import ErrorAnswer
 from .address import NOT_NEEDED
 from .base import Provider
+from .errors import quoted_error
 from .reasoning import ALWAYS
 from .transport import client_arguments
 
@@ -214,7 +215,7 @@ class Ollama(Provider):
 
     def explained(self, error: Any) -> ModelError | None:
         if isinstance(error, ollama.ResponseError):
-            return self.error(str(error.error))
+            return self.error(*quoted_error(error.error))
         return None
 
 
