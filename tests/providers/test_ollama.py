@@ -389,6 +389,50 @@ def test_reasoning_is_refused_where_the_server_says_that_there_is_none(server):
         model_at(server, settings=Settings(reasoning=reasoning)).check()
 
 
+@pytest.mark.parametrize(
+    ("values", "levels"),
+    [
+        ([False, True], ("off",)),  # qwen3.5: low, medium and high would change nothing
+        ([False, "low", "medium", "xhigh"], ("off", "low", "medium")),
+        (["low", "medium", "high"], ("low", "medium", "high")),
+        (None, ("off", "low", "medium", "high")),
+    ],
+)
+def test_the_values_that_the_server_names_are_the_levels(values, levels):
+    show = {"capabilities": ["completion", "tools", "thinking"], "model_info": {}}
+    if values:
+        show["thinking"] = {"values": values, "default": values[-1]}
+    with serve(OllamaServer(), says("Hi.")) as server:
+        server.protocol.other = lambda method, path, body: (
+            Reply(body=show) if path == "/api/show" else None
+        )
+        for level in ("off", "low", "medium", "high"):
+            model = model_at(server, settings=Settings(reasoning=level))
+            if level in levels:
+                model.complete(HELLO)
+            else:
+                with pytest.raises(BadRequest, match=f"takes no reasoning='{level}'"):
+                    model.complete(HELLO)
+
+
+@pytest.mark.parametrize(("asked", "sent"), [(None, 300), (700, 700)])
+def test_the_bound_of_the_modelfile_is_kept_unless_the_user_set_one(asked, sent, server):
+    show = Reply(body=recorded("show")["smol"])
+    server.protocol.other = lambda method, path, body: show if path == "/api/show" else None
+    model = model_at(server, settings=Settings(max_output_tokens=asked))
+    model.complete(HELLO)
+    model.complete(replace(HELLO, max_output_tokens=1))
+    assert [body["options"]["num_predict"] for body in server.requests] == [sent, 1]
+
+
+def test_what_was_read_from_the_cache_is_counted(server):
+    body = recorded("format")["closing"]["cut"]["body"]
+    server.canned = [Reply(body=body)]
+    usage = model_at(server).complete(HELLO).usage
+    assert usage.cached_tokens == body["prompt_eval_cached_count"] > 0
+    assert usage.input_tokens == body["prompt_eval_count"]
+
+
 def test_check_says_what_is_wrong(server):
     model_at(server).check()
     with (

@@ -21,7 +21,7 @@ from think_agent.messages import THINK_NAME, ToolChoice, to_json
 
 ALL = ("completion", "tools", "thinking")
 FIELDS = {"model", "messages", "tools", "stream", "format", "options", "think", "keep_alive"}
-FIELDS |= {"truncate"}
+FIELDS |= {"truncate", "_debug_render_only"}
 TEXT = {"type": "string"}
 MESSAGE_FIELDS = {
     "system": {"role", "content"},
@@ -41,6 +41,7 @@ class Template:
     hides_tools: bool = False  # except next to the newest user message
     hides_system: bool = False  # likewise
     text_hides_calls: bool = False  # of the same message
+    hides_calls: bool = False  # always
     one_call: bool = False  # in a message
     nine: bool = False  # letters and digits in an id
 
@@ -118,6 +119,7 @@ class OllamaServer(Protocol):
         made: int | None = None,
         longest: int = 262144,
         loaded: dict[str, int] | None = None,
+        renders: bool = True,
     ) -> None:
         super().__init__(key, models)
         self.capabilities = capabilities
@@ -126,6 +128,7 @@ class OllamaServer(Protocol):
         self.made = made
         self.longest = longest
         self.loaded = loaded or {}
+        self.renders = renders
         self.shown: list[str] = []
 
     def can(self, model: str) -> tuple[str, ...]:
@@ -146,6 +149,8 @@ class OllamaServer(Protocol):
         if (method, path) == ("GET", "/api/ps"):
             loaded = [{"model": m, "context_length": n} for m, n in self.loaded.items()]
             return Reply(body={"models": loaded})
+        if path == "/api/chat" and self.renders and body.get("_debug_render_only"):
+            return self.shown_prompt(body)
         if (method, path) != ("POST", "/api/show"):
             return None
         self.shown.append(body["model"])
@@ -163,6 +168,24 @@ class OllamaServer(Protocol):
                 "template": self.template.source if self.template else "",
             }
         )
+
+    def shown_prompt(self, body: dict[str, Any]) -> Reply:
+        """The prompt that the template makes of a request. The model is not asked."""
+        try:
+            shown = self.decode("/api/chat", body)
+        except ValueError as error:
+            return self.refusal(str(error))
+        messages = [self.seen(message) for message in map(to_json, shown.messages)]
+        tools = [(tool.name, tool.description) for tool in shown.tools]
+        prompt = json.dumps([shown.system, tools, messages])
+        message = {"role": "", "content": ""}
+        debug = {"rendered_template": prompt}
+        return Reply(body={**_head(body), "message": message, "done": False, "_debug_info": debug})
+
+    def seen(self, message: dict[str, Any]) -> dict[str, Any]:
+        if self.template and self.template.hides_calls:
+            message.pop("tool_calls", None)
+        return message
 
     def decode(self, path: str, body: dict[str, Any]) -> Request:
         name = body["model"]

@@ -153,6 +153,10 @@ class Provider(Translator):
         """The schema that the reply has to have in place of a tool choice (`wire/forms.py`)."""
         return None
 
+    def rendered(self, request: Request) -> str | None:
+        """The prompt that the model would see. None if the server does not tell."""
+        return None
+
     def adapt(self, complaint: str, request: Request) -> bool:
         """Can what was refused be sent in another form? From now on it is."""
         for words, option, value in self.remedies:
