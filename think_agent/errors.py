@@ -28,9 +28,10 @@ if TYPE_CHECKING:
 class ModelError(Exception):
     """Something is wrong between the kit and the model.
 
-    `status` is the HTTP status, if there was one; for an error inside an HTTP 200, the one that
-    fits it. `retry_after` is in seconds. `retryable` means that the same request may succeed later.
-    `transcript`: the messages of the run that this error stopped.
+    The message is short and for people. `complaint` is all that the server said; decisions are made
+    by it. `status` is the HTTP status, if there was one; for an error inside an HTTP 200, the one
+    that fits it. `retry_after` is in seconds. `retryable` means that the same request may succeed
+    later. `transcript`: the messages of the run that this error stopped.
     """
 
     transcript: "tuple[Message, ...]" = ()
@@ -42,8 +43,10 @@ class ModelError(Exception):
         status: int | None = None,
         retry_after: float | None = None,
         retryable: bool = False,
+        complaint: str = "",
     ) -> None:
         super().__init__(sanitize(" ".join(message.split()), keep=""))
+        self.complaint = complaint or message
         self.status = status
         self.retry_after = retry_after
         self.retryable = retryable

@@ -9,7 +9,7 @@ Rule 2: two calls are the same if the tool and the JSON of the arguments are the
 
 from dataclasses import dataclass, field
 
-from .messages import Spoken, Started, ToolCall, ToolResult
+from .messages import Assistant, Spoken, Started, ToolCall, ToolResult
 from .text import canonical
 
 
@@ -32,9 +32,23 @@ class History:
     starts: list[int] = field(default_factory=list)  # the places in `spoken` where turns begin
     ids: set[str] = field(default_factory=set)  # of calls
     calls: int = 0
-    ignored: int = 0  # replies that ignored a tool choice that the provider had accepted
+    ignored: int = 0  # replies in a row, of `ignored_by`, that ignored a tool choice
+    ignored_by: str = ""  # the host that had accepted these choices
     signed: int = 0  # the number of the first turn with a signed reply; 0 if there is none
     doubts: dict[tuple[str, str], Doubt] = field(default_factory=dict)
+
+    def count_ignored(self, reply: Assistant) -> None:
+        """Did `reply` ignore a tool choice that its host had accepted? A choice that is honored, or
+        a reply from another host, begins the count anew.
+        """
+        is_forced = reply.tool_choice not in ("auto", "none")
+        is_ignored = is_forced and reply.enforced == "ignored"
+        is_honored = is_forced and reply.enforced in ("schema", "tool_choice")
+        if is_honored or reply.host != self.ignored_by:
+            self.ignored = 0
+        if is_ignored:
+            self.ignored += 1
+            self.ignored_by = reply.host
 
     def recent(self, turns: float) -> tuple[Spoken, ...]:
         """The messages of the last `turns`, as a request shows them. Signed history is never

@@ -28,11 +28,13 @@ def _enforced(reply: Assistant, choice: ToolChoice) -> Enforced:
     """Who made sure of the tool choice (`Assistant.enforced`), judged by the reply."""
     ignores_form = reply.dialect and reply.stop_reason == "malformed"  # a dialect needs its form
     tells = reply.is_usable or ignores_form
-    if choice == "auto" or not tells or reply.enforced == "prompt":
+    if choice == "auto" or reply.enforced == "prompt":
         return reply.enforced
-    if honored(choice, reply):
-        return reply.enforced or "tool_choice"
-    return "ignored"
+    if not honored(choice, reply):
+        return "ignored" if tells else None
+    if not tells:
+        return reply.enforced
+    return reply.enforced or "tool_choice"
 
 
 def with_ids(calls: tuple[ToolCall, ...], turn: Turn) -> tuple[ToolCall, ...]:

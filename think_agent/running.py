@@ -267,7 +267,9 @@ class Run:
     def _acknowledged(self, call: ToolCall, think: Tool) -> ToolResult:
         """The kit's own answer to a think call. No code runs."""
         cap = self._settings.limits.thoughts
-        text = acknowledge(call, think, in_a_row=self.turn.thoughts_in_a_row, cap=cap)
+        in_a_row = self.turn.thoughts_in_a_row
+        in_form = self.turn.reply is not None and self.turn.reply.enforced == "schema"
+        text = acknowledge(call, think, in_a_row=in_a_row, cap=cap, in_form=in_form)
         return ToolResult(call.id, call.name, text)
 
     def _run_tool(self, call: ToolCall) -> Work:

@@ -120,14 +120,19 @@ def should_continue(call: ToolCall) -> bool | None:
     return {"true": True, "false": False}.get(text)
 
 
-def acknowledge(call: ToolCall, tool: Tool, *, in_a_row: int, cap: float) -> str:
+def acknowledge(
+    call: ToolCall, tool: Tool, *, in_a_row: int, cap: float, in_form: bool = False
+) -> str:
     """The result of a think call. `in_a_row`: how many replies in a row called nothing but think,
-    including this one. From `cap` of them on, the model is told to act or to finish.
+    including this one. From `cap` of them on, the model is told to act or to finish. `in_form`: it
+    was written under a schema, so what is missing was not asked for.
     """
     signal = should_continue(call)
     text = RECORDED
     if isinstance(call.arguments, str):
         text += " Its arguments were not a JSON object; next time send one."
+    elif in_form and "should_continue" not in call.arguments:
+        pass  # it means "continue"
     elif has_signal(tool) and signal is None:
         text += ' should_continue was missing or unreadable; it must be "true" or "false".'
     if in_a_row >= cap and signal is not False:

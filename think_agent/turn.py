@@ -276,8 +276,7 @@ class Turn:
         history = self.history
         history.calls += len(reply.tool_calls)
         history.ids.update(call.id for call in reply.tool_calls)
-        if reply.enforced == "ignored" and reply.tool_choice != "none":
-            history.ignored += 1
+        history.count_ignored(reply)
         if reply.signed and not history.signed:
             history.signed = max(1, len(history.starts))  # this turn; 1 if no person has spoken
 

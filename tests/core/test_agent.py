@@ -291,6 +291,12 @@ def test_events_come_in_order():
     ]  # fmt: skip
 
 
+def test_of_a_reply_that_was_cut_nobody_can_tell_whether_it_honored_its_choice():
+    cut = Assistant("I would", stop_reason="max_tokens", enforced="tool_choice")
+    outcome = Agent(ScriptedModel([cut])).run("go")
+    assert (outcome.exit, outcome.turn.replies[0].enforced) == ("truncated", None)
+
+
 def test_an_ignored_tool_choice_causes_a_notice():
     assert events(LOOK, LEAVE, says(PAY, text="Bye.")) == [
         "go", "Assistant", "script was forced to call think and did not: the choice was ignored.",

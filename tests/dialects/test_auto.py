@@ -14,8 +14,9 @@ from demos.refund.dialects import speaking
 from demos.refund.offline import reply as by_the_policy
 from demos.refund.shop import Shop
 from tests.servers import Reply, serve
-from tests.servers.ollama import TEMPLATES, OllamaServer
+from tests.servers.ollama import TEMPLATES, OllamaServer, Template
 from tests.servers.openai_chat import Chat
+from tests.support.ollama import recorded
 from tests.support.providers import NO_TOOLS, RIGHT, WAYS, desk, says
 from think_agent import (
     THINK,
@@ -36,7 +37,8 @@ from think_agent.dialects.auto import (
     WHOLE,
     WITH_TOOLS,
     WITHOUT_TOOLS,
-    shows_tools,
+    hidden,
+    not_rendered,
     tools_are_shown,
 )
 from think_agent.errors import ToolsUnsupported
@@ -67,53 +69,86 @@ def notices(messages) -> list[str]:
     return [m.notice for m in messages if isinstance(m, Assistant) and m.notice]
 
 
+@pytest.mark.parametrize("renders", [True, False])
 @pytest.mark.parametrize("family", TEMPLATES)
-def test_the_refund_desk_decides_rightly_on_every_template(family):
-    server = OllamaServer(template=TEMPLATES[family])
+def test_the_refund_desk_decides_rightly_on_every_template(family, renders):
+    server = OllamaServer(template=TEMPLATES[family], renders=renders)
     with serve(server, on_sight) as running:
-        model = in_dialect(connect(f"ollama:{family}", base_url=running.url), "auto")
+        model = connect(f"ollama:{family}", base_url=running.url)
         shop = Shop()
         outcome = desk(model, shop).run(FOUR)
     assert {d.order_id: d.decision for d in shop.decisions()} == RIGHT
     assert outcome.exit == "signal"
     first, *others = outcome.turn.replies
     ends_in = "json" if family in BLIND else ""
-    assert (first.dialect, dialects(others)) == ("", {ends_in})
+    begins_in = ends_in if renders else ""  # to count, it waits for a result
+    assert (first.dialect, dialects(others)) == (begins_in, {ends_in})
     said = [notice for notice in notices(outcome.transcript) if "speaking json" in notice]
     assert len(said) == (family in BLIND)
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_run_asks_the_server_once_in_every_way(way):
-    server = OllamaServer(template=TEMPLATES["mistral"])
+@pytest.mark.parametrize("renders", [True, False])
+def test_a_run_asks_the_server_once_in_every_way(way, renders):
+    server = OllamaServer(template=TEMPLATES["mistral"], renders=renders)
     with serve(server, on_sight) as running:
-        model = in_dialect(connect("ollama:mistral", base_url=running.url), "auto")
+        model = connect("ollama:mistral", base_url=running.url)
         shop = Shop()
         outcome = way(desk(model, shop), FOUR)
         bodies = running.requests
     assert {d.order_id: d.decision for d in shop.decisions()} == RIGHT
-    assert len(bodies) == outcome.model_calls + 2
     asked = [body["options"]["num_predict"] == 1 for body in bodies]
-    assert asked[:4] == [False, True, True, False]  # behind the first result
-    assert not any(asked[4:])
-    assert [("tools" in body) for body in bodies[:3]] == [True, False, True]
-    assert not any("tools" in body for body in bodies[3:])
+    if renders:  # for free
+        assert not any(asked)
+        return
+    assert len(bodies) == outcome.model_calls + 3
+    assert asked[:5] == [True, False, True, True, False]  # two of them behind the first result
+    assert not any(asked[5:])
 
 
-def test_native_stays_native_with_a_warning():
+@pytest.mark.parametrize(
+    ("template", "what"),
+    [
+        (TEMPLATES["qwen3.5"], ""),
+        (TEMPLATES["llama3.1"], "the tools"),
+        (TEMPLATES["mistral"], "the tools, the system prompt"),
+        (Template(hides_calls=True), "the thoughts"),  # granite-3.3 from HF
+    ],
+)
+def test_a_rendered_prompt_says_what_is_hidden(template, what):
+    with serve(OllamaServer(template=template), on_sight) as running:
+        model = connect("ollama:m", base_url=running.url)
+        assert hidden(model) == what
+        assert hidden(connect("ollama:m", base_url=running.url)) == what
+        assert running.requests == []
+
+
+@pytest.mark.parametrize(("name", "what"), [("smol", ""), ("smol-blind", "the tools")])
+def test_the_prompts_that_a_real_server_rendered(name, what):
+    prompt = recorded("rendered")[name]["_debug_info"]["rendered_template"]
+    assert not_rendered(prompt) == what
+
+
+def test_dialect_native_stays_native():
     server = OllamaServer(template=TEMPLATES["mistral"])
     with serve(server, on_sight) as running:
-        model = in_dialect(connect("ollama:mistral", base_url=running.url), "native")
-        outcome = desk(model, Shop()).run(FOUR)
-    assert dialects(outcome.transcript) == {""}
-    first, *_ = notices(outcome.transcript)
-    assert "hides the tools behind a tool result; use the json dialect" in first
+        for model in (
+            connect("ollama:mistral", base_url=running.url, dialect="native"),
+            in_dialect(connect("ollama:mistral", base_url=running.url), "native"),
+        ):
+            outcome = desk(model, Shop()).run(FOUR)
+            assert dialects(outcome.transcript) == {""}
 
 
-def test_a_native_run_whose_token_counts_rise_does_not_ask_the_server():
-    with serve(OllamaServer(template=TEMPLATES["qwen3.5"]), on_sight) as running:
-        outcome = desk(connect("ollama:rising", base_url=running.url), Shop()).run(FOUR)
-        assert len(running.requests) == outcome.model_calls
+def test_a_model_that_speaks_auto_changes_its_dialect_and_keeps_its_own_methods():
+    with serve(OllamaServer(), on_sight) as running:
+        model = connect("ollama:m", base_url=running.url)
+        assert in_dialect(in_dialect(model, "auto"), "json").inner is model.inner
+        assert model.window() == "16,384 tokens, by num_ctx"
+    with pytest.raises(AttributeError):
+        _ = model.no_such_thing
+    with pytest.raises(ValueError, match="native"):
+        connect("ollama:m", dialect="yaml")
 
 
 def test_a_server_that_counts_only_new_tokens_gets_no_warning():
@@ -128,7 +163,7 @@ def test_a_server_that_counts_only_new_tokens_gets_no_warning():
             self.tokens = max(1, self.tokens - before if before < self.tokens else self.tokens)
             return shown
 
-    with serve(Older(template=TEMPLATES["qwen3.5"]), on_sight) as running:
+    with serve(Older(template=TEMPLATES["qwen3.5"], renders=False), on_sight) as running:
         model = connect("ollama:older", base_url=running.url)
         outcome = desk(model, Shop()).run(FOUR)
         counts = [reply.usage.input_tokens for reply in outcome.turn.replies]
@@ -315,16 +350,17 @@ def test_a_chat_server_is_asked_too_and_an_official_one_is_not():
 
     with serve(Dropping(), says("Hm.")) as running:
         model = connect("openai:m", base_url=running.url + "/v1", timeout=20)
-        assert not shows_tools(model)
-        assert not shows_tools(model)
+        assert hidden(model) == "the tools"
+        assert hidden(model) == "the tools"
         assert len(running.requests) == 2
-    assert shows_tools(connect("openai:gpt-6-luna", api_key="k"))  # no request is made
+    assert not hidden(connect("openai:gpt-6-luna", api_key="k"))  # no request is made
 
 
 def test_check_asks_and_a_greeting_does_not():
-    with serve(OllamaServer(template=TEMPLATES["llama3.1"]), on_sight) as running:
+    server = OllamaServer(template=TEMPLATES["llama3.1"], renders=False)
+    with serve(server, on_sight) as running:
         model = in_dialect(connect("ollama:checked", base_url=running.url), "auto")
-        assert desk(model, Shop()).run("Hello!").turn.replies[0].dialect == ""
+        assert desk(model, Shop(), "never").run("Hello!").turn.replies[0].dialect == ""
         before = len(running.requests)
         model.check()
         model.check()
@@ -332,16 +368,16 @@ def test_check_asks_and_a_greeting_does_not():
 
 
 def test_a_server_that_does_not_count_is_asked_once_and_believed():
-    with serve(OllamaServer(), on_sight) as running:
-        model = in_dialect(connect("ollama:m", base_url=running.url), "auto")
+    with serve(OllamaServer(renders=False), on_sight) as running:
+        model = connect("ollama:m", base_url=running.url)
         outcome = desk(model, Shop()).run(FOUR)
-        assert len(running.requests) == outcome.model_calls + 2
+        assert len(running.requests) == outcome.model_calls + 3
     assert dialects(outcome.transcript) == {""}
 
 
 def test_a_server_that_cannot_be_asked_is_believed():
     model = in_dialect(connect("ollama:m", base_url="http://127.0.0.1:9"), "auto")
-    assert shows_tools(model)
+    assert not hidden(model)
 
 
 def test_an_async_caller_is_not_kept_waiting():
@@ -356,6 +392,6 @@ def test_an_async_caller_is_not_kept_waiting():
         asyncio.get_running_loop().call_soon(goes_on.set)
         await model.acomplete(Request((ASKED, NATIVE, RESULT), (THINK, look)))
 
-    with serve(OllamaServer(template=TEMPLATES["llama3.1"]), brain) as running:
+    with serve(OllamaServer(template=TEMPLATES["llama3.1"], renders=False), brain) as running:
         asyncio.run(main(in_dialect(connect("ollama:async", base_url=running.url), "auto")))
-        assert len(running.requests) == 3
+        assert len(running.requests) == 4  # rendered (which it does not know), counted twice, asked

@@ -11,7 +11,7 @@ from tests.support.strategies import transcripts
 from think_agent import Agent, ScriptedModel, tool
 from think_agent.loop import NUDGE, CallModel, CallTool, Done, next_step, plan
 from think_agent.messages import Assistant, Force, ToolCall, ToolResult, User
-from think_agent.policies.forcing import force
+from think_agent.policies.forcing import force, stop_asking
 from think_agent.policies.limits import Limits
 from think_agent.testing import call
 
@@ -80,6 +80,28 @@ def test_a_tool_choice_that_was_ignored_twice_is_not_sent_again():
     acts = Agent(ScriptedModel(lambda request: turn(call("pay", n=1))[0]), [pay], force="always")
     asked = [reply.tool_choice for reply in acts.run("go").turn.replies]
     assert asked[:4] == [Force("think"), Force("think"), "auto", "auto"]
+
+
+IGNORED = Assistant("Hm.", tool_choice=Force("think"), enforced="ignored", host="a")
+HONORED = replace(IGNORED, enforced="schema")
+FREE = Assistant("Hm.", host="a")
+
+
+@pytest.mark.parametrize(
+    ("replies", "choice"),
+    [
+        ([IGNORED], Force("think")),
+        ([IGNORED, IGNORED], "auto"),
+        ([IGNORED, FREE, IGNORED, FREE], "auto"),
+        ([IGNORED, HONORED, IGNORED], Force("think")),
+        ([IGNORED, replace(IGNORED, host="b")], Force("think")),
+        ([IGNORED, IGNORED, replace(FREE, host="b")], Force("think")),
+        ([IGNORED, replace(IGNORED, tool_choice="none")], Force("think")),
+    ],
+)
+def test_forcing_is_given_up_after_two_in_a_row_from_one_host(replies, choice):
+    step = plan([ASK, *replies, User("Now?")], [force("first"), stop_asking])
+    assert step == CallModel(choice)
 
 
 @given(transcripts, st.sampled_from(["never", "first", "always"]))

@@ -150,13 +150,11 @@ def test_a_capable_model_gets_yes_in_every_row_through_every_adapter(provider):
     with serve(SPEAKS[provider][0](), able) as server:
         rows = judge(observe(model_of(provider, server)))
     not_done = {row.name: row.text for row in rows if row.result != "yes"}
-    names = ("named forcing", "required", "none", "forcing while thinking")
+    expected = {"forcing while thinking": "unknown (the model showed no native thinking)"}
     if provider == "ollama":
-        assert not_done == dict.fromkeys(names, UNSENT)
-    else:
-        assert not_done == {names[-1]: "unknown (the model showed no native thinking)"}
-    advised = "never" if provider == "ollama" else "first"
-    assert (recommend(rows).force, recommend(rows).dialect) == (advised, "native")
+        expected["required"] = UNSENT
+    assert not_done == expected
+    assert (recommend(rows).force, recommend(rows).dialect) == ("first", "native")
 
 
 def test_json_prints_one_object():

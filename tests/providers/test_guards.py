@@ -299,7 +299,7 @@ def test_a_limit_holds_although_the_server_counts_no_tokens(provider, way):
     look = Assistant("Let me see. " * 20, tool_calls=(ToolCall("", "look"),))
     seven = tool(lambda: "7", name="look", description="Look.")
     with serve(SPEAKS[provider][0](), lambda _: look) as server:
-        agent = Agent(model_of(provider, server), [seven], max_tokens=900)
+        agent = Agent(model_of(provider, server), [seven], max_tokens=900, force="never")
         outcome = way(agent, "Hello")
     assert (outcome.exit, outcome.usage.estimated) == ("budget", True)
     assert outcome.model_calls < 9

@@ -3,6 +3,7 @@
 """
 
 import json
+import re
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -15,6 +16,7 @@ from demos.refund.session import speak
 from demos.refund.shop import Shop
 from tests.servers import Reply, serve
 from tests.servers.ollama import TEMPLATES, OllamaServer
+from tests.support.ollama import recorded
 from tests.support.providers import ASK, HELLO, desk, every_way, failure, says, streamed_ways
 from think_agent import (
     THINK,
@@ -23,6 +25,7 @@ from think_agent import (
     BadRequest,
     BadResponse,
     ConnectionFailed,
+    Force,
     ModelError,
     ModelNotFound,
     Overloaded,
@@ -36,9 +39,9 @@ from think_agent import (
     tool,
 )
 from think_agent.cli.choosing import named_model
-from think_agent.dialects.base import wants_to_leave
 from think_agent.errors import ToolsUnsupported
 from think_agent.providers.ollama import Fold, Ollama
+from think_agent.wire.forms import form_of
 from think_agent.wire.ollama import from_wire
 from think_agent.wire.settings import Settings
 
@@ -87,32 +90,88 @@ def test_a_tool_schema_reaches_the_server_as_it_is(server):
     assert server.requests[0]["tools"][0]["function"]["parameters"] == parameters
 
 
-def test_an_output_schema_is_sent_only_without_tools(server):
+def test_a_form_stands_beside_the_tools_where_the_model_is_not_free(server):
     schema = {"type": "object", "properties": {"answer": {"type": "string"}}}
-    final = replace(WITH_TOOLS, output_schema=schema, tool_choice="none")
-    for model in (model_at(server), model_at(server, keep_tools=True)):
+    asked = [
+        replace(HELLO, output_schema=schema),
+        replace(WITH_TOOLS, output_schema=schema),  # free to call a tool
+        replace(WITH_TOOLS, tool_choice="none"),
+        replace(WITH_TOOLS, tool_choice="none", output_schema=schema),
+        replace(WITH_TOOLS, tool_choice="required"),  # there is no form for it
+        replace(WITH_TOOLS, tool_choice=Force("order")),  # nor for an action
+    ]
+    for request in asked:
+        model_at(server).complete(request)
+    forms = [body.get("format") for body in server.requests]
+    assert forms == [schema, None, {"type": "string"}, schema, None, None]
+    assert ["tools" in body for body in server.requests] == [False] + [True] * 5
+
+
+ACTED = [ToolResult("a", "order", "ORD-1: shipped")]
+REFUSED = [replace(ACTED[0], refused="gate", is_error=True)]
+THOUGHT_OF = [ToolResult("a", "think", "Thought recorded.")]
+
+
+@pytest.mark.parametrize(
+    ("then", "keys"),
+    [
+        ([], ["thought"]),
+        (ACTED, ["thought", "should_continue"]),
+        ([*ACTED, User("Go on.", kind="nudge")], ["thought", "should_continue"]),
+        ([*ACTED, User("And ORD-2?")], ["thought"]),
+        (REFUSED, ["thought"]),
+        (THOUGHT_OF, ["thought"]),
+    ],
+)
+def test_a_forced_thought_can_only_say_that_all_is_done_after_an_action(then, keys):
+    forced = replace(WITH_TOOLS, messages=[User("Where is ORD-1?"), *then])
+    form = form_of(replace(forced, tool_choice=Force("think")))
+    assert form is not None
+    assert (list(form["properties"]), form["required"]) == (keys, keys)
+    thought = form["properties"]["thought"]
+    assert (thought["minLength"], thought["maxLength"]) == (1, 400)
+    assert form["additionalProperties"] is False
+
+
+def test_without_forms_nothing_forces_and_the_closing_call_leaves_the_tools_out(server):
+    model = model_at(server, format=False)
+    forced = model.complete(replace(WITH_TOOLS, tool_choice=Force("think")))
+    model.complete(replace(WITH_TOOLS, tool_choice="none"))
+    assert forced.enforced == "prompt"
+    assert not any("format" in body for body in server.requests)
+    assert ["tools" in body for body in server.requests] == [True, False]
+
+
+def test_where_a_form_was_ignored_the_closing_call_leaves_the_tools_out(server):
+    ignored = Assistant("Hm.", enforced="ignored", host="127.0.0.1")
+    for reply in (ignored, replace(ignored, host="example.com")):
+        talk = [User("Where is ORD-1?"), reply, User("Go on.", kind="nudge")]
+        model_at(server).complete(replace(WITH_TOOLS, messages=talk, tool_choice="none"))
+    assert ["tools" in body for body in server.requests] == [False, True]
+    assert ["format" in body for body in server.requests] == [False, True]
+
+
+@pytest.mark.parametrize("choice", [Force("think"), "none"])
+def test_a_server_that_refuses_a_grammar_is_asked_without_one_from_then_on(choice, server):
+    model = model_at(server)
+    for error in recorded("format")["refused"]:
+        model.refused.pop("form", None)
         server.requests.clear()
-        model.complete(replace(HELLO, output_schema=schema))
-        model.complete(replace(WITH_TOOLS, output_schema=schema))
-        model.complete(final)
-        assert [body.get("format") for body in server.requests] == [schema, None, schema]
-        assert ["tools" in body for body in server.requests] == [False, True, False]
+        server.canned = [Reply(error["status"], error["body"])]
+        for _ in range(2):
+            assert model.complete(replace(WITH_TOOLS, tool_choice=choice)).text == "Hi there."
+        assert ["format" in body for body in server.requests] == [True, False, False]
 
 
-def leaving(request: Request) -> Assistant:
-    """The stand-in of the demo, where nothing but its own signal tells that the answer is due."""
-    replies = [message for message in request.messages if isinstance(message, Assistant)]
-    if replies and wants_to_leave(replies[-1]):
-        request = replace(request, tool_choice="none")
-    return by_the_policy(request)
-
-
-def test_with_the_tools_kept_each_request_begins_with_the_one_before():
-    with serve(OllamaServer(), leaving) as running:
-        model = connect("ollama:m", base_url=running.url, keep_tools=True)
+def test_each_request_of_a_run_begins_with_the_one_before():
+    with serve(OllamaServer(), by_the_policy) as running:
+        model = connect("ollama:m", base_url=running.url)
         outcome = desk(model, Shop()).run("Please refund ORD-001 and ORD-002")
         bodies = running.requests
     assert (outcome.exit, len(bodies)) == ("signal", outcome.model_calls)
+    assert [reply.enforced for reply in outcome.turn.replies][0 :: len(bodies) - 1] == [
+        "schema"
+    ] * 2
     for before, body in pairwise(bodies):
         assert body["messages"][: len(before["messages"])] == before["messages"]
         assert body["tools"] == before["tools"]
@@ -249,6 +308,60 @@ def test_calls_that_a_template_cannot_read_are_sent_once_more_in_another_form(wa
     assert [len(body["messages"]) for body in server.requests] == sizes  # what helps is remembered
 
 
+# What a real server complained of.
+
+
+def complaint(name: str) -> Reply:
+    error = recorded("errors")[name]
+    if "lines" in error:
+        return Reply(chunks=[json.dumps(line).encode() + b"\n" for line in error["lines"]])
+    return Reply(error["status"], error["body"])
+
+
+@every_way
+@pytest.mark.parametrize(("name", "option"), [("one_call", "one_call"), ("short_ids", "short_ids")])
+def test_what_tells_may_stand_at_the_end_of_a_long_complaint(name, option, way, server):
+    server.canned = [complaint(name)]
+    model = model_at(server)
+    assert ASK[way](model, WITH_TOOLS).text == "Hi there."
+    assert model.options[option]
+    assert len(server.requests) == 2
+
+
+@every_way
+@pytest.mark.parametrize("name", ["overflow", "overflow_jinja"])
+def test_a_recorded_overflow_is_one_plain_line(name, way, server):
+    server.canned = [complaint(name)]
+    error = failure(model_at(server), way)
+    assert isinstance(error, BadRequest)
+    assert re.match(
+        r"ollama: request \(\d+ tokens\) exceeds the available context size", str(error)
+    )
+    assert "raise num_ctx" in str(error)
+    assert "{" not in str(error)
+
+
+def test_recorded_errors_mean_what_they_say(server):
+    kinds = {"no_tools": ToolsUnsupported, "no_model": ModelNotFound, "no_thinking": BadRequest}
+    for name, kind in kinds.items():
+        server.canned = [complaint(name)]
+        assert type(failure(model_at(server))) is kind
+
+
+@every_way
+def test_a_model_that_repeats_itself_is_told_and_never_asked_the_same_again(way, server):
+    names = ["repeat", "repeat_streamed"] if "stream" in way else ["repeat"]
+    for name in names:
+        for choice in ("auto", Force("think"), "none"):
+            server.requests.clear()
+            server.canned = [complaint(name)]
+            reply = ASK[way](model_at(server), replace(WITH_TOOLS, tool_choice=choice))
+            assert len(server.requests) == 1
+            closing = "incomplete" if "stream" in name else "end_turn"  # of what has been shown
+            assert reply.stop_reason == (closing if choice == "none" else "malformed")
+            assert "token repeat limit" in f"{reply.mistake}{reply.cause}{reply.notice}"
+
+
 # What the model can do.
 
 
@@ -274,6 +387,57 @@ def test_reasoning_is_refused_where_the_server_says_that_there_is_none(server):
     assert "takes no reasoning='off'" in refused("off", family="gptoss")
     for reasoning in ("off", "low", "high"):
         model_at(server, settings=Settings(reasoning=reasoning)).check()
+
+
+def shows(server, show) -> None:
+    """From now on the server says this of its models."""
+    usual = server.protocol.other
+
+    def other(method, path, body):
+        return Reply(body=show) if path == "/api/show" else usual(method, path, body)
+
+    server.protocol.other = other
+
+
+@pytest.mark.parametrize(
+    ("values", "levels"),
+    [
+        ([False, True], ("off",)),  # qwen3.5: low, medium and high would change nothing
+        ([False, "low", "medium", "xhigh"], ("off", "low", "medium")),
+        (["low", "medium", "high"], ("low", "medium", "high")),
+        (None, ("off", "low", "medium", "high")),
+    ],
+)
+def test_the_values_that_the_server_names_are_the_levels(values, levels):
+    show = {"capabilities": ["completion", "tools", "thinking"], "model_info": {}}
+    if values:
+        show["thinking"] = {"values": values, "default": values[-1]}
+    with serve(OllamaServer(), says("Hi.")) as server:
+        shows(server, show)
+        for level in ("off", "low", "medium", "high"):
+            model = model_at(server, settings=Settings(reasoning=level))
+            if level in levels:
+                model.complete(HELLO)
+            else:
+                with pytest.raises(BadRequest, match=f"takes no reasoning='{level}'"):
+                    model.complete(HELLO)
+
+
+@pytest.mark.parametrize(("asked", "sent"), [(None, 300), (700, 700)])
+def test_the_bound_of_the_modelfile_is_kept_unless_the_user_set_one(asked, sent, server):
+    shows(server, recorded("show")["smol"])
+    model = model_at(server, settings=Settings(max_output_tokens=asked))
+    model.complete(HELLO)
+    model.complete(replace(HELLO, max_output_tokens=1))
+    assert [body["options"]["num_predict"] for body in server.requests] == [sent, 1]
+
+
+def test_what_was_read_from_the_cache_is_counted(server):
+    body = recorded("format")["closing"]["cut"]["body"]
+    server.canned = [Reply(body=body)]
+    usage = model_at(server).complete(HELLO).usage
+    assert usage.cached_tokens == body["prompt_eval_cached_count"] > 0
+    assert usage.input_tokens == body["prompt_eval_count"]
 
 
 def test_check_says_what_is_wrong(server):
@@ -348,6 +512,7 @@ def test_a_reply_that_is_not_done_is_unfinished(way, server):
     "words",
     [
         "error parsing tool call: raw='ls', err=invalid",
+        "The model produced output that does not match the expected peg-native format",
         "XML syntax error on line 3",
         "failed to parse JSON: unexpected end of JSON input",
         "invalid character ']' after object key:value pair",

@@ -116,7 +116,7 @@ def test_a_slip_that_gemini_tells_of_goes_back_to_the_model(way, reason):
         answers(server, way, body, [sse(body)])
         reply = ASK[way](model, ASKED)
     assert reply.stop_reason == "malformed"
-    assert reply.mistake.startswith("Your tool call could not be read (Seven calls)")
+    assert reply.mistake.startswith("Your reply could not be read (Seven calls)")
 
 
 # What one provider signed.

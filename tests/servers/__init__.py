@@ -72,6 +72,10 @@ class Protocol:
         """
         raise NotImplementedError
 
+    def ignoring(self, body: dict[str, Any]) -> dict[str, Any]:
+        """`body` as a server of the mode `"ignore"` reads it."""
+        return body
+
     def is_stream(self, path: str, body: dict[str, Any]) -> bool:
         return body.get("stream") is True
 
@@ -119,6 +123,8 @@ class ProviderServer:
             return self.canned.pop(0)
         if problem := self.protocol.accepts(path, headers):
             return problem
+        if self.mode == "ignore":
+            body = self.protocol.ignoring(body)
         try:
             request = self.protocol.decode(path, body)
         except ValueError as error:

@@ -16,12 +16,13 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from tests.servers import Protocol, Reply, check, in_pieces, shown_tool
-from think_agent import Assistant, Message, Request, Tool, ToolCall, ToolResult, Usage, User
-from think_agent.messages import to_json
+from think_agent import Assistant, Force, Message, Request, Tool, ToolCall, ToolResult, Usage, User
+from think_agent.messages import THINK_NAME, ToolChoice, to_json
 
 ALL = ("completion", "tools", "thinking")
 FIELDS = {"model", "messages", "tools", "stream", "format", "options", "think", "keep_alive"}
-FIELDS |= {"truncate"}
+FIELDS |= {"truncate", "_debug_render_only"}
+TEXT = {"type": "string"}
 MESSAGE_FIELDS = {
     "system": {"role", "content"},
     "user": {"role", "content"},
@@ -40,6 +41,7 @@ class Template:
     hides_tools: bool = False  # except next to the newest user message
     hides_system: bool = False  # likewise
     text_hides_calls: bool = False  # of the same message
+    hides_calls: bool = False  # always
     one_call: bool = False  # in a message
     nine: bool = False  # letters and digits in an id
 
@@ -97,6 +99,15 @@ class OllamaServer(Protocol):
     """
 
     stream_type = "application/x-ndjson"
+    forced_refusal = json.dumps(  # as 0.34.4 passes it on from its engine
+        {
+            "error": {
+                "code": 400,
+                "message": "Failed to initialize samplers: failed to parse grammar",
+                "type": "invalid_request_error",
+            }
+        }
+    )
 
     def __init__(
         self,
@@ -108,6 +119,7 @@ class OllamaServer(Protocol):
         made: int | None = None,
         longest: int = 262144,
         loaded: dict[str, int] | None = None,
+        renders: bool = True,
     ) -> None:
         super().__init__(key, models)
         self.capabilities = capabilities
@@ -116,6 +128,7 @@ class OllamaServer(Protocol):
         self.made = made
         self.longest = longest
         self.loaded = loaded or {}
+        self.renders = renders
         self.shown: list[str] = []
 
     def can(self, model: str) -> tuple[str, ...]:
@@ -136,6 +149,8 @@ class OllamaServer(Protocol):
         if (method, path) == ("GET", "/api/ps"):
             loaded = [{"model": m, "context_length": n} for m, n in self.loaded.items()]
             return Reply(body={"models": loaded})
+        if path == "/api/chat" and self.renders and body.get("_debug_render_only"):
+            return self.shown_prompt(body)
         if (method, path) != ("POST", "/api/show"):
             return None
         self.shown.append(body["model"])
@@ -154,6 +169,24 @@ class OllamaServer(Protocol):
             }
         )
 
+    def shown_prompt(self, body: dict[str, Any]) -> Reply:
+        """The prompt that the template makes of a request. The model is not asked."""
+        try:
+            shown = self.decode("/api/chat", body)
+        except ValueError as error:
+            return self.refusal(str(error))
+        messages = [self.seen(message) for message in map(to_json, shown.messages)]
+        tools = [(tool.name, tool.description) for tool in shown.tools]
+        prompt = json.dumps([shown.system, tools, messages])
+        message = {"role": "", "content": ""}
+        debug = {"rendered_template": prompt}
+        return Reply(body={**_head(body), "message": message, "done": False, "_debug_info": debug})
+
+    def seen(self, message: dict[str, Any]) -> dict[str, Any]:
+        if self.template and self.template.hides_calls:
+            message.pop("tool_calls", None)
+        return message
+
     def decode(self, path: str, body: dict[str, Any]) -> Request:
         name = body["model"]
         check(self.knows(name), f'model "{name}" not found, try pulling it first')
@@ -163,7 +196,6 @@ class OllamaServer(Protocol):
         thinks = "thinking" in can or not body.get("think")
         check(thinks, f'"{name}" does not support thinking')
         check(not body.keys() - FIELDS, f"unknown fields {body.keys() - FIELDS}")
-        check(not (body.get("tools") and body.get("format")), "format with tools")
         check(isinstance(body["options"]["num_ctx"], int), "num_ctx is no number")
         wire = list(body["messages"])
         system = wire.pop(0)["content"] if wire and wire[0]["role"] == "system" else ""
@@ -171,9 +203,13 @@ class OllamaServer(Protocol):
             _messages(wire),
             tuple(_tool(tool) for tool in body.get("tools") or ()),
             system=system,
-            output_schema=body.get("format"),
+            output_schema=_schema(body),
+            tool_choice=_choice(body),
         )
         return self.rendered(request, body)
+
+    def ignoring(self, body: dict[str, Any]) -> dict[str, Any]:
+        return {key: value for key, value in body.items() if key != "format"}
 
     def rendered(self, request: Request, body: dict[str, Any]) -> Request:
         """What the model gets to see of a request."""
@@ -191,7 +227,10 @@ class OllamaServer(Protocol):
         return shown
 
     def cut(self, reply: Assistant, body: dict[str, Any]) -> Assistant:
-        """`reply`, cut at its bound, with the counts of a real server."""
+        """`reply`, in the form that was asked for and cut at its bound, with the counts of a real
+        server.
+        """
+        reply = _in_form(reply, body)
         if self.template is None:
             return reply
         words = re.findall(r"\s*\S+", f"{reply.text}{reply.tool_calls or ''}")
@@ -227,6 +266,45 @@ class OllamaServer(Protocol):
 
     def refusal(self, message: str) -> Reply:
         return Reply(404 if "try pulling" in message else 400, {"error": message})
+
+
+def _choice(body: dict[str, Any]) -> ToolChoice:
+    """What a form beside tools leaves to the model."""
+    schema = body.get("format")
+    if not (schema and body.get("tools")):
+        return "auto"
+    return Force(THINK_NAME) if _is_thought(schema) else "none"
+
+
+def _schema(body: dict[str, Any]) -> dict[str, Any] | None:
+    """The schema of an answer: not one that only does what a tool choice does elsewhere."""
+    schema = body.get("format")
+    if schema == TEXT or (schema and body.get("tools") and _is_thought(schema)):
+        return None
+    return schema
+
+
+def _is_thought(schema: dict[str, Any]) -> bool:
+    names = list(schema.get("properties", {}))
+    return names in (["thought"], ["thought", "should_continue"])
+
+
+def _in_form(reply: Assistant, body: dict[str, Any]) -> Assistant:
+    """`reply` as the grammar has it written. A forced thought that is none stays as it is: from a
+    model for which the server ignores the grammar.
+    """
+    schema = body.get("format")
+    if not (schema and body.get("tools")):
+        return reply
+    if not _is_thought(schema):
+        text = json.dumps(reply.text) if schema == TEXT else reply.text
+        return replace(reply, text=text, tool_calls=())
+    for call in reply.tool_calls:
+        if call.name == THINK_NAME:
+            assert isinstance(call.arguments, dict)
+            given = {name: call.arguments[name] for name in schema["properties"]}
+            return replace(reply, text=json.dumps(given), tool_calls=())
+    return reply
 
 
 def _messages(wire: list[dict[str, Any]]) -> list[Message]:

@@ -414,6 +414,19 @@ def pointed_out(turn: Sequence[Message]) -> dict[tuple[str, str, str], int]:
     return found
 
 
+def ignored_in_a_row(everything: Sequence[Assistant]) -> int:
+    """How many of the last replies of the last host ignored a choice, since one was honored."""
+    count = 0
+    for reply in reversed(everything):
+        is_forced = reply.tool_choice not in ("auto", "none")
+        if reply.host != everything[-1].host:
+            break
+        if is_forced and reply.enforced in ("schema", "tool_choice"):
+            break
+        count += is_forced and reply.enforced == "ignored"
+    return count
+
+
 def facts(messages: Sequence[Message]) -> dict[str, Any]:
     """Every public fact of `Turn.of(messages)`, by name."""
     turn = split(messages)[-1] if messages else []
@@ -424,7 +437,8 @@ def facts(messages: Sequence[Message]) -> dict[str, Any]:
     verdicts = [m for m in turn if isinstance(m, Verdict)]
     stops = [m for m in verdicts if m.decision == "quit" or (m.decision == "no" and not m.call_id)]
     thinking_last = [item.is_thought for item in done if item.is_thought or not item.thinks]
-    ignored = [one for one in everything if one.enforced == "ignored" and one.tool_choice != "none"]
+    forced = [one for one in everything if one.tool_choice not in ("auto", "none")]
+    ignoring = [one for one in forced if one.enforced == "ignored"]
     noted = notes(turn)
     signed_at = [i for i, m in enumerate(messages) if isinstance(m, Assistant) and m.signed]
     signed = 0
@@ -440,7 +454,8 @@ def facts(messages: Sequence[Message]) -> dict[str, Any]:
         "calls": sum(len(one.tool_calls) for one in everything),
         "starts": [i for i, m in enumerate(spoken) if says(m, "person")],
         "signed": signed,
-        "ignored": len(ignored),
+        "ignored": ignored_in_a_row(everything),
+        "ignored_by": ignoring[-1].host if ignoring else "",
         "request": turn[0] if turn and says(turn[0], "person") else None,
         "last": last,
         "reply": latest,

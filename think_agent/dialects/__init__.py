@@ -5,12 +5,15 @@ from ..model import Model
 
 def in_dialect(model: Model, dialect: str) -> Model:
     """`model` in the dialect `"json"` or `"react"`. `"native"` gives the model itself. `"auto"`
-    stays native while that works, else it changes to json (`auto.py`).
+    stays native while that works, else it changes to json (`auto.py`). A model that speaks auto
+    already, as Ollama's do, speaks the new dialect instead.
     """
     from .auto import Auto
     from .json_plan import json_plan
     from .react import react
 
+    if isinstance(model, Auto):
+        model = model.inner
     match dialect:
         case "native":
             return model

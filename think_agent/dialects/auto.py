@@ -2,19 +2,20 @@
 
 Rule 1: it changes to `json` if the transcript has a reply in json, if the model wrote a call as
         text, if its server lost a call, if the model has no tool calling, or if the server's chat
-        template hides the tools. It never changes back.
+        template hides something (`hidden`). It never changes back.
 Rule 2: it decides by the transcript (with the messages that a request leaves out), or asks the
         server. So a resumed run decides in the same way. A notice of the first reply in json says
         why.
 Rule 3: it never changes on a signed history: the signatures cover the tools, too.
 
-Some templates show the tools only beside the newest user message: after the first tool result the
-model does not see them any more. (The README of `providers/` lists them.) The server's token counts
-show this: `shows_tools` asks for one token after a tool result, without tools and with them. The
-two prompts have a few hundred tokens. They are sent before the first request that ends with a tool
-result, or in `check`. The answer is kept for the process.
+Some templates show the tools, the system prompt or the thoughts only beside the newest user
+message, or never. (The README of `providers/` lists them.) Ollama shows the prompt that a template
+renders, exactly and for free, so it is asked before the first request (`Provider.rendered`). From
+other local servers the token counts tell of the tools: before the first request that ends with a
+tool result they are asked for one token, without tools and with them. The two prompts have a few
+hundred tokens. The answer is kept for the process.
 
-Limitations: a server that does not count whole prompts is taken to show the tools.
+Limitations: a server that neither renders nor counts whole prompts is taken to show everything.
 """
 
 import asyncio
@@ -23,7 +24,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..errors import ModelError, ToolsUnsupported
-from ..messages import Assistant, ToolCall, ToolResult, User
+from ..messages import THINK_NAME, Assistant, ToolCall, ToolResult, User
 from ..model import Model, Request
 from ..think import THINK
 from ..tools import tool
@@ -31,7 +32,7 @@ from .base import Dialect, Event, Wrapper, noticed
 from .json_plan import json_plan
 
 NO_TOOLS = "it has no tool calling"
-HIDES = "its server's template hides the tools behind a tool result"
+HIDES = "its server's template hides {} behind a tool result"
 
 
 @tool(read_only=True)
@@ -57,6 +58,20 @@ WITHOUT_TOOLS = Request(
 )
 WITH_TOOLS = replace(WITHOUT_TOOLS, tools=(THINK, look_up))
 """Two prompts that differ only in the tools, and end with a tool result."""
+NOTED = ToolCall(
+    "call_1", THINK_NAME, {"thought": "A heron would find it.", "should_continue": "true"}
+)
+TO_RENDER = replace(
+    WITH_TOOLS,
+    system="You are the kestrel of this post office.",
+    messages=(
+        *WITH_TOOLS.messages,
+        Assistant(tool_calls=(NOTED,)),
+        ToolResult("call_1", THINK_NAME, "Thought recorded."),
+    ),
+)
+# What a rendered prompt has to show, each with a word that stands nowhere else.
+SHOWN = {"the tools": "receipt", "the system prompt": "kestrel", "the thoughts": "heron"}
 
 # Tokens. A word is one or more of them.
 WHOLE = 60  # the two prompts have more words in common
@@ -85,46 +100,39 @@ def innermost(model: Model) -> Model:
     return model
 
 
-# Of `shows_tools`, by the server's address and the model.
-_ANSWERS: dict[tuple[str, str], bool] = {}
+# Of `hidden`, by the server's address and the model. None: it has to be counted.
+_ANSWERS: dict[tuple[str, str], str | None] = {}
 
 
-def shows_tools(model: Model, deadline: float | None = None) -> bool:
-    """Does the server show the model its tools after a tool result? Asked once, by two requests
-    for one token. True if that cannot be found out (before the `deadline`).
+def hidden(model: Model, deadline: float | None = None, *, behind: bool = True) -> str:
+    """What the server's template hides from the model after a tool result, such as "the tools".
+    Empty if it hides nothing, or if that cannot be found out (before the `deadline`). It is asked
+    once. To count takes two requests, so that is done only `behind` a result.
     """
     server: Any = innermost(model)
     if not getattr(server, "is_local", False):
-        return True
+        return ""
     key = (server.url, server.model)
-    if key not in _ANSWERS:
-        try:
+    try:
+        if key not in _ANSWERS:
+            _ANSWERS[key] = not_rendered(server.rendered(replace(TO_RENDER, deadline=deadline)))
+        if _ANSWERS[key] is None and behind:
             # In this order: a server that counts only new tokens then counts the shorter prompt
             # whole.
             without = server.complete(replace(WITHOUT_TOOLS, deadline=deadline))
             with_tools = server.complete(replace(WITH_TOOLS, deadline=deadline))
-        except ModelError:  # the run will have it, too
-            return True
-        _ANSWERS[key] = tools_are_shown(without, with_tools) is not False
-    return _ANSWERS[key]
+            is_hidden = tools_are_shown(without, with_tools) is False
+            _ANSWERS[key] = "the tools" if is_hidden else ""
+    except ModelError:  # the run will have it, too
+        return ""
+    return _ANSWERS[key] or ""
 
 
-class Watched(Dialect):
-    """`Watched(model)`: if a prompt that ends with a tool result has fewer tokens than the prompt
-    before it, the server is asked whether it shows the tools. If not, a notice says so.
-
-    (A lower count alone proves nothing: older servers count only new tokens.)
-    """
-
-    def read(self, reply: Assistant, request: Request) -> Assistant:
-        if _has_fewer_tokens(reply, request) and not shows_tools(self.inner):
-            return noticed(reply, f"{self.model}: {HIDES}; use the json dialect, or auto")
-        return reply
-
-    async def aread(self, reply: Assistant, request: Request) -> Assistant:
-        if _has_fewer_tokens(reply, request):
-            return await asyncio.to_thread(self.read, reply, request)
-        return reply
+def not_rendered(prompt: str | None) -> str | None:
+    """What a rendered prompt does not show; None if there is no prompt."""
+    if prompt is None:
+        return None
+    return ", ".join([what for what, word in SHOWN.items() if word not in prompt])
 
 
 class Auto(Dialect):
@@ -175,7 +183,7 @@ class Auto(Dialect):
             self.inner.check()
         except ToolsUnsupported:
             return
-        shows_tools(self.inner)
+        hidden(self.inner)
 
     def ask(self, request: Request) -> tuple[Model, Request]:
         if _speaks_json(request) or self._why(request):
@@ -199,8 +207,10 @@ class Auto(Dialect):
         slip = self._slip_in([reply for reply in replies if self._is_own(reply)])
         if slip:
             return slip
-        if _is_behind_a_result(request) and not shows_tools(self.inner, request.deadline):
-            return HIDES
+        behind = isinstance(request.messages[-1], ToolResult) and request.tool_choice != "none"
+        what = hidden(self.inner, request.deadline, behind=behind)
+        if what:
+            return HIDES.format(what)
         return ""
 
     def _slip_in(self, replies: Sequence[Assistant]) -> str:
@@ -222,18 +232,6 @@ class Auto(Dialect):
         if self.name == "ollama" or not reply.host:
             return reply.model == self.model
         return reply.host == getattr(innermost(self.inner), "host", "")
-
-
-def _is_behind_a_result(request: Request) -> bool:
-    """Is it a request in which some templates hide the tools? (The final call needs none.)"""
-    return isinstance(request.messages[-1], ToolResult) and request.tool_choice != "none"
-
-
-def _has_fewer_tokens(reply: Assistant, request: Request) -> bool:
-    """Does a prompt that ends with a tool result have fewer tokens than the one before it?"""
-    if not _is_behind_a_result(request):
-        return False
-    return reply.usage.input_tokens < _replies(request)[-1].usage.input_tokens
 
 
 def _replies(request: Request) -> list[Assistant]:

@@ -13,7 +13,7 @@ Rule 4: an async caller runs `aask` and `aread`. They are `ask` and `read` thems
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 from ..messages import THINK_NAME, Assistant
 from ..model import Model, Request
@@ -34,6 +34,12 @@ class Wrapper(Model):
         self.inner = inner
         self.name = inner.name
         self.model = inner.model
+
+    def __getattr__(self, name: str) -> Any:
+        """What only a provider has, such as Ollama's `window()`, is the inner model's."""
+        if name.startswith("_") or name == "inner":
+            raise AttributeError(name)
+        return getattr(self.inner, name)
 
     def ask(self, request: Request) -> tuple[Model, Request]:
         return self.inner, request

@@ -1,9 +1,10 @@
 """Forcing: when the model is forced to think.
 
 The kit forces a thought by the tool choice, which is only a hint to the provider. It decides for
-each model call: if `think` were forced on *every* call, the turn would never end. After two ignored
-choices it asks for no more. (After it has refused a call, the gate forces a thought, too. If a
-provider refuses a tool choice, a weaker one is tried: `relax` in `wire/outgoing.py`.)
+each model call: if `think` were forced on *every* call, the turn would never end. After two
+choices in a row that one host ignored, it asks for no more. (After it has refused a call, the gate
+forces a thought, too. If a provider refuses a tool choice, a weaker one is tried: `relax` in
+`wire/outgoing.py`.)
 """
 
 from dataclasses import replace
@@ -56,7 +57,7 @@ def force_always(step: Step, turn: Turn) -> Step:
 
 
 def stop_asking(step: Step, turn: Turn) -> Step:
-    """After two ignored tool choices, no more are asked for: they cost and do nothing."""
+    """After two in a row that a host has ignored, no more are asked for: they do nothing."""
     if not isinstance(step, CallModel) or step.tool_choice in ("auto", "none"):
         return step
     if turn.history.ignored < 2:

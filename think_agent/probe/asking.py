@@ -12,11 +12,14 @@ Limitations: each question is asked once. A small model may do something else th
 """
 
 from dataclasses import replace
+from typing import Any
 
+from ..dialects import in_dialect
 from ..dialects.auto import innermost
 from ..errors import ModelError
 from ..messages import Assistant
 from ..model import Model
+from ..providers.provider import Provider
 from .report import QUESTIONS, Report, Row, Seen, judge, recommend
 
 
@@ -34,11 +37,15 @@ def probe(model: Model) -> Report:
 
 def observe(model: Model) -> dict[str, Seen]:
     """The reply or the error for each question that was asked."""
+    model = in_dialect(model, "native")  # what the model itself can do, not what `auto` makes of it
     # The provider's own memory of refused choices (`Provider.refused`); other models have none.
-    refused: dict[str, str] = getattr(innermost(model), "refused", {})
+    server: Any = innermost(model)
+    refused: dict[str, str] = getattr(server, "refused", {})
     seen = {}
-    for name in QUESTIONS:
-        if refused.get(name) == "":
+    for name, question in QUESTIONS.items():
+        # A form may force what the server does not (`wire/forms.py`).
+        has_form = isinstance(server, Provider) and server.form(question) is not None
+        if refused.get(name) == "" and not has_form:
             continue
         try:
             seen[name] = _ask(model, name)
@@ -48,7 +55,7 @@ def observe(model: Model) -> dict[str, Seen]:
             seen[name] = Seen(error=str(error))
         # If only the choice by name is refused, the tool was forced as the only one: as good.
         is_forced_otherwise = name == "named" and "required" not in refused
-        if name in refused and not is_forced_otherwise:
+        if name in refused and not is_forced_otherwise and not has_form:
             seen[name] = replace(seen[name], error=refused[name])
     return seen
 

@@ -58,7 +58,8 @@ def connect(
     sampler. `per_minute` spaces the requests of this model, over all its threads and tasks. Keys
     come from the provider's usual environment variable unless `api_key` is given.
     `options` are the provider's own: see the class in its module (for OpenAI
-    `api="responses"|"chat"`, for Ollama `num_ctx`, for Anthropic `cache=False`).
+    `api="responses"|"chat"`, for Ollama `num_ctx`, for Anthropic `cache=False`). Ollama's models
+    speak the dialect `auto` (`dialects/auto.py`); `dialect="native"` leaves it.
 
     Raises ValueError for an unknown provider, and for a setting that the provider or the model is
     known not to take. Raises ModelError if the SDK is not installed or there is no key. If only the
@@ -80,6 +81,9 @@ def connect(
     except ValidationError as error:
         raise ValueError(problems(error)) from None
 
+    dialect = "native"
+    if provider == "ollama":
+        dialect = options.pop("dialect", "auto")
     entry = PROVIDERS[provider]
     make = getattr(_module_of(provider, entry.package), entry.class_name)
     for name in options:
@@ -96,7 +100,11 @@ def connect(
         **options,
     )
     if provider == "ollama" or base_url:
-        return _read_from_text(connected, provider)
+        connected = _read_from_text(connected, provider)
+    if dialect != "native":
+        from ..dialects import in_dialect
+
+        return in_dialect(connected, dialect)
     return connected
 
 
@@ -123,13 +131,10 @@ def _module_of(provider: str, package: str) -> ModuleType:
 
 
 def _read_from_text(model: Model, provider: str) -> Model:
-    """`model` with a reader of calls and reasoning that local servers leave in the text, and with a
-    check that they show the model its tools.
-    """
-    from ..dialects.auto import Watched
+    """`model` with a reader of calls and reasoning that local servers leave in the text."""
     from ..dialects.tags import Tags, tagged
     from ..dialects.text_calls import recovered
 
     if provider == "ollama":
         model = tagged(model, Tags(plain="answer", answer=()))
-    return Watched(recovered(model))
+    return recovered(model)

@@ -33,6 +33,7 @@ from .reasoning import Levels, check_level
 from .transport import TRIP, Trip, life_of
 
 AT_ONCE = 16  # requests on one async client
+REFUSED_FORM = re.compile("grammar|format|schema|tool[_ ]?choice", re.IGNORECASE)
 
 
 class Endpoint(Translator):
@@ -40,8 +41,9 @@ class Endpoint(Translator):
 
     `wire`: the module of `wire/` that it speaks. `options`: what its `to_wire` takes besides the
     settings. `refused`: the kinds of tool choice that this model does not take (`"named"`,
-    `"required"`, `"none"`), each with the text of the refusal. It starts with what is known of
-    the model, without a text, and grows with what its server refuses.
+    `"required"`, `"none"`, and `"form"` for a schema in place of one), each with the text of the
+    refusal. It starts with what is known of the model, without a text, and grows with what its
+    server refuses.
     """
 
     wire: ModuleType
@@ -147,7 +149,15 @@ class Endpoint(Translator):
         """Raises BadRequest if the `reasoning` that is set is not one of the model's `levels`."""
         check_level(f"{self.name}: {self.model}", self.settings.reasoning, levels, BadRequest)
 
-    def adapt(self, complaint: str) -> bool:
+    def form(self, request: Request) -> Json | None:
+        """The schema that the reply has to have in place of a tool choice (`wire/forms.py`)."""
+        return None
+
+    def rendered(self, request: Request) -> str | None:
+        """The prompt that the model would see. None if the server does not tell."""
+        return None
+
+    def adapt(self, complaint: str, request: Request) -> bool:
         """Can what was refused be sent in another form? From now on it is."""
         for words, option, value in self.remedies:
             if re.search(words, complaint) and self.options.get(option) != value:
@@ -155,6 +165,9 @@ class Endpoint(Translator):
                 if option == "strict":
                     warnings.warn(f"{self.name}: strict schemas are left out", stacklevel=4)
                 return True
+        if self.form(request) is not None and REFUSED_FORM.search(complaint):
+            self.refused["form"] = complaint
+            return True
         return False
 
     def signed_under(self, body: Json) -> str:

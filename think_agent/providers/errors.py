@@ -36,6 +36,7 @@ from ..messages import Force, ToolChoice
 from ..model import Model
 from ..text import shorten
 from ..wire.incoming import ErrorAnswer
+from ..wire.json_reading import json_value
 from .address import shown_address
 from .transport import arrived
 
@@ -63,6 +64,10 @@ class UnreadCall(BadResponse):
     """The model's call could not be read, or there was none where one was forced."""
 
 
+class Repeated(UnreadCall):
+    """The model wrote the same token again and again."""
+
+
 class Meaning(NamedTuple):
     """What an error means, if the pattern is found in `STATUS provider: code message`. `advice` may
     hold `{key}` (the variable of the API key) and `{model}`.
@@ -76,7 +81,7 @@ class Meaning(NamedTuple):
 
 NO_CALL = (
     r"^(400|422|500) .*(pars\w+ (the )?(tool|function) call|tool call pars|failed to parse input|"
-    "tool_use_failed|did not call a tool)"
+    "tool_use_failed|did not call a tool|does not match the expected .*format)"
 )
 OLLAMA_PARSERS = (  # of Ollama's own models; from another server this means an error of its own
     "^500 ollama: .*(XML syntax error|expected element type|"
@@ -92,6 +97,7 @@ NO_TOOLS = (
 )
 SLIP = "the model made a mistake; ask again"
 MEANINGS = [  # the first one that fits
+    Meaning(Repeated, "^500 ollama: .*token repeat limit", SLIP),
     Meaning(ToolsUnsupported, NO_TOOLS,
             "speak json with it (--dialect json), or pick a model and a server that call tools"),
     Meaning(BadRequest, "does not support thinking", "leave out reasoning"),
@@ -186,6 +192,7 @@ class Translator(Model):
             status=status,
             retry_after=asked_wait(response.headers),
             retryable=meaning.retryable and may_retry,
+            complaint=self.secrets.sub("***", message),
         )
 
     def quote(self, text: str) -> str:
@@ -236,7 +243,12 @@ def asked_wait(headers: Mapping[str, str]) -> float | None:
 def quoted_error(error: Any) -> tuple[str, str]:
     """Message and code of an error object as OpenAI, Anthropic and similar servers send it."""
     if not isinstance(error, dict):
-        return str(error), ""
+        inner = json_value(str(error))  # Ollama passes on what its engine said
+        if not isinstance(inner, dict) or "error" not in inner:
+            return str(error), ""
+        error = inner["error"]
+        if not isinstance(error, dict):
+            return str(error), ""
     message = str(error.get("message") or error)
     for detail in (error.get("param"), error.get("metadata")):  # OpenRouter: its host's text
         if detail and str(detail) not in message:

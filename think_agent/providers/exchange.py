@@ -27,10 +27,11 @@ from ..errors import BadRequest, BadResponse, ModelError, TimedOut
 from ..messages import Assistant, Enforced, Json
 from ..model import Request
 from ..streaming import Delta
+from ..wire.forms import FormReader, read_form
 from ..wire.incoming import ErrorAnswer, checked_delta, checked_reply
 from ..wire.outgoing import relax
 from .base import Endpoint
-from .errors import RIGHT_KIND, SLIP, STUMBLES, UnreadCall, refused_kinds
+from .errors import RIGHT_KIND, SLIP, STUMBLES, Repeated, UnreadCall, refused_kinds
 from .transport import TRIP, Trip
 
 LONGEST_WAIT = 30.0  # seconds
@@ -64,11 +65,18 @@ class Exchange:
         return min(max(held, self.wait), self.trip.deadline - time.monotonic())
 
     def begin(self) -> Json:
-        """The body of the next try, with the strongest tool choice that the provider takes."""
+        """The body of the next try: with a form, or with the strongest tool choice that the
+        provider takes.
+        """
         self.wait = 0.0
         self.trip.response = None
         TRIP.set(self.trip)
-        self._asked = relax(self.request, self.provider.refused)
+        self._form = self.provider.form(self.request)
+        if self._form is None:
+            self._asked = relax(self.request, self.provider.refused)
+        else:
+            self._asked = replace(self.request, output_schema=self._form)
+            self._form_reader = FormReader(self.request, self._form)
         self._body = self.provider.to_wire(self._asked)
         self.fold = self.provider.fold()
         return self._body
@@ -78,7 +86,10 @@ class Exchange:
         for delta in self.fold.feed(event):
             checked = checked_delta(delta)
             self._is_shown = True
-            yield checked
+            if self._form is None:
+                yield checked
+            else:
+                yield from self._form_reader.feed(checked)
 
     def finish_stream(self) -> None:
         """The stream is over: make the reply of what has come."""
@@ -127,7 +138,7 @@ class Exchange:
         reply = self._reply_despite(problem)
         if reply:
             self.outcome = reply
-        elif isinstance(problem, BadRequest) and self._can_adapt(str(problem)):
+        elif isinstance(problem, BadRequest) and self._can_adapt(problem):
             pass  # asked again at once, in another form
         elif self._may_pass(problem):
             self._tries += 1
@@ -140,8 +151,10 @@ class Exchange:
         # Without tools there is no call; then only the server's own error counts.
         if isinstance(problem, UnreadCall) and (self._asked.tools or problem.status):
             mistake = str(problem).removesuffix(f"; {SLIP}")
-            half = _unfinished(self._so_far(), "")
-            return self._malformed(replace(half, mistake=mistake))
+            half = _unfinished(self._so_far(), mistake)
+            if isinstance(problem, Repeated) and half.text and not self._can_call:
+                return half
+            return self._malformed(replace(half, mistake=mistake, cause=""))
 
         is_silent = isinstance(problem, TimedOut)
         cause = str(problem)
@@ -154,12 +167,15 @@ class Exchange:
             return reply  # all of it had come
         return _unfinished(reply, cause)
 
-    def _can_adapt(self, complaint: str) -> bool:
+    def _can_adapt(self, problem: ModelError) -> bool:
         """Can what was refused be sent in another form? The provider remembers it."""
-        refused = refused_kinds(self._asked.tool_choice, complaint)
+        complaint = problem.complaint
+        refused = []
+        if self._form is None:  # else it is the form that is refused
+            refused = refused_kinds(self._asked.tool_choice, complaint)
         for kind in refused:
-            self.provider.refused[kind] = complaint
-        return bool(refused) or self.provider.adapt(complaint)
+            self.provider.refused[kind] = str(problem)
+        return bool(refused) or self.provider.adapt(complaint, self.request)
 
     def _may_pass(self, problem: ModelError) -> bool:
         """May the request be tried again, after a wait?"""
@@ -184,7 +200,9 @@ class Exchange:
         provider = self.provider
         if response.get("error"):  # whatever else is in it
             raise ErrorAnswer(response["error"])
-        reply = provider.wire.from_wire(response)
+        reply = replace(provider.wire.from_wire(response), enforced=self._enforced())
+        if self._form is not None:
+            reply = read_form(reply, self.request, self._form)
         signed_under = ""
         if reply.signed:
             signed_under = provider.signed_under(self._body)
@@ -193,7 +211,6 @@ class Exchange:
             model=reply.model or provider.model,  # some servers name none
             provider=provider.name,
             host=provider.host,
-            enforced=self._enforced(),
             signed_under=signed_under,
             cause=provider.quote(reply.cause),
         )
@@ -202,6 +219,11 @@ class Exchange:
         elif reply.stop_reason == "incomplete":
             reply = _unfinished(reply, reply.cause)
         return self._counted(reply)
+
+    @property
+    def _can_call(self) -> bool:
+        """May the model call a tool in its reply?"""
+        return bool(self._asked.tools) and self._asked.tool_choice != "none"
 
     def _so_far(self) -> Assistant:
         """What has come so far, as a reply."""
@@ -215,7 +237,7 @@ class Exchange:
     def _malformed(self, reply: Assistant) -> Assistant:
         """`reply` with a message to the model about its call; a plain reply if it had no tools."""
         what = self.provider.quote(reply.mistake) or "nothing came"
-        if not self._asked.tools or self._asked.tool_choice == "none":
+        if not self._can_call:
             return replace(
                 reply,
                 stop_reason="end_turn",
@@ -223,7 +245,7 @@ class Exchange:
                 notice=f"What the model wrote could not be read: {what}",
             )
         names = ", ".join(tool.name for tool in self._asked.tools)
-        text = f"Your tool call could not be read ({what}). The tools are: {names}. Call one again."
+        text = f"Your reply could not be read ({what}). The tools are: {names}. Call one again."
         return replace(reply, stop_reason="malformed", mistake=text)
 
     def _counted(self, reply: Assistant) -> Assistant:

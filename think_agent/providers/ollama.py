@@ -12,6 +12,9 @@ import json
 import os
 import re
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from math import inf
 from typing import Any
 
 import httpx
@@ -20,17 +23,22 @@ from ollama._client import _parse_host
 
 from ..errors import AuthError, ConnectionFailed, ModelError, ModelNotFound
 from ..messages import Json
+from ..model import Request
 from ..wire import ollama as wire
+from ..wire.forms import form_of, has_ignored
 from ..wire.incoming import ErrorAnswer
+from ..wire.settings import Reasoning
 from .address import NOT_NEEDED
+from .errors import quoted_error
 from .provider import Provider
-from .reasoning import ALWAYS
-from .transport import client_arguments
+from .reasoning import ALL, ALWAYS, Levels
+from .transport import TRIP, Trip, client_arguments
 
 # A template that shows either the text of a message or its calls.
 TEXT_OR_CALLS = re.compile(r"\{\{-?\s*else if \.ToolCalls")
-HARMONY = re.compile("family='gpt-?oss'")  # these cannot be asked not to reason
+HARMONY = re.compile('"family": "gpt-?oss"')  # these cannot be asked not to reason
 NUM_CTX = re.compile(r"^num_ctx\s+(\d+)", re.MULTILINE)
+NUM_PREDICT = re.compile(r"^num_predict\s+(\d+)", re.MULTILINE)  # -1, no bound, is not kept
 
 
 class Ollama(Provider):
@@ -40,9 +48,10 @@ class Ollama(Provider):
     else this machine. `num_ctx`: how many tokens the context window holds at least. It never lowers
     what the Modelfile says or the model is loaded with (`window`). `keep_alive`: how long the
     server keeps the model loaded after a request (`"30m"`, seconds, -1 for ever); None leaves it to
-    the server, whose default is 5 minutes. `keep_tools`: the final call shows the tools, too; the
-    README of this folder says what either way costs. `think`: a level of the server's own instead
-    of `reasoning`, such as `"max"`.
+    the server, whose default is 5 minutes. `format`: a forced thought and the closing reply are
+    asked for in a form (`wire/forms.py`). Without it nothing forces a thought, and the closing
+    call leaves the tools out. `think`: a level of the server's own instead of `reasoning`, such as
+    `"max"`.
     """
 
     wire = wire
@@ -68,7 +77,7 @@ class Ollama(Provider):
         *,
         num_ctx: int = 16384,
         keep_alive: str | float | None = None,
-        keep_tools: bool = False,
+        format: bool = True,
         think: str | None = None,
         base_url: str | None = None,
         **where: Any,
@@ -78,9 +87,9 @@ class Ollama(Provider):
         if address and "://" not in address:
             address = _parse_host(address)  # which knows `:11434` and a host alone
         super().__init__(model, options, base_url=address, **where)
-        self.refused = {"named": "", "required": ""}
-        if not keep_tools:
-            self.refused["none"] = ""
+        self.refused = {"named": "", "required": "", "none": ""}
+        if not format:
+            self.refused["form"] = ""
         self._window = f"{num_ctx:,} tokens, by num_ctx"
 
     def connect(self, *, is_async: bool) -> Any:
@@ -100,24 +109,33 @@ class Ollama(Provider):
 
     def learn(self) -> None:
         try:
-            shown = self._ask_server(self.client.show, self.model)
+            shown = self._ask_server(self._show, self.model)
             loaded = self._ask_server(self.client.ps)
         except ModelNotFound:
             raise
         except ModelError:
             return  # the request will meet it, and try again where that may help
 
-        if shown.capabilities and "thinking" not in shown.capabilities:
-            self.refuse_reasoning(("off",))
-        elif HARMONY.search(str(shown.details)):
-            self.refuse_reasoning(ALWAYS)
-        self.options["text_hides_calls"] = bool(TEXT_OR_CALLS.search(shown.template or ""))
+        self.refuse_reasoning(_levels(shown))
+        self.options["text_hides_calls"] = bool(TEXT_OR_CALLS.search(shown.get("template") or ""))
+        self._keep_bound(shown)
         self._measure_window(shown, loaded)
 
-    def _measure_window(self, shown: Any, loaded: Any) -> None:
+    def _show(self, name: str) -> Json:
+        """What the server says of a model. (The SDK's type drops what it does not know.)"""
+        shown: Json = self.client._request(dict, "POST", "/api/show", json={"model": name})
+        return shown
+
+    def _keep_bound(self, shown: Json) -> None:
+        """Without a bound of the user's own, that of the Modelfile counts."""
+        made = NUM_PREDICT.search(shown.get("parameters") or "")
+        if made and self.settings.max_output_tokens is None:
+            self.settings = replace(self.settings, max_output_tokens=int(made[1]))
+
+    def _measure_window(self, shown: Json, loaded: Any) -> None:
         """Set the window: at least `num_ctx`, and not shorter than it is now."""
         windows = [(self.options["num_ctx"], "by num_ctx")]
-        made = NUM_CTX.search(shown.parameters or "")
+        made = NUM_CTX.search(shown.get("parameters") or "")
         if made:
             windows.append((int(made[1]), "by the Modelfile"))
         for model in loaded.models:
@@ -125,7 +143,7 @@ class Ollama(Provider):
                 windows.append((model.context_length or 0, "as the model is loaded"))
         tokens, why = max(windows)
         self.options["num_ctx"] = tokens
-        for name, value in (shown.modelinfo or {}).items():
+        for name, value in (shown.get("model_info") or {}).items():
             if name.endswith(".context_length") and value < tokens:  # the server cuts it down
                 tokens, why = value, "the longest that the model takes"
         self._window = f"{tokens:,} tokens, {why}"
@@ -171,13 +189,13 @@ class Ollama(Provider):
 
     def _calls_tools(self, name: str) -> bool:
         """Can the model call tools, as far as the server says?"""
-        can = self._ask_server(self.client.show, name).capabilities
+        can = self._ask_server(self._show, name).get("capabilities")
         return not can or "tools" in can
 
-    def _ask_server(self, ask: Callable[..., Any], *names: str) -> Any:
+    def _ask_server(self, ask: Callable[..., Any], *asked: Any) -> Any:
         """What the server says of its models. Raises a ModelError if it does not answer."""
         try:
-            return ask(*names)
+            return ask(*asked)
         except Exception as error:
             problem = self.translate(error)
             if problem is None:
@@ -188,6 +206,26 @@ class Ollama(Provider):
         raise problem
 
     # A request.
+
+    def form(self, request: Request) -> Json | None:
+        if "form" in self.refused:
+            return None
+        if request.tool_choice == "none" and has_ignored(request.messages, self.host):
+            return None  # without the tools, nothing can be called
+        return form_of(request)
+
+    def rendered(self, request: Request) -> str | None:
+        """The prompt as the chat template renders it. No token is evaluated."""
+        trip = Trip(inf if request.deadline is None else request.deadline)
+        self._learn_once(trip)  # the window: another one would load the model anew
+        TRIP.set(trip)
+        try:
+            body = {**self.to_wire(request), "_debug_render_only": True}
+            shown = self._ask_server(partial(self.post, stream=False), self.client, body)
+        finally:
+            TRIP.set(None)
+        prompt = (shown.get("_debug_info") or {}).get("rendered_template")
+        return prompt if isinstance(prompt, str) else None
 
     def post(self, client: Any, body: Json, *, stream: bool) -> Any:
         body = {**body, "stream": stream}
@@ -204,8 +242,26 @@ class Ollama(Provider):
 
     def explained(self, error: Any) -> ModelError | None:
         if isinstance(error, ollama.ResponseError):
-            return self.error(str(error.error))
+            return self.error(*quoted_error(error.error))
         return None
+
+
+def _levels(shown: Json) -> Levels:
+    """The levels of reasoning of a model, as far as the server tells. Other servers than 0.34 tell
+    only whether there is any.
+    """
+    can = shown.get("capabilities")
+    if can and "thinking" not in can:
+        return ("off",)
+    values = (shown.get("thinking") or {}).get("values")
+    if values:
+        levels: list[Reasoning] = [level for level in ALL if level in values]
+        if False in values:
+            levels.insert(0, "off")
+        return levels
+    if HARMONY.search(json.dumps(shown.get("details"))):
+        return ALWAYS
+    return ALL
 
 
 class Fold(wire.Fold):

@@ -9,7 +9,10 @@ from typing import Any, Literal
 
 import openai
 
+from ..messages import Json
+from ..model import Request
 from ..wire import openai_chat, openai_responses
+from ..wire.forms import form_of, has_ignored
 from .reasoning import OPENAI, check_reasoning
 from .stainless import Stainless
 
@@ -63,3 +66,11 @@ class OpenAI(Stainless):
         if strict is None:
             strict = is_official
         self.options["strict"] = strict
+
+    def form(self, request: Request) -> Json | None:
+        """A form is tried where a server of your own has ignored a tool choice."""
+        if self.wire is not openai_chat or not self.is_local or "form" in self.refused:
+            return None
+        if has_ignored(request.messages, self.host):
+            return form_of(request)
+        return None

@@ -1,8 +1,8 @@
 """Ollama's native API, `/api/chat`.
 
-Rule 1: no tool choice is sent: Ollama does not have it. The final call leaves the tools out; with
-        `tool_choice="none"` in the request they stay (see `keep_tools` of the provider).
-Rule 2: an output schema is sent only without tools: under a grammar a model cannot call one.
+Rule 1: no tool choice is sent: Ollama does not have it. A form does instead (`forms.py`), with the
+        tools beside it.
+Rule 2: where the model is free to call a tool, no schema is sent: under one it cannot call any.
 Rule 3: nothing is cut silently. `truncate` is false, so a prompt that does not fit is an error.
         (Servers from before 2025-10 ignore that.)
 Rule 4: content is a text, never null. All else is sent as it was, except what a chat template
@@ -56,11 +56,8 @@ def to_wire(
         messages = _one_call_each(messages)
 
     level: Any = think or settings.reasoning
-    tools = request.tools
     schema = request.output_schema
-    if request.tool_choice == "none" and schema is not None:
-        tools = ()  # the schema of the answer matters more
-    if tools:
+    if request.tools and request.tool_choice == "auto":
         schema = None
     return filled(
         model=model,
@@ -74,7 +71,9 @@ def to_wire(
         truncate=False,
         keep_alive=keep_alive,
         think={"off": False}.get(level, level),
-        tools=[{"type": "function", "function": openai_function(tool, False)} for tool in tools],
+        tools=[
+            {"type": "function", "function": openai_function(tool, False)} for tool in request.tools
+        ],
         format=schema,
     )
 
@@ -109,7 +108,11 @@ def from_wire(response: Json) -> Assistant:
         message.get("thinking") or "",
         calls,
         **ended(reason, REASONS, calls),
-        usage=Usage(count(response, "prompt_eval_count"), output_tokens),
+        usage=Usage(
+            count(response, "prompt_eval_count"),
+            output_tokens,
+            count(response, "prompt_eval_cached_count"),
+        ),
         model=response.get("model", ""),
         native={"role": "assistant", "content": "", **filled(**message)},
     )

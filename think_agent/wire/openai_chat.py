@@ -54,6 +54,8 @@ def to_wire(
     choice: Any = choice_of(request)
     if isinstance(choice, Force):
         choice = {"type": "function", "function": {"name": choice.name}}
+        if request.output_schema is not None:  # a form forces it instead (`forms.py`)
+            choice = None
     effort: str | None = settings.reasoning
     if effort == "off":
         effort = "none"

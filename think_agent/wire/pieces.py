@@ -88,10 +88,21 @@ JSON = marks(
 )
 
 
+def _decoded(kind: str, raw: str) -> str:
+    """A part of a string as text."""
+    if kind == "escape":
+        with suppress(ValueError):  # it may not be a valid one
+            return well_formed(json.loads(f'"{raw}"'))
+    return raw
+
+
 class JsonReader:
-    """Reads the strings of an object piece by piece, but not those of objects inside it."""
+    """Reads the strings of an object piece by piece, but not those of objects inside it. What comes
+    after the object is not read.
+    """
 
     _depth = 0
+    _is_over = False
     _in_string = False
     _in_key = True
     _key = ""
@@ -102,13 +113,12 @@ class JsonReader:
     def feed(self, piece: str) -> Iterator[tuple[str, str]]:
         """What the next piece adds to a string: its key, and the text."""
         for kind, raw in self._splitter.feed(piece):
+            if self._is_over:
+                return
             if raw == '"':
                 self._in_string = not self._in_string
             elif self._in_string and self._depth == 1:
-                text = raw
-                if kind == "escape":
-                    with suppress(ValueError):  # it may not be a valid one
-                        text = well_formed(json.loads(f'"{raw}"'))
+                text = _decoded(kind, raw)
                 if self._in_key:
                     self._key += text
                 else:
@@ -121,6 +131,7 @@ class JsonReader:
             self._depth += 1
         elif sign in "}]":
             self._depth -= 1
+            self._is_over = self._depth == 0
         self._in_key = sign != ":"
         if self._in_key:
             self._key = ""
@@ -142,3 +153,20 @@ class CallReader:
             if key == CARRIED:
                 deltas.append(Delta("thought", text, *self._call))
         return deltas
+
+
+class StringReader:
+    """Reads a JSON string piece by piece. What comes after it is not read."""
+
+    _quotes = 0
+
+    def __init__(self) -> None:
+        self._splitter = Splitter(JSON)
+
+    def feed(self, piece: str) -> Iterator[Delta]:
+        """The Deltas of the next piece."""
+        for kind, raw in self._splitter.feed(piece):
+            if raw == '"':
+                self._quotes += 1
+            elif self._quotes == 1:
+                yield Delta("answer", _decoded(kind, raw))
