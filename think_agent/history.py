@@ -41,12 +41,13 @@ class History:
         """Did `reply` ignore a tool choice that its host had accepted? A choice that is honored, or
         a reply from another host, begins the count anew.
         """
-        is_forced = reply.tool_choice not in ("auto", "none")
-        is_ignored = is_forced and reply.enforced == "ignored"
-        is_honored = is_forced and reply.enforced in ("schema", "tool_choice")
-        if is_honored or reply.host != self.ignored_by:
+        if reply.host != self.ignored_by:
             self.ignored = 0
-        if is_ignored:
+        if reply.tool_choice in ("auto", "none"):
+            return
+        if reply.enforced in ("schema", "tool_choice"):
+            self.ignored = 0
+        if reply.enforced == "ignored":
             self.ignored += 1
             self.ignored_by = reply.host
 

@@ -34,11 +34,6 @@ class Misses:
             return self.before + 1
         return self.before
 
-    @property
-    def has_failed(self) -> bool:
-        """Did a call of the latest reply fail, or not fit its tool?"""
-        return self.code in (FAILED, "invalid")
-
     def add(self, message: Message, call: ToolCall | None) -> None:
         """Read the next message of the turn. `call`: the call that it is about."""
         match message:

@@ -2,7 +2,7 @@
 
 The model reads what a tool raised, and may correct its own mistake by that. Whoever wrote the tool
 needs the file and the line. So a watcher gets a Notice with them, and the log `think_agent` gets
-the traceback. (A program that shows its Notices keeps the log off the screen: `keep_off_screen`.)
+the traceback. (`RunView` in `cli/console.py` shows its Notices, and keeps the log off the screen.)
 """
 
 import os
@@ -30,12 +30,3 @@ def place_of(error: BaseException) -> str:
         if not is_library:
             return f" ({frame.filename}, line {frame.lineno})"
     return ""
-
-
-def keep_off_screen() -> None:
-    """Nothing of the log goes to the screen, unless the program has set up logging itself."""
-    import logging
-
-    logger = logging.getLogger("think_agent")
-    if not logger.handlers:
-        logger.addHandler(logging.NullHandler())

@@ -67,9 +67,10 @@ class Outcome(Generic[Data]):
         """Why the last reply broke off or was refused, in the provider's words; empty if it did
         not.
         """
-        if self.exit not in ("truncated", "refused") or self.turn.reply is None:
+        reply = self.turn.reply
+        if reply is None or reply.is_usable:
             return ""
-        return self.turn.reply.cause
+        return reply.cause
 
     @property
     def report(self) -> str:

@@ -19,7 +19,6 @@ from collections.abc import AsyncGenerator, Generator
 from contextlib import aclosing, closing
 from dataclasses import dataclass, field, replace
 from math import inf
-from types import TracebackType
 from typing import Any, Protocol, TypeVar, cast
 
 from .errors import TranscriptError
@@ -124,9 +123,7 @@ class Run:
     def __enter__(self) -> "Run":
         return self
 
-    def __exit__(
-        self, kind: object, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, *_: object) -> None:
         """Free the file. Whatever ended the run carries its transcript."""
         if self._file is not None:
             self._file.close()
@@ -350,9 +347,14 @@ class Run:
         answer = done.answer
         if self.turn.ended:  # the same answer that a reader of the transcript finds
             answer = self.turn.answer
-        cost = self._settings.limits.cost_of(self.turn)
-        usage = self.turn.usage
-        return Outcome(answer, done.exit, tuple(self.messages), usage, self._data(done), cost)
+        return Outcome(
+            answer,
+            done.exit,
+            tuple(self.messages),
+            self.turn.usage,
+            self._data(done),
+            self._settings.limits.cost_of(self.turn),
+        )
 
     def _data(self, done: Done) -> object:
         if self._settings.answer is None or done.exit not in CHECKABLE:

@@ -246,12 +246,8 @@ def misfit(value: Json, schema: Json) -> str:
     """Why `value` does not fit a ready schema, as text for the model; empty if it fits."""
     from jsonschema.validators import validator_for  # late: most tools have a signature
 
-    validator = validator_for(schema)(schema)
-    found = []
-    for error in validator.iter_errors(value):
-        place = ".".join(str(part) for part in error.absolute_path) or "arguments"
-        found.append(f"{place}: {shorten(error.message)}")
-    return "; ".join(found)
+    errors = validator_for(schema)(schema).iter_errors(value)
+    return "; ".join(f"{error.json_path}: {shorten(error.message)}" for error in errors)
 
 
 def problems(error: "pydantic.ValidationError") -> str:

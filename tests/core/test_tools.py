@@ -267,8 +267,8 @@ def test_a_ready_schema_may_be_given():
 
 READY = {"type": "object", "properties": {"cents": {"type": "integer"}}, "required": ["cents"]}
 WRONG = {  # arguments: what the model reads
-    "another type": ({"cents": "8900"}, "cents: '8900' is not of type 'integer'"),
-    "missing": ({}, "arguments: 'cents' is a required property"),
+    "another type": ({"cents": "8900"}, "$.cents: '8900' is not of type 'integer'"),
+    "missing": ({}, "$: 'cents' is a required property"),
     "no parameter of the function": ({"cents": 1, "note": "x"}, "'note'"),
 }
 

@@ -9,6 +9,7 @@ Rule 3: the text of a reply is shown once: after its thought, unless the thought
 Rule 4: a preview is shown only inside the `with` block of a view, and its end cleans up.
 """
 
+import logging
 import os
 import time
 from dataclasses import KW_ONLY, dataclass
@@ -32,7 +33,6 @@ from ..messages import (
     User,
     Verdict,
 )
-from ..mistakes import keep_off_screen
 from ..outcome import Data, Outcome, report
 from ..running import Event
 from ..streaming import Delta, Notice
@@ -106,7 +106,9 @@ class RunView:
         self._live: Live | None = None
 
     def __enter__(self) -> "RunView":
-        keep_off_screen()  # it shows the Notices
+        log = logging.getLogger("think_agent")
+        if not log.handlers:  # the Notices are on the screen; the program may still want the log
+            log.addHandler(logging.NullHandler())
         RunView.in_front = self
         return self
 

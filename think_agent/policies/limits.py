@@ -170,14 +170,14 @@ class Limits:
         """
         if not isinstance(step, Done) or step.exit not in ("empty", "truncated"):
             return step
-        was_cut = step.exit == "truncated"
-        answer = step.answer or report(turn)
-        if turn.asked["budget"] or (was_cut and turn.tokens >= self.tokens):
-            return Done("budget", answer)
-        was_late = turn.reply is not None and turn.reply.cause == "deadline"
-        if turn.asked["limit"] or was_late:
-            return Done("limit", answer)
-        return step
+        exit = turn.limit
+        if step.exit == "truncated" and turn.tokens >= self.tokens:
+            exit = "budget"
+        elif turn.reply and turn.reply.cause == "deadline":
+            exit = "limit"
+        if exit is None:
+            return step
+        return Done(exit, step.answer or report(turn))
 
     def cost_of(self, turn: Turn) -> float | None:
         """What a turn cost; None if there is no price. A server may name a model differently. A

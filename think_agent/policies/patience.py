@@ -12,6 +12,7 @@ from typing import Literal
 
 from ..loop import AskHuman, CallModel, CallTool, Done, Policy, Refuse, Step
 from ..messages import THINK_NAME, User
+from ..misses import FAILED
 from ..outcome import report
 from ..tools import Tool
 from ..turn import Turn
@@ -23,7 +24,6 @@ HELP = {  # what helps, by the code of the last miss (`misses.py`)
     "text": 'It wrote its calls as text. Speak json with it: in_dialect(model, "json"), or '
     "--dialect json.",
     "malformed": "Its replies could not be read. Another dialect or a stronger model may help.",
-    "invalid": "Its calls did not fit the tools.",
 }
 
 
@@ -65,7 +65,7 @@ def _tried(turn: Turn) -> str:
 
 def fail_fast(step: Step, turn: Turn) -> Step:
     """The policy: the first failed call ends the run, and no call after it is run."""
-    if not turn.misses.has_failed:
+    if turn.misses.code not in (FAILED, "invalid"):
         return step
     if isinstance(step, CallTool) and step.call.name != THINK_NAME:
         return Refuse(step.call, "failed", "not run: a call before it failed.")

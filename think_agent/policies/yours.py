@@ -21,18 +21,13 @@ def yours(policy: Policy) -> Policy:
         own = policy(step, turn)
         match own:
             case CallTool(call) | Refuse(call) | AskHuman(call=ToolCall() as call) if turn.pending:
-                if call.id != turn.pending[0].id:
-                    return replace(own, call=replace(call, id=turn.pending[0].id))
+                return replace(own, call=replace(call, id=turn.pending[0].id))
             case CallModel(say=say) if isinstance(step, CallModel) and step.say:
-                return replace(own, say=_reworded(step.say, say))
+                if say is None:
+                    say = step.say
+                return replace(own, say=replace(say, kind=step.say.kind))
             case CallModel(say=User(kind="person") as say):
                 return replace(own, say=replace(say, kind="policy"))
         return own
 
     return judge
-
-
-def _reworded(question: User, own: User | None) -> User:
-    if own is None:
-        return question
-    return replace(question, text=own.text)

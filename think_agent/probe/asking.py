@@ -42,9 +42,8 @@ def observe(model: Model) -> dict[str, Seen]:
     server: Any = innermost(model)
     refused: dict[str, str] = getattr(server, "refused", {})
     seen = {}
-    for name, question in QUESTIONS.items():
-        # A form may force what the server does not (`wire/forms.py`).
-        has_form = isinstance(server, Provider) and server.form(question) is not None
+    for name in QUESTIONS:
+        has_form = _has_form(server, name)
         if refused.get(name) == "" and not has_form:
             continue
         try:
@@ -58,6 +57,11 @@ def observe(model: Model) -> dict[str, Seen]:
         if name in refused and not is_forced_otherwise and not has_form:
             seen[name] = replace(seen[name], error=refused[name])
     return seen
+
+
+def _has_form(server: object, name: str) -> bool:
+    """Does a form force what the server does not (`wire/forms.py`)?"""
+    return isinstance(server, Provider) and server.form(QUESTIONS[name]) is not None
 
 
 def _ask(model: Model, name: str) -> Seen:

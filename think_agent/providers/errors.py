@@ -240,15 +240,20 @@ def asked_wait(headers: Mapping[str, str]) -> float | None:
     return None
 
 
+def _inner_error(text: str) -> Any:
+    """Ollama passes on what its engine said, as JSON. Else it is the text itself."""
+    inner = json_value(text)
+    if isinstance(inner, dict) and "error" in inner:
+        return inner["error"]
+    return text
+
+
 def quoted_error(error: Any) -> tuple[str, str]:
     """Message and code of an error object as OpenAI, Anthropic and similar servers send it."""
     if not isinstance(error, dict):
-        inner = json_value(str(error))  # Ollama passes on what its engine said
-        if not isinstance(inner, dict) or "error" not in inner:
-            return str(error), ""
-        error = inner["error"]
-        if not isinstance(error, dict):
-            return str(error), ""
+        error = _inner_error(str(error))
+    if not isinstance(error, dict):
+        return str(error), ""
     message = str(error.get("message") or error)
     for detail in (error.get("param"), error.get("metadata")):  # OpenRouter: its host's text
         if detail and str(detail) not in message:
