@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from .messages import THINK_NAME, Assistant, Message, ToolCall, ToolResult, Verdict
 
 FAILED = "error"  # the code of a call that ran and failed; a refused call has that of its refusal
-UNREADABLE = "malformed"
 NO_MISS = ("person", "limit", "failed", "stopped")  # rule 2
 
 
@@ -50,7 +49,7 @@ class Misses:
         self.code = ""
         self.worked = False
         if reply.stop_reason == "malformed":
-            self.code = UNREADABLE
+            self.code = reply.stop_reason
         elif not reply.tool_calls:
             self.before = 0
 

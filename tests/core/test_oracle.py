@@ -52,26 +52,15 @@ from think_agent.policies import Price
 from think_agent.testing import call, think
 from think_agent.waiting import TookTooLong
 
-# What the core does not keep yet: rules, and what may be in a random world. There is a case for
-# each at the end of this file, marked as expected to fail. Whoever builds one takes it out here.
+# Rules of issues that come later. There is a case for each at the end of this file, marked as
+# expected to fail. Whoever builds one takes it out here.
 NOT_YET = {
-    "a_closing_reply_is_asked_as_one",
-    "a_finished_plan_is_the_answer",
-    "a_limit_ends_the_work",
-    "a_retry_has_the_key_of_the_first_try",
-    "a_thought_is_forced",
-    "every_yes_says_to_what",
-    "no_call_is_dropped",
-    "nothing_is_asked_after_the_last_words",
-    "patience_ends",
-    "the_exit_is_true",
-    "what_is_missing_is_told",
-    "what_may_have_happened_is_not_repeated",
+    "a_finished_plan_is_the_answer",  # §5.3
+    "a_retry_has_the_key_of_the_first_try",  # §5.5
+    "what_may_have_happened_is_not_repeated",  # §5.5
 }
-POLICIES = ["", "", "", "edit", "refuse", "reword"]
-POLICIES_NOT_YET = ["veto", "ask_on", "drop", "nag"]
+POLICIES = ["", "", "", "edit", "refuse", "reword", "veto", "drop"]
 NUMBERS = [3, 3, 3, 1, 0, 4, 5]
-NUMBERS_NOT_YET = ["3"]
 MOST_EVENTS = 900  # a run that does not end has more
 
 

@@ -40,17 +40,17 @@ def patience(
         raise ValueError(f"on_tool_error={on_tool_error!r}: use 'tell_model', 'fail_fast', 'raise'")
 
     def give_up_after_misses(step: Step, turn: Turn) -> Step:
+        if on_tool_error == "fail_fast":
+            step = fail_fast(step, turn)
         if not isinstance(step, CallModel) or turn.misses.in_a_row < most:
             return step
-        if turn.says_done:  # it sees itself that there is nothing more to do
+        if turn.says_done and not is_free(step):  # it sees itself that nothing more can be done
             return step
         tried = _tried(turn)
         if ask:
             return AskHuman(f"{tried}\nGo on?")
         return Done("gave_up", f"I gave up. {tried}")
 
-    if on_tool_error == "fail_fast":
-        return fail_fast
     return give_up_after_misses
 
 
