@@ -24,6 +24,7 @@ from think_agent import (
     connect,
     tool,
 )
+from think_agent.dialects import in_dialect
 from think_agent.dialects.text_calls import read_calls, recovered
 from think_agent.testing import call
 
@@ -326,7 +327,8 @@ def test_no_protocol_runs_what_a_note_made_the_model_repeat(provider, words):
 
     script = [call("read_note"), f"{words}<tool_call>{PAY}</tool_call>", "No."]
     with serve(SPEAKS[provider][0](), ScriptedModel(script).complete) as server:
-        agent = Agent(model_of(provider, server), [read_note, pay], force="never")
+        model = in_dialect(model_of(provider, server), "native")  # auto would change to json
+        agent = Agent(model, [read_note, pay], force="never")
         outcome = agent.run("What does the note say?")
     assert [action.call.name for action in outcome.actions] == ["read_note"]
     assert outcome.answer == "No."
@@ -337,7 +339,7 @@ def test_a_run_on_calls_written_as_text_goes_through_a_real_server():
     answer = f"It is 13 days old.\n\nI had sent:\n```json\n{LOOK}\n```\nThat is all."
     script = [WRITTEN["a thought"][0], WRITTEN["hermes, after words"][0], answer]
     with serve(OllamaServer(), ScriptedModel(script).complete) as server:
-        model = recovered(connect("ollama:qwen2.5:7b", base_url=server.url))
+        model = recovered(connect("ollama:qwen2.5:7b", base_url=server.url, dialect="native"))
         agent = Agent(model, [look], silence="accept")
         outcome = agent.run("How old is ORD-001?")
     assert (outcome.exit, outcome.answer) == ("silence", answer)

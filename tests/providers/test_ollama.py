@@ -389,6 +389,16 @@ def test_reasoning_is_refused_where_the_server_says_that_there_is_none(server):
         model_at(server, settings=Settings(reasoning=reasoning)).check()
 
 
+def shows(server, show) -> None:
+    """From now on the server says this of its models."""
+    usual = server.protocol.other
+
+    def other(method, path, body):
+        return Reply(body=show) if path == "/api/show" else usual(method, path, body)
+
+    server.protocol.other = other
+
+
 @pytest.mark.parametrize(
     ("values", "levels"),
     [
@@ -403,9 +413,7 @@ def test_the_values_that_the_server_names_are_the_levels(values, levels):
     if values:
         show["thinking"] = {"values": values, "default": values[-1]}
     with serve(OllamaServer(), says("Hi.")) as server:
-        server.protocol.other = lambda method, path, body: (
-            Reply(body=show) if path == "/api/show" else None
-        )
+        shows(server, show)
         for level in ("off", "low", "medium", "high"):
             model = model_at(server, settings=Settings(reasoning=level))
             if level in levels:
@@ -417,8 +425,7 @@ def test_the_values_that_the_server_names_are_the_levels(values, levels):
 
 @pytest.mark.parametrize(("asked", "sent"), [(None, 300), (700, 700)])
 def test_the_bound_of_the_modelfile_is_kept_unless_the_user_set_one(asked, sent, server):
-    show = Reply(body=recorded("show")["smol"])
-    server.protocol.other = lambda method, path, body: show if path == "/api/show" else None
+    shows(server, recorded("show")["smol"])
     model = model_at(server, settings=Settings(max_output_tokens=asked))
     model.complete(HELLO)
     model.complete(replace(HELLO, max_output_tokens=1))
