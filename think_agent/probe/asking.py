@@ -14,6 +14,7 @@ Limitations: each question is asked once. A small model may do something else th
 from dataclasses import replace
 from typing import Any
 
+from ..dialects import in_dialect
 from ..dialects.auto import innermost
 from ..errors import ModelError
 from ..messages import Assistant
@@ -37,6 +38,7 @@ def probe(model: Model) -> Report:
 def observe(model: Model) -> dict[str, Seen]:
     """The reply or the error for each question that was asked."""
     # The provider's own memory of refused choices (`Provider.refused`); other models have none.
+    model = in_dialect(model, "native")  # a dialect would answer for the endpoint
     server: Any = innermost(model)
     refused: dict[str, str] = getattr(server, "refused", {})
     seen = {}
