@@ -292,8 +292,9 @@ class Agent(Generic[Data]):
             case Request():
                 yield await self.model.acomplete(asked)
             case Perform(call, key):
-                chars = self._max_chars
-                result, error = await toolbox.acall(self.tools, call, key=key, max_chars=chars)
+                result, error = await toolbox.acall(
+                    self.tools, call, key=key, max_chars=self._max_chars
+                )
                 yield result
                 for notice in self._tell_author(result, error):
                     yield notice

@@ -111,7 +111,7 @@ ASKED_FOR = [  # a tool choice; the keys of the turn, the tools that it may name
     ((LOOK,), "required", list(KEYS), ["look"], 1),
     ((THINK,), "required", [*NOTES, "task_complete", "response"], [], 0),
     (TOOLS, Force("wait"), list(KEYS), ["wait"], 1),
-    (TOOLS, Force("think"), [*NOTES, "task_complete"], [], 0),
+    (TOOLS, Force("think"), NOTES, [], 0),  # nothing was done yet
     (MINIMAL, Force("think"), NOTES, [], 0),
     (TOOLS, "none", ["response"], [], 0),
 ]

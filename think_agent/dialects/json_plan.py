@@ -7,8 +7,9 @@ It works with every model that has structured output, and needs no tool calling.
      "response": "..."}                                 -> the text for the user
 
 Rule 1: a tool choice is a narrower schema, so forcing works by construction. `Force("think")` asks
-        for the notes and `task_complete` only, another `Force` for that tool, `"required"` for an
-        action, `"none"` for `response` only. The reasoning is written before the decision.
+        for the notes, after an action with `task_complete`; another `Force` for that tool,
+        `"required"` for an action, `"none"` for `response` only. The reasoning is written before
+        the decision.
 Rule 2: the system prompt describes the format and the tools. It is the same bytes for a whole run,
         for prompt caches. Only the schema says which keys a single reply may have.
 Rule 3: a server may ignore the schema, so a reply is read strictly. The plan is the whole reply;
@@ -33,11 +34,12 @@ import pydantic
 from ..messages import THINK_NAME, Assistant, Force, Json, ToolCall
 from ..model import Model, Request
 from ..policies.answer import unfenced
-from ..schema import problems, reduced
+from ..schema import problems, reduced, transformed
 from ..streaming import Delta
 from ..text import json_text
 from ..think import thought
 from ..tools import ModelMistake, Tool
+from ..wire.forms import has_acted
 from ..wire.json_reading import json_objects, json_value
 from ..wire.pieces import JsonReader
 from .base import Reader, joined, may_call, wants_to_leave
@@ -62,6 +64,9 @@ class Plan(pydantic.BaseModel, extra="forbid", strict=True):
 
 
 KEYS = tuple(Plan.model_fields)
+# Characters, on local servers. (llama.cpp refuses a grammar with much longer ones.)
+LONGEST = {"reasoning": 300, "response": 600}
+LONGEST_ARGUMENT = 1000
 
 
 class JsonPlan(Written):
@@ -88,8 +93,32 @@ class JsonPlan(Written):
         if not self.several and self.name != "anthropic":
             actions["maxItems"] = 1
         kinds = {"task_complete": {"type": "boolean"}, "actions": actions}
-        parts = {key: kinds.get(key, {"type": "string"}) for key in _keys(request)}
+        parts = {key: kinds.get(key, {"type": "string"}) for key in self._keys(request)}
+        if self._is_local:
+            for key in parts.keys() & LONGEST.keys():
+                parts[key] = {"type": "string", "maxLength": LONGEST[key]}
+            return transformed(_closed(**parts), _bounded)
         return _closed(**parts)
+
+    @property
+    def _is_local(self) -> bool:
+        """Does a server of the user's own run it? Small models end a plan only if it is bounded."""
+        return bool(getattr(self.inner, "is_local", False))
+
+    def _keys(self, request: Request) -> list[str]:
+        """The keys of a reply, in the order of writing."""
+        keys = list(KEYS)
+        if request.tool_choice == "none":
+            return ["response"]
+        if request.tool_choice == Force(THINK_NAME):
+            keys = keys[:2]
+            if signals(request.tools) and has_acted(request.messages):
+                keys.append("task_complete")
+        elif not _possible(request):
+            keys.remove("actions")
+        if self._is_local:
+            keys.remove("understanding")
+        return keys
 
     def instructions(self, tools: Sequence[Tool]) -> dict[str, str]:
         parts = {"amount": "at most one", "response": "while you work", "signal": ""}
@@ -123,7 +152,7 @@ class JsonPlan(Written):
     def understand(self, text: str, request: Request) -> Meaning:
         if not may_call(request):
             return Meaning(text)
-        plan = _plan(text, request)
+        plan = _plan(text, request, self._keys(request))
         answer = plan.response.strip()
         if request.tool_choice == "none":
             return Meaning(answer)
@@ -170,15 +199,11 @@ def _closed(**properties: Json) -> Json:
     }
 
 
-def _keys(request: Request) -> Sequence[str]:
-    """The keys of a reply, in the order of writing."""
-    if request.tool_choice == "none":
-        return ("response",)
-    if request.tool_choice == Force(THINK_NAME):
-        return KEYS[:3] if signals(request.tools) else KEYS[:2]
-    if _possible(request):
-        return KEYS
-    return [key for key in KEYS if key != "actions"]
+def _bounded(part: Json) -> Json:
+    """A free text of an action, with a bound."""
+    if part.get("type") == "string" and part.keys() <= {"type", "description"}:
+        return {**part, "maxLength": LONGEST_ARGUMENT}
+    return part
 
 
 def _possible(request: Request) -> list[Tool]:
@@ -199,9 +224,9 @@ def _must_act(request: Request) -> bool:
 # Reading: text -> Plan -> calls.
 
 
-def _plan(text: str, request: Request) -> Plan:
-    """The plan in `text`. Keys that this reply does not need are allowed. Raises ModelMistake."""
-    missing = dict.fromkeys(_keys(request))  # null, which is refused
+def _plan(text: str, request: Request, keys: Sequence[str]) -> Plan:
+    """The plan in `text`. It may have other keys than `keys`. Raises ModelMistake."""
+    missing = dict.fromkeys(keys)  # null, which is refused
     found = missing | _first_object(text, request)
     try:
         return Plan.model_validate(found)

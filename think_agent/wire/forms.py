@@ -108,18 +108,19 @@ def read_form(reply: Assistant, request: Request, form: Json) -> Assistant:
         reason = "malformed" if is_thought else "incomplete"
         reply = replace(reply, stop_reason=reason, mistake=LOST, cause=LOST)
 
-    text = found.text
-    calls: tuple[ToolCall, ...] = ()
     if is_thought:
-        text = ""
-        calls = (ToolCall("", THINK_NAME, found.value),)
-        if reply.is_usable:
-            reply = replace(reply, stop_reason="tool_use")
-    elif isinstance(found.value, str):
-        text = found.value
-    native = {**reply.native, "content": text}
-    native.pop("tool_calls", None)  # they are made of `tool_calls`
-    return replace(reply, text=text, tool_calls=calls, native=native, enforced="schema")
+        call = ToolCall("", THINK_NAME, found.value)
+        reason = "tool_use" if reply.is_usable else reply.stop_reason
+        reply = replace(reply, tool_calls=(call,), stop_reason=reason)
+        return _said(reply, "")
+    text = found.value if isinstance(found.value, str) else found.text
+    return _said(replace(reply, tool_calls=()), text)
+
+
+def _said(reply: Assistant, text: str) -> Assistant:
+    """`reply` with this text in place of its form. Its native calls are made of `tool_calls`."""
+    native = {key: value for key, value in reply.native.items() if key != "tool_calls"}
+    return replace(reply, text=text, native={**native, "content": text}, enforced="schema")
 
 
 def _found(reply: Assistant, form: Json) -> Found | None:
@@ -131,13 +132,11 @@ def _found(reply: Assistant, form: Json) -> Found | None:
         if is_repeated and _fits(value, form):
             return Found(value, text[:end])
         return None
-    for call in reply.tool_calls:  # the parser may have taken the form for a call
-        if len(reply.tool_calls) == 1 and _fits(call.arguments, form):
-            return Found(call.arguments, json_text(call.arguments))
+    if len(reply.tool_calls) == 1:  # the parser may have taken the form for a call
+        value = reply.tool_calls[0].arguments
+        return Found(value, json_text(value)) if _fits(value, form) else None
     value = _beginning(text)
-    if _fits(value, form, is_lost=True):
-        return Found(value, text, is_lost=True)
-    return None
+    return Found(value, text, is_lost=True) if _fits(value, form, is_lost=True) else None
 
 
 def _fits(value: Any, form: Json, *, is_lost: bool = False) -> bool:
