@@ -7,7 +7,7 @@ Rule 2: the first line is a header: the version, an id, and what the model was t
 Rule 3: if the last line was only half written, it is cut off when the file is opened: nothing was
         done after it. Any other line that cannot be read is an error that names the line. Then
         nothing is skipped, and the file is not changed.
-Rule 4: only one process at a time uses the file: it is locked while it is open.
+Rule 4: only one process at a time uses the file: it is locked while it is open (not on Windows).
 Rule 5: if a write fails, the file stays as it was before.
 
     {"type": "transcript", "version": 3, "id": "…", "created": "…", "model": "…", "tools": […], …}
@@ -63,7 +63,7 @@ class Transcript:
     def _begin(self, made_of: Json, now: str) -> None:
         header = self._load()
         with contextlib.suppress(OSError):  # without this, an old file would keep its mode
-            os.fchmod(self._file.fileno(), 0o600)
+            self.path.chmod(0o600)
         new_header = {"type": "transcript", "version": VERSION, "id": os.urandom(16).hex()}
         new_header |= {"created": now, **made_of}
         if header is None:

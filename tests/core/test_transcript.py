@@ -108,6 +108,27 @@ def test_only_the_owner_may_read_a_file_and_its_folders_are_made(tmp_path):
     finally:
         os.umask(before)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    path.chmod(0o644)
+    written(path)  # opened again
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+WITHOUT_POSIX = """
+import os, sys
+sys.modules.update(fcntl=None, readline=None)  # as on Windows, where importing them fails
+del os.fchmod
+from demos.refund.__main__ import PROG, refund, run
+sys.exit(run(refund, PROG))
+"""
+
+
+def test_the_demo_keeps_its_transcript_where_there_is_no_posix(tmp_path):
+    path = tmp_path / "run.jsonl"
+    words = ["--provider", "offline", "--transcript", str(path), "Refund ORD-001"]
+    command = [sys.executable, "-c", WITHOUT_POSIX, *words]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
+    assert lines(path)[-1]["type"] == "ended"
 
 
 def test_a_file_holds_no_api_key(tmp_path):
