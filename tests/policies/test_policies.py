@@ -127,7 +127,7 @@ def test_at_a_limit_the_model_is_asked_for_its_last_reply_and_then_the_turn_is_o
     assert limited(9, *closing, CLOSING) == Done("limit", "✓ pay()")  # nothing more is asked
     assert limited(1, *ACTED).exit == "limit"  # resumed under a lower limit
     assert limited(2, *LEFT) == CallModel("none")
-    assert limited(2, *LEFT, CLOSING) == Done("empty")  # no call is left for a nudge
+    assert limited(2, *LEFT, CLOSING) == Done("limit")  # no call is left for a nudge
 
 
 def test_policies_have_no_state():

@@ -222,11 +222,9 @@ def _end_without_call(step: CallModel, turn: Turn) -> Step:
     if step.say and step.say.kind == "answer":
         return Done("invalid_answer", turn.last_words)
     is_readable = turn.reply is not None and turn.reply.is_usable
-    if not is_readable or not turn.is_closing_reply:
-        return Done("limit", report(turn))
-    if turn.last_words:
-        return Done("limit", turn.last_words)
-    return Done("empty")
+    if is_readable and turn.is_closing_reply:
+        return Done("limit", turn.last_words or report(turn))
+    return Done("limit", report(turn))
 
 
 def _closing_question(limit: str, turn: Turn) -> str:
