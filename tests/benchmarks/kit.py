@@ -24,7 +24,11 @@ def agent_for(provider: str, url: str, *, waits: bool) -> Any:
     from think_agent import Agent, connect, tool
 
     name, _, api = provider.partition("-")
-    options = {"api": api} if api else {}
+    options: dict[str, Any] = {"api": api} if api else {}
+    if (
+        name == "ollama"
+    ):  # the recorded replies have no form, and the server tells nothing of itself
+        options = {"dialect": "native", "format": False}
     base_url = f"{url}/v1" if name == "openai" else url
     key = None if name == "ollama" else KEY
     model = connect(f"{name}:{MODEL}", base_url=base_url, api_key=key, **options)
