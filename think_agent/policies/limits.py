@@ -222,8 +222,9 @@ def _end_without_call(step: CallModel, turn: Turn) -> Step:
     if step.say and step.say.kind == "answer":
         return Done("invalid_answer", turn.last_words)
     is_readable = turn.reply is not None and turn.reply.is_usable
-    if is_readable and turn.is_closing_reply:
-        return Done("limit", turn.last_words or report(turn))
+    was_closed = is_readable and turn.is_closing_reply
+    if was_closed and turn.last_words:
+        return Done("limit", turn.last_words)
     return Done("limit", report(turn))
 
 
