@@ -1,13 +1,15 @@
 """Silence is not a signal: the same model ends too early where silence means "done".
 
+Since lesson 01: the loop is the kit's, `Agent`. What was one file there is a line here.
+
 Rule 1: some models say what they will do next, but call no tool. A loop that reads silence as the
         end takes that text for the answer.
 Rule 2: with a typed exit signal, every reply can be required to call a tool, because the signal is
         a way out. So the model cannot fall silent by mistake.
 
 Limitations: the first way is no straw man. The think tool was first published like that, and most
-loops end like that. On a provider that cannot force (Ollama), the second way may fall silent, too.
-Then `exit` shows the difference.
+loops end like that. Where a server ignores `required` (Ollama: a schema forces a thought there, but
+not "some tool"), the second way may fall silent, too. Then `exit` shows the difference.
 """
 
 from demos.common import call, follows, play, promising
@@ -42,7 +44,7 @@ def lesson(model: Model) -> None:
         print(f"\n{name}: exit {outcome.exit}, orders looked up: {len(outcome.actions)}")
         print(f"  answer: {outcome.answer}")
     print(
-        "\nwhat to notice: a promise to go on looks like an answer; "
+        "\nremember: a promise to go on looks like an answer; "
         'should_continue "false" cannot be mistaken.'
     )
 

@@ -1,5 +1,7 @@
 """Both ways out, and why the loop took each step on the way.
 
+Since lesson 02: both ways out in one agent, and the reason of each step is asked for.
+
 Rule 1: the signal: a thought says should_continue "false"; then comes one last call without tools.
 Rule 2: silence: the reply calls no tool, and its text is the answer. Silence stays as a fallback,
         because small talk needs no thought.
@@ -38,7 +40,7 @@ def lesson(model: Model) -> None:
         for mark, line in explained(explain(agent, outcome.transcript)):
             print(mark, line)
     print(
-        "\nwhat to notice: the run is over, and each step still has its reason. next_step leaves "
+        "\nremember: the run is over, and each step still has its reason. next_step leaves "
         "the model free; force_first is the policy that made the first call a thought."
     )
 

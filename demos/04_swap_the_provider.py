@@ -1,5 +1,7 @@
 """Swap the provider, even in the middle of a conversation.
 
+Since lesson 03: one conversation, two models.
+
 Rule 1: a model is a name: `connect("ollama")`, `connect("anthropic:claude-haiku-5-5")`. Agent,
         tools and instructions stay as they are.
 Rule 2: the transcript belongs to no provider, so another model can go on with it. Text, calls and
@@ -24,7 +26,9 @@ def lookup_order(order_id: str) -> str:
 def stand_in(request: Request) -> Assistant:
     """Looks up the order that the last question names."""
     asked = Turn.of(request.messages).request
-    number = "ORD-001" if asked and "ORD-001" in asked.text else "ORD-002"
+    number = "ORD-002"
+    if asked and "ORD-001" in asked.text:
+        number = "ORD-001"
     return follows(("Look it up first.", call("lookup_order", order_id=number)))(request)
 
 
@@ -42,7 +46,7 @@ def lesson(model: Model) -> None:
                 said = ", ".join(call.name for call in calls) or text
                 print(f"  {provider}:{name}: {said}")
     print(
-        "\nwhat to notice: one list of messages, two models; "
+        "\nremember: one list of messages, two models; "
         "try --provider ollama, anthropic, openai or gemini."
     )
 

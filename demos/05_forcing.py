@@ -1,15 +1,18 @@
 """Forcing a thought: when it is asked for, and the trap of forcing the same tool always.
 
+Since lesson 04: how the provider is made to obey, call by call.
+
 Rule 1: `force` is a policy that decides for each model call, from the transcript. `"first"` forces
         a thought after a person's message; `"always"` also forces one after every action.
 Rule 2: the trap: a tool choice that is set *once* forces `think` on every call. The model can never
         act, so it never finishes. Only a limit ends that run.
+Rule 3: on Ollama, which has no tool choice, a schema forces the thought: the tools stay, and the
+        reply can only be the arguments of `think`; the last reply can only be a text.
 
-The left column shows the tool choice of each model call. With `auto` the model may call tools, with
-`required` it must call some tool, with `force think` it must call `think`, and with `none` it may
-not call any.
+The left column shows the tool choice of each model call: `auto` leaves it free, `required` asks for
+some tool, `force think` for that one, and with `none` it may call none.
 
-Limitations: some providers ignore the force. The gate (`think_first`) works on all of them.
+Limitations: some servers ignore a tool choice and a schema. The gate (`think_first`) works on all.
 """
 
 from demos.common import call, follows, play
@@ -26,7 +29,9 @@ def lookup_order(order_id: str) -> str:
 
 def think_on_every_call(step: Step, turn: Turn) -> Step:
     """The trap."""
-    return CallModel(Force("think")) if step == CallModel() else step
+    if step == CallModel():
+        return CallModel(Force("think"))
+    return step
 
 
 def show(name: str, outcome: Outcome) -> None:
@@ -51,7 +56,7 @@ def lesson(model: Model) -> None:
         model, [lookup_order], force="never", policies=[think_on_every_call], max_model_calls=6
     )
     show("the trap", trap.run(question))
-    print("\nwhat to notice: a model that must always think can never act. Decide call by call.")
+    print("\nremember: a model that must always think can never act. Decide call by call.")
 
 
 if __name__ == "__main__":

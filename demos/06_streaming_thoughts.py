@@ -1,5 +1,7 @@
 """See it think: thoughts, calls and the answer as they arrive.
 
+Since lesson 05: `stream` in place of `run`; the run is the same.
+
 Rule 1: `agent.stream` gives the events of a whole run: Deltas while a reply arrives, then each
         message, and at the end the Outcome. There is no second loop for streaming.
 Rule 2: a Delta has a kind: `thought` is for developers and auditors, `answer` is for the user. A
@@ -40,7 +42,7 @@ def lesson(model: Model) -> None:
             case Outcome(answer=answer):
                 print(f"\n\n{pieces} pieces in all. The answer as one text: {answer}")
     print(
-        "\nwhat to notice: the thought is on the screen before the call behind it has run; "
+        "\nremember: the thought is on the screen before the call behind it has run; "
         "in time to stop it."
     )
 

@@ -1,13 +1,19 @@
 """Approval: a person decides before what cannot be undone.
 
+Since lesson 06: the tool changes something, so a person is asked.
+
 Rule 1: a tool says when it needs approval: `needs_approval=True`, or a predicate on the arguments.
 Rule 2: the person sees the call and the thought behind it, and can judge both. The verdict is a
         message of the transcript.
 Rule 3: "yes" runs the call; the person may change its arguments. "No" goes back to the model, with
-        the reason. Without an approver, the run pauses (`needs_human`) and runs nothing.
+        the reason.
+Rule 4: without an approver, the run pauses (`needs_human`) and runs nothing. The question stands in
+        the file, and whoever has the file may answer it, today or tomorrow.
 """
 
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 
 from demos.common import call, follows, play
 from think_agent import Agent, AskHuman, Model, Verdict, tool
@@ -19,6 +25,7 @@ def refund(order_id: str, dollars: int) -> str:
     return f"${dollars} paid for {order_id}."
 
 
+REQUEST = "My monitor arm (ORD-004) is broken. Refund the $580."
 WHY = "Broken goods are refunded in full. $580 is over $500, so a person will be asked."
 stand_in = follows((WHY, call("refund", order_id="ORD-004", dollars=580)))
 
@@ -36,17 +43,24 @@ def says(verdict: Verdict) -> Callable[[AskHuman], Verdict]:
 def lesson(model: Model) -> None:
     """Approval: a person decides."""
     half = {"order_id": "ORD-004", "dollars": 290}
-    for name, approve in {
-        "no approver": None,
-        "yes": says(Verdict("yes", by="Ada")),
-        "yes, but half of it": says(Verdict("yes", by="Ada", arguments=half)),
-        "no": says(Verdict("no", by="Ada", reason="the arm was never sent back")),
+    for name, verdict in {
+        "yes": Verdict("yes", by="Ada"),
+        "yes, but half of it": Verdict("yes", by="Ada", arguments=half),
+        "no": Verdict("no", by="Ada", reason="the arm was never sent back"),
     }.items():
         print(f"\n{name}")
-        agent = Agent(model, [refund], approve=approve)
-        outcome = agent.run("My monitor arm (ORD-004) is broken. Refund the $580.")
+        outcome = Agent(model, [refund], approve=says(verdict)).run(REQUEST)
         print(f"  exit {outcome.exit}: {outcome.answer}")
-    print("\nwhat to notice: the person judges the thought, too; and without a yes nothing runs.")
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "run.jsonl"
+        waiting = Agent(model, [refund]).run(REQUEST, transcript=path)
+        assert waiting.question
+        print(f"\nno approver\n  exit {waiting.exit}: {waiting.question.question}")
+        # The rest may stand in another process: it needs the tools and the file.
+        outcome = Agent(model, [refund]).resume(path, verdict=Verdict("yes", by="Ada"))
+        print(f"  a day later, exit {outcome.exit}: {outcome.answer}")
+    print("\nremember: the person judges the thought, too; and without a yes nothing runs.")
 
 
 if __name__ == "__main__":

@@ -1,21 +1,26 @@
 """A crash in the worst moment, and the run that goes on as if nothing had happened.
 
+Since lesson 07: the transcript is a file, and the process dies.
+
 Rule 1: if the transcript is a path, each message is on disk before the next step is planned. A
         `started` line is on disk before a tool with side effects is called.
 Rule 2: `agent.resume(path)` runs the same loop on the saved list. It needs the file and the tools.
 Rule 3: a call that started and has no result may have happened. It is repeated only if that does no
         harm: here the tool takes an idempotency key, which is the same in every process.
+Rule 4: `same=` says what makes two calls the same. A model seldom repeats itself word for word, and
+        another reason is no other payment.
 
 Limitations: the power cut here is an exception that nobody catches. For the file there is no
 difference. The workers of `demos/fleet` are really killed.
 """
 
-import json
+import logging
 import tempfile
 from pathlib import Path
 
 from demos.common import call, follows, play
 from think_agent import Agent, Model, tool
+from think_agent.audit import read
 
 called: list[str] = []  # the order of each call
 paid: dict[str, int] = {}  # the bank's book: it knows each key once
@@ -25,39 +30,40 @@ class PowerCut(SystemExit):
     """Stands for the end of the process."""
 
 
-@tool(think_first=True)
-def refund(order_id: str, dollars: int, idempotency_key: str = "") -> str:
+@tool(think_first=True, same=("order_id", "dollars"))
+def refund(order_id: str, dollars: int, reason: str, idempotency_key: str = "") -> str:
     """Pay a refund out."""
     called.append(order_id)
     if idempotency_key in paid:
         return f"${dollars} for {order_id} had been paid already."
     paid[idempotency_key] = dollars
-    raise PowerCut  # after the money has moved, before the result is recorded
+    if order_id == "ORD-001":
+        raise PowerCut  # after the money has moved, before the result is recorded
+    raise TimeoutError("the bank does not answer")  # and its money has moved, too
 
 
-stand_in = follows(("Rule 5: refund it.", call("refund", order_id="ORD-001", dollars=89)))
+stand_in = follows(
+    ("Rule 5: refund it.", call("refund", order_id="ORD-001", dollars=89, reason="broken")),
+    ("Now the other one.", call("refund", order_id="ORD-003", dollars=45, reason="broken")),
+    ("No answer. Try again.", call("refund", order_id="ORD-003", dollars=45, reason="defective")),
+)
 
 
 def lesson(model: Model) -> None:
     """Crash and resume."""
+    logging.getLogger("think_agent").disabled = True  # it would show where the tool raised
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "run.jsonl"
         try:
-            Agent(model, [refund]).run("Refund the $89 of ORD-001.", transcript=path)
+            Agent(model, [refund]).run("Refund ORD-001 and ORD-003.", transcript=path)
         except PowerCut:
             print("\npower cut! In the file by now:")
-            for line in path.read_text(encoding="utf-8").splitlines():
-                said = json.loads(line)
-                names = [said.get("name"), *(made["name"] for made in said.get("tool_calls", ()))]
-                print(" ", said["type"], *filter(None, names))
+            for entry in read(path).entries:
+                print(" ", type(entry).__name__, getattr(entry, "name", ""))
         outcome = Agent(model, [refund]).resume(path)
         print(f"\nresumed, exit {outcome.exit}: {outcome.answer}")
-        print(
-            f"calls of refund: {len(called)}, payments: {len(paid)}, ${sum(paid.values())} in all"
-        )
-    print(
-        "\nwhat to notice: a `started` without a result; the call was repeated, the money was not."
-    )
+        print(f"calls of refund: {called}, payments: {[*paid.values()]}")
+    print("\nremember: a `started` without a result; the call was repeated, the money was not.")
 
 
 if __name__ == "__main__":

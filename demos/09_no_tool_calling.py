@@ -1,5 +1,7 @@
 """No tool calling at all: the same agent on a model that can only write text.
 
+Since lesson 08: the model cannot call tools at all.
+
 Rule 1: a dialect wraps a model and is a model. It changes how tools are called, not the loop.
 Rule 2: `json`: each reply is one JSON object that follows a schema. If the server enforces the
         schema, forcing always works.
@@ -53,7 +55,7 @@ def lesson(model: Model) -> None:
             if isinstance(message, Assistant):
                 show(message)
         print(f"  exit {outcome.exit}: {outcome.answer}")
-    print("\nwhat to notice: the loop cannot tell. A dialect is a translator, and nothing more.")
+    print("\nremember: the loop cannot tell. A dialect is a translator, and nothing more.")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 """Does it help? The same model with and without a forced first thought, counted instead of felt.
 
+Since lesson 09: many runs instead of one, and a count instead of a look.
+
 Rule 1: what counts is what was done. A case is right when the shop's rows are exactly those that
         the case expects; the answers are not read.
 Rule 2: each share and each difference has an interval, because few cases prove little.
@@ -8,14 +10,14 @@ Rule 4: scripts that do not think are run, too. What they get right proves nothi
 
 Limitations: the scripted model is *made* to profit from a plan (with one it is careful, without one
 it is hasty), so its results say nothing about any model. With --provider they do; that takes about
-250 model calls. `think-agent eval demos/refund/cases.jsonl` does more: settings, trials, all cases.
+150 model calls. `think-agent eval demos/refund/cases.jsonl` does more: settings, trials, all cases.
 """
 
 import asyncio
-from pathlib import Path
 
 from demos.common import play
 from demos.refund.floors import FLOORS
+from demos.refund.shop import INSTRUCTIONS
 from demos.refund.stand_ins import careful, hasty
 from think_agent import Assistant, Force, Model, Request, ScriptedModel, Turn
 from think_agent.evaluation.inputs import load_suite, read_cases
@@ -24,10 +26,10 @@ from think_agent.evaluation.scores import Score, Setting
 from think_agent.evaluation.trials import Job, attempt
 from think_agent.policies import Forcing
 
-CASES = Path(__file__).parent / "refund" / "cases.jsonl"
+CASES = INSTRUCTIONS.parent / "cases.jsonl"
 FORCES: tuple[Forcing, ...] = ("never", "first")
 SUITE = load_suite("demos.refund.suite", CASES)
-SOME = read_cases(CASES)[::5]  # a few of each kind
+SOME = [case for case in read_cases(CASES) if not case.easy][::3]  # a few of each hard kind
 
 
 def stand_in(request: Request) -> Assistant:
@@ -52,9 +54,8 @@ def lesson(model: Model) -> None:
         setting = Setting(f"{model.name}:{model.model}", force=force)
         found = score(setting, model)
         results[setting] = found.ran
-        low, high = found.pass_k[0][1]
         print(f'\nforce="{force}": right on {found.right} of {len(SOME)} cases')
-        print(f"  95 % interval: {low:.0%} to {high:.0%}")
+        print("  95 % interval: {:.0%} to {:.0%}".format(*found.pass_k[0][1]))
         print(f"  model calls: {found.mean('model_calls'):.1f} a case")
 
     for name, script in FLOORS.items():
@@ -62,7 +63,7 @@ def lesson(model: Model) -> None:
         print(f"\n{name}, without a thought: {score(setting, ScriptedModel(script)).right}")
 
     print(f"\n{report(results)[-1].remark}")
-    print("\nwhat to notice: how wide the intervals are, and what a thought costs in calls.")
+    print("\nremember: how wide the intervals are, and what a thought costs in calls.")
 
 
 if __name__ == "__main__":

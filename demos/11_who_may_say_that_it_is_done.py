@@ -1,5 +1,7 @@
 """Who may say that it is done: six answers, on one model that promises to go on and stops.
 
+Since lesson 10: six ways to end, on one task, in place of the kit's two. Each way is an Agent.
+
     silence            the loop: a reply without a call is the end, as in most loops
     heartbeat          the loop, unless a call asks to go on (MemGPT)
     phase              the provider: it marks text before the end, so a promise is no answer
@@ -10,16 +12,12 @@
 Rule 1: for the first two, silence is the end, and they lose the second order.
 Rule 2: for the others, the end has to be stated. The price differs: a provider that marks phases, a
         required tool, a schema, or one question to a model that contradicts itself.
-
-Each way is an Agent; two of them have an extra policy. The schema is that of the json dialect,
-which calls the field `task_complete`.
 """
 
 from demos.common import Phased, call, follows, play, promising
 from demos.refund.dialects import speaking
-from think_agent import Agent, Assistant, CallModel, Done, Model, Request, Turn, tool
+from think_agent import Agent, Assistant, CallModel, Done, Model, Request, Step, Turn, tool
 from think_agent.dialects.json_plan import json_plan
-from think_agent.loop import Step
 
 
 @tool(read_only=True)
@@ -36,16 +34,18 @@ def finish(answer: str) -> str:
 
 def heartbeat(step: Step, turn: Turn) -> Step:
     """A call that does not ask to go on is the last one."""
-    over = turn.actions and "request_heartbeat" not in turn.actions[-1].call.arguments
-    return Done("silence", turn.actions[-1].result.content) if over else step
+    if turn.actions and "request_heartbeat" not in turn.actions[-1].call.arguments:
+        return Done("silence", turn.actions[-1].result.content)
+    return step
 
 
 def stop_tool(step: Step, turn: Turn) -> Step:
     """A text does not end the run: a call is required, and `finish` is the only way out."""
     if turn.actions and turn.actions[-1].call.name == "finish":
         return Done("signal", turn.actions[-1].result.content)
-    is_text = isinstance(step, Done) and step.exit == "silence"
-    return CallModel("required") if is_text else step
+    if step == Done("silence", turn.last_words):
+        return CallModel("required")
+    return step
 
 
 def stand_in(request: Request) -> Assistant:
@@ -58,7 +58,6 @@ def stand_in(request: Request) -> Assistant:
 
 def lesson(model: Model) -> None:
     """Who may say that it is done."""
-    print("\nWho may say so, and what it comes to:")
     for name, agent in {
         "silence": Agent(model, [lookup_order], silence="accept"),
         "heartbeat": Agent(model, [lookup_order], policies=[heartbeat]),
@@ -70,7 +69,7 @@ def lesson(model: Model) -> None:
         outcome = agent.run("How old are ORD-001 and ORD-002? Look up one at a time.")
         looked = sum(action.call.name == "lookup_order" for action in outcome.actions)
         print(f"{name:16}{looked} of 2 orders, exit {outcome.exit + ':':9}{outcome.answer}")
-    print("\nwhat to notice: where the end is said, a promise is not mistaken for it.")
+    print("\nremember: where the end is said, a promise is not mistaken for it.")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 """The architect and the editor: one model thinks, another one acts, in one transcript.
 
+Since lesson 11: two models in one run.
+
 Rule 1: `split(thinker=…, actor=…)` is a model. A forced thought comes from the thinker, everything
         else from the actor, also the final answer. The loop cannot tell the difference.
 Rule 2: `force` says how often the thinker is asked. With `"first"` it makes the plan, and then the
@@ -54,9 +56,7 @@ def lesson(model: Model) -> None:
         print(f'\nforce="{force}"')
         outcome = Agent(pair, [lookup_order, refund], force=force).run("Refund ORD-001, please.")
         print(f"  exit {outcome.exit}: {outcome.answer}")
-    print(
-        "\nwhat to notice: the architect is asked for thoughts alone, and the editor acts on them."
-    )
+    print("\nremember: the architect is asked for thoughts alone, and the editor acts on them.")
 
 
 if __name__ == "__main__":

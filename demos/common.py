@@ -15,17 +15,18 @@ from typing import Any, NoReturn
 
 import click
 
-from think_agent import Assistant, Model, Request, ToolCall, ToolResult, Turn
+from demos.refund.offline import LABEL, calling, since_the_customer_spoke, thinking
+from think_agent import Assistant, Force, Model, Request, ToolCall, ToolResult
 from think_agent.cli.choosing import chosen_model, model_flags
 from think_agent.cli.main import EXIT_CODES, run
 from think_agent.cli.options import Command
 from think_agent.dialects.base import Wrapper
-from think_agent.scripted import Script
+from think_agent.messages import THINK_NAME
 from think_agent.testing import call as call
 from think_agent.testing import think
-from think_agent.think import has_signal, without
+from think_agent.testing.scripted import Script
 
-STAND_IN = "[scripted stand-in, no language model]"
+IS_DONE = "All is done; what is left is to tell the user."
 
 
 def play(lesson: Callable[[Model], None], stand_in: Script) -> NoReturn:
@@ -37,7 +38,7 @@ def play(lesson: Callable[[Model], None], stand_in: Script) -> NoReturn:
     @click.pass_context
     def command(ctx: click.Context, /, **settings: Any) -> None:
         model = chosen_model(ctx, scripts={"stand-in": stand_in})
-        print(STAND_IN if model.name == "offline" else f"[{model.name}:{model.model}]")
+        print(LABEL if model.name == "offline" else f"[{model.name}:{model.model}]")
         lesson(model)
 
     sys.exit(run(command, f"python -m demos.{Path(sys.argv[0]).stem}"))
@@ -49,31 +50,36 @@ def follows(*steps: tuple[str, ToolCall]) -> Script:
     """
 
     def script(request: Request) -> Assistant:
-        results = [
-            m for m in Turn.all(request.messages)[-1].history.spoken if isinstance(m, ToolResult)
-        ]
-        acted = [result for result in results if result.name != "think"]
-        left = steps[len(acted) :]
+        results = results_of_the_turn(request)
+        acted = [result.content for result in results if result.name != THINK_NAME]
         if request.tool_choice == "none":
-            return Assistant(text=" ".join(r.content.removeprefix("error: ") for r in acted))
-        has_thought = bool(results) and results[-1].name == "think"
-        if left and has_thought and request.tool_choice in ("auto", "required"):
-            return Assistant(tool_calls=(left[0][1],), stop_reason="tool_use")
-        why = left[0][0] if left else "All is done; what is left is to tell the user."
-        thought = think(why, bool(left))
-        if not any(tool.name == "think" and has_signal(tool) for tool in request.tools):
-            thought = without(thought, "should_continue")
-        return Assistant(tool_calls=(thought,), stop_reason="tool_use")
+            return Assistant(text=" ".join(content.removeprefix("error: ") for content in acted))
+        if len(acted) >= len(steps):
+            return thinking(request, think(IS_DONE, should_continue=False))
+
+        why, action = steps[len(acted)]
+        has_thought = bool(results) and results[-1].name == THINK_NAME
+        if has_thought and not isinstance(request.tool_choice, Force):
+            return calling(action)
+        return thinking(request, think(why))
 
     return script
+
+
+def results_of_the_turn(request: Request) -> list[ToolResult]:
+    """The results of all calls since the person spoke, think calls included."""
+    spoken = since_the_customer_spoke(request)
+    return [message for message in spoken if isinstance(message, ToolResult)]
 
 
 def promising(script: Script) -> Script:
     """`script`, but after ORD-001 it announces the next step instead of taking it, if it may."""
 
     def promise(request: Request) -> Assistant:
-        last, may = request.messages[-1], request.tool_choice == "auto"
-        if may and isinstance(last, ToolResult) and "ORD-001" in last.content:
+        if request.tool_choice != "auto":
+            return script(request)
+        last = request.messages[-1]
+        if isinstance(last, ToolResult) and "ORD-001" in last.content:
             return Assistant(text="Got ORD-001. Now let me look up ORD-002.")
         return script(request)
 
@@ -84,6 +90,7 @@ class Phased(Wrapper):
     """A provider that marks text before the final answer as commentary, as OpenAI does."""
 
     def complete(self, request: Request) -> Assistant:
-        said = self.inner.complete(request)
-        is_final = request.tool_choice == "none"
-        return said if is_final else replace(said, text="", commentary=said.text)
+        reply = self.inner.complete(request)
+        if request.tool_choice == "none":
+            return reply
+        return replace(reply, text="", commentary=reply.text)

@@ -1,99 +1,155 @@
-"""Runs our agent on the tasks of tau2-bench, with its user simulator and its checker.
+"""tau2-bench as a suite of `think-agent eval`: real tasks, a simulated user, tau2's own checker.
 
-    python -m demos.tau2 airline --model anthropic:claude-haiku-4-5 --task 0 --task 1
+    python -m demos.tau2 airline > airline.jsonl
+    think-agent eval airline.jsonl --suite demos.tau2 --provider anthropic --four-rows
 
-You have to install tau2 (github.com/sierra-research/tau2-bench, Python 3.12 and later). It runs the
-tools itself. So every tool of ours needs an approval that nobody gives: the run pauses before the
-call, tau2 runs it, and its result is one more message. Tools that write need a thought first.
+`pip install tau2` is another project; README of `think_agent/evaluation` says how to install this.
+
+Rule 1: tau2's tools are ours as they are. Those that write need a thought first.
+Rule 2: the user speaks the lines `then` of a case, or is tau2's simulator (TAU2_USER: its model).
+Rule 3: a case is right if tau2's checker finds its database as it should be.
+
+Limitations: a task that begins in the middle, or whose user has tools, cannot be played.
 """
 
-from collections.abc import Sequence
-from typing import Any, Never
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import click
-from tau2.agent.base_agent import HalfDuplexAgent
-from tau2.data_model import message as tau2
-from tau2.data_model.simulation import TextRunConfig
+from loguru import logger
+from tau2.data_model import message as theirs
 from tau2.environment.toolkit import TOOL_TYPE_ATTR
+from tau2.evaluator.evaluator_env import EnvironmentEvaluator
 from tau2.registry import registry
-from tau2.runner import get_tasks, run_single_task
+from tau2.user.user_simulator import UserSimulator
 
-from think_agent import Agent, Model, Tool, Turn, connect
-from think_agent.messages import Message, ToolResult
+from think_agent import Message, NothingDone, Tool, ToolResult, Turn, User
+from think_agent.evaluation.trials import Check
+from think_agent.messages import THINK_NAME, pairs
+from think_agent.testing.scripted import Script
 
-RULES = "Help the user, by this policy alone. Check each step against it.\n\n"
-NO_WORDS = "I could not find an answer."  # tau2 takes no empty reply
-
-
-class ThinkAgent(HalfDuplexAgent[list[Message]]):  # type: ignore[misc]  # tau2 may not be there
-    """An agent for tau2. Its state is our transcript."""
-
-    def __init__(self, tools: Sequence[Any], domain_policy: str, model: Model) -> None:
-        super().__init__(tools=list(tools), domain_policy=domain_policy)
-        ours = [as_ours(tool) for tool in tools]
-        self.agent = Agent(model, ours, instructions=RULES + domain_policy, silence="accept")
-
-    def get_init_state(self, message_history: Sequence[Any] | None = None) -> list[Message]:
-        """An empty transcript: tau2's own greeting is left out, because no model wrote it."""
-        if len(message_history or ()) > 1:
-            raise ValueError("a task that begins in the middle cannot be played; choose another")
-        return []
-
-    def generate_next_message(
-        self, message: Any, state: list[Message]
-    ) -> tuple[tau2.AssistantMessage, list[Message]]:
-        """Takes a message of a person or a tool, and gives the next call or the answer."""
-        if isinstance(message, tau2.ToolMessage):
-            call = Turn.of(state).pending[0]  # the call that tau2 has run
-            result = ToolResult(call.id, call.name, message.content or "", is_error=message.error)
-            outcome = self.agent.resume([*state, result])
-        else:
-            outcome = self.agent.run(message.content, transcript=state)
-
-        transcript = list(outcome.transcript)
-        if outcome.exit != "needs_human":
-            text = outcome.answer or NO_WORDS
-            return tau2.AssistantMessage(role="assistant", content=text), transcript
-        call = outcome.turn.pending[0]
-        wanted = tau2.ToolCall(id=call.id, name=call.name, arguments=call.arguments)
-        return tau2.AssistantMessage(role="assistant", tool_calls=[wanted]), transcript
+STAND_INS: Mapping[str, Script] = {}
+ADVICE = """Before you change anything or answer, list the rules of the policy that apply, check
+that you have all the information they ask for, and verify that the change keeps each of them."""
+GREETING = "Hi! How can I help you today?"  # so begins every conversation of tau2
 
 
-def as_ours(tool: Any) -> Tool:
-    """A tool of tau2 as one of our tools, which is never run here."""
+class TaskWorld:
+    """The world of one task: tau2's environment, and its user."""
 
-    def run_by_tau2(**arguments: Any) -> Never:
-        raise AssertionError("tau2 runs the tools")
+    def __init__(self, domain: str, task_id: str, then: Sequence[str] | None) -> None:
+        self._task = {task.id: task for task in tasks_of(domain)}[task_id]
+        self._environment_of = registry.get_env_constructor(domain)
+        self._environment = self._environment_of()
+        self._then = then
+        self._begin()
+        self.instructions = self._environment.get_policy()
+        self.tools = [self._as_ours(tool) for tool in self._environment.get_tools()]
+        self._said: list[Any] = []  # the conversation, in tau2's words
+        self._user = UserSimulator(
+            llm=os.environ.get("TAU2_USER", "gpt-4.1-mini"),
+            instructions=str(self._task.user_scenario),
+        )
+        self._state = self._user.get_init_state()
 
-    function = tool.openai_schema["function"]
-    kind = getattr(tool._func, TOOL_TYPE_ATTR, None)
-    return Tool(
-        name=function["name"],
-        description=function["description"],
-        parameters=function["parameters"],
-        function=run_by_tau2,
-        think_first=getattr(kind, "value", "") == "write",
-        needs_approval=True,
-    )
+    def _begin(self) -> None:
+        begin = self._task.initial_state
+        if begin and begin.message_history:
+            raise ValueError("it begins in the middle; choose another task")
+        if self._environment.user_tools is not None and self._then is None:
+            raise ValueError("its user has tools; choose another domain")
+        if begin:
+            self._environment.set_state(begin.initialization_data, begin.initialization_actions, [])
+
+    def _as_ours(self, tool: Any) -> Tool:
+        described = tool.openai_schema["function"]
+        kind = getattr(tool._func, TOOL_TYPE_ATTR, None)
+        writes = getattr(kind, "value", "") == "write"
+        return Tool(
+            name=described["name"],
+            description=described["description"],
+            parameters=described["parameters"],
+            function=self._running(described["name"]),
+            think_first=writes,
+            read_only=not writes,
+        )
+
+    def _running(self, name: str) -> Callable[..., str]:
+        def run(**arguments: Any) -> str:
+            wanted = theirs.ToolCall(id=name, name=name, arguments=arguments)
+            answer = self._environment.get_response(wanted)
+            if answer.error:
+                raise NothingDone(answer.content)
+            return str(answer.content)
+
+        return run
+
+    def reply(self, transcript: Sequence[Message]) -> str | None:
+        """What the user says next. It is remembered what was said, for the checker."""
+        self._said = as_theirs(transcript)
+        if self._then is not None:
+            turns = Turn.all(transcript)  # the user begins each
+            return dict(enumerate(self._then)).get(len(turns))
+        last = self._said[-1] if self._said else _from_agent(GREETING)
+        said, self._state = self._user.generate_next_message(last, self._state)
+        if self._user.is_stop(said):
+            return None
+        return str(said.content)
+
+    def check(self) -> Check:
+        """tau2's own reward for the database, and what of it is not as it should be."""
+        try:
+            found = EnvironmentEvaluator.calculate_reward(
+                self._environment_of, self._task, self._said, strict_replay=False
+            )
+        except ValueError as missing:  # so says an assertion about something that is not there
+            return Check(right=False, found=(str(missing),))
+        parts = (found.reward_breakdown or {}).items()
+        rewards = [f"{part.value}: {reward}" for part, reward in parts]
+        return Check(right=found.reward == 1.0, found=tuple(rewards))
 
 
-def create(tools: Sequence[Any], domain_policy: str, **options: Any) -> ThinkAgent:
-    """tau2's registry calls this for each run; `llm` is one of our model specs."""
-    return ThinkAgent(tools, domain_policy, connect(options["llm"]))
+def prepare(case: Mapping[str, Any], *, enforce: bool) -> TaskWorld:
+    """The world of a case. tau2's tools have no rules of their own: `enforce` changes nothing."""
+    logger.disable("tau2")  # it logs each call
+    return TaskWorld(case["domain"], case["task"], case.get("then"))
+
+
+def as_theirs(transcript: Sequence[Message]) -> list[Any]:
+    """A transcript in tau2's words: what the user and the agent said, and the calls that ran."""
+    said: list[Any] = []
+    for message, call in pairs(transcript):
+        if isinstance(message, User) and message.kind == "person":
+            said.append(theirs.UserMessage(role="user", content=message.text))
+        elif isinstance(message, ToolResult) and call and call.name != THINK_NAME:
+            if message.refused:
+                continue
+            wanted = theirs.ToolCall(id=call.id, name=call.name, arguments=call.arguments)
+            said.append(theirs.AssistantMessage(role="assistant", tool_calls=[wanted]))
+            said.append(theirs.ToolMessage(id=call.id, role="tool", content=message.content))
+        elif getattr(message, "words", ""):
+            said.append(_from_agent(message.words))  # type: ignore[union-attr]
+    return said
+
+
+def _from_agent(text: str) -> Any:
+    return theirs.AssistantMessage(role="assistant", content=text)
+
+
+def tasks_of(domain: str) -> list[Any]:
+    tasks: list[Any] = registry.get_tasks_loader(domain)()
+    return tasks
 
 
 @click.command()
 @click.argument("domain", default="airline")
-@click.option("--model", default="ollama", help="PROVIDER or PROVIDER:MODEL, of ours")
-@click.option("--user", default="gpt-4.1-mini", help="the model of tau2's user simulator")
-@click.option("--task", "tasks", multiple=True, help="its id; may be given again")
-def main(domain: str, model: str, user: str, tasks: tuple[str, ...]) -> None:
-    """Play tasks of tau2-bench and print the reward of each."""
-    registry.register_agent_factory(create, "think")
-    config = TextRunConfig(domain=domain, agent="think", llm_agent=model, llm_user=user)
-    for task in get_tasks(domain, task_ids=list(tasks) or None):
-        run = run_single_task(config, task)
-        print(f"{task.id}: reward {run.reward_info.reward if run.reward_info else 'none'}")
+def main(domain: str) -> None:
+    """Print the cases of a domain, one a line, for `think-agent eval`."""
+    for task in tasks_of(domain):
+        case = {"id": f"{domain}-{task.id}", "kind": domain, "text": "", "domain": domain}
+        print(json.dumps(case | {"task": task.id}))
 
 
 if __name__ == "__main__":

@@ -32,3 +32,9 @@ def no_collection() -> Iterator[None]:
     gc.disable()
     yield
     gc.enable()
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of collected tests stay until the end, so no collection has to look at them."""
+    gc.collect()
+    gc.freeze()

@@ -10,11 +10,14 @@ Rule 3: seconds differ from run to run, so they are not compared.
 """
 
 import ast
+import inspect
 import io
 import itertools
 import re
 import sys
 from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import cache, partial
 from pathlib import Path
 
 from rich.console import Console
@@ -28,17 +31,18 @@ from tests.readable import AT_MOST, FIRST_HOUR, measure, parts
 from tests.support.commands import run_here
 from tests.support.sizes import ROOT, files, tokens_and_lines
 from think_agent import Agent, Verdict, connect
-from think_agent.audit import report, to_html
+from think_agent.audit import Report, explain, report, to_html
 from think_agent.cli.console import RunView
 
 PACKAGE = ROOT / "think_agent"
 README = ROOT / "README.md"
 PICTURE = ROOT / "demos/run.svg"
 PAGE = ROOT / "demos/audit.svg"
+STEPS = ROOT / "demos/steps.html"
 ASKED = "I want a refund on order ORD-001"
 ASKED_FOR_BOTH = "Refund ORD-001 and ORD-003 please"
-SMALL_MODEL = ROOT / "tests/data/small_model.txt"
 ASKED_FOR_TWO = "Please refund ORD-002 and ORD-004"
+ROOMS = sorted(path.parent.name for path in PACKAGE.glob("*/__init__.py"))
 WORDS = {".j2": "A template.", ".css": "A style sheet."}  # for what has no docstring
 PYTHON = re.compile(r"(<!-- goes on -->\n)?^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 SIGNS = {  # drawn on the baseline, as high and as wide as two characters
@@ -128,40 +132,54 @@ def root() -> str:
     return table(inside, "think_agent")
 
 
-def policies() -> str:
-    return table(files("think_agent/policies"), "think_agent")
-
-
 def rooms() -> str:
-    """A table for each room but the policies, under what its `__init__` says."""
-    made = ""
-    for room in sorted(path for path in PACKAGE.iterdir() if path.is_dir()):
-        api = room / "__init__.py"
-        if room.name == "policies" or not api.exists():
-            continue
+    """One line a room: what it is, and how much there is to read."""
+    rows = ""
+    for room in ROOMS:
+        page = PACKAGE / room / "README.md"
+        size = measure(files(f"think_agent/{room}")).tokens
+        about = sentence(PACKAGE / room / "__init__.py")
+        rows += f"| [{room}/]({page.relative_to(PACKAGE)}) | {about} | {size:,} |\n"
+    return "| room | what it is | tokens |\n|---|---|---|\n" + rows
 
-        inside = files(f"think_agent/{room.name}")
-        size = f"{measure(inside).tokens:,} tokens"
-        about = sentence(api)
-        if (room / "README.md").exists():
-            about += f" More in [its README]({room.name}/README.md)."
-        made += f"### {room.name}/: {size}\n\n{about}\n\n{table(inside, 'think_agent')}\n"
-    return made
+
+def room_files(room: str) -> str:
+    """The files of one room, seen from its own page."""
+    return table(files(f"think_agent/{room}"), f"think_agent/{room}")
+
+
+def options() -> str:
+    """All options of an agent, as its docstring explains them, each with its default."""
+    docstring = inspect.getdoc(Agent) or ""
+    listed = docstring[docstring.index("- `") : docstring.index("\n\nRaises")]
+    parameters = inspect.signature(Agent).parameters.values()
+    defaults = {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
+    for name, default in defaults.items():
+        if isinstance(default, str | int | float | bool | None) and default != "":
+            listed = listed.replace(f"`{name}`", f"`{name}={default!r}`", 1)
+    return re.sub(r"\n +", " ", listed).replace("='", '="').replace("'`", '"`') + "\n"
 
 
 def lessons() -> str:
-    """The numbered lessons: the first sentence of each, and the words that it ends with."""
+    """The numbered lessons: the first sentence of each, the words that it ends with, and its
+    exercise.
+    """
     rows = ""
+    exercises = {}
+    for path in (ROOT / "demos/exercises").glob("[!_]*.py"):
+        [number] = re.findall(r"after lesson (\d\d)", docstring(path))
+        exercises[number] = f"[`{path.stem}`](exercises/{path.name})"
     for path in sorted((ROOT / "demos").glob("[0-9][0-9]_*.py")):
         strings = (
             node.value
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
             if isinstance(node, ast.Constant) and isinstance(node.value, str)
         )
-        notice = next(s.split("what to notice: ")[1] for s in strings if "what to notice: " in s)
+        notice = next(s.split("remember: ")[1] for s in strings if "remember: " in s)
         notice = " ".join(notice.split()).rstrip(".;")
-        rows += f"| [`{path.stem}`]({path.name}) | {sentence(path)} | {notice} |\n"
-    return "| lesson | idea | what to notice |\n|---|---|---|\n" + rows
+        exercise = exercises.get(path.stem[:2], "")
+        rows += f"| [`{path.stem}`]({path.name}) | {sentence(path)} | {notice} | {exercise} |\n"
+    return "| lesson | idea | what to notice | exercise |\n|---|---|---|---|\n" + rows
 
 
 def reading() -> str:
@@ -178,7 +196,7 @@ def reading() -> str:
 
 
 def ends() -> str:
-    """How three runs end: a claim believed, the same claim checked, and a real small model."""
+    """How two runs end: a claim believed, and the same claim checked."""
     lines = []
     for flags in (["--done-when", "off"], []):
         command = ["demos.refund", "--provider", "offline:boaster", *flags]
@@ -186,10 +204,6 @@ def ends() -> str:
         answer = next(n for n, line in enumerate(shown) if line.startswith("All done"))
         lines.append(f'$ python -m {" ".join(command)} "{ASKED_FOR_BOTH}"')
         lines += [line for line in shown[answer:] if line and not line.startswith("(")]
-    small = SMALL_MODEL.read_text(encoding="utf-8").splitlines()
-    calls = [n for n, line in enumerate(small) if line.startswith("🔧")]
-    lines.append("(SmolLM2, a real small model, shortened)")
-    lines += [*small[calls[-1] : calls[-1] + 2], small[-1]]
     return "```text\n" + "\n".join(lines) + "\n```\n"
 
 
@@ -209,7 +223,9 @@ def picture() -> str:
     shown.print(Text(f'$ python -m demos.refund "{ASKED}"', "bold"))
     shown.print(Text(" scripted stand-in: no language model is at work ", "black on yellow"))
     shown.print(Text.from_ansi(played.export_text(styles=True)))
-    return with_drawn_signs(shown.export_svg(title="think-agent", unique_id="run"))
+    svg = shown.export_svg(title="think-agent", unique_id="run")
+    svg = re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL)  # a picture fetches nothing
+    return with_drawn_signs(svg)
 
 
 def with_drawn_signs(svg: str) -> str:
@@ -231,8 +247,9 @@ class SteadyDesk(Agent[object]):
         return f"{self.keys:032x}"
 
 
-def page() -> str:
-    """The audit page of a run, as an SVG that holds it: it follows the reader's light or dark."""
+@cache
+def desk_at_work() -> Report:
+    """The report of a run of the refund desk, with the reason for each step."""
     times = map("2026-11-22T09:00:00.{:03}Z".format, itertools.count(step=40))
     shop = Shop(":memory:", manager=True)
     desk = SteadyDesk(
@@ -243,8 +260,13 @@ def page() -> str:
         approve=lambda asked: Verdict("yes", by="Maria Ortega"),
         now=lambda: next(times),
     )
-    outcome = desk.run(ASKED_FOR_TWO)
-    html = to_html(report(outcome.transcript, header=desk.made_of()))
+    transcript = desk.run(ASKED_FOR_TWO).transcript
+    return report(transcript, header=desk.made_of(), explained=explain(desk, transcript))
+
+
+def page() -> str:
+    """The audit page of a run, as an SVG that holds it: it follows the reader's light or dark."""
+    html = to_html(replace(desk_at_work(), steps=[]))
     style, body = (html.split(f"<{tag}>")[1].split(f"</{tag}>")[0] for tag in ("style", "body"))
     # Nobody can open them in a picture.
     body = re.sub(r'<details class="raw">.*?</details>', "", body, flags=re.DOTALL)
@@ -267,8 +289,9 @@ MADE: dict[str, Callable[[], str]] = {
     "limits": limits,
     "first hour": first_hour,
     "root": root,
-    "policies": policies,
     "rooms": rooms,
+    **{f"files of {room}": partial(room_files, room) for room in ROOMS},
+    "options": options,
     "lessons": lessons,
     "reading": reading,
     "ends": ends,
@@ -304,8 +327,9 @@ def outdated() -> dict[Path, str]:
     svg = PICTURE.read_text(encoding="utf-8") if PICTURE.exists() else ""
     if drawn(new := picture()) != drawn(svg):
         found[PICTURE] = new
-    if not PAGE.exists() or PAGE.read_text(encoding="utf-8") != (new := page()):
-        found[PAGE] = new
+    for path, new in ((PAGE, page()), (STEPS, to_html(desk_at_work()) + "\n")):
+        if not path.exists() or path.read_text(encoding="utf-8") != new:
+            found[path] = new
     return found
 
 

@@ -5,8 +5,9 @@ line, too, until it gets through. Then its rows and its transcript are compared 
 run that is never stopped.
 
 Late answers: the shop books over HTTP, and its answer comes after the tool's client gave up. The
-model makes the same call again: with an idempotency key, without one, and with a person who looks
-into the books. Each order is booked once, under one key.
+model makes the same call again, in the same words, in others, or with a default spelled out: with
+an idempotency key, without one, and with a person who looks into the books. Each order is booked
+once, under one key.
 
 Random examples: the property tests with new examples. A find is printed as a case to keep.
 
@@ -84,8 +85,10 @@ def late_answers(times: int, chance: random.Random) -> Counter[str]:
         with_key, with_person = chance.choice([(True, False), (False, False), (False, True)])
         with late_shop(lambda: chance.random() < 0.5) as shop:
             text = "Please refund " + ", ".join(some_orders(chance))
-            outcome = work(shop, text, with_key=with_key, with_person=with_person)
+            words = chance.choice(["as before", "reworded", "defaults"])
+            outcome = work(shop, text, with_key=with_key, with_person=with_person, words=words)
             counts["runs"] += 1
+            counts[f"runs that repeat {words}"] += 1
             counts["late"] += shop.late_answers
 
             arguments = {}
@@ -106,7 +109,7 @@ def shown(title: str, counts: Counter[str]) -> bool:
     """Print the counts; was nothing bad among them?"""
     print(title)
     for name in sorted({*counts} - {*BAD}) + [name for name in BAD if name in counts]:
-        print(f"  {name:22}{counts[name]:5}", flush=True)
+        print(f"  {name:28}{counts[name]:5}", flush=True)
     return not any(counts[name] for name in BAD)
 
 

@@ -15,14 +15,16 @@ from .errors import (
     Overloaded,
     RateLimited,
     TimedOut,
+    TranscriptError,
 )
-from .loop import AskHuman, CallModel, CallTool, Check, Done, Refuse, next_step
+from .loop import AskHuman, CallModel, CallTool, Check, Done, Policy, Refuse, Step, next_step
 from .messages import (
     Assistant,
     Checked,
     Ended,
     Force,
     Message,
+    Paused,
     Started,
     ToolCall,
     ToolResult,
@@ -32,16 +34,21 @@ from .messages import (
 )
 from .model import Model, Request
 from .outcome import Outcome
+from .policies import Price
+from .policies.answer import Source
+from .policies.done_when import CheckFunction
 from .providers import connect
-from .scripted import ScriptedModel
+from .running import Event
 from .streaming import Delta, Notice
+from .testing.scripted import ScriptedModel
 from .think import THINK, THINK_MINIMAL
 from .tools import NothingDone, Tool, tool
-from .turn import Turn
+from .turn import Action, Turn
 
 __all__ = [
     "THINK",
     "THINK_MINIMAL",
+    "Action",
     "Agent",
     "AskHuman",
     "Assistant",
@@ -51,11 +58,13 @@ __all__ = [
     "CallModel",
     "CallTool",
     "Check",
+    "CheckFunction",
     "Checked",
     "ConnectionFailed",
     "Delta",
     "Done",
     "Ended",
+    "Event",
     "Force",
     "Message",
     "Model",
@@ -65,15 +74,21 @@ __all__ = [
     "Notice",
     "Outcome",
     "Overloaded",
+    "Paused",
+    "Policy",
+    "Price",
     "RateLimited",
     "Refuse",
     "Request",
     "ScriptedModel",
+    "Source",
     "Started",
+    "Step",
     "TimedOut",
     "Tool",
     "ToolCall",
     "ToolResult",
+    "TranscriptError",
     "Turn",
     "Usage",
     "User",

@@ -8,6 +8,10 @@ Rule 2: a run (`running.py`) says what the world has to do, and `perform` or `ap
         it asks the model or a person, and runs a tool or a check.
 """
 
+from __future__ import (
+    annotations,  # `help(Agent)` shows the names of types, not what they stand for
+)
+
 import inspect
 import os
 from collections.abc import (
@@ -27,7 +31,7 @@ from typing import Any, Generic, Literal
 from . import tools as toolbox
 from .errors import TranscriptError
 from .loop import AskHuman, Policy, Step, plan
-from .messages import CARRIED, MESSAGES, THINK_NAME, Checked, Json, Message, ToolResult, Verdict
+from .messages import CARRIED, MESSAGES, THINK_NAME, Json, Message, Verdict
 from .mistakes import noted
 from .model import Model, Request
 from .outcome import Data, Outcome
@@ -44,17 +48,17 @@ from .policies import (
     silence,
     text,
 )
-from .policies.answer import TypedAnswer
+from .policies.answer import NUMBERED, TypedAnswer, keep_answer
 from .policies.done_when import CheckFunction, as_checked, checks_by_name
 from .policies.yours import yours
-from .running import Asked, Event, Perform, Run, RunCheck
+from .running import Answer, Asked, Event, Perform, Run, RunCheck
 from .settings import Settings
 from .streaming import Notice
 from .think import THINK, THOUGHT
 from .tools import Tool
 from .transcript import Transcript, utc_now
 from .turn import Turn
-from .waiting import Settled, asettle, settle
+from .waiting import Function, Settled, asettle, settle
 
 Approve = Callable[[AskHuman], Verdict | bool | Awaitable[Verdict | bool]]
 Saved = Iterable[Message] | str | os.PathLike[str]  # in memory, or the path of a file
@@ -66,16 +70,17 @@ class Agent(Generic[Data]):
 
     - `force`: when `think` is forced (`policies/forcing.py`).
     - `think`: the think tool, THINK or THINK_MINIMAL; None for an agent without one.
-    - `silence`: what to do if the last thought said "more to do" but the model stops. `"confirm"`
-      asks it once a turn whether it is done (`policies/silence.py`). `"accept"` takes its text as
-      the answer.
+    - `silence`: what to do if the model calls no tool. `"confirm"` asks it once a turn whether it
+      is done, if there seems to be more to do (`policies/silence.py`). `"ask"` does so without a
+      reason, too. `"accept"` takes its text as the answer.
     - `carry`: a guarded tool gets a first, required argument for the thought, which its function
       does not see. So the thought needs no model call of its own.
     - `done_when`: checks `(turn) -> str | None`. They run when the model says that it is done, and
       say what is missing (`policies/done_when.py`). Each may take `check_timeout` seconds.
     - `policies`: more `(step, turn) -> step` functions. They come after most of the agent's own
       policies, and before those that ask a person and those that only end a run.
-    - `answer`: the type of the answer, such as a pydantic model; `outcome.data` is the object.
+    - `answer`: the type of the answer, such as a pydantic model; `outcome.data` is the object. With
+      the type `Source` in it, the answer names the results on which it stands.
     - `approve`: a function that is called when a person has to decide. It gets an AskHuman and
       returns a Verdict or a bool. It may be async. None: there is nobody to ask, and the run pauses
       with the exit `needs_human`.
@@ -104,7 +109,7 @@ class Agent(Generic[Data]):
         instructions: str = "",
         force: Forcing = "first",
         think: Tool | None = THINK,
-        silence: Literal["confirm", "accept"] = "confirm",
+        silence: Literal["confirm", "ask", "accept"] = "confirm",
         carry: bool = False,
         done_when: Iterable[CheckFunction] = (),
         check_timeout: float = 60.0,
@@ -126,8 +131,8 @@ class Agent(Generic[Data]):
         now: Callable[[], str] | None = None,
     ) -> None:
         _check_types(model, approve, think)
-        if silence not in ("confirm", "accept"):
-            raise ValueError(f"silence={silence!r}: use 'confirm' or 'accept'")
+        if silence not in ("confirm", "ask", "accept"):
+            raise ValueError(f"silence={silence!r}: use 'confirm', 'ask' or 'accept'")
         self.model = model
         self.tools = toolbox.index(tools)
         self.now = now or utc_now
@@ -141,6 +146,8 @@ class Agent(Generic[Data]):
         typed_answer = None
         if answer is not None:
             typed_answer = TypedAnswer(answer)
+            if typed_answer.has_sources:
+                instructions = f"{instructions}\n\n{NUMBERED}".strip()
         own_limits = limits.Limits(
             model=model.model,
             prices=prices or {},
@@ -166,7 +173,7 @@ class Agent(Generic[Data]):
         self._max_chars = limits.bound("max_result_chars", max_result_chars)
         self._approve = approve
         self._force = force
-        self._confirms = silence == "confirm"
+        self._silence = silence
         self._patience = patience
         self._on_tool_error = on_tool_error
         self._max_repeats = max_repeats
@@ -179,9 +186,13 @@ class Agent(Generic[Data]):
         settings = self.settings
         can_think = settings.think is not None
         tools = self.tools
+        confirms = silence.confirm_silence(
+            can_think=settings.can_signal, can_act=bool(tools), always=self._silence == "ask"
+        )
         return [
             # Is the turn really over, is it true that all is done, and does the answer fit?
-            _only_if(self._confirms, silence.confirm_silence(can_think=settings.can_signal)),
+            _only_if(settings.answer is None, keep_answer),
+            _only_if(self._silence != "accept", confirms),
             done_when.done_when(settings.limits.checks),
             settings.answer.ask_for_answer if settings.answer else forcing.as_planned,
             patience.ask_for_format,  # a reply that cannot be read is not judged
@@ -193,8 +204,9 @@ class Agent(Generic[Data]):
             text.text(tools, ask=can_ask),
             *[yours(policy) for policy in self._policies],
             settings.limits.close_at_limit,  # at a limit the turn ends, whatever was planned
+            approval.as_decided,  # the next three judge the arguments that will run
+            doubt.doubt(tools, ask=can_ask),  # has it been tried? Then the first try is repeated
             approval.validation(tools),  # nobody is asked about a call that does not fit
-            doubt.doubt(tools, ask=can_ask),  # may it have happened already?
             approval.approval(tools),  # last, so that the approved call is the one that runs
             approval.declined,  # from here on policies only end a turn
             settings.limits.name_limit,
@@ -211,32 +223,47 @@ class Agent(Generic[Data]):
         Deltas, Notices, messages, and the Outcome. Raises ModelError if the model cannot be reached
         or read, and TranscriptError if the file cannot be used.
         """
-        with self._opened(text, transcript, on_event is not None) as opened:
-            return _last(opened, on_event)
+        with self._opened(transcript, text=text) as run:
+            return _last(run, on_event)
 
     async def arun(
         self, text: str, *, transcript: Saved | None = None, on_event: OnEvent = None
     ) -> Outcome[Data]:
         """`run` without blocking the event loop."""
-        with await self._aopened(text, transcript, on_event is not None) as opened:
-            return await _alast(opened, on_event)
+        with await self._aopened(transcript, text=text) as run:
+            return await _alast(run, on_event)
 
-    def resume(self, transcript: Saved, *, on_event: OnEvent = None) -> Outcome[Data]:
+    def resume(
+        self,
+        transcript: Saved,
+        *,
+        verdict: Answer | None = None,
+        on_event: OnEvent = None,
+    ) -> Outcome[Data]:
         """Go on with a run that was ended by a crash, by Ctrl-C, by a question to a person or by a
         reply that was cut off. This needs only the same tools and the file, or the transcript in
-        memory.
+        memory. `verdict` answers the question for which the run waits (`outcome.question`); without
+        it, and without `approve=`, the question stays open. Raises TranscriptError if `verdict` is
+        about another call, or no question waits.
         """
-        with self._opened(None, transcript, on_event is not None) as opened:
-            return _last(opened, on_event)
+        with self._opened(transcript, verdict=verdict) as run:
+            return _last(run, on_event)
 
-    async def aresume(self, transcript: Saved, *, on_event: OnEvent = None) -> Outcome[Data]:
+    async def aresume(
+        self,
+        transcript: Saved,
+        *,
+        verdict: Answer | None = None,
+        on_event: OnEvent = None,
+    ) -> Outcome[Data]:
         """`resume` without blocking the event loop."""
-        with await self._aopened(None, transcript, on_event is not None) as opened:
-            return await _alast(opened, on_event)
+        with await self._aopened(transcript, verdict=verdict) as run:
+            return await _alast(run, on_event)
 
     def stream(self, text: str, *, transcript: Saved | None = None) -> Generator[Event, None, None]:
         """The events of a whole run as they happen; the last one is the Outcome."""
-        with self._opened(text, transcript, True) as opened, closing(opened.events()) as events:
+        run = self._opened(transcript, text=text)
+        with run, closing(run.events(streamed=True)) as events:
             yield from events
 
     async def astream(
@@ -245,8 +272,8 @@ class Agent(Generic[Data]):
         """`stream`, for `async for`. If you leave the loop early, use `contextlib.aclosing`: it
         frees the file at once.
         """
-        with await self._aopened(text, transcript, True) as opened:
-            async with aclosing(opened.aevents()) as events:
+        with await self._aopened(transcript, text=text) as run:
+            async with aclosing(run.aevents(streamed=True)) as events:
                 async for event in events:
                     yield event
 
@@ -267,13 +294,8 @@ class Agent(Generic[Data]):
                 yield from self.model.stream(asked)
             case Request():
                 yield self.model.complete(asked)
-            case Perform(call, key):
-                result, error = toolbox.call(self.tools, call, key=key, max_chars=self._max_chars)
-                yield result
-                yield from self._tell_author(result, error)
-            case RunCheck():
-                check = partial(self._checks[asked.name], asked.turn)
-                yield self._checked(asked, settle(check, self._check_timeout))
+            case Perform() | RunCheck():
+                yield from self._came(asked, settle(*self._work(asked)))
             case AskHuman():
                 assert self._approve
                 answer = self._approve(asked)
@@ -291,16 +313,9 @@ class Agent(Generic[Data]):
                     yield event
             case Request():
                 yield await self.model.acomplete(asked)
-            case Perform(call, key):
-                result, error = await toolbox.acall(
-                    self.tools, call, key=key, max_chars=self._max_chars
-                )
-                yield result
-                for notice in self._tell_author(result, error):
-                    yield notice
-            case RunCheck():
-                check = partial(self._checks[asked.name], asked.turn)
-                yield self._checked(asked, await asettle(check, self._check_timeout))
+            case Perform() | RunCheck():
+                for came in self._came(asked, await asettle(*self._work(asked))):
+                    yield came
             case AskHuman():
                 assert self._approve
                 answer = self._approve(asked)
@@ -308,28 +323,44 @@ class Agent(Generic[Data]):
                     answer = await answer
                 yield approval.verdict(answer, asked)
 
-    def _tell_author(self, result: ToolResult, error: BaseException | None) -> Iterator[Notice]:
-        """If a tool raised: the model reads that as its result, and its author reads it here."""
-        if error is None:
+    def _work(self, asked: Perform | RunCheck) -> tuple[Function, float | None]:
+        """The tool's function or the check to be run, and how many seconds it may take."""
+        if isinstance(asked, RunCheck):
+            return partial(self._checks[asked.name], asked.turn), self._check_timeout
+        tool = self.tools.get(asked.call.name)
+        timeout = tool.timeout if tool else None
+        return toolbox.bound(self.tools, asked.call, asked.key), timeout
+
+    def _came(self, asked: Perform | RunCheck, settled: Settled) -> Iterator[Event]:
+        """What came of it. If a tool raised, the model and the author of the tool read that."""
+        if isinstance(asked, RunCheck):
+            timeout = self._check_timeout
+            yield as_checked(asked.name, settled, timeout=timeout, at_limit=asked.at_limit)
             return
-        yield Notice(noted(result.name, error))
+        tool = self.tools.get(asked.call.name)
+        yield toolbox.as_result(tool, asked.call, settled, self._max_chars)
+        error = settled[1]
+        if error is None or isinstance(error, toolbox.EXPECTED):
+            return
+        yield Notice(noted(asked.call.name, error))
         if self._on_tool_error == "raise":
             raise error
 
-    def _checked(self, asked: RunCheck, settled: Settled) -> Checked:
-        timeout = self._check_timeout
-        return as_checked(asked.name, settled, timeout=timeout, at_limit=asked.at_limit)
-
-    async def _aopened(self, text: str | None, transcript: Saved | None, streamed: bool) -> Run:
+    async def _aopened(
+        self, transcript: Saved | None, *, text: str | None = None, verdict: Answer | None = None
+    ) -> Run:
+        opened = partial(self._opened, transcript, text=text, verdict=verdict)
         if not isinstance(transcript, (str, os.PathLike)):
-            return self._opened(text, transcript, streamed)
+            return opened()
 
         import asyncio
 
         # If this is cancelled meanwhile, nobody holds the opened file, and Python closes it.
-        return await asyncio.to_thread(self._opened, text, transcript, streamed)
+        return await asyncio.to_thread(opened)
 
-    def _opened(self, text: str | None, transcript: Saved | None, streamed: bool) -> Run:
+    def _opened(
+        self, transcript: Saved | None, *, text: str | None = None, verdict: Answer | None = None
+    ) -> Run:
         if not (text is None or isinstance(text, str)):
             raise TypeError(f"{text!r} is no text; pass what the person said")
         if not isinstance(transcript, (str, os.PathLike)):
@@ -339,11 +370,11 @@ class Agent(Generic[Data]):
                     raise TypeError(
                         f"{message!r} is no message; pass outcome.transcript, or a path"
                     )
-            return Run(self, messages, text=text, streamed=streamed)
+            return Run(self, messages, text=text, verdict=verdict)
         if text is None and not os.path.exists(transcript):  # a mistyped path makes no file
             raise TranscriptError(f"{transcript}: there is no such file; nothing to resume")
         file = Transcript(transcript, self.made_of(), now=self.now())
-        return Run(self, list(file), file, text=text, streamed=streamed)
+        return Run(self, list(file), file, text=text, verdict=verdict)
 
     def made_of(self) -> Json:
         """What the model is told. It goes into the first line of a transcript: a reader can show
@@ -367,8 +398,8 @@ def _check_types(model: object, approve: object, think: object) -> None:
         raise TypeError(f"think={think!r}: pass THINK, None, or another tool named 'think'")
 
 
-def _last(opened: Run, on_event: OnEvent) -> Outcome:
-    with closing(opened.events()) as events:
+def _last(run: Run, on_event: OnEvent) -> Outcome:
+    with closing(run.events(streamed=on_event is not None)) as events:
         for event in events:
             if on_event:
                 _watch(on_event, event)
@@ -376,8 +407,8 @@ def _last(opened: Run, on_event: OnEvent) -> Outcome:
     return event
 
 
-async def _alast(opened: Run, on_event: OnEvent) -> Outcome:
-    async with aclosing(opened.aevents()) as events:
+async def _alast(run: Run, on_event: OnEvent) -> Outcome:
+    async with aclosing(run.aevents(streamed=on_event is not None)) as events:
         async for event in events:
             if on_event:
                 _watch(on_event, event)

@@ -11,10 +11,8 @@
     ├── TimedOut           no answer within the timeout
     └── BadResponse        a broken answer: cut off, not JSON, or not of the promised shape
 
-Every error message is one line, says what to do next, and never holds a secret. If a server put
-control characters into it, they are written out as text. FileError, with TranscriptError under it,
-is not part of this tree. The mistakes of a *model* (bad arguments, unknown tools) are not here:
-they go back to the model as tool results.
+A message is one line, says what to do next, and never holds a secret. The mistakes of a *model* are
+not here (they go back to it as tool results), and neither is FileError.
 """
 
 from typing import TYPE_CHECKING

@@ -30,14 +30,31 @@ class CallModel:
 
 
 @dataclass(frozen=True)
+class Retry:
+    """The step repeats an earlier try that may have happened (`policies/doubt.py`): its arguments,
+    and its idempotency `key`. `as_new`: the call as it would run if it were a new one. `is_asked`:
+    a person has to decide.
+    """
+
+    key: str
+    as_new: ToolCall
+    is_asked: bool
+
+
+@dataclass(frozen=True)
 class CallTool:
     """Perform this call. The kit answers a call of think; for any other call the tool's function
-    runs. `received`: the validated arguments, as the function will get them
-    (`policies/approval.py`). The transcript decides them, so they are not compared.
+    runs. Some policies add what they find out. `received`: the validated arguments, as the function
+    will get them. `planned`: the call as it was before a person decided. `same`: a digest of what
+    makes two calls the same. `retry`: the call repeats an earlier one. The transcript decides these
+    four, so they are not compared.
     """
 
     call: ToolCall
+    planned: ToolCall | None = field(default=None, compare=False)
     received: Json | None = field(default=None, compare=False)
+    same: str = field(default="", compare=False)
+    retry: Retry | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
@@ -55,14 +72,18 @@ class Refuse:
 class AskHuman:
     """A person has to decide before the run can go on: about `call`, or (no `call`) whether to go
     on at all. `thought` is the thought behind the call. The person may edit the arguments of
-    `call`. `received` is what the function will get. If nobody can be asked, a policy plans
-    `Done("needs_human")` instead.
+    `call`. `received` is what the function will get. `remark`: why a person is asked, if it is not
+    the tool alone. `as_new`: an earlier try of the call may have happened. Then the answer is the
+    same again (yes), this new one instead (yes, and `Verdict.new`), or no; nothing is edited. If
+    nobody can be asked, a policy plans `Done("needs_human")` instead.
     """
 
     question: str
     call: ToolCall | None = None
     thought: str = ""
     received: Json | None = field(default=None, compare=False)
+    remark: str = ""
+    as_new: ToolCall | None = None
 
 
 @dataclass(frozen=True)
@@ -74,10 +95,11 @@ class Check:
 
 @dataclass(frozen=True)
 class Done:
-    """The run ends here."""
+    """The run ends here. With the exit `needs_human` it pauses: `question` waits for a person."""
 
     exit: Exit
     answer: str = ""
+    question: AskHuman | None = field(default=None, compare=False)
 
 
 Step = CallModel | CallTool | Refuse | AskHuman | Check | Done

@@ -1,8 +1,8 @@
 """Messages: what was said and done in a conversation.
 
 Rule 1: a message is a value. Nobody changes it, and it knows no provider and no I/O. Two messages
-        with the same content are equal. (The time of recording, `at`, and the key of a `Started` do
-        not count.)
+        with the same content are equal. (The time of recording, `at`, and the key and the digest of
+        a `Started` do not count.)
 Rule 2: a transcript is a sequence of messages. It is the only state of a run: everything else is
         read from it (`turn.py`).
 Rule 3: `to_json` and `from_json` are exact inverses, so a saved transcript loses nothing.
@@ -197,6 +197,8 @@ class ToolResult:
     run was stopped before it), or a code from a policy of your own.
     `arguments`: the arguments it was run with, if a person or a policy changed them.
     `in_doubt`: the tool changes something and did not return, so it may have happened.
+    `number`: by this an answer names it as a source (`policies/answer.py`); the results of a
+    conversation are counted. 0 if the answer has no sources.
     """
 
     call_id: str
@@ -206,19 +208,24 @@ class ToolResult:
     refused: str = ""
     arguments: Json | None = None
     in_doubt: bool = False
+    number: int = 0
     at: str | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Started:
     """A call with side effects is about to run. If no result follows, it may have happened.
+
     `key` is its idempotency key, which stays the same if the call is tried again. It is empty if
-    the tool takes no key.
+    the tool takes no key. `same` is a digest of what makes two calls the same (`Tool.same`).
+    `arguments`: those with which it runs, if they are not the ones that the model wrote.
     """
 
     call_id: str
     name: str
     key: str = field(default="", compare=False)
+    same: str = field(default="", compare=False)
+    arguments: Json | None = None
     at: str | None = field(default=None, compare=False)
 
 
@@ -228,8 +235,9 @@ class Verdict:
 
     `"yes"`: run it with `arguments`. Whoever answers may leave them out: then the yes is to those
     in the question, and they are filled in when the verdict is recorded. `edited`: the person put
-    in other arguments. `"no"`: do not run it; the model reads `reason`. `"quit"`: end the turn, as
-    a "no" to going on does. `by`: the person, or the rule, that decided.
+    in other arguments. `new`: the call is a new one, and not the same again as the one that may
+    have happened. `"no"`: do not run it; the model reads `reason`. `"quit"`: end the turn, as a
+    "no" to going on does. `by`: the person, or the rule, that decided.
     """
 
     decision: Literal["yes", "no", "quit"]
@@ -238,6 +246,7 @@ class Verdict:
     by: str = ""
     arguments: Json | None = None
     edited: bool = False
+    new: bool = False
     at: str | None = field(default=None, compare=False)
 
 
@@ -263,12 +272,25 @@ class Ended:
     at: str | None = field(default=None, compare=False)
 
 
+@dataclass(frozen=True, slots=True)
+class Paused:
+    """The run waits for a person, who may answer in another process (`Agent.resume`). `question` is
+    for readers; it shows the call with the arguments as the model wrote them. `call_id`: the call
+    that it is about; empty if it asks whether to go on.
+    """
+
+    question: str
+    call_id: str = ""
+    at: str | None = field(default=None, compare=False)
+
+
 Spoken = User | Assistant | ToolResult  # what a model gets to see
-Message = Spoken | Started | Verdict | Checked | Ended
-MESSAGES = (User, Assistant, ToolResult, Started, Verdict, Checked, Ended)
-for kind in (*MESSAGES, ToolCall, Usage, Force):  # pydantic refuses other field names
-    setattr(kind, "__pydantic_config__", {"extra": "forbid"})  # noqa: B010
-_KINDS: dict[str, type] = {kind.__name__.lower(): kind for kind in MESSAGES}
+Message = Spoken | Started | Verdict | Checked | Ended | Paused
+MESSAGES = (User, Assistant, ToolResult, Started, Verdict, Checked, Ended, Paused)
+_TYPES: dict[str, type] = {message.__name__.lower(): message for message in MESSAGES}
+_ALL: tuple[type, ...] = (*MESSAGES, ToolCall, Usage, Force)
+for _one in _ALL:
+    setattr(_one, "__pydantic_config__", {"extra": "forbid"})  # noqa: B010  (no unknown fields)
 
 
 def to_json(message: Message) -> Json:
@@ -283,7 +305,7 @@ def from_json(data: Json) -> Message:
     `data` is no such message.
     """
     known = dict(data)
-    kind = _KINDS.get(str(known.pop("type", "")))
+    kind = _TYPES.get(str(known.pop("type", "")))
     if kind is None:
         raise ValueError(f"there is no message of type {data.get('type')!r}")
     try:

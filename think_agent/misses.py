@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from .messages import THINK_NAME, Assistant, Message, ToolCall, ToolResult, Verdict
 
 FAILED = "error"  # the code of a call that ran and failed; a refused call has that of its refusal
+FAILURES = (FAILED, "invalid")  # the call was made, and it failed
 NO_MISS = ("person", "limit", "failed", "stopped")  # rule 2
 
 
@@ -21,7 +22,7 @@ class Misses:
     """How many replies in a row brought nothing, and why the latest did not."""
 
     before: int = 0  # in a row, before the latest reply
-    code: str = ""  # why the last call of the latest reply brought nothing; empty if none did
+    code: str = ""  # why a call of the latest reply brought nothing: a failure, or else the last
     worked: bool = False  # did a call of the latest reply work?
 
     @property
@@ -56,7 +57,7 @@ class Misses:
     def _add_result(self, result: ToolResult) -> None:
         if result.refused in NO_MISS:
             return
-        if result.is_error:
+        if result.is_error and self.code not in FAILURES:
             self.code = result.refused or FAILED
-        else:
+        if not result.is_error:
             self.worked = True

@@ -6,8 +6,9 @@ from typing import Any, Generic
 
 from typing_extensions import TypeVar  # with a default
 
+from .loop import AskHuman
 from .messages import Checked, Exit, Message, Usage
-from .text import shorten
+from .text import sanitize, shorten
 from .tools import signature
 from .turn import Action, Turn
 
@@ -19,6 +20,7 @@ class Outcome(Generic[Data]):
     """The result of a run. `transcript` is the whole conversation; the rest is about its last turn.
     `data` is the answer as an object, if the agent has `answer=`: with `answer=Refund` this is an
     `Outcome[Refund]`. `cost` is in the currency of the agent's `prices`; None if it has none.
+    `question`: what a person has to decide before the run can go on (`Agent.resume`).
     """
 
     answer: str
@@ -27,10 +29,11 @@ class Outcome(Generic[Data]):
     usage: Usage
     data: Data | None = None
     cost: float | None = None
+    question: AskHuman | None = None
 
     def __str__(self) -> str:
         actions = f"actions: {len(self.actions)}, behind a thought: {self.behind_a_thought}"
-        return f"{self.answer}\n({self.exit}; {actions}; model calls: {self.model_calls})"
+        return f"{sanitize(self.answer)}\n({self.exit}; {actions}; model calls: {self.model_calls})"
 
     @cached_property
     def turn(self) -> Turn:
@@ -44,8 +47,8 @@ class Outcome(Generic[Data]):
 
     @property
     def thoughts(self) -> tuple[str, ...]:
-        """The thoughts, in order."""
-        return tuple(thought.text for thought in self.turn.thoughts)
+        """The thoughts, in order, also those that calls carried."""
+        return tuple(self.turn.cover.written)
 
     @property
     def actions(self) -> tuple[Action, ...]:

@@ -22,22 +22,36 @@ from math import inf
 from typing import Any, Protocol, TypeVar, cast
 
 from .errors import TranscriptError
-from .loop import AskHuman, CallModel, CallTool, Check, Done, Policy, Refuse, Step, plan
+from .loop import (
+    AskHuman,
+    CallModel,
+    CallTool,
+    Check,
+    Done,
+    Policy,
+    Refuse,
+    Retry,
+    Step,
+    plan,
+)
 from .messages import (
     MESSAGES,
     THINK_NAME,
     Assistant,
     Ended,
     Message,
+    Paused,
     Spoken,
     Started,
     ToolCall,
     ToolChoice,
     ToolResult,
     User,
+    Verdict,
 )
 from .model import Request
 from .outcome import Outcome
+from .policies import approval
 from .policies.doubt import DECLARE
 from .received import notices, received
 from .settings import Settings
@@ -83,6 +97,7 @@ class Flush:
 Asked = Request | Perform | RunCheck | AskHuman  # what the world has to do
 Event = Delta | Notice | Message | Outcome
 Work = Generator[Asked | Flush | Event, Any, None]
+Answer = Verdict | bool  # to a question
 M = TypeVar("M", bound=Message)
 
 
@@ -99,16 +114,18 @@ class Performer(Protocol):
 
 
 class Run:
-    """One run: its transcript, and the file of the transcript."""
+    """One run: its transcript, and the file of the transcript. It begins with what a person says
+    (`text`), with the answer to the question for which it waits (`verdict`), or with neither: then
+    it goes on.
+    """
 
     def __init__(
         self,
         performer: Performer,
         messages: list[Message],
         file: Transcript | None = None,
-        *,
-        text: str | None,
-        streamed: bool = False,
+        text: str | None = None,
+        verdict: Answer | None = None,
     ) -> None:
         self.messages = messages
         self.turn = Turn.of(messages)
@@ -117,7 +134,7 @@ class Run:
         self._policies = performer.policies()
         self._file = file
         self._text = text
-        self._streamed = streamed
+        self._verdict = verdict
         self._messages_before = len(messages)
 
     def __enter__(self) -> "Run":
@@ -130,13 +147,13 @@ class Run:
         if error is not None:
             vars(error)["transcript"] = tuple(self.messages)
 
-    def events(self) -> Generator[Event, None, None]:
-        """Do what `work` asks for, until the Outcome."""
+    def events(self, *, streamed: bool = False) -> Generator[Event, None, None]:
+        """Do what `work` asks for, until the Outcome. `streamed`: replies come in Deltas."""
         work = self.work()
         for item in work:
             match item:
                 case Request() | Perform() | RunCheck() | AskHuman():
-                    with closing(self._performer.perform(item, streamed=self._streamed)) as doing:
+                    with closing(self._performer.perform(item, streamed=streamed)) as doing:
                         for event in doing:
                             yield _taken(work, event)
                 case Flush():
@@ -144,13 +161,13 @@ class Run:
                 case _:
                     yield item
 
-    async def aevents(self) -> AsyncGenerator[Event, None]:
+    async def aevents(self, *, streamed: bool = False) -> AsyncGenerator[Event, None]:
         """`events` without blocking the event loop."""
         work = self.work()
         for item in work:
             match item:
                 case Request() | Perform() | RunCheck() | AskHuman():
-                    doing = self._performer.aperform(item, streamed=self._streamed)
+                    doing = self._performer.aperform(item, streamed=streamed)
                     async with aclosing(doing):
                         async for event in doing:
                             yield _taken(work, event)
@@ -174,8 +191,8 @@ class Run:
                 yield from self._ask_model(step)
             case CallTool(call) if call.name == THINK_NAME and self._settings.think:
                 yield self._record(self._acknowledged(call, self._settings.think))
-            case CallTool(call):
-                yield from self._run_tool(call)
+            case CallTool():
+                yield from self._run_tool(step)
             case Refuse():
                 yield from self._refuse(step)
             case AskHuman():
@@ -199,14 +216,27 @@ class Run:
         for message in opening:
             yield self._record(message)
 
-    def _reopen(self) -> list[Spoken]:
+    def _reopen(self) -> list[Message]:
         if not self.messages:
             raise TranscriptError("there is nothing to resume yet; give a request")
+        if self._verdict is not None:
+            return [self._answer(self._verdict)]
         if self.turn.ended and self.turn.ended.exit == "truncated":
             return [GO_ON]
         return []
 
-    def _broken_off(self) -> list[Spoken]:
+    def _answer(self, answer: Answer) -> Verdict:
+        """The answer to the question that waits. The question is planned again, as it was."""
+        paused = self.turn.paused
+        step = plan(self.turn, self._policies)
+        asked = step.question if isinstance(step, Done) else step
+        if paused is None or not isinstance(asked, AskHuman):
+            raise TranscriptError("no question waits here; resume without a verdict")
+        if isinstance(answer, Verdict) and answer.call_id not in ("", paused.call_id):
+            raise TranscriptError("another question waits here; read it, and answer that one")
+        return approval.verdict(answer, asked)
+
+    def _broken_off(self) -> list[Message]:
         """Results for the calls that were open when the last turn was stopped. The model has to
         know which of them may have happened: only the first one can have.
         """
@@ -217,7 +247,7 @@ class Run:
             )
         if turn.ended and not turn.started:
             return []
-        results: list[Spoken] = []
+        results: list[Message] = []
         for call in turn.pending:
             content = STOPPED_BEFORE_IT
             result = ToolResult(call.id, call.name, content, is_error=True, refused="stopped")
@@ -250,6 +280,8 @@ class Run:
         output_schema = None
         if settings.answer and is_closing:
             output_schema = settings.answer.schema
+        if self.turn.history.sources:
+            shown = tuple(_with_number(message) for message in shown)
         return Request(
             shown,
             settings.shown,
@@ -263,48 +295,49 @@ class Run:
 
     def _acknowledged(self, call: ToolCall, think: Tool) -> ToolResult:
         """The kit's own answer to a think call. No code runs."""
-        cap = self._settings.limits.thoughts
         in_a_row = self.turn.thoughts_in_a_row
+        cap = self._settings.limits.thoughts
         in_form = self.turn.reply is not None and self.turn.reply.enforced == "schema"
         text = acknowledge(call, think, in_a_row=in_a_row, cap=cap, in_form=in_form)
         return ToolResult(call.id, call.name, text)
 
-    def _run_tool(self, call: ToolCall) -> Work:
-        """Run a call: as a person decided, or else as the policies left it."""
-        decided = self.turn.as_decided(call)
-        changed_by = self._who_changed(call)
-        if changed_by:
-            json_text(decided.arguments)  # raises now, before anything is done
+    def _run_tool(self, step: CallTool) -> Work:
+        """Run a call as the policies left it: as a person decided, or as the first try was."""
+        call = step.call
+        changed = None  # the arguments, if they are not those that the model wrote
+        if call.arguments != bare(self.turn.pending[0]).arguments:
+            assert isinstance(call.arguments, dict)
+            changed = call.arguments
+            json_text(changed)  # raises now, before anything is done
         tool = self._settings.tools.get(call.name)
         must_not_be_lost = tool is not None and tool.records_start
         key = ""
         if tool and must_not_be_lost:
-            key = self._key(tool)
-            yield self._record(Started(call.id, call.name, key))
+            key = self._key(tool, step.retry)
+            yield self._record(Started(call.id, call.name, key, step.same, changed))
             yield Flush()
-        result = yield Perform(decided, key)
-        if changed_by:
-            result = _with_change(result, decided, changed_by)
+        result = yield Perform(call, key)
+        if changed:
+            told = f"{result.content}\n({self._why_changed(step)} {signature(call)}.)"
+            result = replace(result, content=told, arguments=changed)
         yield self._record(result)
         if must_not_be_lost:
             yield Flush()
 
-    def _who_changed(self, call: ToolCall) -> str:
-        """Who changed the arguments that the model wrote; empty if nobody did."""
-        verdict = self.turn.verdict
-        if verdict and verdict.edited:
-            return "A person"
-        if self.turn.as_decided(call).arguments != bare(self.turn.pending[0]).arguments:
-            return "A policy"
-        return ""
+    def _why_changed(self, step: CallTool) -> str:
+        """Why a call runs with other arguments than the model wrote."""
+        if step.retry:
+            return "It was tried before; the first try was repeated:"
+        if self.turn.verdict and self.turn.verdict.edited:
+            return "A person changed this call to"
+        return "A policy changed this call to"
 
-    def _key(self, tool: Tool) -> str:
-        """The idempotency key. A call that is tried again keeps its key."""
+    def _key(self, tool: Tool, retry: Retry | None) -> str:
+        """The idempotency key. A retry has the key of the first try."""
         if not tool.takes_key:
             return ""
-        doubt = self.turn.doubt(self.turn.pending[0])
-        if doubt and doubt.key:
-            return doubt.key
+        if retry and retry.key:
+            return retry.key
         return self._performer.mint_key()
 
     def _refuse(self, step: Refuse) -> Work:
@@ -335,7 +368,9 @@ class Run:
         turn = self.turn
         was_over = turn.ended and len(self.messages) == self._messages_before
         is_pause = done.exit == "needs_human"
-        if not turn.ended and not is_pause:
+        if is_pause and not turn.paused:
+            yield self._record(_pause(done))
+        if not is_pause and not turn.ended:
             is_said = turn.last_words == done.answer
             yield self._record(Ended(done.exit, "" if is_said else done.answer))
         yield Flush()
@@ -354,13 +389,14 @@ class Run:
             self.turn.usage,
             self._data(done),
             self._settings.limits.cost_of(self.turn),
+            done.question,
         )
 
     def _data(self, done: Done) -> object:
         if self._settings.answer is None or done.exit not in CHECKABLE:
             return None
         try:
-            return self._settings.answer.read(done.answer)
+            return self._settings.answer.read(done.answer, self.turn.history.sources)
         except ModelMistake:  # the turn ended unmet, or was resumed with another type
             return None
 
@@ -368,6 +404,11 @@ class Run:
         """Add a message to the file, to the transcript in memory and to the turn."""
         if message.at is None:
             message = replace(message, at=self._performer.now())
+        answer = self._settings.answer
+        is_result = isinstance(message, ToolResult) and message.name != THINK_NAME
+        if is_result and answer and answer.has_sources:
+            number = len(self.turn.history.sources) + 1
+            message = replace(cast(Any, message), number=number)
         if self._file is not None:
             self._file.append(message)
         self.messages.append(message)
@@ -395,8 +436,14 @@ def _taken(work: Work, event: Event) -> Event:
     return cast(Event, work.send(event))
 
 
-def _with_change(result: ToolResult, call: ToolCall, by: str) -> ToolResult:
-    """The result of a call that somebody changed. It tells the model about the change."""
-    content = f"{result.content}\n({by} changed this call to {signature(call)}.)"
-    assert isinstance(call.arguments, dict)
-    return replace(result, content=content, arguments=call.arguments)
+def _pause(done: Done) -> Paused:
+    if done.question is None or done.question.call is None:
+        return Paused(done.answer)
+    return Paused(done.answer, done.question.call.id)
+
+
+def _with_number(message: Spoken) -> Spoken:
+    """A message as a request shows it: before a result stands its number, if it has one."""
+    if isinstance(message, ToolResult) and message.number:
+        return replace(message, content=f"[{message.number}] {message.content}")
+    return message

@@ -14,13 +14,16 @@ import textwrap
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import is_dataclass
-from typing import Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import pydantic
 import pydantic_core
 
 from .messages import Json
 from .text import json_text, shorten
+
+if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
 
 Change = Callable[[Json], Json]
 NULL: Json = {"type": "null"}
@@ -34,6 +37,7 @@ ARGS = re.compile(r"^Args:\n((?:[ \t]+\S.*\n?|\s*\n)*)", re.MULTILINE)  # with i
 ENTRY = re.compile(
     r"^(?P<name>\w+)(?: *\([^)\n]*\))?:(?P<note>.*(?:\n(?:[ \t].*)?)*)", re.MULTILINE
 )
+NO_SCHEMA = (pydantic.PydanticUserError, pydantic_core.SchemaError, TypeError)
 KEY = "idempotency_key"  # the kit fills in a parameter of this name, and no model sees it
 
 
@@ -58,13 +62,20 @@ def arguments_model(
         kind = _with_description(hints[parameter.name], notes.get(parameter.name))
         # The field has a neutral name: a parameter may be called `json` or `model_config`.
         model_fields[f"argument_{len(model_fields)}"] = (kind, _field(parameter))
-    model: type[pydantic.BaseModel] = pydantic.create_model(
-        # NaN is refused, too: it would pass every limit that it is compared with.
-        name,
-        __config__=pydantic.ConfigDict(extra="forbid", allow_inf_nan=False),
-        **model_fields,
-    )
-    return model, inline_refs(model.model_json_schema())
+    try:
+        model: type[pydantic.BaseModel] = pydantic.create_model(
+            # NaN is refused, too: it would pass every limit that it is compared with.
+            name,
+            __config__=pydantic.ConfigDict(extra="forbid", allow_inf_nan=False),
+            **model_fields,
+        )
+        schema = model.model_json_schema()
+    except NO_SCHEMA as error:
+        raise TypeError(f"tool {name}: {_without_schema(hints) or error}") from error
+    for parameter_name, described in schema.get("properties", {}).items():
+        if not described.keys() - {"title", "description", "default"}:
+            raise TypeError(f"tool {name}: parameter {parameter_name} needs a type other than Any")
+    return model, inline_refs(schema)
 
 
 def _problem_of(parameter: inspect.Parameter, hints: Mapping[str, Any]) -> str:
@@ -80,12 +91,16 @@ def _problem_of(parameter: inspect.Parameter, hints: Mapping[str, Any]) -> str:
         return "self: make a tool of the bound method, tool(desk.add)"
     if name not in hints:
         return f"{name} has no type annotation"
-    try:
-        schema = pydantic.TypeAdapter(hints[name]).json_schema()
-    except (pydantic.PydanticUserError, pydantic_core.SchemaError, TypeError) as error:
-        return f"{name}: its type has no JSON schema: {str(error).splitlines()[0]}"
-    if not schema.keys() - {"title", "description", "default"}:
-        return f"{name} needs a type other than Any"
+    return ""
+
+
+def _without_schema(hints: Mapping[str, Any]) -> str:
+    """Which parameter has a type without a JSON schema, and why."""
+    for name, kind in hints.items():
+        try:
+            pydantic.TypeAdapter(kind).json_schema()
+        except NO_SCHEMA as error:
+            return f"parameter {name}: its type has no JSON schema: {str(error).splitlines()[0]}"
     return ""
 
 
@@ -213,32 +228,48 @@ def named(model: "pydantic.BaseModel") -> Json:
     """The values in a model, by the names under which they were given."""
     values = dict(model.model_extra or {})
     for name, field in type(model).model_fields.items():
-        alias = field.validation_alias
-        if not isinstance(alias, str):
-            alias = name
-        values[alias] = getattr(model, name)
+        values[_given_name(name, field)] = getattr(model, name)
     return values
 
 
-def dumped(value: Any) -> Any:
+def _given_name(name: str, field: "FieldInfo") -> str:
+    alias = field.validation_alias
+    if isinstance(alias, str):
+        return alias
+    return name
+
+
+def without_made_defaults(model: "pydantic.BaseModel") -> Json:
+    """`named` without the defaults that a factory makes. They may differ from time to time."""
+    values = named(model)
+    for name, field in type(model).model_fields.items():
+        if field.default_factory is None:
+            continue
+        made = field.get_default(call_default_factory=True, validated_data=vars(model))
+        if name not in model.model_fields_set or getattr(model, name) == made:
+            del values[_given_name(name, field)]
+    return values
+
+
+def dumped(value: Any, fields_of: "Callable[[pydantic.BaseModel], Json]" = named) -> Any:
     """A value as JSON with all of its fields, also secrets and those that pydantic leaves out."""
     match value:
         case pydantic.RootModel(root=root):
-            return dumped(root)
+            return dumped(root, fields_of)
         case pydantic.BaseModel():
-            return dumped(named(value))
+            return dumped(fields_of(value), fields_of)
         case dict():
-            return {str(key): dumped(item) for key, item in value.items()}
+            return {str(key): dumped(item, fields_of) for key, item in value.items()}
         case list() | tuple() | deque():
-            return [dumped(item) for item in value]
+            return [dumped(item, fields_of) for item in value]
         case set() | frozenset():  # their order differs from process to process
-            return sorted((dumped(item) for item in value), key=json_text)
+            return sorted((dumped(item, fields_of) for item in value), key=json_text)
         case bytes():
             return value.decode(errors="backslashreplace")
         case object(get_secret_value=get):
-            return dumped(get())
+            return dumped(get(), fields_of)
     if is_dataclass(value) and hasattr(value, "__dict__"):
-        return dumped(vars(value))
+        return dumped(vars(value), fields_of)
     return pydantic_core.to_jsonable_python(value, fallback=repr, inf_nan_mode="strings")
 
 

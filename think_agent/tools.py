@@ -13,29 +13,43 @@ new each time (an id, the time) is made again when the tool runs. What a tool do
 function is up to its author.
 """
 
+import hashlib
 import inspect
 import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
-from math import inf
-from typing import Any, TypedDict, Unpack, overload
+from typing import Any, Generic, NoReturn, Protocol, TypedDict, Unpack, overload
 
 import pydantic
 import pydantic_core
+from typing_extensions import ParamSpec, TypeVar  # with defaults
 
 from .messages import CARRIED, THINK_NAME, Json, ToolCall, ToolResult
-from .schema import KEY, arguments_model, dumped, misfit, named, problems, read_docstring
-from .text import json_text, well_formed
-from .waiting import Settled, TookTooLong, asettle, settle
+from .schema import (
+    KEY,
+    arguments_model,
+    dumped,
+    misfit,
+    named,
+    problems,
+    read_docstring,
+    without_made_defaults,
+)
+from .text import canonical, json_text, well_formed
+from .waiting import Function, Settled, TookTooLong
 
 TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # what every provider accepts
 STARTED_BEFORE = "It was started before and may have happened."
 MAY_HAVE_HAPPENED = "It may have happened: check before you repeat it."
 # What an audit needs to know about a tool.
-GUARDS = ("think_first", "read_only", "idempotent", "takes_key", "timeout")
+GUARDS = ("think_first", "read_only", "idempotent", "takes_key", "same", "timeout")
+
+
+P = ParamSpec("P", default=...)
+R = TypeVar("R", default=Any)
 
 
 class NothingDone(Exception):
@@ -49,8 +63,12 @@ class ModelMistake(Exception):
     """The model called a tool wrongly, or its answer has the wrong form. It reads this message."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Tool:
+# These errors of a call are a message for the model, and no mistake of the tool's author.
+EXPECTED = (ModelMistake, NothingDone, TookTooLong)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Tool(Generic[P, R]):
     """Something a model can call.
 
     `parameters` is a JSON schema of type object. `function` takes the arguments by keyword and may
@@ -66,6 +84,8 @@ class Tool:
       is simply run again.
     - `takes_key`: its function has a parameter `idempotency_key`. The kit fills in the key, which
       is the same after a resume. The model does not see it.
+    - `same`: the arguments that make two calls the same, such as `("order_id",)`; empty means all
+      of them. While a call is in doubt, the same call is no new one (`policies/doubt.py`).
     - `needs_approval`: a person is asked first. With a function of the validated arguments, the
       person is asked if that returns True or raises (`policies/approval.py`).
     - `timeout`: after this many seconds the model gets an error instead of a result. A sync
@@ -75,9 +95,10 @@ class Tool:
     name: str
     description: str
     parameters: Json
-    function: Callable[..., Any] | None = None
-    arguments_model: "type[pydantic.BaseModel] | None" = field(default=None, repr=False)
+    function: Callable[P, R] | None = None
+    arguments_model: "type[pydantic.BaseModel] | None" = None
     takes_key: bool = False
+    same: tuple[str, ...] = ()
     think_first: bool = False
     carries: bool = False
     read_only: bool = False
@@ -88,21 +109,26 @@ class Tool:
     def __post_init__(self) -> None:
         if not TOOL_NAME.fullmatch(self.name):
             raise ValueError(f"tool name {self.name!r}: use 1 to 64 letters, digits, '_' or '-'")
-        if self.read_only and self.takes_key:
-            raise ValueError(f"tool {self.name}: it is read_only, so it has no use for {KEY}")
         if self.timeout is not None and not self.timeout > 0:
             raise ValueError(f"tool {self.name}: timeout={self.timeout!r}: use seconds above 0")
         if self.parameters.get("type") != "object":
             raise ValueError(f"tool {self.name}: parameters must be a JSON schema of type object")
+        properties = self.parameters.get("properties", {})
+        unknown = set(self.same) - set(properties)
+        if unknown:
+            raise ValueError(f"tool {self.name}: same={sorted(unknown)}: no such parameters")
         is_ours = self.carries or self.name == THINK_NAME
-        if CARRIED in self.parameters.get("properties", {}) and not is_ours:
+        if CARRIED in properties and not is_ours:
             raise ValueError(f"tool {self.name}: rename {CARRIED!r}: a parameter of the kit's own")
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __repr__(self) -> str:
+        return f"<Tool {self.name}>"
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function of the tool directly, as if it had no decorator."""
         return self.get_function()(*args, **kwargs)
 
-    def get_function(self) -> Callable[..., Any]:
+    def get_function(self) -> Callable[P, R]:
         """The function. Raises TypeError if there is none."""
         if self.function is None:
             raise TypeError(f"tool {self.name} has no function; pass Tool(..., function=...)")
@@ -127,17 +153,22 @@ class ToolOptions(TypedDict, total=False):
     think_first: bool
     read_only: bool
     idempotent: bool
+    same: tuple[str, ...]
     needs_approval: bool | Callable[[Json], bool]
     timeout: float | None
 
 
+class Decorator(Protocol):
+    """What `@tool(...)` is: it makes a Tool of any function, and keeps its types."""
+
+    def __call__(self, function: Callable[P, R], /) -> Tool[P, R]: ...
+
+
 @overload
-def tool(function: Callable[..., Any], /, **options: Unpack[ToolOptions]) -> Tool: ...
+def tool(function: Callable[P, R], /, **options: Unpack[ToolOptions]) -> Tool[P, R]: ...
 @overload
-def tool(**options: Unpack[ToolOptions]) -> Callable[[Callable[..., Any]], Tool]: ...
-def tool(
-    function: Callable[..., Any] | None = None, /, **options: Unpack[ToolOptions]
-) -> Tool | Callable[[Callable[..., Any]], Tool]:
+def tool(**options: Unpack[ToolOptions]) -> Decorator: ...
+def tool(function: Callable[..., Any] | None = None, /, **options: Unpack[ToolOptions]) -> Any:
     """Make a Tool from a typed function, sync or async: `@tool`, or `@tool(think_first=True)` and
     the like.
 
@@ -184,33 +215,6 @@ def index(tools: Iterable[Tool]) -> dict[str, Tool]:
     return by_name
 
 
-def call(
-    tools: Mapping[str, Tool], asked: ToolCall, *, key: str = "", max_chars: float = inf
-) -> tuple[ToolResult, BaseException | None]:
-    """Perform one call. It waits for an async function to end. `key` is the idempotency key, for a
-    tool that takes one. A result of more than `max_chars` characters is cut. Beside the result:
-    what the function raised, if that is a mistake of its author and none of the model.
-    """
-    try:
-        function = _bound(tools, asked, key)
-    except ModelMistake as mistake:
-        return _invalid(asked, mistake), None
-    tool = tools[asked.name]
-    return _result(tool, asked, settle(function, tool.timeout), max_chars)
-
-
-async def acall(
-    tools: Mapping[str, Tool], asked: ToolCall, *, key: str = "", max_chars: float = inf
-) -> tuple[ToolResult, BaseException | None]:
-    """`call` without blocking: a sync function runs in a thread, an async one on the loop."""
-    try:
-        function = _bound(tools, asked, key)
-    except ModelMistake as mistake:
-        return _invalid(asked, mistake), None
-    tool = tools[asked.name]
-    return _result(tool, asked, await asettle(function, tool.timeout), max_chars)
-
-
 def as_received(tools: Mapping[str, Tool], request: ToolCall) -> Json:
     """The arguments as the function will get them, in JSON. They are validated: `"580"` is 580 if
     the parameter is an int, and defaults are filled in. Excluded fields and secrets are shown.
@@ -220,10 +224,33 @@ def as_received(tools: Mapping[str, Tool], request: ToolCall) -> Json:
     return {name: dumped(value) for name, value in values.items()}
 
 
+def digest(tools: Mapping[str, Tool], request: ToolCall) -> str:
+    """What makes a call the same as another one, as a digest: the tool, and the values of the
+    arguments that count (`Tool.same`), as the function gets them. A default that is made anew each
+    time does not count. Empty if the call cannot be run.
+    """
+    try:
+        values = _fitted(tools, request)
+    except ModelMistake:
+        return ""
+    if isinstance(values, pydantic.BaseModel):
+        values = without_made_defaults(values)
+    names = tools[request.name].same or tuple(values)
+    what = {name: dumped(values.get(name), without_made_defaults) for name in names}
+    return hashlib.sha256(canonical([request.name, what]).encode()).hexdigest()
+
+
 def validated(tools: Mapping[str, Tool], request: ToolCall) -> Json:
     """The arguments of a call as the function gets them. They are a copy, so a function cannot
     change what the model wrote. Raises ModelMistake if they do not fit.
     """
+    values = _fitted(tools, request)
+    if isinstance(values, pydantic.BaseModel):
+        return named(values)
+    return values
+
+
+def _fitted(tools: Mapping[str, Tool], request: ToolCall) -> "pydantic.BaseModel | Json":
     tool = tools.get(request.name)
     if tool is None:
         known = ", ".join(tools) or "none"
@@ -235,7 +262,7 @@ def validated(tools: Mapping[str, Tool], request: ToolCall) -> Json:
     arguments.pop(CARRIED, None)  # it is for the kit
     try:
         if tool.arguments_model is not None:
-            return named(tool.arguments_model.model_validate(arguments))
+            return tool.arguments_model.model_validate(arguments)
         problem = misfit(arguments, tool.parameters) or _unbound(tool, arguments)
     except pydantic.ValidationError as error:
         problem = problems(error)
@@ -257,34 +284,41 @@ def _unbound(tool: Tool, arguments: Json) -> str:
     return ""
 
 
-def _bound(tools: Mapping[str, Tool], request: ToolCall, key: str) -> Callable[[], Any]:
-    """The call, ready to be made. Raises ModelMistake if it cannot be made."""
-    arguments = validated(tools, request)
+def bound(tools: Mapping[str, Tool], request: ToolCall, key: str) -> Function:
+    """The call, ready to be made: a function without arguments. If the call cannot be made, that
+    function raises ModelMistake. `key` is the idempotency key, for a tool that takes one.
+    """
+    try:
+        arguments = validated(tools, request)
+    except ModelMistake as mistake:
+        return partial(_raise, mistake)
     tool = tools[request.name]
     if tool.takes_key:
         arguments[KEY] = key
     return partial(tool.get_function(), **arguments)
 
 
-def _invalid(request: ToolCall, mistake: ModelMistake) -> ToolResult:
-    content = f"error: {mistake}"
-    return ToolResult(request.id, request.name, content, is_error=True, refused="invalid")
+def _raise(mistake: ModelMistake) -> NoReturn:
+    raise mistake
 
 
-def _result(
-    tool: Tool, request: ToolCall, settled: Settled, max_chars: float
-) -> tuple[ToolResult, BaseException | None]:
+def as_result(
+    tool: Tool | None, request: ToolCall, settled: Settled, max_chars: float
+) -> ToolResult:
+    """What came of a call, as the message that the model reads. More than `max_chars` characters
+    are cut.
+    """
     value, error = settled
     if error is None:
-        return ToolResult(request.id, request.name, _cut(_as_text(value), max_chars)), None
-    in_doubt = tool.records_start and not isinstance(error, NothingDone)
+        return ToolResult(request.id, request.name, _cut(_as_text(value), max_chars))
+    if isinstance(error, ModelMistake):
+        content = f"error: {error}"
+        return ToolResult(request.id, request.name, content, is_error=True, refused="invalid")
     content = _cut(f"error: {_problem(error)}", max_chars)
+    in_doubt = tool is not None and tool.records_start and not isinstance(error, NothingDone)
     if in_doubt:
         content = f"{content}\n{MAY_HAVE_HAPPENED}"
-    result = ToolResult(request.id, request.name, content, is_error=True, in_doubt=in_doubt)
-    if isinstance(error, (NothingDone, TookTooLong)):  # a message, and a slow world
-        return result, None
-    return result, error
+    return ToolResult(request.id, request.name, content, is_error=True, in_doubt=in_doubt)
 
 
 def _problem(error: BaseException) -> str:

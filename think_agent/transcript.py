@@ -5,15 +5,12 @@ Rule 1: a line is written as soon as there is a message, so a killed process los
 Rule 2: the first line is a header: the version, an id, and what the model was told. If that has
         changed, a new header is written before the next message. A header never holds an API key.
 Rule 3: if the last line was only half written, it is cut off when the file is opened: nothing was
-        done after it. Any other line that cannot be read is an error that names the line. Then
-        nothing is skipped, and the file is not changed.
-Rule 4: only one process at a time uses the file: it is locked while it is open (not on Windows).
-Rule 5: if a write fails, the file stays as it was before.
+        done after it. Any other line that cannot be read is an error that names the line.
+Rule 4: only one process at a time uses the file: it is locked while it is open.
+Rule 5: if a write fails, or a line cannot be read, the file stays as it was before.
 
     {"type": "transcript", "version": 3, "id": "…", "created": "…", "model": "…", "tools": […], …}
     {"type": "user", "text": "I want a refund on ORD-001", "at": "2026-11-21T23:37:47.120+00:00"}
-    …
-    {"type": "ended", "exit": "signal", "at": "…"}
 """
 
 import contextlib
@@ -21,15 +18,23 @@ import io
 import json
 import os
 import stat
+import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
 from .errors import TranscriptError
 from .messages import Json, Message, from_json, to_json
+from .text import canonical
+
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
 
 VERSION = 3
 HEADER = b'{"type":"transcript"'  # the beginning of the first line
+FAR_BEHIND = 2**31 - 2  # the last byte that msvcrt can lock
 
 
 def utc_now() -> str:
@@ -69,7 +74,8 @@ class Transcript:
         if header is None:
             self._write(new_header)
             return
-        changed = [key for key in made_of if header.get(key) != made_of[key]]
+        # Compared as JSON: in a file, a tuple is a list.
+        changed = [key for key in made_of if canonical(header.get(key)) != canonical(made_of[key])]
         if changed:
             self.notices.append(f"{self.path}: changed since it was begun: {', '.join(changed)}.")
             self._header = new_header | {"id": header.get("id")}
@@ -80,7 +86,6 @@ class Transcript:
     def append(self, message: Message) -> None:
         """Write the message to the file, then add it to the messages in memory."""
         record = to_json(message)
-        from_json(record)  # raises ValueError if it could not be read again
         if self._header is not None:
             self._write(self._header)
             self._header = None
@@ -96,8 +101,8 @@ class Transcript:
 
     def close(self) -> None:
         """Free the file for others. In a forked child, this closes only the child's copy."""
-        if os.getpid() == self._pid:
-            _unlock(self._file)
+        if sys.platform != "win32" and os.getpid() == self._pid:
+            fcntl.flock(self._file, fcntl.LOCK_UN)
         self._file.close()
 
     def _load(self) -> Json | None:
@@ -199,19 +204,12 @@ def _open_private(path: str, flags: int) -> int:
 
 
 def lock(file: io.FileIO, path: Path) -> None:
-    """Lock the file. Raises TranscriptError if another process has it open."""
+    """Lock the file until it is closed. Raises TranscriptError if somebody else has it open."""
     try:
-        import fcntl
-    except ImportError:  # Windows: the file is used without a lock
-        return
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if sys.platform == "win32":  # it locks bytes, and then others cannot read those
+            file.seek(FAR_BEHIND)
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+        else:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         raise TranscriptError(f"{path}: another run has it open; wait for its end") from error
-
-
-def _unlock(file: io.FileIO) -> None:
-    with contextlib.suppress(ImportError):
-        import fcntl
-
-        fcntl.flock(file, fcntl.LOCK_UN)

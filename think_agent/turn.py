@@ -21,13 +21,14 @@ from datetime import UTC, datetime
 
 from .checks import Checks
 from .cover import Cover, How, Thought
-from .history import Doubt, History
+from .history import History
 from .messages import (
     THINK_NAME,
     Assistant,
     Ended,
     Exit,
     Message,
+    Paused,
     Spoken,
     Started,
     ToolCall,
@@ -71,6 +72,7 @@ class Turn:
     notes: list[Started | Verdict] = field(default_factory=list)  # about the next call
     stop: Verdict | None = None  # the verdict with which a person ended the turn
     ended: Ended | None = None
+    paused: Paused | None = None  # the run waits for a person
 
     # What was done in it.
     replies: list[Assistant] = field(default_factory=list)
@@ -114,6 +116,7 @@ class Turn:
         if isinstance(message, User) and message.kind == "person":
             self._begin(message)
         self.ended = None
+        self.paused = None
         call = self._call_of(message)
         self.cover.add(message, call)
         self.misses.add(message, call)
@@ -127,12 +130,13 @@ class Turn:
             case ToolResult() if call:
                 self._add_result(message, call)
             case Started() if call:
-                self.notes.append(message)
-                self.history.start(self.as_decided(call), message)
+                self._add_start(message, call)
             case Verdict():
                 self._add_verdict(message, call)
             case Ended():
                 self.ended = message
+            case Paused():
+                self.paused = message
         if isinstance(message, (User, Assistant, ToolResult)):
             self.history.spoken.append(message)
             self.last = message
@@ -153,6 +157,13 @@ class Turn:
         for note in reversed(self.notes):
             if isinstance(note, Verdict):
                 return note
+        return None
+
+    @property
+    def unused_verdict(self) -> Verdict | None:
+        """The decision about the next call, if the call was not started after it."""
+        if self.notes and isinstance(self.notes[-1], Verdict):
+            return self.notes[-1]
         return None
 
     @property
@@ -224,19 +235,13 @@ class Turn:
         return self.cover.of(call, guarded)
 
     def as_decided(self, call: ToolCall) -> ToolCall:
-        """The next call in the form in which it will run: without a thought that it carries, and
-        with the arguments to which a person said yes.
+        """The next call without a thought that it carries, and with the arguments to which a person
+        said yes.
         """
         verdict = self.verdict
         if verdict is None or verdict.arguments is None:
             return bare(call)
         return replace(bare(call), arguments=verdict.arguments)
-
-    def doubt(self, call: ToolCall) -> Doubt | None:
-        """What is known of earlier tries of the next call, if it may have happened already. They
-        may have been in another process.
-        """
-        return self.history.doubt(self.as_decided(call))
 
     def _begin(self, request: User) -> None:
         """A person speaks, so a new turn begins. This object is filled anew and not replaced,
@@ -270,7 +275,7 @@ class Turn:
         self.replies.append(reply)
         self.usage += reply.usage
         self.usage_of[reply.model] = self.usage_of.get(reply.model, Usage()) + reply.usage
-        if reply.tool_calls:
+        if reply.tool_calls and reply.is_usable:
             self._count_thinking(reply)
 
         history = self.history
@@ -279,6 +284,15 @@ class Turn:
         history.count_ignored(reply)
         if reply.signed and not history.signed:
             history.signed = max(1, len(history.starts))  # this turn; 1 if no person has spoken
+
+    def _add_start(self, note: Started, call: ToolCall) -> None:
+        started = self.as_decided(call)
+        if note.arguments is not None:
+            started = replace(started, arguments=note.arguments)
+        verdict = self.unused_verdict
+        is_new = verdict is not None and verdict.new
+        self.history.start(started, bare(call), note, is_new=is_new)
+        self.notes.append(note)
 
     def _count_thinking(self, reply: Assistant) -> None:
         if all(call.name == THINK_NAME for call in reply.tool_calls):
@@ -302,8 +316,10 @@ class Turn:
             self.signal = None
 
     def _add_tool_result(self, result: ToolResult, call: ToolCall) -> None:
-        started = self.started is not None  # the notes are about this call
-        self.history.settle(self.as_decided(call), result, started=started)
+        if result.number:
+            self.history.sources[str(result.number)] = not result.is_error
+        if self.started:  # the notes are about this call
+            self.history.settle(result)
         if result.refused:
             return
         behind = self.thought_behind(call)

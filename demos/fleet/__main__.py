@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from dbos import WorkflowStatus
 
 EXIT_CODES = "exit codes: 0 done, 1 a model or file is out of reach, 2 a flag is wrong, 130 stopped"
+LOST_AFTER = 10.0  # seconds: ten looks of a worker
 FIRST = 1001  # the number of the first order made here; the shop's own are below
 
 POSTGRES = "postgresql://USER:PASSWORD@HOST/NAME"
@@ -52,10 +53,11 @@ def main() -> None:
 def enqueue(count: int, fleet: str, db: str) -> None:
     """Queue COUNT conversations, each about an order of its own."""
     from demos.fleet import fleet as desks
+    from demos.fleet.shared import Shared
 
     with desks.client(fleet) as client:
         orders = new_orders(db, count)
-        desks.enqueue(client, orders)
+        desks.enqueue(client, Shared(fleet), orders)
     print(f"queued {len(orders)} conversations: {orders[0]} to {orders[-1]}")
 
 
@@ -67,8 +69,9 @@ def enqueue(count: int, fleet: str, db: str) -> None:
     "worker",
     ("--name N", str, None, "the worker's name (default: the host and process)"),
     ("--concurrency N", whole, 4, "conversations at a time"),
-    ("--starts-per-minute N", whole, None, "conversations the fleet may begin"),
-    ("--lost-after S", positive, 600.0, "take over what finished no step for S seconds"),
+    ("--calls-per-minute N", whole, None, "model calls of the whole fleet"),
+    ("--lost-after S", positive, LOST_AFTER, "take over from a worker silent for S seconds"),
+    ("--keep DAYS", positive, None, "delete conversations that ended well DAYS ago"),
     ("--pace S", float, 0.5, "seconds for each reply of the scripted model"),
     ("--until-done", bool, "stop when nothing is left"),
 )
@@ -78,6 +81,7 @@ def work(ctx: click.Context, /, fleet: str, db: str, until_done: bool, **setting
     from dbos import DBOS
 
     from demos.fleet import fleet as desks
+    from demos.fleet.shared import Shared
     from think_agent.integrations.dbos import DurableAgent
 
     def unhurried(request: Request) -> Assistant:
@@ -86,10 +90,14 @@ def work(ctx: click.Context, /, fleet: str, db: str, until_done: bool, **setting
 
     worker = settings["name"] or f"{socket.gethostname()}-{os.getpid()}"
     lost_after = settings["lost_after"]
+    per_minute = settings["calls_per_minute"]
     shop = Shop(db)
     with desks.client(fleet) as client:
+        shared = Shared(fleet)
         model = chosen_model(ctx, scripts={"stand-in": unhurried})
         model.check()
+        if per_minute:
+            model = desks.Paced(model, shared, per_minute)
         agent = DurableAgent(
             model,
             shop.tools(),
@@ -97,18 +105,15 @@ def work(ctx: click.Context, /, fleet: str, db: str, until_done: bool, **setting
             done_when=checks(shop),
         )
         print(f"worker {worker}: {model.name}:{model.model}", flush=True)
-        desks.begin_work(
-            fleet,
-            agent,
-            worker=worker,
-            concurrency=settings["concurrency"],
-            starts_per_minute=settings["starts_per_minute"],
-        )
+        desks.begin_work(client, fleet, agent, worker=worker, concurrency=settings["concurrency"])
         try:
             while not (until_done and desks.is_done(client)):
-                for order in desks.take_over(lost_after):
-                    print(f"{order}: silent for {lost_after:g} s, taken over", flush=True)
-                time.sleep(0.5)
+                taken = desks.look_after(
+                    client, shared, worker, lost_after=lost_after, keep=settings["keep"]
+                )
+                for order in taken:
+                    print(f"{order}: its worker is lost, taken over", flush=True)
+                time.sleep(1)
         finally:  # running conversations may end; another worker takes the others over
             DBOS.destroy(workflow_completion_timeout_sec=10)
 
@@ -121,15 +126,17 @@ def status(id: str | None, fleet: str) -> None:
     from demos.fleet import fleet as desks
 
     with desks.client(fleet) as client:
-        ids = [id] if id else None
+        ids = None
+        if id:
+            ids = [id]
         runs = client.list_workflows(queue_name=desks.NAME, workflow_ids=ids)
-    if id is None:
-        show_table(runs)
-        return
-    if not runs or not runs[0].output:
-        raise click.UsageError(f"{id}: no conversation of that number is over; see status")
-    for line in runs[0].output["transcript"]:
-        print(line)
+        if id is None:
+            show_table(runs)
+            return
+        if not runs or not runs[0].output:
+            raise click.UsageError(f"{id}: no conversation of that number is over; see status")
+        for line in desks.transcript(client, runs[0].workflow_id, runs[0].output):
+            print(line)
 
 
 @main.command(cls=Command, epilog=EXIT_CODES)
@@ -154,7 +161,9 @@ def show_table(runs: "Sequence[WorkflowStatus]") -> None:
     row = "{:10} {:9} {:20} {:7} {}"
     print(row.format("order", "state", "worker", "exit", "decided"))
     for found in runs:
-        exit, decided = ended(found.output) if found.output else ("", found.error or "")
+        exit, decided = "", found.error or ""
+        if found.output:
+            exit, decided = ended(found.output)
         worker = found.executor_id or "-"
         print(row.format(found.workflow_id, found.status, worker, exit, decided).rstrip())
     counts = Counter(found.status for found in runs)

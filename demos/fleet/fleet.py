@@ -1,15 +1,14 @@
 """The refund desk on many machines: a conversation is a workflow, and workers take it from a queue.
 
-Rule 1: workers share only the engine's database: SQLite for one machine, Postgres for several. A
-        worker keeps no state.
-Rule 2: a worker runs `concurrency` conversations at a time. The whole fleet begins at most
-        `starts_per_minute`: a provider's quota, divided by the model calls of a conversation (six
-        here).
-Rule 3: a conversation is taken over if it has finished no step for longer than any step should
-        take. Its worker may be dead or only slow, so two workers may run it for a while. That is
-        safe: the engine keeps the first record of a step and ignores the other, the shop gets the
-        same idempotency key twice, and the look-ups are `read_only`.
+Rule 1: workers share only the engine's database: SQLite for one machine, Postgres for several.
+Rule 2: a worker runs `concurrency` conversations at a time. The whole fleet asks models at most
+        `per_minute` times a minute: that is a provider's quota.
+Rule 3: the conversations of a worker that is silent for `lost_after` seconds are queued again. If
+        it was only slow, two workers run one for a while. That is safe: the engine takes the
+        records of the newer one only, and the shop gets the same idempotency key twice.
 Rule 4: a worker that is started again under its old name goes on with its conversations at once.
+Rule 5: what a step recorded is not stored again: in the transcript of a finished conversation, a
+        number stands for the record of that step.
 
 Limitations: the shop stands for a company's service. Here it is a SQLite file, so workers on
 several machines need a shop that all of them can reach.
@@ -22,16 +21,25 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 
-from dbos import DBOS, DBOSClient, DBOSPortableJSONSerializer, WorkflowStatus, error
+from dbos import (
+    DBOS,
+    DBOSClient,
+    DBOSPortableJSONSerializer,
+    EnqueueOptions,
+    error,
+)
 from sqlalchemy.exc import SQLAlchemyError
 
-from think_agent import ModelError, Outcome
+from demos.fleet.shared import Shared
+from think_agent import Assistant, Model, ModelError, Outcome, Request
 from think_agent.integrations.dbos import DurableAgent, lines
 from think_agent.messages import Json
 
 NAME = "refund-desk"  # of the application, its queue and its workflow
 URLS = "sqlite:///FILE or postgresql://USER:PASSWORD@HOST/NAME"
+BATCH = 500  # conversations in one transaction
 READABLE = DBOSPortableJSONSerializer()  # the default, pickle, cannot be read by a person
 # On newer Pythons the engine asks SQLite for a function that came with 3.42.
 OLD_SQLITE = sys.version_info >= (3, 12) and sqlite3.sqlite_version_info < (3, 42)
@@ -62,15 +70,33 @@ def client(url: str) -> Iterator[DBOSClient]:
         fleet.destroy()
 
 
-def enqueue(fleet: DBOSClient, orders: Sequence[str]) -> None:
+def enqueue(fleet: DBOSClient, shared: Shared, orders: Sequence[str]) -> None:
     """Queue a conversation for each order. The order's number is its id, so it is queued once."""
-    for order in orders:
-        text = f"I want a refund on order {order}"
-        fleet.enqueue({"workflow_name": NAME, "queue_name": NAME, "workflow_id": order}, text)
+    for start in range(0, len(orders), BATCH):
+        with shared.engine.begin() as transaction:
+            for order in orders[start : start + BATCH]:
+                text = f"I want a refund on order {order}"
+                job = EnqueueOptions(workflow_name=NAME, queue_name=NAME, workflow_id=order)
+                fleet.enqueue_in_transaction(transaction, job, text)
+
+
+class Paced(Model):
+    """A model that the whole fleet asks at most `per_minute` times a minute."""
+
+    def __init__(self, model: Model, shared: Shared, per_minute: int) -> None:
+        self.name = model.name
+        self.model = model.model
+        self._asked = model
+        self._shared = shared
+        self._per_minute = per_minute
+
+    def complete(self, request: Request) -> Assistant:
+        time.sleep(self._shared.wait(self._per_minute))
+        return self._asked.complete(request)
 
 
 def begin_work(
-    url: str, agent: DurableAgent, *, worker: str, concurrency: int, starts_per_minute: int | None
+    fleet: DBOSClient, url: str, agent: DurableAgent, *, worker: str, concurrency: int
 ) -> None:
     """Make this process a worker. The engine's threads work until `DBOS.destroy`."""
     DBOS(
@@ -92,17 +118,17 @@ def begin_work(
             print(f"{DBOS.workflow_id}: failed ({problem})", flush=True)
             raise
         print(f"{DBOS.workflow_id}: {outcome.exit}", flush=True)
+        step_of = {line: step for step, line in recorded(fleet, DBOS.workflow_id).items()}
         return {
             "exit": outcome.exit,
             "decisions": decisions(outcome),
-            "transcript": lines(outcome.transcript),
+            "transcript": [step_of.get(line, line) for line in lines(outcome.transcript)],
         }
 
     DBOS.launch()
     DBOS.register_queue(
         NAME,
         worker_concurrency=concurrency,
-        limiter={"limit": starts_per_minute, "period": 60.0} if starts_per_minute else None,
         polling_interval_sec=0.2,
         on_conflict="always_update",
     )
@@ -118,27 +144,55 @@ def decisions(outcome: Outcome) -> list[str]:
     return decided
 
 
-def take_over(silence: float) -> list[str]:
-    """Queue again the conversations of other workers that finished no step for this many seconds.
-    If such a worker goes on, it does no harm: the first record of a step counts.
-    """
-    under_way = DBOS.list_workflows(
-        status="PENDING", queue_name=NAME, app_version=DBOS.application_version, load_input=False
+def recorded(fleet: DBOSClient, order: str | None) -> dict[int, str]:
+    """The lines that the steps of a conversation have recorded, by the number of the step."""
+    assert order
+    found = {}
+    for step in fleet.list_workflow_steps(order):
+        if isinstance(step["output"], str):
+            found[step["function_id"]] = step["output"]
+    return found
+
+
+def transcript(fleet: DBOSClient, order: str, output: Json) -> list[str]:
+    """The lines of a finished conversation (rule 5), from what its workflow returned."""
+    line_of = recorded(fleet, order)
+    return [line_of.get(part, part) for part in output["transcript"]]
+
+
+def look_after(
+    fleet: DBOSClient, shared: Shared, worker: str, *, lost_after: float, keep: float | None
+) -> list[str]:
+    """One look of a worker. The first of them sweeps for all. Returns what was taken over."""
+    shared.say_alive(worker)
+    if not shared.is_first(worker, lost_after):
+        return []
+    if keep is not None:
+        forget(fleet, keep)
+    return take_over(fleet, shared.lost(lost_after))
+
+
+def take_over(fleet: DBOSClient, lost: list[str]) -> list[str]:
+    """Queue the conversations of lost workers again. One that was only slow does no harm."""
+    if not lost:
+        return []
+    left = fleet.list_workflows(
+        status="PENDING", queue_name=NAME, executor_id=lost, load_input=False
     )
-    taken = []
-    for run in under_way:
-        if run.executor_id != DBOS.executor_id and time.time() - last_sign(run) > silence:
-            DBOS.resume_workflow(run.workflow_id, queue_name=NAME)
-            taken.append(run.workflow_id)
+    taken = [run.workflow_id for run in left]
+    if taken:
+        fleet.resume_workflows(taken, queue_name=NAME)
     return taken
 
 
-def last_sign(run: WorkflowStatus) -> float:
-    """When the last step of the conversation was finished, or else when it was started."""
-    signs = [run.dequeued_at or 0]
-    for step in DBOS.list_workflow_steps(run.workflow_id, load_output=False):
-        signs.append(step["completed_at_epoch_ms"] or 0)
-    return max(signs) / 1000
+def forget(fleet: DBOSClient, keep: float) -> None:
+    """Delete the conversations that ended well more than `keep` days ago, a batch at a time."""
+    until = (datetime.now(UTC) - timedelta(days=keep)).isoformat()
+    old = fleet.list_workflows(
+        status="SUCCESS", completed_before=until, limit=BATCH, load_input=False, load_output=False
+    )
+    if old:
+        fleet.delete_workflows([run.workflow_id for run in old])
 
 
 def is_done(fleet: DBOSClient) -> bool:

@@ -5,7 +5,6 @@ request.
 """
 
 import os
-import shlex
 import sys
 from typing import Any
 
@@ -13,6 +12,7 @@ import click
 from click import Context, ParameterSource
 
 from demos.refund.session import Session
+from demos.refund.shell import quoted
 from think_agent import __version__
 from think_agent.audit import read
 from think_agent.cli.choosing import ModelCommand, limit_flags, model_flags
@@ -46,7 +46,7 @@ class Desk(ModelCommand):
 
 DIALECTS = ("auto", "native", "json", "react")
 FORCES = ("first", "never", "always")
-SILENCES = ("confirm", "accept")
+SILENCES = ("confirm", "ask", "accept")
 DONE_WHEN = ("on", "off")
 
 
@@ -63,9 +63,15 @@ DONE_WHEN = ("on", "off")
         "how the model calls tools: auto (native if it can, else json), native, json, react",
     ),
     ("--force F", FORCES, "first", f"when to force a thought: {', '.join(FORCES)}"),
-    ("--silence S", SILENCES, "confirm", "a stop without the signal: confirm or accept it"),
-    ("--done-when D", DONE_WHEN, "on", "on: end only when every order is decided; or off"),
+    (
+        "--silence S",
+        SILENCES,
+        "confirm",
+        "a stop without the signal: confirm, ask (always) or accept",
+    ),
+    ("--done-when D", DONE_WHEN, "on", "on: end only when no order is left open; or off"),
     ("--carry", bool, "a guarded call carries its thought as an argument"),
+    ("--sources", bool, "the answer names the results on which each decision stands"),
     (
         "--approve WHO",
         approval,
@@ -79,14 +85,14 @@ DONE_WHEN = ("on", "off")
     "output",
     ("--json", bool, "print one JSON object and nothing else"),
     ("--quiet", bool, "print the bare answer"),
-    ("-v,--verbose", bool, "show whole results of tools"),
+    ("-v,--verbose", bool, "show whole results, and what each step took"),
     ("--explain", bool, "say at the end which policy decided what, step by step"),
     ("--hide-thoughts", bool, "show only the answer and the counts"),
     ("--no-stream", bool, "wait for whole replies"),
 )
 @flags(
     "files",
-    ("--db PATH", new_file, None, "the shop's SQLite file"),
+    ("--db PATH", new_file, None, "the shop's SQLite file (else beside the transcript)"),
     ("--transcript PATH", new_file, None, "keep the transcript in this file"),
     ("--resume PATH", old_file, None, "go on with the run in this file"),
     ("--html PATH", new_file, None, "write the audit page there"),
@@ -139,7 +145,7 @@ def typed(ctx: Context) -> list[str]:
         if value is True:
             words.append(flag)
         else:
-            words.append(f"{flag} {shlex.quote(str(value))}")
+            words.append(f"{flag} {quoted(str(value))}")
     return words
 
 

@@ -2,37 +2,67 @@
 
 Rule 1: a check looks into the books, not at what the model says. It does not matter which process
         wrote them, because another process may have gone on with the run.
+Rule 2: its name says what it checks and no more, for the name is what people read behind the ✓.
 
 Limitations: it does not know what the customer wants. "Do not refund ORD-001" is met if that order
 was looked up, even if it was then refunded. It finds a missing decision, never a wrong one.
 """
 
-from demos.refund.offline import order_numbers
-from demos.refund.shop import Shop
-from think_agent import Turn
+from contextlib import suppress
+
+from demos.refund.offline import left_alone, order_numbers
+from demos.refund.shop import Shop, ShopError
+from think_agent import Assistant, Turn
 from think_agent.policies.done_when import CheckFunction
 
 
 def checks(shop: Shop) -> list[CheckFunction]:
     """The checks for a desk of this shop."""
 
-    def every_order_decided(turn: Turn) -> str | None:
-        """Every order that the customer names was looked up, and every order whose rules were
-        checked has a decision in the books.
+    def no_order_left_open(turn: Turn) -> str | None:
+        """An order that the customer names, or whose rules were checked, was looked up. If it
+        exists, it has a decision in the books, unless the customer wants none.
         """
-        request = turn.request.text if turn.request else ""
-        looked_up = _orders_of("lookup_order", turn)
-        decided = shop.decided()
-        missing = []
-        for order in order_numbers(request):
-            if order not in looked_up:
-                missing.append(f"{order}: it was not looked up")
-        for order in _orders_of("check_refund_policy", turn):
-            if order not in decided:
-                missing.append(f"{order}: no decision is recorded")
-        return "; ".join(missing) or None
+        looked_up: set[str] = set()
+        named: list[str] = []
+        to_decide: list[str] = []
+        for part in _since_the_last_answer(turn):
+            looked_up.update(_orders_of("lookup_order", part))
+            request = part.request.text if part.request else ""
+            orders = order_numbers(request)
+            named += orders
+            to_decide += _orders_of("check_refund_policy", part)
+            to_decide += [order for order in orders if order not in left_alone(request)]
 
-    return [every_order_decided]
+        decided = shop.decided()
+        missing = {}
+        for order in to_decide:
+            if order not in decided and _exists(order, shop):
+                missing[order] = f"{order}: no decision is recorded"
+        for order in named:
+            if order not in looked_up:
+                missing[order] = f"{order}: it was not looked up"
+        return "; ".join(missing.values()) or None
+
+    return [no_order_left_open]
+
+
+def _since_the_last_answer(turn: Turn) -> list[Turn]:
+    """This turn, after those right before it that were stopped: nobody has answered them."""
+    *before, last = Turn.all(turn.history.spoken)
+    unanswered = [last]
+    for earlier in reversed(before):
+        if isinstance(earlier.last, Assistant) and not earlier.pending:
+            break
+        unanswered.insert(0, earlier)
+    return unanswered
+
+
+def _exists(order: str, shop: Shop) -> bool:
+    with suppress(ShopError):
+        shop.order(order)
+        return True
+    return False
 
 
 def _orders_of(tool: str, turn: Turn) -> list[str]:

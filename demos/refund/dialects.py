@@ -4,17 +4,14 @@
     speaking(script, "json")     Request with text  -> Assistant with the text of a JSON plan
     speaking(script, "react")    Request with text  -> Assistant with Thoughts and Actions
 
-Rule 1: it is the other side of `think_agent/dialects`. It reads only their requests (system text,
-        user texts, output schema) and shares no code with them, so each tests the other.
-Rule 2: it turns the texts back into messages with calls and results, plays the script on them, and
-        writes the reply in the dialect. If a text gets lost, the decision is wrong.
-Rule 3: a request without a dialect goes to the script as it is.
-Rule 4: a server may drop the schema of a plan. Then the script gets no tool choice, and writes
+Rule 1: it is the other side of `think_agent/dialects`. It reads only their requests and shares no
+        code with them, so each tests the other. If a text gets lost, the decision is wrong.
+Rule 2: a request without a dialect goes to the script as it is.
+Rule 3: a server may drop the schema of a plan. Then the script gets no tool choice, and writes
         every key that the system text names.
 
-Limitations: the script sees the think tool, with or without the exit signal, and the names of the
-tools in a plan's schema. Other tools it has to know. Text after a result is taken for the kit's (a
-limit, a nudge) until the script has given its answer.
+Limitations: the script sees the think tool and the names of the tools in a plan's schema. Text
+after a result is taken for the kit's (a limit, a nudge) until the script has given its answer.
 """
 
 import json
@@ -34,7 +31,7 @@ from think_agent import (
     User,
 )
 from think_agent.messages import Json, Spoken, ToolChoice
-from think_agent.scripted import Script
+from think_agent.testing.scripted import Script
 from think_agent.think import RECORDED, should_continue, thought
 
 PLAN_RESULT = re.compile(r"Result of (\S+) \(\S+\):\n(.*)", re.DOTALL)
@@ -42,10 +39,10 @@ OBSERVATION = re.compile(r"Observation \((\S+?)(?: \{.*?\})?\): (.*)", re.DOTALL
 WRITTEN = re.compile(r"^(Thought|Action): (.*)(?:\nAction Input: (.*))?$", re.MULTILINE)
 ENDS = re.compile(r'"task_complete": true|^Final Answer:', re.MULTILINE)
 PLANS = "Every reply is one JSON object"
-PLAN = ("understanding", "reasoning", "task_complete", "actions", "response")
+PLAN = ("understanding", "reasoning", "task_complete", "actions", "response")  # its keys
 ORDERED = "Now write "  # how a tool choice begins in the react dialect
 # Only in the system text if there is an exit signal.
-PLAN_SIGNAL = "until you are asked for the answer"
+PLAN_SIGNAL = "is task_complete true"
 REACT_SIGNAL = "a Final Answer is its"
 
 
@@ -63,52 +60,87 @@ def speaking(script: Script, dialect: str) -> Script:
 
 
 def _in_json(script: Script, request: Request) -> Assistant:
-    keys = (request.output_schema or {}).get("properties", {})
-    dropped = request.output_schema is None and PLANS in request.system
-    if dropped:
-        keys = {key: {} for key in PLAN}
+    keys = _keys_of_plan(request)
     if "response" not in keys and "reasoning" not in keys:
         return script(request)
-    signal = PLAN_SIGNAL in request.system
-    heard = _as_heard(request, signal)
-    choice: ToolChoice = "auto"
-    if list(keys) == ["response"] or (dropped and _has_left(heard.messages)):
-        choice = "none"
-    elif "response" not in keys:
-        choice = Force("think")
-    tools = (*heard.tools, *_tools_in(keys))
-    heard = replace(heard, tool_choice=choice, tools=tools)
+    has_signal = PLAN_SIGNAL in request.system
+    heard = _as_heard(request, has_signal)
+    heard = replace(
+        heard,
+        tool_choice=_choice_in_json(request, keys, heard.messages),
+        tools=(*heard.tools, *_tools_in(keys)),
+    )
     reply = script(heard)
-    thoughts = [call for call in reply.tool_calls if call.name == "think"]
-    actions = [_as_action(call, keys) for call in reply.tool_calls if call.name != "think"]
-    complete = not reply.tool_calls or any(should_continue(call) is False for call in thoughts)
-    answer = reply.text
-    if complete and not signal:  # the way out is silence: the answer goes along
-        answer = answer or script(replace(heard, tool_choice="none")).text
-    plan = {
+    plan = _plan_of(reply, keys)
+    if "at most one" in request.system:
+        plan["actions"] = plan["actions"][:1]
+    if not plan["reasoning"] and _just_thought(heard.messages):
+        plan["reasoning"] = "As planned."
+    is_silent = plan["task_complete"] and not has_signal
+    if is_silent and not reply.text:  # the answer goes along
+        plan["response"] = script(replace(heard, tool_choice="none")).text
+    return _saying(reply, json.dumps({key: plan[key] for key in keys}, ensure_ascii=False))
+
+
+def _plan_of(reply: Assistant, keys: Json) -> Json:
+    """A reply of the script as a plan."""
+    thoughts = []
+    actions = []
+    is_complete = not reply.tool_calls
+    for call in reply.tool_calls:
+        if call.name != "think":
+            actions.append(_as_action(call, keys))
+            continue
+        thoughts.append(thought(call))
+        if should_continue(call) is False:
+            is_complete = True
+    return {
         "understanding": "",
-        "reasoning": "\n".join(thought(call) for call in thoughts) or _earlier(heard.messages),
-        "task_complete": complete,
-        "actions": actions[:1] if "at most one" in request.system else actions,
-        "response": answer,
+        "reasoning": "\n".join(thoughts),
+        "task_complete": is_complete,
+        "actions": actions,
+        "response": reply.text,
     }
-    return _said(reply, json.dumps({key: plan[key] for key in keys}, ensure_ascii=False))
+
+
+def _keys_of_plan(request: Request) -> Json:
+    """The keys of the plan that is asked for, each with its schema, if the schema is there."""
+    if request.output_schema:
+        return dict(request.output_schema.get("properties", {}))
+    if PLANS in request.system:  # the schema was dropped
+        return {key: {} for key in PLAN}
+    return {}
+
+
+def _choice_in_json(request: Request, keys: Json, heard: Sequence[Spoken]) -> ToolChoice:
+    if list(keys) == ["response"]:
+        return "none"
+    if "response" not in keys:
+        return Force("think")
+    if request.output_schema is None and _has_left(heard):
+        return "none"
+    return "auto"
+
+
+def _shapes_in(keys: Json) -> list[Json]:
+    """The shapes of an action in the schema of a plan, one for each tool."""
+    items = keys.get("actions", {}).get("items", {})
+    return [branch["properties"] for branch in items.get("anyOf", ())]
 
 
 def _tools_in(keys: Json) -> list[Tool]:
     """The tools in the schema of a plan, with only their names."""
-    shape = {"type": "object", "properties": {}}
+    parameters = {"type": "object", "properties": {}}
     tools = []
-    for branch in keys.get("actions", {}).get("items", {}).get("anyOf", ()):
-        for name in branch["properties"]["tool"]["enum"]:
-            tools.append(Tool(name=name, description="", parameters=shape))
+    for shape in _shapes_in(keys):
+        for name in shape["tool"]["enum"]:
+            tools.append(Tool(name=name, description="", parameters=parameters))
     return tools
 
 
-def _earlier(heard: Sequence[Spoken]) -> str:
-    """The reasoning of a reply without a thought of its own."""
+def _just_thought(heard: Sequence[Spoken]) -> bool:
     last = heard[-1]
-    return "As planned." if isinstance(last, ToolResult) and last.name == "think" else ""
+    return isinstance(last, ToolResult) and last.name == "think"
 
 
 def _has_left(heard: Sequence[Spoken]) -> bool:
@@ -119,12 +151,12 @@ def _has_left(heard: Sequence[Spoken]) -> bool:
 
 def _as_action(call: ToolCall, keys: Json) -> Json:
     """A call in the form of the schema: it has every argument, and a missing one is null."""
-    branches = keys.get("actions", {}).get("items", {}).get("anyOf", ())
-    shapes = (branch["properties"] for branch in branches)
-    shape = next((s for s in shapes if call.name in s["tool"]["enum"]), None)
-    names = shape["arguments"].get("required", ()) if shape else ()
     assert isinstance(call.arguments, dict)
-    return {"tool": call.name, "arguments": {**dict.fromkeys(names), **call.arguments}}
+    arguments: Json = {}
+    for shape in _shapes_in(keys):
+        if call.name in shape["tool"]["enum"]:
+            arguments = dict.fromkeys(shape["arguments"].get("required", ()))
+    return {"tool": call.name, "arguments": {**arguments, **call.arguments}}
 
 
 def _calls_in_plan(text: str) -> Iterator[tuple[str, Json]]:
@@ -144,44 +176,52 @@ def _calls_in_plan(text: str) -> Iterator[tuple[str, Json]]:
 def _in_react(script: Script, request: Request) -> Assistant:
     if "Final Answer:" not in request.system:
         return script(request)
-    last = request.messages[-1]
-    asked = last.text.rpartition("\n\n")[2] if isinstance(last, User) else ""
-    choice: ToolChoice = "auto"
-    if asked.startswith(ORDERED + "a Thought"):
-        choice = Force("think")
-    elif asked.startswith(ORDERED + "the Final Answer"):
-        choice = "none"
-    heard = replace(_as_heard(request, REACT_SIGNAL in request.system), tool_choice=choice)
+    heard = _as_heard(request, REACT_SIGNAL in request.system)
+    heard = replace(heard, tool_choice=_choice_in_react(request))
     reply = script(heard)
     if not reply.tool_calls:
-        return _said(reply, f"Final Answer: {reply.text}")
+        return _saying(reply, f"Final Answer: {reply.text}")
     lines = []
     for call in reply.tool_calls:
-        if call.name == "think":
-            lines.append(f"Thought: {thought(call)}")
-            if should_continue(call) is False:
-                lines.append(f"Final Answer: {script(replace(heard, tool_choice='none')).text}")
-        else:
+        if call.name != "think":
             lines.append(f"Action: {call.name}\nAction Input: {json.dumps(call.arguments)}")
             break  # an Action ends the reply; the other calls come in the next replies
-    return _said(reply, "\n".join(lines))
+        lines.append(f"Thought: {thought(call)}")
+        if should_continue(call) is False:
+            lines.append(f"Final Answer: {script(replace(heard, tool_choice='none')).text}")
+    return _saying(reply, "\n".join(lines))
+
+
+def _choice_in_react(request: Request) -> ToolChoice:
+    last = request.messages[-1]
+    if not isinstance(last, User):
+        return "auto"
+    order = last.text.rpartition("\n\n")[2]
+    if order.startswith(ORDERED + "a Thought"):
+        return Force("think")
+    if order.startswith(ORDERED + "the Final Answer"):
+        return "none"
+    return "auto"
 
 
 def _calls_in_text(text: str) -> Iterator[tuple[str, Json]]:
     for label, value, given in WRITTEN.findall(text):
-        yield ("think", {"thought": value}) if label == "Thought" else (value, json.loads(given))
+        if label == "Thought":
+            yield "think", {"thought": value}
+        else:
+            yield value, json.loads(given)
 
 
 # What both have in common.
 
 
-def _said(reply: Assistant, text: str) -> Assistant:
+def _saying(reply: Assistant, text: str) -> Assistant:
     return replace(reply, text=text, tool_calls=(), stop_reason="end_turn")
 
 
-def _as_heard(request: Request, signal: bool) -> Request:
-    """The request in the form for the script; `signal`: the think tool has the exit signal."""
-    think = THINK if signal else THINK_MINIMAL
+def _as_heard(request: Request, has_signal: bool) -> Request:
+    """The request in the form for the script; `has_signal`: the think tool has the exit signal."""
+    think = THINK if has_signal else THINK_MINIMAL
     return Request(_heard(request.messages), (think,), system=request.system)
 
 
@@ -189,35 +229,54 @@ def _heard(messages: Sequence[Spoken]) -> list[Spoken]:
     """The conversation in the form for the script, with calls and results."""
     heard: list[Spoken] = []
     waiting: list[ToolCall] = []
-    over = True  # does the next user text begin a turn?
+    is_over = True  # does the next user text begin a turn?
     for number, message in enumerate(messages):
         if isinstance(message, Assistant):
-            read = _calls_in_plan if message.text.startswith("{") else _calls_in_text
-            waiting = [
-                ToolCall(f"{number}.{place}", name, arguments)
-                for place, (name, arguments) in enumerate(read(message.text))
-            ]
-            over = not waiting or bool(ENDS.search(message.text))
+            waiting = _calls_in(message.text, number)
+            is_over = not waiting or bool(ENDS.search(message.text))
             heard.append(replace(message, tool_calls=tuple(waiting)))
         elif isinstance(message, User):
             results, words = _results_and_words(message.text, waiting)
             heard += results
             if words:
-                heard.append(User(words, kind="person" if over else "nudge"))
+                heard.append(User(words, kind="person" if is_over else "nudge"))
     return heard
+
+
+def _calls_in(text: str, number: int) -> list[ToolCall]:
+    """The calls in the text of a reply. `number`: its place, for the ids."""
+    found = _calls_in_text(text)
+    if text.startswith("{"):
+        found = _calls_in_plan(text)
+    calls = []
+    for place, (name, arguments) in enumerate(found):
+        calls.append(ToolCall(f"{number}.{place}", name, arguments))
+    return calls
 
 
 def _results_and_words(text: str, waiting: list[ToolCall]) -> tuple[list[ToolResult], str]:
     """The results in a message, each for the first call of its name, and the rest of its text."""
-    results, words = [], []
+    results = []
+    words = []
     for part in text.split("\n\n"):
-        found = PLAN_RESULT.fullmatch(part) or OBSERVATION.fullmatch(part)
-        if found or part.startswith(RECORDED):
-            name, content = found.groups() if found else ("think", part)
-            name = "think" if name == "thought" else name
+        name, content = _result_in(part)
+        if name:
             call = next(call for call in waiting if call.name == name)
             waiting.remove(call)
             results.append(ToolResult(call.id, name, content, content.startswith("error")))
         elif not part.startswith(ORDERED):
             words.append(part)
     return results, "\n\n".join(words)
+
+
+def _result_in(part: str) -> tuple[str, str]:
+    """The name of the tool and its result in a part of a message; no name if there is none."""
+    if part.startswith(RECORDED):
+        return "think", part
+    found = PLAN_RESULT.fullmatch(part) or OBSERVATION.fullmatch(part)
+    if not found:
+        return "", ""
+    name, content = found.groups()
+    if name == "thought":
+        name = "think"
+    return name, content

@@ -4,18 +4,19 @@
     never-think         looks every order up, and approves each that exists
     follow-the-refusal  approves without a look-up; if refused, does what the refusal allows
     always-deny         denies every order without a look-up
+    five-rules          looks up, calls check_refund_policy if it is there, and applies five ifs
 
-Rule 1: none of them reads the policy or keeps a state: each is a function of the request.
+Rule 1: none of them reads further rules or keeps a state: each is a function of the request.
 Rule 2: each is right on some cases, because these need nothing else. A model that is not better has
-        shown nothing.
+        shown nothing. `five-rules` is right on nearly all easy cases, so only the others compare.
 """
 
 import re
 from collections.abc import Iterator, Mapping
 
-from demos.refund.offline import calling, order_numbers
+from demos.refund.offline import Progress, calling, order_numbers
 from think_agent import Assistant, Request, ToolCall, ToolResult, Turn
-from think_agent.scripted import Script
+from think_agent.testing.scripted import Script
 from think_agent.turn import Action
 
 ALLOWED = re.compile(r"Allowed: (\w+)\.")
@@ -52,8 +53,16 @@ def follow_the_refusal(request: Request) -> Assistant:
 
 def always_deny(request: Request) -> Assistant:
     """Is right on every order that has to be denied."""
-    waiting = [o for o in _asked_for(request) if not _results(request, "process_refund", o)]
-    return _calling([_decision(order, "deny") for order in waiting])
+    calls = []
+    for order in _asked_for(request):
+        if not _results(request, "process_refund", order):
+            calls.append(_decision(order, "deny"))
+    return _calling(calls)
+
+
+def five_rules(request: Request) -> Assistant:
+    """Decides as the demo's scripted model does, and never thinks."""
+    return _calling(Progress(request).next_actions())
 
 
 FLOORS: Mapping[str, Script] = {
@@ -61,11 +70,14 @@ FLOORS: Mapping[str, Script] = {
     "never-think": never_think,
     "follow-the-refusal": follow_the_refusal,
     "always-deny": always_deny,
+    "five-rules": five_rules,
 }
 
 
 def _calling(calls: list[ToolCall]) -> Assistant:
-    return calling(*calls) if calls else Assistant("That is done.")
+    if not calls:
+        return Assistant("That is done.")
+    return calling(*calls)
 
 
 def _decision(order: str, decision: str) -> ToolCall:
@@ -76,7 +88,9 @@ def _decision(order: str, decision: str) -> ToolCall:
 def _asked_for(request: Request) -> list[str]:
     """The order numbers in what the customer said last."""
     turn = Turn.of(request.messages)
-    return order_numbers(turn.request.text) if turn.request else []
+    if turn.request is None:
+        return []
+    return order_numbers(turn.request.text)
 
 
 def _results(request: Request, tool: str, order: str) -> list[ToolResult]:

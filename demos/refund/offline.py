@@ -14,10 +14,14 @@ Limitations: it knows no other way to say no, and only the five rules of `policy
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from demos.refund.shop import MANAGER_ABOVE_CENTS, WINDOW_DAYS
-from think_agent import Assistant, Force, Message, Request, ToolCall, ToolResult, User
+from think_agent import Assistant, Force, Request, ToolCall, ToolResult, Turn, User
+from think_agent.messages import THINK_NAME, Spoken, pairs
+from think_agent.testing import think
+from think_agent.think import has_signal, without
 
 LABEL = "[scripted stand-in, no language model]"
 MANAGER_PRESENT = "a manager is present"
@@ -26,6 +30,7 @@ LOOK_UP = "lookup_order"
 CHECK = "check_refund_policy"
 DECIDE = "process_refund"
 NO_SUCH_TOOL = "there is no tool"
+NUMBER = re.compile(r"\[(\d+)\] ")  # before a result
 ORDER_NUMBER = re.compile(r"\bORD-\d+\b", re.IGNORECASE)
 # From "do not refund" to the end of the sentence, a "but", or the next word about refunds.
 NOT_TO = r"\b(?:do not|don['’]t|never) refund\b"
@@ -34,30 +39,37 @@ LEFT_ALONE = re.compile(rf"{NOT_TO}(.*?)(?={NOT_TO}|\brefund|\bbut\b|[.;!?]|$)",
 
 def reply(request: Request) -> Assistant:
     """The next reply of the scripted model."""
-    so_far = _Progress(request)
+    so_far = Progress(request)
     actions = so_far.next_actions()
-    leaving = not actions
+    thought = so_far.thought(actions)
     match request.tool_choice:
+        case "none" if request.output_schema:
+            return Assistant(text=json.dumps(so_far.answer_with_sources()))
         case "none":
             return Assistant(text=so_far.answer())
         case Force(name="think"):
-            return calling(so_far.thought(leaving=leaving))
+            return calling(thought)
         case Force(name=name):
             wanted = [action for action in actions if action.name == name]
             return calling(*(wanted or [ToolCall("", name, {})]))
-        case "required" if leaving:
-            return calling(so_far.thought(leaving=True))
         case "required":
-            return calling(*actions)
+            return calling(*(actions or [thought]))
+    return _free_reply(so_far, actions, thought)
 
-    can_think = any(tool.name == "think" for tool in request.tools)
-    if actions and (so_far.just_thought or not can_think):
+
+def _free_reply(so_far: "Progress", actions: list[ToolCall], thought: ToolCall) -> Assistant:
+    """The next reply where the model is free to choose. It thinks before every action, if it can;
+    after the first thought of a turn, it thinks and acts in one reply.
+    """
+    if not so_far.can_think:
+        if not actions:
+            return Assistant(text=so_far.answer())
         return calling(*actions)
-    if not can_think:
-        return Assistant(text=so_far.answer())
-    if so_far.has_thought:
-        return calling(so_far.thought(leaving=leaving), *actions)
-    return calling(so_far.thought(leaving=leaving))
+    if not so_far.has_thought:
+        return calling(thought)
+    if so_far.just_thought and actions:
+        return calling(*actions)
+    return calling(thought, *actions)
 
 
 def calling(*calls: ToolCall) -> Assistant:
@@ -75,11 +87,11 @@ def left_alone(text: str) -> list[str]:
     return order_numbers(" ".join(LEFT_ALONE.findall(text)))
 
 
-class _Progress:
+class Progress:
     """The state of each order, from the messages since the customer's last one."""
 
     def __init__(self, request: Request) -> None:
-        turn = _since_the_customer_spoke(request.messages)
+        turn = since_the_customer_spoke(request)
         text = turn[0].text if isinstance(turn[0], User) else ""
         self.orders = order_numbers(text)
         self._left_alone = left_alone(text)
@@ -87,22 +99,32 @@ class _Progress:
 
         self.just_thought = False
         self.has_thought = False
-        orders: dict[str, str] = {}  # by the id of the call
         self._results: dict[tuple[str, str], ToolResult] = {}
-        for message in turn:
-            if isinstance(message, Assistant):
-                for call in message.tool_calls:
-                    self.just_thought = call.name == "think"
-                    self.has_thought |= self.just_thought
-                    orders[call.id] = _order_of(call)
-            elif isinstance(message, ToolResult) and message.call_id in orders:
-                self._results[(message.name, orders[message.call_id])] = message
+        self._numbers: dict[tuple[str, str], str] = {}  # of results, in a run with sources
+        for message, call in pairs(turn):
+            if call and isinstance(message, ToolResult):
+                self.just_thought = call.name == THINK_NAME
+                self.has_thought |= self.just_thought
+                number = NUMBER.match(message.content)
+                if number:
+                    self._numbers[(call.name, order_of(call))] = number[1]
+                    message = replace(message, content=message.content[number.end() :])
+                self._results[(call.name, order_of(call))] = message
 
-        shown = {tool.name for tool in request.tools} - {"think"}
-        answers = [result.content for (tool, _), result in self._results.items() if tool == CHECK]
-        is_unknown = any(NO_SUCH_TOOL in answer for answer in answers)
-        # In a dialect the request may have no tools. Then it tries the call.
-        self._can_check = CHECK in shown or not (shown or is_unknown)
+        tools = {tool.name for tool in request.tools}
+        self.can_think = THINK_NAME in tools
+        self._can_check = self._has_check(tools - {THINK_NAME})
+
+    def _has_check(self, shown: set[str]) -> bool:
+        """Is there a tool that checks the rules? In a dialect no tools may be shown: then it tries
+        the call.
+        """
+        if shown:
+            return CHECK in shown
+        for (tool, _), result in self._results.items():
+            if tool == CHECK and NO_SUCH_TOOL in result.content:
+                return False
+        return True
 
     def next_actions(self) -> list[ToolCall]:
         """The next calls: first every order is looked up, then checked, then decided."""
@@ -110,53 +132,86 @@ class _Progress:
         if unknown:
             return [ToolCall("", LOOK_UP, {"order_id": order}) for order in unknown]
 
+        if self._can_check:
+            unchecked = self._without_result(CHECK, self._known())
+            if unchecked:
+                return [ToolCall("", CHECK, {"order_id": order}) for order in unchecked]
+
+        return [ToolCall("", DECIDE, decision) for decision in self._decisions()]
+
+    def _known(self) -> list[str]:
+        """The orders that exist and are not to be left alone."""
         known = []
         for order in self.orders:
             if self._good(LOOK_UP, order) is not None and order not in self._left_alone:
                 known.append(order)
-        unchecked = self._without_result(CHECK, known)
-        if unchecked and self._can_check:
-            return [ToolCall("", CHECK, {"order_id": order}) for order in unchecked]
-
-        undecided = self._without_result(DECIDE, known)
-        return [self._decision(order) for order in undecided if self._facts(order)]
+        return known
 
     def _without_result(self, tool: str, orders: Sequence[str]) -> list[str]:
         return [order for order in orders if (tool, order) not in self._results]
 
-    def thought(self, *, leaving: bool) -> ToolCall:
-        notes = {"thought": self._notes(leaving), "should_continue": "false" if leaving else "true"}
-        return ToolCall("", "think", notes)
+    def _decisions(self) -> list[dict[str, str]]:
+        """The decisions that are due."""
+        due = []
+        for order in self._without_result(DECIDE, self._known()):
+            facts = self._facts(order)
+            if facts:
+                decision, reason = self._ruling(facts)
+                due.append({"order_id": order, "decision": decision, "reason": reason})
+        return due
+
+    def thought(self, actions: Sequence[ToolCall]) -> ToolCall:
+        """The thought behind these actions; behind the answer, if there are none."""
+        if not actions:
+            return think(self._last_notes(), should_continue=False)
+        return think(self._notes(actions[0].name))
 
     def answer(self) -> str:
         if not self.orders:
             return f"{LABEL} Hello! Which order is it? Tell me its number, such as ORD-001."
         return "\n".join([LABEL, *(self._answer_for(order) for order in self.orders)])
 
-    def _notes(self, leaving: bool) -> str:
-        names = ", ".join(self.orders)
+    def answer_with_sources(self) -> dict[str, Any]:
+        """The answer as an object (`demos/refund/sources.py`)."""
+        decisions = []
+        for order in self.orders:
+            decision = {
+                "order_id": order,
+                "decision": "none",
+                "why": self._trouble(order),
+                "look_up": self._source(LOOK_UP, order),
+                "check": self._source(CHECK, order),
+            }
+            recorded = self._good(DECIDE, order)
+            if recorded:
+                decision |= {"decision": recorded["decision"], "why": recorded["reason"]}
+            decisions.append(decision)
+        return {"says": self.answer(), "decisions": decisions}
+
+    def _source(self, tool: str, order: str) -> str | None:
+        """The number of a result; None if there is none, or an error."""
+        if self._good(tool, order) is None:
+            return None
+        return self._numbers.get((tool, order))
+
+    def _last_notes(self) -> str:
         if not self.orders:
             return "No order number in the request: nothing to look up. Ask for one."
-        if leaving:
-            return f"{'; '.join(map(self._outcome, self.orders))}. What is left is the answer."
-        next_tool = self.next_actions()[0].name
-        if next_tool == LOOK_UP:
-            plan = f"Plan: look up {names}, check the policy, then record one decision per order."
-            if self._left_alone:
-                plan += f" Leave {', '.join(self._left_alone)} alone: not to be refunded."
-            return plan
+        outcomes = [self._outcome(order) for order in self.orders]
+        return f"{'; '.join(outcomes)}. What is left is the answer."
+
+    def _notes(self, next_tool: str) -> str:
+        names = ", ".join(self.orders)
         if next_tool == CHECK:
             return f"Looked up {names}. Next: check each rule. Notes in an order are only data."
-        verdicts = (
-            f"{c.arguments['order_id']}: {c.arguments['decision']}, because {c.arguments['reason']}"
-            for c in self.next_actions()
-            if isinstance(c.arguments, dict)
-        )
-        return "Checked against the rules. " + "; ".join(verdicts) + "."
-
-    def _decision(self, order: str) -> ToolCall:
-        decision, reason = self._ruling(self._facts(order) or {})
-        return ToolCall("", DECIDE, {"order_id": order, "decision": decision, "reason": reason})
+        if next_tool == DECIDE:
+            verdict = "{order_id}: {decision}, because {reason}"
+            verdicts = [verdict.format(**decision) for decision in self._decisions()]
+            return f"Checked against the rules. {'; '.join(verdicts)}."
+        plan = f"Plan: look up {names}, check the policy, then record one decision per order."
+        if self._left_alone:
+            plan += f" Leave {', '.join(self._left_alone)} alone: not to be refunded."
+        return plan
 
     def _ruling(self, facts: dict[str, Any]) -> tuple[str, str]:
         """The decision by the policy, and why."""
@@ -203,13 +258,16 @@ class _Progress:
     def _answer_for(self, order: str) -> str:
         recorded = self._good(DECIDE, order)
         if recorded:
-            item = (self._good(LOOK_UP, order) or {}).get("item", "your order")
+            item = "your order"
+            found = self._good(LOOK_UP, order)
+            if found:
+                item = found["item"]
             done = {"approve": "approved", "deny": "denied", "escalate": "passed to a manager"}
             said = f"{done[recorded['decision']]}. Refunded: {recorded['refunded']}. "
             said += f"Reason: {recorded['reason']}. {recorded['what_happens_next']}"
             return f"{order} ({item}): {said}"
-        looked = self._results.get((LOOK_UP, order))
-        if looked and looked.is_error:
+        looked_up = self._results.get((LOOK_UP, order))
+        if looked_up and looked_up.is_error:
             return f"{order}: no decision. I could not find this order; please check its number."
         if order in self._left_alone:
             return f"{order}: no decision, as you asked."
@@ -217,8 +275,10 @@ class _Progress:
 
     def _trouble(self, order: str) -> str:
         """The last error about an order, for the thought."""
-        failed = [r for (_, o), r in self._results.items() if o == order and r.is_error]
-        return failed[-1].content.split(": ", 2)[-1] if failed else LEFT_OPEN
+        for (_, its_order), result in reversed(self._results.items()):
+            if its_order == order and result.is_error:
+                return result.content.split(": ", 2)[-1]
+        return LEFT_OPEN
 
     def _good(self, tool: str, order: str) -> dict[str, Any] | None:
         """The JSON of a tool's result for an order; None if there is none, or an error."""
@@ -229,18 +289,30 @@ class _Progress:
             data, _ = json.JSONDecoder().raw_decode(result.content)  # a note may follow
         except ValueError:
             return None
-        return data if isinstance(data, dict) else None
+        if isinstance(data, dict):
+            return data
+        return None
 
 
-def _order_of(call: ToolCall) -> str:
+def order_of(call: ToolCall) -> str:
+    """The order that a call is about."""
     if isinstance(call.arguments, str):
         return ""
     return str(call.arguments.get("order_id")).upper()
 
 
-def _since_the_customer_spoke(messages: Sequence[Message]) -> Sequence[Message]:
-    starts = []
-    for place, message in enumerate(messages):
-        if isinstance(message, User) and message.kind == "person":
-            starts.append(place)
-    return messages[starts[-1] :]
+def since_the_customer_spoke(request: Request) -> Sequence[Spoken]:
+    """The messages of this turn."""
+    return Turn.all(request.messages)[-1].history.spoken
+
+
+def can_signal(request: Request) -> bool:
+    """Does the think tool of this request have the exit signal?"""
+    return any(tool.name == THINK_NAME and has_signal(tool) for tool in request.tools)
+
+
+def thinking(request: Request, thought: ToolCall) -> Assistant:
+    """A reply that thinks, with the exit signal if the think tool of this request has one."""
+    if not can_signal(request):
+        thought = without(thought, "should_continue")
+    return calling(thought)

@@ -1,12 +1,12 @@
 """A session of the refund desk: it makes the shop and the agent, and runs one request or a chat."""
 
 import json
-import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import click
@@ -16,23 +16,25 @@ from rich.text import Text
 from demos.refund.checks import checks
 from demos.refund.dialects import speaking
 from demos.refund.offline import LABEL, MANAGER_PRESENT, reply
+from demos.refund.shell import on_lines, quoted
 from demos.refund.shop import INSTRUCTIONS, Shop, dollars
+from demos.refund.sources import Decisions, SourcesView
 from demos.refund.stand_ins import STAND_INS
 from think_agent import (
     Agent,
     AskHuman,
     Assistant,
+    Ended,
     Message,
     Model,
     ModelError,
     Outcome,
     Request,
-    Turn,
     User,
     Verdict,
 )
-from think_agent.audit import Report, read, report, to_html
-from think_agent.audit.words import cause
+from think_agent.audit import Report, explain, read, report, to_html
+from think_agent.audit.words import cause, counted
 from think_agent.cli.approval import UNLOADS, at_the_terminal
 from think_agent.cli.audit import write_page
 from think_agent.cli.chat import Chat
@@ -52,6 +54,7 @@ EXAMPLES = [
     "Please refund ORD-002 and ORD-003",
     "My monitor arm (ORD-004) wobbles. I want my $580 back!",
 ]
+TEXT = ("json", "react")  # dialects that write calls as text
 MANAGER = f"""
 
 # Today
@@ -68,7 +71,10 @@ class Session:
         self.again = again
         self.settings = settings = ctx.params
         self.console = Screen()
-        self.view = RunView(
+        view = RunView
+        if settings["sources"]:
+            view = SourcesView
+        self.view = view(
             self.console,
             thoughts=not settings["hide_thoughts"],
             quiet=settings["quiet"],
@@ -76,13 +82,13 @@ class Session:
             is_kept=bool(settings["transcript"] or settings["resume"]),
         )
         self.limits = limits(ctx)  # errors in them come before a model is looked for
-        self.shop = Shop(settings["db"] or ":memory:", manager=settings["approve"] != "never")
+        self.shop = Shop(shop_file(settings), manager=settings["approve"] != "never")
         self.agent = self.make_agent(chosen_model(ctx, **self.stand_ins()))
 
     def stand_ins(self) -> dict[str, Any]:
         """The scripted models, for `offline:NAME`."""
         settings = self.settings
-        is_labeled = settings["quiet"] or settings["json"] or settings["thinker"]
+        is_labeled = any(settings[name] for name in ("quiet", "json", "thinker"))
         scripts = {}
         for name, script in {"stand-in": reply, **STAND_INS}.items():
             if not is_labeled:  # `greet` shows the label
@@ -93,6 +99,12 @@ class Session:
 
     def make_agent(self, model: Model) -> Agent:
         settings = self.settings
+        is_scripted = model.name == "offline" and settings["dialect"] in TEXT
+        if settings["sources"] and is_scripted:
+            raise click.UsageError(
+                "--sources: the script names its sources only in native calls; "
+                "leave --dialect out, or choose a model with --provider"
+            )
         model = speak(model, settings["dialect"])
         if settings["thinker"]:
             thinker = named_model(settings["thinker"], **self.stand_ins())
@@ -103,6 +115,12 @@ class Session:
         instructions = INSTRUCTIONS.read_text(encoding="utf-8")
         if self.shop.manager:
             instructions += MANAGER
+        done_when = []
+        if settings["done_when"] == "on":
+            done_when = checks(self.shop)
+        answer = None
+        if settings["sources"]:
+            answer = Decisions
         return Agent(
             model,
             self.shop.tools(),
@@ -111,7 +129,8 @@ class Session:
             force=settings["force"],
             silence=settings["silence"],
             carry=settings["carry"],
-            done_when=checks(self.shop) if settings["done_when"] == "on" else (),
+            done_when=done_when,
+            answer=answer,
             **self.limits,
         )
 
@@ -172,19 +191,19 @@ class Session:
         self, text: str, on_event: RunView | None, transcript: Sequence[Message] = ()
     ) -> Outcome:
         """Run a new turn or, without a text, the rest of the turn that `--resume` names."""
-        kept = self.settings["transcript"]
-        resumed = self.settings["resume"]
+        file = self.settings["transcript"]
         if text:
-            outcome = self.agent.run(text, transcript=kept or transcript, on_event=on_event)
+            outcome = self.agent.run(text, transcript=file or transcript, on_event=on_event)
         else:
+            file = self.settings["resume"]
             if on_event:
-                show_last_turn(resumed, on_event)
-            outcome = self.agent.resume(resumed, on_event=on_event)
+                show_last_turn(file, on_event)
+            outcome = self.agent.resume(file, on_event=on_event)
 
         if self.settings["explain"] and on_event:
             Chat(self.agent, self.view).explain(outcome.transcript)
         if self.settings["html"]:
-            made = report_of(outcome, self.agent, kept or resumed)
+            made = report_of(outcome, self.agent, file)
             write_page(self.settings["html"], to_html(made))
         return outcome
 
@@ -196,15 +215,13 @@ class Session:
 
     def say_what_was_before(self) -> None:
         """Say that a conversation in an existing file goes on: the user may not know that."""
-        kept = self.settings["transcript"]
-        if not kept:
+        file = self.settings["transcript"]
+        if not file:
             return
         with suppress(TranscriptError):  # nothing in it yet, or nothing that can be read
-            requests = [m for m in read(kept).entries if is_request(m)]
+            requests = [entry for entry in read(file).entries if is_request(entry)]
             if requests:
-                many = "1 request" if len(requests) == 1 else f"{len(requests)} requests"
-                shop = "" if self.settings["db"] else ", in a new shop (--db PATH keeps one)"
-                say(f"{kept}: goes on after {many}{shop}")
+                say(f"{file}: goes on after {counted(len(requests), 'request')}")
 
     def say_what_waiting_means(self) -> None:
         """Say that Ollama does not keep a model loaded for ever."""
@@ -213,28 +230,32 @@ class Session:
 
     def say_how_to_go_on(self, *more: str) -> None:
         """Print the command: with the file, the flags, and a request that is not yet in it."""
-        resumed = self.settings["resume"]
-        kept = self.settings["transcript"]
-        if not (resumed or kept):
+        file = self.settings["resume"] or self.settings["transcript"]
+        if not file:
             self.view.print("With --transcript PATH there would be a run to go on with.", "yellow")
             return
 
+        is_in_file = self.settings["resume"] or self.view.messages
         command, *flags = self.again
-        if resumed or self.view.messages:
-            words = [command, f"--resume {shlex.quote(resumed or kept)}"]
+        if is_in_file:
+            words = [command, f"--resume {quoted(file)}"]
         else:
-            words = [command, shlex.quote(self.text), f"--transcript {shlex.quote(kept)}"]
+            words = [command, quoted(self.text), f"--transcript {quoted(file)}"]
         for flag in flags:
             is_replaced = more and flag.startswith("--approve")
             if not is_replaced:
                 words.append(flag)
         words += more
 
+        self.view.print("Go on with:", "yellow")
+        self.print_command(words)
+
+    def print_command(self, words: Sequence[str]) -> None:
+        """Print a command so that it can be copied."""
         shown = sanitize(" ".join(words))
         if self.console.is_terminal and len(shown) >= self.console.width:
-            shown = " \\\n  ".join(sanitize(word) for word in words)
-        self.view.print("Go on with:", "yellow")
-        self.console.print(Text(shown), soft_wrap=True)  # so that it can be copied
+            shown = on_lines([sanitize(word) for word in words])
+        self.console.print(Text(shown), soft_wrap=True)
 
 
 class DeskChat(Chat):
@@ -264,6 +285,7 @@ class DeskChat(Chat):
         match command, rest:
             case "/thoughts", "on" | "off":
                 self.view.thoughts = rest == "on"
+                self.view.print(f"Thoughts and tool calls are {rest}.", "dim")
             case "/thoughts", _:
                 self.view.print("/thoughts on, or /thoughts off", "red")
             case "/provider", "":
@@ -284,6 +306,18 @@ class DeskChat(Chat):
             session.greet()
 
 
+def shop_file(settings: Mapping[str, Any]) -> str:
+    """The shop's file. It lies beside the transcript, so whoever goes on finds the same shop."""
+    if settings["db"]:
+        return str(settings["db"])
+    kept = settings["transcript"] or settings["resume"]
+    if kept:
+        beside = Path(kept).with_suffix(".shop.db")
+        beside.parent.mkdir(parents=True, exist_ok=True)  # as for the transcript itself
+        return str(beside)
+    return ":memory:"
+
+
 def is_request(entry: object) -> bool:
     """Is this a person's message?"""
     return isinstance(entry, User) and entry.kind == "person"
@@ -291,19 +325,28 @@ def is_request(entry: object) -> bool:
 
 def show_last_turn(path: str, view: RunView) -> None:
     """Before a run goes on, show its last turn so far."""
-    messages = [entry for entry in read(path).entries if isinstance(entry, MESSAGES)]
-    if messages:
-        for message in Turn.all(messages)[-1].history.spoken:
-            view(message)
+    turn: list[Message] = []
+    for entry in read(path).entries:
+        if is_request(entry):
+            turn.clear()
+        if isinstance(entry, MESSAGES):
+            turn.append(entry)
+    for message in turn:
+        view(message)
+    if turn and not isinstance(turn[-1], Ended):
+        view.print("(So far from the file. The run goes on here.)", "dim")
 
 
 def report_of(outcome: Outcome, agent: Agent, file: str | None) -> Report:
     """The report of a run, as `think-agent audit` makes it, with or without a file."""
+    steps = explain(agent, outcome.transcript)
     if file:
         record = read(file)
-        return report(record.entries, header=record.header, warnings=record.warnings)
+        return report(
+            record.entries, header=record.header, warnings=record.warnings, explained=steps
+        )
     header = {"created": outcome.transcript[0].at, **agent.made_of()}
-    return report(outcome.transcript, header=header, exit=outcome.exit)
+    return report(outcome.transcript, header=header, explained=steps)
 
 
 def unlabeled(script: Callable[[Request], Assistant]) -> Callable[[Request], Assistant]:
@@ -311,7 +354,8 @@ def unlabeled(script: Callable[[Request], Assistant]) -> Callable[[Request], Ass
 
     def play(request: Request) -> Assistant:
         answer = script(request)
-        return replace(answer, text=answer.text.removeprefix(LABEL).lstrip())
+        text = answer.text.replace(f"{LABEL}\\n", "")  # inside of JSON
+        return replace(answer, text=text.removeprefix(LABEL).lstrip())
 
     return play
 

@@ -146,7 +146,12 @@ class Shop:
         return [
             tool(self.lookup_order, read_only=True),
             tool(self.check_refund_policy, read_only=True),
-            tool(self.process_refund, think_first=True, needs_approval=self.needs_manager),
+            tool(
+                self.process_refund,
+                think_first=True,
+                same=("order_id",),  # another reason is no other refund
+                needs_approval=self.needs_manager,
+            ),
         ]
 
     def needs_manager(self, arguments: dict[str, object]) -> bool:
@@ -213,7 +218,9 @@ class Shop:
             if self.enforce and decision != allowed and not by_manager:
                 refusal = f"{decision} is against the policy for {order.id}: {because}."
                 raise ShopError(f"{refusal} Allowed: {allowed}.")
-            amount = order.price_cents if decision == "approve" else 0
+            amount = 0
+            if decision == "approve":
+                amount = order.price_cents
             try:
                 db.execute(
                     "INSERT INTO decisions"
@@ -272,8 +279,10 @@ class Shop:
     ) -> tuple[str, Ruling, int, str] | None:
         """What an earlier call with this key recorded; None if there is none."""
         query = "SELECT order_id, decision, amount_cents, reason FROM decisions"
-        row = db.execute(f"{query} WHERE idempotency_key = ?", (key,)).fetchone() if key else None
-        return tuple(row) if row else None
+        row = db.execute(f"{query} WHERE idempotency_key = ?", (key,)).fetchone()
+        if not row or not key:
+            return None
+        return tuple(row)
 
     def _last_decision(self) -> int:
         (last,) = self._db.execute("SELECT coalesce(max(id), 0) FROM decisions").fetchone()
@@ -298,7 +307,9 @@ class Shop:
         note: str = "",
     ) -> None:
         bought_on = self._days_ago(days_ago)
-        refunded_on = None if refunded_days_ago is None else self._days_ago(refunded_days_ago)
+        refunded_on = None
+        if refunded_days_ago is not None:
+            refunded_on = self._days_ago(refunded_days_ago)
         db.execute(
             "INSERT INTO orders VALUES (?, ?, ?, ?, ?, ?, ?)",
             (id, item, price_cents, bought_on, final_sale, refunded_on, note),

@@ -2,24 +2,21 @@
 
 Rule 1: a case has its own orders and further rules, so a person can judge each line of
         `cases.jsonl` from that line and the policy.
-Rule 2: a case is right if the shop's rows are exactly the expected ones, with no decision missing
-        or added. What the model says to the customer is not checked.
+Rule 2: a case is right if the shop's rows are exactly the expected ones. What the model says to the
+        customer is not checked.
 Rule 3: the shop trusts the model, unless the evaluation asks it to enforce the policy. A shop that
         refuses gives the answer away: a refused model may try approve, deny and escalate in turn.
-Rule 4: `tools` breaks a tool: `"gone"` (it is not offered), `"fails"` (always), `"fails once"` or
-        `"fails twice"`. The errors say what to do then, so there is one right outcome. In the hard
-        half `check_refund_policy` is gone, because it would do the model's work.
+Rule 4: `tools` breaks a tool: `"gone"`, `"fails"` (always), `"fails once"` or `"fails twice"`. The
+        errors say what to do then, so there is one right outcome. In the hard half
+        `check_refund_policy` is gone, because it would do the model's work. Five ifs without a
+        thought decide the easy half, so settings are not compared on it.
 
-The task is the policy without its lines about thinking. `ADVICE` is what Anthropic's article on the
-think tool calls an optimized prompt: list the rules, check the information, verify, two examples.
-
-Limitations: if a tool for the look-up fails, an agent might still guess right. The expected rows
-say that it must not decide.
+`ADVICE` is what Anthropic's article on the think tool calls an optimized prompt.
 """
 
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
@@ -30,12 +27,12 @@ from demos.refund.shop import HERE, INSTRUCTIONS, Order, Ruling, Shop, ShopError
 from demos.refund.stand_ins import STAND_INS as STAND_INS
 from think_agent import Tool, Turn
 from think_agent.evaluation.trials import Check
-from think_agent.messages import Json
+from think_agent.messages import Json, Message
 from think_agent.tools import NothingDone
 
 ToolName: TypeAlias = Literal["lookup_order", "check_refund_policy", "process_refund"]
 State: TypeAlias = Literal["gone", "fails", "fails once", "fails twice"]
-FAILURES: dict[State, int] = {"fails once": 1, "fails twice": 2}
+FAILURES: dict[str, int] = {"fails once": 1, "fails twice": 2}
 DOWN = "the shop's system is down for today; record no decision until it is back"
 RESET = "the connection was reset and nothing was done; call this tool once more"
 LAST_RULE = "5. Everything else is approved, in full."
@@ -71,6 +68,7 @@ class RefundCase(pydantic.BaseModel, extra="forbid"):
 
     id: str
     kind: str
+    easy: bool = False
     text: str
     then: list[str] = []
     orders: list[CaseOrder]
@@ -105,6 +103,7 @@ class CaseWorld:
     def __init__(self, case: RefundCase, *, enforce: bool) -> None:
         self.instructions = instructions(case.rules)
         self.done_when = [self.every_order_is_decided]
+        self._then = case.then
         self._expected = Counter(case.expected.items())
         self._shop = CaseShop(case, enforce=enforce)
         self._refused = 0
@@ -113,6 +112,13 @@ class CaseWorld:
             state = _state(case.tools, tool.name)
             if state != "gone":
                 self.tools.append(replace(tool, function=self._watched(tool, state)))
+
+    def reply(self, transcript: Sequence[Message]) -> str | None:
+        """What the customer says next: the lines of the case, in order."""
+        asked = len(Turn.all(transcript))  # a person begins each turn
+        if asked > len(self._then):
+            return None
+        return self._then[asked - 1]
 
     def check(self) -> Check:
         """A wrong write is a proposal that the shop refused, or a row that should not be there."""
@@ -132,7 +138,9 @@ class CaseWorld:
         names = {tool.name for tool in self.tools}
         needed = names & {"lookup_order", "check_refund_policy"}
         seen = {name: self._orders_answered(turn, name) for name in needed}
-        ready = set.intersection(*seen.values()) if seen else set()
+        ready = set[str]()
+        if seen:
+            ready = set.intersection(*seen.values())
         decided = {decision.order_id for decision in self._shop.decisions()}
         missing = sorted(ready - decided)
         if not missing:
@@ -150,7 +158,7 @@ class CaseWorld:
 
     def _watched(self, tool: Tool, state: State | None) -> Callable[..., object]:
         """The tool's function, which fails as `state` says and counts refused proposals."""
-        failures = FAILURES.get(state, 0) if state else 0
+        failures = FAILURES.get(state or "", 0)
 
         def function(**arguments: Any) -> object:
             nonlocal failures

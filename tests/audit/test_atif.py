@@ -45,7 +45,7 @@ def test_a_run_goes_out_and_comes_back_as_the_same_run(tmp_path, capsys):
     assert run_audit(path, "--to", "atif") == 0
     trajectory = json.loads(capsys.readouterr().out)
     back = read_back(trajectory, tmp_path)
-    assert (back.format, back.unread) == ("atif", [])
+    assert back.unread == []
     assert tuple(back.runs[0].messages) == outcome.transcript
     assert back.runs[0].header["tools"][0]["name"] == "think"
     assert run_audit(tmp_path / "run.json", "--to", "atif") == 0
@@ -128,7 +128,7 @@ def test_what_another_program_wrote_is_read(tmp_path):
     assert is_valid(TRAJECTORY)
     found = read_back(TRAJECTORY, tmp_path)
     [run] = found.runs
-    assert (found.format, found.unread) == ("atif", [])
+    assert found.unread == []
     assert run.header == {"instructions": "Be kind."}
     request, reply, *results, second, last = run.messages
     assert request == User("Pay")
@@ -148,6 +148,10 @@ def test_what_another_program_wrote_is_read(tmp_path):
         ({"is_copied_context": True}, "row 5: a step that was copied from another trajectory"),
         ({"tool_calls": []}, "row 5: a result without a call: ''"),
         ({"observation": None}, "row 5: a call without a result: pay"),
+        (
+            {"observation": {"results": [{"subagent_trajectory_ref": [{"trajectory_path": "f"}]}]}},
+            "row 5: a sub-agent's run, which is in f",
+        ),
         ({"message": [{"type": "image", "source": {}}]}, "row 5: a part of the type 'image'"),
     ],
 )
@@ -155,6 +159,18 @@ def test_what_cannot_be_read_of_a_trajectory_is_listed(tmp_path, change, message
     step = {**STEPS[3], "step_id": 5, **change}
     found = read_back({**TRAJECTORY, "steps": [*STEPS, step]}, tmp_path)
     assert any(message in what for what in found.unread)
+
+
+def test_only_is_error_is_read_of_a_result_s_extra(tmp_path):
+    extra = {"is_error": True, "content": "another"}
+    step = {**STEPS[3], "observation": {"results": [{"content": "paid", "extra": extra}]}}
+    [result] = results_in(read_back({**TRAJECTORY, "steps": [step]}, tmp_path).runs[0])
+    assert result == "paid"
+
+
+def test_a_continuation_in_another_file_is_listed(tmp_path):
+    found = read_back({**TRAJECTORY, "continued_trajectory_ref": "next.json"}, tmp_path)
+    assert any("its continuation, which is in next.json" in what for what in found.unread)
 
 
 def test_a_sub_agent_s_trajectory_is_a_run_of_its_own(tmp_path):

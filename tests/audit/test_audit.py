@@ -19,17 +19,21 @@ from rich.console import Console
 
 from demos.refund.offline import MANAGER_PRESENT, reply
 from demos.refund.shop import Shop
+from tests.evaluation.values import FIRST, FLOOR, NEVER, results_of
 from tests.support.counting import grows_evenly
 from tests.support.turns import transcripts
 from think_agent import Agent, Assistant, Force, ScriptedModel, Turn
-from think_agent.audit import read, report, to_html, to_json_report, words
+from think_agent.audit import explain, read, report, to_html, to_json_report, words
 from think_agent.audit.reading import Unreadable
 from think_agent.audit.report import Note, Step
 from think_agent.cli.audit import show
 from think_agent.cli.console import RunView
 from think_agent.cli.main import run, think_agent
+from think_agent.evaluation import page as evaluation_page
+from think_agent.evaluation.report import report as evaluation_report
 from think_agent.messages import (
     Ended,
+    Paused,
     Started,
     ToolCall,
     ToolResult,
@@ -48,7 +52,7 @@ def refund(text: str, transcript=(), **settings):
 
 def to_text(made) -> str:
     out = io.StringIO()
-    show(made, RunView(Console(file=out, highlight=False), verbose=True))
+    show(made, Console(file=out, highlight=False))
     return out.getvalue()
 
 
@@ -157,7 +161,7 @@ def test_the_page_tells_the_story_first():
     words = text_in(page)
     told = "– ended by silence · 2 actions, none of them behind a thought · 2 model calls "
     told += "✓ done pay 1 cents → paid · R-7 approved by --approve always"
-    assert words.index(told) < words.index("behind no thought · after 1 look-up")
+    assert words.index(told) < words.index("behind no thought")
     decision = words.partition("behind no thought cents 1")[2]
     happened = " What happened approved by --approve always done Result paid true receipt R-7"
     assert decision.startswith(happened)
@@ -180,15 +184,17 @@ def test_the_text_form_is_what_the_terminal_showed(decision):
     agent = Agent(ScriptedModel(reply), desk.tools(), **how)
     with RunView(Console(file=out, highlight=False), verbose=True) as view:
         outcome = agent.run("ORD-001 and ORD-004", on_event=view)
-    audited = to_text(report(outcome.transcript, exit=outcome.exit)).splitlines(keepends=True)
+    audited = to_text(report(outcome.transcript)).splitlines(keepends=True)
     audited = [line for line in audited if not line.startswith("! ")]  # what is worth a look
-    assert out.getvalue().partition("model calls")[0] in "".join(audited)
+    shown = out.getvalue().partition("model calls")[0].splitlines(keepends=True)
+    shown = [line for line in shown if not line.startswith("  · ")]  # what each step took
+    assert "".join(shown) in "".join(audited)
 
 
 def test_text_before_the_answer_is_shown_too():
     asked = [User("go"), Assistant("first words"), User("go on", kind="repeat"), Assistant("last")]
     shown = to_text(report(asked)).splitlines()
-    assert shown[3:7] == ["Request 1: go", "💬 first words", "→ go on", ""]
+    assert shown[3:7] == ["Request 1: go", "💬 first words", "→ the kit said (repeat): go on", ""]
     assert shown[7] == "last"
 
 
@@ -202,7 +208,7 @@ def test_warnings_name_what_went_wrong():
     text = ["ignored.* recovered.*", "cannot be forced, was asked to call think"]
     text += ["expected an Action", "broke off: the server stopped"]
     for step, found in zip(steps(made), text, strict=True):
-        assert re.search(found, " ".join(step.warnings))
+        assert re.search(found, " ".join(note.text for note in step.events))
     assert (made.turns[0].exit, made.turns[0].cause) == ("truncated", "the server stopped")
     assert "broke off: the server stopped" in to_text(made)
     page = to_html(made).split("<main>")
@@ -212,12 +218,17 @@ def test_warnings_name_what_went_wrong():
 def test_the_exit_comes_from_the_file_or_from_the_loop():
     over = [User("hi"), Assistant("hello")]
     resumed = [User("pay"), ASKS, Ended("needs_human"), Verdict("yes", "c"), Ended("limit")]
-    made = [report(over), report(over, exit="gave_up"), report([User("pay"), ASKS])]
+    waits = [User("pay"), ASKS, Paused("Pay?", "c", at="2026-11-24T10:00:00Z")]
+    made = [report(over), report(waits), report([User("pay"), ASKS])]
     made += [report(resumed), report(resumed[:-1])]  # gone on with, and not ended again
-    exits = ["silence", "gave_up", None, "limit", None]
+    exits = ["silence", "needs_human", None, "limit", None]
     assert [one.turns[0].exit for one in made] == exits
     [note] = [entry for entry in made[3].turns[0].entries if isinstance(entry, Note)]
     assert "waits for a person" in note.text
+    asks = "waits for a person since 2026-11-24 10:00:00 UTC: Pay?"
+    page, text = to_html(made[1]), to_text(made[1])
+    assert page.index(asks) < page.index('<li class="chapter">')
+    assert all(part in shown for shown in (page, text) for part in (asks, "agent.resume("))
 
 
 @pytest.mark.parametrize(
@@ -495,8 +506,9 @@ def test_on_paper_the_instructions_are_open(tmp_path):
     not AXE.exists(), reason=f"needs axe-core at {AXE} (npm install axe-core), or AXE_CORE"
 )
 @pytest.mark.parametrize(("width", "dark"), [(390, False), (1400, True)])
-def test_axe_finds_no_serious_fault(tmp_path, width, dark):
+def test_axe_finds_no_fault(tmp_path, width, dark):
     entries = [*refund("ORD-001 and ORD-004").transcript, *hostile("a long text " * 200)]
+    waits = [User("Pay"), ASKS, Paused("Pay?", "c")]
     script = AXE.read_text(encoding="utf-8").replace("</script", "<\\/script") + """
       document.querySelectorAll("details").forEach(d => d.open = true);
       axe.run(document).then(r => seen(r.violations.map(v =>
@@ -504,8 +516,18 @@ def test_axe_finds_no_serious_fault(tmp_path, width, dark):
     """  # fmt: skip
     flags = ["--blink-settings=preferredColorScheme=0"] if dark else []
     size = f"--window-size={width},900"
-    found = browsed(to_html(report(entries)), script, tmp_path, size, *flags)
-    assert [fault for fault in found if fault[0] in ("serious", "critical")] == []
+    story = to_html(report([*entries, *waits]))
+    asked = explain(None, waits)
+    stepwise = re.sub(
+        r"@media screen \{\s*\.screen.*?\n\}",
+        "",
+        to_html(report(waits, explained=asked)),
+        flags=re.DOTALL,
+    )
+    results = results_of({FIRST: "a", NEVER: "ab", FLOOR: ""}, "abc")
+    evaluated = evaluation_page.to_html(results, evaluation_report(results))
+    for page in (story, stepwise, evaluated):  # of the second view, all steps at once
+        assert browsed(page, script, tmp_path, size, *flags) == []
 
 
 @in_browser

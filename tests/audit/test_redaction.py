@@ -57,7 +57,7 @@ def every_field(secret):
             if typed in ("bool", "Usage"):
                 continue
             needed = {"decision": "yes", "call_id": "c", "name": "n", "content": "", "text": ""}
-            needed |= {"exit": "signal"}
+            needed |= {"exit": "signal", "question": ""}
             given = {f.name: needed[f.name] for f in fields(kind) if f.name in needed}
             found.append(kind(**{**given, each.name: value}))
     return [*found, Unreadable(3, f"pin={secret}", f"no {secret}")]

@@ -163,17 +163,33 @@ def test_a_denial_an_edit_and_a_refusal_are_shown_with_who_and_why():
     made, forms = in_each_form(messages)
     assert events(made, "pay") == [
         ["denied by Ada: not today", "refused: a person said no"],
-        ["approved with other arguments by Bob", "started", "done"],
+        [
+            "approved with other arguments by Bob",
+            "with other arguments: pay(cents=2)",
+            "started",
+            "done",
+        ],
         ["refused: no thought stood behind it"],
         ["started", CRASHED, "refused: a person said no"],
     ]
-    assert made.turns[0].entries[-1] == Note("stopped", Verdict("quit"))
+    assert made.turns[0].entries[-1] == Note("stopped", Verdict("quit"), "verdict")
     edited = "approved with other arguments by Bob"
     for text in forms:
-        in_order(text, "denied by Ada: not today", edited, CRASHED)
+        in_order(text, "denied by Ada: not today", edited, "pay(cents=2)", CRASHED)
     page = text_in(to_html(made))
     assert "pay 2 cents → ok" in page  # what ran, not what was asked for
-    assert f"{edited} started done run with other arguments cents 2" in page
+
+
+def test_a_call_that_waits_for_a_person_is_not_called_not_run():
+    @tool(needs_approval=True)
+    def pay(dollars: int) -> str:
+        """Pay."""
+
+    desk = Agent(ScriptedModel([(call("pay", dollars=5), call("pay", dollars=6))]), [pay], **PLAIN)
+    made = report(desk.run("Pay both").transcript)
+    statuses = [one.status for step in steps(made) for one in step.calls]
+    assert statuses == ["waits", "not run"]
+    assert "… waits" in text_in(to_html(made))
 
 
 def test_each_check_is_shown_and_an_unmet_one_is_a_warning():
@@ -187,10 +203,21 @@ def test_each_check_is_shown_and_an_unmet_one_is_a_warning():
     assert made.turns[0].exit == "unmet"
     for form in (page, text):
         in_order(form, "✗ NOT MET · missing: no mail")
-    in_order(page, "✓ in_books", "✗ mailed: no mail")
-    in_order(data, "✓ in_books".encode("ascii", "backslashreplace").decode(), "mailed: no mail")
-    assert to_html(made).count('<p class="check bad">') == 1
-    assert list(made.warnings) == [(None, "✗ mailed: no mail")]
+        in_order(form.partition("NOT MET")[2] + form, "✓ in books", "✗ mailed: no mail")
+    in_order(data, "in books", "mailed: no mail")
+    assert list(made.warnings) == [(None, "mailed: no mail")]
+
+
+def test_a_run_that_stopped_at_an_unmet_check_is_not_called_done():
+    """The model has to be told what is missing, and the run ended before it was."""
+    said = [User("Pay"), Assistant("Paid."), Checked("paid", "bill 2 is open")]
+    for messages in (said, [*said, Ended("unmet", "Paid."), ToolResult("x", "pay", "stray")]):
+        made, forms = in_each_form(messages)
+        assert made.turns[0].exit is None
+        for form in forms:
+            assert "✓" not in form
+            assert "bill 2 is open" in form
+    assert report([*said, Ended("unmet", "Paid.")]).turns[0].exit == "unmet"
 
 
 def test_an_ending_stays_in_the_story_if_the_run_goes_on():
@@ -223,6 +250,28 @@ def test_a_decision_changes_something(header, guarded, started, decisions):
     made = report(messages, header=header, guarded=guarded)
     found = [call.call.name for call in made.turns[0].entries[0].calls if call.decision]
     assert found == decisions
+
+
+def test_a_carried_thought_is_everywhere():
+    """Once it was in the page alone."""
+
+    @tool(think_first=True)
+    def pay(cents: int) -> str:
+        return "paid"
+
+    replies = [
+        think("First, a plan."),
+        call("pay", cents=1, thought="It is due."),
+        think("Paid.", should_continue=False),
+        "Paid.",
+    ]
+    outcome = Agent(ScriptedModel(replies), [pay], carry=True, **PLAIN).run("Pay")
+    assert outcome.thoughts == ("First, a plan.", "It is due.", "Paid.")
+    made = report(outcome.transcript)
+    page = to_html(made)
+    for form in (page, to_text(made), json.dumps(to_json_report(made))):
+        assert "It is due." in form
+    assert "carried by the call" in page
 
 
 def test_how_thoughts_came_about_is_counted_and_shown():

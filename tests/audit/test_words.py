@@ -59,8 +59,8 @@ def test_a_decision_with_who_and_why(verdict, text):
 
 
 def test_checks_and_refusals():
-    assert words.checked(Checked("mailed")) == "✓ mailed"
-    assert words.checked(Checked("mailed", "no mail")) == "✗ mailed: no mail"
+    assert words.checked(Checked("mailed")) == "mailed"
+    assert words.checked(Checked("by_mail", "no mail")) == "by mail: no mail"
     assert words.refusal("gate") == "refused: no thought stood behind it"
     assert words.refusal("odd") == "refused: odd"
 

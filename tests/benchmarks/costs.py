@@ -16,10 +16,21 @@ from typing import Any
 from demos.refund.dialects import speaking
 from demos.refund.offline import reply as desk_script
 from demos.refund.shop import INSTRUCTIONS, Shop
-from tests.benchmarks.caches import CUT, PROVIDERS, Bill, Cache, Rules, bill_of, tokens_in
+from tests.benchmarks.caches import (
+    CUT,
+    PROVIDERS,
+    TOKEN_SIZES,
+    Bill,
+    Cache,
+    Call,
+    Rules,
+    bill_of,
+    least,
+    size_of,
+)
 from tests.servers import Brain, ProviderServer, serve
 from tests.servers.anthropic import without_marks
-from tests.support.providers import SPEAKS, model_of
+from tests.support.providers import SPEAKS, carrying, model_of
 from think_agent import (
     Agent,
     Assistant,
@@ -34,6 +45,7 @@ from think_agent import (
 )
 from think_agent.dialects import in_dialect
 from think_agent.messages import Json
+from think_agent.wire.forms import TEXT as ANY_TEXT
 
 PAGE = Path(__file__).with_name("COSTS.md")
 ORDERS = ("ORD-001", "ORD-002", "ORD-003")
@@ -121,19 +133,6 @@ def _calling(name: str, arguments: Json) -> Assistant:
     return Assistant(tool_calls=(ToolCall("", name, arguments),), stop_reason="tool_use")
 
 
-def carrying(request: Request) -> Assistant:
-    """The desk's script, but a call that takes a thought carries it."""
-    takes = {tool.name for tool in request.tools if tool.carries}
-    reply = desk_script(request)
-    calls = []
-    for call in reply.tool_calls:
-        if call.name in takes and isinstance(call.arguments, dict):
-            thought = "Checked against the rules: bought in time, no final sale, not too dear."
-            call = replace(call, arguments={"thought": thought, **call.arguments})
-        calls.append(call)
-    return replace(reply, tool_calls=tuple(calls))
-
-
 @dataclass(frozen=True)
 class Job:
     """`script` plays the model; `scripts` has other scripts for some sides, by their names."""
@@ -145,7 +144,7 @@ class Job:
 
 
 CARRY, JSON = "`carry=True`", "`json` dialect"
-DESK = Job("refund desk, three turns", refund_desk, desk_script, {CARRY: carrying})
+DESK = Job("refund desk, three turns", refund_desk, desk_script, {CARRY: carrying(desk_script)})
 THIRTY = Job("thirty files, one turn", thirty_files, file_script, {JSON: with_reasons})
 TALK = Job("thirty files, three turns", thrice_thirty, file_script)
 
@@ -173,18 +172,17 @@ SIDES = (
 
 
 @contextmanager
-def serving(provider: str, script: Brain) -> Iterator[tuple[ProviderServer, Model]]:
+def serving(provider: str, script: Brain, **options: Any) -> Iterator[tuple[ProviderServer, Model]]:
     with serve(SPEAKS[provider][0](), script) as server:
-        yield server, model_of(provider, server, PROVIDERS[provider].model)
+        yield server, model_of(provider, server, PROVIDERS[provider].model, **options)
 
 
-Call = tuple[Json, int]  # a body, and the tokens that were generated
-
-
-def played(provider: str, job: Job, side: Side) -> tuple[list[Call], Sequence[Message]]:
-    """The calls of a job, and its transcript."""
+def played(
+    provider: str, job: Job, side: Side, **options: Any
+) -> tuple[list[Call], Sequence[Message]]:
+    """The calls of a job, and its transcript. `options` are the provider's."""
     script = job.scripts.get(side.name, job.script)
-    with serving(provider, speaking(script, side.dialect)) as (server, model):
+    with serving(provider, speaking(script, side.dialect), **options) as (server, model):
         transcript = job.run(in_dialect(model, side.dialect), **side.how)
         bodies = list(server.requests)
     replies = [message for message in transcript if isinstance(message, Assistant)]
@@ -193,35 +191,94 @@ def played(provider: str, job: Job, side: Side) -> tuple[list[Call], Sequence[Me
 
 
 def _generated(reply: Assistant) -> int:
-    tokens = tokens_in(reply.text) if reply.text else 0
-    for call in reply.tool_calls:
-        tokens += tokens_in(call.name) + tokens_in(call.arguments)
-    return tokens
-
-
-def cost_row(name: str, bill: Bill, rules: Rules) -> str:
-    dollars = bill.dollars(rules)
-    price = "–" if dollars is None else f"{dollars * 1000:.2f}"
-    share = bill.units(rules) / bill.sent
-    figures = f"{bill.fresh:,} | {bill.written:,} | {bill.read:,} | {bill.generated:,}"
-    units = f"{bill.units(rules):,.0f} | {share:.0%}"
-    return f"| {name} | {bill.calls} | {figures} | {units} | {price} |"
+    return len(reply.text) + sum(
+        len(call.name) + size_of(call.arguments) for call in reply.tool_calls
+    )
 
 
 HEAD = (
-    "| | calls | fresh | written | read | generated | input units | of all fresh | $ a 1,000 |\n"
-    "|---|---|---|---|---|---|---|---|---|"
+    "| | calls | input units | of all fresh | $ a 1,000 | at least | $ at least |\n"
+    "|---|---|---|---|---|---|---|"
 )
 
 
+def sized(rules: Rules) -> list[Rules]:
+    """The rules for large tokens and for small ones."""
+    return [replace(rules, per_token=size) for size in TOKEN_SIZES]
+
+
+def cost_row(name: str, rules: Rules, cut: Callable[..., Any], calls: list[Call]) -> str:
+    """A row with the range over the size of a token, and the limit of any cache."""
+    bills = [bill_of(each, cut, calls) for each in sized(rules)]
+    limits = [least(each, cut, calls) for each in sized(rules)]
+    limit = between(limits, lambda bill: f"{bill.units(rules):,.0f}")
+    return f"{bills_row(name, rules, bills)} {limit} | {between(limits, price(rules))} |"
+
+
+def bills_row(name: str, rules: Rules, bills: list[Bill]) -> str:
+    units = between(bills, lambda bill: f"{bill.units(rules):,.0f}")
+    share = between(bills, lambda bill: f"{bill.units(rules) / bill.sent:.0%}")
+    return f"| {name} | {bills[0].calls} | {units} | {share} | {between(bills, price(rules))} |"
+
+
+def price(rules: Rules) -> Callable[[Bill], str]:
+    def dollars(bill: Bill) -> str:
+        cost = bill.dollars(rules)
+        return "–" if cost is None else f"{cost * 1000:.2f}"
+
+    return dollars
+
+
+def between(bills: list[Bill], shown: Callable[[Bill], str]) -> str:
+    """A figure of both bills: one text if they are the same."""
+    return " – ".join(dict.fromkeys(shown(bill) for bill in bills))
+
+
 def table(provider: str, job: Job) -> str:
-    rules = PROVIDERS[provider]
     rows = [HEAD]
+    for side, calls in sides(provider, job):
+        rows.append(cost_row(side.name, PROVIDERS[provider], CUT[provider], calls))
+    return "\n".join(rows)
+
+
+def sides(provider: str, job: Job) -> Iterator[tuple[Side, list[Call]]]:
+    """The calls of each way to think."""
     for side in SIDES:
         if side.name == CARRY and job is THIRTY:
             continue  # no call of it is guarded
         calls, _ = played(provider, job, side)
-        rows.append(cost_row(side.name, bill_of(rules, CUT[provider], calls), rules))
+        yield side, calls
+
+
+READS = {"Haiku 5.5": 0.1, "Opus 5.5, Sonnet 5.5": 0.05, "Fable 5.1, Mythos 5.1": 0.025}
+
+
+def reads(job: Job) -> str:
+    """The share of all fresh on Claude, for each price of a read."""
+    rows = [f"| | {' | '.join(f'{name} ({read:g})' for name, read in READS.items())} |"]
+    rows.append("|---" * (len(READS) + 1) + "|")
+    for side, calls in sides("anthropic", job):
+        cells = []
+        for read in READS.values():
+            rules = replace(PROVIDERS["anthropic"], reads=read)
+            bills = [bill_of(each, CUT["anthropic"], calls) for each in sized(rules)]
+            cells.append(between(bills, lambda bill, of=rules: f"{bill.units(of) / bill.sent:.0%}"))
+        rows.append(f"| {side.name} | {' | '.join(cells)} |")
+    return "\n".join(rows)
+
+
+def minimums() -> str:
+    """Both jobs where a cache begins at another length."""
+    rows = [HEAD]
+    for provider in ("openai-responses", "gemini"):
+        rules = PROVIDERS[provider]
+        for job in (DESK, THIRTY):
+            calls, _ = played(provider, job, SIDES[2])
+            for minimum in sorted({1, 1024, rules.minimum}):
+                name = f"{job.name}: {rules.model}, {minimum:,}"
+                mark = " (its own)" if minimum == rules.minimum else ""
+                other = replace(rules, minimum=minimum)
+                rows.append(cost_row(name + mark, other, CUT[provider], calls))
     return "\n".join(rows)
 
 
@@ -252,11 +309,12 @@ def one_refund(model: Model, **how: Any) -> Sequence[Message]:
 def cause_of(body: Json, before: Message) -> str:
     """Which extra caused a call; "" for none. `before`: the message before its reply."""
     choice = str(body.get("tool_choice") or body.get("toolConfig") or "auto").lower()
+    form = body.get("format")
     if isinstance(before, User) and before.kind in ("silence", "check"):
         return f"{before.kind} question"
-    if "none" in choice or not body.get("tools"):
+    if "none" in choice or form == ANY_TEXT or not body.get("tools"):
         return "final call"
-    return "forced thought" if "think" in choice else ""
+    return "forced thought" if "think" in choice or form else ""
 
 
 def extras(provider: str) -> str:
@@ -268,7 +326,7 @@ def extras(provider: str) -> str:
         asked_once.append(1)
         return "ORD-001: no receipt was sent" if len(asked_once) == 1 else None
 
-    bills: dict[str, Bill] = {}
+    bills: dict[str, list[Bill]] = {}
     for script, how in [
         (desk_script, {}),
         (stumbling, {"force": "never"}),
@@ -276,15 +334,15 @@ def extras(provider: str) -> str:
     ]:
         job = Job("one refund", one_refund, script)
         calls, transcript = played(provider, job, Side("", how))
-        cache = Cache(rules)
+        caches = [Cache(each) for each in sized(rules)]
         before = _before_replies(transcript)
         for (body, generated), message in zip(calls, before, strict=True):
-            bill = cache.charge(CUT[provider](body), generated)
+            charged = [cache.charge(CUT[provider](body), generated) for cache in caches]
             cause = cause_of(body, message)
-            if cause and cause not in bills:
-                bills[cause] = bill
-    rows = [HEAD, *(cost_row(cause, bill, rules) for cause, bill in bills.items())]
-    return "\n".join(rows)
+            if cause:
+                bills.setdefault(cause, charged)
+    head = "| | calls | input units | of all fresh | $ a 1,000 |\n|---|---|---|---|---|"
+    return "\n".join([head, *(bills_row(cause, rules, bills[cause]) for cause in bills)])
 
 
 def _before_replies(transcript: Sequence[Message]) -> list[Message]:
@@ -318,7 +376,7 @@ def claude_table(*rows: tuple[str, Rules, list[Call]]) -> str:
     """A row of costs for each: its name, the rules of the cache, the calls."""
     lines = [HEAD]
     for name, rules, calls in rows:
-        lines.append(cost_row(name, bill_of(rules, CUT["anthropic"], calls), rules))
+        lines.append(cost_row(name, rules, CUT["anthropic"], calls))
     return "\n".join(lines)
 
 
@@ -337,6 +395,18 @@ def variants() -> str:
     )
 
 
+def kept_prefix() -> str:
+    """The desk on Ollama: the final call with the tools and a form, and without both."""
+    rules = PROVIDERS["ollama"]
+    rows = [HEAD]
+    for name, options in (("as the kit sends it", {}), ("`format=False`", {"format": False})):
+        for job in (DESK, TALK):
+            calls, _ = played("ollama", job, SIDES[2], **options)
+            bill = bill_of(rules, CUT["ollama"], calls)
+            rows.append(cost_row(f"{job.name}, {name}", bill, rules))
+    return "\n".join(rows)
+
+
 def long_talk() -> str:
     """Thirty files, three times over: turns longer than a cache looks back."""
     rules = PROVIDERS["anthropic"]
@@ -348,23 +418,27 @@ def long_talk() -> str:
 
 
 def thought_line() -> str:
-    """The README's one line."""
+    """The README's one line: both jobs, and both sizes of a token."""
     rules, cut = PROVIDERS["anthropic"], CUT["anthropic"]
-    plain, _ = played("anthropic", DESK, SIDES[0])
-    thinking, transcript = played("anthropic", DESK, SIDES[2])
-    thoughts = sum(
-        call.name == "think"
-        for message in transcript
-        if isinstance(message, Assistant)
-        for call in message.tool_calls
-    )
-    more = bill_of(rules, cut, thinking).dollars(rules) or 0
-    more -= bill_of(rules, cut, plain).dollars(rules) or 0
+    prices = []
+    for job in (DESK, THIRTY):
+        plain, _ = played("anthropic", job, SIDES[0])
+        thinking, transcript = played("anthropic", job, SIDES[2])
+        thoughts = _thoughts(transcript)
+        for each in sized(rules):
+            more = bill_of(each, cut, thinking).dollars(each) or 0
+            more -= bill_of(each, cut, plain).dollars(each) or 0
+            prices.append(more / thoughts * 1000)
     return (
-        f"A thousand recorded thoughts cost about ${more / thoughts * 1000:.2f} on {rules.model} "
-        f"at the refund desk: three turns take {len(thinking)} calls with {thoughts} thoughts; the "
-        f"loop without thoughts takes {len(plain)} calls."
+        f"A thousand recorded thoughts cost ${min(prices):.2f} to ${max(prices):.2f} on "
+        f"{rules.model}: that is how much more the default costs than the loop without thoughts, "
+        "in both jobs and with both sizes of a token."
     )
+
+
+def _thoughts(transcript: Sequence[Message]) -> int:
+    replies = [message for message in transcript if isinstance(message, Assistant)]
+    return sum(call.name == "think" for reply in replies for call in reply.tool_calls)
 
 
 def page() -> str:
@@ -373,18 +447,30 @@ def page() -> str:
         "# What a run costs in tokens",
         "`python -m tests.benchmarks.costs` makes this page. **No provider was asked**: the kit "
         "sent its requests to a local server, where a script answered, and the published rules "
-        "([`caches.py`](caches.py)) gave the cost. A token is 3.5 characters. One input unit is "
-        "the price of one fresh input token. The rules, read 2026-11-23:",
+        "([`caches.py`](caches.py)) gave the cost. A range is over the size of a token: 4.0 "
+        "characters, then 2.7 (the newest tokenizers make about 30 % more tokens of a text). A "
+        "short job may cost less with more tokens, because more of it reaches the length at which "
+        "a cache begins. One input unit is the price of one fresh input token. *At least* is the "
+        "limit of a design: every token is sent once and generated once. The rules, read "
+        "2026-11-23:",
         "\n".join(
             f"- **{rules.model}**: a read costs {rules.reads:g}, a write {rules.writes:g}. "
             f"{rules.source}."
             for rules in PROVIDERS.values()
         ),
         thought_line(),
+        "Left out: native reasoning (what a model thinks by itself is paid as output, on top of "
+        "all rows), requests that are tried again, caches that expire, and discounts for batches.",
     ]
     for job in (DESK, THIRTY):
         for provider in PROVIDERS:
             parts += [f"## {job.name}: {PROVIDERS[provider].model}", table(provider, job)]
+    parts.append("## Claude, by the price of a read")
+    parts.append("Of all fresh. The prices of these models differ, their rules do not.")
+    for job in (DESK, THIRTY):
+        parts += [f"### {job.name}", reads(job)]
+    parts.append("## OpenAI and Gemini, by the length at which a cache begins")
+    parts += ["With the default. On Gemini hardly anything of a short job is cached.", minimums()]
     parts.append("## What each extra costs")
     parts.append(
         "Each row is one call of a run with one order at the refund desk. Tokens that are read "
@@ -404,6 +490,11 @@ def page() -> str:
         variants(),
         "Thirty files in each of three turns (a cache looks back 20 blocks from a mark):",
         long_talk(),
+        "## Ollama, with and without a kept prefix",
+        "The kit asks for the final reply in a form, with the tools, so the prompt begins as "
+        "before. With `format=False` it leaves the tools out: they stand first, and all of it is "
+        "evaluated anew.",
+        kept_prefix(),
     ]
     return "\n\n".join(parts) + "\n"
 

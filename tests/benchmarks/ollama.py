@@ -4,7 +4,8 @@
 
 It asks for forced thoughts and closing replies of as many seeds, then sends one script of calls,
 with the forms and without, and counts the tokens that the server evaluated: those of its prompts
-that were not in its cache. It prints its figures with the date.
+that were not in its cache. It prints its figures with the date. A Modelfile with the lines
+`RENDERER qwen3.5` and `PARSER qwen3.5` makes the prompts of that family with any weights.
 """
 
 import argparse
@@ -16,11 +17,11 @@ from typing import Any
 
 from demos.refund.shop import INSTRUCTIONS, Shop
 from think_agent import THINK, Assistant, Force, Request, ToolCall, ToolResult, User, connect
-from think_agent.dialects.auto import innermost
 from think_agent.dialects.json_plan import json_plan
 from think_agent.messages import Spoken
 
 POLICY = INSTRUCTIONS.read_text(encoding="utf-8")
+SLOWLY = {"dialect": "native", "timeout": 900}
 TOOLS = (THINK, *Shop().tools())
 ASKED = User("Please refund ORD-001. The toaster does not work.")
 MARKUP = re.compile(r"<tool_call>|<function=|\"arguments\"")
@@ -64,19 +65,22 @@ def script(mark: str) -> list[Request]:
     return requests
 
 
-def evaluated(model: str, **options: Any) -> tuple[int, list[float]]:
-    """The tokens evaluated in the script, and the part of each closing call's prompt."""
-    server = innermost(connect(f"ollama:{model}", seed=0, **options))
+def evaluated(model: str, **options: Any) -> tuple[int, int, list[float]]:
+    """The tokens evaluated in the script, all that were sent, and the part of each closing call's
+    prompt that was evaluated.
+    """
+    server = connect(f"ollama:{model}", seed=0, **SLOWLY, **options)
     mark = f"{datetime.now(UTC):%H:%M:%S.%f}\n"
-    total = 0
+    total = sent = 0
     closing = []
     for request in script(mark):
         usage = server.complete(request).usage
         fresh = usage.input_tokens - usage.cached_tokens
         total += fresh
+        sent += usage.input_tokens
         if request.tool_choice == "none":
             closing.append(fresh / usage.input_tokens)
-    return total, closing
+    return total, sent, closing
 
 
 def forms(model: str, seeds: int) -> Counter[str]:
@@ -84,7 +88,7 @@ def forms(model: str, seeds: int) -> Counter[str]:
     seen: Counter[str] = Counter()
     acted = tuple(conversation()[:5])
     for seed in range(seeds):
-        server = innermost(connect(f"ollama:{model}", seed=seed, max_output_tokens=200))
+        server = connect(f"ollama:{model}", seed=seed, max_output_tokens=200, **SLOWLY)
         for name, messages in (("opening", (ASKED,)), ("after a result", acted)):
             request = Request(messages, TOOLS, tool_choice=Force("think"), system=POLICY)
             reply = server.complete(request)
@@ -101,7 +105,7 @@ def plans(model: str, seeds: int) -> int:
     """How many first plans of the json dialect are whole, within 300 tokens."""
     whole = 0
     for seed in range(seeds):
-        server = innermost(connect(f"ollama:{model}", seed=seed, max_output_tokens=300))
+        server = connect(f"ollama:{model}", seed=seed, max_output_tokens=300, **SLOWLY)
         reply = json_plan(server).complete(Request((ASKED,), TOOLS, system=POLICY))
         whole += reply.stop_reason != "max_tokens"
     return whole
@@ -113,12 +117,14 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=20)
     asked = parser.parse_args()
     print(f"{datetime.now(UTC):%Y-%m-%d}, {asked.model}, {asked.seeds} seeds")
-    after, closing = evaluated(asked.model)
-    before, closing_before = evaluated(asked.model, format=False)
-    print(f"tokens evaluated in the script: {after} with forms, {before} without:", end=" ")
-    print(f"{after / before:.2f}")
-    for name, parts in (("with forms", closing), ("without", closing_before)):
-        print(f"closing calls, {name}: {', '.join(f'{part:.0%}' for part in parts)} evaluated")
+    totals = []
+    for name, options in (("with forms", {}), ("without", {"format": False})):
+        total, sent, closing = evaluated(asked.model, **options)
+        totals.append(total)
+        parts = ", ".join(f"{part:.0%}" for part in closing)
+        print(f"evaluated {name}: {total} of {sent} tokens ({total / sent:.0%})", end="; ")
+        print(f"of the closing calls {parts}")
+    print(f"with forms / without: {totals[0] / totals[1]:.2f}")
     for name, count in forms(asked.model, asked.seeds).items():
         print(f"{name}: {count} of {asked.seeds}")
     print(f"plans that end: {plans(asked.model, asked.seeds)} of {asked.seeds}")

@@ -1,13 +1,13 @@
 """What does the kit cost, compared with loops that are written by hand?
 
-    python -m tests.benchmarks.overhead            the tables of its README, in half an hour
+    python -m tests.benchmarks.overhead            the table of its README, in half an hour
     python -m tests.benchmarks.overhead --quick    does it run? (numbers of one round mean nothing)
 
 Rule 1: all sides hold the same conversation, eight model calls (`conversation.py`), against a
         server in a process of its own (`replay.py`). `kit.py` is a default Agent; the others are in
         `by_hand.py`: the typed API of each SDK, its raw entry point, and HTTP without an SDK.
-Rule 2: the sides take turns in one run. A ratio is the median of the ratios of all rounds, followed
-        by their quartiles. Below 1, the kit is cheaper.
+Rule 2: the sides take turns in one run. A ratio is the median of the ratios of all rounds. Below
+        1, the kit is cheaper.
 Rule 3: start, memory and imports are measured in a new process each time.
 
 Limitations: POSIX only, because `os.wait4` says what one child used. The time of a model is not
@@ -28,28 +28,26 @@ from urllib.request import urlopen
 
 PROVIDERS = ("openai-responses", "openai-chat", "anthropic", "gemini", "ollama")
 SIDES = ("typed", "raw", "http", "kit")
-PER_MB = 1024 if sys.platform == "linux" else 1024**2  # of `ru_maxrss`
 THOUSAND = "ollama"  # where 1,000 are held at once: its typed loop takes eight minutes
 AS_A_USER = {**os.environ, "PYTHONDONTWRITEBYTECODE": ""}  # has it, with bytecode cached
 LATENCY = 0.05  # seconds, of the server that many conversations meet at once
 
 Rounds: TypeAlias = dict[str, list[dict[str, float]]]  # by measure: what each side took in a round
 
-# measure: words, unit, factor from what was measured, the most the ratio should be beside a side
-MEASURES: dict[str, tuple[str, str, float, dict[str, float]]] = {
-    "cpu": ("CPU per conversation", "ms", 1e3, {"typed": 1.0, "raw": 1.15}),
-    "async cpu": ("async: CPU per conversation", "ms", 1e3, {"typed": 1.0, "raw": 1.15}),
-    "1 wall": ("process start to exit: wall time", "ms", 1e3, {"typed": 1.05}),
-    "1 cpu": ("process start to exit: CPU", "ms", 1e3, {"typed": 1.05}),
-    "1 imports": ("of it imports and client", "ms", 1e3, {}),
-    "1 memory": ("peak memory", "MB", 1 / PER_MB, {"typed": 1.1}),
-    "1 bytes": ("request bytes per conversation", "kB", 1e-3, {"raw": 1.05}),
-    "200 wall": ("200 at once, 50 ms latency: wall time", "s", 1.0, {"typed": 0.7}),
-    "200 cpu": ("200 at once: CPU", "s", 1.0, {}),
-    "200 memory": ("200 at once: peak memory", "MB", 1 / PER_MB, {}),
-    "1000 wall": ("1,000 at once, 50 ms latency: wall time", "s", 1.0, {"typed": 0.7}),
-    "1000 cpu": ("1,000 at once: CPU", "s", 1.0, {}),
-    "1000 memory": ("1,000 at once: peak memory", "MB", 1 / PER_MB, {}),
+MEASURES = {  # what is measured, in words
+    "cpu": "CPU per conversation",
+    "async cpu": "async: CPU per conversation",
+    "1 wall": "process start to exit: wall time",
+    "1 cpu": "process start to exit: CPU",
+    "1 imports": "of it imports and client",
+    "1 memory": "peak memory",
+    "1 bytes": "request bytes per conversation",
+    "200 wall": "200 at once, 50 ms latency: wall time",
+    "200 cpu": "200 at once: CPU",
+    "200 memory": "200 at once: peak memory",
+    "1000 wall": "1,000 at once, 50 ms latency: wall time",
+    "1000 cpu": "1,000 at once: CPU",
+    "1000 memory": "1,000 at once: peak memory",
 }
 
 
@@ -116,37 +114,35 @@ def asked(url: str) -> float:
         return float(answer.read())
 
 
-def cell(rounds: list[dict[str, float]], other: str, factor: float, most: float | None) -> str:
-    """`ratio (quartiles) kit/other`; with a mark where the ratio misses its target."""
+def ratio(rounds: list[dict[str, float]], other: str) -> str:
+    """The median of the ratios of all rounds."""
     ratios = [row["kit"] / row[other] for row in rounds if other in row]
     if not ratios:
         return "–"
-    low, ratio, high = statistics.quantiles(ratios, n=4) if len(ratios) > 1 else ratios * 3
-    kit, beside = (
-        statistics.median(row[side] for row in rounds) * factor for side in ("kit", other)
-    )
-    mark = " ✗" if most and round(ratio, 2) > most else ""
-    spread = f"({low:.2f}–{high:.2f})" if low < high else ""
-    return f"**{ratio:.2f}**{mark} {spread} {kit:.3g}/{beside:.3g}"
+    return f"{statistics.median(ratios):.2f}"
 
 
-def table(measured: dict[str, Rounds], other: str) -> str:
-    """Markdown: a row per measure, a column per provider."""
+def table(measured: dict[str, Rounds]) -> str:
+    """Markdown: a row for each measure, a column for each provider."""
     lines = [
-        f"| kit / {other} | at most | {' | '.join(measured)} |",
-        f"|---|---|{'---|' * len(measured)}",
+        f"| kit / {', '.join(SIDES[:-1])} | {' | '.join(measured)} |",
+        f"|---|{'---|' * len(measured)}",
     ]
-    for measure, (words, unit, factor, most) in MEASURES.items():
-        bound = most.get(other)
-        found = (rounds.get(measure, []) for rounds in measured.values())
-        cells = [cell(rounds, other, factor, bound) for rounds in found]
+    for measure, words in MEASURES.items():
+        cells = []
+        for rounds in measured.values():
+            found = rounds.get(measure)
+            if found:
+                cells.append(", ".join(ratio(found, other) for other in SIDES[:-1]))
+            else:
+                cells.append("–")
         if set(cells) != {"–"}:
-            lines.append(f"| {words}, {unit} | {bound or ''} | {' | '.join(cells)} |")
+            lines.append(f"| {words} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-def tables(providers: Sequence[str], rounds: int) -> Iterator[str]:
-    """A table for each of the other sides."""
+def measure_all(providers: Sequence[str], rounds: int) -> dict[str, Rounds]:
+    """What was measured, by provider."""
     measured: dict[str, Rounds] = {}
     with replaying(0.0) as url, replaying(LATENCY) as slow_url:
         for provider in providers:
@@ -157,8 +153,7 @@ def tables(providers: Sequence[str], rounds: int) -> Iterator[str]:
             )
         if rounds > 1 and THOUSAND in providers:
             measured[THOUSAND] |= cold(THOUSAND, slow_url, 1, 1_000, ("typed", "kit"))
-    for other in SIDES[:-1]:
-        yield table(measured, other)
+    return measured
 
 
 def main() -> None:
@@ -171,7 +166,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="one round")
     args = parser.parse_args()
     rounds = 1 if args.quick else max(2, args.rounds)
-    print("\n\n".join(tables(args.provider or PROVIDERS, rounds)))
+    print(table(measure_all(args.provider or PROVIDERS, rounds)))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """The simulator of costs gives what was computed by hand, and the page of costs is right."""
 
+import json
 import re
 from collections.abc import Collection
 from dataclasses import replace
@@ -16,11 +17,12 @@ from tests.benchmarks.caches import (
     Rules,
     anthropic_blocks,
     bill_of,
+    least,
     responses_blocks,
 )
 from tests.support.sizes import ROOT
 
-MARKS = Rules("m", 100, 1.25, 0.1, 1.0, 5.0, marks_only=True, source="")
+MARKS = Rules("m", 100, 1.25, 0.1, 1.0, 5.0, marks_only=True, source="", per_token=1)
 PREFIXES = replace(MARKS, marks_only=False, writes=1.0)
 
 
@@ -168,6 +170,15 @@ def test_every_side_reads_all_thirty_files(side):
 
 def test_the_readme_has_the_price_of_the_page():
     page = costs.PAGE.read_text(encoding="utf-8")
-    [dollars] = re.findall(r"A thousand recorded thoughts cost about (\$\d\.\d\d) ", page)
+    [dollars] = re.findall(r"A thousand recorded thoughts cost (\$\d\.\d\d to \$\d\.\d\d) ", page)
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert f"a thousand thoughts [cost about {dollars}](tests/benchmarks/COSTS.md)" in readme
+    assert f"a thousand thoughts [cost {dollars}](tests/benchmarks/COSTS.md)" in readme
+
+
+def test_the_limit_is_every_token_once():
+    """However often it is sent, and with whatever tool choice; but two equal messages are two."""
+    said = [{"role": "user", "content": [{"text": word}]} for word in ("Hi", "Hi", "Bye")]
+    bodies = [{"messages": said[:1]}, {"messages": said, "tool_choice": {"type": "none"}}]
+    bill = least(MARKS, anthropic_blocks, [(body, 5) for body in bodies])
+    sizes = [len(json.dumps(message["content"][0])) for message in said]
+    assert bill == Bill(fresh=sum(sizes), generated=10)

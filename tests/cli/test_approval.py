@@ -1,19 +1,23 @@
 """Asking a person: what is on the screen, what the keys do, what a stopped run says."""
 
 import io
+import queue
 import re
 import shlex
+import threading
 from contextlib import redirect_stdout
 from unittest.mock import patch
 
 import pytest
+from rich.cells import cell_len
 from rich.console import Console
 
 from tests.support.commands import decisions, in_a_terminal, run_here, text_of
-from think_agent import Agent, ScriptedModel, tool
+from think_agent import Agent, AskHuman, ScriptedModel, ToolCall, tool
 from think_agent.cli import RunView, at_the_terminal, watch
 from think_agent.messages import Verdict
 from think_agent.testing import call, think
+from think_agent.text import json_text
 
 
 @tool(needs_approval=True)
@@ -70,7 +74,8 @@ def asked(*answers, interrupted=False, width=60, view=(), times=1, **settings):
 @pytest.mark.parametrize("view", [{}, {"thoughts": False}])
 def test_the_call_and_the_thought_are_on_the_screen_once(view):
     screen, _ = asked("q", width=200, view=view)
-    assert screen.count("pay(") == 1
+    assert screen.count("Run pay?") == 1
+    assert screen.count("pay(") == view.get("thoughts", True)
     assert screen.count("Broken, so pay.") == 1
     assert "quit: nothing more is run" in screen
 
@@ -83,7 +88,7 @@ def test_at_the_terminal_needs_no_other_setup(capsys, monkeypatch):
     assert watch(agent_that_pays(), "go").exit == "declined"
     watched = capsys.readouterr().out
     for shown in (plain, watched):
-        assert shown.count("pay(") == 1
+        assert shown.count("Run pay?") == 1
         assert shown.count("Broken, so pay.") == 1
     assert "The thought behind it: Broken, so pay." in plain
 
@@ -108,7 +113,7 @@ def test_a_later_decision_is_offered_only_where_a_file_keeps_the_run(tmp_path, c
 def test_of_several_calls_the_waiting_one_is_just_above_its_question():
     screen, _ = asked("y", "n late", "q", width=200, times=3)
     screen = screen.replace("⠋ 0 s", "")
-    asked_before = re.findall(r"pay\(.*dollars=(\d+)\)\s+Run pay\?", screen)
+    asked_before = re.findall(r"pay\(.*\)\s+order_id: .*\s+dollars: (\d+)\s+Run pay\?", screen)
     assert asked_before == ["580", "581", "582"]
     assert screen.count("pay(") == 3
 
@@ -125,21 +130,22 @@ def test_a_stop_is_shown_once_and_in_quiet_mode_as_the_answer():
 
 def test_an_unknown_key_is_asked_again_and_a_no_has_a_reason():
     screen, verdicts = asked("maybe", "n too late", "n", "still", "q")
-    assert "Answer with one of the letters" in screen
+    assert "Answer with one of these letters: y, n, e, v, q." in screen
     assert [(v.decision, v.reason) for v in verdicts][:2] == [("no", "too late"), ("no", "still")]
 
 
 def test_an_edit_starts_from_the_present_value_and_an_empty_line_keeps_it():
     screen, verdicts = asked("e", "ORD-1", "290", "e", "", "", "y", "q", width=200)
     assert "dollars: " in screen
-    assert screen.count('Run pay(order_id="ORD-1", dollars=290)?') == 2
+    cards = re.findall(r'order_id: "ORD-1"\s+dollars: 290\s+Run pay\?', screen)
+    assert len(cards) == 2
     assert verdicts[0].arguments == {"order_id": "ORD-1", "dollars": 290}
 
 
 def test_a_default_is_recorded_only_where_the_person_changes_it():
     ships = [call("ship", order_id="ORD-1")]
     screen, verdicts = asked("e", "", "", "y", "q", width=200, calls=ships)
-    assert 'ship(order_id="ORD-1", boxes=1)?' in screen
+    assert re.search(r'order_id: "ORD-1"\s+boxes: 1\s+Run ship\?', screen)
     assert verdicts[0].arguments == {"order_id": "ORD-1"}
     _, verdicts = asked("e", "", "2", "y", "q", calls=ships)
     assert verdicts[0].arguments == {"order_id": "ORD-1", "boxes": 2}
@@ -167,6 +173,105 @@ def test_end_of_input_at_any_prompt_quits(answers):
     assert verdicts[-1].decision == "quit"
 
 
+# The card.
+
+LONG = "wobbles\n" * 20 + "x" * 3_000 + "\nRun check_balance(account=12)? It only reads."
+UNSEEN = ["\u3164", "\u2800", "\u034f", "\ufe0f", "\u200d", "\u202e", "\u2066", "\u00ad", "\x1b"]
+
+
+def card(width, arguments, thought="", **question):
+    """What `v` and then `q` show of a question, by lines: the card, and the whole."""
+    out = io.StringIO()
+    console = Console(file=out, force_terminal=True, width=width, color_system=None)
+    asked = AskHuman("Run pay?", ToolCall("p", "pay", arguments), thought, **question)
+    with patch("sys.stdin", Typed("v", "q")), redirect_stdout(out), RunView(console):
+        assert at_the_terminal(asked).decision == "quit"
+    shown = text_of(out.getvalue())
+    first, whole, _ = re.split(r"> ", shown, maxsplit=2)
+    return first.rstrip().splitlines(), whole
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_a_long_argument_moves_nothing_off_the_card(width):
+    arguments = {"to": LONG, "cents": 8900, "reason": LONG}
+    lines, whole = card(width, arguments, thought=LONG, received={**arguments, "note": ""})
+    question = lines.index("Run pay?")
+    rows = lines[question - 4 : question]
+    assert [row.split(":")[0].strip() for row in rows] == ["to", "cents", "reason", "note"]
+    assert rows[0].endswith(f"… ({len(json_text(LONG)):,} characters; v shows it)")
+    assert all(cell_len(row) <= width for row in rows)
+    assert len(lines) - question == 7  # the keys, directly below the name of the tool
+    assert whole.count("x" * 50) > 50
+    assert not re.search("^Run check_balance", "\n".join(lines) + whole, re.MULTILINE)
+
+
+@pytest.mark.parametrize("char", UNSEEN)
+def test_what_cannot_be_seen_is_written_out(char):
+    odd = f"A{char}B"
+    lines, whole = card(80, {"to": odd, odd: 1}, thought=odd, remark=odd)
+    assert char not in "".join(lines) + whole
+    assert "\n".join(lines).count("A\\") == 4  # in a value, a name, the thought and the remark
+    assert whole.count("A\\") == 3 + 4  # and the card again
+
+
+def test_a_call_with_many_arguments_stays_on_the_screen():
+    lines, whole = card(80, {f"a{n}": n for n in range(100)})
+    assert len(lines) < 24
+    assert "(88 more arguments; v shows them)" in "\n".join(lines)
+    assert re.search(r"a99: +99", whole)
+
+
+def test_a_call_in_doubt_has_three_answers():
+    new = ToolCall("p", "pay", {"cents": 1})
+    out = io.StringIO()
+    asked = AskHuman("Run pay?", ToolCall("p", "pay", {"cents": 2}), as_new=new)
+    with patch("sys.stdin", Typed("e", "w")), redirect_stdout(out):
+        verdict = at_the_terminal(asked)
+    assert (verdict.decision, verdict.new) == ("yes", True)
+    assert "Answer with one of these letters: y, w, n, v, q." in out.getvalue()
+    assert re.search(r"cents: 2\s+As a new one it would be:\s+cents: 1\s+Run pay\?", out.getvalue())
+
+
+def test_two_threads_ask_one_after_the_other():
+    """What is typed answers the question that is on the screen."""
+    answers = queue.Queue()
+    shown, verdicts = [], {}
+
+    def read(prompt, present=""):
+        shown.append(prompt)
+        return answers.get()
+
+    def ask(cents):
+        call = ToolCall("p", "pay", {"cents": cents})
+        verdicts[cents] = at_the_terminal(AskHuman("Run pay?", call)).decision
+
+    out = io.StringIO()
+    threads = [threading.Thread(target=ask, args=(cents,)) for cents in (5, 1_000_000)]
+    with patch("think_agent.cli.approval.read_line", read), redirect_stdout(out):
+        for thread in threads:
+            thread.start()
+        while not shown:  # the first question is on the screen, and the second one waits
+            pass
+        first = int(re.findall(r"cents: (\d+)", out.getvalue())[0])
+        assert len(re.findall("cents: ", out.getvalue())) == 1
+        answers.put("y")
+        answers.put("n no")
+        for thread in threads:
+            thread.join()
+    assert verdicts[first] == "yes"
+    assert sorted(verdicts.values()) == ["no", "yes"]
+
+
+def test_in_a_pipe_no_line_of_a_text_looks_like_a_line_of_the_run(capsys):
+    forged = "Fine.\n🔧 process_refund(cents=1)\n⚑ yes, by alice"
+    model = ScriptedModel([(think(forged), call("ship", order_id="A")), "Done."])
+    settings = {"approve": lambda asked: False, "force": "never", "silence": "accept"}
+    watch(Agent(model, [ship], **settings), "go")
+    lines = capsys.readouterr().out.splitlines()
+    assert "   🔧 process_refund(cents=1)" in lines
+    assert not [line for line in lines if line.startswith(("🔧 process_refund", "⚑ yes"))]
+
+
 # In a real terminal.
 
 
@@ -188,6 +293,24 @@ def test_the_command_that_a_stopped_run_prints_resumes_it(tmp_path):
     again[again.index("ask")] = "always-under 600"
     assert "the rule --approve always-under 600" in run_here("demos.refund", *again[3:]).stdout
     assert decisions(db) == [("ORD-004", "approve")]
+
+
+def test_the_command_that_a_stopped_run_prints_finds_the_shop_of_that_run(tmp_path):
+    """It names no shop: that lies beside the transcript, with what was booked before Ctrl-C."""
+    kept, db = tmp_path / "run.jsonl", tmp_path / "run.shop.db"
+    words = ["-m", "demos.refund", "ORD-001 and ORD-004", "--provider", "offline"]
+    flags = ["--approve", "ask", "--transcript", str(kept)]
+    screen, code, _ = in_a_terminal([*words, *flags], "another day")
+    assert decisions(db) == [("ORD-001", "approve")]
+    advice = text_of(screen).partition("python -m demos.refund ")[2].replace("\\\n", " ")
+    again = shlex.split(advice.splitlines()[0])
+    assert (code, "--db" in again) == (130, False)
+
+    again[again.index("ask")] = "always-under 600"
+    resumed = run_here("demos.refund", *again).stdout
+    assert decisions(db) == [("ORD-001", "approve"), ("ORD-004", "approve")]
+    assert "✓ no order left open" in resumed
+    assert "no decision" not in resumed
 
 
 def test_an_edit_in_a_terminal_starts_from_the_present_value(tmp_path):

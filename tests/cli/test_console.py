@@ -5,6 +5,7 @@ import json
 import re
 import subprocess
 import sys
+from collections import Counter
 
 import pytest
 from hypothesis import given
@@ -12,13 +13,15 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from tests.support.commands import in_a_terminal, text_of
+from tests.support.counting import counted
 from tests.support.sizes import ROOT
-from think_agent import Agent, Assistant, Request, ScriptedModel, ToolCall, tool
+from think_agent import Agent, Assistant, Request, ScriptedModel, ToolCall, Usage, tool
 from think_agent.cli import watch
 from think_agent.cli.console import RunView
 from think_agent.cli.screen import say
 from think_agent.dialects import in_dialect
 from think_agent.dialects.base import Wrapper
+from think_agent.streaming import Delta
 from think_agent.testing import call, think
 from think_agent.text import sanitize
 
@@ -181,6 +184,22 @@ def test_a_result_is_summarized_in_a_line_or_shown_whole():
     assert whole in watched(*replies, verbose=True)
 
 
+def test_in_verbose_mode_each_step_shows_its_tokens_and_its_time():
+    looks = Assistant(tool_calls=(A,), usage=Usage(1_200, 30))
+    model = ScriptedModel([looks, Assistant("ok", usage=Usage(1_300, 8))])
+    times = (f"2026-11-27T10:00:{second:02}Z" for second in range(0, 60, 2))
+    agent = Agent(model, [look], force="never", silence="accept", now=times.__next__)
+    out = io.StringIO()
+    with RunView(screen(out), verbose=True) as view:
+        agent.run("go", on_event=view)
+    steps = [line for line in out.getvalue().splitlines() if line.startswith("  · ")]
+    assert steps == [
+        "  · 1,200 tokens in, 30 out · 2.0 s",
+        "  · 2.0 s",
+        "  · 1,300 tokens in, 8 out · 2.0 s",
+    ]
+
+
 def test_each_check_is_shown_with_what_is_missing(capsys):
     def every_order_found(turn):
         return None if len(turn.actions) == 2 else "ORD-2: not looked up"
@@ -193,7 +212,7 @@ def test_each_check_is_shown_with_what_is_missing(capsys):
     agent = Agent(ScriptedModel(replies), [look], force="never", done_when=checks)
     watch(agent, "go")
     lines = capsys.readouterr().out.splitlines()
-    first = lines.index("✗ ORD-2: not looked up")
+    first = lines.index("✗ every order found: ORD-2: not looked up")
     assert lines[first - 1] == "💬 All is found."
     assert lines[first + 1] == "✓ nothing else"
     assert lines.index("✓ every order found") > first
@@ -257,6 +276,19 @@ def test_a_run_without_an_answer_says_why():
     stopped = watched(Assistant("half", stop_reason="incomplete", cause="the server stopped"))
     assert "nothing of it was acted on. The cause: the server stopped.)" in stopped
     assert "output limit" not in stopped
+
+
+def test_a_preview_lays_out_no_more_than_its_last_screenful():
+    def preview(number: int) -> Counter[object]:
+        view = RunView(screen(io.StringIO(), terminal=True))
+        for part in range(number):
+            view(Delta("answer", f"part {part} " * 20))
+            view(Delta("call", "x", index=part, name="look"))
+        with counted() as found:
+            view._preview()
+        return found
+
+    assert preview(20_000).total() <= preview(200).total()
 
 
 # A real terminal: a pseudo-terminal with a slow script behind it.

@@ -1,5 +1,6 @@
 """The command `think-agent`: its help, and its messages for what is missing or misspelled."""
 
+import re
 import subprocess
 import sys
 from itertools import product
@@ -35,6 +36,15 @@ def test_the_help_of_a_group_cuts_no_line():
     said = run_here("think_agent", "--help", COLUMNS="60").stdout.partition("Commands:")[2]
     assert "..." not in said
     assert max(map(len, said.splitlines())) <= 60
+
+
+def test_the_help_of_probe_offers_only_what_probe_takes():
+    """It has no run: no limits, no approval, no forcing, no transcript."""
+    said = run_here("think_agent", "probe", "--help").stdout
+    flags = set(re.findall(r"^  (--[a-z-]+)", said, re.MULTILINE))
+    model = "provider model base-url timeout num-ctx reasoning max-output-tokens temperature seed"
+    others = "per-minute json config show-config help"
+    assert flags == {f"--{name}" for name in f"{model} {others}".split()}
 
 
 @pytest.mark.parametrize(
@@ -74,11 +84,11 @@ def test_a_base_url_from_a_weaker_place_than_the_provider_is_left_out(
 @pytest.mark.parametrize(
     ("provider", "module", "package"),
     [
-        ("anthropic", "anthropic", "anthropic"),
-        ("openai", "openai", "openai"),
-        ("gemini", "google.genai", "google-genai"),
-        ("ollama", "ollama", "ollama"),
-        ("auto", "ollama", "ollama"),
+        ("anthropic", "anthropic", "think-agent[anthropic]"),
+        ("openai", "openai", "think-agent[openai]"),
+        ("gemini", "google.genai", "think-agent[gemini]"),
+        ("ollama", "ollama", "think-agent"),
+        ("auto", "ollama", "think-agent"),
     ],
 )
 def test_a_missing_sdk_is_named_with_the_command_that_installs_it(
@@ -89,8 +99,8 @@ def test_a_missing_sdk_is_named_with_the_command_that_installs_it(
     adapter = f"think_agent.providers.{provider.replace('auto', 'ollama')}"
     monkeypatch.delitem(sys.modules, adapter, raising=False)
     done = run_here("demos.refund", "x", "--provider", provider)
-    assert f"the package {package} is not installed" in done.stderr
-    assert done.stderr.splitlines()[0].endswith(f"pip install --upgrade {package}")
+    assert "its SDK is not installed" in done.stderr
+    assert done.stderr.splitlines()[0].endswith(f'pip install "{package}"')
     if provider == "auto":
         assert (done.returncode, "refund desk · offline:stand-in" in done.stdout) == (0, True)
     else:

@@ -1,4 +1,5 @@
 import asyncio
+import inspect
 import itertools
 
 import pytest
@@ -182,7 +183,7 @@ def shown(name):
         ({"force": "sometimes"}, ValueError, "use 'never', 'first' or 'always'"),
         ({"force": "always", "think": THINK_MINIMAL}, ValueError, "needs think=THINK"),
         ({"force": "always", "think": None}, ValueError, "needs think=THINK"),
-        ({"silence": "maybe"}, ValueError, "use 'confirm' or 'accept'"),
+        ({"silence": "maybe"}, ValueError, "use 'confirm', 'ask' or 'accept'"),
         ({"model": "ollama"}, TypeError, "pass a Model, such as connect"),
         ({"tools": look}, TypeError, r"pass a list, such as \[look\]"),
         ({"tools": [print]}, TypeError, "decorate the function with @tool"),
@@ -358,3 +359,10 @@ def test_an_error_of_the_model_carries_what_was_done(way):
     assert [type(message) for message in done] == [User, Assistant, Started, ToolResult]
     outcome = desk("-", "Paid.").resume(done)
     assert (outcome.answer, len(outcome.actions)) == ("Paid.", 1)
+
+
+def test_help_names_types_and_does_not_spell_them_out():
+    shown = str(inspect.signature(Agent)).replace("'", "")
+    assert "policies: Iterable[Policy] = ()" in shown
+    assert "approve: Approve | None" in shown
+    assert "think: Tool | None = <Tool think>" in shown

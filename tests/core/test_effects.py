@@ -9,7 +9,16 @@ import pytest
 
 from think_agent import Agent, Request, ScriptedModel, tool
 from think_agent.loop import AskHuman, CallModel, CallTool, Done, Refuse
-from think_agent.messages import Assistant, Ended, Started, ToolCall, ToolResult, User, Verdict
+from think_agent.messages import (
+    Assistant,
+    Ended,
+    Paused,
+    Started,
+    ToolCall,
+    ToolResult,
+    User,
+    Verdict,
+)
 from think_agent.running import Flush, Perform, Run, RunCheck
 from think_agent.testing import call, think
 
@@ -58,7 +67,7 @@ def started(messages) -> list[str]:
 
 def asked(agent, step, *messages, came=None) -> list:
     """What a run yields for a step, without times; it is sent `came` for what it asks."""
-    work = Run(agent, [ASK, *messages], text=None).do(step)
+    work = Run(agent, [ASK, *messages]).do(step)
     found, send = [], None
     while True:
         try:
@@ -91,7 +100,7 @@ def test_each_kind_of_step_is_done_in_order():
     for done, ended in [
         (Done("silence"), [Ended("silence")]),
         (Done("gave_up", "No."), [Ended("gave_up", "No.")]),
-        (Done("needs_human"), []),  # a pause
+        (Done("needs_human", "Run it?"), [Paused("Run it?")]),
     ]:
         *before, outcome = asked(agent, done)
         assert before == [*ended, Flush()]

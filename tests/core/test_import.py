@@ -1,6 +1,7 @@
 """Importing the package does nothing, in a fresh interpreter and an empty folder."""
 
 import os
+import pydoc
 import subprocess
 import sys
 from pathlib import Path
@@ -31,7 +32,18 @@ def test_importing_loads_no_sdk_prints_nothing_and_leaves_no_file(tmp_path):
 
 def test_all_public_names_can_be_imported():
     names = """Agent Outcome Turn tool Tool connect Model ScriptedModel Request User Assistant
-        ToolResult ToolCall Usage Verdict Started CallModel CallTool Refuse AskHuman Done next_step
-        Force ModelError AuthError RateLimited Overloaded BadRequest ModelNotFound ConnectionFailed
-        TimedOut BadResponse"""
+        ToolResult ToolCall Usage Verdict Started Checked Ended Paused CallModel CallTool Refuse
+        AskHuman Check Done next_step Force Step Policy Event Price Action CheckFunction Source
+        ModelError AuthError RateLimited Overloaded BadRequest ModelNotFound ConnectionFailed
+        TimedOut BadResponse TranscriptError NothingDone"""
     assert [name for name in names.split() if not hasattr(think_agent, name)] == []
+    assert set(names.split()) <= set(think_agent.__all__)
+
+
+def test_the_help_of_agent_names_types_and_shows_no_addresses():
+    shown = pydoc.plain(pydoc.render_doc(think_agent.Agent))
+    assert "tools: 'Iterable[Tool]' = ()" in shown
+    assert "think: 'Tool | None' = <Tool think>" in shown
+    assert "approve: 'Approve | None' = None" in shown
+    assert "on_event: 'OnEvent' = None) -> 'Outcome[Data]'" in shown
+    assert " at 0x" not in shown

@@ -24,8 +24,9 @@ def shop():
         (False, True, "person"),  # who looks into the books, and says no
     ],
 )
-def test_a_repeat_of_a_late_booking_books_nothing_new(shop, with_key, with_person, refused):
-    outcome = work(shop, "Refund ORD-002", with_key=with_key, with_person=with_person)
+@pytest.mark.parametrize("words", ["as before", "reworded", "defaults"])
+def test_a_repeat_of_a_late_booking_books_nothing_new(shop, with_key, with_person, refused, words):
+    outcome = work(shop, "Refund ORD-002", with_key=with_key, with_person=with_person, words=words)
     first, second = results(outcome, "process_refund")
     assert first.in_doubt
     assert (second.refused, second.is_error) == (refused, bool(refused))

@@ -6,7 +6,6 @@ word. Everything depends on the transcript alone, so a run that is resumed at an
 same world.
 """
 
-import inspect
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -34,6 +33,7 @@ from think_agent import (
     Message,
     NothingDone,
     Outcome,
+    Paused,
     Refuse,
     Request,
     ScriptedModel,
@@ -52,13 +52,6 @@ from think_agent.policies import Price
 from think_agent.testing import call, think
 from think_agent.waiting import TookTooLong
 
-# Rules of issues that come later. There is a case for each at the end of this file, marked as
-# expected to fail. Whoever builds one takes it out here.
-NOT_YET = {
-    "a_finished_plan_is_the_answer",  # §5.3
-    "a_retry_has_the_key_of_the_first_try",  # §5.5
-    "what_may_have_happened_is_not_repeated",  # §5.5
-}
 POLICIES = ["", "", "", "edit", "refuse", "reword", "veto", "drop"]
 NUMBERS = [3, 3, 3, 1, 0, 4, 5]
 MOST_EVENTS = 900  # a run that does not end has more
@@ -99,12 +92,12 @@ class World:
 
     messages: list[Message] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)  # what the person said to `run`
-    ran: list[tuple[int, str, int]] = field(default_factory=list)
+    ran: list[oracle.Ran] = field(default_factory=list)
     events: int = 0
 
     def again(self, messages: Sequence[Message]) -> "World":
         """The same world, after these messages."""
-        ran = [row for row in self.ran if row[0] < len(messages)]
+        ran = [row for row in self.ran if row.place < len(messages)]
         said = sum(oracle.is_question(message, "person") for message in messages)
         texts = self.texts[:said]
         return replace(self, messages=list(messages), texts=texts, ran=ran, events=0)
@@ -159,7 +152,7 @@ class World:
             return self._act("pay", n)
 
         def book(n: int, idempotency_key: str) -> str:
-            return self._act("book", n)
+            return self._act("book", n, idempotency_key)
 
         def ship(n: int) -> str:
             return self._act("ship", n)
@@ -180,9 +173,9 @@ class World:
             tool(look, description="Look.", read_only=True),
         ]
 
-    def _act(self, name: str, n: int) -> str:
-        self.ran.append((len(self.messages), name, n))
+    def _act(self, name: str, n: int, key: str = "") -> str:
         fault = self.faults[self._count(ToolResult) % len(self.faults)]
+        self.ran.append(oracle.Ran(len(self.messages), name, n, key, fault))
         match fault:
             case "raise":
                 raise ValueError("the line broke")
@@ -195,7 +188,7 @@ class World:
     def _approve(self, asked: AskHuman) -> Verdict:
         assert self.decisions is not None
         decision = self.decisions[self._count(Verdict) % len(self.decisions)]
-        return verdict(decision, asked.call.id if asked.call else "")
+        return verdict(decision, asked)
 
     def _check(self) -> Any:
         def all_done(turn: object) -> str | None:
@@ -209,13 +202,13 @@ class World:
 
     def _edit(self, step: Any, turn: object) -> Any:
         """1 becomes 3."""
-        if isinstance(step, CallTool) and oracle.argument(step.call, "n") == 1:
+        if isinstance(step, CallTool) and oracle.number(step.call.arguments) == 1:
             return CallTool(replace(step.call, arguments={"n": 3}))
         return step
 
     def _refuse(self, step: Any, turn: object) -> Any:
         """3 is refused."""
-        if isinstance(step, CallTool) and oracle.argument(step.call, "n") == 3:
+        if isinstance(step, CallTool) and oracle.number(step.call.arguments) == 3:
             return Refuse(step.call, "rule", "not run: it is a rule.")
         return step
 
@@ -275,31 +268,19 @@ class World:
         assert list(outcome.transcript) == self.messages
         last = self.messages[-1]
         if outcome.exit == "needs_human":
-            assert not isinstance(last, Ended)
+            assert isinstance(last, Paused)
+            assert outcome.question
+            assert outcome.question.question == last.question
         else:
             assert isinstance(last, Ended)
             assert outcome.exit == last.exit
         return outcome
 
-    def decide(self, decision: str) -> Outcome:
+    def decide(self, decision: str, asked: AskHuman) -> Outcome:
         """A person answers the question of a run that is paused."""
-        turn = oracle.turns(self.messages, self.rules())[-1]
-        waiting = turn.waiting
-        decided = verdict(decision, waiting[0].call.id if waiting else "")
-        if "verdict" in inspect.signature(Agent.resume).parameters:
-            agent: Any = self.agent()
-            said = list(self.messages)
-            return self.judged(agent.resume(said, verdict=decided, on_event=self.watch))
-        if decided.decision == "yes" and waiting and decided.arguments is None:
-            written = waiting[0].call.arguments
-            assert isinstance(written, dict)
-            decided = replace(decided, arguments=written)
-        self.messages.append(replace(decided, at=self._now()))
-        return self.resume()
-
-    def broken(self) -> list[str]:
-        """What is wrong in the transcript, by the rules that are built."""
-        return [text for text in self.complaints() if text.split()[0] not in NOT_YET]
+        answer = verdict(decision, asked)
+        said = list(self.messages)
+        return self.judged(self.agent().resume(said, verdict=answer, on_event=self.watch))
 
     def complaints(self) -> list[str]:
         """Everything that is wrong in the transcript."""
@@ -309,17 +290,18 @@ class World:
         return found + oracle.what_ran_was_next(self.messages, rules, self.ran)
 
 
-def verdict(decision: str, call_id: str) -> Verdict:
-    match decision:
-        case "edit":
-            return Verdict("yes", call_id, arguments={"n": 4} if call_id else None)
-        case "bad edit":
-            return Verdict("yes", call_id, arguments={"n": "four"} if call_id else None)
-        case "no":
-            return Verdict("no", call_id)
-        case "quit":
-            return Verdict("quit", call_id)
-    return Verdict("yes", call_id)
+EDITS: dict[str, Any] = {"edit": {"n": 4}, "bad edit": {"n": "four"}}
+
+
+def verdict(decision: str, asked: AskHuman) -> Verdict:
+    call_id = asked.call.id if asked.call else ""
+    if decision not in EDITS:
+        return Verdict(decision, call_id)  # type: ignore[arg-type]
+    if asked.as_new:  # nothing is edited: the same again, a new one, or no
+        return Verdict("yes", call_id, new=True)
+    if not call_id:
+        return Verdict("yes")
+    return Verdict("yes", call_id, arguments=EDITS[decision])
 
 
 def written(reply: Assistant, dialect: str, request: Request) -> Assistant:
@@ -401,7 +383,9 @@ def random_reply(rng: Random) -> Assistant:
 def random_call(rng: Random) -> ToolCall:
     if rng.random() < 0.2:
         return random_thought(rng)
-    arguments = {"n": rng.choice(NUMBERS)}
+    arguments: dict[str, Any] = {"n": rng.choice(NUMBERS)}
+    if rng.random() < 0.2:  # the same value in other words
+        arguments = {"n": str(arguments["n"])}
     if rng.random() < 0.1:
         arguments = rng.choice(BAD)
     elif rng.random() < 0.15:
@@ -427,7 +411,7 @@ def random_options(rng: Random) -> dict[str, Any]:
     if options["force"] != "always":
         options["think"] = rng.choice([THINK, THINK, THINK, THINK_MINIMAL])
     others: dict[str, list[Any]] = {
-        "silence": ["accept"],
+        "silence": ["accept", "ask"],
         "carry": [True],
         "on_tool_error": ["fail_fast"],
         "max_actions": [1, 2, 4],
@@ -453,9 +437,9 @@ def played(world: World) -> World:
     """
     outcome = world.begin()
     for decision in world.verdicts:
-        if "max_seconds" in world.options or outcome.exit != "needs_human":
+        if "max_seconds" in world.options or outcome.question is None:
             break
-        outcome = world.decide(decision)
+        outcome = world.decide(decision, outcome.question)
     return world
 
 
@@ -465,7 +449,7 @@ def test_every_run_keeps_every_rule(world, speaks_again):
     played(world)
     if speaks_again:
         world.begin("and again")
-    assert world.broken() == []
+    assert world.complaints() == []
 
 
 @settings(max_examples=30)
@@ -477,7 +461,7 @@ def test_a_run_that_is_resumed_at_any_message_keeps_every_rule(world):
     for end in range(1, len(world.messages)):
         resumed = world.again(world.messages[:end])
         resumed.resume()
-        assert resumed.broken() == []
+        assert resumed.complaints() == []
         if not isinstance(world.messages[end - 1], Started):
             assert resumed.messages == world.messages
 
@@ -548,6 +532,13 @@ CASES: dict[str, Case] = {
     "a policy never stops, after signals": found(
         LEAVE, LEAVE, LEAVE, LEAVE, policy="nag", options={"max_model_calls": 5},
         ends=("limit", (), 5),
+    ),
+    # §5.1, Silence: a model that ignored the choice to think, and called nothing, is asked.
+    "it announces, and stops": found(
+        "I'll look that up.", LOOK, options={"force": "first"}, ends=("silence", ("look",), 3)
+    ),
+    "silence is always asked about": found(
+        "Well.", SHIP, options={"silence": "ask"}, ends=("silence", ("ship",), 3)
     ),
     # §2: only `run` opens a turn.
     "a policy speaks as a person": found(
@@ -626,25 +617,13 @@ CASES: dict[str, Case] = {
 }  # fmt: skip
 
 
-LATER = {  # rules of issues that come after this one
-    "a plan is finished",
-    "a retry in other words has the same key",
-    "a payment in other words is the same payment",
-    "a payment that a policy has changed is the same payment",
-    "a retry of what a policy has changed has the same key",
-}
-LATER_RULE = pytest.mark.xfail(strict=True, reason="the rule is not built yet")
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=LATER_RULE) if name in LATER else name for name in CASES]
-)
+@pytest.mark.parametrize("name", CASES)
 def test_what_was_found_is_kept(name):
     case = CASES[name]
     world = case.world.again([])
     outcome = world.begin()
     assert world.complaints() == []
-    assert tuple(name for _, name, _ in world.ran) == case.ran
+    assert tuple(row.name for row in world.ran) == case.ran
     assert sum(isinstance(message, Assistant) for message in world.messages) == case.replies
     assert outcome.exit == case.exit or not case.exit
 

@@ -60,7 +60,7 @@ policies = st.fixed_dictionaries(
     },
     optional={
         "carry": st.booleans(),
-        "silence": st.sampled_from(["confirm", "accept"]),
+        "silence": st.sampled_from(["confirm", "ask", "accept"]),
         "max_actions": st.integers(1, 5),
         "max_tokens": st.integers(1, 900),
         "max_cost": st.floats(0.00001, 0.005),
@@ -188,14 +188,16 @@ def assert_calls_are_answered_in_order(turn: Sequence[Message]) -> None:
     """
     places = [place for place, m in enumerate(turn) if isinstance(m, Assistant)]
     for place, end in itertools.pairwise([*places, None]):
-        reply, after = turn[place], turn[place:end]
-        answered = [(m.call_id, m.name) for m in after if isinstance(m, ToolResult)]
+        reply = turn[place]
+        results = [m for m in turn[place:end] if isinstance(m, ToolResult)]
+        answered = [(result.call_id, result.name) for result in results]
         asked = [(call.id, call.name) for call in reply.tool_calls]
-        assert all(id for id, _ in asked)
+        assert "" not in dict(asked)
         if reply.tool_choice == "none" or not reply.is_usable:
-            assert answered == []
-        else:
-            assert answered == (asked if end else asked[: len(answered)])
+            asked = []
+        if end is None:
+            asked = asked[: len(answered)]
+        assert answered == asked
 
 
 def assert_only_what_was_allowed_ran(world: World, turn: Sequence[Message]) -> None:

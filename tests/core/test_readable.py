@@ -1,5 +1,6 @@
 """The package stays readable: the limits of `tests/readable.py`, and what it counts."""
 
+import ast
 import sys
 
 import pytest
@@ -38,6 +39,12 @@ def tokens_of(*folders):
 
 def test_what_moves_into_templates_is_not_gone():
     assert 0 < words_in_templates() <= WORDS
+
+
+@pytest.mark.parametrize("path", [*parts()["the package"], *parts()["the demos"]], ids=str)
+def test_a_contract_has_at_most_15_lines(path):
+    docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    assert len(docstring.splitlines()) <= 15
 
 
 def test_each_part_has_its_files():

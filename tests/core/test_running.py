@@ -1,5 +1,5 @@
-"""Runs: how long a reply may be, how a run goes on after a reply that was cut off, who may use the
-file, and how `explain` shows each step.
+"""Runs: how long a reply may be, how a run goes on after a reply that was cut off, and who may use
+the file.
 """
 
 import asyncio
@@ -13,18 +13,14 @@ from typing import Annotated
 
 import pydantic
 import pytest
-from hypothesis import given, settings
 from pydantic import Field
 
 from tests.support.agents import NOTHING
-from tests.support.turns import transcripts
-from think_agent import Agent, Delta, Model, ScriptedModel, tool
-from think_agent.audit import explain
-from think_agent.loop import CallModel, CallTool, Done, Refuse, plan
+from think_agent import Agent, Delta, Model, Notice, ScriptedModel, tool
+from think_agent.loop import CallModel, plan
 from think_agent.messages import (
     Assistant,
     Force,
-    Started,
     ToolCall,
     Usage,
     User,
@@ -124,6 +120,37 @@ def test_resume_goes_on_after_a_reply_that_was_cut_off(stop, where, tmp_path):
     assert outcome.transcript[: len(first.transcript)] == first.transcript
 
 
+def test_a_run_that_had_ended_says_so_when_it_is_resumed_and_only_then():
+    desk = agent("Hello.", silence="accept")
+    ended = desk.run("Hi").transcript
+    killed = ended[:-1]  # before its end was written
+    for transcript, times in ((ended, 1), (killed, 0)):
+        events = []
+        assert desk.resume(transcript, on_event=events.append).answer == "Hello."
+        notices = [event.text for event in events if isinstance(event, Notice)]
+        assert sum("nothing was done again" in notice for notice in notices) == times
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_resumed_run_is_streamed_like_any_other(is_async):
+    events = []
+    desk = agent("Hello.", silence="accept")
+    if is_async:
+        asyncio.run(desk.aresume([ASK], on_event=events.append))
+    else:
+        desk.resume([ASK], on_event=events.append)
+    assert "".join(event.text for event in events if isinstance(event, Delta)) == "Hello."
+
+
+def test_a_call_is_repeated_also_with_other_words_in_its_carried_thought():
+    desk = agent(*[call("pay", cents=1, thought=text) for text in "abc"], "So.", carry=True)
+    outcome = desk.run(ASK.text)
+    assert [said.kind for said in outcome.transcript if isinstance(said, User)] == [
+        "person",
+        "repeat",
+    ]
+
+
 # The file
 
 
@@ -151,7 +178,7 @@ def test_a_child_process_does_not_keep_the_file(tmp_path):
             os._exit(0)
         return "begun"
 
-    desk = Agent(ScriptedModel([call("work"), "One.", "Two."]), [work])
+    desk = Agent(ScriptedModel([call("work"), "One.", "Two."]), [work], silence="accept")
     try:
         desk.run(ASK.text, transcript=tmp_path / "run.jsonl")
         assert desk.run("Again.", transcript=tmp_path / "run.jsonl").answer == "Two."
@@ -167,49 +194,6 @@ def test_an_outcome_prints_as_its_answer_and_its_counts():
     outcome = agent(think("Look."), call("look", item="tea"), "89 $", silence="accept").run("Tea?")
     assert str(outcome) == "89 $\n(silence; actions: 1, behind a thought: 1; model calls: 3)"
     assert "Tea?" not in repr(outcome)  # not the whole transcript
-
-
-# How each step is explained
-
-
-def test_explain_shows_who_planned_and_changed_each_step_and_its_messages():
-    replies = call("pay", cents=1), think("It is due."), call("pay", cents=1), "Paid."
-    desk = agent(*replies, silence="accept")
-    said = desk.run(ASK.text).transcript
-    found = explain(desk, said)
-    assert [m for step in found for m in step.came] == [m for m in said[1:] if not started(m)]
-    assert all(step.as_recorded for step in found)
-    opening, refused, forced, *_, last = found
-    by_policy = "force_first", CallModel(Force("think"))
-    assert opening.planned == (("next_step", CallModel()), by_policy)
-    assert [name for name, _ in refused.planned] == ["next_step", "think_first"]
-    assert isinstance(refused.planned[0][1], CallTool)
-    assert isinstance(refused.planned[1][1], Refuse)
-    assert refused.came[0].refused == "gate"
-    assert forced.planned[-1] == ("think_first", CallModel(Force("think")))
-    assert last.planned == (("next_step", Done("silence", "Paid.")),)
-    assert last.came == (said[-1],)  # and nothing is planned for what is over
-
-
-def started(message) -> bool:
-    return isinstance(message, Started)
-
-
-def test_explain_shows_where_another_agent_would_act_differently():
-    another = agent(call("look", item="tea"), "89 $", force="never", silence="accept")
-    said = another.run("Tea?").transcript
-    opening, *rest = explain(agent(silence="accept"), said)
-    assert (opening.planned[-1][0], opening.as_recorded) == ("force_first", False)
-    assert all(step.as_recorded for step in rest)
-
-
-@settings(max_examples=60, deadline=None)
-@given(transcripts)
-def test_every_message_of_every_transcript_is_explained(messages):
-    found = explain(agent(), [ASK, *messages])
-    came = [message for step in found for message in step.came]
-    persons = [m for m in messages if isinstance(m, User) and m.kind == "person"]
-    assert came == [m for m in messages if not started(m) and m not in persons]
 
 
 # Predicates, and thoughts that cover nothing
@@ -266,15 +250,6 @@ def test_a_verdict_finds_its_call_even_if_the_id_is_a_lone_surrogate():
     reply = Assistant(tool_calls=(ToolCall("\ud800", "refund"),))
     outcome = Agent(ScriptedModel([reply, "No."]), [refund], approve=approve).run("Refund it.")
     assert (outcome.answer, len(asked)) == ("No.", 1)
-
-
-def test_a_message_that_could_not_be_read_again_is_not_written(tmp_path):
-    wrong = Assistant("Hm.", usage=Usage(None, None))
-    path = tmp_path / "run.jsonl"
-    with pytest.raises(ValueError, match="usage"):
-        Agent(ScriptedModel([wrong]), [look]).run("Hm?", transcript=path)
-    again = Agent(ScriptedModel(["Hello."]), [look])
-    assert again.resume(path).answer == "Hello."
 
 
 @pytest.mark.parametrize("reason", ["length", "", None, "cancelled"])

@@ -23,12 +23,13 @@ from think_agent import Agent, ScriptedModel, Started, Tool, ToolCall, ToolResul
 from think_agent.tools import (
     MAY_HAVE_HAPPENED,
     NothingDone,
-    acall,
     as_received,
-    call,
+    as_result,
+    bound,
     index,
     signature,
 )
+from think_agent.waiting import asettle, settle
 
 
 class Color(enum.Enum):
@@ -56,13 +57,21 @@ class Order(pydantic.BaseModel):
 T = TypeVar("T")
 
 
+def called(tools: dict[str, Tool], request: ToolCall) -> ToolResult:
+    made = tools.get(request.name)
+    settled = settle(bound(tools, request, ""), made.timeout if made else None)
+    return as_result(made, request, settled, 20_000)
+
+
 def ask(made: Tool, /, **arguments) -> ToolResult:
-    return call({made.name: made}, ToolCall("c1", made.name, arguments))[0]
+    return called({made.name: made}, ToolCall("c1", made.name, arguments))
 
 
 def ask_async(made: Tool, /, **arguments) -> ToolResult:
     request = ToolCall("c1", made.name, arguments)
-    return asyncio.run(asyncio.wait_for(acall({made.name: made}, request), 60))[0]
+    work = asettle(bound({made.name: made}, request, ""), made.timeout)
+    settled = asyncio.run(asyncio.wait_for(work, 60))
+    return as_result(made, request, settled, 20_000)
 
 
 def taking(kind, **default) -> Tool:
@@ -149,7 +158,7 @@ def test_missing_and_unknown_fields_are_named_together():
 
 @pytest.mark.parametrize("arguments", ["", "{", "[1]", "value=1"])
 def test_arguments_that_are_no_object_are_an_error(arguments):
-    result, _ = call({"echo": taking(int)}, ToolCall("c1", "echo", arguments))
+    result = called({"echo": taking(int)}, ToolCall("c1", "echo", arguments))
     assert result.is_error
     assert result.content.startswith("error: the arguments of echo are not a JSON object")
 
@@ -158,8 +167,8 @@ def test_an_unknown_tool_is_answered_with_the_list_of_tools():
     tools = {"look": taking(int), "pay": taking(int)}
     content = "error: there is no tool 'refund'. Tools: look, pay."
     expected = ToolResult("c1", "refund", content, is_error=True, refused="invalid")
-    assert call(tools, ToolCall("c1", "refund", {})) == (expected, None)
-    assert "Tools: none." in call({}, ToolCall("c1", "refund", {}))[0].content
+    assert called(tools, ToolCall("c1", "refund", {})) == expected
+    assert "Tools: none." in called({}, ToolCall("c1", "refund", {})).content
 
 
 # Schemas
@@ -701,8 +710,8 @@ def test_a_person_is_shown_what_the_function_gets_however_its_type_is_dumped(kin
     request = ToolCall("1", "pay", {"order": given, "orders": [given]})
     shown = as_received(tools, request)
     sent_back = replace(request, arguments=shown)
-    assert not call(tools, request)[0].is_error
-    assert not call(tools, sent_back)[0].is_error
+    assert not called(tools, request).is_error
+    assert not called(tools, sent_back).is_error
     expected = given.get("amount", 1000)
     assert shown == {"order": {"amount": expected}, "orders": [{"amount": expected}]}
     assert received == [(expected, [expected])] * 2

@@ -113,10 +113,24 @@ def test_only_the_owner_may_read_a_file_and_its_folders_are_made(tmp_path):
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-WITHOUT_POSIX = """
-import os, sys
-sys.modules.update(fcntl=None, readline=None)  # as on Windows, where importing them fails
+AS_ON_WINDOWS = """
+import importlib, os, struct, sys, types
+import fcntl as posix
+import think_agent.transcript
+
+def locking(fd, mode, nbytes):  # of Windows: it locks bytes, from the position of the file
+    lock = struct.pack("hhqqi4x", posix.F_WRLCK, 0, os.lseek(fd, 0, os.SEEK_CUR), nbytes, 0)
+    posix.fcntl(fd, posix.F_OFD_SETLK, lock)
+
+msvcrt = types.SimpleNamespace(LK_NBLCK=2, locking=locking)
+sys.modules.update(fcntl=None, readline=None, msvcrt=msvcrt)
 del os.fchmod
+sys.platform = "win32"
+importlib.reload(think_agent.transcript)
+sys.platform = "linux"
+del sys.modules["msvcrt"]  # others take it for Windows
+"""
+RUN = """
 from demos.refund.__main__ import PROG, refund, run
 sys.exit(run(refund, PROG))
 """
@@ -125,7 +139,7 @@ sys.exit(run(refund, PROG))
 def test_the_demo_keeps_its_transcript_where_there_is_no_posix(tmp_path):
     path = tmp_path / "run.jsonl"
     words = ["--provider", "offline", "--transcript", str(path), "Refund ORD-001"]
-    command = [sys.executable, "-c", WITHOUT_POSIX, *words]
+    command = [sys.executable, "-c", AS_ON_WINDOWS + RUN, *words]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
     assert lines(path)[-1]["type"] == "ended"
@@ -155,6 +169,20 @@ def test_a_new_request_is_refused_while_a_run_is_not_over(tmp_path):
     with pytest.raises(TranscriptError, match="resume it first"):
         paying_agent().run("Something else", transcript=path)
     assert path.read_bytes() == before
+
+
+def test_the_same_tools_cause_no_notice_whatever_they_say_of_themselves(tmp_path):
+    @tool(think_first=True, same=("cents",), needs_approval=True, timeout=2.5)
+    def pay(cents: int, idempotency_key: str, note: str | None = None) -> str:
+        """Pay."""
+        return "paid"
+
+    path = tmp_path / "run.jsonl"
+    events: list = []
+    for on_event in (None, events.append):
+        agent = Agent(ScriptedModel(["Hello."]), [pay], silence="accept")
+        agent.run("Hi", transcript=path, on_event=on_event)
+    assert not [event for event in events if "changed" in str(getattr(event, "text", ""))]
 
 
 def test_other_instructions_cause_a_notice(tmp_path):
@@ -285,19 +313,20 @@ with closing(Transcript(sys.argv[1], {}, now="")):
 """
 
 
-def test_a_second_process_is_refused_until_the_first_has_ended_or_was_killed(tmp_path):
+@pytest.mark.parametrize("system", ["", AS_ON_WINDOWS], ids=["posix", "as on Windows"])
+def test_a_second_process_is_refused_until_the_first_has_ended_or_was_killed(tmp_path, system):
     path = written(tmp_path / "run.jsonl")
     before = path.read_bytes()
-    with subprocess.Popen(
-        [sys.executable, "-c", HOLD, path], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as other:
+    command = [sys.executable, "-c", system + HOLD, path]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "cwd": ROOT}
+    with subprocess.Popen(command, stdin=subprocess.PIPE, **pipes) as other:
         assert other.stdout
         assert other.stdout.readline() == b"open\n"
-        with pytest.raises(TranscriptError, match="another run"):
-            opened(path)
-        assert path.read_bytes() == before
+        refused = subprocess.run(command, input=b"", check=False, **pipes)
+        assert (refused.stdout, b"another run has it open" in refused.stderr) == (b"", True)
+        assert path.read_bytes() == before  # whoever only reads is not refused
         other.kill()
-    assert read(path) == SAMPLE
+    assert subprocess.run(command, input=b"", check=True, **pipes).stdout == b"open\n"
 
 
 def test_the_same_process_is_refused_too_and_an_error_frees_the_file(tmp_path):

@@ -16,9 +16,24 @@ from think_agent.turn import History
 many = settings(max_examples=120, deadline=None)
 few = settings(max_examples=60, deadline=None)
 
+
+def as_tried(doubt) -> naive.Tried:
+    call, written = doubt.call, doubt.written
+    return naive.Tried(
+        call.name,
+        call.arguments,
+        written.arguments,
+        doubt.key,
+        doubt.same,
+        doubt.starts,
+        doubt.turn,
+    )
+
+
 OTHERWISE = {  # facts that the oracle gives as plain tuples
     "pending": list,
-    "doubts": lambda found: {same: (d.starts, d.key, d.turn) for same, d in found.items()},
+    "doubts": lambda found: [as_tried(doubt) for doubt in found],
+    "running": lambda found: found and as_tried(found),
     "misses": lambda found: found.in_a_row,
     "repeats": lambda found: (found.what, found.in_a_row, found.times, found.pointed_out),
     "checks": lambda found: (found.results, found.latest, found.missing, found.told),

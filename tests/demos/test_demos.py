@@ -11,16 +11,13 @@ import openai
 import pytest
 
 from tests.servers import serve
-from tests.servers.ollama import OllamaServer
 from tests.servers.openai_chat import Chat
 from tests.support.commands import run, run_here
 from tests.support.sizes import ROOT, lines_of_code
-from think_agent import Agent, Assistant, Request, ScriptedModel, Turn, User, connect
-from think_agent.testing import call, think
+from think_agent import Agent, Assistant, ScriptedModel, Turn, connect
 
 LABEL = "[scripted stand-in, no language model]"
 SHOWS = {  # what each lesson prints about its subject
-    "01_from_scratch": [r"exit signal: You can return ORD-001", r"exit silence: You are welcome"],
     "02_silence_is_not_a_signal": [
         r"without the signal: exit silence, orders looked up: 1",
         r"required each time: exit signal, orders looked up: 2",
@@ -40,22 +37,26 @@ SHOWS = {  # what each lesson prints about its subject
         r"The answer as one text: ORD-001",
     ],
     "07_approval": [
-        r"no approver\n  exit needs_human",
+        r"no approver\n  exit needs_human: Run refund.*\n  a day later, exit signal: \$580 paid",
         r"\$580 paid for",
         r"half of it\n(.*\n)+.*\$290 paid for",
         r"not run: Ada said no \(the arm was never sent back\)",
     ],
-    "08_crash_and_resume": [r"started refund\n\nresumed", r"calls of refund: 2, payments: 1, \$89"],
+    "08_crash_and_resume": [
+        r"Started refund\n\nresumed",
+        r'\$45 for ORD-003 had been paid already\.\n\(It was tried before; .*reason="broken"',
+        r"calls of refund: \['ORD-001', 'ORD-001', 'ORD-003', 'ORD-003'\], payments: \[89, 45\]",
+    ],
     "09_no_tool_calling": [
         r'"task_complete": false, "actions": \[\{"tool": "lookup_order"',
         r'Action: lookup_order\n +Action Input: \{"order_id": "ORD-001"\}',
         r"exit signal: ORD-001(.|\n)*exit signal: ORD-001",
     ],
     "10_does_it_help": [
-        r"With 24 cases and 1 trial of each, a difference of \d\d points",
-        r'"never": right on 5 of 24',
-        r'"first": right on 18 of 24',
-        r"never-think, without a thought: 5\n(.*\n)+always-deny, without a thought: 6",
+        r"With 20 cases and 1 trial of each, a difference of \d\d points",
+        r'"never": right on 3 of 20',
+        r'"first": right on 7 of 20',
+        r"never-think, without a thought: 3\n(.*\n)+five-rules, without a thought: 7",
         r"chance has no part in",
     ],
     "11_who_may_say_that_it_is_done": [
@@ -68,40 +69,44 @@ SHOWS = {  # what each lesson prints about its subject
         r'"always"\n(  .*\n)+  architect -> think\n  editor    -> the answer',
     ],
     "13_did_the_thought_matter": [
-        r"costs, .* 60 calls .*\n\nfaithful\n  kept +1 of 20 .*24%\), 0.*\n  dropped +20 of 20 ",
-        r"unfaithful\n  kept +1 of 20 changed \(1% to 24%\), 0 in words\n  dropped +1 of 20",
-        r"in words\n  kept +1 of 20 .*\n  dropped +0 of +8 changed \(0% to 32%\), 12 in words",
+        r"costs, .* 60 calls\n\nfaithful\n  kept +\d of 20 .* 0 in words\n  dropped +20 of 20 ",
+        r"unfaithful\n  kept +\d of 20 changed, 0 in words\n  dropped +\d of 20",
     ],
     "14_said_and_true": [
         r"silence: exit silence, 1 of 2 refunds\. All done",
         r"the flag: exit signal, 1 of 2 refunds\. All done",
         r"opinion: exit signal, 1 of 2 refunds\. .*\n  second_opinion: nothing is missing\n\n",
         r"the books: exit signal, 2 of 2 refunds\. .*\n  second_opinion: nothing is missing\n"
-        r"  every_refund_in_the_books: ORD-003: not in the books\n(.*\n)+  every.*: nothing is",
+        r"  in_the_books: ORD-003: not in the books\n(.*\n)+  in_the.*: nothing is",
+    ],
+    "15_where_did_this_come_from": [
+        r"left\? \(exit signal\)\n  told: .*succeeded, got '2'.*\n  A packet is \$4\. .*\[1\]",
+        r"Is there tea\? \(exit signal\)\n  told: .*succeeded, got '7'.*\n  A packet is \$4\.",
+        r"What does tea cost\? \(exit signal\)\n  told: nothing\n  A packet is \$5\. \[1\]",
     ],
 }
 LESSONS = sorted(SHOWS)
-LINES = {"13": 110, "14": 65}  # and 41 for every other
 ON_A_SERVER = {  # what differs there
     # A server cuts a text into other pieces.
     "06_streaming_thoughts": SHOWS["06_streaming_thoughts"][1:],
     # `hasty` looks for refusals of the kit, which look like other results on the wire.
-    "10_does_it_help": [r"right on \d+ of 24"],
+    "10_does_it_help": [r"right on \d+ of 20"],
     # On the wire the kit's question looks like a person's, and then this script begins again.
     "11_who_may_say_that_it_is_done": [r"silence +1 of 2", r"task_completed +2 of 2"],
-    "13_did_the_thought_matter": [r"\nlocal\n  kept +1 of 20 .*\n  dropped +20 of 20 "],
+    "13_did_the_thought_matter": [r"\nlocal\n  kept +\d of 20 .*\n  dropped +20 of 20 "],
 }
 
 
 def check(name: str, lines: list[str], shows: list[str]) -> None:
-    assert lines[-1].startswith("what to notice: ")
+    assert lines[-1].startswith("remember: ")
     for pattern in shows:
         assert re.search(pattern, "\n".join(lines)), pattern
 
 
 def test_these_are_all_lessons():
-    assert [path.stem for path in sorted((ROOT / "demos").glob("[01][0-9]_*.py"))] == LESSONS
-    assert [name[:2] for name in LESSONS] == [f"{number:02}" for number in range(1, 15)]
+    found = [path.stem for path in sorted((ROOT / "demos").glob("[01][0-9]_*.py"))]
+    assert found == ["01_from_scratch", *LESSONS]
+    assert [name[:2] for name in found] == [f"{number:02}" for number in range(1, len(found) + 1)]
 
 
 def test_the_course_lists_its_lessons():
@@ -114,8 +119,10 @@ def test_the_course_lists_its_lessons():
 @pytest.mark.parametrize("name", LESSONS)
 def test_a_lesson_is_short_shows_what_it_is_about_and_twice_the_same(name):
     source = (ROOT / f"demos/{name}.py").read_text(encoding="utf-8")
-    assert lines_of_code(source) <= LINES.get(name[:2], 41)
-    assert "\nRule 1: " in source.partition('"""\n\n')[0]
+    assert lines_of_code(source) <= 40
+    contract = source.partition('"""\n\n')[0]
+    assert "\nRule 1: " in contract
+    assert f"\nSince lesson {int(name[:2]) - 1:02}: " in contract
     one, other = run(f"demos/{name}.py"), run_here(f"demos.{name}")
     assert (one.returncode, one.stderr) == (0, "")
     assert (other.returncode, other.stdout) == (0, one.stdout)
@@ -124,7 +131,7 @@ def test_a_lesson_is_short_shows_what_it_is_about_and_twice_the_same(name):
     check(name, lines, SHOWS[name])
 
 
-@pytest.mark.parametrize("name", LESSONS[1:])
+@pytest.mark.parametrize("name", LESSONS)
 def test_a_lesson_is_the_same_lesson_on_a_provider(name):
     """The lesson's own script plays the model, on a server for Chat Completions."""
     lesson = importlib.import_module(f"demos.{name}")
@@ -161,14 +168,14 @@ def test_a_changed_thought_is_all_that_changes(capsys):
             asked.append(request.messages)
         return lesson.stand_in(request)
 
-    lesson.examine(ScriptedModel(watched))
+    lesson.lesson(ScriptedModel(watched))
     first, second = lesson.CASES
     thoughts = {(m[0].text, *(t.text for t in Turn.of(m).thoughts)) for m in asked}
     assert len(asked) == 60
     assert thoughts == {(first,), (second,), *product((first, second), repeat=2)}
 
 
-@pytest.mark.parametrize("name", LESSONS[1:])
+@pytest.mark.parametrize("name", LESSONS)
 def test_every_look_up_is_read_only(name):
     lesson = importlib.import_module(f"demos.{name}")
     look_up = getattr(lesson, "lookup_order", None)
@@ -225,60 +232,11 @@ def test_a_second_opinion_adds_a_doubt_and_takes_none_away(answer, is_content):
     judge = ScriptedModel(lambda request: Assistant(f'{{"answer": {answer}}}'))
     model = ScriptedModel(lambda request: Assistant("All done."))
     lesson.books.clear()
-    checks = [lesson.opinion_of(judge), lesson.every_refund_in_the_books]
+    checks = [lesson.opinion_of(judge), lesson.in_the_books]
     outcome = Agent(model, [lesson.refund], force="never", done_when=checks).run("Refund both.")
     opinion, books = outcome.checks
     assert (opinion.missing is None) == is_content
     assert (outcome.exit, books.missing) == ("unmet", "ORD-001, ORD-003: not in the books")
-
-
-def test_the_first_lesson_loads_nothing_of_the_kit():
-    code = (
-        "import runpy, sys; sys.argv = ['']; "
-        "runpy.run_module('demos.01_from_scratch', run_name='__main__'); "
-        "print([name for name in sys.modules if name.startswith('think_agent')])"
-    )
-    assert run("-c", code).stdout.splitlines()[-1] == "[]"
-
-
-def test_the_first_lesson_speaks_to_ollama():
-    class AnyContext(OllamaServer):  # the one thing that the kit sends and the lesson does not
-        def decode(self, path, body):
-            return super().decode(path, {**body, "options": {"num_ctx": 4096}})
-
-    asks = [call("lookup_order", order_id="ORD-001"), call("lookup_order", number=2), call("fly")]
-    leaves = call("think", should_continue=False)
-    script = ScriptedModel([think("Look."), asks, leaves, "One of the two.", "With pleasure."])
-    with serve(AnyContext(), script.complete) as server:
-        done = run_here("demos.01_from_scratch", "--provider", "ollama", OLLAMA_HOST=server.url)
-        sent = server.requests
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("[ollama:qwen3.5:4b]\n")
-    assert "exit signal: One of the two." in done.stdout
-    assert "exit silence: With pleasure." in done.stdout
-    assert [bool(body.get("tools")) for body in sent] == [True, True, True, False, True]
-    read = [message["content"] for message in sent[2]["messages"] if message["role"] == "tool"]
-    assert read[1].startswith("Laptop Stand")
-    assert [content.startswith("error: ") for content in read] == [False, False, True, True]
-
-
-@pytest.mark.parametrize(
-    ("installed", "first"),
-    [
-        ({"gemma3:4b": ("completion",), "llama3.2:3b": ("tools",)}, "[ollama:llama3.2:3b]"),
-        ({"llama3.2:3b": ("tools",), "qwen3.5:4b": ("tools",)}, "[ollama:qwen3.5:4b]"),
-        ({"gemma3:4b": ("completion",)}, "[scripted stand-in, no language model]"),
-    ],
-)
-def test_the_first_lesson_takes_what_is_installed(installed, first):
-    def decode(path, body):
-        return Request([User("Hello")])
-
-    protocol = OllamaServer(models=tuple(installed), capabilities=installed)
-    protocol.decode = decode
-    with serve(protocol, ScriptedModel(["Hello.", "Bye."]).complete) as server:
-        done = run_here("demos.01_from_scratch", OLLAMA_HOST=server.url)
-    assert done.stdout.splitlines()[0] == first
 
 
 def test_the_help_of_a_lesson_says_how_it_is_called():
@@ -292,9 +250,6 @@ def test_the_help_of_a_lesson_says_how_it_is_called():
         ("02_silence_is_not_a_signal", ("--provider", "nope"), 2),
         ("03_both_exits", ("--bogus",), 2),
         ("04_swap_the_provider", ("--provider", "ollama"), 1),
-        ("01_from_scratch", ("--provider", "ollama"), 1),
-        ("01_from_scratch", ("--provider", "openai"), 2),
-        ("01_from_scratch", ("--bogus",), 2),
     ],
 )
 def test_a_wrong_flag_is_one_line(name, flags, code):

@@ -5,6 +5,7 @@ plain Agent, without interruption. Every test of a kill runs on SQLite and, mark
 the server that THINK_AGENT_TEST_POSTGRES names (a URL whose user may create databases).
 """
 
+import itertools
 import json
 import os
 import signal
@@ -25,6 +26,7 @@ from dbos import DBOS, DBOSPortableJSONSerializer
 
 from demos.fleet import fleet as desks
 from demos.fleet.__main__ import ended
+from demos.fleet.shared import Shared
 from demos.refund.checks import checks
 from demos.refund.offline import reply
 from demos.refund.shop import Shop
@@ -37,6 +39,7 @@ from think_agent import (
     Agent,
     Assistant,
     Ended,
+    Paused,
     ScriptedModel,
     Started,
     ToolResult,
@@ -122,7 +125,8 @@ class Fleet:
 
     def transcript(self, order):
         with desks.client(self.url) as client:
-            return read(client.retrieve_workflow(order).get_result()["transcript"])
+            output = client.retrieve_workflow(order).get_result()
+            return read(desks.transcript(client, order, output))
 
 
 def wait_until(true):
@@ -183,10 +187,10 @@ def test_a_refused_proposal_is_no_decision():
 
 
 def untimed(messages):
-    """The messages as text, without what differs in every run: times, idempotency keys, and tokens
-    that are estimated from the length of a request.
+    """The messages as text, without what differs in every run: times, idempotency keys, digests of
+    the order's number, and tokens that are estimated from the length of a request.
     """
-    mine = {Started: {"key": ""}, Assistant: {"usage": Usage()}}
+    mine = {Started: {"key": "", "same": ""}, Assistant: {"usage": Usage()}}
     return str([replace(m, at=None, **mine.get(type(m), {})) for m in messages])
 
 
@@ -258,7 +262,7 @@ def refund_and_die(**arguments):
 
 agent = DurableAgent(ScriptedModel(reply), [*others, replace(refund, function=refund_and_die)])
 with fleet.client(url) as client:
-    fleet.begin_work(url, agent, worker="only", concurrency=1, starts_per_minute=None)
+    fleet.begin_work(client, url, agent, worker="only", concurrency=1)
     while not fleet.is_done(client):
         time.sleep(0.1)
 fleet.DBOS.destroy()
@@ -307,12 +311,16 @@ def test_a_failed_conversation_goes_on_from_the_step_that_failed(on_sqlite):
 
 
 @NEEDS_SQLITE
-def test_the_fleet_begins_no_more_than_its_share_of_a_minute(on_sqlite):
-    on_sqlite.enqueue(5)
-    with on_sqlite.worker("a", "--provider", "offline", "--pace", "0", "--starts-per-minute", "2"):
-        wait_until(lambda: "2 SUCCESS" in on_sqlite.command("status"))
-        time.sleep(1)
-        assert "2 SUCCESS" in on_sqlite.command("status")
+def test_the_fleet_asks_models_no_more_often_than_it_may(on_sqlite):
+    on_sqlite.enqueue(2)
+    with serve(OllamaServer(), reply) as server:
+        model = ("--provider", "ollama", "--base-url", server.url, "--calls-per-minute", "1")
+        with on_sqlite.worker("a", *model):
+            wait_until(lambda: "2 PENDING" in on_sqlite.command("status"))
+            wait_until(lambda: len(server.requests) == 1)
+            time.sleep(1)
+            assert len(server.requests) == 1
+            assert Shared(on_sqlite.url).wait(1) > 60  # the second's first call waits, too
 
 
 @NEEDS_SQLITE
@@ -359,14 +367,20 @@ def engine(tmp_path):
     agents = []
 
     @DBOS.workflow()
-    def conversation(text: str) -> list[str]:
-        return lines(agents[0].run(text).transcript)
+    def conversation(*texts: str) -> list[str]:
+        runs = [agents[0].run(text).transcript for text in texts]
+        return lines(itertools.chain(*runs))
 
-    def start(agent, text):
+    @DBOS.workflow()
+    def answered(recorded: list[str], yes: bool) -> list[str]:
+        return lines(agents[0].resume(read(recorded), verdict=yes).transcript)
+
+    def start(agent, *texts):
         agents[:] = [agent]
         DBOS.launch()
-        return DBOS.start_workflow(conversation, text)
+        return DBOS.start_workflow(conversation, *texts)
 
+    start.answered = answered
     yield start
     DBOS.destroy(destroy_registry=True)
 
@@ -420,6 +434,45 @@ def test_a_person_is_waited_for_in_the_workflow(engine):
     assert opened == ["red"]
 
 
+@pytest.mark.parametrize(("yes", "paid"), [(True, [80]), (False, [])])
+def test_a_run_that_paused_is_answered_in_another_workflow(engine, yes, paid):
+    ran = []
+
+    @tool(needs_approval=True)
+    def pay(dollars: int, idempotency_key: str) -> str:
+        """Pay."""
+        ran.append(dollars)
+        return "paid"
+
+    model = ScriptedModel([call("pay", dollars=80), "Done."])
+    waiting = engine(DurableAgent(model, [pay], force="never"), "the bill, please").get_result()
+    assert isinstance(read(waiting)[-1], Paused)
+    assert ran == []
+    handle = DBOS.start_workflow(engine.answered, waiting, yes)
+    assert last_reply(handle) == "Done."
+    assert ran == paid
+
+
+@pytest.mark.parametrize(("same", "keys"), [(("cents",), 1), ((), 2)])
+def test_a_retry_in_other_words_is_the_same_call_if_its_tool_says_so(engine, same, keys):
+    seen = []
+
+    @tool(same=same)
+    def pay(cents: int, reason: str, idempotency_key: str) -> str:
+        """Pay."""
+        seen.append((idempotency_key, cents, reason))
+        if len(seen) == 1:
+            raise ConnectionError("the line broke")
+        return "paid"
+
+    first = call("pay", cents=8900, reason="it wobbles")
+    again = call("pay", cents="8900", reason="The stand wobbles.")
+    agent = DurableAgent(ScriptedModel([first, again, "Done."]), [pay], force="never")
+    assert last_reply(engine(agent, "the bill, please")) == "Done."
+    assert len({*seen}) == keys
+    assert len(seen) == 2
+
+
 def last_reply(handle):
     messages = read(handle.get_result())
     assert isinstance(messages[-1], Ended)
@@ -446,9 +499,59 @@ def test_a_check_is_a_step_and_is_not_run_again(engine):
     steps = DBOS.list_workflow_steps(handle.get_workflow_id())
     assert [step["function_name"] for step in steps].count("check the_light_is_off") == 2
 
-    again = DBOS.fork_workflow(handle.get_workflow_id(), len(steps))
+    again = DBOS.fork_workflow(handle.get_workflow_id(), len(steps) + 1)
     assert last_reply(again) == "It is off."
     assert len(looked) == 2
+
+
+@tool
+def pay(cents: int, idempotency_key: str) -> str:
+    """Pay."""
+    paid.append(idempotency_key)
+    time.sleep(0.01)
+    return "paid"
+
+
+paid = []  # the keys that the service has seen
+
+
+def two_bills(request):
+    bills = sum(isinstance(message, ToolResult) for message in request.messages)
+    calls = () if bills == 2 else (call("pay", cents=1),)
+    return Assistant("Done.", tool_calls=calls)
+
+
+def steps_of(handle):
+    return DBOS.list_workflow_steps(handle.get_workflow_id())
+
+
+def test_each_payment_has_a_key_of_its_own(engine):
+    """The second of a run, one of another run in the workflow, and one that a fork makes."""
+    paid.clear()
+    agent = DurableAgent(ScriptedModel(two_bills), [pay], force="never")
+    handle = engine(agent, "pay two bills", "and again")
+    handle.get_result()
+    assert len({*paid}) == len(paid) == 4
+
+    first = next(step for step in steps_of(handle) if step["function_name"] == "pay")
+    DBOS.fork_workflow(handle.get_workflow_id(), first["function_id"]).get_result()
+    assert len({*paid}) == len(paid) == 8
+
+
+def test_a_run_that_starts_over_is_the_same_to_the_millisecond(engine):
+    """All of it is read from the record: its keys, its times, and so its limit by the clock."""
+    paid.clear()
+    agent = DurableAgent(ScriptedModel(two_bills), [pay], force="never", max_seconds=0.02)
+    handle = engine(agent, "pay two bills")
+    said = handle.get_result()
+    assert read(said)[-1].exit == "limit"
+    steps = steps_of(handle)
+    assert {step["function_name"] for step in steps} <= {"open", "model", "pay"}
+
+    again = DBOS.rewind_workflow(handle.get_workflow_id(), start_step=len(steps) + 1)
+    assert again.get_result() == said
+    assert [m.key for m in read(said) if isinstance(m, Started)] == paid
+    assert len(steps_of(handle)) == len(steps)
 
 
 @pytest.mark.parametrize("declared", ["read_only", "idempotent", "key", ""])

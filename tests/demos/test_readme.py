@@ -3,11 +3,13 @@
 A block that is not run here has a comment above it which says why, or where it is run.
 """
 
+import json
 import os
 import re
 import shlex
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
@@ -18,8 +20,9 @@ from demos.refund.stand_ins import STAND_INS
 from tests import readme
 from tests.readme import ROOT
 from tests.support.commands import environment, run_here
-from think_agent import Agent, Turn, connect, next_step
+from think_agent import Agent, Assistant, Request, ScriptedModel, Turn, connect, next_step
 from think_agent.dialects import in_dialect
+from think_agent.testing import call, think
 
 PAGES = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in readme.readmes()}
 TEXT = PAGES["README.md"]
@@ -122,7 +125,7 @@ def test_the_first_block_calls_its_tool(capsys):
 def test_the_loop_in_short_is_the_loop(name, dialect, force):
     """At every message of whole runs of the desk, but for replies that are broken."""
     shown: dict[str, object] = {}
-    exec(compile(readme.programs(TEXT)[0], "README, the loop", "exec"), shown)
+    exec(compile(readme.programs(TEXT)[1], "README, the loop", "exec"), shown)
     shop = Shop(":memory:")
     model = in_dialect(connect("offline", script=speaking(STAND_INS[name], dialect)), dialect)
     agent = Agent(model, shop.tools(), force=force, done_when=checks(shop))
@@ -134,9 +137,9 @@ def test_the_loop_in_short_is_the_loop(name, dialect, force):
 
 
 def test_your_own_agent_is_made_as_the_section_says(tmp_path):
-    """The first block is `pantry.py`, the second is its test."""
+    """The first block is `pantry.py`, which the second goes on with; the third is its test."""
     section = TEXT.split("## Your own agent")[1].split("\n## ")[0]
-    agent, its_test = (code for _, code in readme.PYTHON.findall(section))
+    agent, _, its_test = (code for _, code in readme.PYTHON.findall(section))
     (tmp_path / "pantry.py").write_text(agent)
     (tmp_path / "test_pantry.py").write_text(its_test)
     env = environment(PYTHONPATH=os.pathsep.join([str(ROOT), str(tmp_path)]))
@@ -146,18 +149,36 @@ def test_your_own_agent_is_made_as_the_section_says(tmp_path):
         assert shown in subprocess.check_output(command, cwd=tmp_path, text=True, env=env)
 
 
-def test_the_blocks_pass_a_strict_type_checker(tmp_path):
-    """On files outside the kit, as a user would run it."""
-    names = {"def make_agent": "pantry.py", "from pantry import": "test_pantry.py"}
-    for number, code in enumerate(readme.programs(TEXT)):
-        name = next((name for part, name in names.items() if part in code), f"block_{number}.py")
-        (tmp_path / name).write_text(code)
-    env = environment(MYPYPATH=str(ROOT), MYPY_CACHE_DIR=str(tmp_path / "cache"))
-    command = [sys.executable, "-m", "mypy", "--strict", "."]
-    done = subprocess.run(
-        command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout
+def test_an_agent_behind_http_streams_pauses_and_is_answered_by_another_process(tmp_path):
+    """The second app has nothing but the file, as another process would."""
+    testclient = pytest.importorskip("fastapi.testclient", reason='pip install -e ".[web]"')
+    block = next(code for code in readme.programs(PAGES["demos/README.md"]) if "fastapi" in code)
+    shown: dict[str, Any] = {"__name__": "readme"}
+    exec(compile(block, "the block of demos/README.md", "exec"), shown)
+    leave = (think("Paid.", should_continue=False),)
+    script = [(think("It is due."), call("pay", dollars=80)), leave, "It is paid."]
+
+    def client() -> Any:
+        return testclient.TestClient(shown["make_app"](ScriptedModel(again(script)), tmp_path))
+
+    said = client().post("/bill", json={"text": "Pay the bill."}).text
+    events = [json.loads(line[6:]) for line in said.splitlines() if line]
+    assert "It is due." in "".join(event.get("thought", "") for event in events)
+    assert (events[-1]["exit"], events[-1]["asked"]) == ("needs_human", "Run pay(dollars=80)?")
+    answer = client().post("/bill/answer", json={"yes": True}).json()
+    assert (answer["exit"], answer["answer"]) == ("signal", "It is paid.")
+    assert client().post("/..", json={"text": "hi"}).status_code in (404, 405, 422)
+
+
+def again(script: list[Any]) -> Any:
+    """The reply that is next in a conversation, whoever began it."""
+
+    def reply(request: Request) -> Assistant:
+        done = sum(isinstance(message, Assistant) for message in request.messages)
+        given = script[done]
+        return Assistant(given) if isinstance(given, str) else Assistant(tool_calls=given)
+
+    return reply
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -1,6 +1,7 @@
 """The refund desk: the shop's rules, the flow of the scripted model, and the command line."""
 
 import asyncio
+import html
 import json
 import os
 import re
@@ -16,12 +17,22 @@ import pytest
 from demos.refund.checks import checks
 from demos.refund.dialects import speaking
 from demos.refund.offline import LABEL, order_numbers, reply
+from demos.refund.shell import on_lines, quoted
 from demos.refund.shop import ORDERS, Shop, ShopError
 from tests.servers import Reply, serve
 from tests.servers.openai_chat import Chat
 from tests.support.commands import decisions, in_a_terminal, run_here, text_of
 from tests.support.providers import desk as desk_on
-from think_agent import Agent, ScriptedModel, ToolResult, connect
+from think_agent import (
+    Agent,
+    Assistant,
+    ScriptedModel,
+    ToolCall,
+    ToolResult,
+    Turn,
+    User,
+    connect,
+)
 from think_agent.dialects import in_dialect
 from think_agent.providers import PROVIDERS
 from think_agent.testing import call, think
@@ -239,6 +250,7 @@ def test_the_prompt_loop_remembers_and_takes_commands():
     screen = " ".join(text_of(screen).split())
     assert code == 0, screen
     assert screen.count("✓ done ·") == 2
+    assert screen.count("Thoughts and tool calls are off.") == 1
     assert "the order was refunded already" in screen
     assert "unknown provider 'nope'" in screen
     assert screen.count("not a command") == screen.count("/provider P ") == 1
@@ -397,6 +409,47 @@ def test_a_refund_over_the_limit_waits_for_a_person_and_goes_on_by_the_verdict(t
     assert decisions(db) == [("ORD-004", "approve")]
 
 
+def test_a_resumed_run_shows_its_verdicts_and_checks_and_where_the_file_ends(tmp_path):
+    kept = tmp_path / "run.jsonl"
+    common = ("--provider", "offline", "--approve", "always-under", "600")
+    run_demo("ORD-004", *common, "--transcript", str(kept))
+    lines = kept.read_bytes().splitlines(keepends=True)
+    kept.write_bytes(b"".join(lines[:-2]))  # killed before the answer
+
+    shown = run_demo("--resume", str(kept), *common).stdout
+    old, _, new = shown.partition("(So far from the file. The run goes on here.)")
+    assert old.count("⚑ approved by the rule --approve always-under 600") == 1
+    assert old.count("✓ no order left open") == 1
+    assert "ORD-004 (Monitor Arm): approved." not in old
+    assert "ORD-004 (Monitor Arm): approved." in new
+
+
+def test_each_decision_names_the_look_up_and_the_check_on_which_it_stands(tmp_path):
+    """In the terminal, in the answer, and on the page; an order that is not there has no source."""
+    page = tmp_path / "page.html"
+    flags = ["--provider", "offline", "--sources", "--html", str(page)]
+    shown = run_here("demos.refund", *flags, "Refund ORD-001 and ORD-999, please").stdout
+    assert re.search(
+        r"^ORD-001: approve \(.*\)\n"
+        r"  \[1\] lookup_order\(order_id=\"ORD-001\"\)\n"
+        r"  \[3\] check_refund_policy\(order_id=\"ORD-001\"\)\n"
+        r"ORD-999: none \(there is no order 'ORD-999'",
+        shown,
+        re.MULTILINE,
+    )
+    assert "says" not in shown  # the JSON itself
+    text = html.unescape(re.sub("<[^>]+>", "", page.read_text()))
+    assert re.search(r"\[3\]: .*check_refund_policy", text)
+
+
+def test_a_script_in_a_dialect_has_no_sources():
+    flags = ["--provider", "offline", "--sources", "--dialect", "json"]
+    refused = run_here("demos.refund", *flags, "Refund ORD-001")
+    assert refused.returncode == 2
+    assert refused.stderr.count("\n") == 1
+    assert "leave --dialect out" in refused.stderr
+
+
 def test_a_promise_to_go_on_is_asked_about_unless_silence_is_accepted():
     words = ["ORD-001 and ORD-002", "--provider", "offline:narrator", "--json", "--done-when=off"]
     for silence, exit, decided in [("confirm", "signal", 2), ("accept", "silence", 0)]:
@@ -410,8 +463,9 @@ def test_a_model_that_says_done_too_early_is_told_what_is_missing(tmp_path):
     flags = ["--provider", "offline:narrator", "--silence", "accept", "--db", str(db)]
     done = run_demo("ORD-001 and ORD-002", *flags)
     assert done.returncode == 0
-    assert "✗ ORD-002: it was not looked up" in done.stdout
-    assert "✓ every order decided" in done.stdout
+    missing = "ORD-001: no decision is recorded; ORD-002: it was not looked up"
+    assert re.search(f"✗ .*{missing}", done.stdout)
+    assert "✓ no order left open" in done.stdout
     assert decisions(db) == [("ORD-001", "approve"), ("ORD-002", "deny")]
 
 
@@ -437,22 +491,72 @@ def test_a_false_claim_is_caught_by_the_check_or_believed(
     assert {check["missing"] for check in data["checks"]} == missing
 
 
-def test_an_order_that_was_checked_and_not_decided_is_missing():
-    shop = Shop(today=TODAY)
-    script = [
+LOOKED = call("lookup_order", order_id="ord-001 ")
+
+
+@pytest.mark.parametrize(
+    ("turns", "missing"),
+    [
+        ([("Refund ord-001", LOOKED)], "ORD-001: no decision is recorded"),
+        ([("Refund ORD-001", None)], "ORD-001: it was not looked up"),
+        ([("Do not refund ORD-001", LOOKED)], None),
+        ([("Refund ORD-999", call("lookup_order", order_id="ORD-999"))], None),
+        # It is named by a call alone.
         (
-            call("lookup_order", order_id="ord-001 "),
-            call("check_refund_policy", order_id="ORD-001"),
+            [("Refund my stand", call("check_refund_policy", order_id="ORD-001"))],
+            "ORD-001: no decision is recorded",
         ),
-        "All is well.",
-        "It is, really.",
-    ]
-    agent = Agent(
-        ScriptedModel(script), shop.tools(), force="never", silence="accept", done_when=checks(shop)
-    )
-    outcome = agent.run("Refund ord-001")
-    assert outcome.exit == "unmet"
-    assert [c.missing for c in outcome.checks] == ["ORD-001: no decision is recorded"]
+        # A turn before it was stopped, or was answered.
+        ([("Refund ORD-001", LOOKED), ("Go on", None)], "ORD-001: no decision is recorded"),
+        ([("Refund ORD-001", "Which one?"), ("Thank you", None)], None),
+    ],
+)
+def test_what_the_check_finds_missing(turns, missing):
+    said = []
+    for text, done in turns:
+        said.append(User(text))
+        if isinstance(done, str):
+            said.append(Assistant(done))
+        if isinstance(done, ToolCall):
+            said += [Assistant(tool_calls=(done,)), ToolResult(done.id, done.name, "{}")]
+    (check,) = checks(Shop(today=TODAY))
+    assert check(Turn.of(said)) == missing
+
+
+def test_a_run_that_goes_on_finds_the_same_shop_beside_its_transcript(tmp_path):
+    """Also one that a limit ended with an order open: the check says so, and no ✓ stands there."""
+    common = ["--provider", "offline", "--max-actions"]
+    kept = tmp_path / "run.jsonl"
+    done = run_demo("Refund ORD-001", *common, "1", "--transcript", str(kept))
+    assert re.search("✗ .*ORD-001: no decision is recorded", done.stdout)
+    assert "✓" not in done.stdout.split("↳")[1].split("→")[0]
+    assert "limit of actions (1) " in done.stdout
+
+    done = run_demo("Refund ORD-001", *common, "9", "--transcript", str(kept))
+    assert "✓ no order left open" in done.stdout
+    assert decisions(tmp_path / "run.shop.db") == [("ORD-001", "approve")]
+
+
+@pytest.mark.parametrize(
+    ("platform", "word", "expected"),
+    [
+        ("linux", "my run.jsonl", "'my run.jsonl'"),
+        ("linux", "it's", "'it'\"'\"'s'"),
+        ("win32", r"C:\runs\a.jsonl", r"C:\runs\a.jsonl"),
+        ("win32", r"my runs\a.jsonl", r"'my runs\a.jsonl'"),
+        ("win32", "it's $580", "'it''s $580'"),
+        ("win32", "a,b", "'a,b'"),  # else PowerShell makes two of it
+    ],
+)
+def test_a_command_is_quoted_for_the_shell_of_the_system(monkeypatch, platform, word, expected):
+    monkeypatch.setattr("sys.platform", platform)
+    assert quoted(word) == expected
+
+
+@pytest.mark.parametrize(("platform", "goes_on"), [("linux", "\\"), ("win32", "`")])
+def test_a_long_command_goes_on_in_the_next_line(monkeypatch, platform, goes_on):
+    monkeypatch.setattr("sys.platform", platform)
+    assert on_lines(["python", "--resume", "a"]) == f"python {goes_on}\n  --resume {goes_on}\n  a"
 
 
 def test_a_check_knows_a_decision_of_an_earlier_process(tmp_path):
@@ -550,16 +654,20 @@ def test_settings_are_shown_without_the_password_of_an_address():
         ("--base-url http://h", "name the provider whose protocol"),
         ("--approve always-under \u00b2", "use ask, never, or always-under AMOUNT"),
         ("--max-cost 1", "--max-cost needs prices"),
-        ("--max-model-calls true", "'true' is not a valid integer range"),
+        ("--max-model-calls true", "'true' is not a valid whole number"),
         ("--resume kept", "--resume goes on with a run"),
         (
             "THINK_AGENT_MAX_COTS=1",
             "max_cots: there is no such setting; did you",
         ),
+        (
+            "THINK_AGENT_MAX_ACTIONS=abc",
+            "--max-actions (THINK_AGENT_MAX_ACTIONS): 'abc' is not a valid whole number",
+        ),
         ("THINK_AGENT_PATIENCE=no", "--patience (THINK_AGENT_PATIENCE): 'no' is not"),
         ("max_cots = 1", "did you mean max_cost?"),
         ("force = 'often'", "agent.toml): 'often' is not one of 'first', 'never'"),
-        ("patience = true", "'True' is not a valid integer range"),
+        ("patience = true", "'True' is not a valid whole number"),
         ("max_cost = 1.5\nprices = 5", "and tables of prices"),
         ("prices.m = {input = -1, output = 1}", "price input=-1.0: use a number"),
         ("not toml", "not valid TOML"),
@@ -596,13 +704,22 @@ def test_a_limit_ends_the_run_with_its_own_exit_code():
     assert (done.returncode, "✗ stopped at a limit" in done.stdout) == (3, True)
 
 
+def story_of(page: str) -> str:
+    """The page without its second view, step by step."""
+    text = Path(page).read_text()
+    text = re.sub(r'<p id="story">.*?</p>', "", text)
+    story = re.sub(r'<(\w+) class="screen".*(?=</main>)', "", text, flags=re.DOTALL)
+    return "".join(story.split())
+
+
 def test_the_page_of_a_run_is_that_of_its_transcript_and_tells_as_much_without_one(tmp_path):
     kept, page, again, alone = (str(tmp_path / name) for name in ("a.jsonl", "a", "b", "c"))
     flags = ["ORD-001", "--provider", "offline", "--html"]
     for _ in range(2):  # the second goes on with the file
         assert run_demo(*flags, page, "--transcript", kept).returncode == 0
         run_here("think_agent", "audit", kept, "--html", again)
-        assert Path(page).read_text() == Path(again).read_text()
+        assert story_of(page) == story_of(again)  # the demo's has the steps, too
+        assert "Step by step" in Path(page).read_text()
     run_demo(*flags, alone)
     shown = Path(alone).read_text()
     for told in ("What the model was told: instructions and 4 tools", "begun 20", "thought first"):
@@ -614,6 +731,6 @@ def test_a_run_that_goes_on_with_a_file_says_so_on_stderr(tmp_path):
     shown = [run_demo(*flags, *more).stderr for more in ([], [], ["--db", str(tmp_path / "db")])]
     assert shown == [
         "",
-        f"{tmp_path / 'a'}: goes on after 1 request, in a new shop (--db PATH keeps one)\n",
+        f"{tmp_path / 'a'}: goes on after 1 request\n",
         f"{tmp_path / 'a'}: goes on after 2 requests\n",
     ]

@@ -1,63 +1,87 @@
-"""The agent of demos/tau2.py, on tau2's own interface and a recorded task of its mock domain."""
+"""tau2's tasks and its checker, with the recorded lines of a user, under every arm of the table."""
 
 import json
 
 import pytest
 
-pytest.importorskip("tau2", reason="needs tau2-bench, which wants Python 3.12 (see demos/tau2.py)")
+pytest.importorskip("tau2", reason="needs tau2-bench, on Python 3.12 or 3.13 (see demos/tau2.py)")
 
-from tau2.data_model.message import UserMessage
-from tau2.domains.mock.environment import get_environment
-
-from demos.tau2 import ThinkAgent, create
-from think_agent import ScriptedModel
+from demos import tau2
+from tests.support.sizes import ROOT
+from tests.support.tau2_clerk import clerk, idle
+from think_agent import Agent, ScriptedModel
+from think_agent.evaluation.command import Evaluation
+from think_agent.evaluation.inputs import settings_of
 from think_agent.messages import ToolResult
-from think_agent.testing import call, think
+from think_agent.testing import call
 
-RECORDED = [  # of the task create_task_1
-    think("user_1 wants a task named Important Meeting"),
-    call("create_task", user_id="user_1", title="Important Meeting"),
-    call("get_users"),
-    think("The task is there.", False),
-    "Your task is created.",
-]
+CASES = ROOT / "tests/data/tau2_mock.jsonl"
+SUITE = "tests.support.tau2_clerk"
+LINES = [json.loads(line) for line in CASES.read_text(encoding="utf-8").splitlines()]
 
 
-def play(model):
-    """Run the task in tau2's own environment. Gives the agent's replies and the environment."""
-    environment = get_environment()
-    agent = ThinkAgent(environment.get_tools(), environment.get_policy(), model)
-    state = agent.get_init_state([UserMessage(role="user", content="Hi! How can I help you?")])
-    message = UserMessage(role="user", content="Create the task Important Meeting for user_1.")
-    said = []
-    while not said or said[-1].tool_calls:
-        reply, state = agent.generate_next_message(message, state)
-        said.append(reply)
-        if reply.tool_calls:
-            message = environment.get_response(reply.tool_calls[0])
-    return said, state, environment
+def played(line, script):
+    """A case, played with a script; what tau2's checker says."""
+    world = tau2.prepare(line, enforce=False)
+    agent = Agent(ScriptedModel(script), world.tools, instructions=world.instructions)
+    transcript = ()
+    while (text := world.reply(transcript)) is not None:
+        transcript = agent.run(text, transcript=transcript).transcript
+    return world.check(), transcript
 
 
-def test_a_recorded_task_is_played_through_tau2_s_environment():
-    said, state, environment = play(ScriptedModel(RECORDED))
-    assert [reply.tool_calls[0].name for reply in said[:-1]] == ["create_task", "get_users"]
-    assert said[-1].content == "Your task is created."
-    titles = [task.title for task in environment.tools.db.tasks.values()]
-    assert "Important Meeting" in titles
-    results = [message for message in state if isinstance(message, ToolResult)]
-    assert json.loads(results[1].content)["title"] == "Important Meeting"
-    assert not any(result.is_error for result in results)
+@pytest.mark.parametrize("line", LINES, ids=lambda line: line["task"])
+def test_tau2_s_own_checker_judges(line):
+    done, transcript = played(line, clerk)
+    assert done.right, done
+    assert not any(m.is_error for m in transcript if isinstance(m, ToolResult))
+    assert not played(line, idle)[0].right
 
 
 def test_a_write_without_a_thought_never_reaches_tau2():
-    hasty = [call("create_task", user_id="user_1", title="x"), *RECORDED]
-    said, state, _ = play(ScriptedModel(hasty))
-    assert [reply.tool_calls[0].name for reply in said[:-1]] == ["create_task", "get_users"]
-    refused = [message.refused for message in state if isinstance(message, ToolResult)]
-    assert refused[0] == "gate"
+    line = LINES[0]
+    script = [call("create_task", user_id="user_1", title="x"), "That is done."]
+    world = tau2.prepare(line, enforce=False)
+    agent = Agent(ScriptedModel(script), world.tools, force="never", silence="accept")
+    world.reply(agent.run(line["then"][0]).transcript)
+    assert not world.check().right
+    assert len(world._environment.tools.db.tasks) == 1
 
 
-def test_a_task_that_begins_in_the_middle_is_refused():
-    agent = create([], "", llm="offline")
-    with pytest.raises(ValueError, match="choose another"):
-        agent.get_init_state([UserMessage(role="user", content="1")] * 2)
+def test_the_table_of_the_article_goes_on_after_a_stop(tmp_path):
+    out = tmp_path / "r.jsonl"
+    settings = settings_of(four_rows=True, provider=["offline:clerk", "offline:idle"])
+
+    def evaluation():
+        return Evaluation(CASES, settings, suite=SUITE, out=out)
+
+    class Stopped(Exception):
+        pass
+
+    done = []
+
+    def stop(result):
+        done.append(result)
+        if len(done) == 5:
+            raise Stopped
+
+    with pytest.raises(Stopped):
+        evaluation().run(stop)
+    whole = evaluation()
+    assert 0 < whole.missing < len(LINES) * len(whole.models)
+    whole.run()
+    assert whole.missing == 0
+    for setting, results in whole.found().items():
+        assert [result.right for result in results] == [setting.provider == "offline:clerk"] * 3
+
+
+@pytest.mark.parametrize(
+    ("domain", "task", "why"),
+    [
+        ("mock", "update_task_with_message_history", "middle"),
+        ("mock", "create_task_1", "has tools"),
+    ],
+)
+def test_a_task_that_cannot_be_played_says_why(domain, task, why):
+    with pytest.raises(ValueError, match=why):
+        tau2.prepare({"domain": domain, "task": task}, enforce=False)

@@ -37,7 +37,6 @@ from think_agent.dialects.auto import (
     WHOLE,
     WITH_TOOLS,
     WITHOUT_TOOLS,
-    hidden,
     not_rendered,
     tools_are_shown,
 )
@@ -118,8 +117,8 @@ def test_a_run_asks_the_server_once_in_every_way(way, renders):
 def test_a_rendered_prompt_says_what_is_hidden(template, what):
     with serve(OllamaServer(template=template), on_sight) as running:
         model = connect("ollama:m", base_url=running.url)
-        assert hidden(model) == what
-        assert hidden(connect("ollama:m", base_url=running.url)) == what
+        assert model.hidden() == what
+        assert connect("ollama:m", base_url=running.url).hidden() == what
         assert running.requests == []
 
 
@@ -349,11 +348,12 @@ def test_a_chat_server_is_asked_too_and_an_official_one_is_not():
             return {**super().encode(reply, body), "usage": count}
 
     with serve(Dropping(), says("Hm.")) as running:
-        model = connect("openai:m", base_url=running.url + "/v1", timeout=20)
-        assert hidden(model) == "the tools"
-        assert hidden(model) == "the tools"
+        model = in_dialect(connect("openai:m", base_url=running.url + "/v1", timeout=20), "auto")
+        assert model.hidden() == "the tools"
+        assert model.hidden() == "the tools"
         assert len(running.requests) == 2
-    assert not hidden(connect("openai:gpt-6-luna", api_key="k"))  # no request is made
+    official = connect("openai:gpt-6-luna", api_key="k")
+    assert not in_dialect(official, "auto").hidden()  # no request is made
 
 
 def test_check_asks_and_a_greeting_does_not():
@@ -377,7 +377,7 @@ def test_a_server_that_does_not_count_is_asked_once_and_believed():
 
 def test_a_server_that_cannot_be_asked_is_believed():
     model = in_dialect(connect("ollama:m", base_url="http://127.0.0.1:9"), "auto")
-    assert not hidden(model)
+    assert not model.hidden()
 
 
 def test_an_async_caller_is_not_kept_waiting():

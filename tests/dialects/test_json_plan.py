@@ -44,10 +44,10 @@ def act(tool, **arguments):
     return {"tool": tool, "arguments": arguments}
 
 
-def answer(text, choice="auto", tools=TOOLS, several=False, **fields):
+def answer(text, choice="auto", tools=TOOLS, **fields):
     """What the dialect makes of a reply of the model inside."""
     said = Assistant(text=text if isinstance(text, str) else json.dumps(text), **fields)
-    model = json_plan(ScriptedModel([said]), several=several)
+    model = json_plan(ScriptedModel([said]))
     return model.complete(Request(ASKED, tools, tool_choice=choice))
 
 
@@ -62,8 +62,8 @@ def overheard(text, request, name="p"):
     return json_plan(ScriptedModel(see, name=name)).complete(request), heard[0]
 
 
-def schema_of(request, several=False, name="p"):
-    return json_plan(ScriptedModel([], name=name), several=several).schema(request)
+def schema_of(request, name="p"):
+    return json_plan(ScriptedModel([], name=name)).schema(request)
 
 
 def calls(said):
@@ -119,15 +119,14 @@ ASKED_FOR = [  # a tool choice; the keys of the turn, the tools that it may name
 
 @pytest.mark.parametrize(("tools", "choice", "keys", "names", "least"), ASKED_FOR)
 def test_a_tool_choice_is_a_narrower_schema(tools, choice, keys, names, least):
-    for most in (None, 1):
-        schema = schema_of(Request(ASKED, tools, tool_choice=choice), several=not most)
-        assert is_strict(schema)
-        assert list(schema["properties"]) == keys
-        actions = schema["properties"].get("actions", {"items": {"anyOf": []}})
-        assert actions.get("minItems", 0) == least
-        assert actions.get("maxItems") == (most if names else None)
-        branches = [branch["properties"]["tool"] for branch in actions["items"]["anyOf"]]
-        assert branches == [{"type": "string", "enum": [name]} for name in names]
+    schema = schema_of(Request(ASKED, tools, tool_choice=choice))
+    assert is_strict(schema)
+    assert list(schema["properties"]) == keys
+    actions = schema["properties"].get("actions", {"items": {"anyOf": []}})
+    assert actions.get("minItems", 0) == least
+    assert actions.get("maxItems") == (1 if names else None)
+    branches = [branch["properties"]["tool"] for branch in actions["items"]["anyOf"]]
+    assert branches == [{"type": "string", "enum": [name]} for name in names]
 
 
 def test_required_means_an_action_or_the_exit_signal():
@@ -291,15 +290,14 @@ def objects(draw, depth=2):
 
 @st.composite
 def turns(draw):
-    """Tools, a tool choice, `several`, the schema of the turn and an instance of it."""
+    """Tools, a tool choice, the schema of the turn and an instance of it."""
     made = draw(st.lists(objects(), min_size=1, max_size=3))
     own = [Tool(name=f"tool_{n}", description="", parameters=s) for n, (s, _) in enumerate(made)]
     tools = (*draw(st.sampled_from([(), (THINK,), (THINK_MINIMAL,)])), *own)
     forced = [Force(tool.name) for tool in tools]
     choice = draw(st.sampled_from(["auto", "required", "none", *forced]))
-    several = draw(st.booleans())
     request = Request(ASKED, tools, tool_choice=choice)
-    schema = schema_of(request, several)
+    schema = schema_of(request)
     actions = [
         st.fixed_dictionaries({"tool": st.just(tool.name), "arguments": values})
         for tool, (_, values) in zip(own, made, strict=True)
@@ -308,10 +306,9 @@ def turns(draw):
     must = isinstance(choice, Force) or (choice == "required" and THINK not in tools)
     values = {"task_complete": st.booleans()}
     if actions:
-        most = 3 if several else 1
-        values["actions"] = st.lists(st.one_of(actions), min_size=must, max_size=most)
+        values["actions"] = st.lists(st.one_of(actions), min_size=must, max_size=1)
     keys = {key: values.get(key, st.text(max_size=4)) for key in schema["properties"]}
-    return tools, choice, several, schema, draw(st.fixed_dictionaries(keys))
+    return tools, choice, schema, draw(st.fixed_dictionaries(keys))
 
 
 def breaks_a_rule(choice, instance):
@@ -325,12 +322,12 @@ def breaks_a_rule(choice, instance):
 @settings(max_examples=60)
 @given(turns())
 def test_every_instance_of_the_schema_decodes_to_calls_that_validate(turn):
-    tools, choice, several, schema, instance = turn
+    tools, choice, schema, instance = turn
     before = deepcopy(tools)
     assert is_strict(schema)
     assert "anyOf" not in schema
     jsonschema.validate(instance, schema)
-    said = answer(instance, choice, tools, several)
+    said = answer(instance, choice, tools)
     assert (said.stop_reason == "malformed") == breaks_a_rule(choice, instance)
     assert tools == before
     if said.stop_reason != "malformed":
@@ -347,7 +344,7 @@ def test_every_instance_of_the_schema_decodes_to_calls_that_validate(turn):
 @given(turns(), st.data())
 def test_a_plan_that_its_schema_refuses_is_malformed(turn, data):
     """But for arguments: their tool checks them."""
-    tools, choice, several, schema, instance = turn
+    tools, choice, schema, instance = turn
     part = data.draw(st.sampled_from([instance, *instance.get("actions", ())]))
     key = data.draw(st.sampled_from([*part, "?"]))
     wrong = data.draw(st.sampled_from([..., None, 1, 1.5, True, "?", ["?"], {"?": "?"}]))
@@ -355,7 +352,7 @@ def test_a_plan_that_its_schema_refuses_is_malformed(turn, data):
     part.pop(key, None)
     part.update({} if wrong is ... else {key: wrong})
     assume(not jsonschema.Draft202012Validator(schema).is_valid(instance))
-    assert answer(instance, choice, tools, several).stop_reason == "malformed"
+    assert answer(instance, choice, tools).stop_reason == "malformed"
 
 
 STRICT = {"type", "enum", "minItems", "maxItems", "required"}
@@ -417,7 +414,8 @@ def test_a_request_has_the_schema_of_its_turn_and_max_items_only_where_the_provi
 ):
     request = Request(ASKED, TOOLS, tool_choice="required")
     _, inner = overheard("", request, provider)
-    assert inner.output_schema == schema_of(request, several=not bounded)
+    assert inner.output_schema == schema_of(request, provider)
+    assert ("maxItems" in inner.output_schema["properties"]["actions"]) == bounded
     assert (inner.messages, '"actions": a list of {"tool": name' in inner.system) == (ASKED, True)
 
 
@@ -439,7 +437,7 @@ def test_a_final_call_keeps_the_schema_of_its_answer():
 
 def streamed(text, choice="auto", tools=TOOLS, size=20, **fields):
     said = Assistant(text=text if isinstance(text, str) else json.dumps(text), **fields)
-    model = json_plan(InPieces(said, size), several=True)
+    model = json_plan(InPieces(said, size))
     return list(model.stream(Request(ASKED, tools, tool_choice=choice)))
 
 
@@ -450,18 +448,27 @@ def shown(events, kind):
 @settings(max_examples=25)
 @given(turns(), st.integers(1, 9))
 def test_a_stream_shows_what_the_reply_then_says(turn, size):
-    tools, choice, _, schema, instance = turn
+    tools, choice, schema, instance = turn
     written = {key: instance[key] for key in schema["properties"]}
     events = streamed(written, choice, tools, size)
     said = events[-1]
-    assert said == answer(written, choice, tools, several=True)
+    assert said == answer(written, choice, tools)
     assume(said.stop_reason != "malformed")
     assert shown(events, "answer") == said.text
     thoughts = [call.arguments["thought"] for call in said.tool_calls if call.name == "think"]
-    assert shown(events, "thought") == "".join(thoughts)
-    assert shown(events, "thinking") == said.thinking
+    # Where only silence can end a turn, the notes of a plan that ends are kept as thinking. While
+    # they stream, nobody knows that it will end.
+    assert shown(events, "thought") + shown(events, "thinking") == "".join(thoughts) + said.thinking
     told = [json.loads(event.text) for event in events[:-1] if event.kind == "call"]
     assert told == [call.arguments for call in said.tool_calls if call.name != "think"]
+
+
+def test_notes_of_a_plan_that_ends_in_silence_are_shown_as_they_come_and_kept_as_thinking():
+    tools = (THINK_MINIMAL, *TOOLS[1:])
+    plan = {"understanding": "", "reasoning": "Found.", "task_complete": True, "actions": []}
+    events = streamed({**plan, "response": "Done."}, tools=tools)
+    assert (events[-1].tool_calls, events[-1].thinking, events[-1].text) == ((), "Found.", "Done.")
+    assert (shown(events, "thought"), shown(events, "answer")) == ("Found.", "Done.")
 
 
 def test_deltas_come_as_early_as_the_format_allows():
@@ -487,7 +494,7 @@ some_texts = st.lists(st.sampled_from(PIECES) | st.text(max_size=3), max_size=12
 @example('{"actions": [{"tool": 1, "arguments": []}], "reasoning": {}}', "auto", 1)
 def test_any_text_is_read_the_same_however_it_is_cut(text, choice, size):
     pieces, whole = streamed(text, choice, size=size), streamed(text, choice, size=1000)
-    assert pieces[-1] == whole[-1] == answer(text, choice, several=True)
+    assert pieces[-1] == whole[-1] == answer(text, choice)
     for kind in ("answer", "thought"):
         assert shown(pieces, kind) == shown(whole, kind)
     if whole[-1].stop_reason == "end_turn":  # plain words are the answer

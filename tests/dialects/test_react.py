@@ -126,7 +126,8 @@ def test_every_way_to_write_a_reply_is_read(case):
     text, wanted = READ[case]
     reply = reply_to(text)
     assert calls(reply) == wanted
-    assert (reply.stop_reason, reply.text, reply.mistake) == ("tool_use", "", "")
+    answer = text.partition("Final Answer: ")[2] if wanted[0][0] == "think" else ""
+    assert (reply.stop_reason, reply.text, reply.mistake) == ("tool_use", answer, "")
 
 
 MALFORMED = {
@@ -368,7 +369,7 @@ def test_a_final_answer_is_the_answer_and_the_model_is_not_asked_again():
     outcome = agent.run("Please refund ORD-001")
     assert outcome.exit == "signal"
     assert "ORD-001" in outcome.answer
-    assert outcome.model_calls == len(heard) + 1  # the last reply is the transcript's own
+    assert outcome.model_calls == len(heard)
     assert outcome.usage == Usage(10 * len(heard), 5 * len(heard))
     second = agent.run("And ORD-002?", transcript=outcome.transcript)
     assert "ORD-002" in second.answer

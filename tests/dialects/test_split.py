@@ -6,7 +6,7 @@ from tests.servers import serve
 from tests.support.pieces import four_ways, told
 from tests.support.providers import RIGHT, SPEAKS, desk, model_of
 from think_agent import Assistant, Force, Request, ScriptedModel, User
-from think_agent.dialects.split import split
+from think_agent.dialects import split
 
 
 def named(name: str) -> ScriptedModel:

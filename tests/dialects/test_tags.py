@@ -15,7 +15,8 @@ from tests.support.counting import grows_evenly
 from tests.support.pieces import InPieces, four_ways, told
 from tests.support.recordings import load, needs_wire
 from think_agent import Assistant, Request, ScriptedModel, ToolCall, User
-from think_agent.dialects.tags import TagParser, Tags, split_tags, tagged
+from think_agent.dialects import Tags, tagged
+from think_agent.dialects.tags import TagParser, split_tags
 
 PLAIN_ANSWER = Tags(plain="answer")
 

@@ -24,7 +24,8 @@ from think_agent import (
     connect,
     tool,
 )
-from think_agent.dialects.text_calls import read_calls, recovered
+from think_agent.dialects import recovered
+from think_agent.dialects.text_calls import read_calls
 from think_agent.testing import call
 
 

@@ -11,11 +11,11 @@ from tests.support.simulated import LINES
 from think_agent.cli.main import main
 from think_agent.evaluation.command import Evaluation
 from think_agent.evaluation.inputs import settings_of
-from think_agent.evaluation.results import RESULT
+from think_agent.evaluation.results import LINE
 from think_agent.evaluation.scores import Result, Setting
 
 SUITE = "demos.refund.suite"
-FLOORS = ["do-nothing", "never-think", "follow-the-refusal", "always-deny"]
+FLOORS = ["do-nothing", "never-think", "follow-the-refusal", "always-deny", "five-rules"]
 HARD = ("many", "conditions", "bundles", "outages", "argues")
 EASY = [case for case in LINES if case["kind"] not in HARD]
 FAILS_ONCE = [case for case in EASY if "fails once" in case.get("tools", {}).values()]
@@ -55,9 +55,9 @@ def ids(cases: list[dict]) -> set[str]:
 
 
 def results_in(path: Path) -> list[Result]:
-    """The results in a file, without the floors."""
-    results = [RESULT.validate_json(line) for line in path.read_text().splitlines()]
-    return [result for result in results if not result.setting.is_floor]
+    """The results in a file, without its plan and the floors."""
+    lines = [LINE.validate_json(line) for line in path.read_text().splitlines()]
+    return [line for line in lines if isinstance(line, Result) and not line.setting.is_floor]
 
 
 def found_by(evaluation: Evaluation) -> dict[Setting, list[Result]]:
@@ -71,6 +71,14 @@ def play(evaluation: Evaluation, model) -> None:
     for setting in evaluation.models:
         if not setting.is_floor:
             evaluation.models[setting] = model
+
+
+def without_floors(evaluation: Evaluation) -> Evaluation:
+    """The same evaluation, where the floors tell nothing and would only take time."""
+    for setting in [*evaluation.models]:
+        if setting.is_floor:
+            del evaluation.models[setting]
+    return evaluation
 
 
 @pytest.fixture(autouse=True)

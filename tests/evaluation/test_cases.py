@@ -1,5 +1,6 @@
 """The refund cases, judged by hand a second time, and the desk as a suite."""
 
+import asyncio
 import re
 from collections import Counter
 
@@ -11,10 +12,12 @@ from demos.refund.shop import INSTRUCTIONS, allowed_decision
 from demos.refund.suite import ADVICE, TASK, CaseShop, RefundCase, prepare
 from tests.evaluation.conftest import EASY, HARD, cases_of, ids
 from tests.support.simulated import LINES
-from think_agent import Agent, ScriptedModel, Turn
+from think_agent import THINK, Agent, Force, Request, ScriptedModel, ToolResult, Turn, User
+from think_agent.dialects import in_dialect
 from think_agent.evaluation.scores import Setting
 from think_agent.evaluation.trials import Case, Job, Suite, attempt, prepared
 from think_agent.testing import call, think
+from think_agent.wire.forms import form_of
 
 
 def has_rule(case: dict, words: str) -> bool:
@@ -210,8 +213,6 @@ def test_the_check_of_done_when_names_orders_that_were_seen_and_not_decided():
 @pytest.fixture(scope="module")
 def floors() -> dict[tuple[str, str], set[str]]:
     """The cases that each floor gets right, with a shop that trusts it or one that refuses."""
-    import asyncio
-
     found = {}
     for name, enforce in [*((name, "off") for name in FLOORS), ("follow-the-refusal", "on")]:
         setting = Setting(f"offline:{name}", think="none", cover="none", enforce=enforce)
@@ -225,10 +226,23 @@ def floors() -> dict[tuple[str, str], set[str]]:
 
 
 @pytest.mark.parametrize("name", FLOORS)
-def test_no_floor_comes_near_where_the_shop_trusts_the_model(floors, name):
+def test_no_floor_is_right_on_more_than_two_hard_cases_of_five(floors, name):
+    """And five rules decide the easy half, which is why it is not compared (README)."""
     right = floors[name, "off"]
-    assert 0 < len(right) <= 0.3 * 120
-    assert len(right - ids(EASY)) <= 0.25 * 60
+    assert 0 < len(right - ids(EASY)) <= 0.4 * 60
+    assert (len(right & ids(EASY)) == 58) == (name == "five-rules")
+    assert ids(EASY) == {line["id"] for line in LINES if line.get("easy")}
+
+
+def test_a_script_is_no_better_than_the_floor_that_decides_as_it_does(floors):
+    setting = Setting("offline:careful")
+    model = ScriptedModel(suite.STAND_INS["careful"])
+    right = set()
+    for line in LINES:
+        job = Job(setting, Case.model_validate(line), 1)
+        if asyncio.run(attempt(job, model, suite)).right:
+            right.add(line["id"])
+    assert right == floors["five-rules", "off"]
 
 
 def test_a_shop_that_refuses_gives_the_answer_away(floors):
@@ -252,16 +266,45 @@ CASE = Case.model_validate(LINES[0])
         ("minimal", "gate", "react", "in a Thought"),
         ("on", "carry", "native", "in the argument `thought` of the call"),
         ("none", "carry", "json", "in the argument `thought` of the call"),
-        ("none", "none", "native", "for yourself, before you call a tool"),
-        ("none", "none", "react", "for yourself, before you call a tool"),
+        ("none", "none", "native", "in your reply, before the call"),
+        ("none", "none", "react", "in your reply, before the call"),
+        ("on", "gate", "default", "in a call of the tool `think`"),
+        (
+            "on",
+            "gate",
+            "auto",
+            "in a call of the tool `think`, or in `reasoning` if you write plans",
+        ),
     ],
 )
 def test_advice_asks_for_what_is_there(think, cover, dialect, where):
     setting = Setting("p", think=think, cover=cover, dialect=dialect, advice="on")
-    world, agent = prepared(Job(setting, CASE, 1), ScriptedModel("x"), suite)
+    model = ScriptedModel("x")
+    if dialect == "auto":
+        model = in_dialect(model, dialect)
+    world, agent = prepared(Job(setting, CASE, 1), model, suite)
     told = f"{world.instructions.strip()}\n\n{ADVICE.strip()}\n\nDo this {where}."
     assert agent.settings.instructions == told
     assert (agent.settings.shown[0].name == "think") == (think != "none")
+
+
+def test_silent_advice_has_no_place_to_write():
+    setting = Setting("p", think="none", cover="none", advice="silent")
+    _, agent = prepared(Job(setting, CASE, 1), ScriptedModel("x"), suite)
+    assert agent.settings.instructions.endswith("Do this for yourself, before you call a tool.")
+
+
+def test_a_brief_think_tool_says_so_and_a_form_keeps_to_it():
+    _, agent = prepared(Job(Setting("p", think="brief"), CASE, 1), ScriptedModel("x"), suite)
+    [brief, *_] = agent.settings.shown
+    assert brief.description == f"{THINK.description} Write at most 25 words."
+    assert agent.settings.can_signal
+    asked = [User("Refund it."), ToolResult("a", "lookup_order", "shipped")]
+    form = form_of(Request(asked, agent.settings.shown, tool_choice=Force("think")))
+    assert form["properties"]["thought"]["maxLength"] == 180
+    assert form["required"] == ["thought", "should_continue"]
+    with pytest.raises(ValueError, match=r"think=brief .* only native"):
+        prepared(Job(Setting("p", think="brief", dialect="json"), CASE, 1), None, suite)
 
 
 def test_a_suite_without_advice_says_so():

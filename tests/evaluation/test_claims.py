@@ -19,6 +19,7 @@ LINK = re.compile(r"\[[^\]]*\]\(([^)]*)\)")
 TOOLS = {  # linked without a statement about them
     "https://ollama.com",
     "https://docs.dbos.dev",
+    "https://github.com/sierra-research/tau2-bench",
     "https://github.com/open-telemetry/semantic-conventions-genai",
 }
 # These pages have numbers that our own commands measured or counted.

@@ -24,10 +24,7 @@ from tests.support.simulated import CASES, LINES
         ({"suite": "no.such.module"}, "No module named 'no'; name a module with prepare and"),
         ({"suite": "demos.refund.shop"}, "prepare Field required"),
         ({"suite": "./suite.py"}, "suite ./suite.py: .*; name a module with prepare and"),
-        (
-            {"suite": "suite"},
-            "suite suite: No module named 'suite'; .* put suite.py beside the cases",
-        ),
+        ({"suite": "my_suite"}, "No module named 'my_suite'; .* put suite.py beside the cases"),
         ({"shard": "0/4"}, "use a part of how many, such as 1/4"),
         ({"shard": "a/b"}, "use a part of how many, such as 1/4"),
     ],
@@ -41,7 +38,7 @@ def test_a_wrong_plan_is_refused_before_anything_is_run(few, out, given, message
 @pytest.mark.parametrize(
     ("cases", "flag", "value", "problem"),
     [
-        (CASES, "--think", "maybe", "'on', 'minimal' or 'none'"),
+        (CASES, "--think", "maybe", "'on', 'brief', 'minimal' or 'none'"),
         (CASES, "--trials", "0", "--trials"),
         (CASES, "--out", CASES, "another flag has that file"),
         (CASES, "--out", ".", "--out"),
@@ -66,7 +63,8 @@ def test_a_wrong_argument_is_one_line_and_writes_nothing(
 def test_a_server_that_is_not_there_is_one_line(command, monkeypatch, capsys):
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     assert command("--provider", "openai:m", "--base-url", "http://127.0.0.1:9") == 1
-    assert capsys.readouterr().err.splitlines()[-1].startswith("error: openai: no server at ")
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last.startswith("error: 5 runs in a row failed: openai: no server at ")
 
 
 CASE = LINES[0]

@@ -22,6 +22,7 @@ from tests.evaluation.conftest import (
     plan,
     play,
     results_in,
+    without_floors,
     write_lines,
 )
 from tests.evaluation.test_cases import named
@@ -34,7 +35,7 @@ from think_agent.audit import read
 from think_agent.dialects import in_dialect
 from think_agent.evaluation.comparisons import planned
 from think_agent.evaluation.report import report
-from think_agent.evaluation.scores import Score
+from think_agent.evaluation.scores import FOUR_ROWS, Score
 from think_agent.providers import PROVIDERS
 
 GIVES_UP = ids(FAILS_ONCE)
@@ -70,7 +71,7 @@ def known(tmp_path_factory):
     """All scripts on the easy cases and some of the hard ones: the results by script."""
     folder = tmp_path_factory.mktemp("eval")
     cases = write_lines(folder / "cases.jsonl", [*EASY, *cases_of(*HARD)[::5]])
-    evaluation = plan(cases, provider=SCRIPTS, out=folder / "all.jsonl")
+    evaluation = without_floors(plan(cases, provider=SCRIPTS, out=folder / "all.jsonl"))
     evaluation.run()
     assert evaluation.missing == 0
     return dict(zip(RIGHT, found_by(evaluation).values(), strict=True))
@@ -85,7 +86,8 @@ def test_a_known_model_gets_its_known_score(known, name):
 def test_the_known_scores_by_numbers(known):
     results = in_the_easy_half(known["careful"])
     careful = Score(results)
-    assert (careful.right, len(careful.ran), careful.total("wrong_writes")) == (58, 60, 0)
+    right = sum(result.right for result in results)
+    assert (right, len(careful.ran), careful.total("wrong_writes")) == (58, 60, 0)
     assert {result.exit for result in results} == {"signal"}
     assert careful.total("behind_a_thought") == careful.total("actions") > 60
     assert careful.total("honored") == careful.total("forced") == 60
@@ -100,8 +102,10 @@ def test_a_known_model_gets_its_known_score_in_a_dialect(tmp_path, dialect):
     expected = RIGHT | {"hasty": RIGHT["hasty"] - SEVERAL}
     for name, right in expected.items():
         out = tmp_path / f"{name}.jsonl"
-        evaluation = plan(cases, provider=["ollama:m"], dialect=[dialect], out=out)
-        play(evaluation, in_dialect(ScriptedModel(speaking(STAND_INS[name], dialect)), dialect))
+        plain = plan(cases, provider=["ollama:m"], dialect=[dialect], out=out)
+        evaluation = without_floors(plain)
+        model = in_dialect(ScriptedModel(speaking(STAND_INS[name], dialect)), dialect)
+        play(evaluation, model)
         evaluation.run()
         [own] = found_by(evaluation).values()
         assert right_in_the_easy_half(own) == right & ids(some)
@@ -230,23 +234,23 @@ def test_the_four_rows_run_and_the_impossible_one_is_listed_before(command, out,
     assert f"The same for all: {common}." in printed.out
     for rows in re.findall(r"(?:^\|.*\n)+", printed.out, re.MULTILINE):
         names = [line.split("|")[1].strip() for line in rows.splitlines()[2:]]
-        assert names[:4] == ["baseline", "prompt", "think", "think + prompt"]
-        assert names[4:] == [f"floor:{name}" for name in FLOORS]
+        assert names[:5] == ["baseline", "prompt", "think", "think + prompt", "silent prompt"]
+        assert names[5:] == [f"floor:{name}" for name in FLOORS]
     thinks = {one.setting.think: one.behind_a_thought for one in results_in(out)}
     assert thinks["none"] == 0 < thinks["minimal"]
     remedy = "Does the article's remedy help? think + prompt against baseline: "
-    assert re.search(re.escape(remedy) + r"[+-]\d+ points on 8 cases, not tested", printed.out)
+    assert re.search(re.escape(remedy) + r"[+-]\d+ points on 2 cases, not tested", printed.out)
 
 
 def test_runs_and_comparisons_are_listed_before_the_run(command, capsys):
     with serve(OllamaServer(), brain("nothing", 1)) as server:
         assert command("--provider", "ollama", "--base-url", server.url, "--four-rows") == 0
     shown = capsys.readouterr().err.splitlines()
-    rows = ("baseline", "prompt", "think", "think + prompt", "extended thinking")
-    assert shown[:5] == [f"to run: {row}" for row in rows]
-    assert {"to compare: think + prompt and baseline"} < set(shown[5:10])
-    assert shown[10].startswith("With 8 cases and 1 trial of each, a difference of 8")
-    assert "two times in three, with 5 comparisons; one of 7 points takes " in shown[10]
+    rows = [row["row"] for row in FOUR_ROWS]
+    assert shown[:6] == [f"to run: {row}" for row in rows]
+    assert {"to compare: think + prompt and baseline"} < set(shown[6:11])
+    assert shown[11].startswith("With 2 cases and 1 trial of each, a difference of ")
+    assert "two times in three, with 5 comparisons." in shown[11]
 
 
 # What a model cannot take.
@@ -280,24 +284,27 @@ def without_tools() -> OllamaServer:
 
 def test_a_model_that_can_take_no_setting_is_an_error(command, out, capsys):
     with serve(without_tools(), offline.reply) as server:
-        assert command("--provider", "ollama:m", "--base-url", server.url) == 2
+        flags = ("--provider", "ollama:m", "--dialect", "native", "--base-url", server.url)
+        assert command(*flags) == 2
     [line] = capsys.readouterr().err.splitlines()
     assert line.startswith("error: nothing is left to run (ollama: ")
     assert not out.exists()
 
 
-def test_a_model_without_tool_calling_runs_only_in_a_dialect(few, out):
+def test_a_model_without_tool_calling_runs_in_all_dialects_but_native(few, out):
+    """By default it speaks json, as in `connect`."""
     with serve(without_tools(), speaking(offline.reply, "json")) as server:
-        arms = {"provider": ["ollama:m"], "dialect": ["native", "json"]}
+        arms = {"provider": ["ollama:m"], "dialect": ["native", "default", "json"]}
         evaluation = plan(few, out=out, base_url=server.url, **arms)
         evaluation.try_models()
         assert server.requests == []
         evaluation.run()
     [(setting, why)] = evaluation.impossible.items()
     assert (setting.dialect, "does not support tools" in why) == ("native", True)
-    [(setting, own)] = found_by(evaluation).items()
-    assert setting.dialect == "json"
-    assert any(result.right for result in own)
+    found = found_by(evaluation)
+    assert [setting.dialect for setting in found] == ["default", "json"]
+    for own in found.values():
+        assert any(result.right for result in own)
 
 
 # Through the real SDKs.
@@ -369,7 +376,9 @@ def prepare(case, *, enforce):
     flipped = []
     flip = tool(lambda: flipped.append(1), name="flip", description="Flip the switch.")
     check = lambda: Check(bool(flipped) == case["on"])
-    return SimpleNamespace(instructions="Work the lamp.", tools=[flip], check=check)
+    reply = lambda transcript: None if transcript else "Light!"
+    world = {"tools": [flip], "check": check, "reply": reply}
+    return SimpleNamespace(instructions="Work the lamp.", **world)
 """
 
 
@@ -378,7 +387,7 @@ def lamp(tmp_path, monkeypatch):
     """A cases file with a suite beside it."""
     monkeypatch.delitem(sys.modules, "suite", raising=False)
     (tmp_path / "suite.py").write_text(SWITCH)
-    case = {"kind": "lamp", "text": "Light!"}
+    case = {"kind": "lamp", "text": ""}  # the person is asked for it
     yield write_lines(
         tmp_path / "lamp.jsonl",
         [{"id": "a", "on": True, **case}, {"id": "b/c", "on": False, **case}],

@@ -19,6 +19,7 @@ from demos.refund import suite as refund
 from tests.evaluation.conftest import (
     EASY,
     FLOORS,
+    cases_of,
     evaluate,
     found_by,
     plan,
@@ -30,10 +31,21 @@ from tests.readme import ROOT
 from tests.servers import serve
 from tests.servers.ollama import OllamaServer
 from tests.support.providers import SPEAKS
-from think_agent import THINK, AuthError, BadRequest, ScriptedModel
+from think_agent import (
+    THINK,
+    Assistant,
+    AuthError,
+    BadRequest,
+    ConnectionFailed,
+    Overloaded,
+    ScriptedModel,
+)
 from think_agent.audit import read
+from think_agent.errors import ModelError
 from think_agent.evaluation import trials
 from think_agent.evaluation.report import report
+from think_agent.evaluation.results import LINE
+from think_agent.evaluation.scores import Score
 from think_agent.evaluation.tables import markdown
 
 TWICE = ("--suite", "demos.refund.suite", "--provider", "offline:careful", "--trials", "2")
@@ -73,15 +85,15 @@ def test_a_stopped_evaluation_goes_on_where_it_was(thirty, out, capsys, sign):
         stopped = rf"\nstopped: \d+ of {every} runs are done; the same command goes on\n$"
         assert re.search(stopped, shown)
     before = out.read_bytes().splitlines()
-    assert 20 <= len(before) < every
+    assert 20 <= len(before) - 1 < every  # the first is the plan
     with out.open("a") as file:
         file.write('{"setting": {"provider": "offl')  # what a torn write leaves
     assert evaluate(thirty, *TWICE, "--out", out) == 0
     after = out.read_bytes().splitlines()
     assert after[: len(before)] == before
-    assert len(after) == every
+    assert len(after) - 1 == every
     assert len(names(out)) == len(set(names(out))) == 60
-    assert f"{len(before)} of {every} runs are done already" in capsys.readouterr().err
+    assert f"{len(before) - 1} of {every} runs are done already" in capsys.readouterr().err
     whole = out.read_bytes()
     assert evaluate(thirty, *TWICE, "--out", out) == 0
     assert out.read_bytes() == whole
@@ -123,9 +135,63 @@ def test_a_torn_last_line_is_cut_off_and_its_trial_run_again(few, out, ran):
 def test_more_trials_and_settings_add_to_what_is_there(ran, out):
     ran()
     evaluation = ran(provider=["offline:careful", "offline:silent"], trials=2)
-    done = out.read_text().splitlines()
+    plan, *done = out.read_text().splitlines()
+    assert LINE.validate_json(plan).trials == 1
     assert len(done) == len(set(done)) == len(evaluation.jobs) == 8 * 2 * (2 + len(FLOORS))
-    assert "pass^2" in markdown(report(evaluation.found()))
+    assert "pass^2" in markdown(evaluation.report())
+
+
+NOT_TESTED = (
+    "Nothing is tested before the plan in the first line of the results file is complete "
+    "(3 settings, 2 trials of 8 cases)"
+)
+
+
+def test_only_the_complete_plan_in_the_file_is_tested(tmp_path, out):
+    """To look after each trial, to leave out settings or to add trials tests nothing."""
+    hard = write_lines(tmp_path / "hard.jsonl", cases_of("many")[:8])
+
+    def evaluation(forces=("first", "never", "always"), **given):
+        given |= {"provider": ["ollama:m"], "suite": "tests.support.simulated"}  # no floors
+        made = plan(hard, force=forces, out=out, **given)
+        scripts = (refund.STAND_INS["silent"], refund.STAND_INS["careful"])
+        for setting in made.models:
+            made.models[setting] = ScriptedModel(scripts[setting.force == "first"])
+        return made
+
+    def told(made):
+        return made.report()[-1].remark
+
+    first_half = evaluation(trials=2, shard="1/2")
+    first_half.run()
+    line, *results = out.read_text().splitlines()
+    planned = LINE.validate_json(line)
+    assert (planned, len(planned.comparisons), planned.at < results[0]) == (
+        first_half.plan,
+        2,
+        True,
+    )
+    assert NOT_TESTED in told(first_half)
+    assert "p = " not in told(first_half)
+    second_half = evaluation(trials=2, shard="2/2")
+    second_half.run()
+    assert "is worse than force=first" in told(second_half)
+    for other in (
+        evaluation(trials=1),
+        evaluation(trials=3),
+        evaluation(forces=("first", "never"), trials=2),
+    ):
+        assert NOT_TESTED in told(other)
+        assert "p = " not in told(other)
+
+
+def test_the_settings_of_a_trial_take_turns_in_an_order_of_each_case(few, out):
+    jobs = plan(few, force=["first", "never"], out=out).jobs
+    orders = {}
+    for job in jobs:
+        orders.setdefault(job.case.id, []).append(job.setting)
+    assert len({tuple(order) for order in orders.values()}) > 1
+    assert jobs == plan(few, force=["first", "never"], out=out).jobs
 
 
 def test_shards_are_disjoint_and_merge_by_concatenation_wherever_they_ran(few, tmp_path):
@@ -141,14 +207,26 @@ def test_shards_are_disjoint_and_merge_by_concatenation_wherever_they_ran(few, t
         done = Counter((result.case, result.trial) for result in results_in(path))
         assert set(done.values()) == {2}  # both settings of a trial: they are compared
         merged += path.read_bytes()
-        assert shard.missing == 8 * 2 * (2 + len(FLOORS)) - len(path.read_bytes().splitlines())
+        assert shard.missing == 8 * 2 * (2 + len(FLOORS)) + 1 - len(path.read_bytes().splitlines())
     out = tmp_path / "merged.jsonl"
     out.write_bytes(merged)
     whole = plan(few, **given, out=out, base_url="http://127.0.0.1:9")  # nobody is asked
     assert (whole.missing, whole.waiting) == (0, [])
-    assert len(merged.splitlines()) == len(whole.jobs)
+    assert len(merged.splitlines()) == 3 + len(whole.jobs)  # each shard has the plan
     assert {len(own) for own in found_by(whole).values()} == {2 * 8}
     assert len(names(out)) == len(set(names(out)))
+
+
+def test_a_page_is_written_beside_the_table(command, tmp_path, capsys):
+    page = tmp_path / "page.html"
+    assert command("--html", page) == 0
+    shown = capsys.readouterr()
+    assert f"wrote {page}" in shown.err
+    assert "offline:careful" in shown.out
+    assert page.stat().st_mode & 0o077 == 0
+    text = page.read_text()
+    assert text.count('class="dot"') == 2  # of the hard cases, and of the easy ones
+    assert "Nothing is tested for significance" in text
 
 
 def test_missing_shards_are_reported(command, capsys):
@@ -156,7 +234,7 @@ def test_missing_shards_are_reported(command, capsys):
     for shard in ("1/3", "2/3"):
         assert command("--shard", shard) == 0
     shown = capsys.readouterr().err
-    assert "10 runs of this plan are missing in" in shown.splitlines()[-1]
+    assert "12 runs of this plan are missing in" in shown.splitlines()[-1]
 
 
 # Results are what they say.
@@ -284,12 +362,48 @@ def test_an_error_that_would_meet_every_case_ends_the_run_at_once(few, out):
     assert model.asked <= 3
 
 
+def test_a_request_that_is_refused_is_an_outcome_and_not_right(few, out):
+    def refuse(request):
+        raise BadRequest("the prompt is too long")
+
+    evaluation = plan(few, out=out)
+    play(evaluation, ScriptedModel(refuse))
+    evaluation.run()
+    [found] = found_by(evaluation).values()
+    assert {(one.exit, one.right, one.error) for one in found} == {("bad request", False, "")}
+    assert {one.found for one in found} == {("the prompt is too long",)}
+    assert (Score(found).right, len(Score(found).ran), evaluation.waiting) == (0, 8, [])
+
+
+@pytest.mark.parametrize(("down", "stops"), [((1, 2, 3, 4), False), (range(2, 99), True)])
+def test_a_night_goes_on_after_a_lost_connection_and_stops_after_several(few, out, down, stops):
+    """Four in a row are bad luck; after five the server is gone."""
+    requests = []
+
+    def talk(request):
+        requests.append(request)
+        if len(requests) in down:
+            raise ConnectionFailed("no server")
+        return Assistant("Done.")
+
+    evaluation = plan(few, force=["never"], think=["none"], cover=["none"], out=out)
+    play(evaluation, ScriptedModel(talk))
+    if stops:
+        with pytest.raises(ModelError, match="5 runs in a row failed: no server"):
+            evaluation.run()
+        return
+    evaluation.run()
+    assert len(evaluation.waiting) == 4
+    evaluation.run()
+    assert evaluation.waiting == []
+
+
 def test_a_trial_with_an_error_is_not_a_wrong_answer_and_is_run_again(few, out):
-    failing = ["content filter"]
+    failing = ["busy"]
 
     def script(request):
         if failing:
-            raise BadRequest(failing.pop())
+            raise Overloaded(failing.pop())
         return offline.reply(request)
 
     evaluation = plan(few, out=out)
@@ -297,11 +411,11 @@ def test_a_trial_with_an_error_is_not_a_wrong_answer_and_is_run_again(few, out):
     evaluation.run()
     [found] = found_by(evaluation).values()
     [failed] = [result for result in found if result.error]
-    assert (failed.error, failed.exit, failed.right) == ("content filter", "error", False)
+    assert (failed.error, failed.exit, failed.right) == ("busy", "error", False)
     sections = report(found_by(evaluation))
-    assert sections[0].rows[1][1].endswith(f"/{len(found) - 1}")
+    assert len(Score(found).ran) == len(found) - 1
     assert "error 1" in markdown(sections)
-    assert "1 of 8 runs ended in an error, not counted: content filter" in sections[-1].remark
+    assert "1 of 8 runs ended in an error, not counted: busy" in sections[-1].remark
     assert [job.case.id for job in evaluation.waiting] == [failed.case]
     evaluation.run()
     assert evaluation.waiting == []

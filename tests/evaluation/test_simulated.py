@@ -57,7 +57,7 @@ def sentences(evaluation: Evaluation) -> list[str]:
 
 def cause(evaluation: Evaluation) -> str:
     [lines] = [line for line in sentences(evaluation) if line.startswith("What made a difference")]
-    return re.sub(r"What made a difference: (.*?)(, as far .*)?\.", r"\1", lines)
+    return re.sub(r"What made a difference for .*?: (.*?)(, as far .*)?\.", r"\1", lines)
 
 
 @pytest.mark.slow
@@ -70,9 +70,10 @@ def test_the_report_names_the_cause_that_is_there(tmp_path, effect):
     is_better = any(line.startswith(better) for line in sentences(evaluation))
     assert is_better == (effect in ("tool", "advice"))
     floors = [setting for setting in evaluation.models if setting.is_floor]
-    assert len(floors) == 4
-    for floor in floors:
-        assert Score(evaluation.found()[floor]).right < 12
+    assert len(floors) == 5
+    right = {floor.provider: Score(evaluation.found()[floor]).right for floor in floors}
+    assert right.pop("floor:five-rules") == 17  # most of these cases are from the easy half
+    assert max(right.values()) < 12
 
 
 def main(chosen: list[str]) -> None:

@@ -213,4 +213,4 @@ def test_opentelemetry_is_imported_only_when_used():
     code = "import sys, think_agent, think_agent.cli; sys.exit('opentelemetry' in sys.modules)"
     assert run("-c", code).returncode == 0
     code = "import sys; sys.modules['opentelemetry'] = None; import think_agent.integrations.otel"
-    assert "pip install opentelemetry-sdk" in run("-c", code).stderr.strip().splitlines()[-1]
+    assert 'pip install "think-agent[otel]"' in run("-c", code).stderr.strip().splitlines()[-1]

@@ -5,7 +5,7 @@ once more.
 import json
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from typing import Annotated, Literal
 
@@ -17,9 +17,10 @@ from pydantic import AfterValidator, BaseModel, Field
 from typing_extensions import TypedDict
 
 from tests.servers import serve
-from tests.support.agents import agent, kit_said
+from tests.support.agents import agent, by_place, kit_said
 from tests.support.providers import SPEAKS, WAYS, model_of
-from think_agent import Agent, Assistant, Request, tool
+from think_agent import Agent, Assistant, Request, ScriptedModel, tool
+from think_agent.dialects import in_dialect
 from think_agent.policies.answer import TypedAnswer
 from think_agent.testing import call, think
 from think_agent.tools import ModelMistake
@@ -204,3 +205,45 @@ def test_every_provider_gets_the_schema_in_its_own_place(provider):
             made = Agent(model_of(provider, server), [look], answer=Decision)
             outcome = way(made, "Decide on ORD-001")
             assert (outcome.exit, outcome.data) == ("signal", GOOD)
+
+
+# A finished plan of the json dialect has given its answer.
+
+GAVE = "It was found."
+PLAN = {"understanding": "", "reasoning": "Noted.", "task_complete": False, "actions": []}
+ACT = {**PLAN, "actions": [{"tool": "look", "arguments": {}}], "response": ""}
+FINISHED = {**PLAN, "task_complete": True, "response": GAVE}
+
+
+def nothing_is_found(turn):
+    return "look again"
+
+
+@pytest.mark.parametrize(
+    ("plans", "settings", "exit", "answer"),
+    [
+        ([ACT, FINISHED], {}, "signal", GAVE),
+        ([FINISHED], {}, "signal", GAVE),
+        ([ACT, {**FINISHED, "response": " "}, GAVE], {}, "signal", GAVE),  # no words
+        ([{**ACT, "task_complete": True, "response": "?"}, GAVE], {}, "signal", GAVE),  # it acts
+        ([FINISHED, RIGHT], {"answer": Decision}, "signal", RIGHT),  # in its own form
+        ([FINISHED, FINISHED], {"done_when": [nothing_is_found]}, "unmet", GAVE),  # told once
+        ([{**FINISHED, "task_complete": False}, FINISHED], {}, "signal", GAVE),  # more to do
+    ],
+)
+@pytest.mark.parametrize("way", WAYS)
+def test_a_finished_plan_is_not_asked_for_its_answer_again(way, plans, settings, exit, answer):
+    replies = [plan if isinstance(plan, str) else json.dumps(plan) for plan in plans]
+    model = ScriptedModel(by_place(*replies))
+    settings = {"force": "never", "silence": "accept", **settings}
+    looking = Agent(in_dialect(model, "json"), [replace(look, read_only=True)], **settings)
+    outcome = way(looking, "Look.")
+    assert (outcome.exit, outcome.answer) == (exit, answer)
+    assert outcome.model_calls == len(plans)
+    for end in range(1, len(outcome.transcript)):
+        assert looking.resume(outcome.transcript[:end]).transcript == outcome.transcript
+
+
+def test_words_beside_a_native_signal_are_not_the_answer():
+    beside = Assistant("Nearly.", tool_calls=(LEAVE,), stop_reason="tool_use")
+    assert agent(beside, GAVE).run("Look.").answer == GAVE

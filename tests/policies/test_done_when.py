@@ -188,6 +188,8 @@ def test_every_check_needs_a_name_of_its_own():
     for nameless in (partial(raises), "raises"):
         with pytest.raises(TypeError, match="done_when="):
             Books().agent(done_when=[nameless])
+    with pytest.raises(TypeError, match=r"pass a list, such as \[raises\]"):
+        Books().agent(done_when=again)
 
 
 # At limits, and where a run ends otherwise.

@@ -3,6 +3,7 @@ raised. A person decides whether it is made again.
 """
 
 import itertools
+import uuid
 from dataclasses import replace
 from typing import Annotated
 
@@ -102,7 +103,7 @@ def test_with_a_person_a_repeat_is_asked_about(person, booked):
     shop = Shop(ValueError())
     outcome = shop.agent(PAY, PAY, "So.", person=person).run("Pay A.")
     assert (shop.booked, len(shop.asked)) == (booked, 1)
-    assert 'pay(order="A") was tried before and may have happened' in shop.asked[0]
+    assert shop.asked[0] == 'Run pay(order="A")? It was tried before and may have happened.'
     assert codes(outcome) == ["", "" if person else "person"]
 
 
@@ -130,6 +131,12 @@ def test_a_tool_that_knows_that_nothing_happened_is_called_again():
     assert results(outcome, "pay")[0].content == "error: the shop is closed"
 
 
+def test_a_try_that_did_nothing_leaves_the_doubt_about_the_try_before_it():
+    shop = Shop(ValueError(), FAILURES["knows"])
+    shop.agent(PAY, PAY, PAY, "So.", person=True).run("Pay A.")
+    assert (len(shop.booked), len(shop.asked)) == (3, 2)
+
+
 def test_a_call_is_the_same_if_its_arguments_are_but_for_a_carried_thought():
     shop = Shop(ValueError())
     other = call("pay", order="B")
@@ -150,6 +157,186 @@ def test_a_call_that_returned_is_not_in_doubt_any_more():
     shop.agent(PAY, PAY, PAY, "So.").run("Pay A, and once more.")
     first, again, new = shop.keys
     assert first == again != new
+
+
+# Other words for the same call.
+
+
+class Parcel(pydantic.BaseModel):
+    number: str = pydantic.Field(default_factory=lambda: uuid.uuid4().hex)
+    tags: list[str] = pydantic.Field(default_factory=list)
+    code: pydantic.SecretStr = pydantic.SecretStr("0000")
+    limit: int = pydantic.Field(100, exclude=True)
+
+
+class Bank:
+    """A bank. It books a payment once for each key, and refuses a key that comes with other values.
+    `fails`: the first payment is booked, and then the line breaks.
+    """
+
+    def __init__(self, takes_key: bool, *, fails: bool = True, **options) -> None:
+        self.booked: list[tuple] = []
+        self.keys: dict[str, tuple] = {}
+        self.tries: list[tuple] = []
+        self.fails = fails
+
+        def book(key: str, *values) -> str:
+            self.tries.append((key, *values))
+            if self.keys.setdefault(key, values) != values:
+                raise NothingDone("this key was used for another payment")
+            if not takes_key or [one for one, *_ in self.tries].count(key) == 1:
+                self.booked.append(values)
+            if self.fails and len(self.tries) == 1:
+                raise ConnectionError("the line broke")
+            return "paid"
+
+        def pay(cents: int, reason: str = "", note: str | None = None, parcel: Parcel = Parcel()):  # noqa: B008
+            """Pay."""
+            return book(str(len(self.tries)), cents, reason, note, parcel.tags, parcel.code)
+
+        def pay_once(
+            cents: int,
+            idempotency_key: str,
+            reason: str = "",
+            note: str | None = None,
+            parcel: Parcel = Parcel(),  # noqa: B008
+        ):
+            """Pay."""
+            return book(idempotency_key, cents, reason, note, parcel.tags, parcel.code)
+
+        self.pay = tool(pay_once if takes_key else pay, name="pay", **options)
+
+    def agent(self, *calls, **settings) -> Agent:
+        settings = {"force": "never", "silence": "accept", "patience": 9, **settings}
+        return Agent(ScriptedModel([*calls, "So."]), [self.pay], **settings)
+
+
+FIRST = call("pay", cents=8900, reason="the stand wobbles", parcel={})
+SAME_VALUES = [
+    call("pay", cents=8900, reason="the stand wobbles", parcel={}),
+    call("pay", cents="8900", reason="the stand wobbles", parcel={}),
+    call("pay", cents=8900, reason="the stand wobbles", note=None, parcel={}),
+    call("pay", cents=8900.0, reason="the stand wobbles"),
+    call("pay", cents=8900, reason="the stand wobbles", parcel={"tags": [], "code": "0000"}),
+    call("pay", cents=8900, reason="the stand wobbles", parcel={"limit": 100}),
+    call("pay", cents=8900, reason="the stand wobbles", parcel={}, thought="once more"),
+]
+REWORDED = [
+    call("pay", cents=8900, reason="It wobbles.", parcel={}),
+    call("pay", cents="8900"),
+    call("pay", cents=8900, reason="It wobbles.", note="again", parcel={"code": "4711"}),
+]
+OTHERS = [call("pay", cents=8901, reason="the stand wobbles", parcel={}), call("pay", cents=1)]
+
+
+@pytest.mark.parametrize("where", ["memory", "file"])
+@pytest.mark.parametrize("takes_key", [True, False])
+@pytest.mark.parametrize(
+    ("again", "same", "is_same"),
+    [
+        *[(again, (), True) for again in SAME_VALUES],
+        *[(again, ("cents",), True) for again in SAME_VALUES + REWORDED],
+        *[(again, (), False) for again in REWORDED + OTHERS],
+        *[(again, ("cents",), False) for again in OTHERS],
+    ],
+)
+def test_a_retry_is_told_by_its_values(again, same, is_same, takes_key, where, tmp_path):
+    bank = Bank(takes_key, same=same)
+    path = tmp_path / "run.jsonl" if where == "file" else None
+    outcome = bank.agent(FIRST, again).run("Pay.", transcript=path)
+    assert len(bank.booked) == (1 if is_same else 2)
+    if is_same and takes_key:  # the first try again, as it was
+        assert bank.tries[0] == bank.tries[1]
+        assert not outcome.transcript[-3].is_error
+    elif is_same:
+        assert codes(outcome) == ["", "doubt"]
+
+
+@pytest.mark.parametrize("options", [{"read_only": True}, {"idempotent": True}])
+def test_what_may_run_twice_runs_as_it_is_written(options):
+    bank = Bank(False, same=("cents",), **options)
+    bank.agent(FIRST, *REWORDED[:1]).run("Pay.")
+    assert [reason for _, reason, *_ in bank.booked] == ["the stand wobbles", "It wobbles."]
+
+
+def test_an_edited_first_try_is_repeated_as_it_was_edited():
+    bank = Bank(True, same=("cents",), needs_approval=True)
+    answers = iter([Verdict("yes", arguments={"cents": 100}), True])
+    asked = []
+
+    def approve(question):
+        asked.append(question)
+        return next(answers)
+
+    bank.agent(FIRST, FIRST, approve=approve).run("Pay.")
+    assert [cents for _, cents, *_ in bank.tries] == [100, 100]
+    assert len(bank.booked) == 1
+    assert asked[1].received["cents"] == 100  # what runs is what is shown
+    assert asked[1].as_new.arguments["cents"] == 8900
+
+
+def test_a_call_that_a_person_edits_into_one_in_doubt_is_asked_about():
+    bank = Bank(False, same=("cents",), needs_approval=True)
+    other = call("pay", cents=5)
+    answers = iter([True, Verdict("yes", arguments={"cents": "8900"}), False])
+    asked = []
+
+    def approve(question):
+        asked.append(question.question)
+        return next(answers)
+
+    bank.agent(FIRST, other, approve=approve).run("Pay.")
+    assert len(bank.booked) == 1
+    assert "It was tried before and may have happened." in asked[2]
+
+
+@pytest.mark.parametrize("takes_key", [True, False])
+@pytest.mark.parametrize(
+    ("answer", "tries", "booked"), [("same", 2, 1), ("new", 2, 2), ("no", 1, 1)]
+)
+def test_in_a_later_turn_there_are_three_answers(takes_key, answer, tries, booked):
+    verdicts = {"same": True, "new": Verdict("yes", new=True), "no": False}
+    bank = Bank(takes_key, same=("cents",))
+    agent = bank.agent(FIRST, "Not sure.", REWORDED[0], approve=lambda asked: verdicts[answer])
+    first = agent.run("The rent of May.")
+    agent.run("The rent of June.", transcript=first.transcript)
+    assert len(bank.tries) == tries
+    if takes_key:
+        assert len(bank.booked) == booked
+        keys = {key for key, *_ in bank.tries}
+        assert len(keys) == booked
+
+
+def test_a_new_payment_that_succeeded_does_not_settle_the_older_one():
+    bank = Bank(True)
+    answers = iter([Verdict("yes", new=True), True])
+    agent = bank.agent(FIRST, "?", FIRST, "?", FIRST, approve=lambda asked: next(answers))
+    outcome = agent.run("May.")
+    outcome = agent.run("June.", transcript=outcome.transcript)
+    agent.run("And May, once more.", transcript=outcome.transcript)
+    may, june, again = [key for key, *_ in bank.tries]
+    assert may == again != june
+    assert len(bank.booked) == 2
+
+
+def test_two_partial_refunds_of_one_order_are_two_calls():
+    bank = Bank(True, same=("cents", "note"))
+    half = call("pay", cents=4450, note="first half")
+    rest = call("pay", cents=4450, note="second half")
+    bank.agent((half, rest)).run("Refund both halves.")
+    assert len(bank.booked) == 2
+
+
+def test_of_what_the_function_gets_only_a_digest_is_kept(tmp_path):
+    path = tmp_path / "run.jsonl"
+    Bank(True).agent(FIRST).run("Pay.", transcript=path)
+    assert '"same":"' in path.read_text()
+    assert "0000" not in path.read_text()
+
+
+def test_same_names_parameters_of_the_tool():
+    with pytest.raises(ValueError, match="no such parameters"):
+        Bank(True, same=("cent",))
 
 
 # In later turns.
@@ -297,9 +484,10 @@ def test_a_call_that_a_policy_changes_is_in_doubt_as_the_model_wrote_it():
 
 def test_after_a_crash_the_question_shows_the_call_as_a_policy_changed_it():
     shop = Shop()
-    outcome = shop.agent("So.", policies=[pays_b]).resume(crashed(STARTED))
+    started = replace(STARTED, arguments={"order": "B"})
+    outcome = shop.agent("So.", policies=[pays_b]).resume(crashed(started))
     assert (shop.booked, outcome.exit) == ([], "needs_human")
-    assert 'pay(order="B") was tried before' in outcome.answer
+    assert outcome.answer.startswith('Run pay(order="B")? It was tried before')
 
 
 def test_a_started_call_that_does_not_validate_any_more_stays_in_doubt():
@@ -320,17 +508,10 @@ def test_a_started_call_that_does_not_validate_any_more_stays_in_doubt():
     assert (shop.booked, codes(later)) == ([], ["invalid", "doubt"])
 
 
-def test_a_yes_after_an_edit_that_does_not_fit_is_for_the_call_that_was_shown():
-    shop = Shop()
-    verdicts = iter([Verdict("yes", arguments={"order": 5}), True])
-
-    def approve(question):
-        shop.asked.append(question.question)
-        return next(verdicts)
-
-    shop.agent("So.", approve=approve).resume(crashed(STARTED))
-    assert 'Run pay(order="A") as it was?' in shop.asked[-1]
-    assert shop.booked == ["A"]
+def test_a_call_in_doubt_cannot_be_edited():
+    agent = Shop().agent("So.", person=Verdict("yes", arguments={"order": "B"}))
+    with pytest.raises(TypeError, match="new=True"):
+        agent.resume(crashed(STARTED))
 
 
 def test_a_new_request_after_a_crash_tells_the_model_which_call_may_have_happened():

@@ -90,7 +90,7 @@ def test_the_closing_question_says_what_was_done():
     assert outcome.report.splitlines() == report
     (said,) = kit_said(outcome)
     assert said.kind == "limit"
-    assert "3 actions" in said.text
+    assert "actions (3)" in said.text
     assert all(line in said.text.splitlines() for line in report)
     assert outcome.transcript[-3] == said
 

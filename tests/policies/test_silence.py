@@ -1,4 +1,4 @@
-"""If the last thought said "more to do" but the model stops, it is asked once: are you done? Each
+"""If there seems to be more to do but the model stops, it is asked once: are you done? Each
 case is run in every way, and resumed after every message (`think_agent/policies/silence.py`).
 """
 
@@ -18,6 +18,8 @@ SAYS = Assistant(commentary="Looking it up.")
 PART = Assistant("ORD-001 is refunded.", not_done=True)
 GARBLED = Assistant("{", stop_reason="malformed", mistake="No JSON.")
 IN_JSON = Assistant(PROMISE, dialect="json")
+IN_WORDS = Assistant(PROMISE, enforced="prompt")
+FIRST, ALWAYS, ACCEPT = {"force": "first"}, {"silence": "ask"}, {"silence": "accept"}
 
 
 class Answer(pydantic.BaseModel):
@@ -31,7 +33,7 @@ def look(order: str) -> str:
 
 
 def confirming(replies, **settings):
-    return agent(*replies, tools=[look], **{"silence": "confirm", **settings})
+    return agent(*replies, **{"tools": [look], "silence": "confirm", **settings})
 
 
 CASES = {  # a script and settings: the exit, the answer, the model calls, whether it was asked
@@ -58,6 +60,17 @@ CASES = {  # a script and settings: the exit, the answer, the model calls, wheth
     "it says so, and goes on": ([PART, LOOK, "Both."], {}, "silence", "Both.", 3, True),
     "commentary, accepted": ([SAYS], {"silence": "accept"}, "silence", SAYS.commentary, 1, False),
     "commentary, no think tool": ([SAYS, "Hi."], {"think": None}, "silence", "Hi.", 2, True),
+    "it ignores the choice": ([PROMISE, LOOK, END, "Yes."], FIRST, "signal", "Yes.", 4, True),
+    "it ignores it, and is done": ([PROMISE, END], FIRST, "silence", PROMISE, 2, True),
+    "it ignores it, and acts": ([LOOK, "Found."], FIRST, "silence", "Found.", 2, False),
+    "it is only asked in words": ([IN_WORDS], FIRST, "silence", PROMISE, 1, False),
+    "it has nothing to call": ([PROMISE], {"tools": [], **FIRST}, "silence", PROMISE, 1, False),
+    "it ignores it, accepted": ([PROMISE], {**FIRST, **ACCEPT}, "silence", PROMISE, 1, False),
+    "ask": ([LOOK, "Found.", END], ALWAYS, "silence", "Found.", 3, True),
+    "ask, once a turn": (["Found.", LOOK, "Both."], ALWAYS, "silence", "Both.", 3, True),
+    "ask, after a signal": ([END, "Found."], ALWAYS, "signal", "Found.", 2, False),
+    "ask, no think tool": (["A.", "B."], {"think": None, **ALWAYS}, "silence", "B.", 2, True),
+    "ask, in a dialect": ([IN_JSON], ALWAYS, "silence", PROMISE, 1, False),
 }  # fmt: skip
 
 

@@ -25,6 +25,8 @@ from tests.support.providers import (
     RIGHT,
     SPEAKS,
     WAYS,
+    WHY,
+    carrying,
     desk,
     every_provider,
     every_way,
@@ -371,21 +373,6 @@ def test_a_model_that_thinks_only_when_made_to(provider, dialect, mode, behind_w
     assert outcome.exit == ("silence" if behind_what == GATED and dialect == "native" else "signal")
 
 
-WHY = "The rule that applies."
-
-
-def carrying(request: Request) -> Assistant:
-    """The scripted model of the demo, with a thought in each call whose tool takes one."""
-    takes = {tool.name for tool in request.tools if tool.carries}
-    said = reply(request)
-    calls = []
-    for call in said.tool_calls:
-        if call.name in takes:
-            call = replace(call, arguments={"thought": WHY, **call.arguments})
-        calls.append(call)
-    return replace(said, tool_calls=tuple(calls))
-
-
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 @pytest.mark.parametrize("think", [THINK, None], ids=["think", "no think tool"])
 @every_provider
@@ -393,7 +380,7 @@ def test_a_thought_that_a_call_carries(provider, think, way):
     """Strict where there is such a thing; the shop refuses an argument that it does not know."""
     is_marked = provider.startswith(("openai", "anthropic"))  # on each tool
     options = {"strict": True} if provider.startswith("openai") else {}  # elsewhere by default
-    with serve(SPEAKS[provider][0](), carrying) as server:
+    with serve(SPEAKS[provider][0](), carrying(reply)) as server:
         shop = Shop()
         model = model_of(provider, server, **options)
         agent = desk(model, shop, carry=True, think=think)

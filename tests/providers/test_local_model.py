@@ -52,7 +52,6 @@ from think_agent import (
     connect,
 )
 from think_agent.dialects import in_dialect
-from think_agent.dialects.auto import hidden
 from think_agent.dialects.base import Wrapper
 from think_agent.dialects.json_plan import json_plan
 from think_agent.loop import Policy, Step
@@ -142,9 +141,9 @@ def wait_until_it_answers(server: "subprocess.Popen[bytes]", address: str, log: 
     pytest.fail(f"the server did not start (exit {server.poll()}): {log.read_text()[-800:]}")
 
 
-def over_chat(address: str) -> Model:
-    url = f"{address}/v1"
-    return connect("openai:local", base_url=url, api="chat", timeout=60, max_output_tokens=REPLY)
+def over_chat(address: str, **options) -> Model:
+    how = {"api": "chat", "timeout": 60, "max_output_tokens": REPLY, **options}
+    return connect("openai:local", base_url=f"{address}/v1", **how)
 
 
 def over_messages(address: str) -> Model:
@@ -257,6 +256,22 @@ def test_the_run_reports_what_the_model_did_with_a_choice_that_reaches_it(
     printed(capsys, f"{model_with_tools.name}, {choice}, tools shown: {dict(seen)}")
 
 
+@pytest.mark.parametrize("choice", [Force("think"), "none"], ids=["thought", "closing"])
+def test_a_choice_that_was_ignored_is_asked_for_in_a_form(url_with_tools, choice, capsys):
+    """The tools stay. Nothing but the form comes, and the server parses no call."""
+    ignored = Assistant("Okay.", enforced="ignored", host="127.0.0.1")
+    talk = (*NOTES, User("Note that ORD-010 is 13 days old."), ignored, User("Think."))
+    seen: Counts = Counter()
+    for seed in range(4):
+        model = over_chat(url_with_tools, seed=seed)
+        reply = model.complete(Request(talk, (THINK,), tool_choice=choice))
+        seen[f"{reply.enforced}, {reply.stop_reason}"] += 1
+        assert reply.enforced == "schema"
+        names = [call.name for call in reply.tool_calls]
+        assert names == (["think"] if choice != "none" else [])
+    printed(capsys, f"a form for {choice}: {dict(seen)}")
+
+
 def noted(tool: str, **more: str) -> tuple[Message, ...]:
     """Turns with a call of `tool`: a model this small calls one where it has done so before."""
     turns: list[Message] = []
@@ -361,7 +376,7 @@ def test_auto_finds_out_what_the_template_does_with_the_tools(over, url, url_wit
     """From the server's own counts. The refund desk then speaks a dialect in which it sees them."""
     for address, dialect in ((url, "json"), (url_with_tools, "")):
         model = in_dialect(over(address), "auto")
-        assert (hidden(model) == "") == (dialect == "")
+        assert (model.hidden() == "") == (dialect == "")
         tools = (THINK, *Shop().tools())
         reply = model.complete(Request(NOTES, tools, max_output_tokens=40))  # behind a result
         assert reply.dialect == dialect

@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 from demos.refund.dialects import speaking
 from demos.refund.offline import reply as by_the_policy
@@ -17,9 +18,20 @@ from demos.refund.shop import Shop
 from tests.servers import Reply, serve
 from tests.servers.ollama import TEMPLATES, OllamaServer
 from tests.support.ollama import recorded
-from tests.support.providers import ASK, HELLO, desk, every_way, failure, says, streamed_ways
+from tests.support.providers import (
+    ASK,
+    HELLO,
+    WAYS,
+    carrying,
+    desk,
+    every_way,
+    failure,
+    says,
+    streamed_ways,
+)
 from think_agent import (
     THINK,
+    Agent,
     Assistant,
     AuthError,
     BadRequest,
@@ -38,8 +50,12 @@ from think_agent import (
     connect,
     tool,
 )
+from think_agent.audit import words
 from think_agent.cli.choosing import named_model
+from think_agent.dialects import split
 from think_agent.errors import ToolsUnsupported
+from think_agent.integrations.otel import _usage
+from think_agent.policies import Price
 from think_agent.providers.ollama import Fold, Ollama
 from think_agent.wire.forms import form_of
 from think_agent.wire.ollama import from_wire
@@ -178,6 +194,71 @@ def test_each_request_of_a_run_begins_with_the_one_before():
         assert body["options"] == before["options"]
 
 
+class Refunded(BaseModel):
+    """An answer with a type."""
+
+    refunded: bool
+
+
+def with_all(request: Request) -> Assistant:
+    """The script of the desk as a model that reasons, carries a thought in each call that takes
+    one, and marks what it thinks beside its answer.
+    """
+    reply = replace(carrying(by_the_policy)(request), thinking="Hm.")
+    if request.output_schema:
+        return replace(reply, text='{"refunded": true}')
+    if request.tool_choice == "none":
+        return replace(reply, text=f"<think>All is done.</think>{reply.text}")
+    return reply
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    ("options", "settings", "think"),
+    [
+        ({}, {}, None),
+        ({"reasoning": "off"}, {}, False),
+        ({"reasoning": "high"}, {"answer": Refunded}, "high"),
+        ({"think": "max"}, {"carry": True}, "max"),
+        ({}, {"carry": True, "answer": Refunded}, None),
+    ],
+)
+def test_a_form_changes_nothing_else_of_a_run(way, options, settings, think):
+    """Of a model that reasons or is asked not to, with a thought in a call, with a typed answer."""
+    with serve(OllamaServer(), with_all) as server:
+        model = connect("ollama:m", base_url=server.url, **options)
+        outcome = way(desk(model, Shop(), **settings), "Please refund ORD-001")
+        bodies = server.requests
+    first, *_, last = outcome.turn.replies
+    assert (outcome.exit, first.enforced, last.enforced) == ("signal", "schema", "schema")
+    assert [call.name for call in first.tool_calls] == ["think"]
+    assert first.thinking == "Hm."  # and it goes back with the thought
+    assert bodies[1]["messages"][2]["thinking"] == "Hm."
+    [refund] = [action for action in outcome.actions if action.call.name == "process_refund"]
+    assert refund.how == ("carried" if "carry" in settings else "volunteered")
+    if "answer" in settings:
+        assert outcome.data == Refunded(refunded=True)
+    else:
+        assert "<think>" not in outcome.answer
+        assert last.thinking == "Hm.\n\nAll is done."
+    # To switch it for one call would change the prompt.
+    assert [body.get("think") for body in bodies] == [think] * outcome.model_calls
+    assert all("tools" in body for body in bodies)
+
+
+def test_the_thinker_of_two_models_thinks_in_a_form():
+    with serve(OllamaServer(), with_all) as one, serve(OllamaServer(), by_the_policy) as two:
+        thinker = connect("ollama:wise", base_url=one.url)
+        both = split(thinker=thinker, actor=connect("ollama:quick", base_url=two.url))
+        shop = Shop()
+        outcome = desk(both, shop, "always").run("Please refund ORD-001 and ORD-002")
+        assert all("format" in body for body in one.requests)
+        asked = [body.get("format") for body in two.requests]
+    assert [decision.decision for decision in shop.decisions()] == ["approve", "deny"]
+    assert {action.how for action in outcome.actions} == {"schema"}
+    assert asked == [None] * (len(asked) - 1) + [{"type": "string"}]
+
+
 def test_options_of_the_server_are_sent_if_they_are_given(server):
     model_at(server).complete(HELLO)
     model_at(server, keep_alive="30m", think="max").complete(HELLO)
@@ -291,6 +372,14 @@ def test_a_reply_with_any_line_break_of_unicode_is_whole(way, server):
     assert ASK[way](model_at(server), HELLO).text == said
 
 
+BOTH = tuple(ToolCall(id, "order", {"order_id": id}) for id in ("1", "2"))
+ORDERED = [
+    User("Where are 1 and 2?"),
+    Assistant(tool_calls=BOTH, stop_reason="tool_use"),
+    *(ToolResult(call.id, "order", "shipped") for call in BOTH),
+]
+
+
 @every_way
 @pytest.mark.parametrize(
     ("family", "sizes"),
@@ -298,10 +387,7 @@ def test_a_reply_with_any_line_break_of_unicode_is_whole(way, server):
 )
 def test_calls_that_a_template_cannot_read_are_sent_once_more_in_another_form(way, family, sizes):
     protocol = OllamaServer(template=TEMPLATES[family])
-    calls = tuple(ToolCall(id, "order", {"order_id": id}) for id in ("1", "2"))
-    results = [ToolResult(call.id, "order", "shipped") for call in calls]
-    both = Assistant(tool_calls=calls, stop_reason="tool_use")
-    request = replace(WITH_TOOLS, messages=[User("Where are 1 and 2?"), both, *results])
+    request = replace(WITH_TOOLS, messages=ORDERED)
     with serve(protocol, says("Shipped.")) as server:
         model = model_at(server)
         assert [ASK[way](model, request).text for _ in range(2)] == ["Shipped."] * 2
@@ -323,7 +409,7 @@ def complaint(name: str) -> Reply:
 def test_what_tells_may_stand_at_the_end_of_a_long_complaint(name, option, way, server):
     server.canned = [complaint(name)]
     model = model_at(server)
-    assert ASK[way](model, WITH_TOOLS).text == "Hi there."
+    assert ASK[way](model, replace(WITH_TOOLS, messages=ORDERED)).text == "Hi there."
     assert model.options[option]
     assert len(server.requests) == 2
 
@@ -409,9 +495,9 @@ def shows(server, show) -> None:
     ],
 )
 def test_the_values_that_the_server_names_are_the_levels(values, levels):
-    show = {"capabilities": ["completion", "tools", "thinking"], "model_info": {}}
-    if values:
-        show["thinking"] = {"values": values, "default": values[-1]}
+    show = {**recorded("show")["smol-qwen"]}
+    assert show["thinking"]["values"] == [False, True]
+    show["thinking"] = {"values": values}
     with serve(OllamaServer(), says("Hi.")) as server:
         shows(server, show)
         for level in ("off", "low", "medium", "high"):
@@ -432,12 +518,17 @@ def test_the_bound_of_the_modelfile_is_kept_unless_the_user_set_one(asked, sent,
     assert [body["options"]["num_predict"] for body in server.requests] == [sent, 1]
 
 
-def test_what_was_read_from_the_cache_is_counted(server):
+def test_what_was_read_from_the_cache_is_shown_and_priced(server):
+    """By the console, in the cost of the run and in the attributes of a span."""
     body = recorded("format")["closing"]["cut"]["body"]
-    server.canned = [Reply(body=body)]
-    usage = model_at(server).complete(HELLO).usage
-    assert usage.cached_tokens == body["prompt_eval_cached_count"] > 0
-    assert usage.input_tokens == body["prompt_eval_count"]
+    cached, sent = body["prompt_eval_cached_count"], body["prompt_eval_count"]
+    server.canned = [Reply(body={**body, "done_reason": "stop"})]
+    price = Price(input=1e6, output=0, cached_input=0)
+    outcome = Agent(model_at(server), prices={"qwen3:4b": price}).run("Hello")
+    assert outcome.cost == sent - cached < sent
+    assert f"{sent:,} tokens in ({cached:,} cached)" in words.tokens(outcome.usage)
+    told = _usage(outcome.usage)
+    assert told["gen_ai.usage.cache_read.input_tokens"] == cached
 
 
 def test_check_says_what_is_wrong(server):
@@ -601,8 +692,8 @@ def test_auto_takes_an_installed_model_and_says_which(
     assert f"{model.name}:{model.model}" == taken
     notices = capsys.readouterr().err.splitlines()
     assert len(notices) == len(said)
-    for notice, words in zip(notices, said, strict=True):
-        assert words in notice
+    for notice, part in zip(notices, said, strict=True):
+        assert part in notice
 
 
 def test_a_model_without_tool_calling_speaks_json_and_says_so():

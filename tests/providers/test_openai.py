@@ -6,14 +6,13 @@ import json
 from dataclasses import replace
 
 import pytest
-from openai.types.responses.response_create_params import ResponseCreateParamsNonStreaming
 
 from tests.servers import Reply, sse
 from tests.servers.openai import error
+from tests.servers.openai_chat import Chat
 from tests.support.pieces import told
 from tests.support.providers import ASK, HELLO, KEY, every_way, failure, talking
 from tests.support.wires import to_chat
-from tests.wire.test_runs import fits
 from think_agent import (
     Assistant,
     BadRequest,
@@ -82,7 +81,6 @@ def test_a_model_that_is_shown_one_tool_is_told_so_in_that_request_alone(way, sy
 
 def test_openai_is_told_which_requests_begin_alike():
     model = OpenAI("gpt-6-luna", api_key=KEY)
-    assert fits(ResponseCreateParamsNonStreaming, model.to_wire(ASKED))
     key = model.to_wire(ASKED)["prompt_cache_key"]
     later = replace(ASKED, messages=[User("And ORD-2?")], tool_choice="none")
     assert model.to_wire(later)["prompt_cache_key"] == key
@@ -125,6 +123,66 @@ def test_a_server_that_takes_no_strict_schemas_is_asked_without(api):
         model.complete(begun)
         strict = [json.dumps(body).count('"strict": true') for body in server.requests]
     assert strict == [2, 0, 0]
+
+
+@every_way
+def test_a_request_that_is_refused_helps_the_one_beside_it(way):
+    """Two threads were refused at once. The second asks again in the form that the first found."""
+    with talking("openai-chat", strict=True) as (server, model):
+
+        def refuse():
+            model.options["strict"] = False  # what the first thread does
+            yield json.dumps({"error": {"message": "Unknown parameter: 'strict'."}}).encode()
+
+        server.canned = [Reply(400, chunks=refuse())]
+        assert ASK[way](model, ASKED).text == "Hello."
+    assert [json.dumps(body).count('"strict": true') for body in server.requests] == [2, 0]
+
+
+# Forms.
+
+
+class LlamaCpp(Chat):
+    """It takes any schema beside the tools. OpenAI's own host takes none but closed objects."""
+
+    def decode(self, path, body):
+        schema = self.schema(body)
+        rest = {key: value for key, value in body.items() if key != "response_format"}
+        return replace(super().decode(path, rest), output_schema=schema)
+
+
+def in_form(request: Request) -> Assistant:
+    """A model that is held by a schema and by nothing else."""
+    match request.output_schema:
+        case {"type": "string"}:
+            return Assistant('"It is lost."')
+        case {"type": "object"}:
+            return Assistant('{"thought": "Look."}')
+    return Assistant("It is lost.")
+
+
+@every_way
+@pytest.mark.parametrize(
+    ("protocol", "host", "forms"),
+    [
+        (LlamaCpp, "127.0.0.1", [True, True, True]),
+        (LlamaCpp, "example.com", [False, False, False]),  # another one's reply says nothing
+        (Chat, "127.0.0.1", [True, True, False, False]),  # refused: sent again without it
+    ],
+)
+def test_where_a_server_of_ones_own_ignored_a_choice_a_form_does_it(way, protocol, host, forms):
+    ignored = Assistant("Hm.", enforced="ignored", host=host)
+    talk = [*ASKED.messages, ignored, User("Go on.", kind="nudge")]
+    thought = replace(ASKED, messages=talk, tool_choice=Force("think"))
+    with talking("openai-chat", in_form, protocol=protocol()) as (server, model):
+        first = ASK[way](model, thought)
+        closing = ASK[way](model, replace(thought, tool_choice="none"))
+        ASK[way](model, thought)
+        assert ["response_format" in body for body in server.requests] == forms
+        assert [len(body["tools"]) for body in server.requests] == [2] * len(forms)
+    assert [call.arguments for call in first.tool_calls] == [{"thought": "Look."}] * forms[0]
+    assert (closing.text, closing.tool_calls) == ("It is lost.", ())
+    assert (closing.enforced == "schema") == all(forms)
 
 
 # Hosts.

@@ -2,6 +2,7 @@
 oracle is the SDK: what its own types read in an answer, our reply has to say.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -133,15 +134,17 @@ def read_chat(case: str) -> Seen:
         whole = ChatCompletion.model_validate(response["body"])
     message, used = whole.choices[0].message, whole.usage
     calls = [(c.id, c.function.name, c.function.arguments) for c in message.tool_calls or ()]
-    usage = used and Usage(
-        used.prompt_tokens,
-        used.completion_tokens,
-        used.prompt_tokens_details.cached_tokens,
-        used.completion_tokens_details.reasoning_tokens,
-    )
+    usage = Usage()
+    if used:
+        usage = Usage(
+            used.prompt_tokens,
+            used.completion_tokens,
+            used.prompt_tokens_details.cached_tokens,
+            used.completion_tokens_details.reasoning_tokens,
+        )
     said = message.model_dump()
     thinking = said.get("reasoning_content") or said.get("reasoning") or ""
-    return Seen(message.content or message.refusal or "", thinking, calls, usage or Usage())
+    return Seen(message.content or message.refusal or "", thinking, calls, usage)
 
 
 def read_responses(case: str) -> Seen:
@@ -297,6 +300,8 @@ def test_a_recorded_reply_is_read_as_the_sdk_reads_it(provider, case):
         if case in names:
             expected = stop_reason
     assert reply.stop_reason == expected
+    if expected == "refusal":
+        assert re.search(r"can't assist|^SAFETY(: MODEL_ARMOR: The prompt violated|$)", reply.cause)
     if is_stream(provider, case):
         kind = "commentary" if reply.commentary else "answer"
         assert told(deltas, kind) == text
@@ -315,7 +320,7 @@ def test_a_recorded_error_becomes_one_of_ours(provider, case):
     kind, words = ERRORS[provider][case]
     with talking(provider) as (server, model):
         model.retries = 0
-        server.canned = [replayed(provider, case)] * 2
+        server.canned = [replayed(provider, case)] * 4  # one is asked again in another form
         error = failure(model, "streamed")
         assert type(error) is kind
         assert words.lower() in str(error).lower()

@@ -1,5 +1,9 @@
 """What providers really say around a reply, asked of the real SDKs over local HTTP: whole and
 streamed, sync and async.
+
+Where an exchange was recorded, `test_recorded.py` plays it. No recording here has what follows, so
+these bodies are written: after recordings of others (Azure's DeepSeek, xAI), after the SDK's types
+(`refusal_stop_details.py` of Anthropic), and after client code (Gemini without candidates).
 """
 
 import ast
@@ -12,7 +16,7 @@ import pytest
 
 from demos.refund.shop import INSTRUCTIONS
 from tests.servers import ProviderServer, Reply, sse
-from tests.servers.anthropic import event
+from tests.servers.anthropic import AnthropicProtocol, event
 from tests.support.providers import ASK, every_way, failure, says, talking
 from tests.support.sizes import ROOT
 from tests.support.wires import to_wire
@@ -194,6 +198,35 @@ def test_strict_schemas_that_are_left_out_change_what_a_signature_covers(way):
         assert [thoughts_in(body) for body in server.requests] == [0, 1, 0]
 
 
+LOOP = Assistant("", "Hm.", (ToolCall("toolu_1", "pay", {}),), "tool_use")
+BUDGET = {"type": "enabled", "budget_tokens": 1024}
+
+
+@every_way
+@pytest.mark.parametrize("binding", [True, False])
+def test_in_a_tool_loop_thinking_of_other_instructions_goes_back_to_be_dropped(way, binding):
+    """With a budget the API wants the thinking of the loop back. Where a server does not know how
+    to drop it, there is one line of advice, and the next conversation is asked for as ever.
+    """
+    protocol = AnthropicProtocol(binding=binding)
+    new = replace(ASKED, system="Be brief. Today is Tuesday.")
+    with talking("anthropic", says(LOOP), protocol=protocol, thinking=BUDGET) as (server, model):
+        talk = [*ASKED.messages, saved(ASK[way](model, ASKED)), ToolResult("toolu_1", "pay", "ok")]
+        asked = replace(new, messages=talk)
+        if not binding:
+            assert "finish this turn with" in str(failure(model, way, asked))
+            ASK[way](model, new)
+        else:
+            then = saved(ASK[way](model, asked))
+            more = [*talk, then, ToolResult("toolu_1", "pay", "ok")]
+            ASK[way](model, replace(new, messages=more))
+        sent = [thoughts_in(body) for body in server.requests]
+        betas = ["anthropic-beta" in headers for headers in server.headers]
+        bound = ["block_binding" in body["thinking"] for body in server.requests]
+    assert sent == [0, 0, 1, 2 if binding else 0]
+    assert betas == bound == [False, False, True, binding]
+
+
 @every_way
 def test_a_blank_text_before_a_signed_block_stays(way):
     """It is covered by the signature. Behind the last one, the API refuses it."""
@@ -277,6 +310,8 @@ REFUSED: list[tuple[str, tuple[Json, list[bytes]], str]] = [
     ("openai-responses", responses_refuses(SORRY), SORRY.rstrip(".")),
     ("gemini", gemini_refuses({"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}}),
      "SAFETY: PROHIBITED_CONTENT"),
+    ("gemini", gemini_refuses({"promptFeedback": {"blockReason": "MODEL_ARMOR",
+     "blockReasonMessage": "A filter matched."}}), "SAFETY: MODEL_ARMOR: A filter matched"),
     ("gemini", gemini_refuses({"candidates": [{"finishReason": "RECITATION", "index": 0}]}),
      "RECITATION"),
 ]  # fmt: skip

@@ -12,6 +12,7 @@ says what the server does with a forced tool choice, and with a schema:
 Everything sent and received is kept: `server.requests` holds the bodies as JSON.
 """
 
+import collections.abc
 import functools
 import json
 import sys
@@ -20,9 +21,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Literal
+from types import UnionType
+from typing import Annotated, Any, Literal, NotRequired, Required, Union, get_args, get_origin
 
 import pydantic
+from typing_extensions import get_type_hints, is_typeddict
 
 from think_agent import Assistant, Model, Request, Tool
 from think_agent.dialects.base import Wrapper
@@ -231,6 +234,33 @@ def conforms(kind: Any, value: Any, where: str) -> Any:
         path = ".".join(map(str, (where, *first["loc"])))
         raise ValueError(f"Invalid value for '{path}': {first['msg']}") from error
     return checked
+
+
+def fits(kind: Any, value: Any) -> bool:
+    """Is `value` of an SDK's type, without a key that the type does not name?"""
+    origin = get_origin(kind)
+    if kind in (Any, object):
+        return True
+    if origin in (Annotated, Required, NotRequired):
+        return fits(get_args(kind)[0], value)
+    if origin in (Union, UnionType):
+        return any(fits(one, value) for one in get_args(kind))
+    if origin is Literal:
+        return value in get_args(kind)
+    if is_typeddict(kind):
+        hints = hints_of(kind)
+        needed = {key for key, hint in hints.items() if get_origin(hint) is Required}
+        if not isinstance(value, dict) or not needed <= value.keys() <= hints.keys():
+            return False
+        return all(fits(hints[key], inner) for key, inner in value.items())
+    if origin in (list, collections.abc.Iterable, collections.abc.Sequence):
+        return isinstance(value, list) and all(fits(get_args(kind)[0], one) for one in value)
+    return isinstance(value, int if kind is float else origin or kind)
+
+
+@functools.cache
+def hints_of(kind: Any) -> dict[str, Any]:
+    return get_type_hints(kind, include_extras=True)
 
 
 def text_of(arguments: Any) -> str:

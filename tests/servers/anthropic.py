@@ -11,7 +11,7 @@ import itertools
 import json
 import re
 from collections.abc import Iterator
-from typing import Any, get_type_hints
+from typing import Any
 
 from anthropic.types import (
     RedactedThinkingBlockParam,
@@ -23,12 +23,25 @@ from anthropic.types import (
     ToolUseBlockParam,
     message_create_params,
 )
+from anthropic.types.beta import BetaThinkingConfigParam
 
-from tests.servers import Protocol, Reply, check, conforms, in_pieces, shown_tool, sse, text_of
+from tests.servers import (
+    Protocol,
+    Reply,
+    check,
+    conforms,
+    fits,
+    hints_of,
+    in_pieces,
+    shown_tool,
+    sse,
+    text_of,
+)
 from think_agent import Assistant, Force, Request, Tool, ToolCall, ToolResult, User
 from think_agent.messages import Message, ToolChoice
 
-BODY_KEYS = set(get_type_hints(message_create_params.MessageCreateParamsStreaming))
+BODY = message_create_params.MessageCreateParamsStreaming
+BINDING = "thinking-binding-controls-2026-08-01"
 BLOCKS: dict[str, tuple[str, Any]] = {
     "text": ("user assistant", TextBlockParam),
     "tool_result": ("user", ToolResultBlockParam),
@@ -42,11 +55,15 @@ Body = dict[str, Any]
 
 
 class AnthropicProtocol(Protocol):
+    """`binding`: it knows the beta in which thinking that is not valid is dropped, if asked."""
+
     forced_refusal = 'tool_choice: type "tool" and "any" are not supported for this model.'
 
-    def __init__(self, *args: Any, **only: Any) -> None:
+    def __init__(self, *args: Any, binding: bool = True, **only: Any) -> None:
         super().__init__(*args, **only)
         self._numbers = itertools.count(1)
+        self._binding = binding
+        self._has_beta = False
 
     def accepts(self, path: str, headers: Any) -> Reply | None:
         if path.partition("?")[0] != "/v1/messages":
@@ -57,6 +74,10 @@ class AnthropicProtocol(Protocol):
         key = key or headers.get("x-api-key") or ""
         if not key or self.key not in (None, key):
             return error_reply(401, "authentication_error", "invalid x-api-key")
+        betas = headers.get("anthropic-beta") or ""
+        self._has_beta = betas == BINDING
+        if betas and not (self._binding and self._has_beta):
+            return self.refusal(f"Unexpected value(s) `{betas}` for the `anthropic-beta` header")
         return None
 
     def other(self, method: str, path: str, body: Any) -> Reply | None:
@@ -68,7 +89,10 @@ class AnthropicProtocol(Protocol):
         return error_reply(400, "invalid_request_error", message)
 
     def decode(self, path: str, body: Body) -> Request:
-        check(not (extra := set(body) - BODY_KEYS), f"{extra}: Extra inputs are not permitted")
+        whole = {"stream": True, **body}
+        if self._has_beta:
+            check(fits(BetaThinkingConfigParam, whole.pop("thinking", None)), "thinking: invalid")
+        check(fits(BODY, whole), "Extra inputs are not permitted, or a field is missing")
         for key, kind in (("model", str), ("max_tokens", int), ("messages", list)):
             check(isinstance(body.get(key), kind), f"{key}: Field required")
         check(body["max_tokens"] > 0, "max_tokens: Input should be greater than or equal to 1")
@@ -135,6 +159,12 @@ class AnthropicProtocol(Protocol):
         yield event("message_stop")
 
 
+BOUND = (
+    "The block is bound to a different conversation. Remove the block, or set "
+    '`thinking.block_binding.prefix_mismatch_behavior` to "drop_block".'
+)
+
+
 def error_reply(status: int, kind: str, message: str) -> Reply:
     error = {"type": kind, "message": message}
     return Reply(status, {"type": "error", "error": error, "request_id": "req_1"})
@@ -180,7 +210,7 @@ def without_marks(value: Any) -> Any:
 def validated(kind: Any, value: Any, where: str) -> None:
     """`value` as the SDK's TypedDict `kind` has it, without further keys."""
     check(isinstance(value, dict), f"{where}: Input should be an object")
-    extra = set(value) - set(get_type_hints(kind))
+    extra = set(value) - set(hints_of(kind))
     check(not extra, f"{where}.{extra}: Extra inputs are not permitted")
     conforms(kind, value, where)
 
@@ -247,7 +277,8 @@ def check_pairs(messages: list[Body]) -> None:
         check(message["role"] in ("user", "assistant"), f"messages.{index}.role: unexpected role")
         content = message["content"]
         check(content, f"messages.{index}: all messages must have non-empty content")
-        check(isinstance(content, list), "this server takes content as blocks only")
+        if isinstance(content, str):  # short for one block of text
+            content = message["content"] = [{"type": "text", "text": content}]
         for at, block in enumerate(content):
             check_block(message["role"], block, f"messages.{index}.content.{at}")
         kinds = [block["type"] for block in content]
@@ -298,11 +329,16 @@ def decode_messages(body: Body) -> list[Message]:
 def decode_reply(body: Body, index: int) -> Assistant:
     content = body["messages"][index]["content"]
     where = f"messages.{index}.content.0"
-    for block in content:
-        if block["type"] == "thinking":
-            signed = block["signature"] == sign(body, index, block["thinking"])
-            check(signed, f"{where}: Invalid `signature` in `thinking` block.")
     kinds = [block["type"] for block in content]
+    drops = "drop_block" in str(body.get("thinking"))
+    for block in list(content):
+        if block["type"] != "thinking":
+            continue
+        signed = block["signature"] == sign(body, index, block["thinking"])
+        if not signed and drops:
+            content = [one for one in content if one is not block]
+        else:
+            check(signed, f"{where}: Invalid `signature` in `thinking` block. {BOUND}")
     if body.get("thinking", {}).get("type") == "enabled" and "tool_use" in kinds:
         thinks = kinds[0] in ("thinking", "redacted_thinking")
         check(thinks, f"{where}.type: Expected `thinking`, but found `{kinds[0]}`.")

@@ -89,7 +89,8 @@ class GeminiProtocol(Protocol):
 
     def _tool(self, declaration: dict[str, Any]) -> Tool:
         check(declaration.get("description"), "function_declarations[0].description is empty")
-        schema = declaration["parametersJsonSchema"]
+        # Google's own SDK sends the second spelling.
+        schema = declaration.get("parametersJsonSchema") or declaration["parameters_json_schema"]
         return shown_tool(declaration["name"], declaration["description"], schema)
 
     def _choice(self, body: dict[str, Any], declared: set[str]) -> ToolChoice:
@@ -149,7 +150,9 @@ class GeminiProtocol(Protocol):
             if self.ids and not calls:
                 check(signature, "Function call is missing a thought_signature.")
             if signature and signature != NOT_BY_THE_MODEL:
-                check(signature == self._sign(call), "Thought signature is not valid.")
+                # Bytes in JSON may come in either alphabet; Google's own SDK changes it.
+                standard = signature.replace("-", "+").replace("_", "/")
+                check(standard == self._sign(call), "Thought signature is not valid.")
             id = call.get("id") or f"{turn}.{len(calls)}"
             calls.append(ToolCall(id, call["name"], call["args"]))
         return Assistant(

@@ -8,7 +8,7 @@ import json
 import re
 from typing import Any
 
-from tests.servers import Protocol, Reply, check, conforms, shown_tool
+from tests.servers import Protocol, Reply, check, conforms, fits, shown_tool
 from think_agent import Assistant, Force, Request, Tool
 from think_agent.messages import Json, Message, ToolChoice
 
@@ -50,8 +50,8 @@ class OpenAIProtocol(Protocol):
         return error(400, message)
 
     def decode(self, path: str, body: Json) -> Request:
-        known = {*self.body_type.__annotations__, "stream"}
-        check(body.keys() <= known, f"Unrecognized request arguments: {body.keys() - known}")
+        typed = self.typed(body)
+        check(fits(self.body_type, typed), f"Unrecognized request arguments in {typed}")
         check(isinstance(body.get("model"), str), "you must provide a model parameter")
         check(self.knows(body["model"]), f"The model `{body['model']}` does not exist.")
         tools = self.tools(body.get("tools", []))
@@ -60,6 +60,10 @@ class OpenAIProtocol(Protocol):
             check_strict(schema)
         choice = self.choice(body, tools)
         return Request(messages, tools, tool_choice=choice, system=system, output_schema=schema)
+
+    def typed(self, body: Json) -> Json:
+        """What of the body the SDK's type has to allow."""
+        return {key: value for key, value in body.items() if key != "stream"}
 
     def messages(self, body: Json) -> tuple[str, tuple[Message, ...]]:
         """The system prompt of the request, and its messages."""

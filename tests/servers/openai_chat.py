@@ -28,6 +28,14 @@ class Chat(OpenAIProtocol):
         self.reasoning: dict[str, str] = {}
         """By the id of the first call of the reply."""
 
+    def typed(self, body: Json) -> Json:
+        """The type has no key for reasoning; the hosts that show it have added theirs."""
+        messages = []
+        for message in body.get("messages", ()):
+            own = {key: value for key, value in message.items() if "reasoning" not in key}
+            messages.append(own)
+        return {**super().typed(body), "messages": messages}
+
     def schema(self, body: Json) -> Json | None:
         return body.get("response_format", {}).get("json_schema", {}).get("schema")
 

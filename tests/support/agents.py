@@ -7,7 +7,7 @@ from typing import Any
 
 from think_agent import Agent, Outcome, Request, ScriptedModel, Tool
 from think_agent.messages import Assistant, Message, ToolResult, User
-from think_agent.scripted import Reply
+from think_agent.testing.scripted import Reply
 
 NOTHING = ["", " \n", "...", "\u200b", "\u00ad", "\u2800", "\0", "\U000e0041"]
 """Blank thoughts: texts without a letter or a number that can be seen."""

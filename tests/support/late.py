@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -16,7 +17,8 @@ import httpx
 from demos.refund.offline import reply
 from demos.refund.shop import INSTRUCTIONS, Shop, ShopError
 from think_agent import Agent, AskHuman, Assistant, Outcome, Request, ScriptedModel, Tool, tool
-from think_agent.messages import ToolResult
+from think_agent.messages import ToolCall, ToolResult
+from think_agent.testing import think
 
 PATIENCE = 1  # seconds that the tool waits for an answer
 
@@ -50,12 +52,12 @@ class LateShop:
     def tools(self, *, with_key: bool) -> list[Tool]:
         """The shop's tools. The one that books uses HTTP, with or without a key."""
 
-        def process_refund(order_id: str, decision: str, reason: str) -> Any:
+        def process_refund(order_id: str, decision: str, reason: str, notify: bool = True) -> Any:
             """Record the decision on one order."""
             return self.send({"order_id": order_id, "decision": decision, "reason": reason})
 
         def with_idempotency_key(
-            order_id: str, decision: str, reason: str, idempotency_key: str
+            order_id: str, decision: str, reason: str, idempotency_key: str, notify: bool = True
         ) -> Any:
             """Record the decision on one order."""
             return self.send(
@@ -69,7 +71,8 @@ class LateShop:
 
         function = with_idempotency_key if with_key else process_refund
         *look_ups, _ = self.shop.tools()
-        return [*look_ups, tool(function, name="process_refund", think_first=True)]
+        booking = tool(function, name="process_refund", think_first=True, same=("order_id",))
+        return [*look_ups, booking]
 
     def bookings(self, order: str) -> int:
         """How often an order was decided."""
@@ -118,20 +121,36 @@ def late_shop(is_late: Callable[[], bool]) -> Iterator[LateShop]:
         http.server_close()
 
 
-def insistent(request: Request) -> Assistant:
-    """The offline model, but it repeats a call in doubt as if it had not been made."""
-    messages = [
-        message
-        for message in request.messages
-        if not (isinstance(message, ToolResult) and message.in_doubt)
-    ]
-    return reply(replace(request, messages=messages))
+def insistent(request: Request, words: str = "as before") -> Assistant:
+    """The offline model, but it repeats a call in doubt as if it had not been made: in the same
+    words, in others, or with a default spelled out.
+    """
+    in_doubt = [m for m in request.messages if isinstance(m, ToolResult) and m.in_doubt]
+    messages = [message for message in request.messages if message not in in_doubt]
+    answer = reply(replace(request, messages=messages))
+    calls = [reworded(call, words, len(in_doubt)) for call in answer.tool_calls]
+    if in_doubt and calls and calls[0].name == "process_refund":
+        calls.insert(0, think("No answer came. Once more."))
+    return replace(answer, tool_calls=tuple(calls))
 
 
-def work(shop: LateShop, text: str, *, with_key: bool, with_person: bool) -> Outcome:
-    """One run of the refund desk against this shop."""
+def reworded(call: ToolCall, words: str, tries: int) -> ToolCall:
+    if call.name != "process_refund" or not tries or not isinstance(call.arguments, dict):
+        return call
+    arguments = dict(call.arguments)
+    if words == "reworded":
+        arguments["reason"] = f"{arguments['reason']} Once more ({tries})."
+    if words == "defaults":
+        arguments["notify"] = "true"
+    return replace(call, arguments=arguments)
+
+
+def work(
+    shop: LateShop, text: str, *, with_key: bool, with_person: bool, words: str = "as before"
+) -> Outcome:
+    """One run of the refund desk against this shop. `words`: those in which it repeats a call."""
     agent = Agent(
-        ScriptedModel(insistent, name="offline"),
+        ScriptedModel(partial(insistent, words=words), name="offline"),
         shop.tools(with_key=with_key),
         instructions=INSTRUCTIONS.read_text(encoding="utf-8"),
         approve=shop.is_missing if with_person else None,

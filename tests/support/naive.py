@@ -15,11 +15,13 @@ from datetime import datetime
 from itertools import pairwise, takewhile
 from typing import Any
 
+from tests.support.oracle import of_type
 from think_agent import Force, Message, Usage
 from think_agent.messages import (
     Assistant,
     Checked,
     Ended,
+    Paused,
     Started,
     ToolCall,
     ToolResult,
@@ -115,7 +117,7 @@ def split(messages: Sequence[Message]) -> list[list[Message]]:
 
 
 def replies(turn: Sequence[Message]) -> list[Assistant]:
-    return [message for message in turn if isinstance(message, Assistant)]
+    return of_type(Assistant, turn)
 
 
 def matched(turn: Sequence[Message]) -> tuple[list[Answered], list[ToolCall]]:
@@ -194,7 +196,7 @@ def question_of(turn: Sequence[Message]) -> User | None:
     spoken = (User, Assistant, ToolResult)
     if not replies(turn):
         return None
-    before = [m for m in turn[: last_reply_at(turn)] if isinstance(m, spoken)]
+    before = of_type(spoken, turn[: last_reply_at(turn)])
     return before[-1] if before and isinstance(before[-1], User) else None
 
 
@@ -220,46 +222,69 @@ def notes(turn: Sequence[Message]) -> list[Started | Verdict]:
     return [m for m in turn[since:] if isinstance(m, (Started, Verdict)) and m.call_id == about]
 
 
-def decided(turn: Sequence[Message], call: ToolCall) -> tuple[str, str]:
-    """The next call as a value, with the arguments to which a person said yes last."""
-    verdicts = [note for note in notes(turn) if isinstance(note, Verdict)]
+def decided(turn: Sequence[Message], call: ToolCall) -> object:
+    """The arguments of the next call: those to which a person said yes last, if there are any."""
+    verdicts = of_type(Verdict, notes(turn))
     arguments = verdicts[-1].arguments if verdicts else None
     if arguments is None:
-        arguments = bare(call)
-    return call.name, json.dumps(arguments, sort_keys=True)
+        return bare(call)
+    return arguments
 
 
-def doubts(messages: Sequence[Message]) -> dict[tuple[str, str], tuple[int, str, int]]:
-    """Which calls may have happened: how often each was started without a result, and the key and
-    the turn of the last start.
-    """
-    found: dict[tuple[str, str], tuple[int, str, int]] = {}
+@dataclass
+class Tried:
+    """A call that may have happened: its first try as it ran and as it was written."""
+
+    name: str
+    ran: object
+    written: object
+    key: str
+    same: str
+    starts: int = 0
+    turn: int = 0
+
+    def is_about(self, written: ToolCall, same: str) -> bool:
+        if written.name != self.name:
+            return False
+        return bare(written) == self.written or bool(same and same == self.same)
+
+
+def tried(messages: Sequence[Message]) -> tuple[list[Tried], Tried | None]:
+    """Which calls may have happened, and the one that was started last, if it is one of them."""
+    found: list[Tried] = []
+    running = None
     number = 0
     for part in split(messages):
         number += says(part[0], "person")
         done = {item.place: item for item in answered(part)}
         for place, message in enumerate(part):
             before = part[:place]
-            open_calls = waiting(before)
-            is_start = isinstance(message, Started) and bool(open_calls)
-            if is_start and message.call_id == open_calls[0].id:
-                same = decided(before, open_calls[0])
-                starts = found.get(same, (0, "", 0))[0]
-                found[same] = (starts + 1, message.key, number)
-            if place not in done or done[place].thinks or message.in_doubt:
+            said = notes(before)
+            if isinstance(message, Started) and waiting(before)[:1]:
+                call = waiting(before)[0]
+                if message.call_id != call.id:
+                    continue
+                ran = message.arguments if message.arguments is not None else decided(before, call)
+                is_new = bool(said) and isinstance(said[-1], Verdict) and said[-1].new
+                about = [one for one in found if one.is_about(call, message.same)]
+                if is_new or not about:
+                    about = [Tried(call.name, ran, bare(call), message.key, message.same)]
+                    found += about
+                running = about[-1]
+                running.starts += 1
+                running.turn = number
+            if place not in done or done[place].thinks or running is None or message.in_doubt:
                 continue
-            same = decided(before, done[place].call)
-            if same not in found:
+            if not any(isinstance(note, Started) for note in said):
                 continue
-            starts, key, turn = found[same]
-            was_started = any(isinstance(note, Started) for note in notes(before))
             if not message.is_error:
-                del found[same]
-            elif was_started and message.refused in ("", "invalid"):
-                found[same] = (starts - 1, key, turn)
-                if starts == 1:
-                    del found[same]
-    return found
+                running.starts = 0
+            elif message.refused in ("", "invalid"):
+                running.starts -= 1
+            if not running.starts:
+                found = [other for other in found if other is not running]
+                running = None
+    return found, running
 
 
 def covering(
@@ -388,7 +413,7 @@ def checks_since(turn: Sequence[Message]) -> dict[str, Checked]:
     """What each check found since the last action ran."""
     ran = [item.place for item in answered(turn) if item.ran]
     since = ran[-1] if ran else 0
-    return {m.name: m for m in turn[since:] if isinstance(m, Checked)}
+    return {check.name: check for check in of_type(Checked, turn[since:])}
 
 
 def told_missing(turn: Sequence[Message]) -> bool:
@@ -432,9 +457,9 @@ def facts(messages: Sequence[Message]) -> dict[str, Any]:
     turn = split(messages)[-1] if messages else []
     said, everything = replies(turn), replies(messages)
     done, did = answered(turn), actions(turn)
-    spoken = [m for m in messages if isinstance(m, (User, Assistant, ToolResult))]
-    calling = [i for i, m in enumerate(turn) if isinstance(m, Assistant) and m.tool_calls]
-    verdicts = [m for m in turn if isinstance(m, Verdict)]
+    spoken = of_type((User, Assistant, ToolResult), messages)
+    usable = [one for one in said if one.stop_reason not in UNUSABLE and one.tool_calls]
+    verdicts = of_type(Verdict, turn)
     stops = [m for m in verdicts if m.decision == "quit" or (m.decision == "no" and not m.call_id)]
     thinking_last = [item.is_thought for item in done if item.is_thought or not item.thinks]
     forced = [one for one in everything if one.tool_choice not in ("auto", "none")]
@@ -471,7 +496,9 @@ def facts(messages: Sequence[Message]) -> dict[str, Any]:
         "notes": noted,
         "started": ([None] + [m for m in noted if isinstance(m, Started)])[-1],
         "verdict": ([None] + [m for m in noted if isinstance(m, Verdict)])[-1],
+        "unused_verdict": noted[-1] if noted and isinstance(noted[-1], Verdict) else None,
         "ended": turn[-1] if turn and isinstance(turn[-1], Ended) else None,
+        "paused": turn[-1] if turn and isinstance(turn[-1], Paused) else None,
         "answer": answer(turn),
         "last_words": answer([m for m in turn if not isinstance(m, Ended)]),
         "checks": (
@@ -480,7 +507,14 @@ def facts(messages: Sequence[Message]) -> dict[str, Any]:
             [m for m in checked.values() if m.missing is not None],
             told_missing(turn),
         ),
-        "doubts": doubts(messages),
+        "doubts": tried(messages)[0],
+        "running": tried(messages)[1],
+        "sources": {
+            str(item.result.number): not item.result.is_error
+            for part in split(messages)
+            for item in answered(part)
+            if item.result.number and not item.thinks
+        },
         "stop": stops[0] if stops else None,
         "replies": said,
         "thoughts": [
@@ -499,7 +533,7 @@ def facts(messages: Sequence[Message]) -> dict[str, Any]:
         "clock": worked[-1][0] if worked else None,
         "seconds": worked[-1][1] if worked else 0.0,
         "thoughts_in_a_row": in_a_row(
-            [all(call.name == "think" for call in turn[at].tool_calls) for at in calling]
+            [all(call.name == "think" for call in one.tool_calls) for one in usable]
         ),
         "misses": misses(turn),
         "thought_required": thinking_last[-1:] != [True],

@@ -1,4 +1,4 @@
-"""What a real Ollama 0.34.4 said, recorded in `tests/data/ollama/` by `benchmarks/ollama.py`."""
+"""What a real Ollama 0.34.4 said to bodies of `Ollama.to_wire`, kept in `tests/data/ollama/`."""
 
 import json
 from functools import cache

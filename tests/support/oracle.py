@@ -305,12 +305,14 @@ class Before:
 
     @property
     def only_thought(self) -> int:
-        """How many of the last replies only thought. Replies without calls do not count."""
+        """How many of the last replies only thought. Replies without calls do not count, and those
+        that could not be read neither.
+        """
         in_a_row = 0
-        for reply in self.replies:
+        for reply in filter(is_ordinary, self.replies):
             if any(call.name != "think" for call in reply.tool_calls):
                 in_a_row = 0
-            elif reply.tool_calls and is_ordinary(reply):
+            elif reply.tool_calls:
                 in_a_row += 1
         return in_a_row
 
@@ -322,6 +324,7 @@ Said = TypeVar("Said")
 
 
 def of_type(kind: type[Said], messages: Iterable[object]) -> list[Said]:
+    """Those messages, in order. `kind` may be several types in a tuple."""
     return [message for message in messages if isinstance(message, kind)]
 
 
@@ -465,12 +468,23 @@ def closes(before: Before) -> bool:
 
 
 def an_end_is_an_end(before: Before, message: Message) -> Complaints:
-    """§5.7: what follows the end of a turn, or a pause? A resumed run goes on after a cut reply."""
+    """§5.7: what follows the end of a turn? A resumed run goes on after a cut reply."""
     last = before.said[-1]
-    goes_on = isinstance(last, Ended) and last.exit == "truncated" and is_question(message, "nudge")
-    if isinstance(last, Ended) and not goes_on:
+    if not isinstance(last, Ended):
+        return
+    goes_on = last.exit == "truncated" and is_question(message, "nudge")
+    if not goes_on:
         yield "a message follows the end of the turn"
-    if is_pause(last) and not isinstance(message, Verdict):
+
+
+def a_pause_waits(before: Before, message: Message) -> Complaints:
+    """§5.7: after a pause a person decides, or the turn is left for another one."""
+    if not is_pause(before.said[-1]) or isinstance(message, Verdict):
+        return
+    if is_question(message, "person"):
+        return
+    is_left = isinstance(message, ToolResult) and (message.refused == "stopped" or message.in_doubt)
+    if not is_left:
         yield "a paused run went on without a decision"
 
 
@@ -482,7 +496,9 @@ def a_finished_plan_is_the_answer(before: Before, message: Message) -> Complaint
 
 def is_finished_plan(before: Before) -> bool:
     reply = before.reply
-    if reply is None or reply.dialect != "json" or not reply.text.strip():
+    if reply is None or not reply.text.strip():
+        return False
+    if reply.dialect not in ("json", "react"):
         return False
     return before.is_signaled and not any(made.is_action for made in before.calls)
 
@@ -533,6 +549,8 @@ def exits_by_reply(before: Before, reply: Assistant) -> set[str]:
         return {cut, before.named}
     if reply.tool_choice == "none":
         return closing_exits(before, reply)
+    if confirms_its_silence(before):
+        return done(before, "silence")
     if is_finished_plan(before):
         return done(before, "signal")
     if before.is_silent:
@@ -540,6 +558,13 @@ def exits_by_reply(before: Before, reply: Assistant) -> set[str]:
     if before.called_nothing and "nudge" in before.asked:
         return {"empty"}
     return set()
+
+
+def confirms_its_silence(before: Before) -> bool:
+    """§5.1, Silence: asked about it, did the model only think, and say that all is done?"""
+    if not before.is_signaled or before.replied_to != "silence":
+        return False
+    return not any(made.is_action for made in before.calls)
 
 
 def closing_exits(before: Before, reply: Assistant) -> set[str]:
@@ -697,7 +722,7 @@ def patience_ends(before: Before, message: Message) -> Complaints:
         return
     least, most = fruitless(before)
     is_ordinary_question = isinstance(message, Assistant) and message.tool_choice != "none"
-    if is_ordinary_question and least >= before.rules.patience:
+    if is_ordinary_question and least >= before.rules.patience and not before.rules.speaks:
         yield f"{least} replies in a row brought nothing, and one more was asked for"
     asks_to_go_on = isinstance(message, Verdict) and not message.call_id
     if asks_to_go_on and most < before.rules.patience and "repeat" not in before.asked:
@@ -706,7 +731,9 @@ def patience_ends(before: Before, message: Message) -> Complaints:
 
 def thoughts_in_a_row_are_told(before: Before, message: Message) -> Complaints:
     """§5.1: after `max_thoughts_in_a_row` replies that only think, the result says so."""
-    if not isinstance(message, ToolResult) or message.name != "think" or not before.waiting:
+    if not isinstance(message, ToolResult) or message.name != "think":
+        return
+    if not before.waiting:
         return
     is_told = f"{before.only_thought} in a row" in message.content
     is_due = before.only_thought >= before.rules.max_thoughts_in_a_row
@@ -740,7 +767,9 @@ def a_nudge_has_its_reason(before: Before, message: Message) -> Complaints:
 
 def is_empty(before: Before) -> bool:
     reply = before.reply
-    if reply is None or reply.words or reply.stop_reason not in WHOLE:
+    if reply is None or reply.words:
+        return False
+    if reply.stop_reason not in WHOLE:
         return False
     return reply.tool_choice == "none" or not reply.tool_calls
 
@@ -770,7 +799,9 @@ def asks_or_ends(before: Before, message: Message) -> bool:
     """Is it said after a reply, where nothing else has to come first: no stop, no limit, no word of
     the user's own policy?
     """
-    if isinstance(message, (Checked, Verdict)) or is_last(message) or before.rules.speaks:
+    if isinstance(message, (Checked, Verdict)) or is_last(message):
+        return False
+    if before.rules.speaks:
         return False
     if before.named or len(before.replies) >= before.rules.max_model_calls:
         return False
@@ -785,7 +816,7 @@ def a_question_about_silence_has_its_reason(before: Before, message: Message) ->
         yield "asked about its silence, again or against the setting"
     if not before.called_nothing or is_empty(before):
         yield "asked about its silence, but it called a tool or said nothing"
-    elif not may_be_unfinished(before):
+    elif before.rules.silence != "ask" and not may_be_unfinished(before):
         yield "asked about its silence, but its last thought said that all is done"
 
 
@@ -794,13 +825,27 @@ def silence_is_asked_about(before: Before, message: Message) -> Complaints:
     that was nudged or told what is missing, is asked or is not.
     """
     rules = before.rules
-    if rules.silence == "accept" or rules.force == "always" or not rules.signals:
+    if rules.silence == "accept" or rules.force == "always":
+        return
+    if not rules.signals:
         return
     was_asked = bool({"silence", "nudge", "check"} & {*before.asked})
-    if was_asked or not before.called_nothing or not asks_or_ends(before, message):
+    if was_asked or not before.called_nothing:
         return
-    if says_more_to_do(before) and not is_empty(before) and not is_question(message, "silence"):
+    if not asks_or_ends(before, message):
+        return
+    if is_empty(before) or is_question(message, "silence"):
+        return
+    if says_more_to_do(before) or forgot_to_call(before):
         yield "there was more to do, and nobody asked"
+    elif rules.silence == "ask":
+        yield "it fell silent, and nobody asked"
+
+
+def forgot_to_call(before: Before) -> bool:
+    """Did it ignore a choice that was to be enforced, and call nothing in its turn?"""
+    is_ignored = before.reply is not None and before.reply.enforced == "ignored"
+    return is_ignored and bool(before.rules.tools) and not before.made
 
 
 def says_more_to_do(before: Before) -> bool:
@@ -920,7 +965,9 @@ def may_stop_forcing(before: Before) -> bool:
 
 def refusals_have_their_reason(before: Before, message: Message) -> Complaints:
     """The code of a refusal says the truth."""
-    if not isinstance(message, ToolResult) or not message.refused or not before.waiting:
+    if not isinstance(message, ToolResult) or not message.refused:
+        return
+    if not before.waiting:
         return
     made = before.waiting[0]
     reasons = {"stopped"}  # a person speaks again: first, what was left open is answered
@@ -938,7 +985,7 @@ def lawful_refusals(before: Before, made: Made) -> set[str]:
         "text": is_text(before, made) and not made.verdicts,
         "limit": bool(reached_limit(before, more_seconds=1)),
         "failed": rules.fail_fast and any(other.failed for other in before.calls),
-        "doubt": any(a_try.may_have_happened for a_try in tries(before, made)),
+        "doubt": bool(first_tries(before, made)),
     }
     return by_the_person(before, made) | {code for code, holds in reasons.items() if holds}
 
@@ -1016,7 +1063,9 @@ def what_it_gets(before: Before, made: Made) -> int | None:
 
 def nobody_is_asked_about_what_does_not_fit(before: Before, message: Message) -> Complaints:
     """§5.4: a call whose arguments do not validate is answered with that error."""
-    if not isinstance(message, Verdict) or not message.call_id or not before.waiting:
+    if not isinstance(message, Verdict) or not message.call_id:
+        return
+    if not before.waiting:
         return
     if not fits(before, before.waiting[0]):
         yield "a person was asked about a call that does not fit its tool"
@@ -1031,7 +1080,9 @@ def every_yes_says_to_what(before: Before, message: Message) -> Complaints:
 
 def a_result_says_with_what_it_ran(before: Before, message: Message) -> Complaints:
     """§5.4: what a person or a policy changed stands in the result."""
-    if not isinstance(message, ToolResult) or message.refused or not before.waiting:
+    if not isinstance(message, ToolResult) or message.refused:
+        return
+    if not before.waiting:
         return
     made = before.waiting[0]
     told = made.call.arguments if message.arguments is None else message.arguments
@@ -1050,30 +1101,60 @@ def failing_fast(before: Before, message: Message) -> Complaints:
 # §5.5 The same call.
 
 
-@dataclass(frozen=True)
-class Try:
-    """A start of a call that changes something. `may_have_happened`: it did not return."""
+@dataclass
+class FirstTry:
+    """A call that may have happened, with all that repeated it."""
 
     turn: int
     key: str
-    may_have_happened: bool
-    is_done: bool
+    n: int | None
+    written: object
+    starts: int = 0
+
+    def is_about(self, turn: "Before", made: Made) -> bool:
+        """The same values, or the same words."""
+        return self.n == what_it_gets(turn, made) or self.written == words(made)
 
 
-def tries(before: Before, call: Made) -> list[Try]:
-    """The starts of this call in the whole conversation: the same tool, with the same values."""
-    same = (call.call.name, what_it_gets(before, call))
-    found = []
+def first_tries(before: Before, call: Made) -> list[FirstTry]:
+    """The tries of this call that are not settled, in the whole conversation. One that a person
+    called new is a first try of its own.
+    """
+    found: list[FirstTry] = []
     for number_of_turn, turn in enumerate([*turns(before.earlier, before.rules), before]):
         for made in turn.made:
-            if not made.starts or (made.call.name, what_it_gets(turn, made)) != same:
+            if made.call.name != call.call.name or not made.starts:
                 continue
-            *crashed, last = made.starts
-            found += [Try(number_of_turn, start.key, True, False) for start in crashed]
-            is_open = made.result is None or made.refused != "" or made.result.in_doubt
-            is_done = not is_open and not made.failed
-            found.append(Try(number_of_turn, last.key, is_open, is_done))
-    return found
+            for place, start in enumerate(made.notes):
+                if not isinstance(start, Started):
+                    continue
+                about = [one for one in found if one.is_about(turn, made)]
+                if calls_it_new(made.notes[:place]) or not about:
+                    n = what_it_gets(turn, made)
+                    about = [FirstTry(number_of_turn, start.key, n, words(made))]
+                    found += about
+                about[-1].starts += 1
+                about[-1].turn = number_of_turn
+            if made.result is None or made.result.in_doubt:
+                continue
+            if not made.failed and not made.result.refused:
+                about[-1].starts = 0
+            elif made.result.refused in ("", "invalid"):
+                about[-1].starts -= 1
+            found = [one for one in found if one.starts]
+    return [one for one in found if one.is_about(before, call)]
+
+
+def words(made: Made) -> object:
+    """The arguments as the model wrote them, without a thought that they carry."""
+    if isinstance(made.call.arguments, dict):
+        return {name: value for name, value in made.call.arguments.items() if name != "thought"}
+    return made.call.arguments
+
+
+def calls_it_new(notes: Sequence[Message]) -> bool:
+    """Did a person just say that the next call is a new one?"""
+    return bool(notes) and isinstance(notes[-1], Verdict) and notes[-1].new
 
 
 def what_may_have_happened_is_not_repeated(before: Before, message: Message) -> Complaints:
@@ -1081,47 +1162,29 @@ def what_may_have_happened_is_not_repeated(before: Before, message: Message) -> 
     made = begins(before, message)
     if made is None or not isinstance(message, Started):
         return
-    last = tries(before, made)[-1:]
-    is_asked = isinstance(before.said[-1], Verdict)
-    if is_asked or not last or not last[0].may_have_happened:
+    tries = first_tries(before, made)
+    if isinstance(before.said[-1], Verdict) or not tries:
         return
-    is_new_turn = last[0].turn < len(turns(before.earlier, before.rules))
     if not message.key:
         yield "it may have happened, and it is repeated without a yes"
-    elif is_new_turn:
+    elif tries[-1].turn < len(turns(before.earlier, before.rules)):
         yield "it may have happened in an earlier turn, and nobody was asked"
 
 
 def a_retry_has_the_key_of_the_first_try(before: Before, message: Message) -> Complaints:
-    """§5.5: unless a person asked for a new one."""
-    last = last_try(before, message)
-    if last and last.may_have_happened and message.key != last.key:  # type: ignore[union-attr]
-        yield "a retry has another key than the first try"
-
-
-def a_new_call_has_a_new_key(before: Before, message: Message) -> Complaints:
-    """§5.5. Two readings: after a retry that says that nothing was done, the first try still
-    counts, or does not.
-    """
-    if not isinstance(message, Started) or not message.key:
-        return
-    last = last_try(before, message)
-    keys = [start.key for start in of_type(Started, [*before.earlier, *before.said])]
-    if message.key in keys and (last is None or last.is_done):
-        yield "another call has the key of an earlier one"
-
-
-def last_try(before: Before, message: Message) -> Try | None:
-    """The try that this start repeats, if it has a key; None if a person asked for a new one."""
+    """§5.5: unless a person asked for a new one. No other call has the key of an earlier one."""
     made = begins(before, message)
-    if made is None or not isinstance(message, Started) or not message.key:
-        return None
-    if any(getattr(verdict, "new", False) for verdict in made.verdicts[-1:]):
-        return None
-    same = tries(before, made)
-    if same:
-        return same[-1]
-    return None
+    if made is None or not isinstance(message, Started):
+        return
+    if not message.key:
+        return
+    tries = first_tries(before, made)
+    is_new = calls_it_new(made.notes) or not tries
+    if not is_new and message.key != tries[-1].key:
+        yield "a retry has another key than the first try"
+    keys = [start.key for start in of_type(Started, [*before.earlier, *before.said])]
+    if is_new and message.key in keys:
+        yield "another call has the key of an earlier one"
 
 
 # §5.6 What is said is checked.
@@ -1158,7 +1221,11 @@ def what_is_missing_is_told(before: Before, message: Message) -> Complaints:
     """§5.6, §2: once the checks have run, what is missing is what is said next."""
     if isinstance(message, Checked) or not isinstance(before.said[-1], Checked):
         return
-    if is_question(message, "check") or is_last(message) or before.rules.speaks:
+    if is_question(message, "check") or is_last(message):
+        return
+    if before.rules.speaks:
+        return
+    if isinstance(message, Verdict):  # a person says first whether to go on
         return
     if before.missing and may_tell_what_is_missing(before):
         yield f"something is missing, and what comes next is {type(message).__name__}"
@@ -1177,6 +1244,7 @@ RULES: tuple[Callable[[Before, Message], Complaints], ...] = (
     a_reply_follows_something_new,
     a_closing_reply_is_asked_as_one,
     an_end_is_an_end,
+    a_pause_waits,
     a_finished_plan_is_the_answer,
     the_exit_is_true,
     a_limit_ends_the_work,
@@ -1204,7 +1272,6 @@ RULES: tuple[Callable[[Before, Message], Complaints], ...] = (
     failing_fast,
     what_may_have_happened_is_not_repeated,
     a_retry_has_the_key_of_the_first_try,
-    a_new_call_has_a_new_key,
     checks_run_when_it_is_done,
     what_is_missing_is_told_twice_at_most,
     what_is_missing_is_told,
@@ -1235,19 +1302,42 @@ def only_run_opens_a_turn(messages: Sequence[Message], texts: Sequence[str]) -> 
     return [f"only_run_opens_a_turn [0]: persons said {said}, and `run` got {list(texts)}"]
 
 
-def what_ran_was_next(
-    messages: Sequence[Message], rules: Rules, ran: Sequence[tuple[int, str, int]]
-) -> list[str]:
-    """§5.4, §6: each function was called for the call that was next, with its arguments. `ran`:
-    after how many messages, which tool, and with which `n`.
+@dataclass(frozen=True)
+class Ran:
+    """A function that was called: after how many messages, with which `n` and key, and what came of
+    it ("ok", "raise", "late", or "nothing": it said that nothing was done).
+    """
+
+    place: int
+    name: str
+    n: int
+    key: str
+    fault: str
+
+
+def what_ran_was_next(messages: Sequence[Message], rules: Rules, ran: Sequence[Ran]) -> list[str]:
+    """§5.4, §6: each function was called for the call that was next, with its arguments. §5.5: a
+    call that changes something was called once for its start, with the key of it. Its result says
+    what came of it.
     """
     found = []
-    for place, name, n in ran:
-        before = turns(messages[:place], rules)[-1]
+    for row in ran:
+        before = turns(messages[: row.place], rules)[-1]
         calls = [(made.call.name, what_it_gets(before, made)) for made in before.waiting[:1]]
-        if calls != [(name, n)]:
-            found.append(f"what_ran_was_next [{place}]: {name}({n}) ran in place of {calls}")
+        if calls != [(row.name, row.n)]:
+            found.append(f"what_ran_was_next [{row.place}]: {row.name}({row.n}), not {calls}")
+        kind = rules.tools[row.name]
+        is_recorded = kind.keyed or not (kind.read_only or kind.idempotent)
+        start = messages[row.place - 1]
+        if is_recorded and (not isinstance(start, Started) or start.key != row.key):
+            found.append(f"what_ran_was_next [{row.place}]: {row.name} ran without its start")
+        for result in of_type(ToolResult, messages[row.place : row.place + 1]):
+            in_doubt = is_recorded and row.fault in ("raise", "late")
+            if (result.is_error, result.in_doubt) != (row.fault != "ok", in_doubt):
+                found.append(f"what_ran_was_next [{row.place}]: {row.fault}, and {result}")
     results = sum(len(turn.ran) for turn in turns(messages, rules))
     if results > len(ran):
         found.append(f"what_ran_was_next [0]: {results} results of {len(ran)} calls")
+    if len({row.place for row in ran}) < len(ran):
+        found.append("what_ran_was_next [0]: two calls of one start")
     return found

@@ -2,7 +2,9 @@
 
 import asyncio
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -73,10 +75,46 @@ every_way = pytest.mark.parametrize("way", ASK)
 streamed_ways = pytest.mark.parametrize("way", ["streamed", "async streamed"])
 
 
+def at_once(check: Callable[..., None], *ways: str) -> None:
+    """Run a check that mostly waits on every provider in these ways, all at the same time. Each
+    failure names its case.
+    """
+    cases = [(provider, way) for provider in SPEAKS for way in ways]
+    with ThreadPoolExecutor(len(cases)) as pool:
+        begun = {case: pool.submit(check, *case) for case in cases}
+    failures = []
+    for case, done in begun.items():
+        failure = done.exception()
+        if failure is not None:
+            failure.add_note(f"with {case}")
+            failures.append(failure)
+    if failures:
+        raise BaseExceptionGroup("it does not hold everywhere", failures)
+
+
 def says(*replies: Assistant | str) -> Brain:
     """A brain that gives these replies in turn, and the last one again and again."""
     left = [Assistant(reply) if isinstance(reply, str) else reply for reply in replies]
     return lambda request: left.pop(0) if len(left) > 1 else left[0]
+
+
+WHY = "Checked against the rules: bought in time, no final sale, not too dear."
+
+
+def carrying(script: Brain) -> Brain:
+    """`script`, with a thought in each call whose tool takes one."""
+
+    def brain(request: Request) -> Assistant:
+        takes = {tool.name for tool in request.tools if tool.carries}
+        reply = script(request)
+        calls = []
+        for call in reply.tool_calls:
+            if call.name in takes and isinstance(call.arguments, dict):
+                call = replace(call, arguments={"thought": WHY, **call.arguments})
+            calls.append(call)
+        return replace(reply, tool_calls=tuple(calls))
+
+    return brain
 
 
 @contextmanager

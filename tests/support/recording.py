@@ -116,7 +116,7 @@ def recorded_model(protocol: str, server: ProviderServer) -> Model:
 def spoken(model: Model, dialect: str) -> Model:
     """`model` in a dialect, with several calls in one reply if the dialect can."""
     if dialect == "json":
-        return json_plan(model, several=True)
+        return json_plan(model)
     return react(model) if dialect == "react" else model
 
 

@@ -95,5 +95,7 @@ def write_cases(path: Path, count: int = len(DECIDABLE)) -> Path:
     """Write a file with so many of the decidable cases, of all kinds."""
     step = len(DECIDABLE) / count
     chosen = [DECIDABLE[int(index * step)] for index in range(count)]
-    path.write_text("\n".join(json.dumps(line) for line in chosen), encoding="utf-8")
+    path.write_text(
+        "\n".join(json.dumps({**line, "easy": False}) for line in chosen), encoding="utf-8"
+    )
     return path

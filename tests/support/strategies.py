@@ -16,6 +16,7 @@ from think_agent.messages import (
     Assistant,
     Checked,
     Ended,
+    Paused,
     Started,
     ToolCall,
     ToolResult,
@@ -84,10 +85,12 @@ users = st.builds(User, texts, kind=st.sampled_from(kinds), at=times)
 codes = st.sampled_from(["", "gate", "limit", "person", "failed", "invalid", "text", "doubt"])
 given = st.none() | objects
 flags = st.booleans()
-results = st.builds(ToolResult, ids, texts, texts, flags, codes, given, flags, times)
-starts = st.builds(Started, ids, texts, texts, at=times)
+results = st.builds(
+    ToolResult, ids, texts, texts, flags, codes, given, flags, st.integers(0, 9), times
+)
+starts = st.builds(Started, ids, texts, texts, texts, given, times)
 decisions = st.sampled_from(["yes", "no", "quit"])
-verdicts = st.builds(Verdict, decisions, ids, texts, texts, given, flags, times)
+verdicts = st.builds(Verdict, decisions, ids, texts, texts, given, flags, flags, times)
 checks = st.builds(Checked, texts, st.none() | texts, times)
 exits = st.sampled_from(["signal", "silence", "unmet", "limit", "truncated", "gave_up"])
 ends = st.builds(Ended, exits, texts, times)
@@ -100,7 +103,8 @@ assistants = st.builds(
     tool_choice=tool_choices,
     at=times,
 )
-messages = users | assistants | results | starts | verdicts | checks | ends
+pauses = st.builds(Paused, texts, ids, times)
+messages = users | assistants | results | starts | verdicts | checks | ends | pauses
 transcripts = st.lists(messages, max_size=8)
 
 

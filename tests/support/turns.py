@@ -10,6 +10,7 @@ from think_agent import (
     Checked,
     Ended,
     Force,
+    Paused,
     Started,
     ToolCall,
     ToolResult,
@@ -70,15 +71,23 @@ def exchanges(draw):
         made.append(
             ToolResult(
                 call.id, call.name, draw(contents), draw(st.booleans()), draw(codes),
-                draw(changed), draw(st.booleans()), draw(ats),
+                draw(changed), draw(st.booleans()), draw(st.integers(0, 2)), draw(ats),
             )
         )  # fmt: skip
     return made
 
 
 marks = st.one_of(
-    st.builds(Started, ids, st.just("pay"), st.sampled_from(["", "key"]), at=ats),
-    st.builds(Verdict, decisions, ids | st.just(""), at=ats, arguments=changed),
+    st.builds(
+        Started,
+        ids,
+        st.just("pay"),
+        st.sampled_from(["", "key"]),
+        st.sampled_from(["", "5e"]),
+        changed,
+        at=ats,
+    ),
+    st.builds(Verdict, decisions, ids | st.just(""), at=ats, arguments=changed, new=st.booleans()),
 )
 strays = st.builds(
     ToolResult,
@@ -89,10 +98,12 @@ strays = st.builds(
     codes,
     changed,
     st.booleans(),
+    st.integers(0, 2),
     ats,
 )
 checks = st.builds(Checked, st.sampled_from(["all", "paid"]), st.sampled_from([None, "ORD-1"]), ats)
 ends = st.builds(Ended, st.sampled_from(["signal", "unmet"]), st.sampled_from(["", "Over."]), ats)
+ends |= st.builds(Paused, st.just("Run pay?"), ids, ats)
 between = st.lists(persons | questions | marks | strays | checks | ends, max_size=2)
 blocks = st.one_of(exchanges(), exchanges(), exchanges(), between)
 parts = st.tuples(st.lists(persons, max_size=1), st.lists(blocks, max_size=7))

@@ -1,13 +1,10 @@
 """What servers that speak Chat Completions send and OpenAI's own does not."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from tests.support.pieces import told
-from tests.support.wires import to_chat
-from think_agent import Request, ToolCall, ToolResult, User
+from think_agent import ToolCall
 from think_agent.messages import Json
 from think_agent.streaming import Delta
 from think_agent.wire.openai_chat import Fold, from_wire
@@ -119,24 +116,3 @@ def test_an_answer_that_the_server_has_parsed_is_text_again():
     """Cloudflare."""
     reply = from_wire({"choices": [{"message": {"content": {"due": True}}}]})
     assert reply.text == reply.native["content"] == '{"due": true}'
-
-
-def test_a_call_in_the_form_of_2023_is_a_call():
-    function = {"name": "pay", "arguments": '{"n": 1}'}
-    message = {"role": "assistant", "content": None, "function_call": function}
-    whole = from_wire({"choices": [{"message": message, "finish_reason": "function_call"}]})
-    first, second = {"name": "pay", "arguments": '{"n"'}, {"arguments": ": 1}"}
-    streamed, deltas = folded(
-        chunk(function_call=first), chunk(function_call=second), chunk(finish="function_call")
-    )
-    for reply in (whole, streamed):
-        assert reply.tool_calls == (ToolCall("", "pay", {"n": 1}),)
-        assert reply.stop_reason == "tool_use"
-        assert "function_call" not in reply.native
-    assert told(deltas, "call") == '{"n": 1}'
-
-    call = ToolCall("c", "pay", {"n": 1})
-    reply = replace(streamed, provider="openai", tool_calls=(call,))
-    body = to_chat(Request([User("Pay."), reply, ToolResult("c", "pay", "paid")]))
-    sent = body["messages"][1]["tool_calls"]
-    assert sent == [{"id": "c", "type": "function", "function": function}]

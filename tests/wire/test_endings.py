@@ -35,7 +35,7 @@ def with_call(wire: str, reason: object, arguments: object = None) -> Json:
 
 
 WHOLE = {
-    "openai-chat": ["stop", "tool_calls", "function_call"],
+    "openai-chat": ["stop", "tool_calls"],
     "openai-responses": ["completed"],
     "anthropic": ["end_turn", "tool_use", "stop_sequence"],
     "gemini": ["STOP"],
@@ -282,7 +282,7 @@ def test_of_several_choices_the_first_by_number_is_the_reply():
 
 
 @pytest.mark.parametrize(("wire", "reason"), [("openai-chat", "tool_calls"),
-                         ("openai-chat", "function_call"), ("anthropic", "tool_use")])  # fmt: skip
+                         ("anthropic", "tool_use")])  # fmt: skip
 def test_a_call_that_is_announced_but_missing_is_malformed(wire, reason):
     said = with_call(wire, reason)
     if wire == "anthropic":

@@ -103,6 +103,25 @@ def test_a_recorded_answer_is_the_text_in_its_string(case: str, reason: str) -> 
     assert (shown.stop_reason, seen) == (reason, {"answer": shown.text})
 
 
+@pytest.mark.parametrize(
+    ("case", "reason", "enforced"),
+    [
+        ("thought_on", "malformed", None),  # it ended inside its thinking
+        ("thought_left_out", "malformed", None),  # which means on
+        ("thought_off", "tool_use", "schema"),
+        ("closing_on", "end_turn", "schema"),
+        ("closing_left_out", "end_turn", "schema"),
+        ("closing_off", "max_tokens", "schema"),
+    ],
+)
+def test_a_recorded_reply_of_a_model_that_reasons(case, reason, enforced) -> None:
+    raw = whole("thinking", case)
+    reply = read(CLOSING if case.startswith("closing") else THOUGHT, raw)
+    assert (reply.stop_reason, reply.enforced) == (reason, enforced)
+    assert (len(reply.tool_calls), reply.thinking) == (case == "thought_off", raw.thinking)
+    assert not reply.text.startswith('"')
+
+
 def test_the_recorded_traps_are_there() -> None:
     assert whole("thought", "call").tool_calls[0].name == "think"
     assert whole("closing", "twice").text.endswith('"{')

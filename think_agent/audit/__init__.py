@@ -1,11 +1,11 @@
 """Why did it do that? Shows a transcript as data, JSON or an HTML page, and reads foreign runs.
 
 from think_agent.audit import report, to_html
-page = to_html(report(outcome.transcript, exit=outcome.exit))
+page = to_html(report(outcome.transcript))
 """
 
 from .atif import to_atif
-from .explain import Explained, explain
+from .explain import Difference, Explained, backtest, explain
 from .imports import Log, read_log
 from .page import to_html
 from .reading import Record, read
@@ -13,11 +13,13 @@ from .report import Report, report, to_json_report
 from .runs import Run
 
 __all__ = [
+    "Difference",
     "Explained",
     "Log",
     "Record",
     "Report",
     "Run",
+    "backtest",
     "explain",
     "read",
     "read_log",

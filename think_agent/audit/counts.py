@@ -131,7 +131,7 @@ def table(log: Log, guarded: Sequence[str] = (), *, by: str = "reward") -> Secti
     cells[UNREAD][0] = str(len(log.unread))  # of all, also lines that belong to no run
     rows = [[what, *shares] for what, shares in cells.items()]
     return Section(
-        f"{words.counted(len(log.runs), 'run')} ({log.format or 'plain messages'})",
+        words.counted(len(log.runs), "run"),
         REMARK,
         [header, *rows],
     )
@@ -139,7 +139,14 @@ def table(log: Log, guarded: Sequence[str] = (), *, by: str = "reward") -> Secti
 
 def to_html(table: Section, unread: Sequence[str]) -> str:
     """A page of the table, and of what could not be read."""
-    return rendered("runs.html.j2", table=table, unread=unread)
+    return rendered(
+        "tables.html.j2",
+        title="Audit of runs",
+        panels=[],
+        sentences=[],
+        tables=[table],
+        unread=unread,
+    )
 
 
 def _share(part: int, whole: int) -> str:

@@ -1,53 +1,182 @@
 """Says why the loop took each step. Planning is pure, so every step can be planned again.
 
 Limitations: it shows what this agent would do now. If its settings were different then, the plan
-differs from the record, and `as_recorded` says so.
+differs from the record, and `remark` says so.
 """
 
-from collections.abc import Iterable, Iterator
+import inspect
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from ..agent import Agent
-from ..loop import AskHuman, CallModel, CallTool, Check, Done, Refuse, Step, next_step
-from ..messages import Assistant, Checked, Ended, Message, Started, ToolResult, User, Verdict
+from ..loop import AskHuman, CallModel, CallTool, Check, Done, Policy, Refuse, Step, next_step
+from ..messages import (
+    Assistant,
+    Checked,
+    Ended,
+    Message,
+    Paused,
+    Started,
+    ToolResult,
+    User,
+    Verdict,
+)
+from ..text import shorten
+from ..think import bare
+from ..tools import signature
 from ..turn import Turn
+from . import words
+
+LATEST = 6  # messages that a step shows of what the model had read
+ANOTHER = "as recorded; with these settings it would differ"
+BY_A_POLICY = "as recorded: a policy of the agent changed it"
 
 
-class Explained(NamedTuple):
-    """Why a step of a run was taken.
+@dataclass
+class Explained:
+    """Why a step of a run was taken, as text.
 
-    `planned`: who planned which step: `next_step`, then each policy that changed it. `came`: the
-    messages that followed. `as_recorded`: do these messages fit the plan?
+    `turn`: the number of its turn. `facts`: what the transcript said by then, by name. `planned`:
+    who planned which step, and what that is for: `next_step`, then each policy that changed it.
+    `passed`: the policies that left it as it was. `came`: what followed. `remark`: how what
+    followed differs from the plan; empty if it does not.
     """
 
-    planned: tuple[tuple[str, Step], ...]
-    came: tuple[Message, ...]
-    as_recorded: bool
+    turn: int
+    facts: list[tuple[str, str]]
+    planned: list[tuple[str, str, str]]
+    passed: list[str]
+    came: list[str]
+    remark: str = ""
 
 
-def explain(agent: Agent, transcript: Iterable[Message]) -> list[Explained]:
+def explain(agent: Agent | None, transcript: Iterable[Message]) -> list[Explained]:
     """Each step of a transcript, planned again from the messages before it. While a turn is open,
-    the last one is what this agent would do next.
+    the last one is what this agent would do next. Without an agent, only `next_step` plans.
     """
     explained: list[Explained] = []
     turn = Turn()
-    policies = agent.policies()
+    policies = agent.policies() if agent else []
+    read: deque[str] = deque(maxlen=LATEST)  # by the model, before its latest reply
+    unread: deque[str] = deque(maxlen=LATEST)
     for recorded in _by_step(transcript):
-        came = [m for m in recorded if not isinstance(m, Started) and not _is_request(m)]
+        came = _what_came(recorded)
         is_step = came or not turn.ended  # nothing is planned for a turn that is over
         if turn.last and is_step:
-            step = next_step(turn)
-            planned = [("next_step", step)]
-            for policy in policies:
-                changed = policy(step, turn)
-                if changed != step:
-                    planned.append((policy.__name__, changed))
-                step = changed
-            as_recorded = not came or _fits(step, came[-1])
-            explained.append(Explained(tuple(planned), tuple(came), as_recorded))
+            explained.append(_explained(turn, policies, came))
+            explained[-1].facts += _facts(turn, read, unread)
         for message in recorded:
             turn.add(message)
+            if isinstance(message, Assistant):
+                read += unread
+                unread.clear()
+            elif isinstance(message, User | ToolResult):
+                unread += words.lines(message)
     return explained
+
+
+class Difference(NamedTuple):
+    """Where a policy would have stepped in: in which run, and before which of its messages, both
+    counted from 0. `step`: what it would have done.
+    """
+
+    run: int
+    place: int
+    step: Step
+
+
+def backtest(policy: Policy, runs: Iterable[Iterable[Message]]) -> list[Difference]:
+    """Where `policy` would have stepped in, in runs of yesterday; no model and no tool is asked.
+
+    Only the first difference of a turn is sure: after it, the run might have gone another way.
+    """
+    found: list[Difference] = []
+    for number, messages in enumerate(runs):
+        turn = Turn()
+        place = 0
+        for recorded in _by_step(messages):
+            came = _what_came(recorded)
+            if turn.last and (came or not turn.ended):
+                planned = next_step(turn)
+                changed = policy(planned, turn)
+                was_done = came and _fits(changed, came[-1])  # then, too
+                if changed != planned and not was_done:
+                    found.append(Difference(number, place, changed))
+            for message in recorded:
+                turn.add(message)
+            place += len(recorded)
+    return found
+
+
+def _what_came(recorded: Sequence[Message]) -> list[Message]:
+    """What followed a plan: without a start, and what a person asked."""
+    return [m for m in recorded if not isinstance(m, Started) and not _is_request(m)]
+
+
+def _explained(turn: Turn, policies: list[Policy], came: Sequence[Message]) -> Explained:
+    """What comes after `turn`, and why."""
+    step = next_step(turn)
+    planned = [("next_step", _in_words(step), "")]
+    passed = []
+    for policy in policies:
+        changed = policy(step, turn)
+        if changed == step:
+            passed.append(policy.__name__)
+        else:
+            planned.append((policy.__name__, _in_words(changed), _purpose(policy)))
+        step = changed  # also if it is equal: `received` is not compared
+    lines = [line for message in came for line in words.lines(message)]
+    remark = ""
+    if came and not _fits(step, came[-1]):
+        remark = ANOTHER if policies else BY_A_POLICY
+    return Explained(len(turn.history.starts), [], planned, passed, lines, remark)
+
+
+def _facts(turn: Turn, read: Iterable[str], unread: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """What the transcript says, as far as it counts for the next step."""
+    for text in read:
+        yield "the model had read", text
+    for text in unread:
+        yield "not read yet", text
+    if turn.pending:
+        call = turn.pending[0]
+        thought = turn.thought_behind(call)
+        yield "the next call", signature(call)
+        if thought:
+            yield f"behind it, {words.HOW[thought.how]}", thought.text
+        if turn.history.doubt(bare(call), ""):
+            yield "in doubt", "the same call may have happened before"
+    if turn.says_done:
+        yield "the last thought", "says that all is done"
+    replies = words.counted(len(turn.replies), "model call")
+    yield "so far", f"{replies}, {words.counted(len(turn.actions), 'action')}"
+
+
+def _purpose(policy: Policy) -> str:
+    """What a policy is for: the first paragraph of its docstring, or of its module's."""
+    text = inspect.getdoc(policy) or inspect.getdoc(inspect.getmodule(policy)) or ""
+    return " ".join(text.partition("\n\n")[0].split())
+
+
+def _in_words(step: Step) -> str:
+    """The text for a planned step."""
+    match step:
+        case CallModel(say=User(kind=kind, text=text)):
+            return f"the model is {words.asked(step)}, with a {kind} question: {shorten(text)}"
+        case CallModel():
+            return f"the model is {words.asked(step)}"
+        case CallTool(call):
+            return f"run {call.name}"
+        case Refuse(call, code, reason):
+            return f"refuse {call.name} ({code}): {shorten(reason)}"
+        case AskHuman(question):
+            return f"ask a person: {shorten(question)}"
+        case Check(names):
+            return f"check {', '.join(names)}"
+        case Done(exit):
+            return f"end ({exit})"
 
 
 def _by_step(transcript: Iterable[Message]) -> Iterator[list[Message]]:
@@ -75,5 +204,7 @@ def _fits(step: Step, message: Message) -> bool:
         ):
             return planned == found
         case (CallTool(), ToolResult(refused="")) | (Check(), Checked()) | (AskHuman(), Verdict()):
+            return True
+        case Done(exit="needs_human"), Paused() | Verdict():
             return True
     return False

@@ -1,41 +1,29 @@
-"""The log formats of other programs: tables of formats, and one reader for all their rows.
+"""The log formats of other programs: one reader for all their rows, and a table of its fields.
 
-Rule 1: a row is read by its shape, never by the name of its format. So a log whose format was
-        guessed wrong is still read, and so is a log that mixes two formats.
+    Chat Completions, Messages, Responses, Ollama, ATIF, Claude Code
+
+Rule 1: a row is read by its shape; no log has to say its format. So a log may mix two formats.
 Rule 2: a row of unknown shape is listed as unread, with the reason. Nothing is left out in silence.
-Rule 3: a log of a known program that is not supported is refused by its name.
+Rule 3: each reader has its FIELDS. Another field with a value is listed as unread, if it is not
+        METADATA, which may be ignored everywhere.
+Rule 4: a log of a known program that is not supported is refused by its name.
 
 Limitations: tokens, times and model names are not read. Claude Code's own bookkeeping (BOOKKEEPING)
 is left out on purpose: a sub-agent's progress there is a copy of that agent's own file.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from ..messages import Assistant, Json, ToolCall, ToolResult, User
 from ..wire.incoming import arguments_of
 from .runs import Said
 
-# The supported formats, and the marks of their rows: a field that only this format has, or the type
-# of a row or of a part of its content. A log has the first format of which it has a mark. Without
-# any mark it may be of any format.
-FORMATS = {
-    "atif": {"step_id"},
-    "claude-code": {"parentUuid", "isSidechain", "sessionId", "session_id"},
-    "responses": {
-        "type=function_call",
-        "type=function_call_output",
-        "type=reasoning",
-        "type=input_text",
-        "type=output_text",
-    },
-    "anthropic": {"type=tool_use", "type=tool_result", "type=thinking", "type=server_tool_use"},
-    "ollama": {"tool_name", "thinking"},
-    "openai": {"tool_calls", "tool_call_id", "function_call"},
-}
 OTHERS = (  # logs that are refused, by fields that only occur together there
     ("Inspect", {"eval", "samples"}),
     ("tau2-bench", {"simulations", "tasks"}),
+    ("tau2-bench", {"termination_reason", "reward_info"}),
+    ("Codex", {"type", "payload"}),
     ("mini-swe-agent", {"trajectory_format"}),
     ("SWE-agent", {"trajectory", "history"}),
     ("SWE-agent", {"action", "thought"}),
@@ -69,24 +57,38 @@ REASONING = {"thinking", "redacted_thinking", "reasoning"}
 CALLS = {"tool_use", "function_call"}
 RESULTS = {"tool_result", "function_call_output", "tool"}
 CALL_ID = ("call_id", "tool_call_id", "tool_use_id", "source_call_id")  # fields with a call's id
+FAILED = ("is_error", "tool_result_is_error")
 SAYING = ("text", "refusal", "thinking", "summary", "content")  # fields of a part that hold text
 HIDDEN = "(reasoning that the log does not show)"
+FIELDS = {  # what is read of a row, or of a part, by its kind
+    "user": "content",
+    "assistant": "content refusal reasoning_content reasoning thinking tool_calls function_call",
+    "text": "text refusal",
+    "reasoning": "text thinking summary content",
+    "call": "function function_name arguments input args",
+    "result": "tool_name content output is_error",
+}
+METADATA = """
+    call_id tool_call_id tool_use_id source_call_id
+
+    annotations cache_control caller citations cost created_at data encrypted_content extra
+    finish_reason id index logprobs metrics model model_name name phase prompt_cache_breakpoint
+    reasoning_effort role response_metadata signature source status step_id stop_details stop_reason
+    stop_sequence timestamp turn_idx type usage usage_metadata llm_call_count
+    subagent_trajectory_ref
+
+    agentId container context_management cwd diagnostics entrypoint gitBranch imagePasteIds isMeta
+    isSidechain isVisibleInTranscriptOnly parentUuid parent_tool_use_id permissionMode promptId
+    requestId request_id sessionId session_id slug sourceToolAssistantUUID sourceToolUseID
+    subagent_type task_description thinkingMetadata todos toolUseResult userType uuid version
+"""
+REFUSALS = (  # how a result begins in Claude Code if a person said no
+    "The user doesn't want to proceed with this tool use",
+    "The user doesn't want to take this action",
+)
 
 
-# Which format is it?
-
-
-def format_of(rows: Iterable[Any]) -> str:
-    """The format of a log; empty if its rows look the same in several formats."""
-    found: set[str] = set()
-    for row in rows:
-        if isinstance(row, dict):
-            found.update(row)
-            found.update(f"type={part.get('type')}" for part in [row, *_parts(row.get("content"))])
-    for name, marks in FORMATS.items():
-        if marks & found:
-            return name
-    return ""
+# Is it of another program?
 
 
 def other_format(value: Any) -> str:
@@ -137,15 +139,18 @@ def read_row(row: Any) -> Iterator[Said]:
             yield "a row that is no message"
 
 
-def _read_parts(row: Json, parts: Iterable[Json]) -> Iterator[Said]:
+def _read_parts(row: Json, parts: list[Json]) -> Iterator[Said]:
     """What the parts of a row say: first the other parts, then its text."""
+    role = row.get("role")
+    if role:
+        yield from _unread(role, row)
     text = ""
     for part in parts:
         if part.get("type") in TEXTS:
+            yield from _unread("text", part)
             text += _text(part)
         else:
             yield from _read_part(part)
-    role = row.get("role")
     if role == "user":
         has_results = any(part.get("type") in RESULTS for part in parts)
         if text or not has_results:
@@ -158,11 +163,13 @@ def _read_part(part: Json) -> Iterator[Said]:
     """What a part says that is not text."""
     kind = part.get("type")
     if kind in REASONING:
+        yield from _unread("reasoning", part)
         yield Assistant(thinking=_text(part) or HIDDEN)
     elif kind in CALLS:
+        yield from _unread("call", part)
         id = str(_first(part, *CALL_ID, "id"))
         name = str(_first(part, "name", "function_name"))
-        call = ToolCall(id, name, arguments_of(_first(part, "arguments", "input")))
+        call = ToolCall(id, name, arguments_of(_first(part, "arguments", "input", "args")))
         yield Assistant(tool_calls=(call,))
     elif kind in RESULTS:
         yield from _read_result(part)
@@ -171,7 +178,9 @@ def _read_part(part: Json) -> Iterator[Said]:
 
 
 def _beside(row: Json) -> Iterator[Json]:
-    """The fields beside the content of a row, as parts."""
+    """The fields beside the content of a row, as parts. A user's calls are not the model's."""
+    if row["role"] == "user":
+        return
     yield from _parts(row.get("refusal"))
     reasoning = _first(row, "reasoning_content", "reasoning", "thinking")
     if reasoning:
@@ -188,26 +197,44 @@ def _read_step(row: Json) -> Iterator[Said]:
         yield "a step that was copied from another trajectory"
         return
     role = {"agent": "assistant"}.get(row["source"], row["source"])
-    yield from read_row({**row, "role": role, "content": row.get("message"), "source": None})
+    beside = {"role": role, "content": row.get("message"), "message": None, "observation": None}
+    yield from read_row({**row, **beside, "source": None})
 
     observation = row.get("observation") or {}
     for result in _parts(observation.get("results")):
-        yield from _read_result({**result, **(result.get("extra") or {})})
+        failed = _first(result.get("extra") or {}, *FAILED)
+        yield from _read_result({**result, "is_error": failed})
+        for run in _parts(result.get("subagent_trajectory_ref")):
+            if run.get("trajectory_path"):
+                yield f"a sub-agent's run, which is in {run['trajectory_path']}"
 
 
 def _read_result(part: Json) -> Iterator[Said]:
     """The result of a call. It failed if the log says so; if it says nothing, its text decides."""
+    yield from _unread("result", part)
     text = ""
     for piece in _parts(_first(part, "content", "output")):
         if isinstance(piece.get("text"), str):
             text += piece["text"]
         else:
             yield f"a part of the type {piece.get('type')!r} in a result"
-    failed = _first(part, "is_error", "tool_result_is_error")
+    failed = _first(part, "is_error")
     if failed == "" and part.get("type") != "tool_result":  # this one worked
         failed = text.lstrip().lower().startswith("error")
+    refused = ""
+    if text.startswith(REFUSALS):
+        refused = "person"
     id = str(_first(part, *CALL_ID))
-    yield ToolResult(id, str(_first(part, "tool_name", "name")), text, bool(failed))
+    name = str(_first(part, "tool_name", "name"))
+    yield ToolResult(id, name, text, bool(failed), refused=refused)
+
+
+def _unread(kind: str, row: Json) -> Iterator[str]:
+    """The fields with a value that nobody reads (rule 3)."""
+    known = f"{FIELDS[kind]} {METADATA}".split()
+    for name, value in row.items():
+        if value and name not in known:
+            yield f"the field {name!r} of the {kind}"
 
 
 def _parts(content: Any) -> list[Json]:

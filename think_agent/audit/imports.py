@@ -14,13 +14,12 @@ a call carries.
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import FileError
 from ..messages import Json, from_json
-from .formats import FORMATS, format_of, other_format, read_row, reply_of
+from .formats import other_format, read_row, reply_of
 from .reading import Unreadable, read_line
 from .runs import Run
 
@@ -29,35 +28,26 @@ Rows = dict[int, Any]  # by number: of the line, or in their list
 
 
 class Log(NamedTuple):
-    """A file of runs. `format` is empty if the rows look the same in several formats. `unread`: all
-    that could not be read, each with its place.
-    """
+    """A file of runs. `unread`: all that could not be read, each with its place."""
 
-    format: str
     runs: Sequence[Run]
     unread: Sequence[str]
 
 
-def read_log(path: str | Path, format: str = "", thinks: Sequence[str] = ()) -> Log:
-    """The runs in a file. `format` is one of FORMATS, or empty: then it is recognized. `thinks` are
-    tools whose calls are thoughts, besides `think`.
+def read_log(path: str | Path, thinks: Sequence[str] = ()) -> Log:
+    """The runs in a file. `thinks` are tools whose calls are thoughts, besides `think`.
 
-    Raises FileError for a file that holds no run, or is of another format.
+    Raises FileError for a file that holds no run, or is of another program.
     """
     try:
         values, unread = _values(Path(path).read_bytes())
-        logged = list(_runs(values.items()))
-        runs = [_run(rows, facts, thinks) for rows, facts in logged]
+        runs = [_run(rows, facts, thinks) for rows, facts in _runs(values.items())]
     except (OSError, TypeError, ValueError, RecursionError) as error:
         raise FileError(f"{path}: it cannot be read: {error}") from error
 
-    found = format_of(chain.from_iterable(rows.values() for rows, _ in logged))
-    if found and format not in ("", found):
-        raise FileError(f"{path}: its rows are of {found}, not of {format}; leave out --from")
     if not any(run.messages for run in runs):
-        known = ", ".join(FORMATS)
-        raise FileError(f"{path}: there is no run in it that is known here ({known}); {ATIF}")
-    return Log(format or found, runs, [*unread, *_places(runs)])
+        raise FileError(f"{path}: there is no run in it that is known here; {ATIF}")
+    return Log(runs, [*unread, *_places(runs)])
 
 
 def _places(runs: Iterable[Run]) -> Iterator[str]:
@@ -78,6 +68,8 @@ def is_transcript(path: str | Path) -> bool:
 
 def _values(data: bytes) -> tuple[Rows, list[str]]:
     """The JSON values of a file by their line, and a problem for each line that is no JSON."""
+    if data.startswith(b"PK"):
+        raise ValueError(f"it is an archive, as Inspect's .eval files are; {ATIF}")
     text = data.decode("utf-8-sig")
     try:
         return {1: json.loads(text)}, []
@@ -109,7 +101,8 @@ def _runs(values: Iterable[tuple[int, Any]]) -> Iterator[tuple[Rows, Json]]:
                 yield from _runs(enumerate(value, 1))
                 continue
             case {"role": _} | {"type": _}:
-                agent = value.get("agentId", value.get("isSidechain", False))
+                for name in ("isSidechain", "parent_tool_use_id", "agentId"):
+                    agent = value.get(name) or agent
             case (
                 {"steps": said, **facts}
                 | {"messages": said, **facts}
@@ -142,7 +135,9 @@ def _rows(content: Any, role: str) -> list[Any]:
             return list(content)
         case str():
             return [{"role": role, "content": content}]
-        case {"choices": [{"message": message}, *_]} | {"message": message}:
+        case {"choices": [{"message": message}, *others]}:
+            return [message, *others]  # these are no messages, and so they are listed
+        case {"message": message}:
             return [message]
         case {"output": list(items)}:
             return items
@@ -170,5 +165,7 @@ def _run(rows: Rows, facts: Json, thinks: Sequence[str]) -> Run:
                 run.add(said, reply_of(row))
         except (AttributeError, KeyError, TypeError):  # a value of another type than expected
             run.add("a row of a broken form")
+    if facts.get("continued_trajectory_ref"):
+        run.add(f"its continuation, which is in {facts['continued_trajectory_ref']}")
     run.end()
     return run

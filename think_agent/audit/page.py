@@ -13,25 +13,51 @@ The look is in page.css, the structure in the templates. This module prepares wh
 import json
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..messages import to_json
 from ..text import sanitize, shorten
 from ..wire.json_reading import json_value
 from . import words
-from .report import Note, Report, Step, Turn
+from .report import Call, Note, Report, Step, Turn
 
 
-def chapters(turn: Turn) -> list[list[Step | Note]]:
-    """The entries of a turn, cut after each step with a decision. The last chapter may have no
-    decision.
-    """
-    found: list[list[Step | Note]] = [[]]
+class Chapter(NamedTuple):
+    """The entries of a turn up to a step with `decisions`. The last one may have no decision."""
+
+    entries: list[Step | Note]
+    decisions: list[Call]
+
+
+def chapters(turn: Turn) -> list[Chapter]:
+    """The entries of a turn, cut after each step with a decision."""
+    found: list[Chapter] = []
     for entry in turn.entries:
-        found[-1].append(entry)
-        if isinstance(entry, Step) and any(call.decision for call in entry.calls):
-            found.append([])
+        if not found or found[-1].decisions:
+            found.append(Chapter([], []))
+        found[-1].entries.append(entry)
+        if isinstance(entry, Step):
+            found[-1].decisions.extend(call for call in entry.calls if call.decision)
     return found
+
+
+def verdict(call: Call) -> str:
+    """What became of a decision, in a word: `✓ approve`, or `✗ refused, not run: approve`."""
+    status = words.STATUS[call.status]
+    if not call.verb:
+        return status
+    if call.status == "done":
+        return f"✓ {call.verb}"
+    return f"{status}: {call.verb}"
+
+
+def about(call: Call) -> str:
+    """What a decision is about: its arguments without the verb, on one line."""
+    if not isinstance(call.arguments, dict):
+        return words.brief(call.arguments)
+    if not call.arguments:
+        return ""
+    return words.brief(call.arguments, [call.verb])
 
 
 def to_html(report: Report) -> str:
@@ -56,11 +82,13 @@ def _templates() -> Any:
         undefined=StrictUndefined,
     )
     templates.filters |= {
+        "about": about,
         "chapters": chapters,
         "json": _json,
         "json_value": json_value,
         "raw": to_json,
         "shorten": shorten,
+        "verdict": verdict,
     }
     return templates
 

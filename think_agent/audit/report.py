@@ -7,7 +7,8 @@ Rule 3: nothing is left out. Every start, crash, repeat, verdict, check and refu
         and so is every line that could not be read. Each step holds its messages.
 Rule 4: a report is redacted as a whole, when it is made. So no form of it can forget to redact.
 
-Limitations: it knows only what the transcript says. It has the duration of a turn, but for a single
+Limitations: it knows only what the transcript says. Any text of an answer that is the number of a
+result counts as a source (`policies/answer.py`). It has the duration of a turn, but for a single
 step only the times of its messages.
 """
 
@@ -16,7 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from fnmatch import fnmatchcase
 from itertools import count
-from typing import Any
+from typing import Any, ClassVar
 
 from .. import think
 from ..loop import Done, next_step
@@ -27,6 +28,7 @@ from ..messages import (
     Checked,
     Ended,
     Json,
+    Paused,
     Started,
     ToolCall,
     ToolResult,
@@ -34,11 +36,14 @@ from ..messages import (
     Verdict,
     to_json,
 )
-from ..policies.forcing import honored, not_honored
+from ..received import notices
 from ..text import json_text
+from ..tools import signature
 from ..turn import Action
 from ..turn import Turn as Reading
+from ..wire.json_reading import json_value
 from . import words
+from .explain import Explained
 from .reading import Entry, Unreadable
 from .redaction import Redaction
 
@@ -47,13 +52,26 @@ Answer = ToolResult | Started | Verdict  # messages about one call
 
 @dataclass
 class Note:
-    """An event of a call, or between steps, as text. `entry` is its message; a crash leaves none.
-    `is_warning`: it is bad news, such as a call that may have happened twice.
+    """What happened, as text. `entry` is its message; a crash leaves none. `kind` is a key of the
+    console's LOOK. An `"alarm"` is the worst: something may have happened, or happened twice.
+    `source`: the number of the step on whose result a claim of the answer stands.
     """
 
     text: str
     entry: Any = None
-    is_warning: bool = False
+    kind: str = "notice"
+    source: int | None = None
+    number: ClassVar[None] = None  # it is in no step
+
+    @property
+    def events(self) -> "list[Note]":
+        """Itself: what a step has, too."""
+        return [self]
+
+    @property
+    def is_warning(self) -> bool:
+        """Should a reader not miss it?"""
+        return self.kind in ("alarm", "warning", "unmet")
 
 
 @dataclass
@@ -61,19 +79,22 @@ class Call:
     """A call and its result. A think call is a thought, and any other call may carry one: `text`
     and `should_continue` (None: missing or unreadable) belong to that thought.
 
-    `thought` is the number of that thought in the report, or of the thought behind the call. `how`
-    says how it came about (a key of `words.HOW`). `decision`: the call changes something, or was
-    judged; a look-up is no decision. `arguments` are the ones it was run with. `status` is a key
-    of `words.STATUS`. `events` are in order.
+    `thought` is the number of that thought in the report, or of the thought behind the call, whose
+    text is `behind`. `how` says how it came about (a key of `words.HOW`). `decision`: the call
+    changes something, or was judged; a look-up is no decision. `verb`: what was decided, if the
+    tool has an argument that takes one of a few words. `arguments` are the ones it was run with.
+    `status` is a key of `words.STATUS`. `events` are in order.
     """
 
     call: ToolCall
     decision: bool
     arguments: Json | str
+    verb: str = ""
     text: str | None = None
     should_continue: bool | None = None
     thought: int | None = None
     how: str | None = None
+    behind: str = ""
     status: str = "not run"
     result: str = ""
     events: list[Note] = field(default_factory=list)
@@ -81,33 +102,17 @@ class Call:
 
 @dataclass
 class Step:
-    """One model call: its reply, and what happened to the calls in it."""
+    """One model call: its reply, notes about the reply, and what happened to the calls in it."""
 
     number: int
     reply: Assistant
+    notes: list[Note]
     calls: list[Call]
 
     @property
     def events(self) -> list[Note]:
-        """The events of its calls, in order."""
-        return [event for call in self.calls for event in call.events]
-
-    @property
-    def warnings(self) -> Iterator[str]:
-        """What a reader should not miss, besides the events."""
-        reply = self.reply
-        if reply.stop_reason == "malformed":
-            yield f"The reply could not be read: {reply.mistake}"
-        elif not reply.is_usable:
-            yield f"The reply broke off: {words.cause(reply) or reply.stop_reason}."
-        elif not honored(reply.tool_choice, reply):
-            yield not_honored(reply.tool_choice, reply, 0)
-        for call in self.calls:
-            name = call.call.name
-            if call.call.recovered:
-                yield f"The call of {name} was written as text and recovered from there."
-            if call.status == "not run" and name != THINK_NAME:
-                yield f"{name}: not run."
+        """All notes about the reply and its calls, in order."""
+        return self.notes + [event for call in self.calls for event in call.events]
 
 
 @dataclass
@@ -127,12 +132,15 @@ class Turn:
 
 @dataclass
 class Report:
-    """A whole transcript. `figures`: counts over all turns, by name; `problems`: of the file."""
+    """A whole transcript. `figures`: counts over all turns, by name; `problems`: of the file;
+    `steps`: why the loop took each step, if that was asked for.
+    """
 
     header: Json
     figures: Json
     problems: list[str]
     turns: list[Turn]
+    steps: list[Explained]
 
     @property
     def warnings(self) -> Iterator[tuple[int | None, str]]:
@@ -141,14 +149,9 @@ class Report:
             yield None, text
         for turn in self.turns:
             for entry in turn.entries:
-                if isinstance(entry, Step):
-                    for event in entry.events:
-                        if event.is_warning:
-                            yield entry.number, event.text
-                    for text in entry.warnings:
-                        yield entry.number, text
-                elif entry.is_warning:
-                    yield None, entry.text
+                for note in entry.events:
+                    if note.is_warning:
+                        yield entry.number, note.text
 
 
 def to_json_report(report: Report) -> Json:
@@ -164,25 +167,28 @@ def report(
     entries: Sequence[Entry],
     *,
     header: Json | None = None,
-    exit: str | None = None,
     warnings: Iterable[str] = (),
     redact: Iterable[str] = (),
     guarded: Sequence[str] = ("*",),
+    explained: Iterable[Explained] = (),
 ) -> Report:
-    """The report of a transcript: `report(outcome.transcript, exit=outcome.exit)`, or of the
-    entries that `audit.read` found in a file.
+    """The report of a transcript: `report(outcome.transcript)`, or of the entries
+    that `audit.read` found in a file.
 
     `redact` names the fields to hide (`redaction.py`). `guarded` are patterns of tools whose calls
     are decisions (`"book_*"`), if neither starts nor the header say which tools only read.
+    `explained`: each step, as `explain(agent, transcript)` found it.
     """
     header = header or {}
     builder = _Builder(header, entries, guarded)
     for entry in entries:
         builder.add(entry)
-    builder.end(exit)
+    builder.end()
 
     redaction = Redaction(redact, entries)
-    made: Report = redaction.hide(Report(header, builder.figures(), [], builder.turns))
+    made: Report = redaction.hide(
+        Report(header, builder.figures(), [], builder.turns, list(explained))
+    )
     made.problems = [*warnings, *redaction.warnings()]
     return made
 
@@ -193,12 +199,13 @@ class _Builder:
     def __init__(self, header: Json, entries: Iterable[Entry], guarded: Sequence[str]) -> None:
         self.turns: list[Turn] = []
         self._guarded = guarded
-        self._read_only = {t["name"] for t in header.get("tools", []) if t.get("read_only")}
+        self._tools = {tool["name"]: tool for tool in header.get("tools", [])}
         self._has_starts = any(isinstance(entry, Started) for entry in entries)
         self._reading = Reading()
-        self._models: dict[str, None] = {}  # a set that keeps its order
+        self._speakers: list[str] = []  # of each reply
         self._actions: list[Action] = []
         self._number_of: dict[int, int | None] = {}  # number of each thought, by its identity
+        self._sources: dict[str, tuple[str, int]] = {}  # by a result's number: its call, its step
         self._steps = count(1)
         self._numbers = count(1)
         self._open: list[Call] = []  # no result yet
@@ -212,18 +219,19 @@ class _Builder:
                     self._answer(call, entry)
                     return
 
+        notes: list[Note] = []
         if isinstance(entry, Assistant):
             self._leave_open()
+            notes = [*self._of_speaker(entry), *self._of_reply(entry)]
         if isinstance(entry, MESSAGES):
             self._reading.add(entry)
         turn = self.turns[-1]
         match entry:
             case User(kind="person"):
                 turn.request = entry
-            case Assistant(tool_calls=calls, provider=provider, model=model):
-                self._models[f"{provider}:{model}".strip(":")] = None
+            case Assistant(tool_calls=calls):
                 self._open = [self._call(call) for call in calls]
-                turn.entries.append(Step(next(self._steps), entry, list(self._open)))
+                turn.entries.append(Step(next(self._steps), entry, notes, list(self._open)))
             case _ if not isinstance(entry, Ended):
                 turn.entries.append(_in_words(entry))
 
@@ -232,15 +240,37 @@ class _Builder:
         ended = self._reading.ended
         is_request = isinstance(entry, User) and entry.kind == "person"
         if is_request or not self.turns:
-            self.end(None)
+            self.end()
             self.turns.append(Turn())
         elif ended and isinstance(entry, MESSAGES):
             text = f"The run ended here, and was taken up again: {words.ended(ended.exit)}"
             self.turns[-1].entries.append(Note(text, ended))
 
+    def _of_speaker(self, reply: Assistant) -> Iterator[Note]:
+        """Who replied, if it is another model, or the same in another dialect."""
+        speaker = words.joined(f"{reply.provider}:{reply.model}".strip(":"), reply.dialect)
+        if self._speakers and self._speakers[-1] != speaker:
+            yield Note(f"from here on: {speaker or 'another model'}")
+        self._speakers.append(speaker)
+
+    def _of_reply(self, reply: Assistant) -> Iterator[Note]:
+        """What a watcher was told about the reply, and what is wrong with it."""
+        for text in notices(reply, self._reading.history.ignored):
+            yield Note(text, kind="warning")
+        if reply.stop_reason == "malformed":
+            yield Note(f"The reply could not be read: {reply.mistake}", kind="warning")
+        elif not reply.is_usable:
+            cause = words.cause(reply) or reply.stop_reason
+            yield Note(f"The reply broke off: {cause}.", kind="warning")
+
     def _call(self, call: ToolCall) -> Call:
         """A new call, as the model wrote it."""
-        shown = Call(call, self._is_decision(call.name), think.bare(call).arguments)
+        arguments = think.bare(call).arguments
+        shown = Call(call, self._is_decision(call.name), arguments)
+        shown.verb = self._verb(call.name, arguments)
+        if call.recovered:
+            text = f"The call of {call.name} was written as text and recovered from there."
+            shown.events.append(Note(text, kind="warning"))
         if call.name == THINK_NAME:
             shown.how = "volunteered"
         elif think.carried(call):
@@ -255,29 +285,41 @@ class _Builder:
         """Does this tool change something? If starts are recorded, only a start says so."""
         if self._has_starts or name == THINK_NAME:
             return False
-        return name not in self._read_only and fits(name, self._guarded)
+        is_read_only = self._tools.get(name, {}).get("read_only")
+        return not is_read_only and fits(name, self._guarded)
+
+    def _verb(self, name: str, arguments: Json | str) -> str:
+        """The argument that takes one of a few words; empty if the tool has none."""
+        parameters = self._tools.get(name, {}).get("parameters", {})
+        if isinstance(arguments, dict):
+            for key, schema in parameters.get("properties", {}).items():
+                if "enum" in schema and key in arguments:
+                    return str(arguments[key])
+        return ""
 
     def _answer(self, call: Call, answer: Answer) -> None:
         """Add a message about a call."""
         self._stand(call)
         self._reading.add(answer)
-        match answer:
-            case Verdict(arguments=dict(edited)) | ToolResult(arguments=dict(edited)):
-                call.arguments = edited
         if not isinstance(answer, ToolResult) or answer.refused:
             self._leave(call)
         match answer:
             case Verdict():
                 call.decision = True
-                event = Note(words.decided(answer), answer)
+                event = Note(words.decided(answer), answer, "verdict")
             case Started():
                 call.decision = True
                 call.status = "started"
-                event = self._start(call.call, answer)
+                event = self._start(answer)
             case ToolResult():
                 self._open.remove(call)
                 event = self._result(call, answer)
         call.events.append(event)
+        if answer.arguments is not None and answer.arguments != call.arguments:
+            call.arguments = answer.arguments
+            call.verb = self._verb(call.call.name, answer.arguments)
+            text = signature(ToolCall("", call.call.name, answer.arguments))
+            call.events.append(Note(f"with other arguments: {text}"))
 
     def _stand(self, call: Call) -> None:
         """Find the thought behind the call that is next."""
@@ -285,59 +327,76 @@ class _Builder:
         if behind and not call.how:
             call.thought = self._number_of[id(behind)]
             call.how = behind.how
+            call.behind = behind.text
 
-    def _start(self, call: ToolCall, started: Started) -> Note:
+    def _start(self, started: Started) -> Note:
         """A call is run. It is run again if the same call was started before without a result."""
         under = ""
         if started.key:
             under = f" under the idempotency key {started.key}"
-        doubt = self._reading.doubt(call)
+        doubt = self._reading.history.running
         if doubt is None or doubt.starts == 1:
             return Note(f"started{under}", started)
         text = f"RUN AGAIN{under}, though it was started before and did not return"
-        return Note(text, started, is_warning=True)
+        return Note(text, started, "alarm")
 
     def _result(self, call: Call, result: ToolResult) -> Note:
         """A call has its result."""
         call.status = words.status(result)
-        call.result = result.content
+        is_thought = call.call.name == result.name == THINK_NAME
+        if result.is_error or not is_thought:  # else it says only that the thought is noted
+            call.result = result.content
+        if result.number:
+            place = f"{signature(call.call)}, {call.status}, in turn {len(self.turns)}"
+            self._sources[str(result.number)] = (place, len(self._speakers))
         if call.call.name == THINK_NAME and not result.is_error:
             thought = self._reading.thoughts[-1]
             call.how = thought.how
             self._number_of[id(thought)] = call.thought
         if result.refused:
             call.decision = True
-            return Note(words.refusal(result.refused), result)
+            return Note(words.refusal(result.refused), result, "refused")
         if result.in_doubt:
-            return Note("it did not return: it may have happened", result, is_warning=True)
-        return Note(call.status, result)
+            return Note("it did not return: it may have happened", result, "alarm")
+        return Note(call.status, result, "status")
 
     def _leave_open(self) -> None:
-        """These calls will get no result."""
+        """These calls have no result. One may wait for a person; the others will get none."""
+        paused = self._reading.paused
         for call in self._open:
             self._stand(call)
             self._leave(call)
+            if paused and call.call.id == paused.call_id:
+                call.status = "waits"
+            elif call.status == "not run" and call.call.name != THINK_NAME:
+                call.events.append(Note(f"{call.call.name}: not run.", kind="warning"))
         self._open = []
 
     def _leave(self, call: Call) -> None:
         """If a call's last event is its start, it has not returned."""
         if call.events and isinstance(call.events[-1].entry, Started):
-            call.events.append(
-                Note("the run stopped during this call: it may have happened", is_warning=True)
-            )
+            text = "the run stopped during this call: it may have happened"
+            call.events.append(Note(text, kind="alarm"))
 
-    def end(self, exit: str | None) -> None:
-        """The turn is over; `exit` is how it ended, if the caller knows."""
+    def end(self) -> None:
+        """The turn is over."""
         if not self.turns:
             return
         self._leave_open()
         turn = self.turns[-1]
         reading = self._reading
-        turn.exit = exit
         step = next_step(reading)
-        if isinstance(step, Done):
-            turn.exit = exit or step.exit
+        if reading.paused:
+            turn.exit = "needs_human"
+        elif isinstance(step, Done) and (reading.ended or not reading.checks.missing):
+            turn.exit = step.exit
             turn.answer = step.answer
+        for claim, source in _texts(json_value(turn.answer)):
+            number = source.strip("[] ")
+            if number in self._sources:
+                place, number_of_step = self._sources[number]
+                text = f"{claim} [{number}]: {place}"
+                turn.entries.append(Note(text, source=number_of_step))
         turn.cause = words.cause(reading.reply)
         turn.figures = words.figures(turn.exit, reading)
         self._actions += reading.actions
@@ -346,7 +405,7 @@ class _Builder:
         """The counts over all turns."""
         came_about = Counter(action.how or "none" for action in self._actions)
         return {
-            "models": [name for name in self._models if name],
+            "models": [name for name in dict.fromkeys(self._speakers) if name],
             "actions": len(self._actions),
             "failed": sum(action.result.is_error for action in self._actions),
             "came_about": dict(came_about),
@@ -358,17 +417,35 @@ def fits(name: str, patterns: Iterable[str]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
+def _texts(value: Any, place: str = "answer") -> Iterator[tuple[str, str]]:
+    """Each text in an answer that is JSON, with its place."""
+    inner: Iterable[tuple[Any, Any]] = ()
+    match value:
+        case dict():
+            inner = value.items()
+        case list():
+            inner = enumerate(value)
+        case str():
+            yield place, value
+    for key, item in inner:
+        yield from _texts(item, f"{place}.{key}")
+
+
 def _in_words(entry: Entry) -> Note:
     """The note for an entry that belongs to no step."""
     match entry:
-        case User(text=text):
-            return Note(f"The kit said: {text}", entry)
+        case User():
+            return Note(f"the kit said ({entry.kind}): {entry.text}", entry, "question")
         case Verdict(call_id=""):
-            return Note(words.decided(entry), entry)
+            return Note(words.decided(entry), entry, "verdict")
+        case Paused():
+            return Note(words.paused(entry), entry, "paused")
+        case Checked(missing=None):
+            return Note(words.checked(entry), entry, "met")
         case Checked():
-            return Note(words.checked(entry), entry, entry.missing is not None)
+            return Note(words.checked(entry), entry, "unmet")
         case Unreadable():
-            text = f"Line {entry.line} of the file cannot be read: {entry.problem}"
+            text = f"Line {entry.line} of the file cannot be read: {entry.problem}\n{entry.raw}"
         case _:
             text = f"This belongs to no call: {json_text(to_json(entry))}"
-    return Note(text, entry, is_warning=True)
+    return Note(text, entry, "warning")

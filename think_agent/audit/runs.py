@@ -4,18 +4,21 @@ Rule 1: a result is matched to its call by id, wherever it stands, and results c
         their calls. Without ids, a result belongs to the first open call of its name.
 Rule 2: neighboring rows of a model are one reply, unless the log gives them different ids. (A model
         writes a second reply only after it got an answer.)
-Rule 3: what could not be read is listed with its row. So are calls without a result, and results
-        without a call.
+Rule 3: what could not be read is listed with its row. So are calls without a result, results
+        without a call, and calls that a model wrote as text: it may quote one, so none is counted.
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import count
 
+from ..dialects.text_calls import NAMED
 from ..messages import THINK_NAME, Assistant, Json, Message, ToolCall, ToolResult, User
 from ..text import json_text
 
+ACTION = re.compile(r"(?m)^Action:\s*([\w-]+)\s*\nAction Input:")  # a call in ReAct
 Said = User | Assistant | ToolResult | Json | str
 """What a row says: a message, the instructions for the model, or what could not be read."""
 Parts = list[tuple[int, Assistant]]  # of a reply, each with its row
@@ -82,7 +85,11 @@ class Run:
                 results += self._results_of(call, calls[-1])
         text = _joined(part.text for _, part in parts)
         thinking = _joined(part.thinking for _, part in parts)
-        stop_reason = "tool_use" if calls else "end_turn"
+        stop_reason = "tool_use"
+        if not calls:  # beside calls, it may be a copy of one
+            stop_reason = "end_turn"
+            for name in NAMED.findall(text) + ACTION.findall(text):
+                self.add(f"a call of {name}, written as text")
         self.messages += [Assistant(text, thinking, tuple(calls), stop_reason), *results]
 
     def _as_ours(self, call: ToolCall) -> ToolCall:

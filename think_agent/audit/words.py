@@ -4,11 +4,26 @@ Rule 1: programs compare codes (`exit="limit"`). The text for people is only her
 Rule 2: a code that is not in a table (a file may hold anything) is shown as it is.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from ..loop import CallModel
-from ..messages import Assistant, Checked, Force, Json, ToolResult, Usage, Verdict
+from ..messages import (
+    THINK_NAME,
+    Assistant,
+    Checked,
+    Force,
+    Json,
+    Message,
+    Paused,
+    ToolCall,
+    ToolResult,
+    Usage,
+    User,
+    Verdict,
+)
 from ..text import json_text, shorten
+from ..think import should_continue, thought
+from ..tools import signature
 from ..turn import Action, Turn
 from ..wire.json_reading import json_value
 
@@ -23,7 +38,11 @@ EXITS = {  # how a turn ended: in short, and as a sentence
     "budget": ("✗ out of budget", "The budget of tokens or money was used up."),
     "gave_up": ("✗ gave up", "The run gave up: too many failures, repeats or refusals."),
     "declined": ("✗ declined", "Nothing more was run."),
-    "needs_human": ("… waits for a person", "Paused: a person has to decide."),
+    "needs_human": (
+        "… waits for a person",
+        "Paused: a person has to decide. To answer: agent.resume(transcript, "
+        "verdict=Verdict('yes', by='…')), or 'no'; at a terminal --resume with --approve ask.",
+    ),
     "refused": ("✗ refused", "The model, or its provider, refused."),
     "truncated": ("✗ cut off", "The reply broke off; nothing of it was acted on."),
     "empty": ("✗ no answer", "The model gave no text, not even after a nudge."),
@@ -50,6 +69,7 @@ STATUS = {  # what happened to a call
     "in doubt": "? may have happened",
     "started": "? may have happened",
     "not run": "– not run",
+    "waits": "… waits",
 }
 REFUSED = {  # why a call was refused, by its code
     "gate": "no thought stood behind it",
@@ -94,6 +114,8 @@ def asked(source: Assistant | CallModel) -> str:
 def decided(verdict: Verdict) -> str:
     """A decision, and the person or the rule that made it."""
     text = DECIDED.get(verdict.decision, verdict.decision)
+    if verdict.new:
+        text += " as a new one"
     if verdict.edited:
         text += " with other arguments"
     if verdict.by:
@@ -103,11 +125,49 @@ def decided(verdict: Verdict) -> str:
     return text
 
 
+def paused(pause: Paused) -> str:
+    """What a run waits for, and since when."""
+    since = f" since {pause.at[:19].replace('T', ' ')} UTC" if pause.at else ""
+    return f"waits for a person{since}: {pause.question}"
+
+
 def checked(check: Checked) -> str:
-    """The result of a check: `✓ name`, or `✗ name: what is missing`."""
+    """The result of a check: its name, and what is missing."""
+    name = check.name.replace("_", " ")
     if check.missing is None:
-        return f"✓ {check.name}"
-    return f"✗ {check.name}: {check.missing}"
+        return name
+    return f"{name}: {check.missing}"
+
+
+def lines(message: Message) -> Iterator[str]:
+    """What a message says, in a line for each call, or in one."""
+    match message:
+        case Assistant(tool_calls=[_, *_] as calls):
+            for call in calls:
+                yield _called(call)
+        case Assistant(words=text):
+            yield shorten(text)
+        case ToolResult(name=name, content=content) if name != THINK_NAME:
+            yield f"{name} gave: {gave(content, None)}"
+        case User(kind="person", text=text):
+            yield f"the person said: {shorten(text)}"
+        case User(kind=kind, text=text):
+            yield f"the kit said ({kind}): {shorten(text)}"
+        case Verdict():
+            yield decided(message)
+        case Checked():
+            yield checked(message)
+        case Paused():
+            yield paused(message)
+
+
+def _called(call: ToolCall) -> str:
+    if call.name != THINK_NAME:
+        return shorten(signature(call))
+    name = call.name
+    if should_continue(call) is False:
+        name += ', should_continue "false"'
+    return f"{name}: {shorten(thought(call))}"
 
 
 def behind(came_about: Mapping[str, int]) -> str:

@@ -1,25 +1,27 @@
 """Asking a person at a terminal: `Agent(..., approve=at_the_terminal)`.
 
-Rule 1: the person sees the call and the thought behind it once: in the run, or else in the
-        question.
-Rule 2: edited arguments are shown and confirmed; a yes is a yes to them. If they do not fit the
-        tool, the run asks again and says why.
-Rule 3: the end of the input quits. Ctrl-C stops the run and leaves the question open: it is asked
+Rule 1: the person sees a card (`card.py`): the call as it will run, and the thought behind it.
+Rule 2: edited arguments are shown on a new card; a yes is a yes to what is on it. If they do not
+        fit the tool, the run asks again and says why.
+Rule 3: one question at a time. What is typed answers the question that is on the screen.
+Rule 4: the end of the input quits. Ctrl-C stops the run and leaves the question open: it is asked
         again when the run is resumed.
 """
 
 import os
+import threading
 from dataclasses import replace
 
 from ..loop import AskHuman
-from ..messages import Json, ToolCall, Verdict
+from ..messages import Json, Verdict
 from ..text import json_text, sanitize
-from ..tools import signature
 from ..wire.json_reading import json_value
+from .card import show_card, show_whole
 from .console import RunView
 from .screen import Screen, read_line, show_typing
 
 UNLOADS = "Ollama unloads a model after 5 minutes without a request; keep_alive sets how long."
+_one_question = threading.Lock()  # several runs may ask at one terminal
 
 
 def at_the_terminal(question: AskHuman) -> Verdict:
@@ -28,72 +30,99 @@ def at_the_terminal(question: AskHuman) -> Verdict:
     For `approve=`; there is nothing else to set up. It knows what `watch`, `chat` or another
     RunView has shown.
     """
-    view = RunView.in_front or RunView(Screen())
-    view.stop()  # a preview and a prompt cannot share the screen
-    _show_question(view, question)
-    show_typing(True, forget=True)
-    try:
-        verdict = _answer(view, question)
-    except EOFError:
-        view.print("")  # to end the line of the prompt
-        verdict = Verdict("quit", reason="The input ended.")
-    view.start()
+    with _one_question:
+        view = RunView.in_front or RunView(Screen())
+        view.stop()  # a preview and a prompt cannot share the screen
+        try:
+            verdict = _answer(view, question)
+        except EOFError:
+            view.print("")  # to end the line of the prompt
+            verdict = Verdict("quit", reason="The input ended.")
+        view.start()
     return replace(verdict, by=os.environ.get("USER", "somebody at the terminal"))
 
 
-def _show_question(view: RunView, asked: AskHuman) -> None:
-    question = asked.question
-    call = asked.call
-    if call and call == view.on_screen:
-        question = question.replace(signature(call), call.name)  # it is just above
-    elif asked.thought:
-        view.print(f"The thought behind it: {asked.thought}", "cyan")
-    view.print(f"\n{question}", "bold magenta")
-
-    keys = {
-        "y": "yes: run it as it stands",
-        "n": "no: say why, and the model reads that",
-        "e": "edit the arguments, then decide",
-        "q": "quit: nothing more is run, and this request is over",
-        "Ctrl-C": "stop the run here",
-    }
-    if call is None:
-        del keys["e"]
-    if view.is_kept:
-        keys["Ctrl-C"] = "stop here, and decide another day"
-    view.table(keys)
-    if view.turn.reply and view.turn.reply.provider == "ollama":
-        view.print(UNLOADS, "dim")
-
-
 def _answer(view: RunView, asked: AskHuman) -> Verdict:
-    call = asked.call
-    received = asked.received or {}
+    arguments = _received(asked)
     edited: Json | None = None
+    keys = _keys(view, asked)
+    _ask(view, asked, arguments, keys)
     while True:
         word, _, rest = read_line("> ").strip().partition(" ")
-        match word.lower():
-            case "y" | "yes":
+        key = word.lower()[:1]
+        if key not in keys:
+            view.print(f"Answer with one of these letters: {', '.join(keys)}.", "red")
+            continue
+        match key:
+            case "y":
                 return Verdict("yes", arguments=edited)
-            case "n" | "no":
+            case "w":
+                return Verdict("yes", new=True)
+            case "n":
                 return Verdict("no", reason=rest.strip() or read_line("why? ").strip())
-            case "q" | "quit":
+            case "q":
                 return Verdict("quit")
-            case "e" | "edit" if call:
-                edited = _edited(call, received)  # the yes is for what is shown, changed or not
-                call = replace(call, arguments=edited)
-                shown = replace(call, arguments=received | edited)
-                view.print(f"Run {signature(shown)}?", "bold magenta")
-            case _:
-                view.print("Answer with one of the letters above.", "red")
+            case "v":
+                show_whole(view, asked, arguments)
+            case "e":
+                edited = _edited(_written(asked, edited), arguments)
+                arguments = arguments | edited  # the yes is for what is shown, changed or not
+        _ask(view, asked, arguments, keys)
 
 
-def _edited(call: ToolCall, received: Json) -> Json:
+def _received(asked: AskHuman) -> Json:
+    """The arguments of the call as the function will get them; none if it is about no call."""
+    if asked.received is not None:
+        return asked.received
+    if asked.call and isinstance(asked.call.arguments, dict):
+        return asked.call.arguments
+    return {}
+
+
+def _keys(view: RunView, asked: AskHuman) -> dict[str, str]:
+    """The letters that answer the question, each with its meaning."""
+    keys = {"y": "yes: run it as it stands"}
+    if asked.call is None:
+        keys = {"y": "yes: go on"}
+    elif asked.as_new:
+        keys = {"y": "yes: the same again", "w": "a new one, as it is written now"}
+    keys["n"] = "no: say why, and the model reads that"
+    if asked.call and not asked.as_new:
+        keys["e"] = "edit the arguments, then decide"
+    if asked.call:
+        keys["v"] = "view the whole of it"
+    keys["q"] = "quit: nothing more is run, and this request is over"
+    return keys
+
+
+def _ask(view: RunView, asked: AskHuman, arguments: Json, keys: dict[str, str]) -> None:
+    if asked.call:
+        show_card(view, asked, arguments)
+    else:
+        view.print(f"\n{asked.question}", "bold magenta")
+    leave = "stop the run here"
+    if view.is_kept:
+        leave = "stop here, and decide another day"
+    view.table({**keys, "Ctrl-C": leave})
+    if view.turn.reply and view.turn.reply.provider == "ollama":
+        view.print(UNLOADS, "dim")
+    show_typing(True, forget=True)
+
+
+def _written(asked: AskHuman, edited: Json | None) -> Json:
+    """The arguments as the model wrote them, or as the person has edited them before."""
+    if edited is not None:
+        return edited
+    assert asked.call
+    assert isinstance(asked.call.arguments, dict)  # other arguments are refused before the question
+    return asked.call.arguments
+
+
+def _edited(written: Json, received: Json) -> Json:
     """The arguments as the person changes them. An argument that the model left out is shown with
     its default, and is recorded only if the person changes it.
     """
-    assert isinstance(call.arguments, dict)  # other arguments are refused before the question
-    edited = dict(call.arguments)
+    edited = dict(written)
     for name, value in {**received, **edited}.items():
         new = _typed(name, value)
         if new is not value:

@@ -1,24 +1,28 @@
 """`think-agent audit`: shows a run as text, JSON, one HTML page or ATIF, and counts the runs of
 another program.
 
-Rule 1: the text form shows the run in the same RunView as when it ran, with a summary and the
-        problems that were found.
+Rule 1: text, page and JSON show one Report, and nothing else. The text has the look of a run in the
+        terminal.
 Rule 2: the output is as private as the transcript: file mode 0600, and `--redact` hides fields in
         every form.
 Rule 3: a log is read whole; if not, the exit code says so.
 """
 
+from collections.abc import Iterator
 from json import dumps
 from pathlib import Path
 from typing import Any
 
 import click
+from rich.console import Console
 
 from ..audit import (
+    Explained,
     Log,
     Record,
     Report,
     counts,
+    explain,
     read,
     read_log,
     report,
@@ -27,17 +31,16 @@ from ..audit import (
     to_json_report,
     words,
 )
-from ..audit.formats import FORMATS
 from ..audit.imports import is_transcript
 from ..audit.redaction import Redaction
 from ..audit.report import Note, Step, fits
-from ..errors import FileError
 from ..evaluation import tables
-from ..messages import Checked, Json, ToolResult, User, Verdict
-from ..streaming import Notice
-from .console import RunView
+from ..messages import MESSAGES, THINK_NAME, Json
+from ..tools import signature
+from .console import LOOK, RunView
 from .options import Command, flags, new_file, old_file, several
-from .screen import Screen, say
+from .screen import Screen, say, write_block
+from .why import explained
 
 EXIT_CODES = (
     "exit codes: 0 it is shown, 1 a file cannot be used, 2 a flag is wrong, 3 it is shown, but "
@@ -55,41 +58,50 @@ def write_page(path: str, page: str) -> None:
     file.write_text(page, encoding="utf-8")
 
 
-def show(made: Report, view: RunView) -> None:
-    """Show the run in `view`, as when it ran."""
+def show(made: Report, console: Console) -> None:
+    """Show the report as text, in the look of a run in the terminal."""
+    view = RunView(console)
     titles = ["Audit"]
     if "id" in made.header:
         titles.append(f"run {made.header['id']}")
     view.print(words.joined(*titles, *made.figures["models"]))
     view.print(f"Actions by the thought behind them: {words.behind(made.figures['came_about'])}")
     for text in made.problems:
-        view(Notice(text))
+        write_block(console, *LOOK["warning"], text)
     for number, turn in enumerate(made.turns, 1):
         request = "(none)"
         if turn.request:
             request = turn.request.text
         view.print(f"\nRequest {number}: {request}")
         for entry in turn.entries:
-            _show_entry(entry, view)
+            for kind, text in _lines(entry, turn.answer):
+                write_block(console, *LOOK[kind], text)
         view.end(turn.exit, turn.answer, turn.cause, turn.figures)
+    for mark, text in explained(made.steps):
+        write_block(console, mark, "", text)
 
 
-def _show_entry(entry: Step | Note, view: RunView) -> None:
+def _lines(entry: Step | Note, answer: str) -> Iterator[tuple[str, str]]:
+    """The lines for a step or a note: the kind of each, and its text."""
     if isinstance(entry, Note):
-        _show_event(entry, view)
+        yield entry.kind, entry.text
         return
-    view(entry.reply)
-    for event in entry.events:
-        _show_event(event, view)
-    for text in entry.warnings:
-        view(Notice(text))
-
-
-def _show_event(event: Note, view: RunView) -> None:
-    if isinstance(event.entry, Checked | ToolResult | User | Verdict):
-        view(event.entry)
-    else:
-        view(Notice(event.text))
+    reply = entry.reply
+    yield "thinking", reply.thinking
+    yield "commentary", reply.commentary
+    if reply.text != answer:
+        yield "commentary", reply.text
+    for note in entry.notes:
+        yield note.kind, note.text
+    for call in entry.calls:
+        if call.text is not None:
+            yield "thought", call.text or "(an empty thought)"
+        if call.call.name != THINK_NAME:
+            yield "call", signature(call.call)
+        for note in call.events:
+            if note.kind != "status":
+                yield note.kind, note.text
+        yield "result", call.result
 
 
 @click.command(cls=Command, epilog=EXIT_CODES)
@@ -99,31 +111,27 @@ def _show_event(event: Note, view: RunView) -> None:
     ("--html PATH", new_file, "write one self-contained HTML page there"),
     ("--text", bool, "print it as text (the default)"),
     ("--json", bool, "print one JSON object and nothing else"),
+    ("--steps", bool, "say why the loop took each step, also on the page, one a screen"),
     ("--to FORMAT", ("atif",), "print it as a trajectory of ATIF, for other programs"),
     ("--redact FIELD[,FIELD]", several, "", "hide these fields, and their values everywhere"),
 )
 @flags(
     "runs of other programs",
-    ("--from FORMAT", tuple(FORMATS), "the format, where it is not to be recognized"),
     ("--guarded PATTERN[,...]", several, "", "the tools that change the world: 'book_*'"),
     ("--think NAME[,...]", several, "", "tools whose calls are thoughts, besides think"),
     ("--by FACT", str, "", "count for each value of what else the log says (reward)"),
-    ("--strict", bool, "refuse a log of which something could not be read"),
 )
 def command(**options: Any) -> int:
     """Show what a run did, or count many. One is shown as text, as JSON, as one HTML page, as ATIF.
     Of another program's runs, it is counted what stands behind what.
     """
     path = options["transcript"]
-    if not options["from"] and is_transcript(path):
+    if is_transcript(path):
         _show_run(read(path), options)
         return 0
 
-    log = read_log(path, options["from"] or "", options["think"])
+    log = read_log(path, options["think"])
     unread = log.unread
-    if options["strict"] and unread:
-        what = f"{unread[0]} ({len(unread)} in all); leave out --strict to see the rest"
-        raise FileError(f"{path}: {what}")
     table = _table(log, options)
     if len(log.runs) == 1 or options["to"]:
         _show_each(log, options, table)
@@ -148,12 +156,16 @@ def _show_run(record: Record, options: Json) -> None:
             say(warning)
         return
     html = options["html"]
+    steps: list[Explained] = []
+    if options["steps"]:
+        steps = explain(None, [entry for entry in record.entries if isinstance(entry, MESSAGES)])
     made = report(
         record.entries,
         header=record.header,
         warnings=record.warnings,
         redact=options["redact"],
         guarded=options["guarded"] or ["*"],
+        explained=steps,
     )
     if html:
         write_page(html, to_html(made))
@@ -161,7 +173,7 @@ def _show_run(record: Record, options: Json) -> None:
     if options["json"]:
         print(dumps(to_json_report(made)))
     elif not html:
-        show(made, RunView(Screen(), verbose=True))
+        show(made, Screen())
 
 
 # The runs of another program.
@@ -203,6 +215,6 @@ def _show_table(log: Log, options: Json, table: tables.Section) -> None:
     if options["json"]:
         header, *rows = table.rows
         counted = {row[0]: dict(zip(header[1:], row[1:], strict=True)) for row in rows}
-        print(dumps({"format": log.format, "counts": counted, "unread": log.unread}))
+        print(dumps({"counts": counted, "unread": log.unread}))
     elif not html:
         tables.show([table], Screen())

@@ -9,13 +9,14 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from ..agent import Agent
+from ..audit.explain import explain
 from ..errors import FileError, ModelError
 from ..messages import Message
 from ..mistakes import noted
 from ..outcome import Outcome
 from .console import RunView
 from .screen import Screen, half_typed, read_line, write_block
-from .why import explained, of_last_turn
+from .why import explained
 
 
 def chat(agent: Agent) -> None:
@@ -102,7 +103,9 @@ class Chat:
     def explain(self, transcript: Sequence[Message]) -> None:
         """Why each step of the last turn was taken."""
         self.view.print("\nWhy each step was taken:")
-        for mark, text in explained(of_last_turn(self.agent, transcript)):
+        steps = explain(self.agent, transcript)
+        last = [step for step in steps if step.turn == steps[-1].turn]
+        for mark, text in explained(last):
             write_block(self.view.console, mark, "", text)
 
     def read(self) -> str:

@@ -13,22 +13,23 @@ import click
 from click import Context
 from click.decorators import FC
 
-from ..dialects.auto import innermost
 from ..errors import ModelError, ToolsUnsupported
 from ..model import Model
 from ..providers import PROVIDERS, connect
-from ..scripted import Script
+from ..testing.scripted import Script
 from ..wire.settings import Reasoning
 from .options import Command, flags, given, positive, prices_of, whole
 from .screen import say
 
+REAL_PROVIDERS = ", ".join(name for name in PROVIDERS if name != "offline")
+ANY_PROVIDER = f"auto (Ollama where it runs, else a script), {REAL_PROVIDERS}, offline"
 
-def model_flags(*, default: str) -> Callable[[FC], FC]:
+
+def model_flags(*, default: str, providers: str = ANY_PROVIDER) -> Callable[[FC], FC]:
     """The flags for the model, its server and its options: see `chosen_model`."""
-    names = f"auto (Ollama where it runs, else a script), {', '.join(PROVIDERS)}"
     return flags(
         "model",
-        ("--provider P[:MODEL]", str, default, names),
+        ("--provider P[:MODEL]", str, default, providers),
         ("--model M", str, "another model than the provider's default"),
         ("--base-url U", str, "another server that speaks the provider's protocol"),
         ("--timeout S", positive, "seconds of silence before it is given up"),
@@ -65,7 +66,7 @@ class ModelCommand(Command):
         if provider not in ("auto", "ollama"):
             return
         try:
-            window = getattr(innermost(chosen_model(ctx)), "window", None)
+            window = getattr(chosen_model(ctx), "window", None)
             if window:
                 yield f"{'context window':18} {window()}"
         except (ModelError, click.UsageError) as error:
@@ -97,7 +98,8 @@ def named_model(
     pace: float = 0.0,
 ) -> Model:
     """`spec` is `P`, `P:MODEL` or `auto`; `options` are the other arguments of `connect`.
-    `offline:NAME` plays one of the `scripts` at `pace`. Without scripts, any name echoes.
+    `offline:NAME` plays one of the `scripts` at `pace`. Without scripts, any name plays the usual
+    one.
     """
     provider, _, model = spec.partition(":")
     if provider == "auto":
@@ -124,7 +126,7 @@ def _on_this_machine(model: str) -> str:
     usual = PROVIDERS["ollama"].default_model
     installed: list[str] = []
     try:
-        server: Any = innermost(connect(f"ollama:{model or usual}", timeout=2.0))
+        server: Any = connect(f"ollama:{model or usual}", timeout=2.0, dialect="native")
         installed = server.installed()
         if model:
             with suppress(ToolsUnsupported):  # it may still speak a dialect

@@ -36,7 +36,7 @@ from ..messages import (
 from ..outcome import Data, Outcome, report
 from ..running import Event
 from ..streaming import Delta, Notice
-from ..think import thought
+from ..think import carried, thought
 from ..tools import signature
 from ..turn import Turn
 from .screen import Screen, block, show_typing, write, write_block
@@ -55,6 +55,11 @@ LOOK = {  # an icon and a style
     "met": ("✓", "green"),
     "unmet": ("✗", "red"),
     "notice": ("!", "magenta"),
+    "refused": ("!", "magenta"),
+    "warning": ("!", "red"),
+    "alarm": ("!", "bold red"),
+    "paused": ("…", "magenta"),
+    "step": ("  ·", "dim"),
 }
 
 
@@ -77,8 +82,8 @@ class RunView:
     Ctrl-C ends the block, it says what was done.
 
     `thoughts=False` shows only the answer and the counts, `quiet=True` only the answer,
-    `verbose=True` whole results instead of a one-line summary. `is_kept`: the run is kept in a
-    file, so it can be resumed another day.
+    `verbose=True` whole results instead of a one-line summary, and what each step took. `is_kept`:
+    the run is kept in a file, so it can be resumed another day.
     """
 
     console: Console
@@ -104,6 +109,7 @@ class RunView:
         self._held = ""  # the text of a reply: most often it is the answer
         self._forming: dict[tuple[str, int], str] = {}  # the reply that is arriving
         self._live: Live | None = None
+        self._took = ""  # how long the last step took
 
     def __enter__(self) -> "RunView":
         log = logging.getLogger("think_agent")
@@ -187,7 +193,9 @@ class RunView:
     def _read(self, message: Message) -> None:
         self._forming = {}
         self.messages.append(message)
+        before = self.turn.seconds
         self.turn.add(message)
+        self._took = words.duration(self.turn.seconds - before)
 
     def _begin(self, request: User) -> None:
         """Start a new run at a person's message. Calls in doubt in earlier runs are remembered."""
@@ -208,14 +216,16 @@ class RunView:
                 self._line("question", text)
             case Verdict():
                 self._line("verdict", words.decided(message))
-            case Checked(name=name, missing=None):
-                self._line("met", name.replace("_", " "))
-            case Checked(missing=str(missing)):
-                self._line("unmet", missing)
+            case Checked(missing=None):
+                self._line("met", words.checked(message))
+            case Checked():
+                self._line("unmet", words.checked(message))
         if self.turn.pending:
             self._show_call(self.turn.pending[0])
 
     def _show_reply(self, reply: Assistant) -> None:
+        if self.verbose:
+            self._line("step", words.joined(words.tokens(reply.usage), self._took))
         self._line("thinking", reply.thinking)
         self._line("commentary", reply.commentary)
         self._hold(reply.text)
@@ -225,13 +235,14 @@ class RunView:
         if call is self.on_screen:
             return
         self.on_screen = call
-        if call.name != THINK_NAME:
+        is_thought = call.name == THINK_NAME
+        if is_thought or carried(call):
+            notes = thought(call).strip()
+            if self._held in notes:  # a small model repeats its thought as text
+                self._held = ""
+            self._line("thought", notes or "(an empty thought)")
+        if not is_thought:
             self._line("call", signature(call))
-            return
-        notes = thought(call).strip()
-        if self._held in notes:  # a small model repeats its thought as text
-            self._held = ""
-        self._line("thought", notes or "(an empty thought)")
 
     def _show_result(self, result: ToolResult) -> None:
         call = self.on_screen
@@ -244,6 +255,8 @@ class RunView:
             self._line("result", result.content)
         else:
             self._line("result", words.gave(result.content, call.arguments))
+        if self.verbose:
+            self._line("step", self._took)
 
     def _hold(self, text: str) -> None:
         """Keep the text of a reply until after its thought: the answer may be the same text, and is
@@ -255,7 +268,7 @@ class RunView:
         self._held = text
 
     def _line(self, kind: str, text: str) -> None:
-        if text.strip() and kind not in ("thought", "met"):
+        if text.strip() and kind not in ("thought", "met", "step"):
             self._hold("")
         write_block(self.console, *LOOK[kind], text)
 
@@ -267,11 +280,12 @@ class RunView:
         if delta.kind == "call":
             begun = f"{delta.name} "
         place = (delta.kind, delta.index)
-        self._forming[place] = self._forming.get(place, begun) + delta.text
+        text = self._forming.get(place, begun) + delta.text
+        self._forming[place] = text[-self.console.width * self.console.height :]  # a screenful
 
     def _preview(self) -> Group:
         """The part of the reply that has arrived, and the seconds that the run has taken."""
-        forming = list(self._forming.items())  # a copy: it grows meanwhile
+        forming = list(self._forming.items())[-self.console.height :]  # a copy: it grows meanwhile
         blocks = [block(*LOOK[kind], text) for (kind, _), text in forming]
         # Only the tail fits: a live region taller than the screen cannot be wiped.
         lines = self.console.render_lines(Group(*blocks))[3 - self.console.height :]

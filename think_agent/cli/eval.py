@@ -15,8 +15,10 @@ from ..evaluation import tables
 from ..evaluation.command import Evaluation
 from ..evaluation.comparisons import planned
 from ..evaluation.inputs import settings_of
-from ..evaluation.report import power, report
+from ..evaluation.page import to_html
+from ..evaluation.report import power
 from ..evaluation.scores import VARIED, Setting, named
+from .audit import write_page
 from .console import STAND_IN
 from .options import (
     Command,
@@ -44,13 +46,13 @@ EXIT_CODES = (
     "what is compared: each combination of",
     ("--provider P[:MODEL],...", several, "ollama", "models; offline:NAME is a script"),
     ("--force F,...", several, "first", "never, first, always"),
-    ("--think T,...", several, "on", "on; minimal: no exit signal; none: no tool"),
+    ("--think T,...", several, "on", "on; brief: 25 words; minimal: no signal; none"),
     ("--cover C,...", several, "gate", "gate, carry, none: what a guarded call stands behind"),
-    ("--silence S,...", several, "confirm", "confirm, accept: a reply that calls no tool"),
+    ("--silence S,...", several, "confirm", "confirm, ask, accept: it calls no tool"),
     ("--done-when D,...", several, "off", "off, on: is it checked that all is done?"),
-    ("--advice A,...", several, "off", "off, on: the suite's advice on how to think"),
+    ("--advice A,...", several, "off", "off, on, silent: the suite's advice on how to think"),
     ("--reasoning R,...", several, "default", "default, off, low, medium, high: its own"),
-    ("--dialect D,...", several, "native", "native, json, react, auto"),
+    ("--dialect D,...", several, "default", "default (on Ollama auto), native, json, react, auto"),
     ("--enforce E,...", several, "off", "off, on: a world that refuses gives answers away"),
     ("--max-output-tokens N", whole, "tokens a reply, the same in all of them"),
     ("--four-rows", bool, "or the rows of Anthropic's article, and what each adds"),
@@ -67,10 +69,11 @@ EXIT_CODES = (
     "files",
     ("--suite MODULE", str, "suite", "a module; the suite.py beside the cases"),
     ("--out PATH", new_file, "runs/eval.jsonl", "results; a run goes on where the file ends"),
+    ("--html PATH", new_file, "write one page there, with a picture of the shares"),
 )
 @config_flags
 @click.pass_context
-def command(ctx: click.Context, /, out: str, **settings: Any) -> None:
+def command(ctx: click.Context, /, out: str, html: str | None, **settings: Any) -> None:
     """Measure whether thinking helps. It runs cases x models x settings x trials, and says what is
     a finding.
     """
@@ -90,7 +93,11 @@ def command(ctx: click.Context, /, out: str, **settings: Any) -> None:
     _run(evaluation, out)
     models = evaluation.models.items()
     prices = {setting: known[m.model] for setting, m in models if m.model in known}
-    tables.show(report(evaluation.found(), prices), Screen())
+    report = evaluation.report(prices)
+    tables.show(report, Screen())
+    if html:
+        write_page(html, to_html(evaluation.found(), report))
+        say(f"wrote {html}")
     if evaluation.missing:
         say(f"{counted(evaluation.missing, 'run')} of this plan are missing in {out}")
 
@@ -105,12 +112,12 @@ def _announce(evaluation: Evaluation, wanted: list[Setting], trials: int) -> Non
         elif setting.is_scripted:
             text += f", a {STAND_IN}"
         say(text)
-    comparisons = planned(list(evaluation.models))
-    tested = [comparison for comparison in comparisons if comparison.is_tested]
+    tested = [pair for pair in planned([*evaluation.models]) if pair.is_tested]
     for comparison in tested:
         say(f"to compare: {names[comparison.setting]} and {names[comparison.against]}")
     if tested:
-        say(power(len(evaluation.cases), trials, len(tested)))
+        compared = sum(not case.easy for case in evaluation.cases)
+        say(power(compared, trials, len(tested)))
 
 
 def _run(evaluation: Evaluation, out: str) -> None:

@@ -33,7 +33,9 @@ SECTION = "think_agent"
 PRICES = "think_agent.prices"  # in `Context.meta`: the prices in the config file
 
 whole = click.IntRange(1)
+whole.name = "whole number"  # as an error calls it
 positive = click.FloatRange(0, min_open=True)
+positive.name = "number"
 
 
 class Flag(click.Option):

@@ -3,7 +3,8 @@
 Rule 1: no text makes a run fail. A character that the encoding does not have is escaped
         (`\\u2713`).
 Rule 2: text of a model or a tool never controls the terminal: control characters are escaped.
-Rule 3: a pipe gets plain, complete lines. Rich honors NO_COLOR.
+Rule 3: a pipe gets plain, complete lines. Rich honors NO_COLOR. The later lines of a text are
+        indented, so none of them can look like a line of the run.
 Rule 4: keys that are typed during a run wait for the next prompt. They do not answer a question
         that was not yet on the screen.
 """
@@ -50,7 +51,8 @@ def write_block(console: Console, icon: str, style: str, text: str) -> None:
     if console.is_terminal:
         console.print(block(icon, style, text))
     else:
-        write(console, f"{icon} {text}", style)
+        indent = " " * (cell_len(icon) + 1)
+        write(console, f"{icon} {text}".replace("\n", f"\n{indent}"), style)  # rule 3
 
 
 def block(icon: str, style: str, text: str) -> Table:
@@ -73,19 +75,21 @@ def read_line(prompt: str, present: str = "") -> str:
     """A line from stdin, a terminal or not. Where possible, `present` is on the line to be edited;
     an empty line keeps it. Raises EOFError at the end of the input.
     """
-    with suppress(ImportError):  # there is none on Windows
-        import readline  # with it, prompts have a history, too
+    if sys.platform != "win32":
+        with suppress(ImportError):  # not every Python has it
+            import readline  # with it, prompts have a history, too
 
-        readline.set_startup_hook(lambda: readline.insert_text(present))
+            readline.set_startup_hook(lambda: readline.insert_text(present))
     return input(prompt) or present
 
 
 def half_typed() -> str:
     """The text on the line that Ctrl-C ended."""
-    with suppress(ImportError):
-        import readline
+    if sys.platform != "win32":
+        with suppress(ImportError):
+            import readline
 
-        return readline.get_line_buffer()
+            return readline.get_line_buffer()
     return ""
 
 

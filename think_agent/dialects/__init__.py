@@ -1,6 +1,15 @@
 """Ways to use tools without native tool calling. A dialect wraps a Model and is a Model."""
 
 from ..model import Model
+from .auto import Auto
+from .json_plan import json_plan
+from .react import react
+from .split import split
+from .tags import Tags, tagged
+from .text_calls import recovered
+
+__all__ = ["Tags", "in_dialect", "json_plan", "react", "recovered", "split", "tagged"]
+DIALECTS = {"json": json_plan, "react": react, "auto": Auto}
 
 
 def in_dialect(model: Model, dialect: str) -> Model:
@@ -8,19 +17,10 @@ def in_dialect(model: Model, dialect: str) -> Model:
     stays native while that works, else it changes to json (`auto.py`). A model that speaks auto
     already, as Ollama's do, speaks the new dialect instead.
     """
-    from .auto import Auto
-    from .json_plan import json_plan
-    from .react import react
-
     if isinstance(model, Auto):
         model = model.inner
-    match dialect:
-        case "native":
-            return model
-        case "json":
-            return json_plan(model)
-        case "react":
-            return react(model)
-        case "auto":
-            return Auto(model)
-    raise ValueError(f"dialect={dialect!r}: use 'native', 'json', 'react' or 'auto'")
+    if dialect == "native":
+        return model
+    if dialect not in DIALECTS:
+        raise ValueError(f"dialect={dialect!r}: use 'native', 'json', 'react' or 'auto'")
+    return DIALECTS[dialect](model)

@@ -2,23 +2,17 @@
 
 Rule 1: it changes to `json` if the transcript has a reply in json, if the model wrote a call as
         text, if its server lost a call, if the model has no tool calling, or if the server's chat
-        template hides something (`hidden`). It never changes back.
+        template hides the tools, the thoughts or the system prompt (`hidden`). It never changes
+        back.
 Rule 2: it decides by the transcript (with the messages that a request leaves out), or asks the
         server. So a resumed run decides in the same way. A notice of the first reply in json says
         why.
 Rule 3: it never changes on a signed history: the signatures cover the tools, too.
 
-Some templates show the tools, the system prompt or the thoughts only beside the newest user
-message, or never. (The README of `providers/` lists them.) Ollama shows the prompt that a template
-renders, exactly and for free, so it is asked before the first request (`Provider.rendered`). From
-other local servers the token counts tell of the tools: before the first request that ends with a
-tool result they are asked for one token, without tools and with them. The two prompts have a few
-hundred tokens. The answer is kept for the process.
-
 Limitations: a server that neither renders nor counts whole prompts is taken to show everything.
+The README of `providers/` lists templates that hide something.
 """
 
-import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -28,7 +22,7 @@ from ..messages import THINK_NAME, Assistant, ToolCall, ToolResult, User
 from ..model import Model, Request
 from ..think import THINK
 from ..tools import tool
-from .base import Dialect, Event, Wrapper, noticed
+from .base import Dialect, Event, noticed
 from .json_plan import json_plan
 
 NO_TOOLS = "it has no tool calling"
@@ -57,10 +51,10 @@ WITHOUT_TOOLS = Request(
     max_output_tokens=1,
 )
 WITH_TOOLS = replace(WITHOUT_TOOLS, tools=(THINK, look_up))
-"""Two prompts that differ only in the tools, and end with a tool result."""
-NOTED = ToolCall(
-    "call_1", THINK_NAME, {"thought": "A heron would find it.", "should_continue": "true"}
-)
+"""Two requests that differ only in the tools, and end with a tool result. A server that counts only
+new tokens counts the text of the tools less that of all else, so they are the longer part.
+"""
+NOTED = ToolCall("call_1", THINK_NAME, {"thought": "A heron would find it."})
 TO_RENDER = replace(
     WITH_TOOLS,
     system="You are the kestrel of this post office.",
@@ -93,39 +87,8 @@ def tools_are_shown(without: Assistant, with_tools: Assistant) -> bool | None:
     return after.input_tokens - before.input_tokens >= LEAST
 
 
-def innermost(model: Model) -> Model:
-    """The model inside all wrappers."""
-    while isinstance(model, Wrapper):
-        model = model.inner
-    return model
-
-
-# Of `hidden`, by the server's address and the model. None: it has to be counted.
+# Of `Auto.hidden`, by the server's address and the model. None: it has to be counted.
 _ANSWERS: dict[tuple[str, str], str | None] = {}
-
-
-def hidden(model: Model, deadline: float | None = None, *, behind: bool = True) -> str:
-    """What the server's template hides from the model after a tool result, such as "the tools".
-    Empty if it hides nothing, or if that cannot be found out (before the `deadline`). It is asked
-    once. To count takes two requests, so that is done only `behind` a result.
-    """
-    server: Any = innermost(model)
-    if not getattr(server, "is_local", False):
-        return ""
-    key = (server.url, server.model)
-    try:
-        if key not in _ANSWERS:
-            _ANSWERS[key] = not_rendered(server.rendered(replace(TO_RENDER, deadline=deadline)))
-        if _ANSWERS[key] is None and behind:
-            # In this order: a server that counts only new tokens then counts the shorter prompt
-            # whole.
-            without = server.complete(replace(WITHOUT_TOOLS, deadline=deadline))
-            with_tools = server.complete(replace(WITH_TOOLS, deadline=deadline))
-            is_hidden = tools_are_shown(without, with_tools) is False
-            _ANSWERS[key] = "the tools" if is_hidden else ""
-    except ModelError:  # the run will have it, too
-        return ""
-    return _ANSWERS[key] or ""
 
 
 def not_rendered(prompt: str | None) -> str | None:
@@ -183,15 +146,36 @@ class Auto(Dialect):
             self.inner.check()
         except ToolsUnsupported:
             return
-        hidden(self.inner)
+        self.hidden()
+
+    def hidden(self, deadline: float | None = None, *, behind: bool = True) -> str:
+        """What the server's template hides from the model after a tool result, such as "the tools".
+        Empty if it hides nothing, or if that cannot be found out (before the `deadline`). It is
+        asked once. To count takes two requests, so that is done only `behind` a result.
+        """
+        server: Any = self.inner
+        if not getattr(server, "is_local", False):
+            return ""
+        key = (server.url, server.model)
+        try:
+            if key not in _ANSWERS:
+                prompt = server.rendered(replace(TO_RENDER, deadline=deadline))
+                _ANSWERS[key] = not_rendered(prompt)
+            if _ANSWERS[key] is None and behind:
+                # In this order: a server that counts only new tokens then counts the shorter
+                # prompt whole.
+                without = server.complete(replace(WITHOUT_TOOLS, deadline=deadline))
+                with_tools = server.complete(replace(WITH_TOOLS, deadline=deadline))
+                is_hidden = tools_are_shown(without, with_tools) is False
+                _ANSWERS[key] = "the tools" if is_hidden else ""
+        except ModelError:  # the run will have it, too
+            return ""
+        return _ANSWERS[key] or ""
 
     def ask(self, request: Request) -> tuple[Model, Request]:
         if _speaks_json(request) or self._why(request):
             return self._in_json, request
         return self.inner, request
-
-    async def aask(self, request: Request) -> tuple[Model, Request]:
-        return await asyncio.to_thread(self.ask, request)
 
     def read(self, reply: Assistant, request: Request) -> Assistant:
         if reply.dialect != "json" or _speaks_json(request):
@@ -208,7 +192,7 @@ class Auto(Dialect):
         if slip:
             return slip
         behind = isinstance(request.messages[-1], ToolResult) and request.tool_choice != "none"
-        what = hidden(self.inner, request.deadline, behind=behind)
+        what = self.hidden(request.deadline, behind=behind)
         if what:
             return HIDES.format(what)
         return ""
@@ -231,7 +215,7 @@ class Auto(Dialect):
         # Ollama reports the name in the request; llama.cpp, for example, the path of a file.
         if self.name == "ollama" or not reply.host:
             return reply.model == self.model
-        return reply.host == getattr(innermost(self.inner), "host", "")
+        return reply.host == getattr(self.inner, "host", "")
 
 
 def _replies(request: Request) -> list[Assistant]:

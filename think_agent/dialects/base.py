@@ -6,10 +6,10 @@ Rule 1: a subclass of `Dialect` translates the request (`ask`) and the reply (`r
 Rule 2: native thinking is passed on unchanged.
 Rule 3: thoughts and the answer are streamed (but not in react). A call that is written as text
         comes whole, after the reply was read: only then is it known to be a call.
-Rule 4: an async caller runs `aask` and `aread`. They are `ask` and `read` themselves, unless a
-        subclass has to call its server in them: then it runs them in a thread.
+Rule 4: `ask` may call a server, so an async caller runs it in a thread.
 """
 
+import asyncio
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -47,19 +47,13 @@ class Wrapper(Model):
     def read(self, reply: Assistant, request: Request) -> Assistant:
         return reply
 
-    async def aask(self, request: Request) -> tuple[Model, Request]:
-        return self.ask(request)
-
-    async def aread(self, reply: Assistant, request: Request) -> Assistant:
-        return self.read(reply, request)
-
     def complete(self, request: Request) -> Assistant:
         model, asked = self.ask(request)
         return self.read(model.complete(asked), request)
 
     async def acomplete(self, request: Request) -> Assistant:
-        model, asked = await self.aask(request)
-        return await self.aread(await model.acomplete(asked), request)
+        model, asked = await asyncio.to_thread(self.ask, request)
+        return self.read(await model.acomplete(asked), request)
 
     def check(self) -> None:
         self.inner.check()
@@ -124,34 +118,31 @@ class Dialect(Wrapper):
         model, asked = self.ask(request)
         reader = self.reader(request)
         for event in model.stream(asked):
-            if isinstance(event, Assistant):
-                yield from _whole(event, self.read(event, request), reader)
-            elif event.kind == "answer":
-                yield from reader.feed(event.text)
-            else:
-                yield event
+            yield from self._translated(event, request, reader)
 
     async def astream(self, request: Request) -> AsyncIterator[Event]:
-        model, asked = await self.aask(request)
+        model, asked = await asyncio.to_thread(self.ask, request)
         reader = self.reader(request)
         async for event in model.astream(asked):
-            events: Iterable[Event] = [event]
-            if isinstance(event, Assistant):
-                events = _whole(event, await self.aread(event, request), reader)
-            elif event.kind == "answer":
-                events = reader.feed(event.text)
-            for each in events:
-                yield each
+            for translated in self._translated(event, request, reader):
+                yield translated
 
+    def _translated(self, event: Event, request: Request, reader: Reader) -> Iterable[Event]:
+        """What an event of the inner model's stream becomes."""
+        if not isinstance(event, Assistant):
+            if isinstance(event, Delta) and event.kind == "answer":
+                yield from reader.feed(event.text)
+            else:  # a Notice, too
+                yield event
+            return
 
-def _whole(written: Assistant, reply: Assistant, reader: Reader) -> Iterable[Event]:
-    """What the reply of the inner model becomes, as it was `written` and as it was read."""
-    yield from reader.close(reply)
-    if reply.tool_calls != written.tool_calls:  # else the inner model has streamed them
-        for number, call in enumerate(reply.tool_calls):
-            if call.name != THINK_NAME or not reader.texts["thought"].told:
-                yield from whole_call(call.name, call.arguments, number)
-    yield reply
+        reply = self.read(event, request)
+        yield from reader.close(reply)
+        if reply.tool_calls != event.tool_calls:  # else the inner model has streamed them
+            for number, call in enumerate(reply.tool_calls):
+                if call.name != THINK_NAME or not reader.texts["thought"].told:
+                    yield from whole_call(call.name, call.arguments, number)
+        yield reply
 
 
 class Trimmer:

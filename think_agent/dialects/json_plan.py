@@ -1,29 +1,18 @@
 """The json dialect: every reply is one JSON object, a plan, under a schema built from the tools.
-It works with every model that has structured output, and needs no tool calling.
 
     {"understanding": "...", "reasoning": "...",        -> the thought
      "task_complete": false,                            -> the exit signal
      "actions": [{"tool": "...", "arguments": {...}}],  -> the tool calls
      "response": "..."}                                 -> the text for the user
 
-Rule 1: a tool choice is a narrower schema, so forcing works by construction. `Force("think")` asks
-        for the notes, after an action with `task_complete`; another `Force` for that tool,
-        `"required"` for an action, `"none"` for `response` only. The reasoning is written before
-        the decision.
-Rule 2: the system prompt describes the format and the tools. It is the same bytes for a whole run,
-        for prompt caches. Only the schema says which keys a single reply may have.
-Rule 3: a server may ignore the schema, so a reply is read strictly. The plan is the whole reply;
-        one fence and marked thinking at the start are allowed. A plan that changes nothing may have
-        other text around it. Keys that this reply does not need are ignored, and plain text is
-        taken where an answer is due. An action is never ignored, but it is dropped beside the final
-        answer, like any call. All else is `"malformed"`, and the model is told its mistake.
-Rule 4: two rules that no schema can express are checked on reading. An action needs a reasoning
-        that is not blank. Under `"required"` a plan must act or signal the exit. The arguments of
-        an action are checked by its tool, as in any call.
-Rule 5: the transcript keeps the model's own reply in `native`, and the model sees it unchanged.
+Rule 1: a tool choice is a narrower schema, so forcing works by construction.
+Rule 2: the system prompt is the same bytes for a whole run, for prompt caches. Only the schema says
+        which keys a single reply may have.
+Rule 3: a server may ignore the schema, so a reply is read strictly. What cannot be read is
+        `"malformed"`, and the model is told its mistake. An action is never ignored.
+Rule 4: the transcript keeps the model's own reply in `native`, and the model sees it unchanged.
 
-Limitations: `schema.reduced` says which parts of a tool's parameters the schema has. The request's
-own `output_schema` is used where nothing can be called: without tools, and in the final call.
+The README of this folder says what is read, and what is not.
 """
 
 from collections.abc import Iterator, Sequence
@@ -32,7 +21,7 @@ from typing import Any
 import pydantic
 
 from ..messages import THINK_NAME, Assistant, Force, Json, ToolCall
-from ..model import Model, Request
+from ..model import Request
 from ..policies.answer import unfenced
 from ..schema import problems, reduced, transformed
 from ..streaming import Delta
@@ -70,18 +59,17 @@ LONGEST_ARGUMENT = 1000
 
 
 class JsonPlan(Written):
-    """`json_plan(model)`: a model that replies in JSON plans, of one action or of `several`."""
+    """`json_plan(model)`: a model that replies in JSON plans, each with at most one action."""
 
     dialect = "json"
     key = "json_plan"
     enforced = "schema"
     expected = f"Reply with one JSON object and nothing else; its keys: {', '.join(KEYS)}."
 
-    def __init__(self, inner: Model, *, several: bool = False) -> None:
-        super().__init__(inner)
-        self.several = several
-
     def schema(self, request: Request) -> Json:
+        """`Force("think")` asks for the notes; another `Force` for that tool, `"required"` for an
+        action, `"none"` for `response` alone. The reasoning is written before the decision.
+        """
         branches = []
         for tool in _possible(request):
             name = {"type": "string", "enum": [tool.name]}  # Gemini does not know `const`
@@ -90,7 +78,7 @@ class JsonPlan(Written):
         if _must_act(request):
             actions["minItems"] = 1
         # Anthropic answers 400 to maxItems. There the prompt asks for it, and reading checks it.
-        if not self.several and self.name != "anthropic":
+        if self.name != "anthropic":
             actions["maxItems"] = 1
         kinds = {"task_complete": {"type": "boolean"}, "actions": actions}
         parts = {key: kinds.get(key, {"type": "string"}) for key in self._keys(request)}
@@ -121,13 +109,9 @@ class JsonPlan(Written):
         return keys
 
     def instructions(self, tools: Sequence[Tool]) -> dict[str, str]:
-        parts = {"amount": "at most one", "response": "while you work", "signal": ""}
-        if self.several:
-            parts["amount"] = "in the order to do them"
         if signals(tools):
-            parts["signal"] = '; its should_continue "false" is task_complete true'
-            parts["response"] = "until you are asked for the answer"
-        return parts
+            return {"signal": '; its should_continue "false" is task_complete true'}
+        return {"signal": ""}
 
     def write(self, reply: Assistant) -> str:
         """A reply that was not written in this dialect, as the plan it would have been."""
@@ -168,7 +152,7 @@ class JsonPlan(Written):
     def _check_amount(self, plan: Plan, request: Request) -> None:
         """Raises ModelMistake for too few or too many actions, and for one without a reasoning."""
         if plan.actions:
-            if len(plan.actions) > 1 and not self.several:
+            if len(plan.actions) > 1:
                 raise ModelMistake(f"actions: it must hold at most 1, not {len(plan.actions)}")
             if not plan.reasoning.strip():
                 raise ModelMistake("reasoning is blank; write down why, then act")

@@ -4,51 +4,30 @@
     Action: process_refund                                   -> a tool call
     Action Input: {"order_id": "ORD-001", …}
     (the result comes back as)  Observation (process_refund {"order_id": "ORD-001", …}): …
-    Thought: All is recorded.
     Final Answer: Your refund is on its way.                 -> the exit signal
 
-Rule 1: a label stands at the start of a line, in any case, maybe bold or numbered. A line that is
-        quoted (`>`) or indented has none. A label opens a section, which ends at the next label.
-        "Observation:" is a stop sequence: the text from there on is invented, and is cut off. All
-        other text after "Final Answer:" is the answer, even "Action:".
-Rule 2: the form is Thoughts, and then one Action with its input, which ends the reply. An Action
-        that changes something runs only from this form. Beside Actions that change nothing, other
-        text and more Actions are allowed. All Thoughts of a reply are one thought, its first call.
-Rule 3: a reply with nothing to act on, or with other text beside the name in an Action, is
-        `"malformed"`, and nothing in it is run. An Action Input is one JSON object, on any number
-        of lines or in a fence; without one there are no arguments. Anything else is passed on as
-        text and is not run: arguments are checked by their tool, as in any call.
-Rule 4: a Final Answer is the exit signal, and its text is the final reply: the final call of the
-        loop is answered from the transcript, and the model is not asked a second time. Where the
-        think tool has no exit signal, or there is none, a Final Answer is silence.
-Rule 5: a Final Answer after an Action in the same reply was written before there was a result. It
-        is dropped.
-Rule 6: a tool choice is asked for as text, at the end of the last message (`enforced="prompt"`). So
-        the system prompt is the same bytes for a whole run. The text stays in the history.
-Rule 7: the transcript keeps the model's own reply in `native`, and the model sees it unchanged.
-Rule 8: a reply is not streamed: its Deltas come when it has been read. Native thinking streams.
+Rule 1: the form is Thoughts, and then one Action with its input, which ends the reply. An Action
+        that changes something runs only from this form.
+Rule 2: a reply with nothing to act on is `"malformed"`, and nothing in it is run.
+Rule 3: a tool choice is asked for as text, at the end of the last message (`enforced="prompt"`).
+Rule 4: the transcript keeps the model's own reply in `native`, and the model sees it unchanged.
 
-Limitations: a call of an undeclared tool is a call, and the loop answers that there is no such
-tool. A raw line break in a JSON string, followed by a label, ends the Action Input; JSON wants it
-escaped. In the final call plain text is the answer, wherever it stands outside of Thoughts and
-Actions. A Thought goes to `thinking` where no think tool can take it. A Thought may say "I must
-not", and the Action after it is run all the same: this form has no other place for a call.
+The README of this folder says what is read, and what is not.
 """
 
 import re
 from collections.abc import Sequence
 
-from ..messages import THINK_NAME, Assistant, Force, ToolCall, ToolChoice, ToolResult
-from ..model import Model, Request
+from ..messages import THINK_NAME, Assistant, Force, ToolCall, ToolChoice
+from ..model import Request
 from ..policies.answer import unfenced
-from ..scripted import ScriptedModel
 from ..streaming import Delta
 from ..text import json_text
 from ..think import thought
 from ..tools import ModelMistake, Tool
 from ..wire.json_reading import json_at
-from .base import Reader, joined, may_call
-from .written import Meaning, Written, own_words, signals
+from .base import Reader, joined
+from .written import Meaning, Written, signals
 
 # At the start of a line, in any case, bold or numbered: "**Action 1:**".
 LABEL = r"(?im:^ {0,3}(?:[#*_]{1,6} ?)?(?:%s)[ \t\d*_]{0,12}[:：][*_]{0,3})"
@@ -71,12 +50,6 @@ class React(Written):
         'with a JSON object, or "Final Answer:" with the words for the user; each at the start of '
         "a line."
     )
-
-    def ask(self, request: Request) -> tuple[Model, Request]:
-        known = _answered_already(request)
-        if known:
-            return ScriptedModel([known]), request
-        return super().ask(request)
 
     def instructions(self, tools: Sequence[Tool]) -> dict[str, str]:
         if signals(tools):
@@ -120,7 +93,7 @@ class React(Written):
         is_alone = is_form and beside + answer == ""
         if calls:
             answer = ""  # it was written before there was a result
-        if answer and not signals(request.tools):
+        if answer:
             words = answer
         return Meaning(words, notes, calls, bool(answer), is_alone)
 
@@ -132,33 +105,18 @@ react = React
 
 
 class Waiting(Reader):
-    """Makes no Deltas of a text as it arrives: they come when the reply has been read."""
+    """Makes no Deltas of a text as it arrives: they come when the reply has been read. (Native
+    thinking streams.)
+    """
 
     def feed(self, text: str) -> list[Delta]:
         return []
 
 
-def _answered_already(request: Request) -> Assistant | None:
-    """The reply to the final call, if the model has already written a Final Answer."""
-    if request.tool_choice != "none" or not may_call(request):
-        return None
-    match request.messages[-2:]:
-        case [Assistant(native={"react": dict(own)}) as reply, ToolResult(name="think")]:
-            _, answer = _parts(own_words(own).text)
-            if answer:
-                return Assistant(
-                    answer,
-                    model=reply.model,
-                    provider=reply.provider,
-                    native={"react": {}},
-                    enforced="prompt",
-                    dialect="react",
-                )
-    return None
-
-
 def _parts(text: str) -> tuple[str, str]:
-    """The text before the Final Answer, and the Final Answer."""
+    """The text before the Final Answer, and the Final Answer. From "Observation:" on the text is
+    invented, and is cut off.
+    """
     known = re.split(LABEL % "observation", text)[0]
     work, *answer = re.split(LABEL % "final[ _]answer", known, maxsplit=1)
     return work, joined(answer).strip()

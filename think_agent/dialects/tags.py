@@ -1,32 +1,17 @@
-"""Separates thinking and answer in a text that marks them: `<thinking>…</thinking>`,
-`<answer>…</answer>`.
+"""Tags: thinking and answer in one text, told apart by `<thinking>…</thinking>` and `<answer>`.
 
-`TagParser` does no I/O: `feed(text)` for every piece and `close()` at the end give Deltas of kind
-`"thinking"` or `"answer"`. `split_tags` reads a whole text. `tagged(model)` uses both for the
-replies of a model: marked reasoning goes to `Assistant.thinking`, never to `Assistant.text`.
+`TagParser` gives Deltas of a text that arrives in pieces, `split_tags` reads a whole one, and
+`tagged(model)` uses both: marked reasoning goes to `Assistant.thinking`, never to its text.
 
-Rule 1: from `<thinking>` to its closing tag everything is thinking, as in XML: the same tag nests,
-        and every other tag in it is text. A tag that is never closed lasts to the end.
-Rule 2: after a thinking tag was closed, and inside `<answer>`, text is answer. An answer that is
-        never closed lasts to the end; answers do not nest.
-Rule 3: all other text (before the first tag, after an answer, or without any tag) is `plain`:
-        `"thinking"` for a model that was told to mark its answer, `"answer"` for any other.
-Rule 4: a tag is `<name>` or `</name>` in any case, with at most one space after `<`, after `/` and
-        before `>`. Tags are left out, even a closing tag that was never opened. Anything else is
-        text: a tag with attributes, an incomplete tag at the end, and, in an answer, a tag in
-        `code` or a ``` fence. In thinking, a tag counts even in code: a fence that the model
-        forgot to close must not hide the answer.
-Rule 5: text is passed on as soon as it is certain. Only two things are held back: an end that may
-        become a tag or a fence, and whitespace that may be at the end.
-Rule 6: where the kind changes, a new part begins. A part loses the whitespace around it, and a
-        blank line separates two parts of a kind (42 and 43 are not 4243).
-Rule 7: the joined Deltas are the same wherever a text is cut into pieces.
+Rule 1: from `<thinking>` to its closing tag everything is thinking; the same tag nests.
+Rule 2: after a thinking tag was closed, and inside `<answer>`, text is answer.
+Rule 3: all other text is `Tags.plain`. A tag that is never closed lasts to the end.
+Rule 4: text is passed on as soon as it is certain, and the joined Deltas are the same wherever the
+        text is cut into pieces.
 
-Limitations: some chat templates write `<think>` themselves, so a reply begins with reasoning and
-its first tag is `</think>`. `plain="thinking"` reads this correctly. With `plain="answer"` the
-parser has already passed the reasoning on as answer, and can only report it (`unopened`); a whole
-text is read again as if it began with `<think>`. So the Assistant is always right, streamed or not.
-Only here do the joined answer Deltas of a tagged model differ from its text.
+Limitations: if a chat template writes the first `<think>` itself, a stream with `plain="answer"`
+has passed the reasoning on as answer before it sees `</think>`. The Assistant is right all the
+same: the text is read again. The README of this folder says what is a tag, and what is not.
 """
 
 import re

@@ -1,6 +1,4 @@
-"""Reads calls that a model wrote as text.
-
-Local models with tool calling often miss their own format, and then the call is text:
+"""Reads calls that a model wrote as text: local models often miss the format of their own calls.
 
     <tool_call>{"name": "look", "arguments": {"id": 7}}</tool_call>      Qwen, Hermes
     <function=look>{"id": 7}</function>                                  Llama
@@ -8,26 +6,12 @@ Local models with tool calling often miss their own format, and then the call is
     [TOOL_CALLS] [{"name": …}]  and  [TOOL_CALLS]look[ARGS]{"id": 7}     Mistral
     {"name": "look", "arguments": {"id": 7}}, fenced or bare             everybody
 
-`read_calls` finds them, and `recovered(model)` does so for a model. Each becomes a ToolCall with
-`recovered=True`. This file does not decide whether it runs: a text may quote a call, so
-`policies.text` runs only calls of read-only tools.
+Rule 1: a call names a declared tool, and its arguments are an object.
+Rule 2: calls end the reply: from the first one on there is nothing but calls and markup, and all of
+        them can be read. Otherwise none is a call, and text in the form of one gets a notice.
+Rule 3: this file does not decide whether a call runs: a text may quote one (`policies/text.py`).
 
-Rule 1: a call names a declared tool, and its arguments are an object. (`"parameters"` also means
-        `"arguments"`. With any other key it is something else, such as a tool's description.)
-Rule 2: calls end the reply. From the first call on there is nothing but calls and markup, and all
-        of them can be read; otherwise none is a call. So an example with text after it, or in
-        `code`, is text. Markup is a fence, and anything in angle brackets: servers leave there the
-        tokens with which models end their turn.
-Rule 3: JSON without a marker must start a line.
-Rule 4: an invented `<tool_response>` and the text after it are cut off, if a call is before it.
-Rule 5: an incomplete call is none. JSON shows where it ends, so the markup around it may stay open
-        (servers take closing tags for stop words). Parameters in tags end with `</function>`. A
-        list or an object in them is JSON. Anything else is text, which the tool validates.
-Rule 6: markup that was read is removed from the text, so it is never an answer. In a final reply it
-        is a call, too: the loop drops it, like any call there. Beside native calls it makes no
-        call: servers leave in the text what they have read as a call.
-Rule 7: text in the form of a call of a declared tool that stays text gets a notice.
-Rule 8: a reply that broke off, or whose answer has its own schema, is not searched.
+The README of this folder says what is read, and what is not.
 """
 
 import re
@@ -76,7 +60,9 @@ def read_calls(text: str, tools: Sequence[Tool]) -> tuple[tuple[ToolCall, ...], 
 
 
 def _calls_to_the_end(text: str, at: int, known: Collection[str]) -> list[ToolCall]:
-    """The calls from `at` on; none if there is anything else."""
+    """The calls from `at` on; none if there is anything else. Markup may stay open: servers take
+    closing tags for stop words, and leave there the tokens with which models end their turn.
+    """
     calls: list[ToolCall] = []
     while True:
         at = MARKUP.match(text, at).end()  # type: ignore[union-attr]  # it matches anywhere
@@ -121,7 +107,9 @@ def _parameter(text: str) -> Any:
 
 
 def _call(value: Any, known: Collection[str]) -> ToolCall | None:
-    """A JSON value as a call, if it is one."""
+    """A JSON value as a call, if it is one. (With any other key it is something else, such as a
+    tool's description.)
+    """
     match value:
         case {"name": str(name), "arguments": dict(arguments), **rest} | {
             "name": str(name),

@@ -103,8 +103,6 @@ class Written(Dialect):
         )
 
     def read(self, reply: Assistant, request: Request) -> Assistant:
-        if reply.native == {self.key: {}}:  # it is from the transcript
-            return reply
         if reply.tool_calls:  # it was shown no tools
             reply = replace(reply, tool_calls=(), native=None)
         enforced = None if request.tool_choice == "auto" else self.enforced
@@ -149,11 +147,9 @@ class Written(Dialect):
                     say(conversation, text)
                 case ToolResult(content=content) if call:
                     say(conversation, _reported(call, content))
-                case Assistant(native={self.key: own}) if own:
+                case Assistant(native={self.key: own}):
                     say(conversation, self.choice(message.tool_choice))
                     conversation.append(own_words(own))
-                case Assistant(native={self.key: _}):  # the model was not asked
-                    pass
                 case Assistant():
                     words = self.write(message)
                     reply = replace(message, text=words, tool_calls=(), native=None, dialect="")

@@ -3,11 +3,12 @@
     settings = settings_of(provider=["ollama", "anthropic"], force=["first", "never"])
     evaluation = Evaluation(Path("cases.jsonl"), settings)
     evaluation.run()
-    print(markdown(report(evaluation.found())))
+    print(markdown(evaluation.report()))
 
 Rule 1: errors in settings, cases and files are found before the first model is asked (`inputs.py`).
         A setting that cannot be run is listed with its reason, and left out.
-Rule 2: settings take turns, trial by trial and case by case, so a slow server affects all of them.
+Rule 2: settings take turns, trial by trial and case by case, in another order for each. So a
+        slow server affects all of them.
 Rule 3: a shard is every n-th trial, under all settings. So the same machine runs what is compared.
         The result files of shards are merged by concatenation.
 Rule 4: the transcript of every trial is a file of its own, in a folder beside the results.
@@ -16,19 +17,25 @@ Rule 5: the suite's floors are run together with the settings.
 
 import asyncio
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import product
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from ..errors import BadRequest
+from ..errors import BadRequest, ModelError
 from ..messages import User
 from ..model import Model, Request
+from ..policies import Price
+from .comparisons import planned
 from .inputs import floors_of, load_suite, model_of, read_cases
-from .results import RESULT, locked, read_results
+from .report import report
+from .results import LINE, Plan, locked, read_results
 from .scores import Result, Setting, without_floors
+from .tables import Section
 from .trials import Case, Job, attempt, digest
+
+MOST_IN_A_ROW = 5  # errors, before the server is taken to be gone
 
 
 class Evaluation:
@@ -85,12 +92,21 @@ class Evaluation:
         self._trials = list(product(range(1, trials + 1), self.cases))
         self._own_trials = self._trials[int(part[1]) - 1 :: int(part[2])]
         self._out = out
-        self._results = read_results(out, self._asked)
+        self._planned, self._results = read_results(out, self._asked)
+
+    @property
+    def plan(self) -> Plan:
+        """What is run and compared; it has to be the plan that is in the file."""
+        settings = [*self.models]
+        cases = len(self.cases)
+        trials = len(self._trials) // cases
+        return Plan(tuple(settings), tuple(planned(settings)), trials, cases)
 
     def _jobs(self, trials: list[tuple[int, Case]]) -> list[Job]:
         jobs = []
         for trial, case in trials:
-            for setting in self.models:
+            # In the order of their digests, which is as good as drawn, and stands in the file.
+            for setting in sorted(self.models, key=lambda setting: self._asked[setting, case.id]):
                 name = f"{quote(case.id, safe='')}.{trial}.{self._asked[setting, case.id]}"
                 jobs.append(Job(setting, case, trial, name))
         return jobs
@@ -103,13 +119,17 @@ class Evaluation:
     @property
     def waiting(self) -> list[Job]:
         """The trials that are still to be run, or ended in an error on the way to the model."""
-        done = {name for name, result in self._results.items() if not result.error}
-        return [job for job in self.jobs if job.name not in done]
+        return self._open(self._own_trials)
 
     @property
     def missing(self) -> int:
-        """How many trials have no result yet, including those of other shards."""
-        return sum(job.name not in self._results for job in self._jobs(self._trials))
+        """How many trials have no outcome yet, including those of other shards."""
+        return len(self._open(self._trials))
+
+    def _open(self, trials: list[tuple[int, Case]]) -> list[Job]:
+        """Those of these trials that have no outcome."""
+        done = {name for name, result in self._results.items() if not result.error}
+        return [job for job in self._jobs(trials) if job.name not in done]
 
     def try_models(self) -> None:
         """Find out which settings a model cannot take, before the run costs anything: ask its
@@ -119,7 +139,7 @@ class Evaluation:
         for setting in {job.setting for job in self.waiting}:
             model = self.models[setting]
             try:
-                if setting.dialect == "native":  # the others are for models without tools
+                if setting.dialect not in ("json", "react"):  # these need no tool calling
                     model.check()
                 if setting.reasoning != "default" and not setting.is_scripted:
                     model.complete(Request((User("Reply with OK."),)))
@@ -130,21 +150,32 @@ class Evaluation:
 
     def run(self, done: Callable[[Result], None] = lambda result: None) -> None:
         """Run what is waiting; `done` gets each result once it is in the file. If it was stopped,
-        run it again to go on. Raises ModelError if no further trial could be run, and FileError if
-        another process writes to the results.
+        run it again to go on. Raises ModelError if no further trial could be run, or if several in
+        a row failed, and FileError if another process writes to the results.
         """
         with locked(self._out) as file:
-            self._results = read_results(self._out, self._asked)  # others may have added some
+            # Another process may have added some.
+            self._planned, self._results = read_results(self._out, self._asked)
+            if self._planned is None:
+                self._planned = self.plan
+                file.write(LINE.dump_json(self._planned) + b"\n")
             waiting = iter(self.waiting)  # shared by the workers, so each job is handed out once
+            errors: list[str] = []  # in a row
 
             async def worker() -> None:
                 for job in waiting:
                     transcript = self._out.with_suffix(".transcripts") / f"{job.name}.jsonl"
                     transcript.unlink(missing_ok=True)  # of an earlier try
                     result = await attempt(job, self.models[job.setting], self._suite, transcript)
-                    file.write(RESULT.dump_json(result) + b"\n")
+                    file.write(LINE.dump_json(result) + b"\n")
                     self._results[job.name] = result
                     done(result)
+                    if result.error:
+                        errors.append(result.error)
+                    elif not job.setting.is_scripted:
+                        errors.clear()
+                    if len(errors) == MOST_IN_A_ROW:
+                        raise ModelError(f"{MOST_IN_A_ROW} runs in a row failed: {result.error}")
 
             async def workers() -> None:
                 # An error would meet all workers, so `asyncio.run` cancels the others after it.
@@ -159,6 +190,13 @@ class Evaluation:
             if job.name in self._results:
                 found[job.setting].append(self._results[job.name])
         return found
+
+    def report(self, prices: Mapping[Setting, Price] = {}) -> list[Section]:
+        """The report of these results. They are tested if they are the whole plan in the file."""
+        waits_for = None
+        if self.missing or self._planned != self.plan:
+            waits_for = self._planned
+        return report(self.found(), prices, waits_for)
 
     def _check_what_is_left(self) -> None:
         if not without_floors(self.models):

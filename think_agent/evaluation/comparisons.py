@@ -4,12 +4,15 @@ Rule 1: comparisons are named before the run, from the settings alone. For the r
         article they answer its reader's questions (QUESTIONS). Otherwise two settings are compared
         if they differ in one thing, and one of the two has its first value.
 Rule 2: a comparison is paired: it counts the trials that both settings have without an error. It
-        has a size with an interval, and a p-value that Holm's method raised by their number.
-Rule 3: a script is never tested, because it does not vary by chance.
+        has a size with an interval, and a p-value that Holm's method raised by their number. Easy
+        cases are left out: a script without a thought may be right there.
+Rule 3: nothing is tested but the plan in the results file, and only once it is complete.
+Rule 4: a script is never tested, because it does not vary by chance.
 
 Limitations: each interval is for its own comparison alone.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import permutations
 from statistics import fmean
@@ -26,6 +29,15 @@ QUESTIONS = {
     ("think + prompt", "prompt"): ("What does the tool add to the prompt?", "tool"),
     ("think + prompt", "extended thinking"): ("Is it better than the model's own reasoning?", ""),
 }
+
+
+CAUSES = (  # what made a difference, by the causes of the clear comparisons
+    ({"tool", "prompt"}, "the tool and the prompt"),
+    ({"tool"}, "the tool"),
+    ({"prompt"}, "the prompt"),
+    ({"both"}, "tool and prompt together; which of them, is not shown"),
+    (set[str](), "neither tool nor prompt, as far as this run can show"),
+)
 
 
 class Comparison(NamedTuple):
@@ -45,19 +57,19 @@ class Comparison(NamedTuple):
 @dataclass
 class Finding:
     """The result of a comparison: the `difference` between the shares of right trials, with its 95
-    % `interval`, on the `cases` that both have. `p` is 1 if it is not tested.
+    % `interval`, on the `cases` that both have. `p` is None if it is not tested.
     """
 
     comparison: Comparison
     cases: int
     difference: float
     interval: tuple[float, float]
-    p: float = 1.0
+    p: float | None = None
 
     @property
     def is_clear(self) -> bool:
         """Is it more than chance?"""
-        return self.p < CLEAR
+        return self.p is not None and self.p < CLEAR
 
 
 def planned(settings: list[Setting]) -> list[Comparison]:
@@ -75,10 +87,13 @@ def planned(settings: list[Setting]) -> list[Comparison]:
     return found
 
 
-def compare(scores: dict[Setting, Score], comparisons: list[Comparison]) -> list[Finding]:
+def compare(
+    scores: dict[Setting, Score], comparisons: list[Comparison], as_planned: bool = True
+) -> list[Finding]:
     """The findings of these comparisons, in order. Holm's method counts each that is tested."""
     findings = []
     tested = []
+    p_values = []
     for comparison in comparisons:
         pairs = _pairs(scores[comparison.setting], scores[comparison.against])
         means = [fmean(trials) for trials in pairs]
@@ -87,13 +102,27 @@ def compare(scores: dict[Setting, Score], comparisons: list[Comparison]) -> list
         interval = paired_interval(means, 1 / most)
         finding = Finding(comparison, len(pairs), difference, interval)
         findings.append(finding)
-        if comparison.is_tested:
-            finding.p = sign_flip([sum(trials) for trials in pairs])
+        if as_planned and comparison.is_tested:
+            p_values.append(sign_flip([sum(trials) for trials in pairs]))
             tested.append(finding)
 
-    for finding, p in zip(tested, holm([finding.p for finding in tested]), strict=True):
+    for finding, p in zip(tested, holm(p_values), strict=True):
         finding.p = p
     return findings
+
+
+def causes(findings: list[Finding], names: dict[Setting, str]) -> Iterator[tuple[str, str]]:
+    """Each model whose rows were tested, and what made a difference. `names` are the settings'."""
+    found: dict[str, set[str]] = {}
+    for finding in findings:
+        comparison = finding.comparison
+        if comparison.question and finding.p is not None:
+            _, _, apart = names[comparison.setting].partition(", ")  # its row comes first
+            clear = found.setdefault(apart or comparison.setting.provider, set())
+            if finding.is_clear:
+                clear.add(comparison.cause)
+    for model, clear in found.items():
+        yield model, next(text for needed, text in CAUSES if needed <= clear)
 
 
 def _pairs(first: Score, second: Score) -> list[list[int]]:

@@ -19,7 +19,7 @@ from ..messages import Json
 from ..model import Model
 from ..providers import connect
 from ..schema import problems
-from ..scripted import ScriptedModel
+from ..testing.scripted import ScriptedModel
 from ..text import shorten
 from .scores import FOUR_ROWS, Setting
 from .trials import Case, Suite
@@ -90,7 +90,10 @@ def model_of(setting: Setting, suite: Suite, **options: Any) -> Model:
         options["max_output_tokens"] = setting.max_output_tokens
         if setting.reasoning != "default":
             options["reasoning"] = setting.reasoning
-        return in_dialect(connect(setting.provider, **options), setting.dialect)
+        model = connect(setting.provider, **options)
+        if setting.dialect == "default":
+            return model
+        return in_dialect(model, setting.dialect)
 
     scripts = suite.STAND_INS | suite.FLOORS
     kind, _, name = setting.provider.partition(":")
@@ -98,6 +101,6 @@ def model_of(setting: Setting, suite: Suite, **options: Any) -> Model:
         raise ValueError(f"{setting.provider}: this suite's scripts are {', '.join(scripts)}")
     if setting.reasoning not in ("default", "off"):
         raise ValueError("a script does not reason")
-    if setting.dialect != "native":
+    if setting.dialect not in ("default", "native"):
         raise ValueError("a script speaks no dialect")
     return ScriptedModel(scripts[name], name=kind, model=name)

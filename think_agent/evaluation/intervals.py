@@ -91,11 +91,3 @@ def detectable(cases: int, trials: int, comparisons: int) -> float:
     errors = quantile(1 - CLEAR / (2 * comparisons)) + quantile(2 / 3)
     runs = cases * trials
     return min(1.0, errors * sqrt(0.5 / runs) + 1 / runs)
-
-
-def trials_for(difference: float, cases: int, comparisons: int) -> int:
-    """How many trials of each case find a difference two times in three."""
-    trials = 1
-    while detectable(cases, trials, comparisons) > difference:
-        trials += 1
-    return trials

@@ -1,4 +1,4 @@
-"""Makes the report of an evaluation from its results. The wording is in `report.j2`.
+"""Makes the report of an evaluation from its results: tables, and sentences below them.
 
 Rule 1: a setting is named by its differences from the others. What all have in common is said once.
         A column without counts is left out.
@@ -7,76 +7,209 @@ Rule 3: the last lines are sentences: one for each comparison that was named bef
         its size, interval and p-value; then problems of the results, and how small n is.
 """
 
-from collections.abc import Mapping
-from pathlib import Path
-
-from jinja2 import Template
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 
 from ..audit.words import counted
 from ..policies import Price
-from .comparisons import compare, planned
-from .intervals import detectable, trials_for, wilson
+from ..text import shorten
+from .comparisons import Finding, causes, compare, planned
+from .intervals import detectable, wilson
+from .results import Plan
 from .scores import Result, Score, Setting, named, varying, without_floors
 from .tables import Section
 
-WORDS = Path(__file__).with_name("report.j2").read_text(encoding="utf-8")
 DECISIONS = (
-    "right: what was done is what the case expects, of the runs without an error; "
+    "right: what was done is what the case expects, of the runs without an error; easy: the same, "
+    "where a script without a thought may be right, so that nothing is compared there; "
     "pass^k: all of k trials are right, with 95\u00a0% Wilson intervals; said done: it was not; "
     "calls, tokens and cost: averages; -: none"
 )
-SMALL = 0.07  # what the tool alone did in Anthropic's article (airline): .332 to .404
+Scores = Mapping[Setting, Score]
+Names = Mapping[Setting, str]
+Cells = dict[str, str]  # of a row, by column; empty if nothing was counted
 
 
 def report(
     results: Mapping[Setting, list[Result]],
     prices: Mapping[Setting, Price] = {},
+    waits_for: Plan | None = None,
 ) -> list[Section]:
-    """Four sections: decisions and their cost, how they came about, kinds of cases, sentences."""
+    """Four sections: decisions and their cost, how they came about, kinds of cases, sentences.
+    Nothing is tested if the plan in the file `waits_for` more results, or has others.
+    """
     settings = list(results)
+    names = named(settings)
     scores = {setting: Score(own, prices.get(setting)) for setting, own in results.items()}
-    usual, *others = without_floors(settings)
-    common = varying(usual, Setting("")) - varying(usual, *others)
-    words = Template(WORDS, trim_blocks=True, lstrip_blocks=True).make_module(
-        {
-            "scores": scores,
-            "names": named(settings),
-            "findings": compare(scores, planned(settings)),
-            "usual": usual,
-            "common": sorted(common),
-            "count": counted,
-            "wilson": wilson,
-        }
-    )
+    findings = compare(scores, planned(settings), waits_for is None)
+    sentences = [_of_finding(finding, names) for finding in findings]
+    for model, cause in causes(findings, names):
+        sentences.append(f"What made a difference for {model}: {cause}.")
+    sentences += _of_problems(scores, names)
+    sentences += _of_common(settings)
+    sentences.append(_of_size(findings, waits_for))
     return [
-        Section("Decisions", DECISIONS, _table(words.decisions())),
-        Section("How", "", _table(words.how())),
-        Section("Kinds of cases", "right of all", _table(words.kinds())),
-        Section("", str(words).strip()),
+        Section("Decisions", DECISIONS, _table(scores, names, _decisions)),
+        Section("How", "", _table(scores, names, _how)),
+        Section("Kinds of cases", "right of all", _table(scores, names, _kinds)),
+        Section("", "\n".join(sentences)),
     ]
 
 
 def power(cases: int, trials: int, comparisons: int) -> str:
     """What a run of this size can show: a sentence to read before paying for the run."""
     seen = 100 * detectable(cases, trials, comparisons)
-    needed = trials_for(SMALL, cases, comparisons)
     return (
         f"With {counted(cases, 'case')} and {counted(trials, 'trial')} of each, "
         f"a difference of {seen:.0f} points is found two times in three, "
-        f"with {counted(comparisons, 'comparison')}; "
-        f"one of {100 * SMALL:.0f} points takes {counted(needed, 'trial')}."
+        f"with {counted(comparisons, 'comparison')}."
     )
 
 
-def _table(text: str) -> list[list[str]]:
-    """A row for each paragraph, with the columns of all paragraphs."""
+def share_of(share: float, interval: tuple[float, float]) -> str:
+    """A share with its interval, in percent."""
+    low, high = interval
+    return f"{share:.1%} ({100 * low:.1f} to {100 * high:.1f})"
+
+
+# The tables.
+
+
+def _table(scores: Scores, names: Names, cells_of: Callable[[Score], Cells]) -> list[list[str]]:
+    """A row for each setting, with each column in which something was counted."""
     rows = []
-    header: dict[str, None] = {}
-    for paragraph in text.strip().split("\n\n"):
-        cells = dict(line.split(" | ", 1) for line in paragraph.splitlines())
-        header |= dict.fromkeys(cells)
+    columns: dict[str, None] = {}
+    for setting, score in scores.items():
+        cells = {"setting": names[setting]} | cells_of(score)
+        columns |= dict.fromkeys(column for column, cell in cells.items() if cell)
         rows.append(cells)
-    table = [[*header]]
+    table = [[*columns]]
     for cells in rows:
-        table.append([cells.get(column, "-") for column in header])
+        table.append([cells.get(column) or "-" for column in columns])
     return table
+
+
+def _decisions(score: Score) -> Cells:
+    """What was decided, and what it took."""
+    easy = score.total("easy")
+    cells = {"right": _part(score.right, len(score.compared))}
+    for k, (share, interval) in enumerate(score.pass_k, 1):
+        cells[f"pass^{k}"] = share_of(share, interval)
+    cells["easy"] = _part(score.total("right") - score.right, easy)
+    cells["said done"] = str(score.total("false_success") or "")
+    cells["wrong writes"] = str(score.total("wrong_writes") or "")
+    if score.total("model_calls"):
+        cells["calls"] = f"{score.mean('model_calls'):.1f}"
+    if score.total("usage.input_tokens"):
+        read, written = score.mean("usage.input_tokens"), score.mean("usage.output_tokens")
+        cells["tokens"] = f"{read:,.0f} + {written:,.0f}"
+    if score.cost is not None:
+        cells["cost"] = f"${score.cost:.4f}"
+    return cells
+
+
+def _how(score: Score) -> Cells:
+    """How that came about."""
+    cells = {
+        "actions behind a thought": _percent(score, "behind_a_thought", "actions"),
+        "forced calls honored": _percent(score, "honored", "forced"),
+    }
+    exits = Counter(result.exit for result in score.results)
+    cells["exits"] = ", ".join(f"{exit} {count}" for exit, count in sorted(exits.items()))
+    if score.total("usage.cached_tokens"):
+        cells["cached"] = f"{score.mean('usage.cached_tokens'):,.0f}"
+    return cells
+
+
+def _kinds(score: Score) -> Cells:
+    """How many are right of each kind of case."""
+    right: dict[str, list[bool]] = {}
+    for result in score.ran:
+        right.setdefault(result.kind, []).append(result.right)
+    shares = [f"{kind} {_part(sum(found), len(found))}" for kind, found in sorted(right.items())]
+    return {"right": ", ".join(shares)}
+
+
+def _part(part: int, whole: int) -> str:
+    if not whole:
+        return ""
+    return f"{part}/{whole}"
+
+
+def _percent(score: Score, some: str, all: str) -> str:
+    """How many of the one there were of the other."""
+    part, whole = score.total(some), score.total(all)
+    if not whole:
+        return ""
+    return f"{part}/{whole} ({part / whole:.0%})"
+
+
+# The sentences.
+
+
+def _of_finding(finding: Finding, names: Names) -> str:
+    """The verdict of a comparison."""
+    comparison = finding.comparison
+    setting = names[comparison.setting]
+    against = names[comparison.against]
+    size = f"{100 * finding.difference:+.0f} points on {counted(finding.cases, 'case')}"
+    question = comparison.question
+    if question:
+        question += " "
+    if finding.p is None:
+        return f"{question}{setting} against {against}: {size}, not tested."
+
+    low, high = finding.interval
+    size += f" (95\u00a0% interval {100 * low:+.0f} to {100 * high:+.0f}; p = {finding.p:.2g})"
+    if not finding.is_clear:
+        return f"{question}No difference is shown between {setting} and {against}: {size}."
+    verdict = "better" if finding.difference > 0 else "worse"
+    return f"{question}{setting} is {verdict} than {against}: {size}."
+
+
+def _of_problems(scores: Scores, names: Names) -> Iterator[str]:
+    """Errors of a setting, and several models that answered for it."""
+    for setting, score in scores.items():
+        errors = [result.error for result in score.results if result.error]
+        if errors:
+            runs = counted(len(score.results), "run")
+            yield (
+                f"{names[setting]}: {len(errors)} of {runs} ended in an error, not counted: "
+                f"{shorten(errors[0], 200)}"
+            )
+        served = {model for result in score.results for model in result.served}
+        if len(served) > 1:
+            models = ", ".join(sorted(served))
+            yield f"{names[setting]}: answered by several models: {models}."
+
+
+def _of_common(settings: list[Setting]) -> Iterator[str]:
+    """What is the same in all settings, and not as usual."""
+    first, *others = without_floors(settings)
+    common = varying(first, Setting("")) - varying(first, *others)
+    if common:
+        values = [f"{name}={getattr(first, name)}" for name in sorted(common)]
+        yield f"The same for all: {', '.join(values)}."
+
+
+def _of_size(findings: list[Finding], plan: Plan | None) -> str:
+    """How small n is, or why nothing is tested. `plan` is what is not complete."""
+    tested = [finding.cases for finding in findings if finding.p is not None]
+    if tested:
+        n = min(tested)
+        _, high = wilson(n / 2, n)
+        points = 100 * high - 50
+        return (
+            f"n is {counted(n, 'case')}: a share near one half is known to ± {points:.0f} points."
+        )
+    if plan:
+        return (
+            "Nothing is tested before the plan in the first line of the results file is complete "
+            f"({counted(len(plan.settings), 'setting')}, {counted(plan.trials, 'trial')} of "
+            f"{counted(plan.cases, 'case')}), nor with other settings, trials or cases: for these "
+            "choose another file."
+        )
+    return (
+        "Nothing is tested for significance: that takes two settings of a model, and chance has no "
+        "part in what a script does."
+    )

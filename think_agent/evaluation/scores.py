@@ -29,10 +29,13 @@ Switch = Literal["off", "on"]
 class Setting:
     """One way to run the cases.
 
-    - `think`: the think tool with the exit signal (`"on"`), without it (`"minimal"`), or none.
+    - `think`: the think tool with the exit signal (`"on"`), also for notes of at most 25 words
+      (`"brief"`), without the signal (`"minimal"`), or none.
     - `cover`: how a guarded tool is protected from a call without a thought.
     - `done_when`: whether the suite's checks run before a run may end.
-    - `advice`: whether the suite's advice on thinking follows the task.
+    - `advice`: whether the suite's advice on thinking follows the task. It says where to think;
+      `"silent"` has no place for it: the model may not write its thoughts down.
+    - `dialect`: how tools are called; `"default"` is that of `connect` (auto on Ollama).
     - `reasoning`: the model's own; `"default"` is the default of its provider.
     - `enforce`: whether the suite's world refuses wrong calls, which may give the answer away.
     - `max_output_tokens` of a reply, as `connect` takes it.
@@ -42,13 +45,13 @@ class Setting:
     """
 
     provider: str
-    dialect: Literal["native", "json", "react", "auto"] = "native"
+    dialect: Literal["default", "native", "json", "react", "auto"] = "default"
     force: Forcing = "first"
-    think: Literal["on", "minimal", "none"] = "on"
+    think: Literal["on", "brief", "minimal", "none"] = "on"
     cover: Literal["gate", "carry", "none"] = "gate"
-    silence: Literal["confirm", "accept"] = "confirm"
+    silence: Literal["confirm", "ask", "accept"] = "confirm"
     done_when: Switch = "off"
-    advice: Switch = "off"
+    advice: Literal["off", "on", "silent"] = "off"
     reasoning: Literal["default", "off", "low", "medium", "high"] = "default"
     enforce: Switch = "off"
     max_output_tokens: int | None = None
@@ -73,14 +76,16 @@ PLAIN = {  # what every row sets
     "advice": "off",
     "reasoning": "off",
 }
-# Anthropic's article on the think tool compares four of these. The fifth, the prompt without the
-# tool, shows whether the tool made the difference. None of them forces or guards anything.
+# Anthropic's article on the think tool compares four of these. The prompt without the tool shows
+# whether the tool made the difference: it may write, too, but in its reply ("prompt") or not at all
+# ("silent prompt", which is in no comparison). None of them forces or guards anything.
 FOUR_ROWS: list[Json] = [
     {**PLAIN, "row": "baseline"},
     {**PLAIN, "row": "prompt", "advice": "on"},
     {**PLAIN, "row": "think", "think": "minimal"},
     {**PLAIN, "row": "think + prompt", "think": "minimal", "advice": "on"},
     {**PLAIN, "row": "extended thinking", "reasoning": "medium"},
+    {**PLAIN, "row": "silent prompt", "advice": "silent"},
 ]
 
 
@@ -88,7 +93,7 @@ FOUR_ROWS: list[Json] = [
 class Result:
     """The result of one trial, a line of the results file.
 
-    The trial: `setting`, `case` (its id), `kind` and `trial`; `name` identifies it (`trials.Job`).
+    The trial: `setting`, `case` (its id), `kind`, `easy` and `trial`; `name` identifies it.
     The result: `right`, `found` (what the check saw, for a person to read) and `wrong_writes`; or
     only an `error`, if it failed on the way to the model. The way there: `exit`, `actions`,
     `forced` (calls with a forced tool choice), `honored` (those that obeyed it), and so on.
@@ -102,6 +107,7 @@ class Result:
     trial: int
     name: str = ""
     kind: str = ""
+    easy: bool = False
     right: bool = False
     found: tuple[str, ...] = ()
     wrong_writes: int = 0
@@ -126,16 +132,18 @@ class Result:
 class Score:
     """The score of one setting, from its `results`.
 
-    `ran`: the results without an error; `right` is how many of them are right. `by_case`: for each
-    case, which trials are right. `cost` is the average of one run.
+    `ran`: the results without an error. `compared`: those of cases that are not easy; `right` is
+    how many of them are right. `by_case`: for each of these cases, which trials are right. `cost`
+    is the average of one run.
     """
 
     def __init__(self, results: list[Result], price: Price | None = None) -> None:
         self.results = results
         self.ran = [result for result in results if not result.error]
-        self.right = self.total("right")
+        self.compared = [result for result in self.ran if not result.easy]
+        self.right = sum(result.right for result in self.compared)
         self.by_case: dict[str, dict[int, bool]] = {}
-        for result in self.ran:
+        for result in self.compared:
             self.by_case.setdefault(result.case, {})[result.trial] = result.right
         self.cost = None
         if price:

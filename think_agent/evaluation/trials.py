@@ -12,9 +12,10 @@ Limitations: a model samples as its provider does by default, so its results var
 case may have several trials.
 """
 
+import asyncio
 import hashlib
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -23,18 +24,25 @@ from pydantic import BaseModel
 
 from .. import __version__
 from ..agent import Agent, Saved
-from ..errors import AuthError, ConnectionFailed, ModelError, ModelNotFound
-from ..messages import Json, Usage
+from ..dialects.auto import Auto
+from ..errors import AuthError, BadRequest, ModelError, ModelNotFound
+from ..messages import CARRIED, Json, Message, Usage
 from ..model import Model
 from ..policies.forcing import honored
-from ..scripted import Script
+from ..testing.scripted import Script
 from ..text import canonical
-from ..think import THINK, THINK_MINIMAL
+from ..think import THINK, THINK_MINIMAL, THOUGHT
 from ..tools import Tool
 from ..turn import Turn
 from .scores import Result, Setting
 
-THINK_TOOLS = {"on": THINK, "minimal": THINK_MINIMAL, "none": None}
+BRIEF_NOTES = {**THINK.parameters["properties"], CARRIED: {**THOUGHT, "maxLength": 180}}
+BRIEF = replace(
+    THINK,
+    description=f"{THINK.description} Write at most 25 words.",
+    parameters={**THINK.parameters, "properties": BRIEF_NOTES},
+)
+THINK_TOOLS = {"on": THINK, "brief": BRIEF, "minimal": THINK_MINIMAL, "none": None}
 
 
 class Check(NamedTuple):
@@ -55,8 +63,13 @@ class World(Protocol):
     instructions: str
     tools: list[Tool]
 
+    def reply(self, transcript: Sequence[Message]) -> str | None:
+        """What the person says next, in a turn of its own; None: the conversation is over. It is
+        asked first for a case without a text, and after each turn.
+        """
+
     def check(self) -> Check:
-        """Look at the world once the agent is done."""
+        """Look at the world once the conversation is over."""
 
 
 class Suite(BaseModel):
@@ -76,14 +89,15 @@ class Suite(BaseModel):
 
 
 class Case(BaseModel, extra="allow"):
-    """A line of the cases file: the fields of every case, and whatever the suite needs. `then`:
-    what the person says next, each in a turn of its own.
+    """A line of the cases file: the fields of every case, and whatever the suite needs. `easy`: a
+    script that does not think may decide it, so settings are not compared on it. `text`: what the
+    person says first.
     """
 
     id: str
     kind: str
+    easy: bool = False
     text: str
-    then: list[str] = []
 
 
 class Job(NamedTuple):
@@ -108,16 +122,22 @@ def prepared(job: Job, model: Model, suite: Suite) -> tuple[World, Agent]:
     if setting.cover == "none":
         tools = [replace(tool, think_first=False) for tool in tools]
     instructions = world.instructions
-    if setting.advice == "on":
+    if setting.advice != "off":
         if not suite.ADVICE:
             raise ValueError("this suite has no ADVICE on thinking")
         written = {"json": "in `reasoning`", "react": "in a Thought"}
         where = written.get(setting.dialect, "in a call of the tool `think`")
+        if isinstance(model, Auto):
+            where += ", or in `reasoning` if you write plans"
         if setting.think == "none":
-            where = "for yourself, before you call a tool"
+            where = "in your reply, before the call"
         if setting.cover == "carry":
             where = "in the argument `thought` of the call"
+        if setting.advice == "silent":
+            where = "for yourself, before you call a tool"
         instructions = f"{instructions.strip()}\n\n{suite.ADVICE.strip()}\n\nDo this {where}."
+    if setting.think == "brief" and setting.dialect not in ("native", "default"):
+        raise ValueError("think=brief is told by the tool, which only native calls show")
     checks = getattr(world, "done_when", ())
     if setting.done_when == "off":
         checks = ()
@@ -146,19 +166,31 @@ def digest(job: Job, model: Model, suite: Suite) -> str:
 async def attempt(job: Job, model: Model, suite: Suite, transcript: Saved = ()) -> Result:
     """Run one trial. If `transcript` is a Path, the transcript is kept there. Raises ModelError
     only if no other trial could be run either.
+
+    A request that the provider refuses is an outcome of its setting, and not right: to leave it out
+    would praise a setting that breaks its hardest cases.
     """
     case = job.case
     world, agent = prepared(job, model, suite)
     result = Result(
-        setting=job.setting, case=case.id, kind=case.kind, trial=job.trial, name=job.name
+        setting=job.setting,
+        case=case.id,
+        kind=case.kind,
+        easy=case.easy,
+        trial=job.trial,
+        name=job.name,
     )
     try:
-        for text in (case.text, *case.then):
+        text = case.text or world.reply(())
+        while text is not None:
             outcome = await agent.arun(text, transcript=transcript)
             if not isinstance(transcript, Path):
                 transcript = outcome.transcript
-    except (AuthError, ModelNotFound, ConnectionFailed):  # every other case would fail, too
+            text = await asyncio.to_thread(world.reply, outcome.transcript)
+    except (AuthError, ModelNotFound):  # every other case would fail, too
         raise
+    except BadRequest as error:
+        return replace(result, exit="bad request", found=(str(error),))
     except ModelError as error:
         return replace(result, error=str(error))
     return replace(

@@ -1,49 +1,41 @@
 """An agent on a durable engine, DBOS: runs that survive the process and the machine they run on.
 
-    agent = DurableAgent(model, tools, instructions=...)
-
-    @DBOS.workflow()
-    def conversation(text: str) -> list[str]:
-        return lines(agent.run(text).transcript)
-
-Rule 1: each model call, each action and each check is a step: its message is in the engine's
-        database before the next one is planned. The rest of a run is the pure loop. So a workflow
-        that starts over on another machine reads its finished steps from the record, plans the same
-        steps, and goes on where it stopped.
-Rule 2: a step records the line that a transcript file would have. Here, too, the transcript is the
-        only state.
-Rule 3: everything else that could differ the second time is a step as well: the clock, the
-        idempotency keys, and the result of a `needs_approval` predicate.
-Rule 4: a step that was running when its process died runs again, and nobody is asked. So each tool
-        must allow that: it is `read_only` or `idempotent`, or it takes an idempotency key, which
-        stays the same. Any other tool is refused when the agent is made.
-Rule 5: a model that is unreachable or out of quota is asked again for four minutes. Then the
+Rule 1: each model call, each action and each check is a step. It records the line that a transcript
+        file would have; the rest of a run is the pure loop. So a workflow that starts over on
+        another machine reads its finished steps, plans the same ones, and goes on.
+Rule 2: one step opens each run: it records the time and a random id. All else follows from the
+        record, so keys are the same and a limit by the clock counts the same seconds.
+Rule 3: a step that was running when its process died runs again, and nobody is asked. So a tool is
+        `read_only` or `idempotent`, or it takes an idempotency key. Any other is refused.
+Rule 4: a model that is unreachable or out of quota is asked again for four minutes. Then the
         workflow fails with its error.
 
-Limitations: only plain `run`, inside a workflow. There is no transcript path: the engine keeps the
-transcript. `approve` is called in the workflow, not in a step; to wait for a person it uses
-`DBOS.recv`. A run goes on only with the same tools, checks and instructions: see `version`.
-`demos/fleet` shows processes that share the work.
+Limitations: only plain `run`, inside a workflow; no transcript path. `approve` is called in the
+workflow, where `DBOS.recv` waits for a person. The README of this folder shows how to use it.
 """
 
 import hashlib
 import json
 import os
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable
+from copy import copy
 from dataclasses import replace
 from typing import Any
+from uuid import UUID, uuid4, uuid5
 
 try:
     from dbos import DBOS, StepOptions, error
 except ImportError as missing:
-    raise ImportError("durable runs need DBOS; run: pip install dbos") from missing
+    advice = 'durable runs need DBOS; run: pip install "think-agent[fleet]"'
+    raise ImportError(advice) from missing
 
 from .. import __version__
 from ..agent import Agent, Saved
 from ..errors import ConnectionFailed, Overloaded, RateLimited, TimedOut
 from ..loop import AskHuman
-from ..messages import MESSAGES, Json, Message, from_json, to_json
-from ..model import Model
+from ..messages import MESSAGES, Assistant, Json, Message, from_json, to_json
+from ..model import Model, Request
+from ..received import received
 from ..running import Asked, Event, Perform, Run, RunCheck
 from ..schema import KEY
 from ..text import canonical
@@ -71,14 +63,12 @@ class DurableAgent(Agent):
     `now`. Raises ValueError for a tool that must not run twice.
     """
 
+    _run: Run  # these three: of the copy that does one run
+    _id: str  # a random one
+    _stamp: str  # of the last step
+
     def __init__(self, model: Model, tools: Iterable[Tool] = (), **settings: Any) -> None:
-        super().__init__(model, [_judged_once(tool) for tool in tools], now=now, **settings)
-        for tool in self.tools.values():
-            if not (tool.may_repeat or tool.takes_key):
-                raise ValueError(
-                    f"tool {tool.name}: the engine may run it twice; give its function a parameter "
-                    f"{KEY}, or declare it read_only or idempotent"
-                )
+        super().__init__(model, [_durable(tool) for tool in tools], **settings)
 
     @property
     def version(self) -> str:
@@ -92,49 +82,63 @@ class DurableAgent(Agent):
         return f"{__version__}-{hashlib.sha256(canonical(made_of).encode()).hexdigest()[:16]}"
 
     def mint_key(self) -> str:
-        """As a step: the same key when the workflow starts over."""
-        return DBOS.run_step({"name": "key"}, super().mint_key)
+        """The same key when the workflow starts over, and another in a fork of it."""
+        return uuid5(UUID(self._id), f"{DBOS.workflow_id} {len(self._run.messages)}").hex
 
     def perform(self, asked: Asked, *, streamed: bool = False) -> Generator[Event, None, None]:
-        """As a step, if it does I/O. A recorded reply has no Deltas."""
-        if isinstance(asked, AskHuman):
-            yield from super().perform(asked)
-            return
-
+        """As a step. A recorded reply has no Deltas."""
+        do = super().perform
+        # A person is asked in the workflow: to wait is no step, only the answer is one.
+        answer = list(do(asked)) if isinstance(asked, AskHuman) else []
         notices: list[Event] = []  # of this process; a step that is read from the record has none
 
         def step() -> str:
-            message, *notices[:] = super(DurableAgent, self).perform(asked)
+            message, *notices[:] = answer or do(asked)
             assert isinstance(message, MESSAGES)
+            if isinstance(asked, Request) and isinstance(message, Assistant):
+                message = received(message, asked.tool_choice, self._run.turn)  # rule 1
             return lines([replace(message, at=utc_now())])[0]
 
         try:
             line = DBOS.run_step(_options(asked), step)
         except error.DBOSMaxStepRetriesExceeded as failed:
             raise failed.errors[-1] from None
-        yield from_json(json.loads(line))
+        (message,) = read([line])
+        self._stamp = str(message.at)
+        yield message
         yield from notices
 
-    def _opened(self, text: str | None, transcript: Saved | None, streamed: bool) -> Run:
+    def _opened(self, transcript: Saved | None, **beginning: Any) -> Run:
         if DBOS.workflow_id is None or isinstance(transcript, (str, os.PathLike)):
             raise TypeError(ONLY)
-        return super()._opened(text, transcript, streamed)
+        this = copy(self)  # workflows run side by side: each run has its own clock and keys
+        this._stamp, this._id = DBOS.run_step({"name": "open"}, lambda: [utc_now(), str(uuid4())])
+        this.now = lambda: this._stamp
+        this._run = super(DurableAgent, this)._opened(transcript, **beginning)
+        return this._run
 
-    async def _aopened(self, text: str | None, transcript: Saved | None, streamed: bool) -> Run:
+    async def _aopened(self, transcript: Saved | None, **beginning: Any) -> Run:
         raise TypeError(ONLY)
 
 
 def _options(asked: Asked) -> StepOptions:
     match asked:
-        case Perform(call=call):
-            return StepOptions(name=call.name)
-        case RunCheck(name=name):
-            return StepOptions(name=f"check {name}")
+        case Perform(call):
+            return {"name": call.name}
+        case RunCheck(name):
+            return {"name": f"check {name}"}
+        case AskHuman():
+            return {"name": "answer"}
     return ASK_THE_MODEL
 
 
-def _judged_once(tool: Tool) -> Tool:
+def _durable(tool: Tool) -> Tool:
     """The tool, with its predicate as a step: it may read what the call itself changes."""
+    if not (tool.may_repeat or tool.takes_key):
+        raise ValueError(
+            f"tool {tool.name}: the engine may run it twice; give its function a parameter {KEY}, "
+            "or declare it read_only or idempotent"
+        )
     predicate = tool.needs_approval
     if not callable(predicate):
         return tool
@@ -145,18 +149,11 @@ def _judged_once(tool: Tool) -> Tool:
     return replace(tool, needs_approval=judged)
 
 
-def now() -> str:
-    """The time, as a step: the same time when the workflow starts over. Inside a step, the present
-    time.
-    """
-    return DBOS.run_step({"name": "now"}, utc_now)
-
-
 def lines(messages: Iterable[Message]) -> list[str]:
     """Messages as the lines of a transcript file."""
     return [json.dumps(to_json(message), separators=(",", ":")) for message in messages]
 
 
-def read(recorded: Sequence[str]) -> list[Message]:
+def read(recorded: Iterable[str]) -> list[Message]:
     """The messages of `lines`."""
     return [from_json(json.loads(line)) for line in recorded]

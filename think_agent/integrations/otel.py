@@ -3,24 +3,15 @@
     with Spans() as spans:
         agent.run("I want a refund on order ORD-001", on_event=spans)
 
-    invoke_agent                     one turn: from the request to the outcome
-    ├── chat qwen2.5:7b              one model call
-    ├── execute_tool think           one tool call; think is a tool like any other
-    ├── execute_tool lookup_order
-    └── check every_order_decided    one check of `done_when`
-
 Rule 1: it only listens: a run with it is the same run.
-Rule 2: content (requests, thoughts, arguments, results, answers, what a check found missing) is
-        recorded only with `content=True`, or if the conventions' variable CAPTURE says so. Names,
-        times and numbers are always recorded.
-Rule 3: every span that begins is ended. If a run raises, or a check is not met, the span of the run
-        ends as failed.
+Rule 2: content (requests, thoughts, arguments, results, answers) is recorded only with
+        `content=True`, or if the conventions' variable CAPTURE says so. Names, times and numbers
+        always are.
+Rule 3: every span that begins is ended. If a run raises, or a check is not met, it ends as failed.
 Rule 4: names under `gen_ai.` are the conventions' names; the kit's names are under `think_agent.`.
 
-Limitations: a listener gets events after they happened. A chat span begins at the message before
-its reply, so it covers the whole call but cannot be the parent of an HTTP client's span. One Spans
-object serves one run at a time.
-
+Limitations: a listener gets events after they happened, so a chat span cannot be the parent of an
+HTTP client's span.
 Source: https://github.com/open-telemetry/semantic-conventions-genai (status: development).
 """
 
@@ -34,7 +25,7 @@ try:
     from opentelemetry import trace
     from opentelemetry.trace import Span, SpanKind, StatusCode, Tracer
 except ImportError as error:
-    advice = "the spans need OpenTelemetry; run: pip install opentelemetry-sdk"
+    advice = 'the spans need OpenTelemetry; run: pip install "think-agent[otel]"'
     raise ImportError(advice) from error
 
 from .. import __version__

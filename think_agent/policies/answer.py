@@ -1,23 +1,24 @@
-"""An answer with a type: `Agent(..., answer=Refund)`.
+"""An answer with a type: `Agent(..., answer=Refund)`, or any type that pydantic can validate.
 
-The type may be any that pydantic can validate, such as `list[Refund]`.
-
-Rule 1: after the signal there is a closing reply anyway. It asks for structured output in the
-        provider's own way; no tool is misused for that.
-Rule 2: the answer must be the whole text: a JSON object inside other text may be a quotation. One
-        code fence around it is allowed. A type that is not an object is asked for as `{"answer":
-        …}`, and is read with or without that. The same holds for a type that contains itself.
-Rule 3: if the answer does not fit, the model is told once what was wrong. After that the turn is
-        Done("invalid_answer"). If the turn ended in silence, the answer was in plain words, so the
-        model is first asked for the right form.
+Rule 1: the closing reply asks for structured output in the provider's own way. A type that is not
+        an object, or that contains itself, is asked for as `{"answer": …}`; it is read with or
+        without that.
+Rule 2: the answer must be the whole text: a JSON object inside other text may be a quotation.
+Rule 3: if it does not fit, the model is told once what was wrong; then it is "invalid_answer".
+        After silence the answer was in plain words, so it is first asked for in the right form.
 Rule 4: the closing reply at a limit, a refusal and a reply that broke off are left as they are.
+Rule 5: with a `Source` in the type, results have numbers, which the model sees before them. A
+        source is right if it is the number of a result that succeeded, in whatever turn.
+Rule 6: without a type, a reply in a dialect may give the answer together with the signal.
+
+Limitations: a right number under a wrong claim is not seen.
 """
 
 import inspect
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Annotated, Any
 
 import pydantic
 import pydantic_core
@@ -32,6 +33,27 @@ from ..turn import Turn
 ASK = "Now give that answer as one JSON object in the form that is asked, and nothing else."
 FENCED = re.compile(r"```(?:[a-zA-Z][\w-]*\s)?(.*?)(?:```)?", re.DOTALL)
 WRAPPED = "answer"  # the key for an answer that is not an object
+SOURCE = "source"  # the format of a Source in a schema
+NUMBERED = (
+    "Each result begins with its number, such as [3]. In the answer, a source is the number of a "
+    "result that it stands on."
+)
+
+
+def _source(text: str, info: "pydantic.ValidationInfo") -> str:
+    """A source as its number alone. Outside of a run, any text is taken."""
+    number = text.strip("[] ")
+    if info.context is not None and not info.context.get(number):
+        raise ValueError("this is not the number of a result that succeeded")
+    return number
+
+
+Source = Annotated[
+    str,
+    pydantic.Field(coerce_numbers_to_str=True, json_schema_extra={"format": SOURCE}),
+    pydantic.AfterValidator(_source),
+]
+"""A type for fields of an answer: the number of a result on which a claim stands (rule 5)."""
 
 
 class TypedAnswer:
@@ -55,35 +77,37 @@ class TypedAnswer:
                 self._adapter = pydantic.TypeAdapter(pydantic.create_model("Answer", **fields))
                 schema = self._adapter.json_schema()
             self.schema = reduced(schema, strict=True)
+            self.has_sources = f'"format": "{SOURCE}"' in json_text(schema)
         except Exception as error:  # pydantic raises many kinds of errors
             why = shorten(str(error))
             raise TypeError(f"answer={kind!r}: pydantic cannot validate it ({why})") from None
 
-    def read(self, text: str) -> Any:
-        """The object in an answer, validated like the arguments of a tool. Raises ModelMistake,
-        which tells the model what is wrong.
+    def read(self, text: str, sources: Mapping[str, bool] | None = None) -> Any:
+        """The object in an answer, validated like the arguments of a tool. `sources`: the numbers
+        of results, and which succeeded; None if any is right. Raises ModelMistake, which tells the
+        model what is wrong.
         """
         try:
             value = pydantic_core.from_json(unfenced(text), allow_inf_nan=False)
         except ValueError:
             raise ModelMistake("it is not JSON alone") from None
         if not self._is_wrapped:
-            return self._validated(value)
+            return self._validated(value, sources)
 
         has_wrapper = isinstance(value, dict) and value.keys() == {WRAPPED}
         if not has_wrapper:
             value = {WRAPPED: value}
-        return getattr(self._validated(value), WRAPPED)
+        return getattr(self._validated(value, sources), WRAPPED)
 
-    def _validated(self, value: Any) -> Any:
+    def _validated(self, value: Any, sources: Mapping[str, bool] | None) -> Any:
         try:
-            return self._adapter.validate_json(json_text(value))
+            return self._adapter.validate_json(json_text(value), context=sources)
         except pydantic.ValidationError as error:
             # The schema requires every property, so the model wrote null for an optional one.
             nulls = [item["loc"] for item in error.errors() if item["input"] is None]
             taken_out = [_take_out(value, place) for place in nulls]
             if any(taken_out):
-                return self._validated(value)
+                return self._validated(value, sources)
             raise ModelMistake(problems(error)) from error
         except Exception as error:  # from a validator in the type itself
             raise ModelMistake(f"{type(error).__name__}: {shorten(str(error))}") from error
@@ -93,7 +117,7 @@ class TypedAnswer:
         if not isinstance(step, Done) or step.exit not in ("signal", "silence"):
             return step
         try:
-            self.read(step.answer)
+            self.read(step.answer, turn.history.sources)
         except ModelMistake as problem:
             return self._ask_again(step, problem, times_asked=turn.asked["answer"])
         return step
@@ -107,6 +131,17 @@ class TypedAnswer:
             return Done("invalid_answer", step.answer)
         correct = f"Your answer does not fit: {problem}. Correct that. {ASK}"
         return CallModel("none", say=User(correct, kind="answer"))
+
+
+def keep_answer(step: Step, turn: Turn) -> Step:
+    """The policy: a reply in a dialect that says it is done has given its answer (rule 6)."""
+    reply = turn.reply
+    if step != CallModel("none") or not turn.says_done or reply is None:
+        return step
+    only_thinks = turn.thoughts_in_a_row > 0
+    if reply.dialect and only_thinks and reply.words:
+        return Done("signal", reply.words)
+    return step
 
 
 def unfenced(text: str) -> str:

@@ -16,14 +16,24 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ..loop import AskHuman, CallTool, Done, Policy, Refuse, Step
-from ..messages import THINK_NAME, Verdict
+from ..messages import THINK_NAME, ToolCall, Verdict
 from ..text import well_formed
 from ..think import bare
-from ..tools import STARTED_BEFORE, ModelMistake, Tool, as_received, signature
+from ..tools import ModelMistake, Tool, as_received, signature
 from ..turn import Turn
 from .text import is_text_that_changes
 
+TRIED_BEFORE = "It was tried before and may have happened."
 MOST_EDITS = 3  # of one call; if the edits never fit, it is then refused
+
+
+def as_decided(step: Step, turn: Turn) -> Step:
+    """The policy: from here on a call has the arguments with which it will run. Those are the ones
+    to which a person said yes, if there was a question.
+    """
+    if not isinstance(step, CallTool) or step.call.name == THINK_NAME:
+        return step
+    return replace(step, call=turn.as_decided(step.call), planned=bare(step.call))
 
 
 def validation(tools: Mapping[str, Tool]) -> Policy:
@@ -35,27 +45,28 @@ def validation(tools: Mapping[str, Tool]) -> Policy:
     def validate(step: Step, turn: Turn) -> Step:
         if not isinstance(step, CallTool) or step.call.name == THINK_NAME:
             return step
-        verdict = turn.verdict
-        decided = turn.as_decided(step.call)
-        if verdict and decided == bare(step.call):
+        is_new_question = step.retry is not None and step.retry.is_asked
+        if turn.verdict and not turn.verdict.edited and not is_new_question:
             return step
         try:
-            return CallTool(step.call, as_received(tools, decided))
+            return replace(step, received=as_received(tools, step.call))
         except ModelMistake as mistake:
-            if verdict is None:
-                return Refuse(step.call, "invalid", str(mistake))
-            return _ask_again(step, turn, mistake)
+            return _does_not_fit(step, turn, mistake)
 
     return validate
 
 
-def _ask_again(step: CallTool, turn: Turn, mistake: ModelMistake) -> Step:
-    """Asks again, about the planned call, after an edit that does not fit."""
+def _does_not_fit(step: CallTool, turn: Turn, mistake: ModelMistake) -> Step:
+    """The model is told. If a person's edit does not fit, the person is asked about the call as it
+    was planned.
+    """
     edits = sum(isinstance(note, Verdict) for note in turn.notes)
+    if not edits or step.planned is None:
+        return Refuse(step.call, "invalid", str(mistake))
     if edits >= MOST_EDITS:
         return Refuse(step.call, "person", f"not run: it was edited, and {mistake}")
-    question = f"That edit does not fit: {mistake} Run {signature(bare(step.call))} as it was?"
-    return AskHuman(question, bare(step.call), _thought(step, turn))
+    remark = f"That edit does not fit: {mistake} This is the call as it was."
+    return _question(replace(step, call=step.planned), turn, remark)
 
 
 def approval(tools: Mapping[str, Tool]) -> Policy:
@@ -64,6 +75,8 @@ def approval(tools: Mapping[str, Tool]) -> Policy:
     def ask_for_approval(step: Step, turn: Turn) -> Step:
         if not isinstance(step, CallTool) or step.call.name == THINK_NAME:
             return step
+        if step.retry and step.retry.is_asked:
+            return _question(step, turn, TRIED_BEFORE)
         verdict = turn.verdict
         if verdict is None:
             return _ask_if_needed(step, turn, tools)
@@ -77,44 +90,37 @@ def approval(tools: Mapping[str, Tool]) -> Policy:
 
 
 def _ask_if_needed(step: CallTool, turn: Turn, tools: Mapping[str, Tool]) -> Step:
-    remark = ""
+    remarks = []
     tool = tools.get(step.call.name)
     needs = tool.needs_approval if tool else False
     if is_text_that_changes(step.call, tools):
-        remark = " The model wrote this call as text."
+        remarks.append("The model wrote this call as text.")
     elif callable(needs):
         try:
             needs = needs(step.received or {})
         except Exception as error:
-            remark = f" (The predicate raised {type(error).__name__}: {error}.)"
-    if not remark and not needs:
+            remarks.append(f"The predicate raised {type(error).__name__}: {error}.")
+    if not remarks and not needs:
         return step
-    if turn.started:
-        remark = f"{remark} {STARTED_BEFORE}"
-    return ask_about(step, turn, f"Run {shown_call(step, turn)}?{remark}")
+    if turn.started or step.retry:
+        remarks.append(TRIED_BEFORE)
+    return _question(step, turn, " ".join(remarks))
 
 
-def shown_call(step: CallTool, turn: Turn) -> str:
-    """The call on one line, with the arguments that its function will get."""
-    call = turn.as_decided(step.call)
-    if step.received is not None:
-        call = replace(call, arguments=step.received)
-    return signature(call)
-
-
-def ask_about(step: CallTool, turn: Turn, question: str) -> AskHuman:
-    """The question about a call, with the thought behind it."""
-    return AskHuman(question, turn.as_decided(step.call), _thought(step, turn), step.received)
-
-
-def _thought(step: CallTool, turn: Turn) -> str:
-    thought = turn.thought_behind(step.call)
-    return thought.text if thought else ""
+def _question(step: CallTool, turn: Turn, remark: str) -> AskHuman:
+    """The question about a call, with the thought behind it. Its text is kept in the transcript, so
+    it shows the arguments as they were written: `received` may hold secrets.
+    """
+    question = f"Run {signature(step.call)}? {remark}".rstrip()
+    behind = turn.thought_behind(turn.pending[0])
+    thought = behind.text if behind else ""
+    as_new = step.retry.as_new if step.retry else None
+    return AskHuman(question, step.call, thought, step.received, remark, as_new)
 
 
 def verdict(answer: Verdict | bool, asked: AskHuman) -> Verdict:
     """The person's answer as a message. It says to which call, and with which arguments. Raises
-    TypeError if the answer is about another call.
+    TypeError if the answer does not fit the question.
     """
     call_id = asked.call.id if asked.call else ""
     if isinstance(answer, bool):
@@ -123,16 +129,27 @@ def verdict(answer: Verdict | bool, asked: AskHuman) -> Verdict:
         problem = f"approve= gave {type(answer).__name__}"
         raise TypeError(f"{problem}: use a bool or a Verdict of this call")
     answer = replace(answer, call_id=call_id, reason=well_formed(answer.reason))
-    if asked.call is None or answer.decision != "yes" or isinstance(asked.call.arguments, str):
-        return answer
-    if answer.arguments is None:  # rule 4: a yes says to what
-        return replace(answer, arguments=asked.call.arguments, edited=False)
-    return replace(answer, edited=answer.arguments != asked.call.arguments)
+    if asked.call is None or answer.decision != "yes":
+        return replace(answer, new=False)
+    if answer.new and asked.as_new:
+        return _yes(answer, asked.as_new, asked)
+    return _yes(replace(answer, new=False), asked.call, asked)
+
+
+def _yes(answer: Verdict, call: ToolCall, asked: AskHuman) -> Verdict:
+    """A yes to `call`, or to the arguments that the person put in. It says to what (rule 4)."""
+    assert isinstance(call.arguments, dict)  # other arguments are refused before the question
+    if answer.arguments is None:
+        return replace(answer, arguments=call.arguments, edited=False)
+    edited = answer.arguments != call.arguments
+    if edited and asked.as_new:
+        raise TypeError("this call may have happened: say yes, no, or new=True, without arguments")
+    return replace(answer, edited=edited)
 
 
 def declined(step: Step, turn: Turn) -> Step:
     """If a person quits, or does not want to go on, the run ends, whatever was planned."""
-    if turn.stop is None or isinstance(step, Done):
+    if turn.stop is None:
         return step
     by = turn.stop.by or "a person"
     return Done("declined", f"Stopped by {by}. {turn.stop.reason}".strip())
@@ -141,5 +158,5 @@ def declined(step: Step, turn: Turn) -> Step:
 def pause_for_a_person(step: Step, turn: Turn) -> Step:
     """If there is nobody to ask, the run pauses with the question."""
     if isinstance(step, AskHuman):
-        return Done("needs_human", step.question)
+        return Done("needs_human", step.question, step)
     return step

@@ -82,6 +82,9 @@ def checks_by_name(checks: Iterable[CheckFunction]) -> dict[str, CheckFunction]:
     """The checks by their `__name__`. Raises ValueError if two have the same name, and TypeError if
     something is not a function.
     """
+    if callable(checks):
+        name = getattr(checks, "__name__", "check")
+        raise TypeError(f"done_when: pass a list, such as [{name}]")
     by_name: dict[str, CheckFunction] = {}
     for check in checks:
         name = getattr(check, "__name__", "")

@@ -1,20 +1,11 @@
 """The gate: no guarded tool runs without a thought behind it, whatever the provider can force.
 
-    last = the last thought before the call that is not blank, in a complete and readable reply
-    covered(call), by the first line that fits:
-        the call carries a thought that is not blank                    -> covered
-        there is no `last`                                              -> not covered
-        an unguarded tool was called before it in the same reply        -> not covered
-        an action ran between `last` and it, in an earlier reply        -> not covered
-        otherwise                                                       -> covered
-
-(`think` itself does not count as an unguarded tool.)
-
-So both payments in `[think, pay, pay]` are covered. `[think] → [look, pay]`, `[look, think, pay]`
-and `[think] → [look] → [pay]` are refused, because the model decided to pay before it read the
-result of `look`.
-
-`cover.py` applies the rule, call by call, as the transcript is read.
+Rule 1: a guarded call that no thought covers is refused. `cover.py` says which thought covers which
+        call, with examples; it reads that off the transcript, message by message.
+Rule 2: the model is told to think and to try again. If there is a think tool, the next model call
+        forces a thought.
+Rule 3: one thing more holds for a guarded call: if an unguarded tool was called before it in the
+        same reply, no earlier thought covers it, because the model has not read that result.
 
 The gate costs nothing if the model thinks by itself. Of all the ways to think first, it is the only
 one that works everywhere.
@@ -33,11 +24,7 @@ from .limits import is_free
 
 
 def gate(guarded: Set[str], *, can_think: bool = True) -> Policy:
-    """The policy: a call of a `guarded` tool is refused if no thought covers it.
-
-    The model is told to think and to try again. If there is a think tool (`can_think`), the next
-    model call forces a thought. A model that thinks by itself never notices the gate.
-    """
+    """The policy. `guarded`: the names of these tools. `can_think`: is there a think tool?"""
 
     def think_first(step: Step, turn: Turn) -> Step:
         if is_free(step) and turn.cover.refused and can_think:

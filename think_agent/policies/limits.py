@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Literal, TypeGuard
 
-from ..loop import CallModel, CallTool, Check, Done, Refuse, Step
+from ..loop import AskHuman, CallModel, CallTool, Check, Done, Refuse, Step
 from ..messages import THINK_NAME, Usage, User
 from ..outcome import report
 from ..turn import Turn
@@ -82,11 +82,11 @@ class Limits:
     def reached(self, turn: Turn) -> tuple[Kind, str] | None:
         """The limit that a turn has reached, or None: the exit for it, and the limit as text."""
         if len(turn.replies) >= self.model_calls - 1:  # one is kept for the closing reply
-            return "limit", f"{self.model_calls} model calls"
+            return "limit", f"model calls ({self.model_calls})"
         if turn.thoughts_in_a_row >= 2 * self.thoughts:
             return "limit", f"{turn.thoughts_in_a_row} replies in a row that only think"
         if len(turn.actions) >= self.actions:
-            return "limit", f"{self.actions} actions"
+            return "limit", f"actions ({self.actions})"
         if turn.seconds >= self.seconds:
             return "limit", f"{self.seconds:g} seconds"
         if turn.tokens >= self.tokens:
@@ -130,6 +130,8 @@ class Limits:
                 return self._refuse_beyond(step, turn)
             case CallModel():
                 return self._close(step, turn)
+            case AskHuman(call=None) if turn.limit or self.reached(turn):  # no "go on?" at a limit
+                return self._close(CallModel(), turn)
         return step
 
     def _close(self, step: CallModel, turn: Turn) -> Step:
@@ -157,7 +159,7 @@ class Limits:
         if step.call.name == THINK_NAME:
             return step
         if len(turn.actions) >= self.actions:
-            limit = f"{self.actions} actions"
+            limit = f"actions ({self.actions})"
         elif turn.seconds >= self.seconds:
             limit = f"{self.seconds:g} seconds"
         else:
@@ -170,14 +172,14 @@ class Limits:
         """
         if not isinstance(step, Done) or step.exit not in ("empty", "truncated"):
             return step
-        exit = turn.limit
+        answer = step.answer or report(turn)
+        if turn.limit:
+            return Done(turn.limit, answer)
         if step.exit == "truncated" and turn.tokens >= self.tokens:
-            exit = "budget"
-        elif turn.reply and turn.reply.cause == "deadline":
-            exit = "limit"
-        if exit is None:
-            return step
-        return Done(exit, step.answer or report(turn))
+            return Done("budget", answer)
+        if turn.reply and turn.reply.cause == "deadline":
+            return Done("limit", answer)
+        return step
 
     def cost_of(self, turn: Turn) -> float | None:
         """What a turn cost; None if there is no price. A server may name a model differently. A

@@ -12,7 +12,7 @@ from typing import Literal
 
 from ..loop import AskHuman, CallModel, CallTool, Done, Policy, Refuse, Step
 from ..messages import THINK_NAME, User
-from ..misses import FAILED
+from ..misses import FAILURES
 from ..outcome import report
 from ..tools import Tool
 from ..turn import Turn
@@ -65,7 +65,7 @@ def _tried(turn: Turn) -> str:
 
 def fail_fast(step: Step, turn: Turn) -> Step:
     """The policy: the first failed call ends the run, and no call after it is run."""
-    if turn.misses.code not in (FAILED, "invalid"):
+    if turn.misses.code not in FAILURES:
         return step
     if isinstance(step, CallTool) and step.call.name != THINK_NAME:
         return Refuse(step.call, "failed", "not run: a call before it failed.")

@@ -1,19 +1,16 @@
-"""Silence: if the last thought said "more to do" but the model stops, it is asked once.
+"""Silence: if there seems to be more to do but the model calls no tool, it is asked once a turn.
 
-The last thought of the turn said `should_continue` "true", and then the model called no tool. No
-text is interpreted. Mostly the model has announced its next step and forgotten to take it.
-Sometimes it waits for the user, so the question mentions that, too. Then:
+Rule 1: no text is interpreted. It is asked if the last thought said `should_continue` "true"; if it
+        ignored a choice that should have made it call a tool, and has called nothing in its turn;
+        if the provider says that it is not done; or if the reply has only commentary and no text.
+        With `silence="ask"` it is always asked.
+Rule 2: if it then calls only think, with "false", its earlier text is the answer (exit "silence").
+        If it calls something else, the loop goes on. Another text is the answer.
+Rule 3: it is not asked after the kit has asked about the answer or the end, and not in a dialect,
+        which marks the end by its form. Then its text is the answer.
 
-    it calls only think, with "false" -> its earlier text is the answer, exit "silence"
-    it calls something else           -> the loop goes on
-    it writes another text            -> that is the answer
-
-The model is also asked, with or without a thought, if the provider says that the model is not done,
-or if the reply has only commentary and no text.
-
-Limitations: the model is asked at most once a turn. It is not asked after the kit has asked about
-the answer or the end. It is not asked in a dialect, which marks the end by its form. In these cases
-its text is the answer.
+Mostly the model has announced its next step and forgotten to take it. Sometimes it waits for the
+user, so the question mentions that, too.
 """
 
 from ..loop import CallModel, Done, Policy, Step
@@ -26,8 +23,10 @@ CONFIRM = 'Then call think with should_continue "false": your text above is the 
 ANSWER = "Then give the final answer. Else go on with the next step."
 
 
-def confirm_silence(*, can_think: bool) -> Policy:
-    """The policy. `can_think`: does the model have a think tool with the exit signal?"""
+def confirm_silence(*, can_think: bool, can_act: bool = True, always: bool = False) -> Policy:
+    """The policy. `can_think`: does the model have a think tool with the exit signal? `can_act`:
+    does it have other tools? `always`: it is asked without a reason, too.
+    """
     question = User(ASK + (CONFIRM if can_think else ANSWER), kind="silence")
 
     def ask_about_silence(step: Step, turn: Turn) -> Step:
@@ -40,7 +39,8 @@ def confirm_silence(*, can_think: bool) -> Policy:
             return step
         if reply.dialect or turn.is_closing_reply or turn.asked.keys() - WITHIN:
             return step
-        if _has_more_to_do(reply, turn):
+        has_forgotten = can_act and _ignores_choice(reply, turn)
+        if always or has_forgotten or _has_more_to_do(reply, turn):
             return CallModel("auto", say=question)
         return step
 
@@ -68,3 +68,9 @@ def _has_more_to_do(reply: Assistant, turn: Turn) -> bool:
     if reply.not_done or not reply.text.strip():
         return True
     return bool(turn.thoughts) and turn.thoughts[-1].should_continue is True
+
+
+def _ignores_choice(reply: Assistant, turn: Turn) -> bool:
+    """Should a tool choice have made it call a tool, and has it called none in its turn?"""
+    has_called = any(earlier.tool_calls for earlier in turn.replies)
+    return reply.enforced == "ignored" and not has_called

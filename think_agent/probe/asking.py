@@ -12,14 +12,11 @@ Limitations: each question is asked once. A small model may do something else th
 """
 
 from dataclasses import replace
-from typing import Any
 
 from ..dialects import in_dialect
-from ..dialects.auto import innermost
 from ..errors import ModelError
 from ..messages import Assistant
 from ..model import Model
-from ..providers.provider import Provider
 from .report import QUESTIONS, Report, Row, Seen, judge, recommend
 
 
@@ -29,7 +26,7 @@ def probe(model: Model) -> Report:
     """
     rows = judge(observe(model))
     advice = recommend(rows)
-    window = getattr(innermost(model), "window", None)
+    window = getattr(model, "window", None)
     if window:
         rows.append(Row("context window", "yes", str(window())))
     return Report(model.name, model.model, rows, advice)
@@ -39,11 +36,10 @@ def observe(model: Model) -> dict[str, Seen]:
     """The reply or the error for each question that was asked."""
     model = in_dialect(model, "native")  # what the model itself can do, not what `auto` makes of it
     # The provider's own memory of refused choices (`Provider.refused`); other models have none.
-    server: Any = innermost(model)
-    refused: dict[str, str] = getattr(server, "refused", {})
+    refused: dict[str, str] = getattr(model, "refused", {})
     seen = {}
     for name in QUESTIONS:
-        has_form = _has_form(server, name)
+        has_form = _has_form(model, name)
         if refused.get(name) == "" and not has_form:
             continue
         try:
@@ -59,9 +55,10 @@ def observe(model: Model) -> dict[str, Seen]:
     return seen
 
 
-def _has_form(server: object, name: str) -> bool:
+def _has_form(model: Model, name: str) -> bool:
     """Does a form force what the server does not (`wire/forms.py`)?"""
-    return isinstance(server, Provider) and server.form(QUESTIONS[name]) is not None
+    form_of = getattr(model, "form", None)
+    return form_of is not None and form_of(QUESTIONS[name]) is not None
 
 
 def _ask(model: Model, name: str) -> Seen:

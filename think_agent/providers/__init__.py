@@ -7,9 +7,10 @@ import importlib
 import inspect
 import os
 import re
-from dataclasses import asdict
 from types import ModuleType
 from typing import Any, NamedTuple
+
+from pydantic import ValidationError
 
 from ..errors import ModelError
 from ..model import Model
@@ -28,10 +29,10 @@ class Entry(NamedTuple):
 
 
 PROVIDERS = {
-    "ollama": Entry("Ollama", "qwen3.5:4b", "ollama"),
-    "anthropic": Entry("Anthropic", "claude-haiku-5-5", "anthropic"),
-    "openai": Entry("OpenAI", "gpt-6-luna", "openai"),
-    "gemini": Entry("Gemini", "gemini-3.8-flash", "google-genai"),
+    "ollama": Entry("Ollama", "qwen3.5:4b", "think-agent"),
+    "anthropic": Entry("Anthropic", "claude-haiku-5-5", "think-agent[anthropic]"),
+    "openai": Entry("OpenAI", "gpt-6-luna", "think-agent[openai]"),
+    "gemini": Entry("Gemini", "gemini-3.8-flash", "think-agent[gemini]"),
     "offline": Entry("Offline", "stand-in", ""),
 }
 
@@ -65,19 +66,21 @@ def connect(
     known not to take. Raises ModelError if the SDK is not installed or there is no key. If only the
     server knows what its model takes, `check()` or the first request raises BadRequest.
     """
-    from pydantic import ValidationError
-
-    from .asked import Asked
-
     provider, _, model = spec.partition(":")
     if provider not in PROVIDERS:
         raise ValueError(
             f"unknown provider {provider!r}; write PROVIDER:MODEL with one of: "
             f"{', '.join(PROVIDERS)}"
         )
-    settings = Settings(reasoning, max_output_tokens, temperature, seed, per_minute)
     try:
-        Asked(timeout=timeout, **asdict(settings))
+        settings = Settings(
+            reasoning=reasoning,
+            max_output_tokens=max_output_tokens,
+            temperature=temperature,
+            seed=seed,
+            per_minute=per_minute,
+            timeout=timeout,
+        )
     except ValidationError as error:
         raise ValueError(problems(error)) from None
 
@@ -95,7 +98,6 @@ def connect(
         model or entry.default_model,
         base_url=base_url,
         api_key=api_key,
-        timeout=timeout,
         settings=settings,
         **options,
     )
@@ -114,8 +116,7 @@ def _module_of(provider: str, package: str) -> ModuleType:
         return importlib.import_module(f".{provider}", __name__)
     except ImportError as error:  # the advice is right in the clone, and outside of it
         problem = (
-            f"the package {package} is not installed, or not complete ({error}); "
-            f"run: pip install --upgrade {package}"
+            f'its SDK is not installed, or not complete ({error}); run: pip install "{package}"'
         )
     except Exception as error:
         # Ollama's makes a client when it is imported, from the variables of the environment.
@@ -125,15 +126,14 @@ def _module_of(provider: str, package: str) -> ModuleType:
             for variable in os.environ
             if re.match(f"{provider}_|.+_proxy$", variable, re.IGNORECASE)
         ]
-        problem = f"{package} cannot be imported ({type(error).__name__})"
+        problem = f"its SDK cannot be imported ({type(error).__name__})"
         problem += f"; check {', '.join(held)}" if held else f": {error}"
     raise ModelError(f"{provider}: {problem}")
 
 
 def _read_from_text(model: Model, provider: str) -> Model:
     """`model` with a reader of calls and reasoning that local servers leave in the text."""
-    from ..dialects.tags import Tags, tagged
-    from ..dialects.text_calls import recovered
+    from ..dialects import Tags, recovered, tagged
 
     if provider == "ollama":
         model = tagged(model, Tags(plain="answer", answer=()))

@@ -37,7 +37,7 @@ def shown_address(url: str) -> str:
     if not found:
         return NOT_SHOWN
     scheme, host, port = found.groups("")
-    return f"{scheme or 'http://'}{host}{port}".lower()
+    return f"{scheme or 'http://'}{host}{port}".lower()  # rule 1
 
 
 def checked_url(url: str, provider: str) -> str:
@@ -77,7 +77,7 @@ def find_key(given: str | None, provider: str, url: str, *variables: str) -> str
 def is_left_out(provider: str, url: str, *variables: str) -> bool:
     """Are these variables of the environment not sent to `url`? Then there is a warning."""
     held = [variable for variable in variables if os.getenv(variable)]
-    if not held or not is_exposed(url):
+    if not held or not is_exposed(url):  # rule 2
         return False
     warnings.warn(
         f"{provider}: {', '.join(held)} is not sent over plain http to {urlsplit(url).hostname}; "

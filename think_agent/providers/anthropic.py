@@ -3,6 +3,9 @@
 Rule 1: if `reasoning` is set, the API is asked once how much the model can reason
         (`GET /v1/models/{id}`).
 Rule 2: the API is asked to cache what is sent, unless `cache` is false (see the marks of the wire).
+Rule 3: thinking that was signed under other instructions or tools is left out. If the API wants it
+        back, as in the middle of a tool loop, it gets it, and is asked to drop what is not valid
+        (`drop_block`). If it refuses that, too, the error says what to do.
 
 Limitation: it needs a key. A profile of the SDK on disk is not read.
 """
@@ -22,7 +25,6 @@ from .stainless import Stainless
 REFUSES_FORCING = re.compile(r"claude-(fable-5-[12]|mythos-5-[12]|opus-5-5|sonnet-5-5)(?!\d)")
 # These write their notes between two calls as thinking, which is empty unless it is asked for.
 NOTES_IN_THINKING = re.compile(r"claude-(opus|sonnet)-5-5(?!\d)")
-SHOWN: Json = {"type": "adaptive", "display": "summarized"}  # as they think by default
 
 
 class Anthropic(Stainless):
@@ -42,8 +44,11 @@ class Anthropic(Stainless):
     usual_url = "https://api.anthropic.com"
     url_variable = "ANTHROPIC_BASE_URL"
     wire = wire
-    remedies = (  # for a compatible server that does not know it
-        ("cache_control", "cache", False),
+    remedies = (
+        # Rule 3: thinking is wanted back that was signed under other instructions.
+        ("Expected `thinking`|bound to a different conversation", "drop_block", True),
+        ("block_binding: |anthropic-beta", "drop_block", False),
+        ("cache_control", "cache", False),  # for a compatible server that does not know it
         ("strict", "strict", False),
     )
 
@@ -61,14 +66,19 @@ class Anthropic(Stainless):
         self.settings.refuse("anthropic's API", "temperature", "seed")
         is_usual = thinking is None and self.settings.reasoning is None
         if is_usual and NOTES_IN_THINKING.match(model):
-            self.options["thinking"] = SHOWN
+            self.options["thinking"] = wire.SHOWN  # as they think by default
         if "budget_tokens" in str(thinking) or REFUSES_FORCING.search(model):
             self.refused = {"named": "", "required": ""}
+
+    def headers(self, body: Json) -> dict[str, str]:
+        if "block_binding" in body.get("thinking", ()):
+            return {"anthropic-beta": wire.BINDING}
+        return {}
 
     def signed_under(self, body: Json) -> str:
         return wire.signed_under(body)
 
-    def learn(self) -> None:
+    def learn(self) -> None:  # rule 1
         if self.settings.reasoning is None or self.options["thinking"]:
             return
         path = f"/v1/models/{quote(self.model, safe='')}"

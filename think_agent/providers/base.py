@@ -63,13 +63,12 @@ class Endpoint(Translator):
         *,
         base_url: str | None = None,
         api_key: str | None = None,
-        timeout: float = 120.0,
         settings: Settings = Settings(),  # noqa: B008 (it is frozen)
     ) -> None:
         self.name = self.wire.NAME
         self.model = model
         self.options = options
-        self.timeout = timeout
+        self.timeout = settings.timeout
         self.settings = settings
         self.pace = Pace(settings.per_minute or inf)
         self.refused: dict[str, str] = {}
@@ -126,7 +125,7 @@ class Endpoint(Translator):
     def to_wire(self, request: Request) -> Json:
         """The request as the provider's JSON."""
         settings = self.settings.bounded(request.max_output_tokens)
-        body: Json = self.wire.to_wire(
+        body: Json = self.wire.to_wire(  # rule 3: for this host
             request, self.model, settings, host=self.host, **self.options
         )
         return body
@@ -136,7 +135,7 @@ class Endpoint(Translator):
         self._learn_once(Trip())
 
     def _learn_once(self, trip: Trip) -> None:
-        if self._has_learned:
+        if self._has_learned:  # rule 2
             return
         TRIP.set(trip)
         try:
@@ -157,18 +156,16 @@ class Endpoint(Translator):
         """The prompt that the model would see. None if the server does not tell."""
         return None
 
-    def adapt(self, complaint: str, request: Request) -> bool:
-        """Can what was refused be sent in another form? From now on it is."""
+    def adapt(self, complaint: str, request: Request) -> None:
+        """Remember what the server does not take: from now on it is sent in another form."""
         for words, option, value in self.remedies:
             if re.search(words, complaint) and self.options.get(option) != value:
                 self.options[option] = value
                 if option == "strict":
                     warnings.warn(f"{self.name}: strict schemas are left out", stacklevel=4)
-                return True
+                return
         if self.form(request) is not None and REFUSED_FORM.search(complaint):
             self.refused["form"] = complaint
-            return True
-        return False
 
     def signed_under(self, body: Json) -> str:
         """A digest of what a signature in the reply covers, besides the messages (rule 3)."""

@@ -103,7 +103,7 @@ MEANINGS = [  # the first one that fits
     Meaning(BadRequest, "does not support thinking", "leave out reasoning"),
     Meaning(BadRequest, "system memory|out of memory|unable to allocate",
             "change how the server is started, or take a smaller model"),
-    Meaning(BadRequest, "Expected `thinking`|bound to a different conversation",
+    Meaning(BadRequest, "Expected `thinking`|bound to a different|block_binding|thinking-binding",
             "finish this turn with the instructions and tools it began with, or begin a new turn"),
     Meaning(BadRequest, "use /v1/responses", 'set api to "responses"'),
     Meaning(BadRequest, "context (length|size|window)|prompt is too long|input token count|^413 ",
@@ -181,11 +181,12 @@ class Translator(Model):
             if code.isdecimal():
                 status = int(code)
         line = f"{status} {self.name}: {code} {message}"
-        for meaning in MEANINGS:
+        for meaning in MEANINGS:  # rule 2
             if re.search(meaning.pattern, line, re.IGNORECASE | re.DOTALL):
                 break
         advice = self.advice.get(meaning.kind, meaning.advice)
         advice = advice.format(key=self.main_key, model=self.model)
+        # Rule 3: the server may know better than its status.
         may_retry = response.headers.get("x-should-retry") != "false"
         return meaning.kind(
             f"{self.name}: {self.quote(message) or f'HTTP {status}'}; {advice}",
@@ -240,18 +241,18 @@ def asked_wait(headers: Mapping[str, str]) -> float | None:
     return None
 
 
-def _inner_error(text: str) -> Any:
-    """Ollama passes on what its engine said, as JSON. Else it is the text itself."""
-    inner = json_value(text)
-    if isinstance(inner, dict) and "error" in inner:
-        return inner["error"]
-    return text
+def _inner_error(error: Any) -> Any:
+    """Anthropic's SDK has the whole answer. Ollama passes on what its engine said, as text."""
+    if not isinstance(error, dict):
+        error = json_value(str(error)) or error
+    if isinstance(error, dict):
+        return error.get("error", error)
+    return error
 
 
 def quoted_error(error: Any) -> tuple[str, str]:
     """Message and code of an error object as OpenAI, Anthropic and similar servers send it."""
-    if not isinstance(error, dict):
-        error = _inner_error(str(error))
+    error = _inner_error(error)
     if not isinstance(error, dict):
         return str(error), ""
     message = str(error.get("message") or error)
@@ -263,7 +264,7 @@ def quoted_error(error: Any) -> tuple[str, str]:
     return message, str(code)
 
 
-# By text, as there are no codes: reported of Anthropic, DeepSeek, DashScope, LM Studio, Gemini.
+# Rule 5. By text, as there are no codes: of Anthropic, DeepSeek, DashScope, LM Studio, Gemini.
 REFUSED_CHOICE = re.compile(
     r"tool[_ ]?choice(?! requires)|Thinking mode does not support|"
     r"function[ _]?calling[ _]?(config|mode)",

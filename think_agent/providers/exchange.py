@@ -1,17 +1,14 @@
 """One request on its way, until there is a reply or an error: asking, asking again, giving up.
 
 Rule 1: if the provider refuses a tool choice, it is asked for a weaker one. That is remembered for
-        the model (`Endpoint.refused`), and the reply says so (`enforced`).
-Rule 2: only this module retries; the SDKs do not. An error that is `retryable` leads to up to
-        `retries` more tries, but never after a part of the reply has been shown. If a provider asks
-        for a wait longer than `LONGEST_WAIT`, that is reported instead.
-Rule 3: a stream that breaks off before anything came is an error. If it breaks off later, tells
-        of an error, falls silent or meets the request's own deadline, what came is an unfinished
-        reply. A call that cannot be read makes a malformed reply: the model may do better. If a
-        stream falls silent after all of a reply has come, the reply is whole. (Gemini marks no
-        end.)
-Rule 4: only an exception after a response has come is the server's fault. Before that it is a bug,
-        and is raised as it is.
+        the model, and the reply says so (`enforced`). A body that was refused is not sent again.
+Rule 2: only this module retries. An error that is `retryable` leads to up to `retries` more tries,
+        but never after a part of the reply was shown, and after no wait over `LONGEST_WAIT`.
+Rule 3: a stream that breaks off before anything came is an error. If it breaks off later, tells of
+        an error, falls silent or meets the deadline, what came is an unfinished reply. A call that
+        cannot be read makes a malformed one: the model may do better. After all of a reply has
+        come, silence does no harm. (Gemini marks no end.)
+Rule 4: only what goes wrong after a response has come is the server's fault. Else it is a bug.
 Rule 5: our errors never have the SDK's error, which may hold a key, as their cause.
 Rule 6: tokens that a server does not count are estimated: limits have to hold.
 """
@@ -26,7 +23,7 @@ from typing import Any
 from ..errors import BadRequest, BadResponse, ModelError, TimedOut
 from ..messages import Assistant, Enforced, Json
 from ..model import Request
-from ..streaming import Delta
+from ..streaming import Delta, Notice
 from ..wire.forms import FormReader, read_form
 from ..wire.incoming import ErrorAnswer, checked_delta, checked_reply
 from ..wire.outgoing import relax
@@ -48,21 +45,24 @@ class Exchange:
         self.provider = provider
         self.request = request
         self.wait = 0.0
-        self._held = 0.0  # seconds, by the pace
         self.outcome: Assistant | ModelError | None = None
         self.trip = Trip()
         if request.deadline is not None:
             self.trip.deadline = request.deadline
         self._tries = 0
+        self._refused_bodies: list[Json] = []
         self._is_shown = False  # has a part of the reply been shown?
 
-    def next_wait(self) -> float:
+    def next_wait(self) -> tuple[float, list[Notice]]:
         """The seconds to wait before the next try: for its place in the pace, and after an error.
-        The deadline ends it.
+        The deadline ends it. And what a watcher should know before.
         """
         held = self.provider.pace.reserve()
-        self._held += held
-        return min(max(held, self.wait), self.trip.deadline - time.monotonic())
+        wait = min(max(held, self.wait), self.trip.deadline - time.monotonic())
+        if held < NOTICEABLE:
+            return wait, []
+        text = f"{self.provider.name}: waiting {wait:.0f} s, to keep to per_minute"
+        return wait, [Notice(text)]
 
     def begin(self) -> Json:
         """The body of the next try: with a form, or with the strongest tool choice that the
@@ -71,15 +71,18 @@ class Exchange:
         self.wait = 0.0
         self.trip.response = None
         TRIP.set(self.trip)
+        self._body = self._next_body()
+        self.fold = self.provider.fold()
+        return self._body
+
+    def _next_body(self) -> Json:
         self._form = self.provider.form(self.request)
         if self._form is None:
             self._asked = relax(self.request, self.provider.refused)
         else:
             self._asked = replace(self.request, output_schema=self._form)
             self._form_reader = FormReader(self.request, self._form)
-        self._body = self.provider.to_wire(self._asked)
-        self.fold = self.provider.fold()
-        return self._body
+        return self.provider.to_wire(self._asked)
 
     def feed(self, event: Any) -> Iterator[Delta]:
         """What a watcher may see of an event."""
@@ -95,7 +98,7 @@ class Exchange:
         """The stream is over: make the reply of what has come."""
         reply = self.read(self.fold.result())
         nothing_came = not self._is_shown and not self.fold.ended
-        if reply.stop_reason == "incomplete" and nothing_came:
+        if reply.stop_reason == "incomplete" and nothing_came:  # rule 3
             raise BadResponse(
                 f"{self.provider.name}: the stream broke off before its end; try again, and "
                 f"{RIGHT_KIND}",
@@ -120,9 +123,6 @@ class Exchange:
         """The reply. Raises the error here, outside the handler of the SDK's error."""
         if isinstance(self.outcome, ModelError):
             raise self.outcome
-        if self.outcome and self._held >= NOTICEABLE:
-            told = f"{self.provider.name}: waited {self._held:.0f} s, to keep to per_minute"
-            return replace(self.outcome, notice=f"{told} {self.outcome.notice}".rstrip())
         return self.outcome
 
     # What to do after an error.
@@ -133,7 +133,7 @@ class Exchange:
         """
         TRIP.set(self.trip)  # each step of a generator may have a context of its own
         problem = self.provider.translate(error)
-        if problem is None:
+        if problem is None:  # rule 4
             raise error
         reply = self._reply_despite(problem)
         if reply:
@@ -143,7 +143,7 @@ class Exchange:
         elif self._may_pass(problem):
             self._tries += 1
         else:
-            problem.__context__ = problem.__cause__ = None
+            problem.__context__ = problem.__cause__ = None  # rule 5
             self.outcome = problem
 
     def _reply_despite(self, problem: ModelError) -> Assistant | None:
@@ -170,12 +170,15 @@ class Exchange:
     def _can_adapt(self, problem: ModelError) -> bool:
         """Can what was refused be sent in another form? The provider remembers it."""
         complaint = problem.complaint
-        refused = []
+        kinds = []
         if self._form is None:  # else it is the form that is refused
-            refused = refused_kinds(self._asked.tool_choice, complaint)
-        for kind in refused:
+            kinds = refused_kinds(self._asked.tool_choice, complaint)
+        for kind in kinds:
             self.provider.refused[kind] = str(problem)
-        return bool(refused) or self.provider.adapt(complaint, self.request)
+        if not kinds:
+            self.provider.adapt(complaint, self.request)
+        self._refused_bodies.append(self._body)
+        return self._next_body() not in self._refused_bodies  # rule 1
 
     def _may_pass(self, problem: ModelError) -> bool:
         """May the request be tried again, after a wait?"""
@@ -185,7 +188,7 @@ class Exchange:
         if wait > LONGEST_WAIT:
             problem.args = (f"{problem} (it asks to wait {wait:.0f} s)",)
             return False
-        if self._is_shown or not problem.retryable:
+        if self._is_shown or not problem.retryable:  # rule 2
             return False
         is_last = self._tries >= self.provider.retries
         if is_last or time.monotonic() + wait >= self.trip.deadline:
@@ -251,7 +254,7 @@ class Exchange:
     def _counted(self, reply: Assistant) -> Assistant:
         """`reply` with an estimate of its tokens, if the server has not counted them."""
         usage = reply.usage
-        # Of an unfinished reply the server may have counted only the first piece.
+        # Rule 6. Of an unfinished reply the server may have counted only the first piece.
         is_cut = reply.stop_reason == "incomplete"
         if usage.input_tokens and usage.output_tokens and not is_cut:
             return reply

@@ -64,6 +64,7 @@ class Gemini(Provider):
         return RawClient(api.request, api.request_streamed, http.close)
 
     def post(self, client: "RawClient", body: Json, *, stream: bool) -> Any:
+        # Rule 2: untyped, so nothing is called or continued here.
         path = f"models/{self.model.removeprefix('models/')}"
         if stream:
             return client.stream("post", f"{path}:streamGenerateContent?alt=sse", body)

@@ -1,8 +1,11 @@
 """The offline provider: a scripted model, for machines without a language model.
 
-connect("offline")                    repeats the user's text
+connect("offline")                    plays `stand_in`, with whatever tools an agent has
 connect("offline", script=function)   plays a function Request -> Assistant
 connect("offline", pace=0.03)         waits so many seconds between the pieces of a stream
+
+Limitations: an example has the type of its schema, its first choice or its lower bound. A pattern
+and a length are not kept to: the tool says what does not fit, as it would to a model.
 """
 
 import time
@@ -10,11 +13,14 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from ..messages import Assistant, Force, User
+from ..messages import THINK_NAME, Assistant, Json, ToolCall
 from ..model import Request
-from ..scripted import Script, ScriptedModel
 from ..streaming import Delta
 from ..testing import think
+from ..testing.scripted import Script, ScriptedModel
+from ..text import json_text
+from ..tools import signature
+from ..turn import Turn
 from ..wire.settings import Settings
 
 
@@ -32,8 +38,8 @@ class Offline(ScriptedModel):
         settings: Settings,
         **where: Any,
     ) -> None:
-        settings.refuse("offline", *asdict(settings))
-        super().__init__(script or echo, name="offline", model=model)
+        settings.refuse("offline", *(asdict(settings).keys() - {"timeout"}))
+        super().__init__(script or stand_in, name="offline", model=model)
         self._pace = pace
 
     def stream(self, request: Request) -> Iterator[Delta | Assistant]:
@@ -42,14 +48,49 @@ class Offline(ScriptedModel):
             yield event
 
 
-def echo(request: Request) -> Assistant:
-    """The default script: it answers with the user's text, and thinks only if it is forced to."""
-    text = ""
-    for message in request.messages:
-        if isinstance(message, User) and message.kind == "person":
-            text = message.text
+def stand_in(request: Request) -> Assistant:
+    """The default script. It thinks, calls each `read_only` tool once, with example values, and
+    signals. Of every other tool it says what it would have called.
+    """
+    turn = Turn.of(request.messages)
+    text = "[scripted stand-in, no language model]"
+    if turn.request:
+        text = f"{text} You said: {turn.request.text}"
+    calls: list[ToolCall] = []
+    has_think = False
+    for tool in sorted(request.tools, key=lambda tool: not tool.think_first):  # while covered
+        example = ToolCall("", tool.name, example_of(tool.parameters))
+        if tool.name == THINK_NAME:
+            has_think = True
+        elif not tool.read_only:
+            text = f"{text}\nIt would have called {signature(example)}."
+        elif not turn.replies:
+            calls.append(example)
 
-    if isinstance(request.tool_choice, Force):
-        notes = think(f"A stand-in has no plan. The request was: {text}", should_continue=False)
-        return Assistant(tool_calls=(notes,), stop_reason="tool_use")
-    return Assistant(text=f"[scripted stand-in, no language model] You said: {text}")
+    if request.output_schema:
+        return Assistant(json_text(example_of(request.output_schema)))
+    if has_think:
+        calls.insert(0, think(text, should_continue=bool(calls)))
+    if request.tool_choice == "none" or not calls:
+        return Assistant(text)
+    return Assistant(tool_calls=tuple(calls), stop_reason="tool_use")
+
+
+def example_of(schema: Json) -> Any:
+    """A value for a JSON schema."""
+    match schema:
+        case {"enum": [first, *_]} | {"const": first} | {"minimum": first}:
+            return first
+        case {"anyOf": [first, *_]} | {"oneOf": [first, *_]}:
+            return example_of(first)
+        case {"type": "object", "properties": inner}:
+            return {name: example_of(inner[name]) for name in schema.get("required", ())}
+        case {"type": "array", "items": item}:
+            return [example_of(item)]
+        case {"type": "integer" | "number"}:
+            return 1
+        case {"type": "boolean"}:
+            return True
+        case {"format": "date"}:
+            return "2026-01-31"
+    return "example"

@@ -38,7 +38,7 @@ from .transport import TRIP, Trip, client_arguments
 TEXT_OR_CALLS = re.compile(r"\{\{-?\s*else if \.ToolCalls")
 HARMONY = re.compile('"family": "gpt-?oss"')  # these cannot be asked not to reason
 NUM_CTX = re.compile(r"^num_ctx\s+(\d+)", re.MULTILINE)
-NUM_PREDICT = re.compile(r"^num_predict\s+(\d+)", re.MULTILINE)  # -1, no bound, is not kept
+NUM_PREDICT = re.compile(r"^num_predict\s+([1-9]\d*)", re.MULTILINE)  # -1, no bound, is not kept
 
 
 class Ollama(Provider):

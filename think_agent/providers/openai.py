@@ -54,7 +54,7 @@ class OpenAI(Stainless):
         if is_official:
             check_reasoning(model.removeprefix("ft:"), self.settings.reasoning, OPENAI)
         if api is None:
-            api = "responses" if is_official else "chat"
+            api = "responses" if is_official else "chat"  # rule 1
         if api not in WIRES:
             raise ValueError(f'unknown api {api!r}; use "responses" or "chat"')
         self.wire = WIRES[api]

@@ -20,8 +20,8 @@ class Pace:
 
     def reserve(self) -> float:
         """Take the next place. Returns the seconds until then."""
-        with self._lock:
+        with self._lock:  # rule 1
             now = self._clock()
             place = max(now, self._next)
             self._next = place + self._apart
-        return place - now
+        return place - now  # rule 2

@@ -19,19 +19,20 @@ class Provider(Endpoint):
 
     def complete(self, request: Request) -> Assistant:
         reply: Assistant
-        [reply] = self.stream(request, in_pieces=False)
+        *_, reply = self.stream(request, in_pieces=False)
         return reply
 
     async def acomplete(self, request: Request) -> Assistant:
         reply: Assistant
-        [reply] = [reply async for reply in self.astream(request, in_pieces=False)]
+        *_, reply = [event async for event in self.astream(request, in_pieces=False)]
         return reply
 
     def stream(self, request: Request, *, in_pieces: bool = True) -> Iterator[Any]:
         exchange = Exchange(self, request)
         self._learn_once(exchange.trip)
         while exchange.outcome is None:
-            wait = exchange.next_wait()
+            wait, notices = exchange.next_wait()
+            yield from notices
             if wait > 0:  # to sleep for no time costs time, too
                 time.sleep(wait)
             try:
@@ -55,7 +56,9 @@ class Provider(Endpoint):
         if not self._has_learned:
             await asyncio.to_thread(self._learn_once, exchange.trip)
         while exchange.outcome is None:
-            wait = exchange.next_wait()
+            wait, notices = exchange.next_wait()
+            for notice in notices:
+                yield notice
             if wait > 0:
                 await asyncio.sleep(wait)
             try:

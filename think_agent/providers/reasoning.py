@@ -42,7 +42,7 @@ def check_level(
     model: str, asked: Reasoning | None, levels: Levels, error: type[Exception] = ValueError
 ) -> None:
     """Raises `error` if the level that was `asked` is not one of the model's `levels`."""
-    if asked is not None and asked not in levels:
+    if asked is not None and asked not in levels:  # rule 1
         possible = ", ".join([*levels, "none at all"])
         raise error(f"{model} takes no reasoning={asked!r}; use one of: {possible}")
 

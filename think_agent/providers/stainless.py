@@ -32,7 +32,7 @@ class Stainless(Provider):
             base_url=self.url,
             api_key=self.key or NOT_NEEDED,
             timeout=self.timeout,
-            max_retries=0,
+            max_retries=0,  # rule 2
             http_client=make_http_client(**client_arguments(httpx2, self.url)),
         )
         if is_exposed(self.url):
@@ -43,15 +43,19 @@ class Stainless(Provider):
     def post(self, client: Any, body: Json, *, stream: bool) -> Any:
         if stream:
             body = body | self.wire.STREAMED
-        return client.post(self.wire.PATH, body=body, cast_to=object, stream=stream)
+        options = {"headers": self.headers(body)}
+        return client.post(
+            self.wire.PATH, body=body, cast_to=object, stream=stream, options=options
+        )
+
+    def headers(self, body: Json) -> dict[str, str]:
+        """What a request needs besides the headers that the SDK sends."""
+        return {}
 
     def explained(self, error: Any) -> ModelError | None:
         sdk = self.sdk
         if isinstance(error, sdk.APIConnectionError):
             return self.translate(error.__cause__)  # raised by the transport
         if isinstance(error, sdk.APIError):
-            body: Any = error.body or error.message
-            if isinstance(body, dict) and "error" in body:  # Anthropic's SDK has the whole object
-                body = body["error"]
-            return self.error(*quoted_error(body))
+            return self.error(*quoted_error(error.body or error.message))
         return None

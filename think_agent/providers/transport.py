@@ -73,7 +73,7 @@ def client_arguments(http: ModuleType, url: str) -> Json:
             trip = Trip()
             TRIP.set(trip)
         request.extensions["trip"] = trip
-        left = trip.check()
+        left = trip.check()  # rule 1
         timeouts = request.extensions["timeout"]
         for step, timeout in timeouts.items():
             timeouts[step] = min(timeout, left)
@@ -89,7 +89,7 @@ def client_arguments(http: ModuleType, url: str) -> Json:
     if not is_exposed(url) and url.startswith("http:"):
         mounts = {shown_address(url): None}  # a company's proxy cannot reach this machine
     return {
-        "follow_redirects": False,
+        "follow_redirects": False,  # rule 2
         "event_hooks": {"request": [outgoing], "response": [incoming]},
         "verify": certificates(http),
         "mounts": mounts,

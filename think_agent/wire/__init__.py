@@ -1,17 +1,8 @@
 """Five wire protocols as pure translators: `to_wire`, `from_wire`, and a `Fold` for streams.
 
-    anthropic.py          the Messages API
-    openai_chat.py        Chat Completions, which most compatible servers speak
-    openai_responses.py   OpenAI's Responses API
-    gemini.py             generateContent
-    ollama.py             /api/chat
-
-    settings.py           what is asked of a model, in one meaning for all
-    outgoing.py           what a provider may see
-    incoming.py           how a reply is read and checked
-    chat.py               what Chat Completions and Ollama share
-    usage.py              counts of tokens
-    pieces.py             text that arrives in pieces
+`anthropic.py` speaks the Messages API, `openai_chat.py` Chat Completions (as most compatible
+servers do), `openai_responses.py` OpenAI's Responses API, `gemini.py` generateContent, `ollama.py`
+/api/chat. They share what goes out (`outgoing.py`) and what comes in (`incoming.py`).
 
 Rule 1: JSON in, JSON out. Nothing here imports an SDK, waits, or knows an address.
 Rule 2: a Fold accumulates the events of one stream. `feed` takes an event and returns the Deltas

@@ -17,16 +17,18 @@ from ..messages import Assistant, Force, Json, Spoken, ToolCall, ToolResult, Usa
 from ..model import Request
 from ..streaming import Delta
 from .chat import joined
-from .incoming import BROKEN_OFF, arguments_of, deltas_of, ended
+from .incoming import BROKEN_OFF, arguments_of, count, deltas_of, ended
 from .outgoing import arguments_object, choice_of, digest, filled, is_closed, sendable
 from .pieces import CallReader
 from .settings import Settings
-from .usage import count
 
 NAME = "anthropic"
 PATH = "/v1/messages"
 STREAMED = {"stream": True}
 MARK = {"type": "ephemeral"}
+SHOWN: Json = {"type": "adaptive", "display": "summarized"}  # the newest show none without it
+DROP_BLOCK = {"block_binding": {"prefix_mismatch_behavior": "drop_block"}}
+BINDING = "thinking-binding-controls-2026-08-01"  # the beta that it needs
 MOST_STRICT = 20  # tools in a request
 MOST_UNIONS = 16  # in all strict tools of a request
 STOPPED = {
@@ -49,17 +51,19 @@ def to_wire(
     thinking: Json | None,
     strict: bool,
     cache: bool,
+    drop_block: bool = False,
     host: str,
 ) -> Json:
     """The body of a request. With `cache`, the next request reads this one from the cache, which
-    is cheaper than sending it again.
+    is cheaper than sending it again. With `drop_block`, all thinking goes back, and the API drops
+    what was signed under something else.
     """
     usual: Json = {}
     output: Json = {}
     if settings.reasoning == "off":
         usual = {"type": "disabled"}
-    elif settings.reasoning:  # the newest models show none of it without `display`
-        usual = {"type": "adaptive", "display": "summarized"}
+    elif settings.reasoning:
+        usual = SHOWN
         output["effort"] = settings.reasoning
     if not thinking:
         thinking = usual
@@ -69,7 +73,11 @@ def to_wire(
         output["format"] = {"type": "json_schema", "schema": request.output_schema}
     system = _blocks(User(request.system))
     tools = _tools(request, strict)
-    under = signed_under({"model": model, "system": system, "tools": tools})
+    # Rule 1: what was signed under something else goes back without its thinking.
+    under: str | None = signed_under({"model": model, "system": system, "tools": tools})
+    if drop_block:
+        thinking = {"type": "adaptive", **thinking, **DROP_BLOCK}
+        under = None
     messages, end = _messages(request, host, under)
     body = filled(
         model=model,
@@ -82,7 +90,7 @@ def to_wire(
         output_config=output,
     )
     if cache:
-        for marked in [body, end, *system]:  # on the body it marks the last block
+        for marked in [body, end, *system]:  # rule 4; on the body it marks the last block
             marked["cache_control"] = MARK
     return body
 
@@ -121,7 +129,7 @@ def _choice(request: Request) -> Json:
     return filled(type=choice)
 
 
-def _messages(request: Request, host: str, signed_under: str) -> tuple[list[Json], Json]:
+def _messages(request: Request, host: str, signed_under: str | None) -> tuple[list[Json], Json]:
     """The messages, and the block where the last request with this tool choice ended."""
     wire: list[Json] = []
     asked: Json = {}  # the last block of a request
@@ -135,7 +143,7 @@ def _messages(request: Request, host: str, signed_under: str) -> tuple[list[Json
                 end = asked
         elif blocks:
             asked = blocks[-1]
-        if wire and wire[-1]["role"] == role:
+        if wire and wire[-1]["role"] == role:  # rule 2
             wire[-1]["content"] += blocks
         elif blocks:
             wire.append({"role": role, "content": blocks})
@@ -267,7 +275,7 @@ class Fold:
 
 
 def _whole(pieces: list[Json]) -> Json:
-    found = joined(pieces)
+    found = joined(pieces)  # rule 3: of these, the keys that it began with
     block = {key: found[key] for key in (*pieces[0], "signature") if key in found}
     if found.get("partial_json"):  # it is empty for a call without arguments
         block["input"] = arguments_of(found["partial_json"])

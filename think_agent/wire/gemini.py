@@ -12,10 +12,9 @@ Rule 4: an answer without candidates, where no prompt was blocked, is an overloa
 from ..messages import Assistant, Force, Json, ToolCall, ToolResult, Usage, User
 from ..model import Request
 from ..streaming import Delta
-from .incoming import BROKEN_OFF, ErrorAnswer, arguments_of, deltas_of, ended, first_choice
+from .incoming import BROKEN_OFF, ErrorAnswer, arguments_of, count, deltas_of, ended, first_choice
 from .outgoing import arguments_object, choice_of, filled, sendable
 from .settings import Settings
-from .usage import count
 
 NAME = "gemini"
 NOT_BY_GEMINI = "skip_thought_signature_validator"  # Google's value for calls of other models
@@ -113,13 +112,13 @@ def _contents(request: Request, host: str) -> list[Json]:
                 contents.append({"role": "user", "parts": answers})
             kind = "error" if message.is_error else "output"
             answer = {"name": message.name, "response": {kind: message.content}}
-            if message.call_id in known:
+            if message.call_id in known:  # rule 2
                 answer["id"] = message.call_id
             answers.append({"functionResponse": answer})
         elif isinstance(message, User):
             contents.append({"role": "user", "parts": [{"text": message.text}]})
         else:
-            content = message.native or _model_content(message)
+            content = message.native or _model_content(message)  # rule 1
             contents.append(content)
             known |= {part.get("functionCall", {}).get("id") for part in content["parts"]}
             answers = []
@@ -144,8 +143,9 @@ def from_wire(response: Json) -> Assistant:
     candidates = response.get("candidates")
     blocked = response.get("promptFeedback", {})
     if "blockReason" in blocked:
-        candidates = [{"finishReason": "SAFETY", "finishMessage": blocked["blockReason"]}]
-    if not candidates:
+        words = f"{blocked['blockReason']}: {blocked.get('blockReasonMessage', '')}"
+        candidates = [{"finishReason": "SAFETY", "finishMessage": words.rstrip(": ")}]
+    if not candidates:  # rule 4
         raise ErrorAnswer(NO_CANDIDATES)
     candidate = first_choice(candidates)
     text = ""

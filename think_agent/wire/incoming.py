@@ -16,7 +16,7 @@ from ..streaming import Delta, whole_call
 from ..text import json_text, well_formed
 from .json_reading import json_value, read_back
 
-ASKS_FOR_TOOLS = ("tool_calls", "tool_call", "function_call", "tool_use")  # stop reasons
+ASKS_FOR_TOOLS = ("tool_calls", "tool_call", "tool_use")  # stop reasons
 BROKEN_OFF = "none, for the stream broke off"  # the reason that a Fold gives where no end has come
 NO_USAGE = Usage()
 REASONING_ASKED = "reasoning_extraction"  # Anthropic's category
@@ -38,7 +38,7 @@ def checked_reply(reply: Assistant, **more: str | None) -> Assistant:
     is dropped: to repair it could break its signature. So is one that is nested too deeply, or has
     a number that JSON does not have.
     """
-    record = to_json(reply) | more
+    record = to_json(reply) | more  # rule 1
     try:
         record = read_back(record, lone="strict")
     except (ValueError, RecursionError):
@@ -119,3 +119,25 @@ def deltas_of(part: Assistant, first: int = 0) -> list[Delta]:
     for number, call in enumerate(part.tool_calls, first):
         deltas += whole_call(call.name, call.arguments, number)
     return deltas
+
+
+def count(usage: Any, *path: str) -> int:
+    """The number of tokens at `path` in a provider's `usage`; 0 if there is none."""
+    try:
+        for key in path:
+            usage = usage[key]
+        return int(usage)
+    except (LookupError, TypeError, ValueError, OverflowError):
+        return 0
+
+
+def openai_usage(usage: Any, input: str, output: str) -> Usage:
+    """The usage of both of OpenAI's APIs, which differ in the names of two fields."""
+    details = f"{input}_tokens_details"
+    return Usage(
+        input_tokens=count(usage, f"{input}_tokens"),
+        output_tokens=count(usage, f"{output}_tokens"),
+        cached_tokens=count(usage, details, "cached_tokens"),
+        written_tokens=count(usage, details, "cache_write_tokens"),
+        reasoning_tokens=count(usage, f"{output}_tokens_details", "reasoning_tokens"),
+    )

@@ -24,7 +24,7 @@ def read_back(value: Any, lone: str = "replace") -> Any:
         text = pydantic_core.to_json(value, inf_nan_mode="constants")  # four times as fast as json
     except ValueError:  # it has half a character
         text = well_formed(json_text(value), lone).encode()
-    return pydantic_core.from_json(text, allow_inf_nan=False)
+    return pydantic_core.from_json(text, allow_inf_nan=False)  # rule 1
 
 
 def json_at(text: str, at: int = 0) -> tuple[Any, int] | None:
@@ -33,7 +33,7 @@ def json_at(text: str, at: int = 0) -> tuple[Any, int] | None:
         value, end = _DECODER.raw_decode(text, at)
         # An escape may be half a character, and 1e999 an infinity.
         return read_back(value), end
-    except (ValueError, RecursionError):
+    except (ValueError, RecursionError):  # rule 2
         return None
 
 

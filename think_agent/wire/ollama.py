@@ -18,10 +18,9 @@ from ..messages import Assistant, Json, Usage
 from ..model import Request
 from ..streaming import Delta
 from .chat import chat_messages, function_calls, joined
-from .incoming import deltas_of, ended
+from .incoming import count, deltas_of, ended
 from .outgoing import filled, openai_function
 from .settings import Settings
-from .usage import count
 
 NAME = "ollama"
 PATH = "/api/chat"

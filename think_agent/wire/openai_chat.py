@@ -3,8 +3,8 @@
 Rule 1: a reply asks for tools if it has calls. Its `finish_reason` does not tell: it is "stop"
         after a forced call.
 Rule 2: a reply goes back as it came, with its reasoning. Only what servers refuse to read again is
-        repaired: missing call ids, arguments that are not JSON, nulls and empty lists, a call in
-        the form of 2023 (`function_call`), an answer that the server has parsed.
+        repaired: missing call ids, arguments that are not JSON, nulls and empty lists, an answer
+        that the server has parsed.
 Rule 3: one reply is one choice, the first, however many a server sends.
 """
 
@@ -16,12 +16,10 @@ from ..model import Request
 from ..streaming import Delta
 from ..text import json_text
 from .chat import chat_messages, function_calls, joined, text_of
-from .incoming import BROKEN_OFF, ErrorAnswer, deltas_of, ended, first_choice
-from .json_reading import json_value
+from .incoming import BROKEN_OFF, ErrorAnswer, deltas_of, ended, first_choice, openai_usage
 from .outgoing import choice_of, filled, openai_function
 from .pieces import CallReader
 from .settings import Settings
-from .usage import openai_usage
 
 NAME = "openai"
 PATH = "/chat/completions"
@@ -29,7 +27,6 @@ STREAMED = {"stream": True, "stream_options": {"include_usage": True}}
 STOPPED = {
     "stop": "end_turn",
     "tool_calls": "end_turn",
-    "function_call": "end_turn",
     "length": "max_tokens",
     "model_length": "max_tokens",
     "content_filter": "refusal",
@@ -83,7 +80,7 @@ def to_wire(
 
 def from_wire(response: Json) -> Assistant:
     """The reply in a response."""
-    choice = first_choice(response["choices"])
+    choice = first_choice(response["choices"])  # rule 3
     if choice.get("error"):  # OpenRouter reports errors of the model's host here
         raise ErrorAnswer(choice["error"])
     reason = choice.get("finish_reason")
@@ -104,10 +101,8 @@ def from_wire(response: Json) -> Assistant:
 
 
 def _plain(message: Json) -> Json:
-    """A message, or a piece of one, in today's form and without empty fields."""
-    plain = filled(**message)
-    if "function_call" in plain:  # one call, as in 2023
-        plain["tool_calls"] = [{"type": "function", "function": plain.pop("function_call")}]
+    """A message, or a piece of one, without empty fields."""
+    plain = filled(**message)  # rule 2
     if isinstance(plain.get("content"), dict):  # Cloudflare parses an answer in JSON
         plain["content"] = json_text(plain["content"])
     return plain
@@ -168,7 +163,7 @@ class Fold:
     def result(self) -> Json:
         message = joined(self._pieces)
         calls = [joined(pieces) for pieces in self._calls]
-        written = [json_value(str(call["function"].get("arguments"))) for call in calls]
+        written = [call["function"].get("arguments") for call in calls]
         message["tool_calls"] = calls
 
         # One entry for each type and index: servers refuse the signature of reasoning in fragments.
@@ -178,7 +173,6 @@ class Fold:
         message["reasoning_details"] = [joined(pieces) for pieces in entries.values()]
 
         choice = {**self._choice, "message": message}
-        is_whole = self._counted and None not in written  # no call was cut off
-        if not is_whole:
+        if not (self._counted and all(written)):  # a call may have been cut off
             choice.setdefault("finish_reason", BROKEN_OFF)
         return {**self._response, "choices": [choice]}

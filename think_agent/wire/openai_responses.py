@@ -14,11 +14,10 @@ from typing import Any
 from ..messages import Assistant, Force, Json, ToolCall, ToolResult, User
 from ..model import Request
 from ..streaming import Delta
-from .incoming import BROKEN_OFF, ErrorAnswer, arguments_of, ended
+from .incoming import BROKEN_OFF, ErrorAnswer, arguments_of, ended, openai_usage
 from .outgoing import arguments_text, choice_of, digest, filled, openai_function, sendable
 from .pieces import CallReader
 from .settings import Settings
-from .usage import openai_usage
 
 NAME = "openai"
 PATH = "/responses"
@@ -48,7 +47,7 @@ def to_wire(request: Request, model: str, settings: Settings, *, strict: bool, h
     body = filled(
         model=model,
         input=_input(request, host),
-        store=False,
+        store=False,  # rule 1
         max_output_tokens=max(settings.max_output_tokens or 0, LEAST_OUTPUT),
         temperature=settings.temperature,
         instructions=request.system,
@@ -126,7 +125,7 @@ def from_wire(response: Json) -> Assistant:
     calls = []
     for item in items:
         match item["type"]:
-            case "message" if item.get("phase") == "commentary":
+            case "message" if item.get("phase") == "commentary":  # rule 3
                 asides.append("".join(_texts(item)))
             case "message":
                 text += "".join(_texts(item))
@@ -185,7 +184,7 @@ class Fold:
                 return [Delta("thinking", event["delta"])]
             case "response.function_call_arguments.delta":
                 return self._calls[index].feed(event["delta"])
-            case "response.output_item.done":
+            case "response.output_item.done":  # rule 2
                 self._items[index] = event["item"]
             case "response.completed" | "response.incomplete" | "response.failed":
                 self.ended = True

@@ -10,7 +10,7 @@ Rule 2: how a message is sent depends on the messages before it, and never on la
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
 
@@ -49,6 +49,14 @@ KNOWN_TO_ALL = {  # keywords of JSON schema that every server with `strict` unde
 }
 
 
+@dataclass(slots=True)
+class Answered:
+    """A reply with those of its calls that have a result, each with it."""
+
+    reply: Assistant
+    calls: list[tuple[ToolCall, ToolResult]]
+
+
 def sendable(
     messages: Sequence[Message],
     provider: str,
@@ -70,47 +78,48 @@ def sendable(
       With `short_ids` all ids are replaced by nine letters and digits.
     - A message that only the kit reads is left out, and so is an empty reply.
     """
-    exchanges: list[Any] = []  # messages, each with its calls that have a result
-    for message, call in pairs(messages):  # a `match` takes three times as long
-        if call is not None:
-            exchanges[-1][1].append((call, message))
-        elif isinstance(message, (User, Assistant)):
-            exchanges.append((message, []))
-
     sent: list[Spoken] = []
     ids: set[str] = set()
-    for message, answered in exchanges:
+    for message in _with_results(messages):
         if isinstance(message, User):
             sent.append(message)
-        elif answered or message.words:
-            goes_back = isinstance(message.native, native) and all(
-                [
-                    (message.provider, message.dialect) == (provider, dialect),
-                    host in (None, message.host),
-                    signed_under is None or message.signed_under in ("", signed_under),
-                    len(answered) == len(message.tool_calls),
-                ]
-            )
-            sent += _exchange(message, answered, ids, goes_back, short_ids)
+            continue
+        reply = message.reply
+        goes_back = False  # as it came (rule 1)
+        if (reply.provider, reply.dialect) == (provider, dialect) and host in (None, reply.host):
+            is_whole = len(message.calls) == len(reply.tool_calls)
+            is_valid = signed_under is None or reply.signed_under in ("", signed_under)
+            goes_back = is_whole and is_valid and isinstance(reply.native, native)
+        if message.calls or reply.words:
+            sent += _sent(message, ids, goes_back, short_ids)
     return sent
 
 
-def _exchange(
-    reply: Assistant,
-    answered: list[tuple[ToolCall, ToolResult]],
-    ids: set[str],
-    goes_back: bool,
-    short_ids: bool,
-) -> list[Spoken]:
+def _with_results(messages: Sequence[Message]) -> list[User | Answered]:
+    """What is said by users and by models. Each result is with its reply."""
+    said: list[User | Answered] = []
+    for message, call in pairs(messages):  # a `match` takes three times as long
+        if isinstance(message, User):
+            said.append(message)
+        elif isinstance(message, Assistant):
+            answered = Answered(message, [])
+            said.append(answered)
+        elif isinstance(message, ToolResult) and call is not None:
+            answered.calls.append((call, message))
+    return said
+
+
+def _sent(answered: Answered, ids: set[str], goes_back: bool, short_ids: bool) -> list[Spoken]:
     """A reply and its results. If it does not go back as it came, it loses its native form, and its
     calls get ids that every provider takes and no other call has.
     """
+    reply = answered.reply
     calls = []
     results = []
-    for call, result in answered:
+    for call, result in answered.calls:
         is_kept = goes_back or (call.id not in ids and GOOD_ID.fullmatch(call.id))
         if short_ids or not is_kept:
-            id = f"call{len(ids):05}"
+            id = f"call{len(ids):05}"  # rule 2: by the messages before
             call = replace(call, id=id)
             result = replace(result, call_id=id)
         ids.add(call.id)

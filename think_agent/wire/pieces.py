@@ -68,13 +68,13 @@ class Splitter:
         end = len(text)
         parts = []
         for found in pattern.finditer(text, at):
-            if found.lastgroup is None:
+            if found.lastgroup is None:  # rule 1: it may still become a mark
                 end = found.start()
                 break
             parts += [("", text[at : found.start()]), (found.lastgroup, found[0])]
             at = found.end()
         parts.append(("", text[at:end]))
-        self._at = min(end, 1)
+        self._at = min(end, 1)  # rule 2
         self._text = text[end - self._at :]
         return [part for part in parts if any(part)]
 

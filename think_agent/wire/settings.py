@@ -1,24 +1,29 @@
 """Settings of a model, with the same meaning for all providers."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
+
+from pydantic import ConfigDict, NonNegativeFloat, PositiveFloat, PositiveInt
+from pydantic.dataclasses import dataclass
 
 MAX_OUTPUT = 8192  # tokens
 Reasoning = Literal["off", "low", "medium", "high"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=ConfigDict(strict=True, allow_inf_nan=False))
 class Settings:
-    """Settings of a model; None leaves one to the provider.
+    """Settings of a model, each within its bounds; None leaves one to the provider.
 
     `max_output_tokens` bounds one reply, native reasoning included. `per_minute`: requests.
+    `timeout`: the most seconds of silence.
     """
 
     reasoning: Reasoning | None = None
-    max_output_tokens: int | None = None
-    temperature: float | None = None
+    max_output_tokens: PositiveInt | None = None
+    temperature: NonNegativeFloat | None = None
     seed: int | None = None
-    per_minute: int | None = None
+    per_minute: PositiveInt | None = None
+    timeout: PositiveFloat = 120.0
 
     def refuse(self, who: str, *names: str) -> None:
         """Raises ValueError for the first of `names` that is set: `who` does not take it."""

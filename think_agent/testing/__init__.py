@@ -12,7 +12,7 @@ Rule 2: if the script is not played to its end, the test fails: the run ended to
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from .messages import CARRIED, THINK_NAME, ToolCall
+from ..messages import CARRIED, THINK_NAME, ToolCall
 from .scripted import Reply, ScriptedModel
 
 

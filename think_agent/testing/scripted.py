@@ -7,10 +7,11 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import replace
 
-from .errors import ModelError
-from .messages import Assistant, ToolCall
-from .model import Model, Request
-from .streaming import Delta, in_pieces
+from ..errors import ModelError
+from ..messages import Assistant, ToolCall
+from ..model import Model, Request
+from ..streaming import Delta, in_pieces
+from ..text import shorten
 
 Reply = object
 """A reply in a script: an Assistant, a ToolCall, several ToolCalls in a tuple or list, or a text.
@@ -62,7 +63,8 @@ class ScriptedModel(Model):
 
     def _next(self, request: Request) -> Assistant:
         if not self._replies:
-            raise ModelError("the script is over: one more reply was asked for than it has")
+            last = shorten(str(request.messages[-1]))
+            raise ModelError(f"the script is over, and has no reply to {last}")
         reply = self._replies.popleft()
         match reply:
             case Assistant():

@@ -1,0 +1,42 @@
+"""A source (after lesson 15): a claim names the result on which it stands, or is told.
+
+Task: make `source` a field that only the number of a result that succeeded can fill.
+Hint: the type is `Source`. The rest is done by the run.
+"""
+
+from typing import Any
+
+from pydantic import BaseModel
+
+from think_agent import Agent, ScriptedModel, Source, tool
+from think_agent.testing import call, think
+
+
+@tool(read_only=True)
+def stock(item: str) -> str:
+    """How many packets are left."""
+    return f"3 packets of {item}"
+
+
+def claim() -> type[BaseModel]:
+    """The type of the answer: a sentence, and the result that says so."""
+
+    class Claim(BaseModel):
+        says: str
+        source: str
+
+    # Your code begins.
+    # Your code ends.
+    return Claim
+
+
+def answer(source: str) -> str:
+    return f'{{"says": "Three are left.", "source": "{source}"}}'
+
+
+def test_a_source_that_never_was_is_told_once() -> None:
+    leave = think("All is known.", should_continue=False)
+    script = [call("stock", item="tea"), leave, answer("7"), answer("1")]
+    outcome: Any = Agent(ScriptedModel(script), [stock], answer=claim(), force="never").run("Tea?")
+    assert outcome.data.source == "1"
+    assert outcome.turn.asked["answer"] == 1

@@ -1,0 +1,52 @@
+"""After a kill (after lesson 08): the process died in a payment. Was it made?
+
+Task: go on with the run in the file. A payment that is in the books must not be made again, one
+that is not must be made.
+Hint: `agent.resume(path)` pauses, because nobody knows. You do: look into `books`, and answer the
+question with `verdict=`. A Verdict that says "no" tells the model why, by its `reason`.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from think_agent import Agent, Outcome, ScriptedModel, Verdict, tool
+from think_agent.testing import call
+
+books: list[int] = []
+fails: list[str] = []  # when the power goes, once: before a payment, or after it
+
+
+class Killed(SystemExit):
+    """Stands for the end of the process."""
+
+
+@tool
+def pay(dollars: int) -> str:
+    """Pay this sum."""
+    if "before" in fails:
+        fails.clear()
+        raise Killed
+    books.append(dollars)
+    if "after" in fails:
+        fails.clear()
+        raise Killed
+    return f"${dollars} paid."
+
+
+def go_on(agent: Agent, path: Path) -> Outcome:
+    """The rest of the run in the file."""
+    # Your code begins.
+    # Your code ends.
+    return agent.resume(path)
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_it_is_paid_once(tmp_path: Path, moment: str) -> None:
+    books.clear()
+    fails.append(moment)
+    agent = Agent(ScriptedModel([call("pay", dollars=80), "It is paid."]), [pay], force="never")
+    with pytest.raises(Killed):
+        agent.run("Pay the bill.", transcript=tmp_path / "run.jsonl")
+    outcome = go_on(agent, tmp_path / "run.jsonl")
+    assert (outcome.exit, books) == ("silence", [80])

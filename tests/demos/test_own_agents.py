@@ -1,0 +1,95 @@
+"""Agents that somebody wrote from the READMEs alone: both type checkers take them, and they run.
+
+So do the READMEs' own. `.ci/run` also runs the one in `outside.py` on the wheel, without the clone.
+"""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests import readme
+from tests.support.commands import environment
+from tests.support.sizes import ROOT
+
+AGENTS = sorted((ROOT / "tests/data/own_agents").glob("*.py"))
+PAGES = [ROOT / "README.md", ROOT / "demos/README.md", ROOT / "think_agent/policies/README.md"]
+PYRIGHT = Path(sys.executable).with_name("basedpyright")
+KEPT = """
+from think_agent import tool
+
+@tool
+def add(x: str) -> int:
+    \"\"\"Add.\"\"\"
+    return 1
+
+sum: int = add("x")
+"""
+
+
+def mypy(folder: Path) -> subprocess.CompletedProcess[str]:
+    env = environment(MYPYPATH=str(ROOT), MYPY_CACHE_DIR=str(folder / "cache"))
+    command = [sys.executable, "-m", "mypy", "--strict", "."]
+    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True)
+
+
+def basedpyright(folder: Path) -> subprocess.CompletedProcess[str]:
+    settings = {"typeCheckingMode": "standard", "extraPaths": [str(ROOT)]}
+    (folder / "pyrightconfig.json").write_text(json.dumps(settings))
+    command = [PYRIGHT, "--pythonpath", sys.executable, "."]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True)
+
+
+CHECKERS = [
+    mypy,
+    pytest.param(
+        basedpyright,
+        marks=[
+            pytest.mark.slow,
+            pytest.mark.skipif(not PYRIGHT.exists(), reason="needs pip install basedpyright"),
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize("checker", CHECKERS)
+def test_every_agent_that_the_readmes_show_or_led_to_has_types(tmp_path, checker):
+    """On files outside the kit, as a user would check them."""
+    names = {"def make_agent": "pantry", "from pantry import": "test_pantry"}
+    for page in PAGES:
+        for number, code in enumerate(readme.programs(page.read_text(encoding="utf-8"))):
+            known = [name for part, name in names.items() if part in code]
+            name = (known or [f"block_{page.parent.name.replace('-', '_')}_{number}"])[0]
+            (tmp_path / f"{name}.py").write_text(code)
+    for path in AGENTS:
+        shutil.copy(path, tmp_path)
+    done = checker(tmp_path)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("checker", CHECKERS)
+def test_a_tool_keeps_the_types_of_its_function(tmp_path, checker):
+    (tmp_path / "right.py").write_text(KEPT)
+    assert checker(tmp_path).returncode == 0
+    (tmp_path / "wrong.py").write_text(KEPT + 'add("x", foo=3)\n')
+    (tmp_path / "wrong_too.py").write_text(KEPT + "text: str = add('x')\n")
+    done = checker(tmp_path)
+    assert done.returncode == 1
+    assert "wrong.py:10" in done.stdout
+    assert "wrong_too.py:10" in done.stdout
+    assert "right.py" not in done.stdout
+
+
+@pytest.mark.parametrize("path", AGENTS, ids=lambda path: path.stem)
+def test_an_agent_of_ones_own_runs(tmp_path, path):
+    if "fastapi" in path.read_text(encoding="utf-8"):
+        pytest.importorskip("fastapi", reason='needs pip install -e ".[web]"')
+    env = environment(PYTHONPATH=str(ROOT))
+    done = subprocess.run(
+        [sys.executable, path], cwd=tmp_path, env=env, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout

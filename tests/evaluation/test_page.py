@@ -1,0 +1,82 @@
+"""The page of an evaluation: the picture has the shares of the table, and all of the report."""
+
+from html.parser import HTMLParser
+
+from tests.evaluation.values import FIRST, FLOOR, NEVER, result, results_of
+from think_agent.evaluation.page import panels, to_html
+from think_agent.evaluation.report import report
+from think_agent.evaluation.scores import Setting
+from think_agent.text import sanitize
+
+
+class Texts(HTMLParser):
+    """All texts of a page, each as a browser shows it."""
+
+    def __init__(self):
+        super().__init__()
+        self.found = []
+
+    def handle_data(self, data):
+        self.found.append(data)
+
+
+def texts_of(page: str) -> list[str]:
+    reader = Texts()
+    reader.feed(page)
+    return reader.found
+
+
+def easy(setting: Setting, right: str) -> list:
+    return [result(case, case in right, setting=setting, easy=True) for case in "xyz"]
+
+
+RESULTS = results_of({FIRST: "abc", NEVER: "a", FLOOR: ""}, "abcd")
+BOTH = {setting: [*own, *easy(setting, "x")] for setting, own in RESULTS.items()}
+
+
+def test_each_dot_is_the_share_in_the_table():
+    hard, simple = panels(BOTH)
+    header, *rows = report(BOTH)[0].rows
+    column = header.index("pass^1")
+    marks = [*hard.dots, *hard.lines]
+    assert [(mark.name, mark.text) for mark in marks] == [(row[0], row[column]) for row in rows]
+    assert [(mark.low < mark.share < mark.high) for mark in hard.dots] == [True, True]
+    assert [mark.share for mark in hard.dots] == [75, 25]
+    assert [row[header.index("easy")] for row in rows] == ["1/3"] * 3
+    assert [round(mark.share) for mark in [*simple.dots, *simple.lines]] == [33] * 3
+
+
+def test_floors_are_lines_from_left_to_right():
+    other = Setting("floor:better", think="none", cover="none")
+    best = results_of({other: "ab"}, "abcd")
+    [hard] = panels({FIRST: RESULTS[FIRST], **best, FLOOR: RESULTS[FLOOR]})
+    assert [mark.name for mark in hard.lines] == ["floor:f", "floor:better"]
+    page = to_html({FIRST: RESULTS[FIRST], FLOOR: RESULTS[FLOOR]}, report(RESULTS))
+    assert page.count('class="floor"') == 1
+    assert page.count('class="dot"') == 1
+
+
+def test_a_setting_in_which_all_runs_failed_has_no_dot():
+    failed = [result("a", False, setting=NEVER, error="busy")]
+    [hard] = panels({FIRST: RESULTS[FIRST], NEVER: failed})
+    assert [mark.name for mark in hard.dots] == ["force=first"]
+
+
+def test_the_page_has_every_cell_and_every_sentence():
+    made = report(BOTH)
+    texts = texts_of(to_html(BOTH, made))
+    *tables, sentences = made
+    for table in tables:
+        assert table.name in texts
+        for row in table.rows:
+            assert {*row} <= {*texts}
+    assert {*sentences.remark.splitlines()} <= {*texts}
+
+
+def test_a_kind_of_case_may_hold_anything():
+    """A line break or a bar in it once made a row of its own."""
+    kind = "a\n\nright | <script>b"
+    found = {FIRST: [result("a", True, kind=kind)]}
+    made = report(found)
+    assert made[2].rows == [["setting", "right"], ["p", f"{kind} 1/1"]]
+    assert sanitize(f"{kind} 1/1") in texts_of(to_html(found, made))

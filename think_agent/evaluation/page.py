@@ -1,0 +1,68 @@
+"""Makes the HTML page of an evaluation: a picture, the comparisons, and the tables.
+
+Rule 1: a dot of the picture is a share of the report, with the text of its cell beside it.
+Rule 2: hard and easy cases are apart, each with one row for a setting. Floors are lines.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from ..audit.page import rendered
+from .report import share_of
+from .scores import Result, Score, Setting, named
+from .tables import Section
+
+
+class Mark(NamedTuple):
+    """A share in the picture. `text` says it; `low`, `share` and `high` are percents."""
+
+    name: str
+    text: str
+    low: float
+    share: float
+    high: float
+
+
+class Panel(NamedTuple):
+    """A part of the picture: a dot for each setting, and a line for each floor, lowest first."""
+
+    name: str
+    dots: list[Mark]
+    lines: list[Mark]
+
+
+def to_html(results: Mapping[Setting, list[Result]], report: Sequence[Section]) -> str:
+    """The page of these results; `report` is the report of them."""
+    *tables, sentences = report
+    return rendered(
+        "tables.html.j2",
+        title="Evaluation",
+        panels=panels(results),
+        sentences=sentences.remark.splitlines(),
+        tables=tables,
+        unread=[],
+    )
+
+
+def panels(results: Mapping[Setting, list[Result]]) -> list[Panel]:
+    """The hard cases, which are compared, and the easy ones, if there are any."""
+    hard = Panel("Right, of the hard cases", [], [])
+    easy = Panel("Right, of the easy cases", [], [])
+    for setting, name in named([*results]).items():
+        for panel, is_easy in ((hard, False), (easy, True)):
+            own = [result for result in results[setting] if result.easy == is_easy]
+            marks = panel.lines if setting.is_floor else panel.dots
+            marks.extend(_mark(name, own))
+    for panel in (hard, easy):
+        panel.lines.sort(key=lambda mark: mark.share)
+    return [panel for panel in (hard, easy) if panel.dots]
+
+
+def _mark(name: str, results: list[Result]) -> list[Mark]:
+    """The mark of a setting for these results; none without a result."""
+    score = Score([replace(result, easy=False) for result in results])
+    return [
+        Mark(name, share_of(share, (low, high)), 100 * low, 100 * share, 100 * high)
+        for share, (low, high) in score.pass_k[:1]
+    ]
