@@ -8,9 +8,8 @@ Rule 2: a run (`running.py`) says what the world has to do, and `perform` or `ap
         it asks the model or a person, and runs a tool or a check.
 """
 
-from __future__ import (
-    annotations,  # `help(Agent)` shows the names of types, not what they stand for
-)
+# `help(Agent)` shows the names of types, not what they stand for.
+from __future__ import annotations
 
 import inspect
 import os

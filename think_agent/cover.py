@@ -51,8 +51,7 @@ class Thought:
 class Cover:
     """The thoughts of a turn, and the one that covers the next call."""
 
-    thoughts: list[Thought] = field(default_factory=list)  # of think calls
-    written: list[str] = field(default_factory=list)  # the same as texts, and those carried
+    thoughts: list[Thought] = field(default_factory=list)  # in order, also those that calls carry
     thought: Thought | None = None  # the last thought that can cover a call
     acted: bool = False  # was a tool run after that thought, in this reply?
     acted_before: bool = False  # was a tool run after that thought, in an earlier reply?
@@ -75,7 +74,7 @@ class Cover:
                     self._add_thought(call)
             case ToolResult() if call:
                 if carried(call):
-                    self.written.append(carried(call))
+                    self.thoughts.append(Thought(carried(call), "carried"))
                 self._add_result(message, call)
 
     def of(self, call: ToolCall, guarded: Set[str] | None = None) -> Thought | None:
@@ -104,7 +103,6 @@ class Cover:
         assert self.reply
         new_thought = Thought(thought(call), self._how(self.reply), should_continue(call))
         self.thoughts.append(new_thought)
-        self.written.append(new_thought.text)
         # From here on: does it cover the calls after it?
         if not self.reply.is_usable or isinstance(call.arguments, str):
             return

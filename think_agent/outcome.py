@@ -48,7 +48,7 @@ class Outcome(Generic[Data]):
     @property
     def thoughts(self) -> tuple[str, ...]:
         """The thoughts, in order, also those that calls carried."""
-        return tuple(self.turn.cover.written)
+        return tuple(thought.text for thought in self.turn.thoughts)
 
     @property
     def actions(self) -> tuple[Action, ...]:

@@ -168,7 +168,7 @@ class Turn:
 
     @property
     def thoughts(self) -> list[Thought]:
-        """The thoughts of the think calls, in order."""
+        """The thoughts, in order, also those that calls carried."""
         return self.cover.thoughts
 
     @property

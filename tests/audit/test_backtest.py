@@ -4,6 +4,7 @@ import json
 import re
 
 from tests.readme import ROOT
+from tests.support.agents import pay
 from tests.support.traces import needs_traces, recorded
 from think_agent import Agent, CallModel, Done, Refuse, ScriptedModel, tool
 from think_agent.audit import backtest
@@ -13,12 +14,6 @@ from think_agent.policies.silence import confirm_silence
 from think_agent.testing import call, think
 
 FENCED = re.compile(r"^```py\n(.*?)^```", re.DOTALL | re.MULTILINE)
-
-
-@tool(think_first=True)
-def pay(cents: int) -> str:
-    """Pay."""
-    return "paid"
 
 
 def ran(*replies, guarded=True, **settings):

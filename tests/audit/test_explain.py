@@ -2,24 +2,13 @@
 
 from hypothesis import given, settings
 
+from tests.support.agents import look, pay
 from tests.support.turns import transcripts
-from think_agent import Agent, ScriptedModel, User, tool
+from think_agent import Agent, ScriptedModel, User
 from think_agent.audit import explain, words
 from think_agent.testing import call, think
 
 ASK = User("Refund it.")
-
-
-@tool(think_first=True)
-def pay(cents: int) -> str:
-    """Pay."""
-    return "paid"
-
-
-@tool(idempotent=True)
-def look(item: str) -> str:
-    """Look it up."""
-    return "89 $"
 
 
 def agent(*replies, **more) -> Agent:

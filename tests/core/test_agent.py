@@ -1,5 +1,4 @@
 import asyncio
-import inspect
 import itertools
 
 import pytest
@@ -359,10 +358,3 @@ def test_an_error_of_the_model_carries_what_was_done(way):
     assert [type(message) for message in done] == [User, Assistant, Started, ToolResult]
     outcome = desk("-", "Paid.").resume(done)
     assert (outcome.answer, len(outcome.actions)) == ("Paid.", 1)
-
-
-def test_help_names_types_and_does_not_spell_them_out():
-    shown = str(inspect.signature(Agent)).replace("'", "")
-    assert "policies: Iterable[Policy] = ()" in shown
-    assert "approve: Approve | None" in shown
-    assert "think: Tool | None = <Tool think>" in shown

@@ -45,5 +45,6 @@ def test_the_help_of_agent_names_types_and_shows_no_addresses():
     assert "tools: 'Iterable[Tool]' = ()" in shown
     assert "think: 'Tool | None' = <Tool think>" in shown
     assert "approve: 'Approve | None' = None" in shown
-    assert "on_event: 'OnEvent' = None) -> 'Outcome[Data]'" in shown
+    assert "on_event: 'OnEvent' = None" in shown  # from 3.13 on, each parameter has its line
+    assert "-> 'Outcome[Data]'" in shown
     assert " at 0x" not in shown

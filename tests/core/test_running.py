@@ -15,7 +15,7 @@ import pydantic
 import pytest
 from pydantic import Field
 
-from tests.support.agents import NOTHING
+from tests.support.agents import NOTHING, look, pay
 from think_agent import Agent, Delta, Model, Notice, ScriptedModel, tool
 from think_agent.loop import CallModel, plan
 from think_agent.messages import (
@@ -30,18 +30,6 @@ from think_agent.running import Run
 from think_agent.testing import call, scripted, think
 
 ASK = User("Refund it.")
-
-
-@tool(think_first=True)
-def pay(cents: int) -> str:
-    """Pay."""
-    return "paid"
-
-
-@tool(idempotent=True)
-def look(item: str) -> str:
-    """Look it up."""
-    return "89 $"
 
 
 def agent(*replies, **more) -> Agent:

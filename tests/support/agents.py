@@ -5,12 +5,24 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any
 
-from think_agent import Agent, Outcome, Request, ScriptedModel, Tool
+from think_agent import Agent, Outcome, Request, ScriptedModel, Tool, tool
 from think_agent.messages import Assistant, Message, ToolResult, User
 from think_agent.testing.scripted import Reply
 
 NOTHING = ["", " \n", "...", "\u200b", "\u00ad", "\u2800", "\0", "\U000e0041"]
 """Blank thoughts: texts without a letter or a number that can be seen."""
+
+
+@tool(think_first=True)
+def pay(cents: int) -> str:
+    """Pay."""
+    return "paid"
+
+
+@tool(idempotent=True)
+def look(item: str) -> str:
+    """Look it up."""
+    return "89 $"
 
 
 def by_place(*replies: Reply) -> Callable[[Request], Assistant]:

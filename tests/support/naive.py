@@ -519,8 +519,10 @@ def facts(messages: Sequence[Message]) -> dict[str, Any]:
         "replies": said,
         "thoughts": [
             (text(item.call), how(item, done[:i]), signal(item.call))
-            for i, item in enumerate(done)
             if item.is_thought
+            else (own(item.call), "carried", None)
+            for i, item in enumerate(done)
+            if item.is_thought or own(item.call)
         ],
         "actions": did,
         "asked": Counter(m.kind for m in turn if isinstance(m, User) and m.kind != "person"),

@@ -67,7 +67,10 @@ def _confirms(reply: Assistant, turn: Turn) -> bool:
 def _has_more_to_do(reply: Assistant, turn: Turn) -> bool:
     if reply.not_done or not reply.text.strip():
         return True
-    return bool(turn.thoughts) and turn.thoughts[-1].should_continue is True
+    for thought in reversed(turn.thoughts):
+        if thought.how != "carried":  # one that a call carries has no signal
+            return thought.should_continue is True
+    return False
 
 
 def _ignores_choice(reply: Assistant, turn: Turn) -> bool:
