@@ -189,7 +189,8 @@ def reading() -> str:
     core = found["the core"].lines
     package = found["the package"].lines
     return (
-        f"Five files are the core idea: {first:,} lines of code, an hour to read. The core, "
+        f"Five files are the core idea: {first:,} lines of code (without docstrings and comments), "
+        "an hour to read. The core, "
         f"which is all that an agent needs, has {core:,} lines. The whole package has {package:,}. "
         "Every other feature is in a folder of its own, for the day you want it.\n"
     )
@@ -250,9 +251,19 @@ class SteadyDesk(Agent[object]):
 @cache
 def desk_at_work() -> Report:
     """The report of a run of the refund desk, with the reason for each step."""
+    desk = refund_desk()
+    transcript = desk.run(ASKED_FOR_TWO).transcript
+    explained = explain(
+        refund_desk(), transcript
+    )  # its shop is as that one was: nothing is decided
+    return report(transcript, header=desk.made_of(), explained=explained)
+
+
+def refund_desk() -> Agent[object]:
+    """A desk with a shop of its own, and with a manager."""
     times = map("2026-11-22T09:00:00.{:03}Z".format, itertools.count(step=40))
     shop = Shop(":memory:", manager=True)
-    desk = SteadyDesk(
+    return SteadyDesk(
         connect("offline", script=reply),
         shop.tools(),
         instructions=INSTRUCTIONS.read_text(encoding="utf-8") + MANAGER,
@@ -260,8 +271,6 @@ def desk_at_work() -> Report:
         approve=lambda asked: Verdict("yes", by="Maria Ortega"),
         now=lambda: next(times),
     )
-    transcript = desk.run(ASKED_FOR_TWO).transcript
-    return report(transcript, header=desk.made_of(), explained=explain(desk, transcript))
 
 
 def page() -> str:

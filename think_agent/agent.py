@@ -50,7 +50,7 @@ from .policies import (
 from .policies.answer import NUMBERED, TypedAnswer, keep_answer
 from .policies.done_when import CheckFunction, as_checked, checks_by_name
 from .policies.yours import yours
-from .running import Answer, Asked, Event, Perform, Run, RunCheck
+from .running import Asked, Decision, Event, Perform, Run, RunCheck
 from .settings import Settings
 from .streaming import Notice
 from .think import THINK, THOUGHT
@@ -236,7 +236,7 @@ class Agent(Generic[Data]):
         self,
         transcript: Saved,
         *,
-        verdict: Answer | None = None,
+        verdict: Decision | None = None,
         on_event: OnEvent = None,
     ) -> Outcome[Data]:
         """Go on with a run that was ended by a crash, by Ctrl-C, by a question to a person or by a
@@ -252,7 +252,7 @@ class Agent(Generic[Data]):
         self,
         transcript: Saved,
         *,
-        verdict: Answer | None = None,
+        verdict: Decision | None = None,
         on_event: OnEvent = None,
     ) -> Outcome[Data]:
         """`resume` without blocking the event loop."""
@@ -346,7 +346,7 @@ class Agent(Generic[Data]):
             raise error
 
     async def _aopened(
-        self, transcript: Saved | None, *, text: str | None = None, verdict: Answer | None = None
+        self, transcript: Saved | None, *, text: str | None = None, verdict: Decision | None = None
     ) -> Run:
         opened = partial(self._opened, transcript, text=text, verdict=verdict)
         if not isinstance(transcript, (str, os.PathLike)):
@@ -358,7 +358,7 @@ class Agent(Generic[Data]):
         return await asyncio.to_thread(opened)
 
     def _opened(
-        self, transcript: Saved | None, *, text: str | None = None, verdict: Answer | None = None
+        self, transcript: Saved | None, *, text: str | None = None, verdict: Decision | None = None
     ) -> Run:
         if not (text is None or isinstance(text, str)):
             raise TypeError(f"{text!r} is no text; pass what the person said")

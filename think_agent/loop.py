@@ -31,9 +31,9 @@ class CallModel:
 
 @dataclass(frozen=True)
 class Retry:
-    """The step repeats an earlier try that may have happened (`policies/doubt.py`): its arguments,
-    and its idempotency `key`. `as_new`: the call as it would run if it were a new one. `is_asked`:
-    a person has to decide.
+    """The step repeats an earlier try that may have happened (`policies/doubt.py`). `step.call` has
+    the arguments of that try, `key` is its idempotency key. `as_new`: the call as it would run if
+    it were a new one. `is_asked`: a person has to decide.
     """
 
     key: str
@@ -73,9 +73,9 @@ class AskHuman:
     """A person has to decide before the run can go on: about `call`, or (no `call`) whether to go
     on at all. `thought` is the thought behind the call. The person may edit the arguments of
     `call`. `received` is what the function will get. `remark`: why a person is asked, if it is not
-    the tool alone. `as_new`: an earlier try of the call may have happened. Then the answer is the
-    same again (yes), this new one instead (yes, and `Verdict.new`), or no; nothing is edited. If
-    nobody can be asked, a policy plans `Done("needs_human")` instead.
+    the tool alone. If nobody can be asked, a policy plans `Done("needs_human")`
+    instead. `as_new`: an earlier try of the call may have happened. Then there are three answers,
+    and nothing is edited: the same again (yes), this new one (yes, with `Verdict.new`), or no.
     """
 
     question: str
@@ -121,9 +121,9 @@ def next_step(transcript: Turn | Iterable[Message]) -> Step:
     if reply is None or isinstance(turn.last, User):  # a person or the kit waits for a reply
         return CallModel()
     if not reply.is_usable:  # if it is malformed, the policy `ask_for_format` asks again
-        return _broken_off(reply)
+        return _unusable(reply)
     if turn.is_closing_reply or not reply.tool_calls:  # calls in a closing reply are not run
-        return _end(turn, reply.words)
+        return _answered(turn, reply.words)
     if turn.pending:
         return CallTool(turn.pending[0])
     if turn.says_done:  # rule 4: by signal
@@ -131,13 +131,13 @@ def next_step(transcript: Turn | Iterable[Message]) -> Step:
     return CallModel()
 
 
-def _broken_off(reply: Assistant) -> Done:
+def _unusable(reply: Assistant) -> Done:
     if reply.stop_reason == "refusal":
         return Done("refused", reply.words)
     return Done("truncated", reply.words)
 
 
-def _end(turn: Turn, answer: str) -> Step:
+def _answered(turn: Turn, answer: str) -> Step:
     if answer:
         return Done(turn.way_out, answer)
     if turn.asked["nudge"]:  # once a turn

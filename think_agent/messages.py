@@ -64,6 +64,8 @@ Kind = Literal[  # who speaks in the user's role, and why
     "policy",
 ]
 
+COMPLETE = ("end_turn", "tool_use", "stop_sequence")  # the stop reasons of a complete reply
+
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
@@ -179,10 +181,7 @@ class Assistant:
     @property
     def is_usable(self) -> bool:
         """Is the reply complete and readable? If it is not, none of its calls is run."""
-        return self.stop_reason in WHOLE
-
-
-WHOLE = ("end_turn", "tool_use", "stop_sequence")  # the stop reasons of a complete reply
+        return self.stop_reason in COMPLETE
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +195,8 @@ class ToolResult:
     happened before), `"limit"`, `"person"`, `"failed"` (a call before it failed), `"stopped"` (the
     run was stopped before it), or a code from a policy of your own.
     `arguments`: the arguments it was run with, if a person or a policy changed them.
-    `in_doubt`: the tool changes something and did not return, so it may have happened.
+    `in_doubt`: the tool changes something and did not return, so this call may have happened. (The
+    code `"doubt"` is about an earlier one.)
     `number`: by this an answer names it as a source (`policies/answer.py`); the results of a
     conversation are counted. 0 if the answer has no sources.
     """
@@ -235,8 +235,8 @@ class Verdict:
 
     `"yes"`: run it with `arguments`. Whoever answers may leave them out: then the yes is to those
     in the question, and they are filled in when the verdict is recorded. `edited`: the person put
-    in other arguments. `new`: the call is a new one, and not the same again as the one that may
-    have happened. `"no"`: do not run it; the model reads `reason`. `"quit"`: end the turn, as a
+    in other arguments. `new`: run it as a second call of its own, although an earlier one
+    may have happened. `"no"`: do not run it; the model reads `reason`. `"quit"`: end the turn, as a
     "no" to going on does. `by`: the person, or the rule, that decided.
     """
 
@@ -264,7 +264,8 @@ class Checked:
 @dataclass(frozen=True, slots=True)
 class Ended:
     """The turn is over. An empty `answer` means that the words of the latest reply are the answer.
-    After `Ended`, a person's message begins a new turn. Any other message reopens this one.
+    After `Ended`, a person's message begins a new turn. Any other message reopens this one: the kit
+    adds one if a turn that ended `truncated` is resumed.
     """
 
     exit: Exit

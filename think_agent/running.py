@@ -11,7 +11,8 @@ Rule 1: `events` and `aevents` hand that to the agent (`Agent.perform` in `agent
         in `async` alone.
 Rule 2: what came is recorded before anything else is yielded or awaited.
 Rule 3: what depends on the moment (a time stamp, a key, a deadline) is added here.
-Rule 4: before a call that must not be lost come `Started` and a flush, and after it another flush.
+Rule 4: before a call that must not be lost (`Tool.records_start`) come `Started` and a flush, and
+        after it another flush.
 """
 
 import time
@@ -65,7 +66,7 @@ from .turn import Turn
 STOPPED_IN_IT = f"error: the run was stopped in it. {MAY_HAVE_HAPPENED}"
 STOPPED_BEFORE_IT = "error: not run: the run was stopped before it."
 GO_ON = User("Your last reply was cut off, and none of its calls was run. Go on.", kind="nudge")
-CHECKABLE = ("signal", "silence", "unmet")  # with these exits, the model meant to give an answer
+ANSWERED = ("signal", "silence", "unmet")  # with these exits, the model meant to give an answer
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ class Flush:
 Asked = Request | Perform | RunCheck | AskHuman  # what the world has to do
 Event = Delta | Notice | Message | Outcome
 Work = Generator[Asked | Flush | Event, Any, None]
-Answer = Verdict | bool  # to a question
+Decision = Verdict | bool  # what a person says to a question
 M = TypeVar("M", bound=Message)
 
 
@@ -125,7 +126,7 @@ class Run:
         messages: list[Message],
         file: Transcript | None = None,
         text: str | None = None,
-        verdict: Answer | None = None,
+        verdict: Decision | None = None,
     ) -> None:
         self.messages = messages
         self.turn = Turn.of(messages)
@@ -204,7 +205,9 @@ class Run:
                 yield from self._end(step)
 
     def _begin(self) -> Work:
-        """Record the person's message. If there is none, go on with the transcript as it is."""
+        """Record the person's message, after results for calls that the last turn left open. If
+        there is no message, go on with the transcript as it is.
+        """
         if self._file is not None:
             for notice in self._file.notices:
                 yield Notice(notice)
@@ -212,7 +215,7 @@ class Run:
             self.turn.restart_clock(self._performer.now())
             opening = self._reopen()
         else:
-            opening = [*self._broken_off(), User(well_formed(self._text))]
+            opening = [*self._results_of_stopped(), User(well_formed(self._text))]
         for message in opening:
             yield self._record(message)
 
@@ -220,23 +223,23 @@ class Run:
         if not self.messages:
             raise TranscriptError("there is nothing to resume yet; give a request")
         if self._verdict is not None:
-            return [self._answer(self._verdict)]
+            return [self._decided(self._verdict)]
         if self.turn.ended and self.turn.ended.exit == "truncated":
             return [GO_ON]
         return []
 
-    def _answer(self, answer: Answer) -> Verdict:
+    def _decided(self, decision: Decision) -> Verdict:
         """The answer to the question that waits. The question is planned again, as it was."""
         paused = self.turn.paused
         step = plan(self.turn, self._policies)
         asked = step.question if isinstance(step, Done) else step
         if paused is None or not isinstance(asked, AskHuman):
             raise TranscriptError("no question waits here; resume without a verdict")
-        if isinstance(answer, Verdict) and answer.call_id not in ("", paused.call_id):
+        if isinstance(decision, Verdict) and decision.call_id not in ("", paused.call_id):
             raise TranscriptError("another question waits here; read it, and answer that one")
-        return approval.verdict(answer, asked)
+        return approval.verdict(decision, asked)
 
-    def _broken_off(self) -> list[Message]:
+    def _results_of_stopped(self) -> list[Message]:
         """Results for the calls that were open when the last turn was stopped. The model has to
         know which of them may have happened: only the first one can have.
         """
@@ -297,8 +300,8 @@ class Run:
         """The kit's own answer to a think call. No code runs."""
         in_a_row = self.turn.thoughts_in_a_row
         cap = self._settings.limits.thoughts
-        in_form = self.turn.reply is not None and self.turn.reply.enforced == "schema"
-        text = acknowledge(call, think, in_a_row=in_a_row, cap=cap, in_form=in_form)
+        under_schema = self.turn.reply is not None and self.turn.reply.enforced == "schema"
+        text = acknowledge(call, think, in_a_row=in_a_row, cap=cap, under_schema=under_schema)
         return ToolResult(call.id, call.name, text)
 
     def _run_tool(self, step: CallTool) -> Work:
@@ -317,7 +320,7 @@ class Run:
             yield self._record(Started(call.id, call.name, key, step.same, changed))
             yield Flush()
         result = yield Perform(call, key)
-        if changed:
+        if changed is not None:
             told = f"{result.content}\n({self._why_changed(step)} {signature(call)}.)"
             result = replace(result, content=told, arguments=changed)
         yield self._record(result)
@@ -366,6 +369,7 @@ class Run:
     def _end(self, done: Done) -> Work:
         """The end of the turn as a message, and the outcome of the run."""
         turn = self.turn
+        # Resumed, and nothing was said since its end.
         was_over = turn.ended and len(self.messages) == self._messages_before
         is_pause = done.exit == "needs_human"
         if is_pause and not turn.paused:
@@ -393,7 +397,7 @@ class Run:
         )
 
     def _data(self, done: Done) -> object:
-        if self._settings.answer is None or done.exit not in CHECKABLE:
+        if self._settings.answer is None or done.exit not in ANSWERED:
             return None
         try:
             return self._settings.answer.read(done.answer, self.turn.history.sources)
@@ -428,8 +432,8 @@ class Run:
 
 
 def _taken(work: Work, event: Event) -> Event:
-    """An event as it is shown. A message is first recorded by `work` (rule 2), and comes back as it
-    was recorded.
+    """An event as it is shown. A message is what `work` asked for: `send` gives it to `work`, which
+    records it (rule 2) and yields it as it was recorded. The driver's `for` takes what comes next.
     """
     if not isinstance(event, MESSAGES):
         return event

@@ -121,17 +121,17 @@ def should_continue(call: ToolCall) -> bool | None:
 
 
 def acknowledge(
-    call: ToolCall, tool: Tool, *, in_a_row: int, cap: float, in_form: bool = False
+    call: ToolCall, tool: Tool, *, in_a_row: int, cap: float, under_schema: bool = False
 ) -> str:
     """The result of a think call. `in_a_row`: how many replies in a row called nothing but think,
-    including this one. From `cap` of them on, the model is told to act or to finish. `in_form`: it
-    was written under a schema, so what is missing was not asked for.
+    including this one. From `cap` of them on, the model is told to act or to finish.
+    `under_schema`: it was written under a schema, so what is missing was not asked for.
     """
     signal = should_continue(call)
     text = RECORDED
     if isinstance(call.arguments, str):
         text += " Its arguments were not a JSON object; next time send one."
-    elif in_form and "should_continue" not in call.arguments:
+    elif under_schema and "should_continue" not in call.arguments:
         pass  # it means "continue"
     elif has_signal(tool) and signal is None:
         text += ' should_continue was missing or unreadable; it must be "true" or "false".'

@@ -68,7 +68,8 @@ class Turn:
     reply_to: User | None = None  # the message that `reply` answers; None if it answers results
     signal: bool | None = None  # `should_continue` of the last thought, if no action came after it
     refused: bool = False  # was a call of `reply` refused? Then a signal in it does not count
-    pending: deque[ToolCall] = field(default_factory=deque)  # calls of `reply` without a result
+    # Calls of `reply` without a result. Those of a closing or unusable reply stay, and never run.
+    pending: deque[ToolCall] = field(default_factory=deque)
     notes: list[Started | Verdict] = field(default_factory=list)  # about the next call
     stop: Verdict | None = None  # the verdict with which a person ended the turn
     ended: Ended | None = None
@@ -117,7 +118,7 @@ class Turn:
             self._begin(message)
         self.ended = None
         self.paused = None
-        call = self._call_of(message)
+        call = self._take_call(message)
         self.cover.add(message, call)
         self.misses.add(message, call)
         self.repeats.add(message, call)
@@ -201,8 +202,8 @@ class Turn:
 
     @property
     def asks_to_close(self) -> bool:
-        """Does the last message ask for a closing reply? After one, every message of the kit does:
-        the answer is still missing, or not in the right form.
+        """Does the last message ask for a closing reply? After one, every message of the kit does
+        (not that of a policy): the answer is still missing, or not in the right form.
         """
         if not isinstance(self.last, User):
             return False
@@ -252,7 +253,7 @@ class Turn:
         for fact in fields(Turn):
             setattr(self, fact.name, getattr(fresh, fact.name))
 
-    def _call_of(self, message: Message) -> ToolCall | None:
+    def _take_call(self, message: Message) -> ToolCall | None:
         """The call that a message is about: a result answers it, a start or a verdict precedes it.
         A result takes it out of `pending`.
         """

@@ -226,7 +226,7 @@ class Progress:
         if not facts["needs_manager"]:
             return "approve", f"{days} days old, {amount} (rule 5)"
         if self._manager:
-            return "approve", f"{days} days old, {amount}, by the manager's yes (rule 4)"
+            return "approve", f"{days} days old, {amount}: the manager decides (rule 4)"
         return "escalate", f"{amount} is over $500.00 and needs a manager (rule 4)"
 
     def _facts(self, order: str) -> dict[str, Any] | None:

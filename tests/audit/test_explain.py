@@ -21,18 +21,21 @@ def test_explain_shows_what_was_known_who_planned_who_changed_it_and_what_came()
     found = explain(desk, desk.run(ASK.text).transcript)
     assert [step.remark for step in found] == [""] * len(found)
     opening, refused, forced, _, _, paid, _, last = found
-    who = [("next_step", ""), ("force_first", "Forcing: when the model is forced to think.")]
+    who = [
+        ("next_step", "A message waits for a reply."),
+        ("force_first", "Forcing: when the model is forced to think."),
+    ]
     assert [(name, why) for name, _, why in opening.planned] == who
     assert opening.planned[1][1] == "the model is told to call think"
-    assert opening.facts[0] == ("not read yet", f"the person said: {ASK.text}")
+    assert opening.facts[0] == ("the person asked", ASK.text)
     assert [name for name, _, _ in refused.planned] == ["next_step", "think_first"]
     assert refused.planned[1][1].startswith("refuse pay (gate): ")
-    assert ("the model had read", f"the person said: {ASK.text}") in refused.facts
+    assert ("the person asked", ASK.text) in refused.facts
     assert refused.came[0].startswith("pay gave: error: not run")
     assert forced.planned[-1][:2] == ("think_first", "the model is told to call think")
     assert ("behind it, gated", "It is due.") in paid.facts
     assert "think_first" in paid.passed
-    assert last.planned == [("next_step", "end (silence)", "")]
+    assert last.planned == [("next_step", "end (silence)", words.why_ended("silence"))]
 
 
 def test_explain_shows_where_another_agent_would_act_differently():
@@ -40,7 +43,7 @@ def test_explain_shows_where_another_agent_would_act_differently():
     said = another.run("Tea?").transcript
     opening, *rest = explain(agent(silence="accept"), said)
     assert opening.planned[-1][0] == "force_first"
-    assert "with these settings it would differ" in opening.remark
+    assert "now another step is planned" in opening.remark
     assert not any(step.remark for step in [*rest, *explain(None, said)])
 
 

@@ -89,7 +89,7 @@ def test_every_thought_gets_a_result_that_is_not_empty(call):
 
 def test_a_thought_in_a_form_without_the_signal_is_complained_of_in_no_word():
     call = ToolCall("a", "think", {"thought": "Look first."})
-    assert acknowledge(call, THINK, in_a_row=1, cap=3, in_form=True) == RECORDED
+    assert acknowledge(call, THINK, in_a_row=1, cap=3, under_schema=True) == RECORDED
     unreadable = ToolCall("a", "think", {"thought": "Look first.", "should_continue": "maybe"})
-    said = acknowledge(unreadable, THINK, in_a_row=1, cap=3, in_form=True)
+    said = acknowledge(unreadable, THINK, in_a_row=1, cap=3, under_schema=True)
     assert "missing or unreadable" in said

@@ -93,6 +93,23 @@ def test_edited_arguments_are_run_recorded_and_shown_to_the_model():
     assert "A person changed this call to pay(cents=100)" in outcome.actions[0].result.content
 
 
+def test_an_edit_that_leaves_every_argument_out_is_recorded_like_any_other():
+    seen = []
+
+    def pay(cents: int = 5) -> str:
+        seen.append(cents)
+        return "paid"
+
+    pays = tool(pay, needs_approval=True)
+    emptied = Verdict("yes", arguments={})
+    outcome = agent(pay_call(58_000), "Settled.", tools=[pays], approve=lambda _: emptied).run(
+        "Pay"
+    )
+    [result] = results(outcome, "pay")
+    assert (seen, result.arguments) == ([5], {})
+    assert outcome.actions[0].call == replace(pay_call(58_000), arguments={})
+
+
 def test_after_an_edit_that_does_not_fit_the_person_is_asked_again_with_the_error():
     desk = Desk()
     wrong = Verdict("yes", arguments={"cents": "much"})

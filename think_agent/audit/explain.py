@@ -1,7 +1,7 @@
 """Says why the loop took each step. Planning is pure, so every step can be planned again.
 
-Limitations: it shows what this agent would do now. If its settings were different then, the plan
-differs from the record, and `remark` says so.
+Limitations: it shows what this agent would do now. If its settings were different then, or what its
+functions look at, the plan differs from the record, and `remark` says so.
 """
 
 import inspect
@@ -23,6 +23,7 @@ from ..messages import (
     User,
     Verdict,
 )
+from ..policies.forcing import as_planned
 from ..text import shorten
 from ..think import bare
 from ..tools import signature
@@ -30,7 +31,7 @@ from ..turn import Turn
 from . import words
 
 LATEST = 6  # messages that a step shows of what the model had read
-ANOTHER = "as recorded; with these settings it would differ"
+ANOTHER = "as recorded; now another step is planned: settings, or the world, have changed since"
 BY_A_POLICY = "as recorded: a policy of the agent changed it"
 
 
@@ -57,22 +58,19 @@ def explain(agent: Agent | None, transcript: Iterable[Message]) -> list[Explaine
     the last one is what this agent would do next. Without an agent, only `next_step` plans.
     """
     explained: list[Explained] = []
-    turn = Turn()
     policies = agent.policies() if agent else []
     read: deque[str] = deque(maxlen=LATEST)  # by the model, before its latest reply
     unread: deque[str] = deque(maxlen=LATEST)
-    for recorded in _by_step(transcript):
+    for turn, recorded in _by_step(transcript):
         came = _what_came(recorded)
-        is_step = came or not turn.ended  # nothing is planned for a turn that is over
-        if turn.last and is_step:
+        if _is_planned(turn, came):
             explained.append(_explained(turn, policies, came))
             explained[-1].facts += _facts(turn, read, unread)
         for message in recorded:
-            turn.add(message)
             if isinstance(message, Assistant):
                 read += unread
                 unread.clear()
-            elif isinstance(message, User | ToolResult):
+            elif isinstance(message, User | ToolResult) and not _is_request(message):
                 unread += words.lines(message)
     return explained
 
@@ -94,18 +92,15 @@ def backtest(policy: Policy, runs: Iterable[Iterable[Message]]) -> list[Differen
     """
     found: list[Difference] = []
     for number, messages in enumerate(runs):
-        turn = Turn()
         place = 0
-        for recorded in _by_step(messages):
+        for turn, recorded in _by_step(messages):
             came = _what_came(recorded)
-            if turn.last and (came or not turn.ended):
+            if _is_planned(turn, came):
                 planned = next_step(turn)
                 changed = policy(planned, turn)
                 was_done = came and _fits(changed, came[-1])  # then, too
                 if changed != planned and not was_done:
                     found.append(Difference(number, place, changed))
-            for message in recorded:
-                turn.add(message)
             place += len(recorded)
     return found
 
@@ -118,9 +113,11 @@ def _what_came(recorded: Sequence[Message]) -> list[Message]:
 def _explained(turn: Turn, policies: list[Policy], came: Sequence[Message]) -> Explained:
     """What comes after `turn`, and why."""
     step = next_step(turn)
-    planned = [("next_step", _in_words(step), "")]
+    planned = [("next_step", _in_words(step), _reason(step, turn))]
     passed = []
     for policy in policies:
+        if policy is as_planned:
+            continue
         changed = policy(step, turn)
         if changed == step:
             passed.append(policy.__name__)
@@ -136,10 +133,12 @@ def _explained(turn: Turn, policies: list[Policy], came: Sequence[Message]) -> E
 
 def _facts(turn: Turn, read: Iterable[str], unread: Iterable[str]) -> Iterator[tuple[str, str]]:
     """What the transcript says, as far as it counts for the next step."""
+    if turn.request:
+        yield "the person asked", shorten(turn.request.text)
     for text in read:
         yield "the model had read", text
     for text in unread:
-        yield "not read yet", text
+        yield "new since then", text
     if turn.pending:
         call = turn.pending[0]
         thought = turn.thought_behind(call)
@@ -148,10 +147,24 @@ def _facts(turn: Turn, read: Iterable[str], unread: Iterable[str]) -> Iterator[t
             yield f"behind it, {words.HOW[thought.how]}", thought.text
         if turn.history.doubt(bare(call), ""):
             yield "in doubt", "the same call may have happened before"
-    if turn.says_done:
-        yield "the last thought", "says that all is done"
     replies = words.counted(len(turn.replies), "model call")
     yield "so far", f"{replies}, {words.counted(len(turn.actions), 'action')}"
+
+
+def _reason(step: Step, turn: Turn) -> str:
+    """Why `next_step` plans this: the rule of the loop that holds here."""
+    match step:
+        case CallModel() if turn.says_done:
+            return "A thought said that all is done; the closing reply gives the answer."
+        case CallModel() if isinstance(turn.last, User):
+            return "A message waits for a reply."
+        case CallModel():
+            return "Every call has its result, and the model has not read the latest."
+        case CallTool():
+            return "This call has no result yet."
+        case Done(exit):
+            return words.why_ended(exit)
+    return ""
 
 
 def _purpose(policy: Policy) -> str:
@@ -179,15 +192,27 @@ def _in_words(step: Step) -> str:
             return f"end ({exit})"
 
 
-def _by_step(transcript: Iterable[Message]) -> Iterator[list[Message]]:
-    """The messages of a transcript, step by step; a person's message is the last of its step."""
+def _by_step(transcript: Iterable[Message]) -> Iterator[tuple[Turn, list[Message]]]:
+    """The messages of a transcript, step by step, each with the Turn before it. A person's message
+    is the last of its step.
+    """
+    turn = Turn()
     recorded: list[Message] = []
     for message in transcript:
         recorded.append(message)
         if _is_request(message) or not isinstance(message, (User, Started)):
-            yield recorded
+            yield turn, recorded
+            for done in recorded:
+                turn.add(done)
             recorded = []
-    yield recorded  # the run may have stopped in the middle of a step
+    yield turn, recorded  # the run may have stopped in the middle of a step
+
+
+def _is_planned(turn: Turn, came: Sequence[Message]) -> bool:
+    """Is there a step to plan? Nothing is planned before a request, or for a turn that is over."""
+    if turn.last is None:
+        return False
+    return bool(came) or not turn.ended
 
 
 def _is_request(message: Message) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-from ..messages import WHOLE, Assistant, Json, ToolCall, Usage, from_json, to_json
+from ..messages import COMPLETE, Assistant, Json, ToolCall, Usage, from_json, to_json
 from ..streaming import Delta, whole_call
 from ..text import json_text, well_formed
 from .json_reading import json_value, read_back
@@ -70,7 +70,7 @@ def ended(
         }
     if stop_reason == "refusal":
         return {"stop_reason": stop_reason, "cause": _why_refused(why) or str(reason)}
-    if calls and stop_reason in WHOLE:
+    if calls and stop_reason in COMPLETE:
         stop_reason = "tool_use"
     return {"stop_reason": stop_reason}
 
