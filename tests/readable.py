@@ -63,7 +63,7 @@ NAMES = {
 # what stands here is what is reached.
 AT_MOST: dict[str, dict[str, float]] = {
     "the package": {
-        "tokens": 89_400,
+        "tokens": 89_700,
         "hidden": 35,
         "big": 12,
         "crowded": 1.2,
@@ -72,7 +72,7 @@ AT_MOST: dict[str, dict[str, float]] = {
         "longest": LONGEST,
     },
     "the core": {
-        "tokens": 25_750,
+        "tokens": 26_050,
         "hidden": 34,
         "big": 5,
         "crowded": 1.0,

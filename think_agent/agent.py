@@ -49,18 +49,19 @@ from .policies import (
 )
 from .policies.answer import NUMBERED, TypedAnswer, keep_answer
 from .policies.done_when import CheckFunction, as_checked, checks_by_name
-from .policies.yours import yours
+from .policies.yours import fitting, yours
 from .running import Asked, Decision, Event, Perform, Run, RunCheck
 from .settings import Settings
 from .streaming import Notice
 from .think import THINK, THOUGHT
 from .tools import Tool
-from .transcript import Transcript, utc_now
+from .transcript import Transcript, TranscriptFile, utc_now
 from .turn import Turn
 from .waiting import Function, Settled, asettle, settle
 
 Approve = Callable[[AskHuman], Verdict | bool | Awaitable[Verdict | bool]]
-Saved = Iterable[Message] | str | os.PathLike[str]  # in memory, or the path of a file
+# In memory, the path of a file, or a file that is held open (`Agent.open`).
+Saved = Iterable[Message] | str | os.PathLike[str] | Transcript
 OnEvent = Callable[[Event], None] | None
 
 
@@ -201,6 +202,7 @@ class Agent(Generic[Data]):
             patience.patience(self._patience, on_tool_error=self._on_tool_error, ask=can_ask),
             patience.no_repeats(tools, self._max_repeats),
             text.text(tools, ask=can_ask),
+            _only_if(bool(self._policies), fitting(tools)),  # yours see only calls that fit
             *[yours(policy) for policy in self._policies],
             settings.limits.close_at_limit,  # at a limit the turn ends, whatever was planned
             approval.as_decided,  # the next three judge the arguments that will run
@@ -362,6 +364,8 @@ class Agent(Generic[Data]):
     ) -> Run:
         if not (text is None or isinstance(text, str)):
             raise TypeError(f"{text!r} is no text; pass what the person said")
+        if isinstance(transcript, Transcript):
+            return Run(self, transcript, text=text, verdict=verdict)
         if not isinstance(transcript, (str, os.PathLike)):
             messages = list(transcript or ())
             for message in messages:
@@ -369,11 +373,21 @@ class Agent(Generic[Data]):
                     raise TypeError(
                         f"{message!r} is no message; pass outcome.transcript, or a path"
                     )
-            return Run(self, messages, text=text, verdict=verdict)
+            return Run(self, Transcript(messages), text=text, verdict=verdict)
         if text is None and not os.path.exists(transcript):  # a mistyped path makes no file
             raise TranscriptError(f"{transcript}: there is no such file; nothing to resume")
-        file = Transcript(transcript, self.made_of(), now=self.now())
-        return Run(self, list(file), file, text=text, verdict=verdict)
+        file = TranscriptFile(transcript, self.made_of(), now=self.now())
+        return Run(self, file, text=text, verdict=verdict)
+
+    def open(self, path: str | os.PathLike[str]) -> Transcript:
+        """A file of a conversation, held open: its runs need not read it again.
+
+            with agent.open("talk.jsonl") as talk:
+                agent.run("What did I buy?", transcript=talk)
+
+        One run at a time. Raises TranscriptError if the file cannot be used.
+        """
+        return TranscriptFile(path, self.made_of(), now=self.now(), is_held=True)
 
     def made_of(self) -> Json:
         """What the model is told. It goes into the first line of a transcript: a reader can show

@@ -45,9 +45,9 @@ class Retry:
 class CallTool:
     """Perform this call. The kit answers a call of think; for any other call the tool's function
     runs. Some policies add what they find out. `received`: the validated arguments, as the function
-    will get them. `planned`: the call as it was before a person decided. `same`: a digest of what
-    makes two calls the same. `retry`: the call repeats an earlier one. The transcript decides these
-    four, so they are not compared.
+    will get them; a policy of your own finds them here. `planned`: the call as it was before a
+    person decided. `same`: a digest of what makes two calls the same. `retry`: the call repeats an
+    earlier one. The transcript decides these four, so they are not compared.
     """
 
     call: ToolCall

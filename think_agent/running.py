@@ -9,7 +9,7 @@ to do, and is sent the message that came of it:
 
 Rule 1: `events` and `aevents` hand that to the agent (`Agent.perform` in `agent.py`). They differ
         in `async` alone.
-Rule 2: what came is recorded before anything else is yielded or awaited.
+Rule 2: what came is recorded, and yielded as it was recorded, before anything else is done.
 Rule 3: what depends on the moment (a time stamp, a key, a deadline) is added here.
 Rule 4: before a call that must not be lost (`Tool.records_start`) come `Started` and a flush, and
         after it another flush.
@@ -115,36 +115,35 @@ class Performer(Protocol):
 
 
 class Run:
-    """One run: its transcript, and the file of the transcript. It begins with what a person says
-    (`text`), with the answer to the question for which it waits (`verdict`), or with neither: then
-    it goes on.
+    """One run, recorded in a transcript, which is in memory or in a file. It begins with what a
+    person says (`text`), with the answer to the question for which it waits (`verdict`), or with
+    neither: then it goes on.
     """
 
     def __init__(
         self,
         performer: Performer,
-        messages: list[Message],
-        file: Transcript | None = None,
+        transcript: Transcript,
         text: str | None = None,
         verdict: Decision | None = None,
     ) -> None:
-        self.messages = messages
-        self.turn = Turn.of(messages)
+        self.messages = transcript.messages
+        self.turn = transcript.turn
         self._performer = performer
         self._settings = performer.settings
         self._policies = performer.policies()
-        self._file = file
+        self._transcript = transcript
         self._text = text
         self._verdict = verdict
-        self._messages_before = len(messages)
+        self._messages_before = len(self.messages)
 
     def __enter__(self) -> "Run":
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, *_: object) -> None:
         """Free the file. Whatever ended the run carries its transcript."""
-        if self._file is not None:
-            self._file.close()
+        if not self._transcript.is_held:
+            self._transcript.close()
         if error is not None:
             vars(error)["transcript"] = tuple(self.messages)
 
@@ -158,7 +157,7 @@ class Run:
                         for event in doing:
                             yield _taken(work, event)
                 case Flush():
-                    self._flush()
+                    self._transcript.flush()
                 case _:
                     yield item
 
@@ -192,7 +191,7 @@ class Run:
                 yield from self._ask_model(step)
             case CallTool(call) if call.name == THINK_NAME and self._settings.think:
                 yield self._record(self._acknowledged(call, self._settings.think))
-            case CallTool():
+            case CallTool():  # also of think, if there is no think tool: then it is unknown
                 yield from self._run_tool(step)
             case Refuse():
                 yield from self._refuse(step)
@@ -208,9 +207,9 @@ class Run:
         """Record the person's message, after results for calls that the last turn left open. If
         there is no message, go on with the transcript as it is.
         """
-        if self._file is not None:
-            for notice in self._file.notices:
-                yield Notice(notice)
+        for notice in self._transcript.notices:
+            yield Notice(notice)
+        self._transcript.notices.clear()
         if self._text is None:
             self.turn.restart_clock(self._performer.now())
             opening = self._reopen()
@@ -229,7 +228,9 @@ class Run:
         return []
 
     def _decided(self, decision: Decision) -> Verdict:
-        """The answer to the question that waits. The question is planned again, as it was."""
+        """The answer to the question that waits. The question is planned again, as it was. (Where
+        there is nobody to ask, it is in a `Done("needs_human")`.)
+        """
         paused = self.turn.paused
         step = plan(self.turn, self._policies)
         asked = step.question if isinstance(step, Done) else step
@@ -244,9 +245,10 @@ class Run:
         know which of them may have happened: only the first one can have.
         """
         turn = self.turn
-        if self._file is not None and self.messages and not turn.ended:
+        path = self._transcript.path
+        if path and self.messages and not turn.ended:
             raise TranscriptError(
-                f"{self._file.path}: its last run is not over; resume it first, or choose another"
+                f"{path}: its last run is not over; resume it first, or choose another"
             )
         if turn.ended and not turn.started:
             return []
@@ -413,22 +415,15 @@ class Run:
         if is_result and answer and answer.has_sources:
             number = len(self.turn.history.sources) + 1
             message = replace(cast(Any, message), number=number)
-        if self._file is not None:
-            self._file.append(message)
-        self.messages.append(message)
-        self.turn.add(message)
+        self._transcript.append(message)  # `messages` and `turn` are those of the transcript
         return message
 
-    def _flush(self) -> None:
-        if self._file is not None:
-            self._file.flush()
-
     async def _aflush(self) -> None:
-        if self._file is None:
+        if self._transcript.path is None:
             return
         import asyncio
 
-        await asyncio.to_thread(self._file.flush)
+        await asyncio.to_thread(self._transcript.flush)
 
 
 def _taken(work: Work, event: Event) -> Event:

@@ -1,4 +1,4 @@
-"""A transcript on disk: an append-only file of JSON lines, one message a line.
+"""A transcript in memory or on disk: an append-only file of JSON lines, one message a line.
 
 Rule 1: a line is written as soon as there is a message, so a killed process loses nothing. `flush`
         puts the lines on the disk, so a power cut loses nothing either.
@@ -19,13 +19,14 @@ import json
 import os
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
 from .errors import TranscriptError
 from .messages import Json, Message, from_json, to_json
 from .text import canonical
+from .turn import Turn
 
 if sys.platform == "win32":
     import msvcrt
@@ -43,18 +44,50 @@ def utc_now() -> str:
 
 
 class Transcript:
-    """The messages of a file, which is open until `close`. You can iterate over them. Only `append`
-    changes them, and it writes before it returns. `notices`: what somebody who goes on with the
-    file should know.
+    """The `messages` of a conversation, and the `turn` that they make. Only `append` changes them.
+    `is_held`: whoever opened it closes it, and not the run that uses it.
+    """
+
+    path: Path | None = None
+    is_held = False
+
+    def __init__(self, messages: Iterable[Message] = ()) -> None:
+        self.notices: list[str] = []
+        self.messages = list(messages)
+        self.turn = Turn.of(self.messages)
+
+    def __enter__(self) -> "Transcript":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def append(self, message: Message) -> None:
+        """Add a message."""
+        self.messages.append(message)
+        self.turn.add(message)
+
+    def flush(self) -> None:
+        """Return when all messages are on the disk, if they are in a file."""
+
+    def close(self) -> None:
+        """Free the file, if there is one."""
+
+
+class TranscriptFile(Transcript):
+    """The transcript in a file, which is open until `close`. `append` writes before it returns.
+    `notices`: what somebody who goes on with the file should know.
 
     `made_of` says what the model is told. It goes into the header of a new file, and is compared
     with the header of an old one. Raises TranscriptError if the file cannot be used.
     """
 
-    def __init__(self, path: str | os.PathLike[str], made_of: Json, *, now: str) -> None:
-        self.path = Path(path)
-        self.notices: list[str] = []
-        self._messages: list[Message] = []
+    def __init__(
+        self, path: str | os.PathLike[str], made_of: Json, *, now: str, is_held: bool = False
+    ) -> None:
+        super().__init__()
+        self.path: Path = Path(path)
+        self.is_held = is_held
         self._header: Json | None = None  # to be written before the next message
         self._pid = os.getpid()
         self._file = _open(self.path)
@@ -80,9 +113,6 @@ class Transcript:
             self.notices.append(f"{self.path}: changed since it was begun: {', '.join(changed)}.")
             self._header = new_header | {"id": header.get("id")}
 
-    def __iter__(self) -> Iterator[Message]:
-        return iter(self._messages)
-
     def append(self, message: Message) -> None:
         """Write the message to the file, then add it to the messages in memory."""
         record = to_json(message)
@@ -90,7 +120,7 @@ class Transcript:
             self._write(self._header)
             self._header = None
         self._write(record)
-        self._messages.append(message)
+        super().append(message)
 
     def flush(self) -> None:
         """Return when all that was written is on the disk."""
@@ -137,7 +167,7 @@ class Transcript:
                     continue
                 if header is None:
                     raise self._foreign()
-                self._messages.append(from_json(record))
+                super().append(from_json(record))
             except (ValueError, RecursionError) as error:
                 problem = f"{self.path}, line {number}: cannot be read ({error})"
                 raise TranscriptError(f"{problem}; repair it or restore a copy") from error

@@ -202,8 +202,8 @@ class Turn:
 
     @property
     def asks_to_close(self) -> bool:
-        """Does the last message ask for a closing reply? After one, every message of the kit does
-        (not that of a policy): the answer is still missing, or not in the right form.
+        """Does the last message ask for a closing reply? After a closing reply, every message of
+        the kit does (not that of a policy): the answer is missing, or not in the right form.
         """
         if not isinstance(self.last, User):
             return False
@@ -230,8 +230,9 @@ class Turn:
         return "silence"
 
     def thought_behind(self, call: ToolCall, guarded: Set[str] | None = None) -> Thought | None:
-        """The thought that covers `call`, the next one (`cover.py`). With `guarded`, only a carried
-        thought does if any other tool was called earlier in the same reply.
+        """The thought that covers `call`, the next one (`cover.py`). `guarded`: the names of the
+        guarded tools. If a tool that is not one of them was called earlier in the same reply, only
+        a carried thought counts.
         """
         return self.cover.of(call, guarded)
 

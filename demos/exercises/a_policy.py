@@ -1,7 +1,8 @@
 """A policy of your own (after lesson 03): nobody pays more than $100 in one call.
 
 Task: refuse such a call with the code "too_much", and tell the model what is allowed.
-Hint: a step that runs a tool is a CallTool. A policy returns the step, or another one: `Refuse`.
+Hint: a step that runs a tool is a CallTool. `step.received` has its arguments as the function will
+get them, for a model may write "250". A policy returns the step, or another one: `Refuse`.
 """
 
 from think_agent import Agent, CallTool, Refuse, ScriptedModel, Step, ToolResult, Turn, tool
@@ -26,9 +27,12 @@ def at_most_100(step: Step, turn: Turn) -> Step:
 
 def test_too_much_is_refused_and_told() -> None:
     paid.clear()
-    model = ScriptedModel([call("pay", dollars=250), call("pay", dollars=100), "$100 is paid."])
-    outcome = Agent(model, [pay], policies=[at_most_100], force="never").run("Pay the bill.")
-    first = next(message for message in outcome.transcript if isinstance(message, ToolResult))
+    tries = [call("pay", dollars=dollars) for dollars in (250, "250", "much", 100)]
+    model = ScriptedModel([*tries, "$100 is paid."])
+    outcome = Agent(model, [pay], policies=[at_most_100], force="never", patience=9).run(
+        "Pay the bill."
+    )
+    results = [message for message in outcome.transcript if isinstance(message, ToolResult)]
     assert paid == [100]
-    assert first.refused == "too_much"
-    assert "100" in first.content
+    assert [result.refused for result in results] == ["too_much", "too_much", "invalid", ""]
+    assert "100" in results[0].content

@@ -1,12 +1,12 @@
 """A source (after lesson 15): a claim names the result on which it stands, or is told.
 
-Task: make `source` a field that only the number of a result that succeeded can fill.
+Task: only the number of a result that succeeded may fill the field `source`.
 Hint: the type is `Source`. The rest is done by the run.
 """
 
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, create_model
 
 from think_agent import Agent, ScriptedModel, Source, tool
 from think_agent.testing import call, think
@@ -21,13 +21,10 @@ def stock(item: str) -> str:
 def claim() -> type[BaseModel]:
     """The type of the answer: a sentence, and the result that says so."""
 
-    class Claim(BaseModel):
-        says: str
-        source: str
-
+    kind: Any = str  # of the field `source`
     # Your code begins.
     # Your code ends.
-    return Claim
+    return create_model("Claim", says=(str, ...), source=(kind, ...))
 
 
 def answer(source: str) -> str:

@@ -31,6 +31,13 @@ def test_it_is_asked_once_and_then_it_works() -> None:
     assert outcome.exit == "signal"
 
 
+def test_a_model_that_did_something_is_believed() -> None:
+    model = ScriptedModel([call("look_up", item="tea"), LEAVE, "3 packets."])
+    agent = Agent(model, [look_up], policies=[nothing_comes_of_nothing], force="never")
+    outcome = agent.run("Is there tea?")
+    assert (outcome.exit, outcome.turn.asked["policy"]) == ("signal", 0)
+
+
 def test_a_model_that_insists_is_believed() -> None:
     model = ScriptedModel([LEAVE, LEAVE, "There was nothing to do."])
     outcome = Agent(model, [look_up], policies=[nothing_comes_of_nothing]).run("Thanks!")

@@ -2,8 +2,9 @@
 
 Task: go on with the run in the file. A payment that is in the books must not be made again, one
 that is not must be made.
-Hint: `agent.resume(path)` pauses, because nobody knows. You do: look into `books`, and answer the
-question with `verdict=`. A Verdict that says "no" tells the model why, by its `reason`.
+Hint: first let the run ask: `agent.resume(path)` pauses, because nobody knows. You do: look into
+`books`, and resume once more, with the answer as `verdict=`. A Verdict that says "no" tells the
+model why, by its `reason`.
 """
 
 from pathlib import Path

@@ -46,7 +46,7 @@ from think_agent import (
     tool,
 )
 from think_agent.testing import call, think
-from think_agent.transcript import Transcript
+from think_agent.transcript import TranscriptFile
 from think_agent.wire.pieces import CallReader
 
 WINDOW = 100  # model calls over which a marginal cost is taken; the first place has 10
@@ -76,7 +76,7 @@ def marginal(places: tuple[int, ...]) -> dict[int, tuple[float, float]]:
 
 def opened(path: Path) -> None:
     """Open a file: read it, and check every message."""
-    with closing(Transcript(path, {}, now="")):
+    with closing(TranscriptFile(path, {}, now="")):
         pass
 
 

@@ -21,6 +21,7 @@ from think_agent.messages import (
 )
 from think_agent.running import Flush, Perform, Run, RunCheck
 from think_agent.testing import call, think
+from think_agent.transcript import Transcript
 
 ASK = User("Refund both.")
 THINK = replace(think("both are due"), id="t")
@@ -67,7 +68,7 @@ def started(messages) -> list[str]:
 
 def asked(agent, step, *messages, came=None) -> list:
     """What a run yields for a step, without times; it is sent `came` for what it asks."""
-    work = Run(agent, [ASK, *messages]).do(step)
+    work = Run(agent, Transcript([ASK, *messages])).do(step)
     found, send = [], None
     while True:
         try:

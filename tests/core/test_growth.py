@@ -2,6 +2,7 @@
 execute is counted.
 """
 
+import tempfile
 from contextlib import closing
 from itertools import islice
 
@@ -12,7 +13,7 @@ from tests.support.counting import counted, grows_evenly
 from think_agent import Agent, Assistant, Outcome, ScriptedModel, ToolCall, Turn, User
 from think_agent.messages import MESSAGES
 from think_agent.testing import call, think
-from think_agent.transcript import Transcript
+from think_agent.transcript import TranscriptFile
 
 
 @pytest.mark.parametrize("force", ["first", "always"])
@@ -69,9 +70,9 @@ def test_opening_a_file_is_linear_and_a_run_in_a_long_file_costs_no_more(tmp_pat
         agent.model = ScriptedModel([(think("due", False), call("pay", order=1)), "Done."])
         with (
             counted() as found,
-            closing(Transcript(path, agent.made_of(), now=agent.now())) as file,
+            closing(TranscriptFile(path, agent.made_of(), now=agent.now())) as file,
         ):
-            assert len(Turn.of(file).history.spoken) == 5 * turns
+            assert len(file.turn.history.spoken) == 5 * turns
         opened[turns] = found.total()
         events = agent.stream("And ORD-003?", transcript=path)
         next(events)  # opened and read
@@ -80,3 +81,15 @@ def test_opening_a_file_is_linear_and_a_run_in_a_long_file_costs_no_more(tmp_pat
         went_on[turns] = found.total()
     assert opened[200] < 1.1 * 10 * opened[20], opened
     assert went_on[200] < 1.1 * went_on[20], went_on
+
+
+def test_the_turns_of_a_file_that_is_held_open_cost_the_same_however_many_came_before():
+    def talk(turns: int) -> None:
+        agent = busy_agent()
+        agent.model = ScriptedModel(lambda request: Assistant("Fine."))
+        with tempfile.TemporaryDirectory() as folder, agent.open(f"{folder}/run.jsonl") as held:
+            for number in range(turns):
+                agent.run(f"And order {number}?", transcript=held)
+            assert len(held.turn.history.starts) == turns
+
+    assert grows_evenly(talk, 20, 200)

@@ -37,7 +37,7 @@ from think_agent.messages import (
 )
 from think_agent.model import Request
 from think_agent.policies import Price
-from think_agent.transcript import Transcript
+from think_agent.transcript import TranscriptFile
 
 MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None  # fsync costs nothing there
 NEVER = threading.Event()
@@ -146,7 +146,7 @@ class World:
     def begin(self, folder: str) -> tuple[End, list[Message], Path]:
         """A second turn in a file that holds a first one."""
         agent, path = self.agent(), Path(folder) / "run.jsonl"
-        with closing(Transcript(path, agent.made_of(), now=NOW)) as transcript:
+        with closing(TranscriptFile(path, agent.made_of(), now=NOW)) as transcript:
             for message in HISTORY:
                 transcript.append(message)
         return ended(agent.run, "go", transcript=path), kept(path), path

@@ -28,6 +28,7 @@ from think_agent.messages import (
 )
 from think_agent.running import Run
 from think_agent.testing import call, scripted, think
+from think_agent.transcript import Transcript
 
 ASK = User("Refund it.")
 
@@ -37,7 +38,7 @@ def agent(*replies, **more) -> Agent:
 
 
 def bound(agent: Agent, step: CallModel, *messages) -> int | None:
-    run = Run(agent, list(messages), text=None)
+    run = Run(agent, Transcript(messages))
     if step.say:
         run._record(step.say)
     return run._request(step.tool_choice).max_output_tokens

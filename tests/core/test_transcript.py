@@ -12,7 +12,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, nullcontext
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -27,9 +27,9 @@ from tests.support.sizes import ROOT
 from tests.support.strategies import messages
 from think_agent import Agent, Notice, ScriptedModel, connect, tool
 from think_agent.errors import ModelError, TranscriptError
-from think_agent.messages import Assistant, Started, ToolCall, ToolResult, User, Verdict
+from think_agent.messages import Assistant, Ended, Started, ToolCall, ToolResult, User, Verdict
 from think_agent.testing import think
-from think_agent.transcript import Transcript
+from think_agent.transcript import TranscriptFile
 
 NOW = "2026-03-01T12:00:00.000+00:00"
 MADE_OF = {"model": "scripted:script", "tools": "t", "instructions": "i"}
@@ -44,8 +44,8 @@ SAMPLE = [
 ]
 
 
-def opened(path: Path, **made_of: str) -> Transcript:
-    return Transcript(path, {**MADE_OF, **made_of}, now=NOW)
+def opened(path: Path, **made_of: str) -> TranscriptFile:
+    return TranscriptFile(path, {**MADE_OF, **made_of}, now=NOW)
 
 
 def written(path: Path, sample=SAMPLE) -> Path:
@@ -57,7 +57,7 @@ def written(path: Path, sample=SAMPLE) -> Path:
 
 def read(path: Path) -> list:
     with closing(opened(path)) as transcript:
-        return list(transcript)
+        return transcript.messages
 
 
 def lines(path: Path) -> list[dict]:
@@ -202,7 +202,7 @@ def test_a_transcript_can_only_be_appended_to(tmp_path):
             transcript += SAMPLE
         with pytest.raises(TypeError):
             transcript[:] = SAMPLE
-        assert list(transcript) == []
+        assert transcript.messages == []
 
 
 @pytest.mark.parametrize("settings", [{}, {"force": "always"}, {"max_model_calls": 1}])
@@ -227,7 +227,7 @@ def test_a_last_line_torn_at_any_byte_is_cut_off(tmp_path):
         path.write_bytes(whole[:end])
         with closing(opened(path)) as transcript:
             complete = end >= len(whole) - 1  # only the line break may be missing
-            assert list(transcript) == (SAMPLE if complete else SAMPLE[:-1])
+            assert transcript.messages == (SAMPLE if complete else SAMPLE[:-1])
             torn = [f"{path}: a torn last line was cut off."] * (start < end and not complete)
             assert list(transcript.notices) == torn
             transcript.append(SAMPLE[0])
@@ -305,9 +305,9 @@ def test_resume_makes_no_file(tmp_path):
 
 HOLD = """
 import sys
-from contextlib import closing
-from think_agent.transcript import Transcript
-with closing(Transcript(sys.argv[1], {}, now="")):
+from contextlib import closing, nullcontext
+from think_agent.transcript import TranscriptFile
+with closing(TranscriptFile(sys.argv[1], {}, now="")):
     print("open", flush=True)
     sys.stdin.read()
 """
@@ -366,7 +366,7 @@ def full_disk(size: int) -> Iterator[None]:
 def test_a_full_disk_loses_nothing(tmp_path, size):
     path, kept = tmp_path / "run.jsonl", []
 
-    def fill(transcript: Transcript) -> None:
+    def fill(transcript: TranscriptFile) -> None:
         for number in itertools.count():
             message = User(f"{number} " + "x" * size)
             transcript.append(message)
@@ -380,7 +380,7 @@ def test_a_full_disk_loses_nothing(tmp_path, size):
         fill(transcript)
     assert len(str(caught.value).splitlines()) == 1
     assert path.read_bytes().endswith(b"}\n")
-    assert list(transcript) == kept == read(path)
+    assert transcript.messages == kept == read(path)
 
 
 def test_a_call_whose_start_cannot_be_written_is_not_run(tmp_path):
@@ -464,3 +464,57 @@ def test_every_message_is_read_back_as_it_was_written(said, text):
         assert read(path) == said
         assert path.read_bytes().isascii()
         assert len(path.read_bytes().splitlines()) == 1 + len(said)
+
+
+# Held open, over several runs.
+
+
+def test_a_file_that_is_held_open_says_the_same_as_one_that_is_opened_for_each_run(tmp_path):
+    def conversation(name, held):
+        pays = Assistant(tool_calls=(ToolCall("1", "pay"),), stop_reason="tool_use")
+        dead = ValueError("the line is dead")
+        said = iter([pays, dead, Assistant("Paid."), Assistant("Hello.")])
+
+        def script(request):
+            reply = next(said)
+            if isinstance(reply, Exception):
+                raise reply
+            return reply
+
+        desk = Agent(
+            ScriptedModel(script), [tool(lambda: "ok", name="pay")], force="never", now=lambda: NOW
+        )
+        path = tmp_path / name
+        with desk.open(path) if held else nullcontext(path) as transcript:
+            with pytest.raises(ValueError, match="dead"):
+                desk.run("Pay.", transcript=transcript)
+            with pytest.raises(TranscriptError, match="resume it first"):
+                desk.run("Hi", transcript=transcript)
+            first = desk.resume(transcript)
+            second = asyncio.run(desk.arun("Hi", transcript=transcript))
+        return read(path), first.transcript, second.transcript, second.turn
+
+    held = conversation("held.jsonl", True)
+    assert held == conversation("opened.jsonl", False)
+    assert [m.text for m in held[0] if isinstance(m, Assistant)] == ["", "Paid.", "Hello."]
+
+
+def test_a_file_that_is_held_open_is_its_holders_until_it_is_closed(tmp_path):
+    path = tmp_path / "run.jsonl"
+    desk = agent("Fine.", "Fine, too.", "Here I am.")
+    with desk.open(path) as held:
+        desk.run("Hi", transcript=held)
+        with pytest.raises(TranscriptError, match="another run has it open"):
+            desk.run("Hi", transcript=path)
+        desk.run("And you?", transcript=held)
+    assert desk.run("And now?", transcript=path).answer == "Here I am."
+
+
+def test_what_somebody_should_know_of_a_file_is_said_once(tmp_path):
+    path = written(tmp_path / "run.jsonl", [*SAMPLE, Ended("silence")])
+    desk = Agent(ScriptedModel(lambda request: Assistant("Fine.")), force="never")
+    with desk.open(path) as held:
+        first = [event for event in desk.stream("Hi", transcript=held) if isinstance(event, Notice)]
+        then = [event for event in desk.stream("Hi", transcript=held) if isinstance(event, Notice)]
+    assert (len(first), then) == (1, [])
+    assert "changed since it was begun" in first[0].text

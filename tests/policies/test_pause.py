@@ -10,7 +10,7 @@ from tests.support.agents import results
 from think_agent import Agent, Ended, Outcome, Paused, ScriptedModel, Verdict, tool
 from think_agent.errors import TranscriptError
 from think_agent.testing import call
-from think_agent.transcript import Transcript
+from think_agent.transcript import TranscriptFile
 
 
 class Desk:
@@ -108,6 +108,6 @@ def test_a_pause_is_read_back_from_its_file(tmp_path):
     path = tmp_path / "run.jsonl"
     agent = Desk().agent()
     agent.run("Pay both.", transcript=path)
-    file = Transcript(path, agent.made_of(), now=agent.now())
-    assert isinstance([*file][-1], Paused)
+    file = TranscriptFile(path, agent.made_of(), now=agent.now())
+    assert isinstance(file.messages[-1], Paused)
     file.close()

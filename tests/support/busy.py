@@ -13,7 +13,7 @@ from think_agent import Agent, Request, ScriptedModel, ToolCall, Usage, tool
 from think_agent.messages import MESSAGES, Assistant, Ended, Message, Started, ToolResult, User
 from think_agent.policies import Price
 from think_agent.testing import call, think
-from think_agent.transcript import Transcript
+from think_agent.transcript import TranscriptFile
 
 CYCLE = 5 * 7  # replies until the calls and the bank are as they were
 LIMITED = ("max_model_calls", "max_actions", "max_tokens", "max_seconds", "max_cost")
@@ -71,7 +71,7 @@ def replied(events: Iterator[object], times: int) -> list[Message]:
 def written(path: Path, turns: int) -> int:
     """Write a file of so many turns. Returns the number of its messages."""
     agent = busy_agent()
-    with closing(Transcript(path, agent.made_of(), now=agent.now())) as file:
+    with closing(TranscriptFile(path, agent.made_of(), now=agent.now())) as file:
         for number in range(turns):
             thinks = ToolCall(f"t{number}", "think", think("it is due", False).arguments)
             pays = ToolCall(f"p{number}", "pay", {"order": number})
@@ -86,4 +86,4 @@ def written(path: Path, turns: int) -> int:
                 Ended("signal"),
             ):
                 file.append(message)
-        return len(list(file))
+        return len(file.messages)

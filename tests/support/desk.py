@@ -20,7 +20,7 @@ from demos.refund.offline import reply
 from demos.refund.shop import INSTRUCTIONS, Shop
 from think_agent import Agent, Assistant, Outcome, Request, ScriptedModel, Started, Tool
 from think_agent.messages import MESSAGES, Message
-from think_agent.transcript import Transcript
+from think_agent.transcript import TranscriptFile
 
 TODAY = date(2026, 3, 1)
 PROCESSES = get_context("forkserver")  # children start from a clean process, and quickly
@@ -69,8 +69,8 @@ def watched(tool: Tool, point: Point) -> Tool:
 
 def said(path: Path) -> list[Message]:
     """The messages in the file."""
-    with closing(Transcript(path, {}, now="")) as transcript:
-        return list(transcript)
+    with closing(TranscriptFile(path, {}, now="")) as transcript:
+        return transcript.messages
 
 
 def each_started_once(messages: list[Message]) -> list[Message]:

@@ -1,22 +1,44 @@
-"""Yours: what a policy of your own may change, and what it may not.
+"""Yours: what a policy of your own gets to see, what it may change, and what it may not.
+
+Rule 1: it sees a call only if the arguments fit. `step.received` has them as the function will get
+        them: a model may write "250", and the function gets 250. So judge those.
 
 It may replace any step. Three things stay as they are, so that nothing is lost:
 
-Rule 1: a step is about the next call. If your policy makes a call of its own, it gets that id.
-Rule 2: a question that the kit asks the model is asked. Your policy may reword it.
-Rule 3: only a person's message opens a turn. What your policy says has the kind `"policy"`.
+Rule 2: a step is about the next call. If your policy makes a call of its own, it gets that id.
+Rule 3: a question that the kit asks the model is asked. Your policy may reword it.
+Rule 4: only a person's message opens a turn. What your policy says has the kind `"policy"`.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
+from functools import wraps
 
 from ..loop import AskHuman, CallModel, CallTool, Policy, Refuse, Step
-from ..messages import ToolCall, User
+from ..messages import THINK_NAME, ToolCall, User
+from ..think import bare
+from ..tools import ModelMistake, Tool, as_received
 from ..turn import Turn
 
 
-def yours(policy: Policy) -> Policy:
-    """A policy of your own, kept to the three rules."""
+def fitting(tools: Mapping[str, Tool]) -> Policy:
+    """The policy before yours (rule 1). It refuses a call if its arguments do not fit."""
 
+    def refuse_misfits(step: Step, turn: Turn) -> Step:
+        if not isinstance(step, CallTool) or step.call.name == THINK_NAME:
+            return step
+        try:
+            return replace(step, received=as_received(tools, bare(step.call)))
+        except ModelMistake as mistake:
+            return Refuse(step.call, "invalid", str(mistake))
+
+    return refuse_misfits
+
+
+def yours(policy: Policy) -> Policy:
+    """A policy of your own, kept to the rules."""
+
+    @wraps(policy)  # it keeps its name, for those who read what it did
     def judge(step: Step, turn: Turn) -> Step:
         own = policy(step, turn)
         match own:
