@@ -30,7 +30,7 @@ COMMENT = re.compile(r"\{#.*?#\}", re.DOTALL)
 FIRST_HOUR = ("messages", "think", "turn", "loop", "running")
 WORDS = 3_600  # in templates and prompts of the package: what moves there is not gone
 # Tokens of the tests for one of the package and the demos; the design asks for 2.2.
-TESTS = 2.25
+TESTS = 2.27
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ NAMES = {
 # what stands here is what is reached.
 AT_MOST: dict[str, dict[str, float]] = {
     "the package": {
-        "tokens": 89_700,
+        "tokens": 89_760,
         "hidden": 35,
         "big": 12,
         "crowded": 1.2,

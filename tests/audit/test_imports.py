@@ -323,7 +323,7 @@ RESPONSES = [
 def test_the_response_beside_its_request_is_read(log, response):
     found = log([{"messages": [USER], "response": response, "model": "m"}])
     assert calls_in(found.runs[0]) == ["pay"]
-    assert found.runs[0].facts == {"model": "m"}
+    assert found.runs[0].facts == {"model": "m", "response": response}
 
 
 def test_further_choices_are_listed(log):
@@ -390,6 +390,35 @@ def test_claude_code_is_read(log):
     assert [result.is_error for result in results] == [False, True]
     assert helper.messages == [User("A helper")]
     assert helper.facts == {}
+
+
+def test_what_was_typed_while_claude_code_worked_is_said(log):
+    """It has no row of the user: it stands only in an attachment."""
+    typed = {"type": "queued_command", "prompt": "Bob, too", "commandMode": "prompt"}
+    told = {**typed, "prompt": [{"type": "text", "text": "done"}], "isMeta": True}
+    task = {**typed, "prompt": "ended", "commandMode": "task-notification"}
+    hook = {"type": "hook_success", "content": "x"}
+    rows = [
+        {"type": "attachment", "attachment": it, "uuid": "u"} for it in (typed, told, task, hook)
+    ]
+    found = log([claude_code("user", "Pay Ann"), *rows], lines=True)
+    assert found.unread == []
+    assert found.runs[0].messages == [
+        User("Pay Ann"),
+        User("Bob, too"),
+        User("done", "nudge"),
+        User("ended", "nudge"),
+    ]
+
+
+def test_of_two_names_of_a_field_the_one_with_a_value_is_read(log):
+    row = {"role": "assistant", "content": "", "reasoning_content": "", "reasoning": "hm"}
+    found = log([USER, row])
+    assert (found.runs[0].messages[1].thinking, found.unread) == ("hm", [])
+    same = log([USER, {**row, "reasoning_content": "hm"}])
+    assert (same.runs[0].messages, same.unread) == (found.runs[0].messages, [])
+    other = log([USER, {**row, "reasoning_content": "well"}])
+    assert other.unread == ["run 1, row 2: the field 'reasoning' of the assistant"]
 
 
 def test_a_person_s_no_is_no_action_that_failed(log):

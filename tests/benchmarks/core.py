@@ -6,7 +6,7 @@ because other work of the machine only adds to it:
 
 - the marginal cost of a model call at the 10th, 1,000th and 10,000th call of one turn (plan, ask,
   run and record its thought or action);
-- opening a transcript file of 100 and of 4,000 turns, per message;
+- opening a transcript file of 100 and of 4,000 turns, and reading its Turn, per message;
 - turning a history into a request body, compared with `json.dumps` of that body: a history that
   this provider wrote, as in a run, and one that another provider wrote;
 - a thought that streams in 10,000 deltas, in plain letters and all in escapes;
@@ -75,7 +75,7 @@ def marginal(places: tuple[int, ...]) -> dict[int, tuple[float, float]]:
 
 
 def opened(path: Path) -> None:
-    """Open a file: read it, and check every message."""
+    """Open a file: read it, check every message, and read the Turn."""
     with closing(TranscriptFile(path, {}, now="")):
         pass
 
@@ -173,8 +173,10 @@ def tables(rounds: int, *, quick: bool = False) -> Iterator[str]:
             path = Path(folder) / f"{turns}-turns.jsonl"
             messages = written(path, turns)
             took = least(lambda path=path: opened(path), rounds + 1) / messages * 1e6
-            rows.append((f"{turns:,}", f"{messages:,}", f"{took:.1f}", 5))
-        yield table("turns in the file | messages | opening, µs a message | at most", rows)
+            rows.append((f"{turns:,}", f"{messages:,}", f"{took:.1f}", 10))
+        yield table(
+            "turns in the file | messages | opening with its Turn, µs a message | at most", rows
+        )
 
     rows = []
     for name, writer in [(name, name) for name in WIRES] + [(name, "") for name in WIRES]:

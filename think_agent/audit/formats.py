@@ -4,12 +4,13 @@
 
 Rule 1: a row is read by its shape; no log has to say its format. So a log may mix two formats.
 Rule 2: a row of unknown shape is listed as unread, with the reason. Nothing is left out in silence.
-Rule 3: each reader has its FIELDS. Another field with a value is listed as unread, if it is not
-        METADATA, which may be ignored everywhere.
+Rule 3: each reader has its FIELDS. Another field with a value, at any depth, is listed as unread,
+        if it is not METADATA, which may be ignored everywhere.
 Rule 4: a log of a known program that is not supported is refused by its name.
 
 Limitations: tokens, times and model names are not read. Claude Code's own bookkeeping (BOOKKEEPING)
-is left out on purpose: a sub-agent's progress there is a copy of that agent's own file.
+is left out on purpose: a sub-agent's progress there is a copy of that agent's own file. Only what
+was typed while the model worked is read.
 """
 
 from collections.abc import Iterator
@@ -19,54 +20,45 @@ from ..messages import Assistant, Json, ToolCall, ToolResult, User
 from ..wire.incoming import arguments_of
 from .runs import Said
 
-OTHERS = (  # logs that are refused, by fields that only occur together there
-    ("Inspect", {"eval", "samples"}),
-    ("tau2-bench", {"simulations", "tasks"}),
-    ("tau2-bench", {"termination_reason", "reward_info"}),
-    ("Codex", {"type", "payload"}),
-    ("mini-swe-agent", {"trajectory_format"}),
-    ("SWE-agent", {"trajectory", "history"}),
-    ("SWE-agent", {"action", "thought"}),
-    ("LangSmith", {"run_type", "inputs"}),
-    ("OpenTelemetry", {"resourceSpans"}),
-)
-BOOKKEEPING = {  # types of rows that Claude Code writes for itself
-    "agent-name",
-    "ai-title",
-    "attachment",
-    "custom-title",
-    "file-history-snapshot",
-    "last-prompt",
-    "mode",
-    "permission-mode",
-    "pr-link",
-    "progress",
-    "queue-operation",
-    "rate_limit_event",
-    "result",
-    "stream_event",
-    "summary",
-    "system",
-    "tag",
-    "worktree-state",
+OTHERS = {  # logs that are refused, by fields that only occur together there
+    "eval samples": "Inspect",
+    "simulations tasks": "tau2-bench",
+    "termination_reason reward_info": "tau2-bench",
+    "type payload": "Codex",
+    "trajectory_format": "mini-swe-agent",
+    "trajectory history": "SWE-agent",
+    "action thought": "SWE-agent",
+    "run_type inputs": "LangSmith",
+    "resourceSpans": "OpenTelemetry",
 }
+# The types of rows that Claude Code writes for itself.
+BOOKKEEPING = """
+    agent-name ai-title attachment custom-title file-history-snapshot last-prompt mode
+    permission-mode pr-link progress queue-operation rate_limit_event result stream_event summary
+    system tag worktree-state
+"""
 
 # The types of parts that are read, in whatever format.
 TEXTS = {"text", "input_text", "output_text", "refusal"}
 REASONING = {"thinking", "redacted_thinking", "reasoning"}
 CALLS = {"tool_use", "function_call"}
 RESULTS = {"tool_result", "function_call_output", "tool"}
-CALL_ID = ("call_id", "tool_call_id", "tool_use_id", "source_call_id")  # fields with a call's id
-FAILED = ("is_error", "tool_result_is_error")
-SAYING = ("text", "refusal", "thinking", "summary", "content")  # fields of a part that hold text
+CALL_ID = "call_id|tool_call_id|tool_use_id|source_call_id"  # fields with a call's id
+SAYING = "text refusal thinking summary content"  # fields of a part that hold text
 HIDDEN = "(reasoning that the log does not show)"
-FIELDS = {  # what is read of a row, or of a part, by its kind
-    "user": "content",
-    "assistant": "content refusal reasoning_content reasoning thinking tool_calls function_call",
+FIELDS = {  # what is read of a row, or of a part, by its kind; of a|b the first that has a value
+    "system": "content|message",
+    "developer": "content",
+    "user": "content|message|prompt",
+    "assistant": """
+        content|message refusal reasoning_content|reasoning|thinking tool_calls function_call
+    """,
     "text": "text refusal",
     "reasoning": "text thinking summary content",
-    "call": "function function_name arguments input args",
-    "result": "tool_name content output is_error",
+    "call": "name|function_name arguments|input|args",
+    "result": "content|output is_error",
+    "observation": "results",
+    "attachment": "attachment",
 }
 METADATA = """
     call_id tool_call_id tool_use_id source_call_id
@@ -74,13 +66,14 @@ METADATA = """
     annotations cache_control caller citations cost created_at data encrypted_content extra
     finish_reason id index logprobs metrics model model_name name phase prompt_cache_breakpoint
     reasoning_effort role response_metadata signature source status step_id stop_details stop_reason
-    stop_sequence timestamp turn_idx type usage usage_metadata llm_call_count
+    stop_sequence timestamp tool_name turn_idx type usage usage_metadata llm_call_count
     subagent_trajectory_ref
 
-    agentId container context_management cwd diagnostics entrypoint gitBranch imagePasteIds isMeta
-    isSidechain isVisibleInTranscriptOnly parentUuid parent_tool_use_id permissionMode promptId
-    requestId request_id sessionId session_id slug sourceToolAssistantUUID sourceToolUseID
-    subagent_type task_description thinkingMetadata todos toolUseResult userType uuid version
+    agentId commandMode container context_management cwd diagnostics entrypoint gitBranch
+    imagePasteIds isCompactSummary isMeta isSidechain isVisibleInTranscriptOnly origin parentUuid
+    parent_tool_use_id permissionMode promptId requestId request_id sessionId session_id slug
+    sourceToolAssistantUUID sourceToolUseID source_uuid subagent_type task_description
+    thinkingMetadata todos toolUseResult userType uuid version
 """
 REFUSALS = (  # how a result begins in Claude Code if a person said no
     "The user doesn't want to proceed with this tool use",
@@ -94,8 +87,8 @@ REFUSALS = (  # how a result begins in Claude Code if a person said no
 def other_format(value: Any) -> str:
     """The name of the program that wrote this, if it is known but not supported."""
     if isinstance(value, dict):
-        for name, fields in OTHERS:
-            if fields <= value.keys():
+        for fields, name in OTHERS.items():
+            if value.keys() >= set(fields.split()):
                 return name
     return ""
 
@@ -116,34 +109,31 @@ def read_row(row: Any) -> Iterator[Said]:
     match row:
         case {"step_id": _, "source": str()}:
             yield from _read_step(row)
-        case (  # Claude Code writes in the user's role, too
-            {"isMeta": True, "message": {"content": content}}
-            | {"isCompactSummary": True, "message": {"content": content}}
-        ):
-            yield User(_text(content), "nudge")
         case {"type": "user" | "assistant" as role, "message": dict(message)}:
-            yield from read_row({**row, **message, "role": role, "message": None})
-        case {"type": str(kind)} if kind in BOOKKEEPING:
-            return
-        case {"role": "system" | "developer"}:
-            yield {"instructions": _text(row.get("content"))}
-        case {"role": "user" | "assistant"}:
-            yield from _read_parts(row, [*_parts(row.get("content")), *_beside(row)])
+            beside = {"role": role, "content beside the message": row.get("content")}
+            yield from read_row({**row, "message": None, **message, **beside})
+        case {"attachment": {"type": "queued_command", **typed}}:
+            # it was typed while the model worked, and stands nowhere else
+            yield from _unread("attachment", row)
+            yield from read_row({**typed, "role": "user"})
+        case {"role": "system" | "developer" | "user" | "assistant"}:
+            said = _first(row, "content|message|prompt")
+            yield from _read_parts(row, [*_parts(said), *_beside(row)])
         case {"role": "tool" | "function"}:
             yield from _read_result({**row, "type": "tool"})
         case {"role": role}:
             yield f"a row of the role {role!r}"
+        case {"type": str(kind)} if kind in BOOKKEEPING.split():
+            return
         case {"type": _}:  # an item of the Responses API is a part of its own
-            yield from _read_parts(row, [row])
+            yield from _read_part(row)
         case _:
             yield "a row that is no message"
 
 
 def _read_parts(row: Json, parts: list[Json]) -> Iterator[Said]:
     """What the parts of a row say: first the other parts, then its text."""
-    role = row.get("role")
-    if role:
-        yield from _unread(role, row)
+    yield from _unread(row["role"], row)
     text = ""
     for part in parts:
         if part.get("type") in TEXTS:
@@ -151,12 +141,22 @@ def _read_parts(row: Json, parts: list[Json]) -> Iterator[Said]:
             text += _text(part)
         else:
             yield from _read_part(part)
-    if role == "user":
-        has_results = any(part.get("type") in RESULTS for part in parts)
-        if text or not has_results:
+    if text or not any(part.get("type") in RESULTS for part in parts):
+        yield from _spoken(row, text)
+
+
+def _spoken(row: Json, text: str) -> Iterator[Said]:
+    """The text of a row, by who spoke."""
+    match row:
+        # Claude Code writes in the user's role, too.
+        case {"isMeta": True} | {"isCompactSummary": True} | {"commandMode": "task-notification"}:
+            yield User(text, "nudge")
+        case {"role": "user"}:
             yield User(text)
-    elif role == "assistant" or text:
-        yield Assistant(text)
+        case {"role": "system" | "developer"}:
+            yield {"instructions": text}
+        case _:
+            yield Assistant(text)
 
 
 def _read_part(part: Json) -> Iterator[Said]:
@@ -167,9 +167,9 @@ def _read_part(part: Json) -> Iterator[Said]:
         yield Assistant(thinking=_text(part) or HIDDEN)
     elif kind in CALLS:
         yield from _unread("call", part)
-        id = str(_first(part, *CALL_ID, "id"))
-        name = str(_first(part, "name", "function_name"))
-        call = ToolCall(id, name, arguments_of(_first(part, "arguments", "input", "args")))
+        id = str(_first(part, CALL_ID + "|id"))
+        name = str(_first(part, "name|function_name"))
+        call = ToolCall(id, name, arguments_of(_first(part, "arguments|input|args")))
         yield Assistant(tool_calls=(call,))
     elif kind in RESULTS:
         yield from _read_result(part)
@@ -178,17 +178,19 @@ def _read_part(part: Json) -> Iterator[Said]:
 
 
 def _beside(row: Json) -> Iterator[Json]:
-    """The fields beside the content of a row, as parts. A user's calls are not the model's."""
-    if row["role"] == "user":
+    """The fields beside the content of a reply, as parts. A user's calls are not the model's."""
+    if row["role"] != "assistant":
         return
     yield from _parts(row.get("refusal"))
-    reasoning = _first(row, "reasoning_content", "reasoning", "thinking")
+    reasoning = _first(row, "reasoning_content|reasoning|thinking")
     if reasoning:
         yield {"type": "reasoning", "content": reasoning}
     calls = _parts(row.get("tool_calls"))
     calls += _parts(row.get("function_call"))  # OpenAI's first protocol had one
     for call in calls:
-        yield {**call, **call.get("function", {}), "type": "function_call"}
+        function = call.get("function", {})
+        twice = call.keys() & function.keys()  # of these the call's own are not read
+        yield {**call, **function, "function": twice, "type": "function_call"}
 
 
 def _read_step(row: Json) -> Iterator[Said]:
@@ -197,12 +199,12 @@ def _read_step(row: Json) -> Iterator[Said]:
         yield "a step that was copied from another trajectory"
         return
     role = {"agent": "assistant"}.get(row["source"], row["source"])
-    beside = {"role": role, "content": row.get("message"), "message": None, "observation": None}
-    yield from read_row({**row, **beside, "source": None})
+    yield from read_row({**row, "role": role, "source": None, "observation": None})
 
     observation = row.get("observation") or {}
+    yield from _unread("observation", observation)
     for result in _parts(observation.get("results")):
-        failed = _first(result.get("extra") or {}, *FAILED)
+        failed = _first(result.get("extra") or {}, "is_error|tool_result_is_error")
         yield from _read_result({**result, "is_error": failed})
         for run in _parts(result.get("subagent_trajectory_ref")):
             if run.get("trajectory_path"):
@@ -213,9 +215,10 @@ def _read_result(part: Json) -> Iterator[Said]:
     """The result of a call. It failed if the log says so; if it says nothing, its text decides."""
     yield from _unread("result", part)
     text = ""
-    for piece in _parts(_first(part, "content", "output")):
+    for piece in _parts(_first(part, "content|output")):
         if isinstance(piece.get("text"), str):
-            text += piece["text"]
+            yield from _unread("text", piece)
+            text += _text(piece)
         else:
             yield f"a part of the type {piece.get('type')!r} in a result"
     failed = _first(part, "is_error")
@@ -224,17 +227,24 @@ def _read_result(part: Json) -> Iterator[Said]:
     refused = ""
     if text.startswith(REFUSALS):
         refused = "person"
-    id = str(_first(part, *CALL_ID))
-    name = str(_first(part, "tool_name", "name"))
+    id = str(_first(part, CALL_ID))
+    name = str(_first(part, "tool_name|name"))
     yield ToolResult(id, name, text, bool(failed), refused=refused)
 
 
 def _unread(kind: str, row: Json) -> Iterator[str]:
     """The fields with a value that nobody reads (rule 3)."""
-    known = f"{FIELDS[kind]} {METADATA}".split()
+    known = METADATA.split()
+    for fields in FIELDS[kind].split():
+        said = _first(row, fields)
+        known += [name for name in fields.split("|") if row.get(name) == said]
     for name, value in row.items():
+        has_parts = isinstance(value, (dict, list)) and name in SAYING.split()
         if value and name not in known:
             yield f"the field {name!r} of the {kind}"
+        elif has_parts and kind in ("text", "reasoning"):
+            for part in _parts(value):
+                yield from _unread("text", part)
 
 
 def _parts(content: Any) -> list[Json]:
@@ -256,15 +266,13 @@ def _text(content: Any) -> str:
     if isinstance(content, str):
         return content
     if isinstance(content, dict):
-        content = [content.get(field) for field in SAYING]
-    if isinstance(content, list):
-        return "".join(_text(item) for item in content)
-    return ""
+        content = [content.get(field) for field in SAYING.split()]
+    return "".join(_text(item) for item in content or ())
 
 
-def _first(part: Json, *names: str) -> Any:
-    """The first of these fields that has a value; an empty text if none has."""
-    for name in names:
-        if part.get(name) is not None:
+def _first(part: Json, names: str) -> Any:
+    """The first of these fields (a|b) that has a value; an empty text if none has."""
+    for name in names.split("|"):
+        if part.get(name) not in (None, ""):
             return part[name]
     return ""

@@ -5,7 +5,8 @@
 
 Rule 1: a file is JSON or JSON lines: a list of rows, an object with such a list (`steps`,
         `messages`, `traj`, `input`), or a list or lines of these. The other fields of such an
-        object (a reward, a task) are kept as they are, and never computed.
+        object (a reward, a task) are kept as they are, and never computed. So is a response: it
+        has fields beside its message.
 Rule 2: what could not be read is listed, with its run and row.
 
 Limitations: a log does not say what was forced, so thoughts count as volunteered, except those that
@@ -120,7 +121,7 @@ def _logged(said: Any, facts: dict[Any, Any]) -> Iterator[tuple[Rows, Json]]:
     """A run that is an object, with its response, and the runs of its sub-agents."""
     rows = _rows(said, "user")
     for name in ("output", "response"):
-        rows += _rows(facts.pop(name, None), "assistant")
+        rows += _rows(facts.get(name), "assistant")
     others = facts.pop("subagent_trajectories", None) or ()
     yield dict(enumerate(rows, 1)), facts
     yield from _runs(enumerate(others, 1))
