@@ -774,6 +774,11 @@ def test_a_field_for_a_default_is_refused_at_declaration():
         tool(pay)
 
 
+def test_the_thought_that_a_call_carries_is_not_in_its_signature():
+    assert signature(ToolCall("1", "pay", {"thought": "It is due.", "cents": 1})) == "pay(cents=1)"
+    assert signature(ToolCall("2", "think", {"thought": "It is due."})).count("It is due.") == 1
+
+
 def test_a_signature_is_always_on_one_line():
     written = signature(ToolCall("1", "pay\nme", {"a\n> y": "b\nc", "d": 1}))
     assert written == '"pay\\nme"("a\\n> y"="b\\nc", d=1)'
