@@ -95,7 +95,7 @@ def table(paths: Iterable[Path], seen_from: str) -> str:
         link = f"[`{path.name}`]({path.relative_to(ROOT / seen_from)})"
         words = "The package's API." if path.name == "__init__.py" else sentence(path)
         rows += f"| {link} | {words} | {size} |\n"
-    return "| file | what it is | tokens | lines |\n|---|---|---|---|\n" + rows
+    return "| file | what it is | tokens | code lines |\n|---|---|---|---|\n" + rows
 
 
 def sizes(path: Path) -> str:
@@ -119,7 +119,7 @@ def limits() -> str:
         if "tokens" in AT_MOST[name]:
             most = AT_MOST[name]["tokens"]
             rows += f"| {name} | {found.tokens:,} | {most:,} | {found.lines:,} |\n"
-    return "| to read | tokens | at most | lines |\n|---|---|---|---|\n" + rows
+    return "| to read | tokens | at most | code lines |\n|---|---|---|---|\n" + rows
 
 
 def first_hour() -> str:

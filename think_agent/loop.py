@@ -126,7 +126,7 @@ def next_step(transcript: Turn | Iterable[Message]) -> Step:
         return _answered(turn, reply.words)
     if turn.pending:
         return CallTool(turn.pending[0])
-    if turn.says_done:  # rule 4: by signal
+    if turn.says_done:  # by signal (rule 4 above)
         return CallModel("none")
     return CallModel()
 

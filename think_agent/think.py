@@ -125,7 +125,8 @@ def acknowledge(
 ) -> str:
     """The result of a think call. `in_a_row`: how many replies in a row called nothing but think,
     including this one. From `cap` of them on, the model is told to act or to finish.
-    `under_schema`: it was written under a schema, so what is missing was not asked for.
+    `under_schema`: it was written under a schema, which may leave should_continue out
+    (`wire/forms.py`): then that means "continue".
     """
     signal = should_continue(call)
     text = RECORDED
