@@ -1,6 +1,7 @@
 """The command `think-agent`: its help, and its messages for what is missing or misspelled."""
 
 import re
+import signal
 import subprocess
 import sys
 from itertools import product
@@ -142,3 +143,45 @@ def test_a_full_disk_is_reported_in_one_line(form):
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
     assert done.stderr.startswith("error: [Errno 28] No space left on device")
+
+
+WAITS = """
+import asyncio, sys, time
+import click
+from think_agent.cli.main import run
+
+async def later():
+    print("ready", flush=True)
+    await asyncio.sleep(60)
+
+@click.command()
+@click.option("--aside", is_flag=True)
+def wait(aside):
+    if aside:
+        asyncio.run(later())
+    print("ready", flush=True)
+    time.sleep(60)
+
+sys.exit(run(wait, "wait"))
+"""
+
+
+@pytest.mark.parametrize("words", [[], ["--aside"]])
+@pytest.mark.parametrize("interrupt", [signal.SIG_DFL, signal.SIG_IGN])
+def test_sigterm_stops_a_command_also_one_that_a_script_started_in_the_background(words, interrupt):
+    """A shell lets what it starts with `&` ignore SIGINT."""
+    with subprocess.Popen(
+        [sys.executable, "-c", WAITS, *words],
+        cwd=ROOT,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, interrupt),
+    ) as process:
+        assert process.stdout.readline() == "ready\n"
+        process.terminate()
+        try:
+            _, shown = process.communicate(timeout=30)
+        finally:
+            process.kill()
+    assert (process.returncode, shown.strip()) == (130, "stopped")
