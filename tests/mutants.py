@@ -7,7 +7,7 @@ value or a call is changed at one place. It is caught when a test fails or does 
 changed here: a mutant stands in a temporary copy.
 
 Rule 1: the tests of the room are asked first, and if these pass, the tests of `WIDE`.
-Rule 2: tests that count tokens see every change, so they are not asked (`BLIND`).
+Rule 2: tests that count tokens see every change, so they are not asked (`MEASURES`, `MADE`).
 Rule 3: the same seed makes the same mutants, as long as the room's files are the same.
 
 Prints a line for each mutant, with the first test that fails, and exits with 1 when one survived.
@@ -38,13 +38,11 @@ from think_agent.cli.options import Command, whole
 PACKAGE = ROOT / "think_agent"
 FOLDERS = sorted(path.parent.name for path in PACKAGE.glob("*/__init__.py"))
 ROOMS = ["core", *FOLDERS]
-WIDE = ["core", "policies", "demos", "cli"]  # folders of the tests, after those of the room
-BLIND = [
-    "--ignore=tests/core/test_readable.py",
-    "--deselect=tests/demos/test_readme.py::test_the_made_parts_are_current",
-]
+WIDE = ["core", "policies", "demos", "cli"]  # the tests that are asked after those of the room
+MEASURES = "test_readable.py"
+MADE = "tests/demos/test_readme.py::test_the_made_parts_are_current"
 LEFT_OUT = [".git", ".venv", "*_cache", "__pycache__"]  # of the copy
-SECONDS = 240  # for each time that pytest is called
+SECONDS = 240  # for the tests of a folder
 
 SWAPPED: dict[type, Any] = {
     ast.Lt: ast.LtE(),
@@ -147,16 +145,24 @@ def seen_by(mutant: Mutant, room: str, copy: Path) -> str:
     path = copy / mutant.path.relative_to(ROOT)
     path.write_text(mutant.source, encoding="utf-8")
     try:
-        first = [room] if (ROOT / "tests" / room).is_dir() else []
-        rest = [folder for folder in WIDE if folder != room]
-        return (first and failing(first, copy)) or failing(rest, copy)
+        for folder in dict.fromkeys([room, *WIDE]):
+            test = failing(folder, copy, path.stem)
+            if test:
+                return test
+        return ""
     finally:
         shutil.copyfile(mutant.path, path)
 
 
-def failing(folders: list[str], copy: Path) -> str:
-    """The first test of these folders that fails; "" when all pass."""
-    words = ["-q", "-x", "-n", "2", *BLIND, *(f"tests/{folder}" for folder in folders)]
+def failing(folder: str, copy: Path, name: str) -> str:
+    """The first test of a folder that fails, those of the file `name` before others; "" when all
+    pass.
+    """
+    paths = [path for path in (copy / "tests" / folder).glob("test_*.py") if path.name != MEASURES]
+    if not paths:
+        return ""
+    paths.sort(key=lambda path: (path.stem != f"test_{name}", path))
+    words = ["-q", "-x", "-n", "2", "--deselect", MADE, *map(str, paths)]
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as output:
         process = subprocess.Popen(
             [sys.executable, "-m", "pytest", *words],
@@ -175,7 +181,7 @@ def failing(folders: list[str], copy: Path) -> str:
                 os.killpg(process.pid, signal.SIGKILL)  # its workers, too
                 process.wait()
         output.seek(0)
-        found = re.search(r"^(?:FAILED|ERROR) (.*?)(?: - .*)?$", output.read(), re.MULTILINE)
+        found = re.search(r"^(?:FAILED|ERROR) (tests/.*?)(?: - .*)?$", output.read(), re.MULTILINE)
     if process.returncode == 0:
         return ""
     return found[1] if found else f"pytest, which exits with {process.returncode}"
