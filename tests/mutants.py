@@ -1,6 +1,6 @@
 """Small faults on purpose, by hand: `python -m tests.mutants [ROOM] [--seed N] [--count N]`.
 A room is a folder of the package, or `core`: its own files. Without one, each room in turn. 20
-mutants of a room take some minutes.
+mutants of a room take ten minutes on two cores.
 
 A mutant is the package with one fault: a comparison, a condition, a number, a sign, a returned
 value or a call is changed at one place. It is caught when a test fails or does not end. Nothing is
@@ -12,6 +12,9 @@ Rule 3: the same seed makes the same mutants, as long as the room's files are th
 
 Prints a line for each mutant, with the first test that fails, and exits with 1 when one survived.
 A survivor is a missing test, or a change that makes no difference: that is for a person to say.
+
+Limitation: on a very busy machine, tests that are slow may look like tests that do not end. The
+line says "no end".
 """
 
 import ast
@@ -36,8 +39,7 @@ from think_agent.cli.main import run
 from think_agent.cli.options import Command, whole
 
 PACKAGE = ROOT / "think_agent"
-FOLDERS = sorted(path.parent.name for path in PACKAGE.glob("*/__init__.py"))
-ROOMS = ["core", *FOLDERS]
+ROOMS = ["core", *sorted(path.parent.name for path in PACKAGE.glob("*/__init__.py"))]
 WIDE = ["core", "policies", "demos", "cli"]  # the tests that are asked after those of the room
 MEASURES = "test_readable.py"
 MADE = "tests/demos/test_readme.py::test_the_made_parts_are_current"
