@@ -48,6 +48,10 @@ bench-core *words:
 soak *words:
     {{python}} -m tests.soak {{words}}
 
+# small faults on purpose, in one room or in each: does a test see them?
+mutants *words:
+    {{python}} -m tests.mutants {{words}}
+
 # everything, as CI does it
 ci:
     .ci/run

@@ -11,6 +11,7 @@ from tests.audit.test_imports import calls_in, results_in
 from tests.support.turns import transcripts
 from think_agent.audit import read_log, to_atif
 from think_agent.audit.counts import count
+from think_agent.audit.reading import Unreadable
 from think_agent.messages import (
     Assistant,
     ToolCall,
@@ -198,3 +199,8 @@ def test_a_failure_is_written_into_a_field(tmp_path):
     ]
     found = read_back(without_ours(to_atif(messages, {})), tmp_path)
     assert found.runs[0].messages[-1].is_error
+
+
+def test_a_line_that_cannot_be_read_is_a_step_of_its_own():
+    steps = to_atif([User("Pay"), Unreadable(3, "{torn", "no JSON")], {})["steps"]
+    assert [step["message"] for step in steps[1:]] == ["Pay", "{torn"]

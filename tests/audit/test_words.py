@@ -101,6 +101,8 @@ def test_tokens(usage, text):
     ("result", "arguments", "text"),
     [
         ("plain words", None, "plain words"),
+        ("x" * 200, None, "x" * 200),
+        ("x" * 201, None, "x" * 199 + "…"),
         (
             '{"id": "A", "days": 13, "ok": true, "late": false}',
             {"x": "A"},

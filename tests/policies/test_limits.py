@@ -183,6 +183,15 @@ def test_no_policy_goes_on_beyond_a_limit(choice, limit):
     assert outcome.transcript[-1] == outcome.turn.ended
 
 
+def test_the_answer_stands_if_a_policy_wants_another_and_no_model_call_is_left():
+    def objects(step, turn):
+        return CallModel("none", say=User("Go on!")) if isinstance(step, Done) else step
+
+    script = [call("look", n=1), think("All done.", False), "I saw it."]
+    outcome = agent(script, max_model_calls=3, policies=[objects]).run("go")
+    assert (outcome.exit, outcome.answer) == ("limit", "I saw it.")
+
+
 def test_calls_beyond_the_limit_are_refused_and_not_run():
     outcome = agent([[call("look", n=n) for n in range(5)], "Enough."], max_actions=3).run("go")
     assert [m.refused for m in results(outcome)] == ["", "", "", "limit", "limit"]
