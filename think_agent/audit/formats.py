@@ -20,23 +20,37 @@ from ..messages import Assistant, Json, ToolCall, ToolResult, User
 from ..wire.incoming import arguments_of
 from .runs import Said
 
-OTHERS = {  # logs that are refused, by fields that only occur together there
-    "eval samples": "Inspect",
-    "simulations tasks": "tau2-bench",
-    "termination_reason reward_info": "tau2-bench",
-    "type payload": "Codex",
-    "trajectory_format": "mini-swe-agent",
-    "trajectory history": "SWE-agent",
-    "action thought": "SWE-agent",
-    "run_type inputs": "LangSmith",
-    "resourceSpans": "OpenTelemetry",
+OTHERS = (  # logs that are refused, by fields that only occur together there
+    ("Inspect", {"eval", "samples"}),
+    ("tau2-bench", {"simulations", "tasks"}),
+    ("tau2-bench", {"termination_reason", "reward_info"}),
+    ("Codex", {"type", "payload"}),
+    ("mini-swe-agent", {"trajectory_format"}),
+    ("SWE-agent", {"trajectory", "history"}),
+    ("SWE-agent", {"action", "thought"}),
+    ("LangSmith", {"run_type", "inputs"}),
+    ("OpenTelemetry", {"resourceSpans"}),
+)
+BOOKKEEPING = {  # types of rows that Claude Code writes for itself
+    "agent-name",
+    "ai-title",
+    "attachment",
+    "custom-title",
+    "file-history-snapshot",
+    "last-prompt",
+    "mode",
+    "permission-mode",
+    "pr-link",
+    "progress",
+    "queue-operation",
+    "rate_limit_event",
+    "result",
+    "stream_event",
+    "summary",
+    "system",
+    "tag",
+    "worktree-state",
 }
-# The types of rows that Claude Code writes for itself.
-BOOKKEEPING = """
-    agent-name ai-title attachment custom-title file-history-snapshot last-prompt mode
-    permission-mode pr-link progress queue-operation rate_limit_event result stream_event summary
-    system tag worktree-state
-"""
 
 # The types of parts that are read, in whatever format.
 TEXTS = {"text", "input_text", "output_text", "refusal"}
@@ -87,8 +101,8 @@ REFUSALS = (  # how a result begins in Claude Code if a person said no
 def other_format(value: Any) -> str:
     """The name of the program that wrote this, if it is known but not supported."""
     if isinstance(value, dict):
-        for fields, name in OTHERS.items():
-            if value.keys() >= set(fields.split()):
+        for name, fields in OTHERS:
+            if fields <= value.keys():
                 return name
     return ""
 
@@ -123,7 +137,7 @@ def read_row(row: Any) -> Iterator[Said]:
             yield from _read_result({**row, "type": "tool"})
         case {"role": role}:
             yield f"a row of the role {role!r}"
-        case {"type": str(kind)} if kind in BOOKKEEPING.split():
+        case {"type": str(kind)} if kind in BOOKKEEPING:
             return
         case {"type": _}:  # an item of the Responses API is a part of its own
             yield from _read_part(row)
