@@ -49,7 +49,7 @@ from .policies import (
 )
 from .policies.answer import NUMBERED, TypedAnswer, keep_answer
 from .policies.done_when import CheckFunction, as_checked, checks_by_name
-from .policies.yours import fitting, yours
+from .policies.yours import yours
 from .running import Asked, Decision, Event, Perform, Run, RunCheck
 from .settings import Settings
 from .streaming import Notice
@@ -202,7 +202,7 @@ class Agent(Generic[Data]):
             patience.patience(self._patience, on_tool_error=self._on_tool_error, ask=can_ask),
             patience.no_repeats(tools, self._max_repeats),
             text.text(tools, ask=can_ask),
-            _only_if(bool(self._policies), fitting(tools)),  # yours see only calls that fit
+            approval.validation(tools),  # your own policies see only calls that fit
             *[yours(policy) for policy in self._policies],
             settings.limits.close_at_limit,  # at a limit the turn ends, whatever was planned
             approval.as_decided,  # the next three judge the arguments that will run

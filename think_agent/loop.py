@@ -16,8 +16,9 @@ Rule 5: after `Ended`, the next step is that end, and no policy is asked.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import TypeGuard
 
-from .messages import Assistant, Exit, Json, Message, ToolCall, ToolChoice, User
+from .messages import THINK_NAME, Assistant, Exit, Json, Message, ToolCall, ToolChoice, User
 from .turn import Turn
 
 
@@ -104,6 +105,17 @@ class Done:
 
 Step = CallModel | CallTool | Refuse | AskHuman | Check | Done
 Policy = Callable[[Step, Turn], Step]
+
+
+def is_action(step: Step) -> TypeGuard[CallTool]:
+    """Is this a call of a tool, and not of think?"""
+    return isinstance(step, CallTool) and step.call.name != THINK_NAME
+
+
+def is_free(step: Step) -> TypeGuard[CallModel]:
+    """Is this a model call that may still call tools?"""
+    return isinstance(step, CallModel) and step.tool_choice != "none"
+
 
 NUDGE = User(
     "Your last reply was empty. Go on, or give the final answer in plain words.", kind="nudge"

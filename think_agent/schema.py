@@ -62,20 +62,13 @@ def arguments_model(
         kind = _with_description(hints[parameter.name], notes.get(parameter.name))
         # The field has a neutral name: a parameter may be called `json` or `model_config`.
         model_fields[f"argument_{len(model_fields)}"] = (kind, _field(parameter))
-    try:
-        model: type[pydantic.BaseModel] = pydantic.create_model(
-            # NaN is refused, too: it would pass every limit that it is compared with.
-            name,
-            __config__=pydantic.ConfigDict(extra="forbid", allow_inf_nan=False),
-            **model_fields,
-        )
-        schema = model.model_json_schema()
-    except NO_SCHEMA as error:
-        raise TypeError(f"tool {name}: {_without_schema(hints) or error}") from error
-    for parameter_name, described in schema.get("properties", {}).items():
-        if not described.keys() - {"title", "description", "default"}:
-            raise TypeError(f"tool {name}: parameter {parameter_name} needs a type other than Any")
-    return model, inline_refs(schema)
+    model: type[pydantic.BaseModel] = pydantic.create_model(
+        # NaN is refused, too: it would pass every limit that it is compared with.
+        name,
+        __config__=pydantic.ConfigDict(extra="forbid", allow_inf_nan=False),
+        **model_fields,
+    )
+    return model, inline_refs(model.model_json_schema())
 
 
 def _problem_of(parameter: inspect.Parameter, hints: Mapping[str, Any]) -> str:
@@ -91,16 +84,13 @@ def _problem_of(parameter: inspect.Parameter, hints: Mapping[str, Any]) -> str:
         return "self: make a tool of the bound method, tool(desk.add)"
     if name not in hints:
         return f"{name} has no type annotation"
-    return ""
-
-
-def _without_schema(hints: Mapping[str, Any]) -> str:
-    """Which parameter has a type without a JSON schema, and why."""
-    for name, kind in hints.items():
-        try:
-            pydantic.TypeAdapter(kind).json_schema()
-        except NO_SCHEMA as error:
-            return f"parameter {name}: its type has no JSON schema: {str(error).splitlines()[0]}"
+    fields: Any = {"parameter": (hints[name], ...)}
+    try:
+        schema = pydantic.create_model(name, **fields).model_json_schema()
+    except NO_SCHEMA as error:
+        return f"{name}: its type has no JSON schema: {str(error).splitlines()[0]}"
+    if not schema["properties"]["parameter"].keys() - {"title", "description", "default"}:
+        return f"{name} needs a type other than Any"
     return ""
 
 

@@ -369,23 +369,9 @@ def test_the_model_neither_sees_nor_sets_the_idempotency_key():
 # A yes is for the call as it was written.
 
 
-@pytest.mark.parametrize(
-    ("needs_approval", "fails_at", "asked", "paid", "refused"),
-    [  # once to tell whether it is the same call (which refuses nothing), once for the question
-        (False, None, 0, [5], ""),
-        (False, 1, 0, [5], ""),
-        (False, 2, 0, [], "invalid"),  # refused when it is planned
-        (False, 3, 0, [], "invalid"),  # refused when it would run
-        (True, None, 1, [5], ""),
-        (True, 2, 0, [], "invalid"),  # nobody is asked about it
-        (True, 3, 1, [5], ""),
-        (True, 4, 1, [], "invalid"),  # refused when it would run, after the yes
-        (True, 5, 1, [5], ""),  # it is not validated so often
-    ],
-)
-def test_a_validator_that_fails_sometimes_runs_nothing_without_a_yes(
-    needs_approval, fails_at, asked, paid, refused
-):
+@pytest.mark.parametrize("needs_approval", [False, True])
+@pytest.mark.parametrize("fails_at", [None, *range(1, 10)])
+def test_a_validator_that_fails_sometimes_runs_nothing_without_a_yes(needs_approval, fails_at):
     validated = []
 
     def fail_sometimes(cents):
@@ -397,8 +383,15 @@ def test_a_validator_that_fails_sometimes_runs_nothing_without_a_yes(
     kind = Annotated[int, pydantic.AfterValidator(fail_sometimes)]
     desk = Desk(pay_call(5), kind=kind, needs_approval=needs_approval)
     [result] = results(desk.agent(True).run("Pay"))
-    assert (desk.paid, result.refused, result.in_doubt) == (paid, refused, False)
-    assert len(desk.asked) == asked
+    assert (desk.paid, result.refused, result.in_doubt) in [
+        ([5], "", False),
+        ([], "invalid", False),
+    ]
+    assert len(desk.asked) <= 1
+    if desk.paid:
+        assert len(desk.asked) == needs_approval
+    if fails_at is None:
+        assert desk.paid
 
 
 class Shipment(pydantic.BaseModel):

@@ -15,8 +15,8 @@ Rule 5: after "no" the model reads the person's reason. "quit" ends the run.
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ..loop import AskHuman, CallTool, Done, Policy, Refuse, Step
-from ..messages import THINK_NAME, ToolCall, Verdict
+from ..loop import AskHuman, CallTool, Done, Policy, Refuse, Step, is_action
+from ..messages import ToolCall, Verdict
 from ..text import well_formed
 from ..think import bare
 from ..tools import ModelMistake, Tool, as_received, signature
@@ -31,22 +31,18 @@ def as_decided(step: Step, turn: Turn) -> Step:
     """The policy: from here on a call has the arguments with which it will run. Those are the ones
     to which a person said yes, if there was a question.
     """
-    if not isinstance(step, CallTool) or step.call.name == THINK_NAME:
+    if not is_action(step):
         return step
     return replace(step, call=turn.as_decided(step.call), planned=bare(step.call))
 
 
 def validation(tools: Mapping[str, Tool]) -> Policy:
     """Refuses a call if its arguments do not fit. Any other call goes on, with the arguments that
-    its function will get. After a person's yes a call is not validated again here, unless the
-    person edited it.
+    its function will get.
     """
 
     def validate(step: Step, turn: Turn) -> Step:
-        if not isinstance(step, CallTool) or step.call.name == THINK_NAME:
-            return step
-        is_new_question = step.retry is not None and step.retry.is_asked
-        if turn.verdict and not turn.verdict.edited and not is_new_question:
+        if not is_action(step):
             return step
         try:
             return replace(step, received=as_received(tools, step.call))
@@ -60,7 +56,7 @@ def _does_not_fit(step: CallTool, turn: Turn, mistake: ModelMistake) -> Step:
     """The model is told. If a person's edit does not fit, the person is asked about the call as it
     was planned.
     """
-    edits = sum(isinstance(note, Verdict) for note in turn.notes)
+    edits = sum(isinstance(note, Verdict) and note.edited for note in turn.notes)
     if not edits or step.planned is None:
         return Refuse(step.call, "invalid", str(mistake))
     if edits >= MOST_EDITS:
@@ -73,7 +69,7 @@ def approval(tools: Mapping[str, Tool]) -> Policy:
     """Calls that need approval wait for a verdict."""
 
     def ask_for_approval(step: Step, turn: Turn) -> Step:
-        if not isinstance(step, CallTool) or step.call.name == THINK_NAME:
+        if not is_action(step):
             return step
         if step.retry and step.retry.is_asked:
             return _question(step, turn, TRIED_BEFORE)

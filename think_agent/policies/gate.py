@@ -16,11 +16,10 @@ Limitations: tools that are not guarded are not protected. What a thought says i
 from collections.abc import Set
 from dataclasses import replace
 
-from ..loop import CallModel, CallTool, Policy, Refuse, Step
+from ..loop import CallModel, CallTool, Policy, Refuse, Step, is_free
 from ..messages import THINK_NAME, Force, User
 from ..think import CARRY_FIRST, THINK_FIRST
 from ..turn import Turn
-from .limits import is_free
 
 
 def gate(guarded: Set[str], *, can_think: bool = True) -> Policy:

@@ -13,10 +13,10 @@ Rule 4: prices change, so there are none in here. The caller gives the table.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
-from typing import Literal, TypeGuard
+from typing import Literal
 
-from ..loop import AskHuman, CallModel, CallTool, Check, Done, Refuse, Step
-from ..messages import THINK_NAME, Usage, User
+from ..loop import AskHuman, CallModel, CallTool, Check, Done, Refuse, Step, is_action
+from ..messages import Usage, User
 from ..outcome import report
 from ..turn import Turn
 from .done_when import missing, unchecked
@@ -85,15 +85,22 @@ class Limits:
             return "limit", f"model calls ({self.model_calls})"
         if turn.thoughts_in_a_row >= 2 * self.thoughts:
             return "limit", f"{turn.thoughts_in_a_row} replies in a row that only think"
-        if len(turn.actions) >= self.actions:
-            return "limit", f"actions ({self.actions})"
-        if turn.seconds >= self.seconds:
-            return "limit", f"{self.seconds:g} seconds"
+        beyond = self._beyond(turn)
+        if beyond:
+            return "limit", beyond
         if turn.tokens >= self.tokens:
             return "budget", f"{self.tokens} tokens"
         if self._affordable(turn) < LEAST_TOKENS:
             return "budget", f"{self.cost:g} in costs"
         return None
+
+    def _beyond(self, turn: Turn) -> str:
+        """The limit that a turn has reached of those that stop a call, too; empty if none."""
+        if len(turn.actions) >= self.actions:
+            return f"actions ({self.actions})"
+        if turn.seconds >= self.seconds:
+            return f"{self.seconds:g} seconds"
+        return ""
 
     def of_reply(self, turn: Turn, *, is_closing: bool) -> tuple[int | None, float]:
         """How many tokens (None: any number) and seconds the next reply may take. A closing reply
@@ -126,7 +133,7 @@ class Limits:
     def close_at_limit(self, step: Step, turn: Turn) -> Step:
         """The policy: at a limit no tool is called any more, and the closing reply is asked for."""
         match step:
-            case CallTool():
+            case CallTool() if is_action(step):
                 return self._refuse_beyond(step, turn)
             case CallModel():
                 return self._close(step, turn)
@@ -156,13 +163,8 @@ class Limits:
 
     def _refuse_beyond(self, step: CallTool, turn: Turn) -> Step:
         """Refuse a call beyond the limit of actions or seconds. Thoughts are not actions."""
-        if step.call.name == THINK_NAME:
-            return step
-        if len(turn.actions) >= self.actions:
-            limit = f"actions ({self.actions})"
-        elif turn.seconds >= self.seconds:
-            limit = f"{self.seconds:g} seconds"
-        else:
+        limit = self._beyond(turn)
+        if not limit:
             return step
         return Refuse(step.call, "limit", f"not run: the limit of {limit} is reached.")
 
@@ -192,11 +194,6 @@ class Limits:
         for name, usage in turn.usage_of.items():
             cost += self.prices.get(name, asked_for).of(usage)
         return cost
-
-
-def is_free(step: Step) -> TypeGuard[CallModel]:
-    """Is this a model call that may still call tools?"""
-    return isinstance(step, CallModel) and step.tool_choice != "none"
 
 
 def bound(name: str, value: float | None) -> float:

@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Literal
 
-from ..loop import AskHuman, CallModel, CallTool, Done, Policy, Refuse, Step
-from ..messages import THINK_NAME, User
+from ..loop import AskHuman, CallModel, Done, Policy, Refuse, Step, is_action, is_free
+from ..messages import User
 from ..misses import FAILURES
 from ..outcome import report
 from ..tools import Tool
 from ..turn import Turn
-from .limits import bound, is_free
+from .limits import bound
 
 OnToolError = Literal["tell_model", "fail_fast", "raise"]
 HELP = {  # what helps, by the code of the last miss (`misses.py`)
@@ -67,7 +67,7 @@ def fail_fast(step: Step, turn: Turn) -> Step:
     """The policy: the first failed call ends the run, and no call after it is run."""
     if turn.misses.code not in FAILURES:
         return step
-    if isinstance(step, CallTool) and step.call.name != THINK_NAME:
+    if is_action(step):
         return Refuse(step.call, "failed", "not run: a call before it failed.")
     if isinstance(step, CallModel):
         return Done("gave_up", f"I gave up at the first error:\n{report(turn)}")

@@ -10,8 +10,8 @@ call, not text.
 
 from collections.abc import Mapping
 
-from ..loop import CallTool, Policy, Refuse, Step
-from ..messages import THINK_NAME, ToolCall
+from ..loop import Policy, Refuse, Step, is_action
+from ..messages import ToolCall
 from ..tools import Tool
 from ..turn import Turn
 
@@ -22,7 +22,7 @@ def text(tools: Mapping[str, Tool], *, ask: bool) -> Policy:
     """The policy. `ask`: is there a person who can be asked instead?"""
 
     def refuse_text(step: Step, turn: Turn) -> Step:
-        if not ask and isinstance(step, CallTool) and is_text_that_changes(step.call, tools):
+        if not ask and is_action(step) and is_text_that_changes(step.call, tools):
             return Refuse(step.call, "text", NOT_RUN)
         return step
 
@@ -31,7 +31,6 @@ def text(tools: Mapping[str, Tool], *, ask: bool) -> Policy:
 
 def is_text_that_changes(call: ToolCall, tools: Mapping[str, Tool]) -> bool:
     """Was `call` written as text, though its tool may change something?"""
-    if not call.recovered or call.name == THINK_NAME:
-        return False
     tool = tools.get(call.name)
-    return tool is None or not tool.read_only
+    changes_nothing = tool is not None and tool.read_only
+    return call.recovered and not changes_nothing

@@ -10,29 +10,12 @@ Rule 3: a question that the kit asks the model is asked. Your policy may reword 
 Rule 4: only a person's message opens a turn. What your policy says has the kind `"policy"`.
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import wraps
 
 from ..loop import AskHuman, CallModel, CallTool, Policy, Refuse, Step
-from ..messages import THINK_NAME, ToolCall, User
-from ..think import bare
-from ..tools import ModelMistake, Tool, as_received
+from ..messages import ToolCall, User
 from ..turn import Turn
-
-
-def fitting(tools: Mapping[str, Tool]) -> Policy:
-    """The policy before yours (rule 1). It refuses a call if its arguments do not fit."""
-
-    def refuse_misfits(step: Step, turn: Turn) -> Step:
-        if not isinstance(step, CallTool) or step.call.name == THINK_NAME:
-            return step
-        try:
-            return replace(step, received=as_received(tools, bare(step.call)))
-        except ModelMistake as mistake:
-            return Refuse(step.call, "invalid", str(mistake))
-
-    return refuse_misfits
 
 
 def yours(policy: Policy) -> Policy:
