@@ -40,7 +40,7 @@ from think_agent.dialects.auto import (
     not_rendered,
     tools_are_shown,
 )
-from think_agent.errors import ToolsUnsupported
+from think_agent.errors import AuthError, ToolsUnsupported
 
 FOUR = "Please refund ORD-001, ORD-002, ORD-003 and ORD-004"
 BLIND = ("llama3.1", "mistral")
@@ -275,6 +275,17 @@ class NoTools(ScriptedModel):
         if request.tools:
             self.check()
         return super().complete(request)
+
+
+class NoKey(ScriptedModel):
+    def check(self) -> None:
+        raise AuthError("script: no key")
+
+
+@pytest.mark.parametrize("dialect", ["auto", "json", "react"])
+def test_what_would_stop_a_run_at_once_is_told_in_a_dialect_too(dialect):
+    with pytest.raises(AuthError):
+        in_dialect(NoKey([PLAN]), dialect).check()
 
 
 def test_a_model_without_tool_calling_speaks_json():
