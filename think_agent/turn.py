@@ -277,8 +277,7 @@ class Turn:
         self.replies.append(reply)
         self.usage += reply.usage
         self.usage_of[reply.model] = self.usage_of.get(reply.model, Usage()) + reply.usage
-        if reply.tool_calls and reply.is_usable:
-            self._count_thinking(reply)
+        self._judge_calls(reply)
 
         history = self.history
         history.calls += len(reply.tool_calls)
@@ -296,13 +295,14 @@ class Turn:
         self.history.start(started, bare(call), note, is_new=is_new)
         self.notes.append(note)
 
-    def _count_thinking(self, reply: Assistant) -> None:
-        if all(call.name == THINK_NAME for call in reply.tool_calls):
-            self.thoughts_in_a_row += 1
-            return
-        self.thoughts_in_a_row = 0
-        if not self.is_closing_reply:  # more is done after an earlier signal
+    def _judge_calls(self, reply: Assistant) -> None:
+        acts = any(call.name != THINK_NAME for call in reply.tool_calls)
+        if acts and not self.is_closing_reply:  # more is done after an earlier signal
             self.signal = None
+        if acts and reply.is_usable:
+            self.thoughts_in_a_row = 0
+        elif reply.tool_calls and reply.is_usable:
+            self.thoughts_in_a_row += 1
 
     def _add_result(self, result: ToolResult, call: ToolCall) -> None:
         if call.name != THINK_NAME:

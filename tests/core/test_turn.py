@@ -4,12 +4,12 @@ slow oracle that follows the definitions (`tests/support/naive.py`).
 
 import json
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.support import naive
 from tests.support.turns import transcripts
-from think_agent import Turn
+from think_agent import Assistant, ToolCall, ToolResult, Turn, User
 from think_agent.messages import from_json, to_json
 from think_agent.turn import History
 
@@ -55,7 +55,17 @@ def facts(turn: Turn) -> dict[str, object]:
     return {name: OTHERWISE.get(name, lambda found: found)(value) for name, value in public.items()}
 
 
+# Found among 100,000: a call in a reply that could not be read says, too, that there is more to do.
+UNREADABLE = [
+    User("Refund."),
+    Assistant(tool_calls=(ToolCall("a", "think", {"should_continue": "false"}),)),
+    ToolResult("a", "think", "ok"),
+    Assistant(tool_calls=(ToolCall("b", "pay"),), stop_reason="malformed"),
+]
+
+
 @many
+@example(UNREADABLE)
 @given(transcripts)
 def test_every_fact_is_what_its_definition_says(messages):
     found, right = facts(Turn.of(messages)), naive.facts(messages)
