@@ -199,8 +199,8 @@ def index(tools: Iterable[Tool]) -> dict[str, Tool]:
     """Tools by name. Raises ValueError if two tools have the same name, or one has a reserved name.
     Raises TypeError if something is not a Tool or has no function.
     """
-    if isinstance(tools, Tool):
-        raise TypeError(f"tools: pass a list, such as [{tools.name}]")
+    if callable(tools):
+        raise TypeError(f"tools={tools!r}: pass a list of tools")
     by_name: dict[str, Tool] = {}
     for item in tools:
         if not isinstance(item, Tool):
