@@ -307,6 +307,10 @@ def test_the_command_shows_text_json_and_a_page(path, tmp_path, capsys):
     assert run_audit(path, "--html", page) == 0
     assert capsys.readouterr() == ("", f"wrote {page}\n")
     assert page.stat().st_mode & 0o777 == 0o600
+    in_new_folders = tmp_path / "new" / "deeper" / "out.html"
+    assert run_audit(path, "--html", in_new_folders) == 0
+    assert in_new_folders.read_text() == page.read_text()
+    assert capsys.readouterr().err == f"wrote {in_new_folders}\n"
     assert run_audit(path, "--json", "--redact", "order_id, price, oder_id") == 0
     data = json.loads(capsys.readouterr().out)
     assert "no field oder_id" in data["warnings"][0]["text"]  # misspelled
