@@ -2,15 +2,14 @@
 
 The model fails, breaks off, repeats ids, invents tools, and writes replies that cannot be read. The
 tools raise, hang, and return values that are no JSON. Each run is written to a file, stopped after
-every message in turn, and resumed.
+every message in turn, and resumed. (`test_oracle.py` holds every message of a run against the rules
+of the design.)
 """
 
-import itertools
 import json
 import tempfile
 import threading
 import zlib
-from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -167,7 +166,7 @@ def ended(work: Callable[..., Outcome], *given: Any, **more: Any) -> End:
 @given(worlds)
 def test_every_run_ends_and_every_rule_holds(world):
     with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
-        end, said, path = world.begin(folder)
+        _, said, path = world.begin(folder)
         for line in path.read_text("ascii").splitlines():
             assert isinstance(json.loads(line), dict)
     turn = said[len(HISTORY) :]
@@ -177,27 +176,7 @@ def test_every_run_ends_and_every_rule_holds(world):
     assert len(replies) <= world.policies["max_model_calls"]
     if "none" in (choices := [reply.tool_choice for reply in replies]):
         assert set(choices[choices.index("none") :]) == {"none"}
-    assert_calls_are_answered_in_order(turn)
     assert_only_what_was_allowed_ran(world, turn)
-    assert_the_exit_is_true(*end, turn, replies)
-
-
-def assert_calls_are_answered_in_order(turn: Sequence[Message]) -> None:
-    """A reply has results for all of its calls or for none. Of the last reply, only the first calls
-    may have results.
-    """
-    places = [place for place, m in enumerate(turn) if isinstance(m, Assistant)]
-    for place, end in itertools.pairwise([*places, None]):
-        reply = turn[place]
-        results = [m for m in turn[place:end] if isinstance(m, ToolResult)]
-        answered = [(result.call_id, result.name) for result in results]
-        asked = [(call.id, call.name) for call in reply.tool_calls]
-        assert "" not in dict(asked)
-        if reply.tool_choice == "none" or not reply.is_usable:
-            asked = []
-        if end is None:
-            asked = asked[: len(answered)]
-        assert answered == asked
 
 
 def assert_only_what_was_allowed_ran(world: World, turn: Sequence[Message]) -> None:
@@ -229,28 +208,6 @@ def assert_only_what_was_allowed_ran(world: World, turn: Sequence[Message]) -> N
     assert added == [m.content for m in results if m.name == "add" and not m.is_error]
     actions = [m for m in results if m.name != "think" and not m.refused]
     assert len(actions) <= world.policies.get("max_actions", len(actions))
-
-
-def assert_the_exit_is_true(
-    exit: str, answer: str, turn: Sequence[Message], replies: Sequence[Assistant]
-) -> None:
-    asked = Counter(message.kind for message in turn if isinstance(message, User))
-    assert max(asked[kind] for kind in ("nudge", "limit", "budget", "silence")) <= 1
-    last = replies[-1] if replies else Assistant()
-    match exit:
-        case "signal":
-            assert last.tool_choice == "none"
-            assert not asked["limit"] + asked["budget"]
-        case "silence":
-            assert last.tool_choice != "none"
-            assert asked["silence"] or not last.tool_calls
-        case "truncated" | "refused":
-            assert not last.is_usable
-        case "empty":
-            assert not last.text.strip()
-    if exit in ("signal", "silence"):
-        assert answer.strip()
-        assert answer in [reply.text for reply in replies[-2:]]
 
 
 def settled(messages: Sequence[Message]) -> list[Message]:
