@@ -371,12 +371,12 @@ class Run:
     def _end(self, done: Done) -> Work:
         """The end of the turn as a message, and the outcome of the run."""
         turn = self.turn
-        # Resumed, and nothing was said since its end.
-        was_over = turn.ended and len(self.messages) == self._messages_before
-        is_pause = done.exit == "needs_human"
-        if is_pause and not turn.paused:
-            yield self._record(_pause(done))
-        if not is_pause and not turn.ended:
+        is_new = len(self.messages) > self._messages_before
+        was_over = turn.ended and not is_new  # resumed after its end
+        if done.exit == "needs_human":
+            if not turn.paused:
+                yield self._record(_pause(done))
+        elif not turn.ended:
             is_said = turn.last_words == done.answer
             yield self._record(Ended(done.exit, "" if is_said else done.answer))
         yield Flush()
