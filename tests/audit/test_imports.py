@@ -631,6 +631,9 @@ def test_the_command_counts_runs_and_shows_one_alone(tmp_path, capsys):
     shown = capsys.readouterr().out
     assert "\N{THOUGHT BALLOON} Ann first." in shown
     assert "| 3 of 4: 75.0%" in shown
+    for form in (["--json"], ["--to", "atif"]):
+        assert run_audit(path, *form) == 0
+        assert json.loads(capsys.readouterr().out)  # and nothing else is printed
     assert run_audit(path, "--html", page, "--redact", "to") == 0
     assert "Ann first." not in page.read_text()
     assert "[redacted] first." in page.read_text()
