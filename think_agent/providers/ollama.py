@@ -14,7 +14,6 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from math import inf
 from typing import Any
 
 import httpx
@@ -216,7 +215,7 @@ class Ollama(Provider):
 
     def rendered(self, request: Request) -> str | None:
         """The prompt as the chat template renders it. No token is evaluated."""
-        trip = Trip(inf if request.deadline is None else request.deadline)
+        trip = Trip(request.deadline)
         self._learn_once(trip)  # the window: another one would load the model anew
         TRIP.set(trip)
         try:
