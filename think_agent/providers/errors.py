@@ -164,11 +164,12 @@ class Translator(Model):
                     retryable=True,
                 )
             case ErrorAnswer(args=[answer]):
-                return self.error(*quoted_error(answer))
+                return self.error(answer)
         return self.explained(error) or self._unreadable(error)
 
-    def error(self, message: str, code: str = "") -> ModelError:
-        """The error in the response that has come, with its own `code`, if it has one."""
+    def error(self, answer: Any) -> ModelError:
+        """The error in the response that has come: an error object, or a text."""
+        message, code = quoted_error(answer)
         response = arrived()
         status = response.status_code
         if status == 200:  # an error inside it

@@ -103,18 +103,14 @@ class Exchange:
             )
         self.outcome = reply
 
-    def close(self) -> None:
-        """End the try: later requests have no deadline. The SDKs may leave a response open."""
+    def end(self) -> Any:
+        """End the try: later requests have no deadline. Returns the response, if there is one: the
+        SDKs may leave it open.
+        """
         TRIP.set(None)
-        if self.trip.response:
-            self.trip.response.close()
-            self.trip.response = None
-
-    async def aclose(self) -> None:
-        TRIP.set(None)
-        if self.trip.response:
-            await self.trip.response.aclose()
-            self.trip.response = None
+        response = self.trip.response
+        self.trip.response = None
+        return response
 
     def result(self) -> Any:
         """The reply. Raises the error here, outside the handler of the SDK's error."""

@@ -48,7 +48,9 @@ class Provider(Endpoint):
             except Exception as error:
                 exchange.recover(error)
             finally:
-                exchange.close()
+                response = exchange.end()
+                if response:
+                    response.close()
         yield exchange.result()
 
     async def astream(self, request: Request, *, in_pieces: bool = True) -> AsyncIterator[Any]:
@@ -76,5 +78,7 @@ class Provider(Endpoint):
             except Exception as error:
                 exchange.recover(error)
             finally:
-                await exchange.aclose()
+                response = exchange.end()
+                if response:
+                    await response.aclose()
         yield exchange.result()
